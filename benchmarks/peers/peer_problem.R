@@ -1,0 +1,77 @@
+# What the R peer drivers share: reading a problem (raw little-endian files, so that R needs no .npy
+# reader), a tiny one to warm up on, and the result file.  The objective is -loglik + penalty *
+# sum|b| with Breslow ties.
+
+SKIPPED <- 3 # exit code: this peer cannot run here or cannot solve this problem
+
+skip <- function(message) {
+  cat(message, "\n")
+  quit(status = SKIPPED)
+}
+
+require_peer <- function(package) {
+  if (!requireNamespace(package, quietly = TRUE)) skip(paste(package, "is not installed"))
+}
+
+read_problem <- function(directory) {
+  raw <- function(name, what) {
+    path <- file.path(directory, paste0(name, ".bin"))
+    if (!file.exists(path)) return(NULL)
+    size <- if (what == "integer") 4 else 8
+    readBin(path, what, n = file.size(path) / size, size = size, endian = "little")
+  }
+  shape <- jsonlite::read_json(file.path(directory, "shape.json"))
+  row <- raw("X_indices", "integer") + 1L
+  pointer <- raw("X_indptr", "integer")
+  list(
+    n = shape$n, p = shape$p, penalty = shape$lambda, tolerance = shape$tol,
+    row = row, column = rep(seq_len(shape$p), diff(pointer)), pointer = pointer,
+    value = raw("X_data", "double"), # null where all are ones
+    time = raw("time", "double"), event = raw("event", "integer"),
+    stratum = raw("stratum", "integer") # null where there are none
+  )
+}
+
+tiny_problem <- function() {
+  set.seed(1)
+  dense <- matrix(stats::runif(300) < 0.4, 60, 5)
+  where <- which(dense, arr.ind = TRUE)
+  list(
+    n = 60, p = 5, penalty = 2, tolerance = 1e-6,
+    row = where[, 1], column = where[, 2], pointer = c(0L, cumsum(colSums(dense))), value = NULL,
+    time = stats::rexp(60), event = as.integer(stats::runif(60) < 0.6), stratum = NULL
+  )
+}
+
+sparse_matrix <- function(problem) {
+  value <- if (is.null(problem$value)) rep(1, length(problem$row)) else problem$value
+  Matrix::sparseMatrix(
+    i = problem$row, p = problem$pointer, x = value, dims = c(problem$n, problem$p)
+  )
+}
+
+# High-water mark of this process's memory; R has no getrusage.
+peak_memory_mb <- function() {
+  line <- grep("^VmHWM:", readLines("/proc/self/status"), value = TRUE)
+  as.numeric(gsub("[^0-9]", "", line)) / 1024
+}
+
+# Entry point of a driver: `prepare(problem)` converts (not timed), `fit(problem, prepared)` is
+# timed and returns list(coef, note).
+timed_run <- function(name, package, prepare, fit) {
+  arguments <- commandArgs(trailingOnly = TRUE)
+  problem <- read_problem(arguments[1])
+  tiny <- tiny_problem()
+  fit(tiny, prepare(tiny))
+  prepared <- prepare(problem)
+  gc() # garbage of the preparation is not the fit's
+  seconds <- system.time(result <- fit(problem, prepared), gcFirst = FALSE)[["elapsed"]]
+  jsonlite::write_json(
+    list(
+      name = name, version = as.character(utils::packageVersion(package)), seconds = seconds,
+      coef = I(as.numeric(result$coef)), peak_rss_mb = peak_memory_mb(), note = result$note
+    ),
+    arguments[2],
+    digits = I(15), auto_unbox = TRUE
+  )
+}

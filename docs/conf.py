@@ -1,0 +1,28 @@
+"""Sphinx configuration. Build: python -m sphinx -W -b html docs docs/_build/html."""
+
+from importlib.util import find_spec
+
+import sksurvgpu
+
+project = "sksurvgpu"
+author = "The sksurvgpu developers"
+project_copyright = author
+version = release = sksurvgpu.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+]
+exclude_patterns = ["_build"]
+
+autosummary_generate = True
+autodoc_typehints = "none"
+# autosummary lists the members itself; numpydoc's own table would repeat them.
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+# The theme is in the docs extra; a plain Sphinx still builds the pages.
+html_theme = "pydata_sphinx_theme" if find_spec("pydata_sphinx_theme") else "alabaster"
+html_title = f"sksurvgpu {version}"

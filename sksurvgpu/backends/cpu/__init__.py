@@ -1,0 +1,46 @@
+"""The CPU backend: Numba kernels on threads."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+from .session import Session
+from .threads import Threads
+
+
+@cache
+def _libraries():
+    return ThreadpoolController()
+
+
+def run(problem, batch, coroutines, n_threads):
+    """Serve the requests of every fit: fits over threads, or threads within a single fit.
+
+    BLAS keeps to one thread: its waiting threads would spin against ours.
+    """
+    outer = min(n_threads, len(coroutines))
+    with (
+        _libraries().limit(limits=1, user_api="blas"),
+        Threads(outer) as fits,
+        Threads(n_threads if outer == 1 else 1) as inner,
+    ):
+
+        def serve(index):
+            session = Session(
+                problem, _column(batch.weight, index), _column(batch.offset, index), inner
+            )
+            coroutine, result = coroutines[index], None
+            try:
+                while True:
+                    name, *arguments = coroutine.send(result)
+                    result = getattr(session, name)(*arguments)
+            except StopIteration as finished:
+                return finished.value
+
+        return fits.map(serve, range(len(coroutines)))
+
+
+def _column(values, index):
+    return None if values is None else values[:, index]

@@ -1,0 +1,193 @@
+"""Columns of X as kernels see them, and the loops over the entries of one column.
+
+A column is an indicator (row numbers only), valued sparse (row numbers and values) or dense
+(values only).  `column_operation` is the single place that tells them apart: an operation is one
+loop over `entry_row` and `entry_value`, and is compiled for the three kinds.
+
+Rows come in *pieces*.  A plain problem has one piece.  With coefficients that change over time
+every piece of the time axis holds its own copy of the rows that reach it, but never of X: the row
+copies of piece b are the last ``n_base - first[b]`` rows of X, stored at ``row + shift[b]``.  A
+column whose coefficient is constant is visited in all pieces, a varying one in its own pieces.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from ...data.design import DENSE, INDICATOR
+from ._compile import bind, device
+
+
+class Columns(NamedTuple):
+    """What a kernel needs to walk through any column."""
+
+    kind: np.ndarray  # uint8, per column of X
+    indptr: np.ndarray  # int64, per column of X + 1
+    indices: np.ndarray  # uint32: an unsigned index compiles to a plain load
+    values: np.ndarray  # float64, stored values of sparse and dense columns
+    value_ptr: np.ndarray  # int64, per column of X
+    source: np.ndarray  # int64, per model column: its column of X
+    piece_ptr: np.ndarray  # int64 (columns, 2): first piece and end of the pieces of a model column
+    first: np.ndarray  # int64, per piece: first row of X that reaches it
+    shift: np.ndarray  # int64, per piece: position of a row copy minus its row of X
+    n_base: int  # rows of X
+
+
+def columns_of(design, source=None, piece_ptr=None, first=None, shift=None):
+    """View a design as `Columns`, by default with one piece and every column constant."""
+    if source is None:
+        source = np.arange(design.n_columns, dtype=np.int64)
+        piece_ptr = np.tile(np.array([[0, 1]], dtype=np.int64), (design.n_columns, 1))
+        first = shift = np.zeros(1, dtype=np.int64)
+    return Columns(
+        design.kind,
+        design.indptr,
+        design.indices.view(np.uint32),
+        design.values,
+        design.value_ptr,
+        source,
+        piece_ptr,
+        first,
+        shift,
+        design.n_rows,
+    )
+
+
+def entry_row(rows, q, shift):
+    """Row of entry q; ``rows=None`` stands for a dense column."""
+
+
+def entry_value(values, q):
+    """Value of entry q; ``values=None`` stands for ones."""
+
+
+def entry_count(rows, values):
+    """Entries of a column."""
+
+
+# Rows are unsigned: a signed index costs a test for negative values at every access.
+@overload(entry_row)
+def _entry_row(rows, q, shift):
+    if isinstance(rows, types.NoneType):
+        return lambda rows, q, shift: np.uint64(q) + np.uint64(shift)
+    return lambda rows, q, shift: np.uint64(rows[q]) + np.uint64(shift)
+
+
+@overload(entry_value)
+def _entry_value(values, q):
+    if isinstance(values, types.NoneType):
+        return lambda values, q: 1.0
+    return lambda values, q: values[q]
+
+
+@overload(entry_count)
+def _entry_count(rows, values):
+    if isinstance(rows, types.NoneType):
+        return lambda rows, values: len(values)
+    return lambda rows, values: len(rows)
+
+
+@device
+def lower_bound(rows, row):
+    """Position of the first entry at or after `row` in ascending `rows`."""
+    low, high = 0, len(rows)
+    if row <= 0:
+        return 0
+    while low < high:
+        middle = (low + high) >> 1
+        if rows[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _visit(X, j, low, high, state):
+    """Sum of ``operation(rows, values, shift, state)`` over the pieces of column j.
+
+    Only entries in the rows ``[low, high)`` of X are visited, so that threads can own row ranges.
+    """
+    total = 0.0
+    c = X.source[j]
+    begin, end = X.indptr[c], X.indptr[c + 1]
+    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+        start, shift = max(low, X.first[b]), X.shift[b]
+        if start >= high:
+            continue
+        if X.kind[c] == DENSE:
+            v = X.value_ptr[c]
+            total += operation(None, X.values[v + start : v + high], shift + start, state)  # noqa: F821
+            continue
+        rows = X.indices[begin:end]
+        a = lower_bound(rows, start)
+        z = len(rows) if high == X.n_base else lower_bound(rows, high)
+        if X.kind[c] == INDICATOR:
+            total += operation(rows[a:z], None, shift, state)  # noqa: F821
+        else:
+            v = X.value_ptr[c]
+            total += operation(rows[a:z], X.values[v + a : v + z], shift, state)  # noqa: F821
+    return total
+
+
+def column_operation(loop):
+    """Turn a loop over entries into a function ``(X, j, low, high, state)`` of column j.
+
+    The loop is bound by name and not passed as an argument: Numba calls function arguments through
+    pointers, which is slow and cannot be cached.
+    """
+    return device(bind(_visit, operation=device(loop)))
+
+
+@column_operation
+def dot(rows, values, shift, r):
+    """Sum of x_i r_i, in four partial sums: one alone waits for every addition to finish."""
+    n = entry_count(rows, values)
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    whole = n - n % 4
+    for q in range(0, whole, 4):
+        s0 += entry_value(values, q) * r[entry_row(rows, q, shift)]
+        s1 += entry_value(values, q + 1) * r[entry_row(rows, q + 1, shift)]
+        s2 += entry_value(values, q + 2) * r[entry_row(rows, q + 2, shift)]
+        s3 += entry_value(values, q + 3) * r[entry_row(rows, q + 3, shift)]
+    for q in range(whole, n):
+        s0 += entry_value(values, q) * r[entry_row(rows, q, shift)]
+    return (s0 + s1) + (s2 + s3)
+
+
+@column_operation
+def dot_residual(rows, values, shift, rh):
+    """Sum of x_i r_i where row i of `rh` holds r and h side by side."""
+    n = entry_count(rows, values)
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    whole = n - n % 4
+    for q in range(0, whole, 4):
+        s0 += entry_value(values, q) * rh[entry_row(rows, q, shift), 0]
+        s1 += entry_value(values, q + 1) * rh[entry_row(rows, q + 1, shift), 0]
+        s2 += entry_value(values, q + 2) * rh[entry_row(rows, q + 2, shift), 0]
+        s3 += entry_value(values, q + 3) * rh[entry_row(rows, q + 3, shift), 0]
+    for q in range(whole, n):
+        s0 += entry_value(values, q) * rh[entry_row(rows, q, shift), 0]
+    return (s0 + s1) + (s2 + s3)
+
+
+@column_operation
+def move_residual(rows, values, shift, state):
+    """r_i -= h_i x_i step."""
+    rh, step = state
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        rh[i, 0] -= rh[i, 1] * entry_value(values, q) * step
+    return 0.0
+
+
+@column_operation
+def add_scaled(rows, values, shift, state):
+    """eta_i += x_i step."""
+    eta, step = state
+    for q in range(entry_count(rows, values)):
+        eta[entry_row(rows, q, shift)] += entry_value(values, q) * step
+    return 0.0

@@ -1,0 +1,61 @@
+"""Products with X: every column against a row vector, and X times coefficients.
+
+Threads own columns in the first and rows in the second, so the order of every sum is the same
+for any number of threads.
+"""
+
+from __future__ import annotations
+
+from ._compile import kernel
+from .columns import add_scaled, column_operation, dot, entry_count, entry_row
+
+
+@kernel
+def gradient_of_columns(X, columns, u, out):
+    """out_a = x_a'u for the given columns."""
+    for a in range(len(columns)):
+        out[a] = dot(X, columns[a], 0, X.n_base, u)
+
+
+@kernel
+def add_product(X, columns, coef, low, high, eta):
+    """eta += X[:, columns] @ coef on the rows [low, high) of X."""
+    for a in range(len(columns)):
+        if coef[a] != 0.0:
+            add_scaled(X, columns[a], low, high, (eta, coef[a]))
+
+
+@column_operation
+def add_one(rows, values, shift, count):
+    for q in range(entry_count(rows, values)):
+        count[entry_row(rows, q, shift)] += 1.0
+    return 0.0
+
+
+@kernel
+def count_entries(X, columns, low, high, count):
+    """Entries of the given columns in every row [low, high)."""
+    for a in range(len(columns)):
+        add_one(X, columns[a], low, high, count)
+
+
+@kernel
+def range_of_difference(a, b):
+    """max(a - b) - min(a - b)."""
+    low = high = a[0] - b[0]
+    for i in range(1, len(a)):
+        change = a[i] - b[i]
+        low, high = min(low, change), max(high, change)
+    return high - low
+
+
+@kernel
+def centred_square(a, b, rh):
+    """sum h v^2 - (sum h v)^2 / sum h with v = a - b."""
+    total, first, second = 0.0, 0.0, 0.0
+    for i in range(len(a)):
+        v = a[i] - b[i]
+        total += rh[i, 1]
+        first += rh[i, 1] * v
+        second += rh[i, 1] * v * v
+    return second - first * first / total if total > 0.0 else second

@@ -1,0 +1,307 @@
+"""The risk-set pattern: one suffix scan, one prefix scan and two gathers per evaluation.
+
+Time has become integers (`data/rowplan.py`): every stratum owns a run of *cells*, one per event
+index preceded by a cell 0 that stands for "before the first event".  Row i is at risk at the cells
+(enter_i, exit_i] of its stratum.  With w = weight * exp(eta):
+
+    D_k  sum of w over the rows at risk      suffix scan of exits minus entries
+    a_k  jump of the cumulative hazard       a formula of (D_k, ...) given by the likelihood
+    A_k  cumulative hazard                   prefix scan of a
+    h_i = w_i (A[exit_i] - A[enter_i]) - (event_i) w_i held[exit_i],   u_i = weight_i event_i - h_i
+
+`held` is the part of the jump that tied deaths do not carry (Efron); a formula returns
+``(log_term, a_k, held_k)`` from ``(D_k, T_k, weight of the deaths, number of deaths)``, T_k being
+the sum of w over the deaths at k.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from ._compile import device, kernel
+from .columns import column_operation, entry_count, entry_row, entry_value
+
+# Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
+SMALLEST_RISK = 1e-280
+
+
+class RiskSets(NamedTuple):
+    """The integers of a risk-set problem, and the case weights of one fit (None: all one)."""
+
+    exit_idx: np.ndarray  # uint32 per row: cell of its exit
+    enter_idx: np.ndarray  # uint32 per row, or None where every row is at risk from the beginning
+    event: np.ndarray  # uint8 per row
+    cell_ptr: np.ndarray  # int64, per stratum + 1
+    weight: np.ndarray  # float64 per row, or None
+    deaths: np.ndarray  # float64 per cell: number of deaths of positive weight
+    death_weight: np.ndarray  # float64 per cell: sum of their weights
+
+
+class Cells(NamedTuple):
+    """What the scans leave behind, per cell."""
+
+    risk: np.ndarray  # D (low-order part of the sums of delayed entries while scanning: `rest`)
+    rest: np.ndarray
+    tied: np.ndarray  # T
+    hazard: np.ndarray  # A
+    held: np.ndarray
+
+
+def row_weight(weight, i):
+    """Case weight of row i; ``weight=None`` stands for ones."""
+
+
+@overload(row_weight)
+def _row_weight(weight, i):
+    if isinstance(weight, types.NoneType):
+        return lambda weight, i: 1.0
+    return lambda weight, i: weight[i]
+
+
+def leave_risk(enter_idx, i, w, cells):
+    """Take w out of the risk sets up to the row's entry."""
+
+
+@overload(leave_risk)
+def _leave_risk(enter_idx, i, w, cells):
+    if isinstance(enter_idx, types.NoneType):
+        return lambda enter_idx, i, w, cells: None
+    return lambda enter_idx, i, w, cells: _add_exactly(cells, enter_idx[i], -w)
+
+
+def hazard_before(enter_idx, i, hazard):
+    """Cumulative hazard at the row's entry."""
+
+
+@overload(hazard_before)
+def _hazard_before(enter_idx, i, hazard):
+    if isinstance(enter_idx, types.NoneType):
+        return lambda enter_idx, i, hazard: 0.0
+    return lambda enter_idx, i, hazard: hazard[enter_idx[i]]
+
+
+@device
+def _add_exactly(cells, k, w):
+    """cells.risk[k] += w with the rounding error kept in cells.rest (two-sum).
+
+    Exits minus entries cancel: without the second number the error of D was up to 300 times larger.
+    """
+    total = cells.risk[k] + w
+    shadow = total - cells.risk[k]
+    cells.rest[k] += (cells.risk[k] - (total - shadow)) + (w - shadow)
+    cells.risk[k] = total
+
+
+@kernel
+def count_deaths(risk_sets):
+    """Fill deaths and death_weight for the case weights of a fit."""
+    risk_sets.deaths[:] = 0.0
+    risk_sets.death_weight[:] = 0.0
+    for i in range(len(risk_sets.event)):
+        c = row_weight(risk_sets.weight, i)
+        if risk_sets.event[i] and c > 0.0:
+            k = risk_sets.exit_idx[i]
+            risk_sets.deaths[k] += 1.0
+            risk_sets.death_weight[k] += c
+
+
+@device
+def _largest(risk_sets, eta):
+    top = -np.inf
+    for i in range(len(eta)):
+        if row_weight(risk_sets.weight, i) > 0.0 and not eta[i] <= top:
+            top = eta[i]
+    return top
+
+
+@device
+def _sum_risk(risk_sets, eta, top, cells, w_row):
+    """Sums of w per cell, w itself, and the events' part of the log-likelihood."""
+    loglik = 0.0
+    cells.risk[:] = 0.0
+    cells.rest[:] = 0.0
+    cells.tied[:] = 0.0
+    for i in range(len(eta)):
+        c = row_weight(risk_sets.weight, i)
+        shifted = eta[i] - top
+        w = c * np.exp(shifted) if c > 0.0 else 0.0
+        k = risk_sets.exit_idx[i]
+        w_row[i] = w
+        cells.risk[k] += w
+        leave_risk(risk_sets.enter_idx, i, w, cells)
+        if risk_sets.event[i]:
+            cells.tied[k] += w
+            if c > 0.0:
+                loglik += c * shifted
+    return loglik
+
+
+def evaluate(risk_sets, eta, u, cells):
+    """Log-likelihood and shift of eta; writes u and the cells.  NaN where D underflows."""
+    top = _largest(risk_sets, eta)
+    if not np.isfinite(top):
+        return np.nan, top
+    loglik = _sum_risk(risk_sets, eta, top, cells, u)
+    for s in range(len(risk_sets.cell_ptr) - 1):
+        first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
+        risk, rest = 0.0, 0.0
+        for k in range(end - 1, first, -1):
+            total = risk + cells.risk[k]
+            shadow = total - risk
+            rest += (risk - (total - shadow)) + (cells.risk[k] - shadow) + cells.rest[k]
+            risk = total
+            cells.risk[k] = risk + rest
+        hazard = 0.0
+        cells.hazard[first], cells.held[first] = 0.0, 0.0
+        for k in range(first + 1, end):
+            cells.held[k] = 0.0
+            if risk_sets.deaths[k] > 0.0:
+                if not cells.risk[k] > SMALLEST_RISK:
+                    return np.nan, top
+                log_term, jump, cells.held[k] = jump_formula(  # noqa: F821 (bound by specialize)
+                    cells.risk[k], cells.tied[k], risk_sets.death_weight[k], risk_sets.deaths[k]
+                )
+                loglik -= log_term
+                hazard += jump
+            cells.hazard[k] = hazard
+    for i in range(len(eta)):
+        k = risk_sets.exit_idx[i]
+        at_exit = cells.hazard[k]
+        c = 0.0
+        if risk_sets.event[i]:
+            c = row_weight(risk_sets.weight, i)
+            at_exit -= cells.held[k]
+        u[i] = c - u[i] * (at_exit - hazard_before(risk_sets.enter_idx, i, cells.hazard))
+    return loglik, top
+
+
+@kernel
+def curvature(risk_sets, eta, top, u, rh, w_row):
+    """h = weight*event - u into the second column of `rh`, and w on the scale of the cells."""
+    for i in range(len(eta)):
+        c = row_weight(risk_sets.weight, i)
+        rh[i, 1] = max((c if risk_sets.event[i] else 0.0) - u[i], 0.0)
+        w_row[i] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
+
+
+# ---------------------------------------------------------------------------------------------
+# The quadratic model's second term: event-time bins (few) or whole strata (many)
+
+
+class Bins(NamedTuple):
+    """Event-time bins: a row leaves in bin `exit_bin` and, delayed, enters in `enter_bin`."""
+
+    exit_bin: np.ndarray  # uint8 per row
+    enter_bin: np.ndarray  # uint8 per row, or None
+    start: np.ndarray  # int64 per bin: the cell before its first
+    end: np.ndarray  # int64 per bin: its last cell
+    next_bin: np.ndarray  # int64 per bin: the following bin of the same stratum, or -1
+
+
+def bins_before(enter_bin, i, enter_idx, x, w, hazard, own, load, later):
+    """Take the time before the row's entry out of its bin loads."""
+
+
+@overload(bins_before)
+def _bins_before(enter_bin, i, enter_idx, x, w, hazard, own, load, later):
+    if isinstance(enter_bin, types.NoneType):
+        return lambda enter_bin, i, enter_idx, x, w, hazard, own, load, later: None
+
+    def subtract(enter_bin, i, enter_idx, x, w, hazard, own, load, later):
+        part = x * w * hazard[enter_idx[i]]
+        load[own] += part
+        load[enter_bin[i]] -= part
+        later[enter_bin[i]] -= x * w
+
+    return subtract
+
+
+@column_operation
+def _load(rows, values, shift, state):
+    """Per bin of exit: sums of x h and x w.  Rows of equal bin come in runs: sum them in registers."""
+    rh, w_row, bins, enter_idx, hazard, load, later = state
+    total, sum_h, sum_w, own = 0.0, 0.0, 0.0, 0
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        x, h, w = entry_value(values, q), rh[i, 1], w_row[i]
+        if bins.exit_bin[i] != own:
+            load[own] += sum_h
+            later[own] += sum_w
+            sum_h, sum_w, own = 0.0, 0.0, bins.exit_bin[i]
+        sum_h += x * h
+        sum_w += x * w
+        total += x * x * h
+        bins_before(bins.enter_bin, i, enter_idx, x, w, hazard, own, load, later)
+    load[own] += sum_h
+    later[own] += sum_w
+    return total
+
+
+@kernel
+def load_bins(X, columns, rh, w_row, bins, enter_idx, hazard, inverse, loads, curvature):
+    """c_ak = x_a'h_k for the given columns and all bins, and their curvature in the model.
+
+    A row of exit bin b carries w (A[exit] - A[start of b]) in b and the whole jump of each earlier
+    bin of its stratum, hence one suffix sum over the bins of a stratum.
+    """
+    n_bins = len(bins.start)
+    later = np.zeros(n_bins)
+    for a in range(len(columns)):
+        load = loads[a]
+        load[:] = 0.0
+        later[:] = 0.0
+        state = (rh, w_row, bins, enter_idx, hazard, load, later)
+        total = _load(X, columns[a], 0, X.n_base, state)
+        centred = total
+        for k in range(n_bins - 1, -1, -1):
+            load[k] -= hazard[bins.start[k]] * later[k]
+            following = bins.next_bin[k]
+            if following >= 0:
+                load[k] += (hazard[bins.end[k]] - hazard[bins.start[k]]) * later[following]
+                later[k] += later[following]
+            centred -= load[k] * load[k] * inverse[k]
+        curvature[a] = centred if centred > 1e-12 * total else 0.0
+
+
+@column_operation
+def _load_group(rows, values, shift, state):
+    rh, group, load = state
+    total = 0.0
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        x = entry_value(values, q)
+        load[group[i]] += x * rh[i, 1]
+        total += x * x * rh[i, 1]
+    return total
+
+
+@column_operation
+def _unload_group(rows, values, shift, state):
+    group, inverse, load = state
+    total = 0.0
+    for q in range(entry_count(rows, values)):
+        g = group[entry_row(rows, q, shift)]
+        total += load[g] * load[g] * inverse[g]
+        load[g] = 0.0
+    return total
+
+
+@kernel
+def load_groups(X, columns, rh, group, inverse, load, curvature):
+    """Curvature of the given columns in the model centred on groups; `load` is zero scratch."""
+    for a in range(len(columns)):
+        total = _load_group(X, columns[a], 0, X.n_base, (rh, group, load))
+        lost = _unload_group(X, columns[a], 0, X.n_base, (group, inverse, load))
+        curvature[a] = total - lost if total - lost > 1e-12 * total else 0.0
+
+
+@kernel
+def sum_groups(rh, group, out):
+    """1'h of every group."""
+    out[:] = 0.0
+    for i in range(len(group)):
+        out[group[i]] += rh[i, 1]

@@ -1,0 +1,172 @@
+"""One fit on the CPU: its row arrays, and the operations that the solver asks for.
+
+A row costs: eta and its trial 16 bytes, u 8, (r, h) 16, w 8, and 10 of plan.  The reference
+point of the quadratic model outlives many evaluations: the model's fixed point is exact whatever
+its age, only the rate depends on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...data.design import DENSE, SPARSE
+from . import gram as gram_kernels
+from . import products
+from .columns import columns_of
+from .patterns import PATTERNS
+
+SMALLEST_ROW_RANGE = 50_000
+MAX_PASSES = 10
+PASS_SHRINK = 0.1
+
+
+class Session:
+    """Row state of one fit; `problem` and its columns are shared."""
+
+    def __init__(self, problem, weight, offset, threads):
+        self.columns = columns_of(problem.design, **problem.pieces())
+        self.pattern = PATTERNS[problem.likelihood.pattern](problem, weight)
+        self.threads = threads
+        plan = problem.plan
+        self.offset = None if offset is None else plan.per_copy(offset[plan.order])
+        self.eta = np.zeros(plan.n_rows)
+        self.trial_eta = np.zeros(plan.n_rows)
+        self.u = np.zeros(plan.n_rows)
+        self.rh = np.zeros((plan.n_rows, 2))
+        self.all_columns = np.arange(problem.n_columns)
+        self.reference = self.gram_matrix = None
+
+    # -- the predictor ------------------------------------------------------------------------
+    def start(self, coef):
+        """Set the coefficients from scratch; log-likelihood there."""
+        self.eta[:] = 0.0 if self.offset is None else self.offset
+        active = np.flatnonzero(coef)
+        self._add_product(active, coef[active], self.eta)
+        return self.pattern.evaluate(self.eta, self.u)
+
+    def step(self, columns, change):
+        """Trial predictor = predictor + X change; returns the range of the difference."""
+        self.trial_eta[:] = self.eta
+        moved = np.flatnonzero(change)
+        self._add_product(columns[moved], change[moved], self.trial_eta)
+        return self._move_range()
+
+    def shorten(self, share):
+        """Pull the trial predictor back to a share of its step."""
+        self.trial_eta -= self.eta
+        self.trial_eta *= share
+        self.trial_eta += self.eta
+
+    def evaluate_trial(self):
+        return self.pattern.evaluate(self.trial_eta, self.u)
+
+    def accept(self):
+        self.eta, self.trial_eta = self.trial_eta, self.eta
+
+    def evaluate(self):
+        """Return to the accepted predictor."""
+        return self.pattern.evaluate(self.eta, self.u)
+
+    def gradient(self):
+        """X'u of the last evaluation, all columns."""
+        out = np.empty(len(self.all_columns))
+
+        def part(low, high):
+            products.gradient_of_columns(
+                self.columns, self.all_columns[low:high], self.u, out[low:high]
+            )
+
+        self.threads.over_ranges(part, len(out))
+        return out
+
+    def _add_product(self, columns, coef, eta):
+        def part(low, high):
+            products.add_product(self.columns, columns, coef, low, high, eta)
+
+        self.threads.over_ranges(part, self.columns.n_base, SMALLEST_ROW_RANGE)
+
+    def _move_range(self):
+        return products.range_of_difference(self.trial_eta, self.eta)
+
+    # -- the quadratic model ------------------------------------------------------------------
+    def refer(self, columns):
+        """Take the quadratic model at the last evaluation, for the given columns."""
+        self.pattern.refer(self.eta, self.u, self.rh)
+        self.reference = columns
+        self.gram_matrix = None
+        self.curvature, self.loads = self.pattern.load(
+            self.columns, columns, self.rh, self.threads
+        )
+
+    def sweep(self, columns, coef, l1, l2):
+        """Coordinate descent on the model with the current residual; new coefficients."""
+        position = np.searchsorted(self.reference, columns)
+        coef = coef.copy()
+        self.rh[:, 0] = self.u
+        loads = None if self.loads is None else self.loads[position]
+        self.visits = self.pattern.sweep(
+            self.columns,
+            columns,
+            coef,
+            l1,
+            l2,
+            self.curvature[position],
+            self.pattern.centring(loads),
+            self.rh,
+            MAX_PASSES,
+            PASS_SHRINK,
+        )
+        return coef
+
+    def count_pairs(self, columns):
+        """Nonzero pairs within rows, sum of r (r + 1) / 2: the cost of a Gram matrix."""
+        self.trial_eta[:] = 0.0
+        products.count_entries(self.columns, columns, 0, self.columns.n_base, self.trial_eta)
+        return 0.5 * float(self.trial_eta @ self.trial_eta + self.trial_eta.sum())
+
+    def form_gram(self):
+        """The model as a matrix over the reference columns."""
+        columns = self.reference
+        m = len(columns)
+        gram = np.zeros((m, m))
+        kinds = self.columns.kind[self.columns.source[columns]]
+        all_ones = not np.any(kinds == SPARSE)
+
+        def rows(low, high):
+            room = gram_kernels.most_entries(self.columns, columns, low)
+            member = np.empty(room, np.uint32)
+            value = None if all_ones else np.empty(room)
+            gram_kernels.add_pairs(self.columns, columns, self.rh, low, high, member, value, gram)
+
+        self.threads.over_triangle(rows, m)
+        for a in np.flatnonzero(kinds == DENSE):
+            gram_kernels.add_dense_column(
+                self.columns, columns, self.rh, a, 0, self.trial_eta, gram
+            )
+        gram_kernels.mirror(gram, 0)
+        gram -= (self.loads * self.pattern.inverse) @ self.loads.T
+        gram[np.diag_indices(m)] = self.curvature
+        self.gram_matrix = gram
+
+    def minimize_on_gram(self, coef, gradient, l1, l2, tolerance):
+        return gram_kernels.minimize_on_gram(
+            self.gram_matrix, coef, gradient, l1, l2, tolerance
+        )
+
+    def gram_cost(self, columns):
+        """Cost of the Gram route over the cost of sweeps, from counts alone."""
+        m = len(columns)
+        if self.loads is None or len(self.columns.first) > 1:
+            return np.inf
+        pairs = self.count_pairs(columns)
+        work = float(self.trial_eta.sum())
+        total = float(len(self.columns.indices))
+        gram = 1.3 * pairs + 36.0 * m**2 + m**3 / 30 + 6 * (2.1 * work + 1.5 * total)
+        return gram / (8 * (28 * work + 1.5 * total))
+
+    def trial_curvature(self):
+        """Curvature of the model along the trial step, an upper bound of v'Mv."""
+        return products.centred_square(self.trial_eta, self.eta, self.rh)
+
+    def baseline(self):
+        return None

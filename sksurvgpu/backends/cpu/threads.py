@@ -1,0 +1,44 @@
+"""Threads for kernels that release the interpreter lock."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+
+class Threads:
+    """Calls a function over parts of an index range; with one thread, plainly."""
+
+    def __init__(self, n_threads):
+        self.n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def map(self, function, items):
+        if self._pool is None:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))
+
+    def over_ranges(self, function, size, smallest=1):
+        """Call ``function(low, high)`` on parts of ``range(size)``, none below `smallest`."""
+        parts = max(1, min(self.n_threads * (4 if self.n_threads > 1 else 1), size // smallest))
+        if self.n_threads == 1 or parts == 1:
+            return function(0, size)
+        edges = [size * k // parts for k in range(parts + 1)]
+        return self.map(lambda k: function(edges[k], edges[k + 1]), range(parts))
+
+    def over_triangle(self, function, size):
+        """Call ``function(low, high)`` on rows of an upper triangle, one equal area a thread."""
+        shares = 1.0 - np.sqrt(1.0 - np.arange(self.n_threads + 1) / self.n_threads)
+        edges = np.round(size * shares).astype(int)
+        self.map(lambda k: function(edges[k], edges[k + 1]), range(self.n_threads))
+
+    def close(self):
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()

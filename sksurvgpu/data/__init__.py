@@ -1,0 +1,1 @@
+"""User data in kernel form: columns, outcomes, row plans; every check on input."""

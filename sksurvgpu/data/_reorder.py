@@ -1,0 +1,176 @@
+"""Kernels over the columns of a Design: row reordering, product, inspection of values.
+
+Reordering maps each column's row indices through the inverse permutation and must
+leave them ascending. Sorting costs O(m log m) for m entries. Instead the mapped rows
+are marked in a bitmap of 64-bit words, with a second bitmap that marks the nonzero
+words, and read back in order with trailing-zero counts: O(m + n/4096) a column.
+Very short columns are sorted by insertion.
+"""
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+# Column kinds: ones only and no stored values; valued, by row; one value for every row.
+INDICATOR, SPARSE, DENSE = 0, 1, 2
+
+# Up to this many entries insertion is faster than visiting the n/4096 summary words.
+INSERTION_LIMIT = 32
+
+
+@intrinsic
+def _trailing_zeros(typingctx, word):
+    """Number of zero bits below the lowest set bit of a nonzero uint64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), codegen
+
+
+@njit(cache=True, nogil=True)
+def invert_permutation(order, inverse):
+    """Write inverse[order[i]] = i; return 0 if identity, 1 if not, -1 if invalid."""
+    n = inverse.size
+    inverse[:] = -1
+    changed = 0
+    for i in range(n):
+        row = order[i]
+        if row < 0 or row >= n or inverse[row] >= 0:
+            return -1
+        inverse[row] = i
+        if row != i:
+            changed = 1
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def _insert_sorted(inverse, rows, rows_out, values, values_out):
+    """Short column: map and insert one entry at a time, values carried along.
+
+    `values` is empty for an indicator column.
+    """
+    for k in range(rows.size):
+        row = inverse[rows[k]]
+        position = k
+        while position > 0 and rows_out[position - 1] > row:
+            rows_out[position] = rows_out[position - 1]
+            if values.size:
+                values_out[position] = values_out[position - 1]
+            position -= 1
+        rows_out[position] = row
+        if values.size:
+            values_out[position] = values[k]
+
+
+@njit(cache=True, nogil=True)
+def _drain_bitmap(words, summary, rows_out):
+    """Write the marked rows in ascending order and clear both bitmaps."""
+    one = np.uint64(1)
+    out = 0
+    for s in range(summary.size):
+        nonzero_words = summary[s]
+        summary[s] = np.uint64(0)
+        while nonzero_words:
+            word_idx = (s << 6) + _trailing_zeros(nonzero_words)
+            nonzero_words &= nonzero_words - one
+            base = word_idx << 6
+            word = words[word_idx]
+            words[word_idx] = np.uint64(0)
+            while word:
+                rows_out[out] = base + _trailing_zeros(word)
+                word &= word - one
+                out += 1
+
+
+@njit(cache=True, nogil=True)
+def _mark(inverse, rows, words, summary):
+    one = np.uint64(1)
+    for k in range(rows.size):
+        row = inverse[rows[k]]
+        words[row >> 6] |= one << np.uint64(row & 63)
+        summary[row >> 12] |= one << np.uint64((row >> 6) & 63)
+
+
+@njit(cache=True, nogil=True)
+def reorder_columns(
+    first, last, inverse, order, kind, indptr, indices, values, value_ptr,
+    indices_out, values_out, value_ptr_out,
+):  # fmt: skip
+    """Reorder columns first..last-1; one call owns those columns' output ranges.
+
+    Reads everything but the `_out` arrays; `value_ptr_out` must be filled before.
+    Bitmaps and the scratch for values are private to the call.
+    """
+    n = inverse.size
+    words = np.zeros((n >> 6) + 1, dtype=np.uint64)
+    summary = np.zeros((n >> 12) + 1, dtype=np.uint64)
+    scratch = np.empty(0, dtype=np.float64)
+    for j in range(first, last):
+        target = value_ptr_out[j]
+        if kind[j] == DENSE:
+            source = value_ptr[j]
+            for i in range(n):
+                values_out[target + i] = values[source + order[i]]
+            continue
+        rows = indices[indptr[j] : indptr[j + 1]]
+        rows_out = indices_out[indptr[j] : indptr[j + 1]]
+        count = 0 if kind[j] == INDICATOR else rows.size
+        column = values[value_ptr[j] : value_ptr[j] + count]
+        column_out = values_out[target : target + count]
+        if rows.size <= INSERTION_LIMIT:
+            _insert_sorted(inverse, rows, rows_out, column, column_out)
+            continue
+        _mark(inverse, rows, words, summary)
+        _drain_bitmap(words, summary, rows_out)
+        if count:
+            if scratch.size == 0:
+                scratch = np.empty(n, dtype=np.float64)
+            for k in range(count):
+                scratch[inverse[rows[k]]] = column[k]
+            for k in range(count):
+                column_out[k] = scratch[rows_out[k]]
+
+
+@njit(cache=True, nogil=True)
+def add_products(active, coef, kind, indptr, indices, values, value_ptr, out):
+    """Add coef[j] * column j to `out` for every column listed in `active`."""
+    for a in range(active.size):
+        j = active[a]
+        scale = coef[j]
+        source = value_ptr[j]
+        if kind[j] == DENSE:
+            for i in range(out.size):
+                out[i] += scale * values[source + i]
+        elif kind[j] == INDICATOR:
+            for k in range(indptr[j], indptr[j + 1]):
+                out[indices[k]] += scale
+        else:
+            start = indptr[j]
+            for k in range(start, indptr[j + 1]):
+                out[indices[k]] += scale * values[source + k - start]
+
+
+@njit(cache=True, nogil=True)
+def scan_values(indptr, data, n_nonfinite, has_only_ones):
+    """Inspect stored values by column; return how many stored values are zero.
+
+    Zeros do not count against `has_only_ones`: they are dropped later. `data` is
+    numeric, not bool.
+    """
+    n_zero = 0
+    for j in range(indptr.size - 1):
+        nonfinite = 0
+        only_ones = True
+        for k in range(indptr[j], indptr[j + 1]):
+            value = float(data[k])
+            if not np.isfinite(value):
+                nonfinite += 1
+            if value == 0.0:
+                n_zero += 1
+            elif value != 1.0:
+                only_ones = False
+        n_nonfinite[j] = nonfinite
+        has_only_ones[j] = only_ones
+    return n_zero

@@ -1,0 +1,399 @@
+r"""Simulated survival data, drawn column by column.
+
+Times, all designs (Yang, Schuemie, Ji and Suchard 2023, section 4): with linear predictor
+:math:`\eta_i = x_i^\top\beta` and one baseline rate :math:`r_s` a stratum,
+
+.. math::
+    T_i = 1 + \mathrm{round}(\mathrm{Exp}(r_{s(i)} e^{\eta_i})), \quad
+    C_i = 1 + \mathrm{round}(U(0, 499)), \quad
+    t_i = \min(T_i, C_i), \quad \delta_i = [T_i < C_i].
+
+Indicator columns are Bernoulli sequences drawn through their geometric gaps: one draw a
+nonzero, sorted and without duplicates by construction. Cost O(nnz) in time and memory; no
+n x p array is ever formed.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csc_array
+from sksurv.util import Surv
+
+__all__ = ["SimulatedSurvival", "simulate_cox", "simulate_dense", "simulate_ehr"]
+
+CENSORING_SPAN = 499.0
+TIE_NOISE = 1e-3
+# Cells drawn at once, which bounds the temporaries at 8 * density bytes a cell.
+CHUNK_CELLS = 1 << 27
+
+# Health-record design. A cluster is a set of codes that one condition brings.
+EHR_PREVALENCE = (0.001, 0.3)
+EHR_RATE = (0.0005, 0.002)
+EHR_MEMBER_SHARE = 0.1
+EHR_ONES_IN_MEMBERS = 0.8
+EHR_MAX_PROBABILITY = 0.9
+# Gamma(2)/2: mean 1, so that severity leaves the mean membership at EHR_MEMBER_SHARE.
+EHR_SEVERITY_SHAPE = 2.0
+
+
+@dataclass(frozen=True)
+class SimulatedSurvival:
+    """A simulated data set and the truth behind it.
+
+    Attributes
+    ----------
+    X : csc_array or ndarray of shape (n_samples, n_features)
+        Design, float64; sparse designs hold ones only, rows sorted within a column.
+    y : structured ndarray of shape (n_samples,)
+        Fields ``event`` (bool) and ``time`` (float64), as scikit-survival reads them.
+    coef : ndarray of shape (n_features,)
+        True log hazard ratios.
+    strata : ndarray of shape (n_samples,) or None
+        Stratum label of each row, int32; None with a single stratum.
+    """
+
+    X: csc_array | np.ndarray
+    y: np.ndarray
+    coef: np.ndarray
+    strata: np.ndarray | None
+
+
+def simulate_cox(
+    n_samples: int = 10_000,
+    n_features: int = 1_000,
+    *,
+    density: float = 0.05,
+    n_strata: int = 1,
+    zero_fraction: float = 0.8,
+    tie_break: bool = True,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> SimulatedSurvival:
+    """Simulate independent indicators and proportional hazards, the published design.
+
+    Coefficients are N(0, 1) with ``zero_fraction`` of them set to zero; the baseline rate is
+    uniform on 0.01-0.03, one a stratum; follow-up ends uniformly on 1-500.
+
+    Parameters
+    ----------
+    n_samples : int, default=10_000
+        Number of rows.
+    n_features : int, default=1_000
+        Number of columns.
+    density : float, default=0.05
+        Probability of a one; every cell is drawn independently.
+    n_strata : int, default=1
+        Number of strata; rows are assigned uniformly.
+    zero_fraction : float, default=0.8
+        Share of the coefficients that is exactly zero.
+    tie_break : bool, default=True
+        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or source of randomness.
+
+    Returns
+    -------
+    data : SimulatedSurvival
+        Design, outcome, true coefficients and strata. ``X`` takes 12 bytes a nonzero; its row
+        indices are int32 as long as there are fewer than 2^31 nonzeros.
+
+    Examples
+    --------
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(500, 40, n_strata=5, random_state=0)
+    >>> data.X.shape, data.y.dtype.names, int((data.coef != 0).sum())
+    ((500, 40), ('event', 'time'), 8)
+    """
+    _check_sizes(n_samples, n_features, n_strata)
+    _check_share("density", density, include_one=False)
+    _check_share("zero_fraction", zero_fraction)
+    rng_design, rng_coef, rng_time = _generator(random_state).spawn(3)
+    coef = _sparse_normal(n_features, 1.0, zero_fraction, rng_coef)
+    X = _bernoulli_design(n_samples, n_features, density, rng_design)
+    y, strata = _draw_outcome(X @ coef, (0.01, 0.03), n_strata, tie_break, rng_time)
+    return SimulatedSurvival(X, y, coef, strata)
+
+
+def simulate_ehr(
+    n_samples: int = 10_000,
+    n_features: int = 1_000,
+    *,
+    n_strata: int = 1,
+    cluster_size: int = 20,
+    duplicate_fraction: float = 0.1,
+    flip_fraction: float = 0.05,
+    zero_fraction: float = 0.8,
+    tie_break: bool = True,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> SimulatedSurvival:
+    """Simulate indicators that look like coded health records: clustered and near-duplicated.
+
+    Prevalences are log-uniform on 0.001-0.3 (mean 0.052, so about 5 % ones). Codes form
+    clusters of about ``cluster_size`` columns in random positions. About 10 % of the rows, more
+    of them among the severely ill, belong to a cluster's condition and carry 80 % of the ones
+    of its columns (at most 90 % of the members have a code). Severity is shared by all
+    clusters, so that columns correlate strongly within a cluster and weakly between clusters.
+    A share of the columns are near copies of others. Every column has at least one one.
+
+    Coefficients are N(0, 0.5^2) with ``zero_fraction`` of them zero, the linear predictor is
+    centred, and the baseline rate is uniform on 0.0005-0.002, one a stratum, which gives
+    10-50 % events.
+
+    Parameters
+    ----------
+    n_samples : int, default=10_000
+        Number of rows.
+    n_features : int, default=1_000
+        Number of columns.
+    n_strata : int, default=1
+        Number of strata; rows are assigned uniformly.
+    cluster_size : int, default=20
+        Mean number of columns in a cluster, near copies not counted.
+    duplicate_fraction : float, default=0.1
+        Share of the columns that are near copies of another column.
+    flip_fraction : float, default=0.05
+        Share of a copied column's ones that moves to random rows; at least one, unless 0.
+    zero_fraction : float, default=0.8
+        Share of the coefficients that is exactly zero.
+    tie_break : bool, default=True
+        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or source of randomness.
+
+    Returns
+    -------
+    data : SimulatedSurvival
+        Design, outcome, true coefficients and strata.
+
+    Examples
+    --------
+    >>> from sksurvgpu.datasets import simulate_ehr
+    >>> data = simulate_ehr(2_000, 100, random_state=0)
+    >>> bool(0.1 < data.y["event"].mean() < 0.5)
+    True
+    """
+    _check_sizes(n_samples, n_features, n_strata)
+    if cluster_size < 1:
+        raise ValueError(f"`cluster_size` is {cluster_size}; it must be at least 1")
+    _check_share("duplicate_fraction", duplicate_fraction, include_one=False)
+    _check_share("flip_fraction", flip_fraction)
+    _check_share("zero_fraction", zero_fraction)
+    rng_design, rng_copy, rng_coef, rng_time = _generator(random_state).spawn(4)
+    coef = _sparse_normal(n_features, 0.5, zero_fraction, rng_coef)
+
+    n_copies = int(duplicate_fraction * n_features)
+    order = rng_copy.permutation(n_features)
+    copies, originals = order[:n_copies], order[n_copies:]
+    columns = _clustered_columns(n_samples, n_features, originals, cluster_size, rng_design)
+    for j, source in zip(copies, rng_copy.choice(originals, n_copies), strict=True):
+        columns[j] = _near_copy(columns[source], n_samples, flip_fraction, rng_copy)
+    X = _from_columns(columns, n_samples)
+
+    eta = X @ coef
+    y, strata = _draw_outcome(eta - eta.mean(), EHR_RATE, n_strata, tie_break, rng_time)
+    return SimulatedSurvival(X, y, coef, strata)
+
+
+def simulate_dense(
+    n_samples: int = 300,
+    n_features: int = 20_000,
+    *,
+    n_informative: int = 20,
+    correlation: float = 0.5,
+    n_strata: int = 1,
+    tie_break: bool = True,
+    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+) -> SimulatedSurvival:
+    """Simulate a dense Gaussian design with many more columns than rows.
+
+    Columns are standard normal, an AR(1) sequence: columns j and k have correlation
+    ``correlation ** abs(j - k)``. ``n_informative`` random columns have coefficients
+    N(0, 0.5^2); times follow the published design (baseline rate uniform on 0.01-0.03).
+
+    Parameters
+    ----------
+    n_samples : int, default=300
+        Number of rows.
+    n_features : int, default=20_000
+        Number of columns.
+    n_informative : int, default=20
+        Number of columns with an effect; all columns where there are fewer.
+    correlation : float, default=0.5
+        Correlation of neighbouring columns, between -1 and 1.
+    n_strata : int, default=1
+        Number of strata; rows are assigned uniformly.
+    tie_break : bool, default=True
+        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or source of randomness.
+
+    Returns
+    -------
+    data : SimulatedSurvival
+        Design (float64, Fortran order), outcome, true coefficients and strata.
+
+    Examples
+    --------
+    >>> from sksurvgpu.datasets import simulate_dense
+    >>> data = simulate_dense(50, 200, random_state=0)
+    >>> data.X.shape, int((data.coef != 0).sum())
+    ((50, 200), 20)
+    """
+    _check_sizes(n_samples, n_features, n_strata)
+    if not -1.0 < correlation < 1.0:
+        raise ValueError(f"`correlation` is {correlation}; it must lie strictly between -1 and 1")
+    if n_informative < 0:
+        raise ValueError(f"`n_informative` is {n_informative}; it must not be negative")
+    rng_design, rng_coef, rng_time = _generator(random_state).spawn(3)
+    coef = np.zeros(n_features)
+    informative = rng_coef.permutation(n_features)[:n_informative]
+    coef[informative] = rng_coef.normal(0.0, 0.5, informative.size)
+
+    # One row of the transpose is one column of X: contiguous writes, Fortran-ordered result.
+    X = rng_design.standard_normal((n_features, n_samples)).T
+    innovation = np.sqrt(1.0 - correlation**2)
+    for j in range(1, n_features):
+        X[:, j] = correlation * X[:, j - 1] + innovation * X[:, j]
+    y, strata = _draw_outcome(X @ coef, (0.01, 0.03), n_strata, tie_break, rng_time)
+    return SimulatedSurvival(X, y, coef, strata)
+
+
+def _generator(random_state) -> np.random.Generator:
+    """Accept scikit-learn's kinds of seed and NumPy's generators."""
+    if isinstance(random_state, np.random.RandomState):
+        # 128 bits of the legacy stream, so that advancing it gives other data.
+        random_state = random_state.randint(0, 2**32, size=4, dtype=np.uint64)
+    return np.random.default_rng(random_state)
+
+
+def _check_sizes(n_samples, n_features, n_strata):
+    sizes = {"n_samples": n_samples, "n_features": n_features, "n_strata": n_strata}
+    for name, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"`{name}` is {value}; it must be at least 1")
+    if n_samples >= 2**31:
+        raise ValueError(f"`n_samples` is {n_samples}; row indices are int32, use fewer than 2^31")
+
+
+def _check_share(name, value, *, include_one=True):
+    if not (0.0 <= value < 1.0 or (include_one and value == 1.0)):
+        upper = "1]" if include_one else "1)"
+        raise ValueError(f"`{name}` is {value}; it must lie in [0, {upper}")
+
+
+def _sparse_normal(n_features, scale, zero_fraction, rng):
+    """N(0, scale^2) coefficients, of which an exact share is zero."""
+    coef = rng.normal(0.0, scale, n_features)
+    coef[rng.permutation(n_features)[: round(zero_fraction * n_features)]] = 0.0
+    return coef
+
+
+def _bernoulli_positions(n_cells, probability, rng):
+    """Sorted positions of the ones among ``n_cells`` independent Bernoulli cells, int64."""
+    if probability <= 0.0 or n_cells == 0:
+        return np.empty(0, np.int64)
+    blocks, last = [], -1
+    while last < n_cells - 1:
+        expected = (n_cells - 1 - last) * probability
+        # Four standard deviations more than expected: a second round is rare, never wrong.
+        gaps = rng.geometric(probability, int(expected + 4.0 * np.sqrt(expected)) + 8)
+        # A gap beyond the end means that no one follows. Clipped one cell past the end, so that
+        # the sum stays inside int64 and the last cell is not hit.
+        np.minimum(gaps, n_cells + 1, out=gaps)
+        np.cumsum(gaps, out=gaps)
+        gaps += last
+        blocks.append(gaps)
+        last = int(gaps[-1])
+    blocks[-1] = blocks[-1][: np.searchsorted(blocks[-1], n_cells)]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+def _bernoulli_design(n_samples, n_features, density, rng):
+    """Independent indicator columns: one Bernoulli sequence down the columns, in chunks."""
+    columns_a_chunk = max(1, CHUNK_CELLS // n_samples)
+    parts, column_counts = [], []
+    for first in range(0, n_features, columns_a_chunk):
+        width = min(columns_a_chunk, n_features - first)
+        rows = _bernoulli_positions(n_samples * width, density, rng)
+        starts = np.arange(width + 1, dtype=np.int64) * n_samples
+        counts = np.diff(np.searchsorted(rows, starts))
+        rows -= np.repeat(starts[:-1], counts)
+        parts.append(rows.astype(np.int32))
+        column_counts.append(counts)
+    return _indicator_csc(np.concatenate(parts), np.concatenate(column_counts), n_samples)
+
+
+def _indicator_csc(indices, counts, n_samples):
+    """Wrap row indices and column counts; scipy wants one index type, int32 where it fits."""
+    index_type = np.int32 if indices.size < 2**31 else np.int64
+    indptr = np.zeros(counts.size + 1, index_type)
+    np.cumsum(counts, out=indptr[1:])
+    X = csc_array((np.ones(indices.size), indices, indptr), shape=(n_samples, counts.size))
+    X.has_canonical_format = True
+    return X
+
+
+def _from_columns(columns, n_samples):
+    """Join per-column row indices."""
+    counts = np.array([rows.size for rows in columns], dtype=np.int64)
+    return _indicator_csc(np.concatenate(columns), counts, n_samples)
+
+
+def _clustered_columns(n_samples, n_features, originals, cluster_size, rng):
+    """Row indices of the columns ``originals``, cluster by cluster; other entries are None."""
+    low, high = np.log(EHR_PREVALENCE)
+    prevalence = np.exp(rng.uniform(low, high, n_features))
+    severity = rng.standard_gamma(EHR_SEVERITY_SHAPE, n_samples, dtype=np.float32)
+    severity *= np.float32(EHR_MEMBER_SHARE / EHR_SEVERITY_SHAPE)
+    columns = [None] * n_features
+    n_clusters = max(1, round(originals.size / cluster_size))
+    for cluster in np.array_split(originals, n_clusters):
+        is_member = rng.random(n_samples, dtype=np.float32) < severity
+        members = np.flatnonzero(is_member).astype(np.int32)
+        others = np.flatnonzero(~is_member).astype(np.int32)
+        for j in cluster:
+            columns[j] = _clustered_column(members, others, prevalence[j], rng)
+    return columns
+
+
+def _clustered_column(members, others, prevalence, rng):
+    """Draw one code: most of its ones among the members, the rest among the others."""
+    n_samples = members.size + others.size
+    ones = prevalence * n_samples
+    within = min(EHR_MAX_PROBABILITY, EHR_ONES_IN_MEMBERS * ones / max(members.size, 1))
+    outside = min(1.0, (ones - within * members.size) / max(others.size, 1))
+    carriers = members[_bernoulli_positions(members.size, within, rng)]
+    background = others[_bernoulli_positions(others.size, outside, rng)]
+    rows = np.concatenate([carriers, background])
+    if rows.size == 0:
+        rows = rng.integers(n_samples, size=1, dtype=np.int32)
+    rows.sort()
+    return rows
+
+
+def _near_copy(rows, n_samples, flip_fraction, rng):
+    """Move a share of a column's ones, at least one of them, to random rows."""
+    is_kept = rng.random(rows.size) >= flip_fraction
+    if flip_fraction > 0.0:
+        is_kept[rng.integers(rows.size)] = False
+    moved = rng.integers(n_samples, size=rows.size - is_kept.sum(), dtype=np.int32)
+    return np.unique(np.concatenate([rows[is_kept], moved]))
+
+
+def _draw_outcome(eta, rate_range, n_strata, tie_break, rng):
+    """Times and events of the module docstring; strata are None where there is one."""
+    n_samples = eta.size
+    strata = None
+    rate = rng.uniform(*rate_range, n_strata)
+    if n_strata > 1:
+        strata = rng.integers(n_strata, size=n_samples, dtype=np.int32)
+        rate = rate[strata]
+    with np.errstate(over="ignore"):
+        # An infinite event time is a row that is censored.
+        event_time = 1.0 + np.round(rng.standard_exponential(n_samples) * np.exp(-eta) / rate)
+    censoring = 1.0 + np.round(rng.uniform(0.0, CENSORING_SPAN, n_samples))
+    event = event_time < censoring
+    time = np.minimum(event_time, censoring)
+    if tie_break:
+        # Times are at least 1 and the noise is 1000 standard deviations away from 0.
+        time += rng.normal(0.0, TIE_NOISE, n_samples)
+    return Surv.from_arrays(event, time), strata

@@ -1,0 +1,65 @@
+"""Errors that users catch. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
+
+__all__ = ["BackendUnavailableError"]
+
+
+class BackendUnavailableError(RuntimeError):
+    """The requested backend cannot run on this machine.
+
+    The message names what is missing and what to install or change.
+
+    Examples
+    --------
+    >>> from sksurvgpu.exceptions import BackendUnavailableError
+    >>> print(BackendUnavailableError.missing_package("cuda", "numba-cuda", "cuda12"))
+    backend="cuda" needs the package numba-cuda, which is not installed; \
+run: pip install "sksurvgpu[cuda12]", or pass backend="cpu"
+    """
+
+    @classmethod
+    def missing_package(
+        cls, backend: str, package: str, extra: str | None = None
+    ) -> "BackendUnavailableError":
+        """Build the error for a package that is not installed.
+
+        Parameters
+        ----------
+        backend : str
+            Backend that the user asked for.
+        package : str
+            Name of the missing package, as pip knows it.
+        extra : str or None, default=None
+            Our extra that brings the package; None names the package itself.
+
+        Returns
+        -------
+        error : BackendUnavailableError
+            To be raised by the caller.
+        """
+        target = package if extra is None else f"sksurvgpu[{extra}]"
+        return cls(
+            f'backend="{backend}" needs the package {package}, which is not installed; '
+            f'run: pip install "{target}", or pass backend="cpu"'
+        )
+
+    @classmethod
+    def no_device(cls, backend: str, reason: str) -> "BackendUnavailableError":
+        """Build the error for a machine without a usable device or driver.
+
+        Parameters
+        ----------
+        backend : str
+            Backend that the user asked for.
+        reason : str
+            What the driver said.
+
+        Returns
+        -------
+        error : BackendUnavailableError
+            To be raised by the caller.
+        """
+        return cls(
+            f'backend="{backend}" found no usable device ({reason}); install a current driver '
+            "or run on a machine that has a device (sksurvgpu.show_versions() lists what is "
+            'seen), or pass backend="cpu"'
+        )

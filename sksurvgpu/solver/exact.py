@@ -1,0 +1,3 @@
+"""placeholder"""
+def descend_exactly(*a):
+    raise SystemExit

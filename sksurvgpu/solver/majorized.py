@@ -1,0 +1,111 @@
+"""Descent by coordinate sweeps on the centred quadratic model (the default algorithm).
+
+Outer iteration: minimize the model over a working set, line search on the true objective,
+extrapolate.  The model is taken at a *reference* point and kept while it serves, since its age
+changes the rate and not the limit.  It has two equal forms, and counts of nonzeros decide which:
+sweeps over the columns of X, or, where columns are correlated or many fits follow, its Gram matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .extrapolate import Anderson
+from .line_search import search
+
+NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
+NEAR_REFERENCE = 0.7  # ... the reference of a Gram matrix, which is dear to extend
+STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residual fell by less
+GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
+
+
+def descend(fit, penalty, tolerance, max_iter):
+    """Coroutine: move `fit` to the optimum under `penalty`; iterations and their objectives."""
+    extrapolation, objectives = Anderson(), [fit.objective]
+    reference = None
+    for iteration in range(max_iter + 1):
+        violation = penalty.violation(fit.coef, fit.gradient)
+        previous, fit.residual = fit.residual, float(violation.max(initial=0.0))
+        if fit.residual <= tolerance:
+            yield from _certify(fit, penalty)
+            if fit.residual <= tolerance:
+                break
+        if iteration == max_iter:
+            break
+        work = _working_set(fit, penalty, NEAR_ACTIVE)
+        slow = fit.residual > (STALE_GRAM if fit.in_gram else STALE_SWEEP) * previous
+        if reference is None or slow or not np.isin(work, reference).all():
+            reference = yield from _refer(fit, penalty, work, iteration)
+            extrapolation.clear() if fit.in_gram else None
+        before = fit.coef
+        target = yield from _minimize_model(fit, penalty, work, reference, tolerance)
+        moved = yield from search(fit, penalty, work, target)
+        if moved < 1.0:
+            extrapolation.clear()
+        else:
+            yield from _extrapolate(fit, penalty, extrapolation, before)
+        fit.gradient = yield ("gradient",)
+        objectives.append(fit.objective)
+    return iteration, objectives
+
+
+def _working_set(fit, penalty, near):
+    """Columns that are not zero or whose gradient is near its threshold."""
+    close = np.abs(fit.gradient) >= near * penalty.l1
+    return np.flatnonzero(((fit.coef != 0) | close) & ~penalty.fixed)
+
+
+def _refer(fit, penalty, work, iteration):
+    """Take the model at the current point, as a Gram matrix where counts say that it pays."""
+    if not fit.in_gram and iteration >= 2:
+        fit.in_gram = yield from _gram_pays(work)
+    reference = _working_set(fit, penalty, NEAR_REFERENCE) if fit.in_gram else work
+    yield ("refer", reference)
+    if fit.in_gram:
+        yield ("form_gram",)
+    return reference
+
+
+def _gram_pays(work):
+    cost = yield ("gram_cost", work)
+    return cost < 1.0 and 16 * len(work) ** 2 <= GRAM_BYTES
+
+
+def _minimize_model(fit, penalty, work, reference, tolerance):
+    """Coefficients of the working set that minimize the model (about)."""
+    if not fit.in_gram:
+        return (yield ("sweep", work, fit.coef[work], penalty.l1[work], penalty.l2[work]))
+    inner = max(0.2 * tolerance, 0.02 * fit.residual)
+    target = yield (
+        "minimize_on_gram",
+        fit.coef[reference],
+        fit.gradient[reference],
+        penalty.l1[reference],
+        penalty.l2[reference],
+        inner,
+    )
+    return target[np.searchsorted(reference, work)]
+
+
+def _extrapolate(fit, penalty, extrapolation, before):
+    """Try the extrapolated point; keep it where the objective is lower."""
+    proposal = extrapolation.propose(before, fit.coef)
+    if proposal is None:
+        return
+    columns = np.flatnonzero(proposal != fit.coef)
+    yield ("step", columns, (proposal - fit.coef)[columns])
+    loglik = yield ("evaluate_trial",)
+    objective = penalty.value(proposal) - loglik
+    if objective < fit.objective:
+        yield ("accept",)
+        fit.coef, fit.loglik, fit.objective = proposal, loglik, objective
+    else:
+        yield ("evaluate",)
+
+
+def _certify(fit, penalty):
+    """Recompute predictor, log-likelihood and gradient from the coefficients alone."""
+    fit.loglik = yield ("start", fit.coef)
+    fit.gradient = yield ("gradient",)
+    fit.objective = penalty.value(fit.coef) - fit.loglik
+    fit.residual = float(penalty.violation(fit.coef, fit.gradient).max(initial=0.0))

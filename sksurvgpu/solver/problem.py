@@ -1,0 +1,78 @@
+"""Problem: what all fits of a batch share.  Batch: what may differ between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..data.design import Design
+from ..data.rowplan import RowPlan, plan_bins
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One design and outcome under one likelihood, rows in the order of the plan.
+
+    ``source`` and ``piece_of`` map the model's columns to columns of X: a column whose coefficient
+    changes over time appears once per interval of its own cut points (see `data.rowplan`).
+    """
+
+    design: Design
+    plan: RowPlan
+    likelihood: object
+    source: np.ndarray  # int64 per model column: its column of X
+    piece_ptr: np.ndarray  # int64 (n_columns, 2): pieces where the coefficient applies
+
+    @classmethod
+    def build(cls, design, plan, likelihood, source=None, piece_ptr=None, n_threads=1):
+        """Put the design's rows into the plan's order; columns constant over time by default."""
+        if source is None:
+            source = np.arange(design.n_columns)
+            piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
+        design = design.reordered(plan.order, n_threads=n_threads)
+        return cls(
+            design, plan, likelihood, source.astype(np.int64), piece_ptr.astype(np.int64)
+        )
+
+    @property
+    def n_columns(self):
+        return len(self.source)
+
+    @cached_property
+    def bins(self):
+        return plan_bins(self.plan)
+
+    @cached_property
+    def group(self):
+        return self.plan.group()
+
+    def pieces(self):
+        return {
+            "source": self.source,
+            "piece_ptr": self.piece_ptr,
+            "first": self.plan.first,
+            "shift": self.plan.shift,
+        }
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Fits that share a problem.  Batch axis last; None means: the same plain value for all.
+
+    Each fit descends its penalties in the given order, every one started from the one before:
+    a path is a fit with many penalties, a cross-validation a batch of paths with fold weights.
+    """
+
+    lambdas: np.ndarray  # (n_penalties, n_fits), on the sum scale
+    l1_ratio: float = 1.0
+    factor: np.ndarray | None = None  # (n_columns,) penalty factors
+    weight: np.ndarray | None = None  # (n_rows, n_fits) case weights, rows as the caller has them
+    offset: np.ndarray | None = None  # (n_rows, n_fits)
+    coef: np.ndarray | None = None  # (n_columns, n_fits) starts
+    fixed: np.ndarray | None = None  # bool (n_columns, n_fits): columns held at their start
+
+    @property
+    def n_fits(self):
+        return self.lambdas.shape[1]

@@ -1,0 +1,150 @@
+"""The schedule: proximal Newton with coordinate sweeps, from a start to a certificate.
+
+A fit is a *coroutine*: plain sequential code that yields the operations it needs on rows and
+columns, ``(name, *arguments)``, and is sent their results.  It never sees a row.  On the CPU each
+request runs at once, a thread a fit; a backend that gains from it may collect the requests of many
+fits and serve them in one launch.  This file therefore knows neither likelihood nor backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .exact import descend_exactly
+from .majorized import descend
+from .penalty import Penalty
+
+SCHEDULES = {"majorized": descend, "exact": descend_exactly}
+RIDGE_PATH_RATIO = 1e-3  # alpha_max of a pure ridge is infinite; glmnet's convention instead
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to solve: `tol` bounds the KKT residual relative to the null model's largest gradient."""
+
+    tol: float = 1e-6
+    max_iter: int = 1000
+    algorithm: str = "majorized"
+    verbose: int = 0
+
+
+@dataclass
+class Fit:
+    """The moving state of one fit; the rows belong to the backend's session."""
+
+    coef: np.ndarray
+    loglik: float
+    gradient: np.ndarray
+    objective: float = np.inf
+    previous_l1: np.ndarray | None = None  # of the last penalty solved, for the strong rule
+    in_gram: bool = False
+    residual: float = np.inf
+
+
+@dataclass(frozen=True)
+class Solution:
+    """One fit at one penalty; `kkt` is recomputed from scratch at the reported coefficients."""
+
+    coef: np.ndarray
+    loglik: float
+    objective: float
+    kkt: float
+    gap: float  # bound of objective - optimum; nan where it does not apply
+    n_iter: int
+    converged: bool
+    lam: float
+    lam_max: float
+    baseline: object = None
+    objectives: tuple = ()  # after every outer iteration
+
+
+class NotFiniteError(ValueError):
+    """The log-likelihood at the start is not a number."""
+
+
+def fit(batch, index, n_columns, options):
+    """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
+    fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
+    start = _column(batch.coef, index, np.zeros(n_columns)).copy()
+    factor = np.ones(n_columns) if batch.factor is None else batch.factor
+    state, scale, lam_max = yield from _null_model(start, fixed, factor, batch.l1_ratio, options)
+    if np.any(state.coef != start):
+        state.coef = start
+        state.loglik = yield ("start", start)
+        _require_finite(state.loglik)
+        state.gradient = yield ("gradient",)
+    solutions = []
+    for lam in batch.lambdas[:, index]:
+        penalty = Penalty.of(lam, batch.l1_ratio, factor, fixed)
+        state.objective = penalty.value(state.coef) - state.loglik
+        descent = SCHEDULES[options.algorithm](state, penalty, scale * options.tol, options.max_iter)
+        n_iter, objectives = yield from descent
+        baseline = yield ("baseline",)
+        solutions.append(
+            _solution(state, penalty, scale, lam, lam_max, options, n_iter, objectives, baseline)
+        )
+    return solutions
+
+
+def _solution(state, penalty, scale, lam, lam_max, options, n_iter, objectives, baseline):
+    kkt = float(penalty.violation(state.coef, state.gradient).max(initial=0.0))
+    return Solution(
+        coef=state.coef.copy(),
+        loglik=state.loglik,
+        objective=state.objective,
+        kkt=kkt,
+        gap=penalty.gap(state.coef, state.gradient, state.loglik, 0.0),
+        n_iter=n_iter,
+        converged=kkt <= options.tol * scale,
+        lam=float(lam),
+        lam_max=lam_max,
+        baseline=baseline,
+        objectives=tuple(objectives),
+    )
+
+
+def _null_model(start, fixed, factor, l1_ratio, options):
+    """State at the null model, the scale of its gradient, and lambda_max.
+
+    Unpenalized columns are fitted in it, fixed columns stay at their start.
+    """
+    null = np.where(fixed, start, 0.0)
+    loglik = yield ("start", null)
+    _require_finite(loglik)
+    state = Fit(null, loglik, (yield ("gradient",)))
+    free = ~fixed
+    scale = float(np.abs(state.gradient[free]).max(initial=0.0))
+    penalized = free & (factor > 0)
+    if penalized.any() and not penalized[free].all():
+        unpenalized = Penalty(np.zeros(len(null)), np.zeros(len(null)), fixed | penalized)
+        state.objective = -loglik
+        yield from descend(state, unpenalized, scale * options.tol, options.max_iter)
+    if penalized.any():
+        slope = np.abs(state.gradient[penalized])
+        scale = max(float(slope.max()), np.finfo(float).tiny)
+        lam_max = float((slope / factor[penalized]).max()) / max(l1_ratio, RIDGE_PATH_RATIO)
+    else:
+        lam_max = 0.0
+    return state, scale, lam_max
+
+
+def _require_finite(loglik):
+    if not np.isfinite(loglik):
+        raise NotFiniteError(
+            "the log-likelihood at the start of the fit is not finite: the linear predictor "
+            "(offset and warm-start coefficients) spans too many orders of magnitude; "
+            "rescale `offset` or refit with `warm_start=False`"
+        )
+
+
+def _column(values, index, default):
+    return default if values is None else values[:, index]
+
+
+def solve(problem, batch, backend, options=None, n_threads=1):
+    """Fit a batch: a list, per fit, of one `Solution` for each of its penalties."""
+    options = Options() if options is None else options
+    coroutines = [fit(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
+    return backend.run(problem, batch, coroutines, n_threads)

@@ -1,0 +1,396 @@
+"""Rules about the source itself: layers, sizes, imports, words. Nothing here fits a model.
+
+An exception to a limit is a line in one of the dictionaries below and says why.
+"""
+
+import ast
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sksurvgpu
+from sksurvgpu.exceptions import BackendUnavailableError
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "sksurvgpu"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# From the bottom up. A module imports from layers below its own and from its own layer.
+LAYERS = [
+    {"exceptions"},
+    {"data"},
+    {"backends"},
+    {"likelihoods"},
+    {"solver"},
+    {"bayes", "metrics"},
+    {"estimators"},
+    {"selection", "inference", "plotting"},
+    {"datasets", "show_versions", "__main__", "__init__"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+# (importing module, imported module) -> why.
+LAYER_EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 50
+MAX_POSITIONAL = 8
+MAX_POSITIONAL_KERNEL = 16
+KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
+LINE_BUDGET = 8_000
+# Path below sksurvgpu/ -> (limit, why).
+FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
+# "path::function" -> (limit, why).
+FUNCTION_EXCEPTIONS: dict[str, tuple[int, str]] = {}
+POSITIONAL_EXCEPTIONS: dict[str, tuple[int, str]] = {}
+
+# Below the estimators, only these parts of scikit-learn; in the layers of `NO_SKLEARN`, none.
+SKLEARN_ANYWHERE = ("sklearn.utils", "sklearn.exceptions")
+NO_SKLEARN = {"backends", "likelihoods"}
+CUDA_MODULE = "backends/cuda/_cuda.py"
+# Spelled in halves, so that this file does not contain them.
+FORBIDDEN = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
+
+
+def module_name(path):
+    """Dotted name below the package: backends/cpu/sweep.py -> backends.cpu.sweep."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def relative(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports(tree):
+    """Absolute or relative import statements: (level, dotted module, names)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield 0, alias.name, ()
+        elif isinstance(node, ast.ImportFrom):
+            yield node.level, node.module or "", tuple(alias.name for alias in node.names)
+
+
+def without_type_checking(tree):
+    """Drop what only type checkers import."""
+
+    class Drop(ast.NodeTransformer):
+        def visit_If(self, node):
+            if ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+                return None
+            return self.generic_visit(node)
+
+    return Drop().visit(tree)
+
+
+def resolve(path, level, module, names):
+    """Modules of ours that one import statement names, dotted below the package."""
+    if level == 0:
+        if module != "sksurvgpu" and not module.startswith("sksurvgpu."):
+            return []
+        base = module.split(".")[1:]
+    else:
+        folder = list(path.relative_to(PACKAGE).parent.parts)
+        base = folder[: len(folder) - (level - 1)] + (module.split(".") if module else [])
+    return [".".join(base)] if base else list(names)
+
+
+def imported_modules(path):
+    tree = without_type_checking(ast.parse(path.read_text(encoding="utf-8")))
+    return [name for statement in imports(tree) for name in resolve(path, *statement)]
+
+
+def functions(tree, prefix=""):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{prefix}{node.name}", node
+        name = getattr(node, "name", None)
+        inner = f"{prefix}{name}." if isinstance(name, str) else prefix
+        yield from functions(node, inner)
+
+
+def docstring_lines(node):
+    first = node.body[0]
+    if ast.get_docstring(node, clean=False) is None:
+        return 0
+    return first.end_lineno - first.lineno + 1
+
+
+def own_lines(node):
+    """Lines of a function without its docstring and without the functions inside it."""
+    inner = [child for _, child in functions(node)]
+    # A function inside a function inside this one is counted with the middle one.
+    outermost = [
+        child
+        for child in inner
+        if not any(
+            other is not child and other.lineno <= child.lineno <= other.end_lineno
+            for other in inner
+        )
+    ]
+    nested = sum(child.end_lineno - child.lineno + 1 for child in outermost)
+    return node.end_lineno - node.lineno + 1 - docstring_lines(node) - nested
+
+
+def test_layers_are_complete():
+    top = {module_name(path).split(".")[0] for path in MODULES}
+    assert top <= set(RANK), f"give these a layer in LAYERS: {sorted(top - set(RANK))}"
+
+
+def test_imports_point_down():
+    wrong = []
+    for path in MODULES:
+        name = module_name(path)
+        if name == "__init__":
+            continue
+        for target in imported_modules(path):
+            layer = target.split(".")[0]
+            if layer in ("", "__version__") or (name, target) in LAYER_EXCEPTIONS:
+                continue
+            if RANK.get(layer, len(LAYERS)) > RANK[name.split(".")[0]]:
+                wrong.append(f"{name} imports {target}")
+    assert not wrong
+
+
+def test_resolve_understands_import_statements():
+    path = PACKAGE / "solver" / "solve.py"
+    assert resolve(path, 0, "numpy", ("dot",)) == []
+    assert resolve(path, 0, "sksurvgpu.data.design", ("Design",)) == ["data.design"]
+    assert resolve(path, 0, "sksurvgpu", ("datasets",)) == ["datasets"]
+    assert resolve(path, 1, "screen", ("kkt",)) == ["solver.screen"]
+    assert resolve(path, 1, "", ("screen",)) == ["solver"]
+    assert resolve(path, 2, "estimators.survival", ("CoxLassoCCD",)) == ["estimators.survival"]
+    assert resolve(path, 2, "", ("estimators",)) == ["estimators"]
+
+
+def test_no_sklearn_estimators_below_the_estimators():
+    wrong = []
+    for path in MODULES:
+        layer = module_name(path).split(".")[0]
+        if RANK[layer] >= RANK["estimators"]:
+            continue
+        for level, module, _ in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if level or module.split(".")[0] != "sklearn":
+                continue
+            if layer in NO_SKLEARN or not module.startswith(SKLEARN_ANYWHERE):
+                wrong.append(f"{relative(path)} imports {module}")
+    assert not wrong
+
+
+def test_numba_cuda_is_imported_in_one_place():
+    wrong = [
+        relative(path)
+        for path in MODULES
+        if relative(path) != CUDA_MODULE
+        for level, module, names in imports(ast.parse(path.read_text(encoding="utf-8")))
+        if level == 0
+        and (module.startswith("numba.cuda") or (module == "numba" and "cuda" in names))
+    ]
+    assert not wrong
+
+
+def test_files_are_short():
+    wrong = {}
+    for path in MODULES:
+        n_lines = len(path.read_text(encoding="utf-8").splitlines())
+        if n_lines > FILE_EXCEPTIONS.get(relative(path), (MAX_FILE_LINES,))[0]:
+            wrong[relative(path)] = n_lines
+    assert not wrong
+
+
+def test_functions_are_short():
+    wrong = {}
+    for path in MODULES:
+        for name, node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            key = f"{relative(path)}::{name}"
+            n_lines = own_lines(node)
+            if n_lines > FUNCTION_EXCEPTIONS.get(key, (MAX_FUNCTION_LINES,))[0]:
+                wrong[key] = n_lines
+    assert not wrong
+
+
+def test_functions_take_few_positional_arguments():
+    wrong = {}
+    for path in MODULES:
+        layer = module_name(path).split(".")[0]
+        for name, node in functions(ast.parse(path.read_text(encoding="utf-8"))):
+            key = f"{relative(path)}::{name}"
+            is_kernel = layer in KERNEL_LAYERS or any(
+                "jit" in ast.unparse(decorator) for decorator in node.decorator_list
+            )
+            limit = MAX_POSITIONAL_KERNEL if is_kernel else MAX_POSITIONAL
+            n_arguments = len(node.args.posonlyargs) + len(node.args.args)
+            if n_arguments > POSITIONAL_EXCEPTIONS.get(key, (limit,))[0]:
+                wrong[key] = n_arguments
+    assert not wrong
+
+
+def test_own_lines_of_a_function():
+    source = (
+        'def f():\n    """One.\n\n    Two.\n    """\n    def g():\n        return 1\n    return g\n'
+    )
+    sizes = {name: own_lines(node) for name, node in functions(ast.parse(source))}
+    assert sizes == {"f": 2, "f.g": 2}
+
+
+def test_exceptions_are_still_needed():
+    named = {*FILE_EXCEPTIONS, *(key.split("::")[0] for key in FUNCTION_EXCEPTIONS)}
+    named |= {key.split("::")[0] for key in POSITIONAL_EXCEPTIONS}
+    assert named <= {relative(path) for path in MODULES}
+
+
+def test_line_budget(capsys):
+    n_lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES)
+    with capsys.disabled():
+        print(f"\nsksurvgpu/: {n_lines:,} of {LINE_BUDGET:,} lines in {len(MODULES)} files")
+    assert n_lines <= LINE_BUDGET
+
+
+def test_no_forbidden_words():
+    folders = [PACKAGE, ROOT / "tests", ROOT / "docs", ROOT / "benchmarks"]
+    suffixes = {".py", ".rst", ".toml", ".cfg", ".yml", ".yaml", ".md", ".R", ".sh"}
+    files = [path for path in ROOT.iterdir() if path.suffix in suffixes]
+    files += [path for folder in folders for path in folder.rglob("*") if path.suffix in suffixes]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in files
+        if "_build" not in path.parts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if FORBIDDEN.search(line)
+    ]
+    assert not wrong
+
+
+def run_python(code):
+    """Standard output of a fresh interpreter that can import the package under test."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PACKAGE.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_is_light():
+    heavy = ["numpy", "scipy", "sklearn", "sksurv", "numba", "pandas", "ctypes", "matplotlib"]
+    code = f"import sys, sksurvgpu; print(*[m for m in {heavy} if m in sys.modules])"
+    assert run_python(code).split() == []
+
+
+def test_no_cuda_module_without_asking():
+    code = (
+        "import sys, sksurvgpu.datasets, sksurvgpu; sksurvgpu.show_versions()\n"
+        "print('LOADED', *[m for m in sys.modules if m.startswith(('numba.cuda.cudadrv.driver',"
+        " 'numba_cuda', 'cupy'))])"
+    )
+    assert run_python(code).splitlines()[-1].split() == ["LOADED"]
+
+
+def test_show_versions_says_what_is_there(capsys):
+    sksurvgpu.show_versions()
+    printed = capsys.readouterr().out
+    for expected in ("python", "numba threads", "scikit-survival", "driver", "missing"):
+        assert expected in printed
+    assert sksurvgpu.__version__ in printed
+
+
+class FakeDriver:
+    """The driver library as ctypes shows it: status codes, results through pointers."""
+
+    def __init__(self, status=0, n_devices=1):
+        self.status = status
+        self.n_devices = n_devices
+
+    def cuInit(self, flags):
+        return self.status
+
+    def cuDriverGetVersion(self, out):
+        out._obj.value = 13_010
+
+    def cuDeviceGetCount(self, out):
+        out._obj.value = self.n_devices
+
+    def cuDeviceGet(self, out, ordinal):
+        out._obj.value = ordinal
+
+    def cuDeviceGetName(self, buffer, size, device):
+        buffer.value = b"Device"
+
+    def cuDeviceTotalMem_v2(self, out, device):
+        out._obj.value = 80 << 30
+
+
+@pytest.mark.parametrize(
+    ("library", "expected"),
+    [
+        (FakeDriver(), ["CUDA 13.1", "device 0", "Device, 80 GiB"]),
+        (FakeDriver(n_devices=0), ["CUDA 13.1", "missing           CUDA device"]),
+        (FakeDriver(status=100), ["cuInit returned error 100"]),
+        (None, ["NVIDIA driver (its library was not found)"]),
+    ],
+)
+def test_show_versions_asks_the_driver(library, expected, capsys, monkeypatch):
+    module = sys.modules["sksurvgpu.show_versions"]
+    monkeypatch.setattr(module, "_load_driver", lambda: library)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    sksurvgpu.show_versions()
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in expected)
+    has_new_driver = library is not None and library.status == 0
+    assert f"sksurvgpu[{'cuda13' if has_new_driver else 'cuda12'}]" in printed
+
+
+def test_public_names_are_listed_and_unknown_ones_refused():
+    assert set(sksurvgpu.__all__) <= set(dir(sksurvgpu))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = sksurvgpu.nonsense
+
+
+@pytest.mark.parametrize("name", sksurvgpu.__all__)
+def test_public_name_loads(name):
+    assert getattr(sksurvgpu, name) is not None
+
+
+def test_show_versions_is_a_function_whatever_was_imported_first():
+    code = "import sksurvgpu.show_versions; from sksurvgpu import show_versions as f; f()"
+    assert "Packages" in run_python(code)
+
+
+def test_backend_error_names_the_remedy():
+    message = str(BackendUnavailableError.missing_package("cuda", "numba-cuda", "cuda12"))
+    assert "numba-cuda" in message
+    assert 'pip install "sksurvgpu[cuda12]"' in message
+    assert "no driver" in str(BackendUnavailableError.no_device("cuda", "no driver"))
+
+
+def test_readme_examples_run():
+    failures, n_examples = doctest.testfile(
+        str(ROOT / "README.rst"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert n_examples > 0
+    assert failures == 0
+
+
+PUBLIC_DOCTESTS = [
+    path
+    for path in MODULES
+    if not path.name.startswith("__") and ">>> " in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("path", PUBLIC_DOCTESTS, ids=relative)
+def test_docstring_examples_run(path):
+    # Through sys.modules: `sksurvgpu.show_versions` the attribute is the function.
+    name = f"sksurvgpu.{module_name(path)}"
+    __import__(name)
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    failures, _ = doctest.testmod(sys.modules[name], optionflags=options)
+    assert failures == 0
