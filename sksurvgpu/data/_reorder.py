@@ -7,6 +7,8 @@ words, and read back in order with trailing-zero counts: O(m + n/4096) a column.
 Very short columns are sorted by insertion.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
@@ -17,6 +19,16 @@ INDICATOR, SPARSE, DENSE = 0, 1, 2
 
 # Up to this many entries insertion is faster than visiting the n/4096 summary words.
 INSERTION_LIMIT = 32
+
+
+class Columns(NamedTuple):
+    """The arrays of a Design (documented there) as kernels take them."""
+
+    kind: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+    value_ptr: np.ndarray
 
 
 @intrinsic
@@ -94,62 +106,56 @@ def _mark(inverse, rows, words, summary):
 
 
 @njit(cache=True, nogil=True)
-def reorder_columns(
-    first, last, inverse, order, kind, indptr, indices, values, value_ptr,
-    indices_out, values_out, value_ptr_out,
-):  # fmt: skip
-    """Reorder columns first..last-1; one call owns those columns' output ranges.
+def reorder_columns(first, last, order, inverse, given, moved):
+    """Write columns first..last-1 of `given` into `moved`; a call owns those columns.
 
-    Reads everything but the `_out` arrays; `value_ptr_out` must be filled before.
-    Bitmaps and the scratch for values are private to the call.
+    Reads the pointers of both; writes `moved.indices` and `moved.values` only. Bitmaps
+    and the scratch for values are private to the call.
     """
     n = inverse.size
     words = np.zeros((n >> 6) + 1, dtype=np.uint64)
     summary = np.zeros((n >> 12) + 1, dtype=np.uint64)
     scratch = np.empty(0, dtype=np.float64)
     for j in range(first, last):
-        target = value_ptr_out[j]
-        if kind[j] == DENSE:
-            source = value_ptr[j]
+        source, target = given.value_ptr[j], moved.value_ptr[j]
+        if given.kind[j] == DENSE:
             for i in range(n):
-                values_out[target + i] = values[source + order[i]]
+                moved.values[target + i] = given.values[source + order[i]]
             continue
-        rows = indices[indptr[j] : indptr[j + 1]]
-        rows_out = indices_out[indptr[j] : indptr[j + 1]]
-        count = 0 if kind[j] == INDICATOR else rows.size
-        column = values[value_ptr[j] : value_ptr[j] + count]
-        column_out = values_out[target : target + count]
+        start, stop = given.indptr[j], given.indptr[j + 1]
+        rows, rows_out = given.indices[start:stop], moved.indices[start:stop]
+        count = 0 if given.kind[j] == INDICATOR else rows.size
+        values = given.values[source : source + count]
+        values_out = moved.values[target : target + count]
         if rows.size <= INSERTION_LIMIT:
-            _insert_sorted(inverse, rows, rows_out, column, column_out)
+            _insert_sorted(inverse, rows, rows_out, values, values_out)
             continue
         _mark(inverse, rows, words, summary)
         _drain_bitmap(words, summary, rows_out)
-        if count:
-            if scratch.size == 0:
-                scratch = np.empty(n, dtype=np.float64)
-            for k in range(count):
-                scratch[inverse[rows[k]]] = column[k]
-            for k in range(count):
-                column_out[k] = scratch[rows_out[k]]
+        if count and scratch.size == 0:
+            scratch = np.empty(n, dtype=np.float64)
+        for k in range(count):
+            scratch[inverse[rows[k]]] = values[k]
+        for k in range(count):
+            values_out[k] = scratch[rows_out[k]]
 
 
 @njit(cache=True, nogil=True)
-def add_products(active, coef, kind, indptr, indices, values, value_ptr, out):
+def add_products(active, coef, columns, out):
     """Add coef[j] * column j to `out` for every column listed in `active`."""
-    for a in range(active.size):
-        j = active[a]
+    for j in active:
         scale = coef[j]
-        source = value_ptr[j]
-        if kind[j] == DENSE:
+        source = columns.value_ptr[j]
+        start, stop = columns.indptr[j], columns.indptr[j + 1]
+        if columns.kind[j] == DENSE:
             for i in range(out.size):
-                out[i] += scale * values[source + i]
-        elif kind[j] == INDICATOR:
-            for k in range(indptr[j], indptr[j + 1]):
-                out[indices[k]] += scale
+                out[i] += scale * columns.values[source + i]
+        elif columns.kind[j] == INDICATOR:
+            for k in range(start, stop):
+                out[columns.indices[k]] += scale
         else:
-            start = indptr[j]
-            for k in range(start, indptr[j + 1]):
-                out[indices[k]] += scale * values[source + k - start]
+            for k in range(start, stop):
+                out[columns.indices[k]] += scale * columns.values[source + k - start]
 
 
 @njit(cache=True, nogil=True)

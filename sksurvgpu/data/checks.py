@@ -40,7 +40,9 @@ def as_vector(values, name, *, keep_objects=False):
         try:
             vector = np.asarray(values, dtype=object if keep_objects and not is_array else None)
         except ValueError as error:
-            raise ValueError(f"`{name}` must be one-dimensional; its entries are ragged.") from error
+            raise ValueError(
+                f"`{name}` must be one-dimensional; its entries are ragged."
+            ) from error
     if vector.ndim != 1:
         raise ValueError(
             f"`{name}` has shape {vector.shape}, must be one-dimensional; pass a flat array."
@@ -60,6 +62,10 @@ def check_row_values(values, name, n_rows=None, *, minimum=None) -> np.ndarray:
     """Return one finite number per row as float64, each at least `minimum`."""
     vector = as_vector(values, name)
     check_length(vector, name, n_rows)
+    return _finite_numbers(vector, name, minimum, "row", "drop or fill those rows")
+
+
+def _finite_numbers(vector, name, minimum, place, remedy):
     if vector.dtype.kind == "O":
         _check_none_missing(vector, name)
     if vector.dtype.kind not in "iuf":
@@ -67,17 +73,22 @@ def check_row_values(values, name, n_rows=None, *, minimum=None) -> np.ndarray:
     vector = vector.astype(np.float64)
     is_finite = np.isfinite(vector)
     if not is_finite.all():
-        row = int(np.argmin(is_finite))
+        first = int(np.argmin(is_finite))
         raise ValueError(
             f"`{name}` has {vector.size - np.count_nonzero(is_finite):,} NaN or infinite "
-            f"value(s), the first in row {row:,}; drop or fill those rows."
+            f"value(s), the first in {place} {first:,}; {remedy}."
         )
     if minimum is not None and vector.size and vector.min() < minimum:
-        row = int(np.argmax(vector < minimum))
+        first = int(np.argmax(vector < minimum))
         raise ValueError(
-            f"`{name}` is {vector[row]:g} in row {row:,}, must be at least {minimum:g}."
+            f"`{name}` is {vector[first]:g} in {place} {first:,}, must be at least {minimum:g}."
         )
     return vector
+
+
+def _numbers_by_position(values, name, minimum=None):
+    vector = as_vector(values, name)
+    return _finite_numbers(vector, name, minimum, "position", "give finite numbers")
 
 
 def _missing(vector):
@@ -170,7 +181,7 @@ def check_penalty_factor(factor, n_columns, names=None) -> np.ndarray:
     if factor is None:
         return np.ones(n_columns)
     if not isinstance(factor, Mapping):
-        factors = check_row_values(factor, "penalty_factor", minimum=0)
+        factors = _numbers_by_position(factor, "penalty_factor", minimum=0)
         if factors.size != n_columns:
             raise ValueError(
                 f"`penalty_factor` has {factors.size:,} entries, `X` has {n_columns:,} "
@@ -211,7 +222,7 @@ def check_time_varying(spec, n_columns, names=None) -> dict[int, np.ndarray]:
 
 def _cut_points(column, cuts):
     name = f"time_varying[{column!r}]"
-    cuts = check_row_values([cuts] if np.isscalar(cuts) else cuts, name)
+    cuts = _numbers_by_position([cuts] if np.isscalar(cuts) else cuts, name)
     if cuts.size == 0:
         raise ValueError(f"`{name}` is empty; give at least one cut point or leave the column out.")
     if cuts[0] <= 0 or (np.diff(cuts) <= 0).any():

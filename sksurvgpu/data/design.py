@@ -16,6 +16,7 @@ from ._reorder import (
     DENSE,
     INDICATOR,
     SPARSE,
+    Columns,
     add_products,
     invert_permutation,
     reorder_columns,
@@ -60,8 +61,10 @@ class Design:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.kind, self.indptr, self.indices, self.values, self.value_ptr)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in self._columns())
+
+    def _columns(self) -> Columns:
+        return Columns(self.kind, self.indptr, self.indices, self.values, self.value_ptr)
 
     def reordered(self, order, *, n_threads: int = 1) -> "Design":
         """Return the design whose row i is row ``order[i]`` of this one.
@@ -93,10 +96,8 @@ class Design:
         value_ptr = packed_offsets(sizes)
         indices = np.empty(self.indptr[-1], dtype=np.int32)
         values = np.empty(sizes.sum())
-        shared = (
-            inverse, order.astype(np.int32), self.kind, self.indptr, self.indices,
-            self.values, self.value_ptr, indices, values, value_ptr,
-        )  # fmt: skip
+        moved = Columns(self.kind, self.indptr, indices, values, value_ptr)
+        shared = (order.astype(np.int32), inverse, self._columns(), moved)
         cost = np.diff(self.indptr) + sizes + 64
         ranges = _column_ranges(cost, n_threads)
         if len(ranges) == 1:
@@ -104,7 +105,7 @@ class Design:
         else:
             with ThreadPoolExecutor(len(ranges)) as pool:
                 list(pool.map(lambda part: reorder_columns(*part, *shared), ranges))
-        return Design(self.n_rows, self.kind, self.indptr, indices, values, value_ptr, self.names)
+        return Design(self.n_rows, *moved, self.names)
 
     def select(self, columns) -> "Design":
         """Return some of the columns, in the order asked for.
@@ -138,10 +139,7 @@ class Design:
                 f"`coef` has shape {coef.shape}, the design has {self.n_columns:,} columns."
             )
         out = np.zeros(self.n_rows)
-        add_products(
-            np.flatnonzero(coef), coef, self.kind, self.indptr, self.indices,
-            self.values, self.value_ptr, out,
-        )  # fmt: skip
+        add_products(np.flatnonzero(coef), coef, self._columns(), out)
         return out
 
 

@@ -39,6 +39,25 @@ def efron_jump(risk, tied, death_weight, deaths):
     return share * log_term, share * jump, share * held
 
 
+@njit(error_model="numpy")
+def breslow_coordinate(s0, s1, s2, t0, t1, t2, death_weight, deaths):
+    mean = s1 / s0
+    return death_weight * mean, death_weight * (s2 / s0 - mean * mean)
+
+
+@njit(error_model="numpy")
+def efron_coordinate(s0, s1, s2, t0, t1, t2, death_weight, deaths):
+    slope, curvature = 0.0, 0.0
+    for l in range(int(deaths)):  # noqa: E741
+        fraction = l / deaths
+        total = s0 - fraction * t0
+        mean = (s1 - fraction * t1) / total
+        slope += mean
+        curvature += (s2 - fraction * t2) / total - mean * mean
+    share = death_weight / deaths
+    return share * slope, share * curvature
+
+
 @dataclass(frozen=True)
 class Cox:
     """Cox's partial likelihood with the given treatment of ties."""
@@ -51,3 +70,8 @@ class Cox:
     @property
     def jump_formula(self):
         return {"breslow": breslow_jump, "efron": efron_jump}[self.ties]
+
+    @property
+    def coordinate_formula(self):
+        """Slope and curvature along one column at one cell, for the exact algorithm."""
+        return {"breslow": breslow_coordinate, "efron": efron_coordinate}[self.ties]

@@ -14,7 +14,6 @@ from .extrapolate import Anderson
 from .line_search import search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
-NEAR_REFERENCE = 0.7  # ... the reference of a Gram matrix, which is dear to extend
 STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residual fell by less
 GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
@@ -22,23 +21,20 @@ GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 def descend(fit, penalty, tolerance, max_iter):
     """Coroutine: move `fit` to the optimum under `penalty`; iterations and their objectives."""
     extrapolation, objectives = Anderson(), [fit.objective]
-    reference = None
+    residual = np.inf
     for iteration in range(max_iter + 1):
         violation = penalty.violation(fit.coef, fit.gradient)
-        previous, fit.residual = fit.residual, float(violation.max(initial=0.0))
-        if fit.residual <= tolerance:
-            yield from _certify(fit, penalty)
-            if fit.residual <= tolerance:
+        previous, residual = residual, float(violation.max(initial=0.0))
+        if residual <= tolerance:
+            residual = yield from _certify(fit, penalty)
+            if residual <= tolerance:
                 break
         if iteration == max_iter:
             break
-        work = _working_set(fit, penalty, NEAR_ACTIVE)
-        slow = fit.residual > (STALE_GRAM if fit.in_gram else STALE_SWEEP) * previous
-        if reference is None or slow or not np.isin(work, reference).all():
-            reference = yield from _refer(fit, penalty, work, iteration)
-            extrapolation.clear() if fit.in_gram else None
+        slow = residual > (STALE_GRAM if fit.in_gram else STALE_SWEEP) * previous
+        work = yield from _refer(fit, penalty, violation, iteration, slow)
         before = fit.coef
-        target = yield from _minimize_model(fit, penalty, work, reference, tolerance)
+        target = yield from _minimize_model(fit, penalty, work, max(0.2 * tolerance, 0.02 * residual))
         moved = yield from search(fit, penalty, work, target)
         if moved < 1.0:
             extrapolation.clear()
@@ -49,42 +45,37 @@ def descend(fit, penalty, tolerance, max_iter):
     return iteration, objectives
 
 
-def _working_set(fit, penalty, near):
+def _working_set(fit, penalty):
     """Columns that are not zero or whose gradient is near its threshold."""
-    close = np.abs(fit.gradient) >= near * penalty.l1
+    close = np.abs(fit.gradient) >= NEAR_ACTIVE * penalty.l1
     return np.flatnonzero(((fit.coef != 0) | close) & ~penalty.fixed)
 
 
-def _refer(fit, penalty, work, iteration):
-    """Take the model at the current point, as a Gram matrix where counts say that it pays."""
+def _refer(fit, penalty, violation, iteration, slow):
+    """Have a model that covers the columns to work on; returns these."""
+    work = _working_set(fit, penalty)
     if not fit.in_gram and iteration >= 2:
-        fit.in_gram = yield from _gram_pays(work)
-    reference = _working_set(fit, penalty, NEAR_REFERENCE) if fit.in_gram else work
-    yield ("refer", reference)
-    if fit.in_gram:
-        yield ("form_gram",)
-    return reference
+        cost = yield ("gram_cost", work)
+        fit.in_gram = cost < 1.0 and 24 * len(work) ** 2 <= GRAM_BYTES
+        slow |= fit.in_gram
+    if fit.reference is None or slow:
+        yield ("refer", work, fit.in_gram)
+        fit.reference = work
+        return work
+    needed = np.flatnonzero(violation > 0) if fit.in_gram else work
+    missing = needed[~np.isin(needed, fit.reference)]
+    if len(missing):
+        yield ("extend", missing)
+        fit.reference = np.concatenate([fit.reference, missing])
+    return fit.reference if fit.in_gram else work
 
 
-def _gram_pays(work):
-    cost = yield ("gram_cost", work)
-    return cost < 1.0 and 16 * len(work) ** 2 <= GRAM_BYTES
-
-
-def _minimize_model(fit, penalty, work, reference, tolerance):
+def _minimize_model(fit, penalty, work, tolerance):
     """Coefficients of the working set that minimize the model (about)."""
-    if not fit.in_gram:
-        return (yield ("sweep", work, fit.coef[work], penalty.l1[work], penalty.l2[work]))
-    inner = max(0.2 * tolerance, 0.02 * fit.residual)
-    target = yield (
-        "minimize_on_gram",
-        fit.coef[reference],
-        fit.gradient[reference],
-        penalty.l1[reference],
-        penalty.l2[reference],
-        inner,
-    )
-    return target[np.searchsorted(reference, work)]
+    request = (fit.coef[work], penalty.l1[work], penalty.l2[work])
+    if fit.in_gram:
+        return (yield ("minimize_on_gram", fit.gradient[work], *request, tolerance))
+    return (yield ("sweep", work, *request))
 
 
 def _extrapolate(fit, penalty, extrapolation, before):
@@ -104,8 +95,8 @@ def _extrapolate(fit, penalty, extrapolation, before):
 
 
 def _certify(fit, penalty):
-    """Recompute predictor, log-likelihood and gradient from the coefficients alone."""
+    """Recompute predictor, log-likelihood and gradient from the coefficients alone; KKT residual."""
     fit.loglik = yield ("start", fit.coef)
     fit.gradient = yield ("gradient",)
     fit.objective = penalty.value(fit.coef) - fit.loglik
-    fit.residual = float(penalty.violation(fit.coef, fit.gradient).max(initial=0.0))
+    return float(penalty.violation(fit.coef, fit.gradient).max(initial=0.0))

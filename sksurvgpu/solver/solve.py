@@ -38,9 +38,8 @@ class Fit:
     loglik: float
     gradient: np.ndarray
     objective: float = np.inf
-    previous_l1: np.ndarray | None = None  # of the last penalty solved, for the strong rule
-    in_gram: bool = False
-    residual: float = np.inf
+    reference: np.ndarray | None = None  # columns of the quadratic model in use
+    in_gram: bool = False  # whether that model is a matrix
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,15 @@ def _store(values, q, x):
 
 
 @device
-def _list_rows(X, columns, low, row, cursor, start, member, value):
-    """Row lists of the columns from `low` on, for the chunk of rows that begins at `row`.
+def _list_rows(X, columns, row, cursor, start, member, value):
+    """Row lists of the columns for the chunk of rows that begins at `row`.
 
     Entries of chunk row i are ``start[i]:start[i + 1]`` of `member` (position in `columns`,
     ascending) and `value`.  `cursor` remembers how far each column has been read.
     """
     end = row + _CHUNK
     start[:] = 0
-    for a in range(low, len(columns)):
+    for a in range(len(columns)):
         c = X.source[columns[a]]
         for q in range(cursor[a], X.indptr[c + 1]):
             if X.indices[q] >= end:
@@ -55,7 +55,7 @@ def _list_rows(X, columns, low, row, cursor, start, member, value):
             start[X.indices[q] - row + 2] += 1
     for i in range(2, len(start)):
         start[i] += start[i - 1]
-    for a in range(low, len(columns)):
+    for a in range(len(columns)):
         c = X.source[columns[a]]
         q = cursor[a]
         while q < X.indptr[c + 1] and X.indices[q] < end:
@@ -71,32 +71,31 @@ def _list_rows(X, columns, low, row, cursor, start, member, value):
 
 
 @kernel
-def most_entries(X, columns, low):
+def most_entries(X, columns):
     """Largest number of entries that a chunk of rows can hold."""
     most = 0
-    for a in range(low, len(columns)):
+    for a in range(len(columns)):
         c = X.source[columns[a]]
         most += min(_CHUNK, X.indptr[c + 1] - X.indptr[c])
     return most
 
 
 @kernel
-def add_pairs(X, columns, rh, low, high, member, value, gram):
-    """Add sum_i h_i x_ia x_ib to gram[a, b], low <= a < high and a <= b, sparse columns only."""
-    m = len(columns)
-    start, cursor = np.empty(_CHUNK + 2, np.int64), np.empty(m, np.int64)
-    for a in range(m):
+def add_pairs(X, columns, rh, low, member, value, gram):
+    """Add sum_i h_i x_ia x_ib to gram[a, b] for a >= low and b <= a; dense columns add nothing."""
+    start, cursor = np.empty(_CHUNK + 2, np.int64), np.empty(len(columns), np.int64)
+    for a in range(len(columns)):
         cursor[a] = X.indptr[X.source[columns[a]]]
     for row in range(0, X.n_base, _CHUNK):
-        _list_rows(X, columns, low, row, cursor, start, member, value)
+        _list_rows(X, columns, row, cursor, start, member, value)
         for i in range(min(_CHUNK, X.n_base - row)):
             h = rh[row + i, 1]
-            for s in range(start[i], start[i + 1]):
-                if member[s] >= high:
+            for s in range(start[i + 1] - 1, start[i] - 1, -1):
+                if member[s] < low:
                     break
                 target = gram[member[s]]
                 scale = h * entry_value(value, s)
-                for t in range(s, start[i + 1]):
+                for t in range(start[i], s + 1):
                     target[member[t]] += scale * entry_value(value, t)
 
 
@@ -111,20 +110,18 @@ def multiply_into(rows, values, shift, state):
 
 
 @kernel
-def add_dense_column(X, columns, rh, a, first_new, scratch, gram):
-    """Row and column a of the Gram matrix, for a dense column a: one product with every column."""
+def add_dense_column(X, columns, rh, a, old, scratch, gram):
+    """Entries of a dense column a with all columns (of an old a: with the new ones)."""
     multiply_into(X, columns[a], 0, X.n_base, (rh, scratch))
-    for b in range(len(columns)):
-        if (b >= first_new or a >= first_new) and (b >= a or X.kind[X.source[columns[b]]] != DENSE):
-            low, high = min(a, b), max(a, b)
-            gram[low, high] = dot(X, columns[b], 0, X.n_base, scratch)
+    for b in range(0 if a >= old else old, len(columns)):
+        gram[max(a, b), min(a, b)] = dot(X, columns[b], 0, X.n_base, scratch)
 
 
 @kernel
-def mirror(gram, first_new):
-    """Copy the upper triangle of the new columns to the lower one."""
-    for a in range(gram.shape[0]):
-        for b in range(max(a + 1, first_new), gram.shape[0]):
+def mirror(gram, old):
+    """Copy the lower triangle's new rows to the upper one."""
+    for a in range(old, gram.shape[0]):
+        for b in range(a):
             gram[b, a] = gram[a, b]
 
 
@@ -147,6 +144,27 @@ def gram_passes(gram, coef, gradient, l1, l2, passes):
                     gradient[b] -= row[b] * step
                 largest = max(largest, curvature * abs(step))
     return largest
+
+
+def form_gram(X, columns, rh, threads, scratch, old):
+    """X' diag(h) X over the given columns, `old` (square) being that of the first of them."""
+    m, n_old = len(columns), len(old)
+    gram = np.zeros((m, m))
+    gram[:n_old, :n_old] = old
+    kinds = X.kind[X.source[columns]]
+    all_ones = not np.any(kinds == SPARSE)
+
+    def rows(low, high):
+        part = columns[:high]
+        room = most_entries(X, part)
+        value = None if all_ones else np.empty(room)
+        add_pairs(X, part, rh, low, np.empty(room, np.uint32), value, gram)
+
+    threads.over_triangle(rows, n_old, m)
+    for a in np.flatnonzero(kinds == DENSE):
+        add_dense_column(X, columns, rh, a, n_old, scratch, gram)
+    mirror(gram, n_old)
+    return gram
 
 
 def minimize_on_gram(gram, coef, gradient, l1, l2, tolerance, max_rounds=100):

@@ -11,20 +11,25 @@ results of the last evaluation, and answers to:
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
+from . import exact
 from . import risk_sets as kernels
-from ._compile import specialize
+from ._compile import bind, device, specialize
 from .sweep import sweep_binned, sweep_grouped
 
-_EVALUATE = {}
 
-
+@cache
 def _evaluation(template, formula):
-    """One compiled kernel per formula, made on first use."""
-    if (template, formula) not in _EVALUATE:
-        _EVALUATE[template, formula] = specialize(template, jump_formula=formula)
-    return _EVALUATE[template, formula]
+    return specialize(template, jump_formula=formula)
+
+
+@cache
+def _exact_cycle(formula):
+    scan = device(bind(exact._scan_cells, coordinate_formula=formula))
+    return specialize(exact.cycle, scan_cells=scan)
 
 
 class RiskSetPattern:
@@ -45,8 +50,9 @@ class RiskSetPattern:
         )
         kernels.count_deaths(self.risk_sets)
         self.cells = kernels.Cells(*np.zeros((5, n_cells)))
-        self._evaluate = _evaluation(kernels.evaluate, problem.likelihood.jump_formula)
-        self.top = 0.0
+        self._likelihood = problem.likelihood
+        self._evaluate = _evaluation(kernels.evaluate, self._likelihood.jump_formula)
+        self.top, self._in_logs = 0.0, False
         self.bins = self.group = None
         if bins is None:
             self._prepare_groups(problem)
@@ -63,7 +69,7 @@ class RiskSetPattern:
             bins.next_bin,
         )
         deaths = np.concatenate([[0.0], np.cumsum(self.risk_sets.death_weight)])
-        self.inverse = _inverse(deaths[bins.end + 1] - deaths[bins.start + 1])
+        self._bin_inverse = _inverse(deaths[bins.end + 1] - deaths[bins.start + 1])
         self.center = np.zeros(len(bins.start))
 
     def _prepare_groups(self, problem):
@@ -73,12 +79,12 @@ class RiskSetPattern:
         self.inverse, self.center = np.zeros(n_groups), np.zeros(n_groups)
         self._scratch = np.zeros(n_groups)
 
-    @property
-    def w_row(self):
-        return self._w_row
-
     def evaluate(self, eta, u):
         loglik, self.top = self._evaluate(self.risk_sets, eta, u, self.cells)
+        self._in_logs = not np.isfinite(loglik) and self.risk_sets.enter_idx is None
+        if self._in_logs:
+            in_logs = _evaluation(kernels.evaluate_in_logs, self._likelihood.jump_formula)
+            loglik, self.top = in_logs(self.risk_sets, eta, u, self.cells)
         return loglik
 
     def refer(self, eta, u, rh):
@@ -89,14 +95,43 @@ class RiskSetPattern:
             kernels.sum_groups(rh, self.group, self._scratch)
             self.inverse = _inverse(self._scratch)
             self._scratch[:] = 0.0
+        elif self._in_logs:
+            # w and the hazards have no common scale here; without bins the model is only looser
+            self._w_row[:] = self._hazard[:] = 0.0
+            self.inverse = np.zeros_like(self._bin_inverse)
+        else:
+            self.inverse = self._bin_inverse
+
+    def baseline(self):
+        """Cumulative hazard of a zero predictor, per cell."""
+        if self._in_logs:
+            return np.exp(self.cells.hazard)
+        return self.cells.hazard * np.exp(-self.top)
+
+    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+        """One cycle of exact coordinate steps, in place."""
+        run = _exact_cycle(self._likelihood.coordinate_formula)
+        w_row, moments = np.empty(len(eta)), np.empty((len(self.cells.risk), 6))
+        eta -= np.max(eta)
+        exact.fill_cells(self.risk_sets, eta, w_row, moments)
+        run(X, columns, coef, l1, l2, events_slope, reach, self.risk_sets, eta, w_row, moments)
+
+    def events(self):
+        """Weight of the event of every row: the part of u that does not depend on eta."""
+        weight = self.risk_sets.weight
+        return self.risk_sets.event * (1.0 if weight is None else weight)
 
     def load(self, X, columns, rh, threads):
         curvature = np.empty(len(columns))
         if self.group is not None:
-            scratch = [np.zeros_like(self._scratch) for _ in range(1)]
-            kernels.load_groups(
-                X, columns, rh, self.group, self.inverse, scratch[0], curvature
-            )
+
+            def grouped_part(low, high):
+                scratch = np.zeros(len(self.center))
+                kernels.load_groups(
+                    X, columns[low:high], rh, self.group, self.inverse, scratch, curvature[low:high]
+                )
+
+            threads.over_ranges(grouped_part, len(columns))
             return curvature, None
         loads = np.empty((len(columns), len(self.center)))
 

@@ -73,6 +73,17 @@ def _leave_risk(enter_idx, i, w, cells):
     return lambda enter_idx, i, w, cells: _add_exactly(cells, enter_idx[i], -w)
 
 
+def enter_cell(enter_idx, i):
+    """Cell of the row's entry; cell 0 belongs to nobody's risk set."""
+
+
+@overload(enter_cell)
+def _enter_cell(enter_idx, i):
+    if isinstance(enter_idx, types.NoneType):
+        return lambda enter_idx, i: np.uint32(0)
+    return lambda enter_idx, i: enter_idx[i]
+
+
 def hazard_before(enter_idx, i, hazard):
     """Cumulative hazard at the row's entry."""
 
@@ -177,6 +188,59 @@ def evaluate(risk_sets, eta, u, cells):
             at_exit -= cells.held[k]
         u[i] = c - u[i] * (at_exit - hazard_before(risk_sets.enter_idx, i, cells.hazard))
     return loglik, top
+
+
+@device
+def _add_logs(a, b):
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
+
+
+def evaluate_in_logs(risk_sets, eta, u, cells):
+    """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm.
+
+    Formulas are homogeneous: at D they are those at D = 1 shifted by log D.
+    """
+    cells.risk[:] = -np.inf
+    cells.tied[:] = -np.inf
+    loglik = 0.0
+    for i in range(len(eta)):
+        c = row_weight(risk_sets.weight, i)
+        if c > 0.0:
+            k = risk_sets.exit_idx[i]
+            cells.risk[k] = _add_logs(cells.risk[k], np.log(c) + eta[i])
+            if risk_sets.event[i]:
+                cells.tied[k] = _add_logs(cells.tied[k], np.log(c) + eta[i])
+                loglik += c * eta[i]
+    for s in range(len(risk_sets.cell_ptr) - 1):
+        first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
+        for k in range(end - 2, first, -1):
+            cells.risk[k] = _add_logs(cells.risk[k], cells.risk[k + 1])
+        hazard = -np.inf
+        cells.hazard[first], cells.held[first] = hazard, hazard
+        for k in range(first + 1, end):
+            cells.held[k] = -np.inf
+            if risk_sets.deaths[k] > 0.0:
+                log_term, jump, held = jump_formula(  # noqa: F821 (bound by specialize)
+                    1.0,
+                    np.exp(cells.tied[k] - cells.risk[k]),
+                    risk_sets.death_weight[k],
+                    risk_sets.deaths[k],
+                )
+                loglik -= log_term + risk_sets.death_weight[k] * cells.risk[k]
+                hazard = _add_logs(hazard, np.log(jump) - cells.risk[k])
+                cells.held[k] = np.log(held) - cells.risk[k]
+            cells.hazard[k] = hazard
+    for i in range(len(eta)):
+        c = row_weight(risk_sets.weight, i)
+        u[i] = 0.0
+        if c > 0.0:
+            k = risk_sets.exit_idx[i]
+            log_w = np.log(c) + eta[i]
+            u[i] = -np.exp(log_w + cells.hazard[k])
+            if risk_sets.event[i]:
+                u[i] += c + np.exp(log_w + cells.held[k])
+    return loglik, 0.0
 
 
 @kernel

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...data.design import DENSE, SPARSE
 from . import gram as gram_kernels
 from . import products
 from .columns import columns_of
@@ -89,18 +88,36 @@ class Session:
         return products.range_of_difference(self.trial_eta, self.eta)
 
     # -- the quadratic model ------------------------------------------------------------------
-    def refer(self, columns):
+    def refer(self, columns, with_gram):
         """Take the quadratic model at the last evaluation, for the given columns."""
         self.pattern.refer(self.eta, self.u, self.rh)
-        self.reference = columns
-        self.gram_matrix = None
-        self.curvature, self.loads = self.pattern.load(
-            self.columns, columns, self.rh, self.threads
+        self.reference = np.empty(0, np.int64)
+        self.position = np.full(len(self.all_columns), -1)
+        self.curvature, self.loads = np.empty(0), None
+        self.pairs = self.gram_matrix = np.empty((0, 0)) if with_gram else None
+        self.extend(columns)
+
+    def extend(self, columns):
+        """Add columns to the model, at its old reference point."""
+        self.position[columns] = len(self.reference) + np.arange(len(columns))
+        self.reference = np.concatenate([self.reference, columns])
+        curvature, loads = self.pattern.load(self.columns, columns, self.rh, self.threads)
+        self.curvature = np.concatenate([self.curvature, curvature])
+        self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
+        if self.pairs is not None:
+            self._form_gram()
+
+    def _form_gram(self):
+        """The model as a matrix over the reference columns."""
+        self.pairs = gram_kernels.form_gram(
+            self.columns, self.reference, self.rh, self.threads, self.trial_eta, self.pairs
         )
+        self.gram_matrix = self.pairs - (self.loads * self.pattern.inverse) @ self.loads.T
+        np.fill_diagonal(self.gram_matrix, self.curvature)
 
     def sweep(self, columns, coef, l1, l2):
         """Coordinate descent on the model with the current residual; new coefficients."""
-        position = np.searchsorted(self.reference, columns)
+        position = self.position[columns]
         coef = coef.copy()
         self.rh[:, 0] = self.u
         loads = None if self.loads is None else self.loads[position]
@@ -124,31 +141,7 @@ class Session:
         products.count_entries(self.columns, columns, 0, self.columns.n_base, self.trial_eta)
         return 0.5 * float(self.trial_eta @ self.trial_eta + self.trial_eta.sum())
 
-    def form_gram(self):
-        """The model as a matrix over the reference columns."""
-        columns = self.reference
-        m = len(columns)
-        gram = np.zeros((m, m))
-        kinds = self.columns.kind[self.columns.source[columns]]
-        all_ones = not np.any(kinds == SPARSE)
-
-        def rows(low, high):
-            room = gram_kernels.most_entries(self.columns, columns, low)
-            member = np.empty(room, np.uint32)
-            value = None if all_ones else np.empty(room)
-            gram_kernels.add_pairs(self.columns, columns, self.rh, low, high, member, value, gram)
-
-        self.threads.over_triangle(rows, m)
-        for a in np.flatnonzero(kinds == DENSE):
-            gram_kernels.add_dense_column(
-                self.columns, columns, self.rh, a, 0, self.trial_eta, gram
-            )
-        gram_kernels.mirror(gram, 0)
-        gram -= (self.loads * self.pattern.inverse) @ self.loads.T
-        gram[np.diag_indices(m)] = self.curvature
-        self.gram_matrix = gram
-
-    def minimize_on_gram(self, coef, gradient, l1, l2, tolerance):
+    def minimize_on_gram(self, gradient, coef, l1, l2, tolerance):
         return gram_kernels.minimize_on_gram(
             self.gram_matrix, coef, gradient, l1, l2, tolerance
         )
@@ -169,4 +162,13 @@ class Session:
         return products.centred_square(self.trial_eta, self.eta, self.rh)
 
     def baseline(self):
-        return None
+        """The model's baseline at the last evaluation, for predictions."""
+        return self.pattern.baseline()
+
+    # -- the exact algorithm ------------------------------------------------------------------
+    def cycle(self, columns, coef, l1, l2, reach):
+        """One exact Newton step a column; new coefficients and trust region."""
+        coef, reach, slope = coef.copy(), reach.copy(), np.empty(len(columns))
+        products.gradient_of_columns(self.columns, columns, self.pattern.events(), slope)
+        self.pattern.cycle(self.columns, columns, coef, l1, l2, slope, reach, self.eta)
+        return coef, reach

@@ -27,10 +27,10 @@ class Threads:
         edges = [size * k // parts for k in range(parts + 1)]
         return self.map(lambda k: function(edges[k], edges[k + 1]), range(parts))
 
-    def over_triangle(self, function, size):
-        """Call ``function(low, high)`` on rows of an upper triangle, one equal area a thread."""
-        shares = 1.0 - np.sqrt(1.0 - np.arange(self.n_threads + 1) / self.n_threads)
-        edges = np.round(size * shares).astype(int)
+    def over_triangle(self, function, low, high):
+        """Call ``function(low, high)`` on rows of a lower triangle, about one equal area a thread."""
+        areas = np.linspace(low**2, high**2, self.n_threads + 1)
+        edges = np.round(np.sqrt(areas)).astype(int)
         self.map(lambda k: function(edges[k], edges[k + 1]), range(self.n_threads))
 
     def close(self):
