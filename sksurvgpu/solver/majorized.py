@@ -15,6 +15,9 @@ from .line_search import search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
 STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residual fell by less
+# The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
+# further penalties will use it; counted in outer iterations by sweeps that it saves.
+MANY_PASSES, SWEEPS_IF_CORRELATED, SWEEPS_PER_PENALTY = 5, 8.0, 1.5
 GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
 
@@ -54,10 +57,14 @@ def _working_set(fit, penalty):
 def _refer(fit, penalty, violation, iteration, slow):
     """Have a model that covers the columns to work on; returns these."""
     work = _working_set(fit, penalty)
-    if not fit.in_gram and iteration >= 2:
-        cost = yield ("gram_cost", work)
-        fit.in_gram = cost < 1.0 and 24 * len(work) ** 2 <= GRAM_BYTES
-        slow |= fit.in_gram
+    if not fit.in_gram and iteration >= 2 and 24 * len(work) ** 2 <= GRAM_BYTES:
+        ahead = SWEEPS_PER_PENALTY * fit.penalties_left
+        if fit.passes >= MANY_PASSES:
+            ahead += SWEEPS_IF_CORRELATED
+        if ahead > 0:
+            cost = yield ("gram_cost", work)
+            fit.in_gram = cost < ahead
+            slow |= fit.in_gram
     if fit.reference is None or slow:
         yield ("refer", work, fit.in_gram)
         fit.reference = work
@@ -75,7 +82,8 @@ def _minimize_model(fit, penalty, work, tolerance):
     request = (fit.coef[work], penalty.l1[work], penalty.l2[work])
     if fit.in_gram:
         return (yield ("minimize_on_gram", fit.gradient[work], *request, tolerance))
-    return (yield ("sweep", work, *request))
+    target, fit.passes = yield ("sweep", work, *request)
+    return target
 
 
 def _extrapolate(fit, penalty, extrapolation, before):

@@ -40,6 +40,8 @@ class Fit:
     objective: float = np.inf
     reference: np.ndarray | None = None  # columns of the quadratic model in use
     in_gram: bool = False  # whether that model is a matrix
+    passes: float = 0.0  # of the last sweep, over all its columns
+    penalties_left: int = 0  # after the one at hand
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ def fit(batch, index, n_columns, options):
         _require_finite(state.loglik)
         state.gradient = yield ("gradient",)
     solutions = []
-    for lam in batch.lambdas[:, index]:
+    lambdas = batch.lambdas[:, index]
+    for position, lam in enumerate(lambdas):
+        state.penalties_left = len(lambdas) - 1 - position
         penalty = Penalty.of(lam, batch.l1_ratio, factor, fixed)
         state.objective = penalty.value(state.coef) - state.loglik
         descent = SCHEDULES[options.algorithm](state, penalty, scale * options.tol, options.max_iter)

@@ -16,7 +16,7 @@ from .patterns import PATTERNS
 
 SMALLEST_ROW_RANGE = 50_000
 MAX_PASSES = 10
-PASS_SHRINK = 0.1
+PASS_SHRINK = 0.3
 
 
 class Session:
@@ -116,12 +116,12 @@ class Session:
         np.fill_diagonal(self.gram_matrix, self.curvature)
 
     def sweep(self, columns, coef, l1, l2):
-        """Coordinate descent on the model with the current residual; new coefficients."""
+        """Coordinate descent on the model with the current residual; coefficients and passes."""
         position = self.position[columns]
         coef = coef.copy()
         self.rh[:, 0] = self.u
         loads = None if self.loads is None else self.loads[position]
-        self.visits = self.pattern.sweep(
+        visits = self.pattern.sweep(
             self.columns,
             columns,
             coef,
@@ -133,7 +133,7 @@ class Session:
             MAX_PASSES,
             PASS_SHRINK,
         )
-        return coef
+        return coef, visits / max(len(columns), 1)
 
     def count_pairs(self, columns):
         """Nonzero pairs within rows, sum of r (r + 1) / 2: the cost of a Gram matrix."""
@@ -147,7 +147,10 @@ class Session:
         )
 
     def gram_cost(self, columns):
-        """Cost of the Gram route over the cost of sweeps, from counts alone."""
+        """Cost of the Gram route in outer iterations by sweeps, from counts of nonzeros alone.
+
+        Counts and not clocks, so that a fit takes the same route on every machine.
+        """
         m = len(columns)
         if self.loads is None or len(self.columns.first) > 1:
             return np.inf
@@ -155,7 +158,7 @@ class Session:
         work = float(self.trial_eta.sum())
         total = float(len(self.columns.indices))
         gram = 1.3 * pairs + 36.0 * m**2 + m**3 / 30 + 6 * (2.1 * work + 1.5 * total)
-        return gram / (8 * (28 * work + 1.5 * total))
+        return gram / (28 * work + 1.5 * total)
 
     def trial_curvature(self):
         """Curvature of the model along the trial step, an upper bound of v'Mv."""

@@ -1,0 +1,215 @@
+"""Fit, validate and report once, for every penalized model.
+
+A model is a subclass that says how its outcome is read and its problem is built (`_read_outcome`,
+`_build`), and what can be predicted from it. All other behaviour is here. A fit goes
+
+    _prepare (checks, Problem, what all penalties share) -> _solve -> _adopt (fitted attributes)
+
+and a path or a cross-validation calls the same three with more penalties or weights.
+
+Penalties, gradients and objectives are sums inside the solver; public ones are divided by the sum
+of the weights.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..backends import choose, explain
+from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
+from ..data.design import Design, build_design
+from ..solver.problem import Batch, Problem
+from ..solver.solve import Options, Solution, solve
+
+__all__ = ["PenalizedModel", "Prepared", "count_threads"]
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Threads of a fit: None what Numba would use, -1 all cores, -2 all but one, and so on."""
+    if n_jobs is None:
+        # joblib sets NUMBA_NUM_THREADS in its workers, so that nested fits do not pile up.
+        from numba import config
+
+        return int(config.NUMBA_NUM_THREADS)
+    if n_jobs > 0:
+        return int(n_jobs)
+    try:
+        n_cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        n_cores = os.cpu_count() or 1
+    return max(1, n_cores + 1 + int(n_jobs))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Checked input of a fit: the problem, and what all of its fits share.
+
+    `batch` has no penalties yet; `n_terms` counts the model's columns, `total_weight` is the sum
+    of the sample weights.
+    """
+
+    problem: Problem
+    batch: Batch
+    backend: ModuleType
+    options: Options
+    n_threads: int
+    total_weight: float
+
+    def solve(self, alphas, **changes) -> list[list[Solution]]:
+        """Fit at penalties on the mean scale, (n_alphas,) or (n_alphas, n_fits).
+
+        `changes` replaces fields of the batch, such as weights.
+        """
+        lambdas = np.asarray(alphas, dtype=np.float64) * self.total_weight
+        lambdas = lambdas.reshape(len(lambdas), -1)
+        batch = replace(self.batch, lambdas=lambdas, **changes)
+        return solve(self.problem, batch, self.backend, self.options, self.n_threads)
+
+
+class PenalizedModel(BaseEstimator):
+    """Base of the estimators; see `CoxLassoCCD` for the meaning of the parameters."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "penalty_factor": [dict, "array-like", None],
+        "algorithm": [StrOptions({"majorized", "exact"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "backend": [StrOptions({"auto", "cpu", "cuda"})],
+        "precision": [StrOptions({"float64", "float32"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+    # `strata`, `offset` and weights belong to the rows of a survival model as its outcome does, so
+    # they are requested unless a user says otherwise.
+    __metadata_request__fit = {"sample_weight": True, "strata": True, "offset": True}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": True, "strata": True}  # noqa: RUF012
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    # -- what a model says about itself -------------------------------------------------------
+    def _read_outcome(self, y, n_rows: int, strata) -> Any:
+        """Check the outcome."""
+        raise NotImplementedError
+
+    def _build(self, design: Design, outcome, weight) -> Problem:
+        """Build the problem; keep on the estimator what predictions will need."""
+        raise NotImplementedError
+
+    # -- fitting ------------------------------------------------------------------------------
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, strata=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+            Numbers without missing values. Sparse input stays sparse.
+        y : structured ndarray of shape (n_samples,)
+            Outcome from `sksurvgpu.surv` or ``sksurv.util.Surv``.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights, at least 0.
+        strata : array-like of shape (n_samples,), optional
+            Stratum label of each row, where `y` has no field ``stratum``.
+        offset : array-like of shape (n_samples,), optional
+            Known part of the linear predictor. Predictions do not include it.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        prepared = self._prepare(X, y, sample_weight, strata, offset)
+        [solution] = prepared.solve([self.alpha])[0]
+        self._adopt(solution)
+        if not solution.converged:
+            warnings.warn(self._explain_failure(solution), ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _prepare(self, X, y, sample_weight=None, strata=None, offset=None) -> Prepared:
+        """Check the input, build the problem and remember what predictions need."""
+        backend = choose(self.backend, self.precision)
+        design = build_design(X)
+        validate_data(self, X, y="no_validation", skip_check_array=True)
+        outcome = self._read_outcome(y, design.n_rows, strata)
+        weight = check_sample_weight(sample_weight, design.n_rows, outcome.event)
+        offset = check_offset(offset, design.n_rows)
+        factor = check_penalty_factor(self.penalty_factor, design.n_columns, design.names)
+        problem = self._build(design, outcome, weight)
+        self.backend_, self.backend_reason_ = explain(self.backend)
+        self._total_weight = float(design.n_rows if weight is None else weight.sum())
+        batch = Batch(
+            lambdas=np.empty((0, 1)),
+            l1_ratio=float(self.l1_ratio),
+            factor=factor[problem.source],
+            weight=None if weight is None else weight[:, None],
+            offset=None if offset is None else offset[:, None],
+            coef=self._start(problem.n_columns),
+        )
+        options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
+        n_threads = count_threads(self.n_jobs)
+        return Prepared(problem, batch, backend, options, n_threads, self._total_weight)
+
+    def _start(self, n_coef):
+        """Coefficients of the previous fit, where they are wanted and fit."""
+        previous = getattr(self, "coef_", None)
+        if not self.warm_start or previous is None or len(previous) != n_coef:
+            return None
+        return previous[:, None]
+
+    def _adopt(self, solution: Solution) -> None:
+        """Set the fitted attributes, on the mean scale."""
+        scale = 1.0 / self._total_weight
+        self.coef_ = solution.coef
+        self.alpha_max_ = solution.lam_max * scale
+        self.objective_ = solution.objective * scale
+        self.log_likelihood_ = solution.loglik
+        self.kkt_ = solution.kkt * scale
+        self.dual_gap_ = solution.gap * scale
+        self.n_iter_ = solution.n_iter
+        self.converged_ = bool(solution.converged)
+
+    def _explain_failure(self, solution: Solution) -> str:
+        if self.alpha == 0:
+            remedy = "without a penalty the optimum may be infinite: try alpha > 0"
+        elif solution.n_iter >= self.max_iter:
+            remedy = f"raise max_iter={self.max_iter:,}"
+        else:
+            remedy = f"the residual stopped falling: raise tol={self.tol:g}"
+        return (
+            f"{type(self).__name__}(alpha={self.alpha:g}) did not converge in "
+            f"{solution.n_iter:,} iteration(s): the KKT residual is "
+            f"{solution.kkt / self._total_weight:.3g} (kkt_), more than tol={self.tol:g} times the "
+            f"largest gradient of the null model (alpha_max_ is "
+            f"{solution.lam_max / self._total_weight:.3g}); {remedy}."
+        )
+
+    # -- predicting ---------------------------------------------------------------------------
+    def _read_features(self, X) -> Design:
+        """Check the columns of X against those of the fit."""
+        check_is_fitted(self)
+        design = build_design(X)
+        validate_data(self, X, y="no_validation", reset=False, skip_check_array=True)
+        return design
+
+    def _feature_names(self) -> np.ndarray:
+        if hasattr(self, "feature_names_in_"):
+            return self.feature_names_in_
+        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)

@@ -1,0 +1,79 @@
+"""Columns whose coefficient changes at cut points: which coefficient applies when.
+
+Pieces (c_{b-1}, c_b] are cut at the union of all columns' cut points. A column with cut points has
+one coefficient for each of its own intervals, every one of them a run of pieces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.checks import check_time_varying
+
+__all__ = ["Terms"]
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """The model's coefficients, in the order of the columns of X, then of time.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (n_pieces - 1,)
+        Union of the cut points.
+    source : ndarray of shape (n_coef,), int64
+        Column of X that a coefficient belongs to.
+    piece_ptr : ndarray of shape (n_coef, 2), int64
+        First piece where it applies, and the piece after the last.
+    """
+
+    cuts: np.ndarray
+    source: np.ndarray
+    piece_ptr: np.ndarray
+
+    @classmethod
+    def of(cls, time_varying, n_columns: int, names) -> Terms:
+        """Lay out the coefficients for the estimator's parameter `time_varying`."""
+        spec = check_time_varying(time_varying, n_columns, names)
+        cuts = np.unique(np.concatenate([np.empty(0), *spec.values()]))
+        n_intervals = np.ones(n_columns, np.int64)
+        for j, own in spec.items():
+            n_intervals[j] = len(own) + 1
+        source = np.repeat(np.arange(n_columns, dtype=np.int64), n_intervals)
+        piece_ptr = np.tile(np.array([0, len(cuts) + 1], dtype=np.int64), (len(source), 1))
+        first = np.cumsum(n_intervals) - n_intervals
+        for j, own in spec.items():
+            edges = np.searchsorted(cuts, own) + 1
+            terms = slice(first[j], first[j] + n_intervals[j])
+            piece_ptr[terms, 0] = np.append(0, edges)
+            piece_ptr[terms, 1] = np.append(edges, len(cuts) + 1)
+        return cls(cuts, source, piece_ptr)
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.cuts) + 1
+
+    def piece_at(self, time: float) -> int:
+        """Piece that holds a time; a cut point belongs to the piece that it ends."""
+        return int(np.searchsorted(self.cuts, time, side="left"))
+
+    def columns_at(self, coef, piece: int, n_columns: int) -> np.ndarray:
+        """Coefficient of every column of X inside a piece."""
+        applies = (self.piece_ptr[:, 0] <= piece) & (piece < self.piece_ptr[:, 1])
+        out = np.empty(n_columns)
+        out[self.source[applies]] = coef[applies]
+        return out
+
+    def names(self, columns) -> list[str]:
+        """Name of every coefficient: the column's, with the interval where it is one of several."""
+        edges = [0.0, *self.cuts.tolist(), np.inf]
+        labels = []
+        for j, (first, end) in zip(self.source, self.piece_ptr, strict=True):
+            if end - first == self.n_pieces:
+                labels.append(str(columns[j]))
+                continue
+            close = ")" if np.isinf(edges[end]) else "]"
+            labels.append(f"{columns[j]} ({edges[first]:g}, {edges[end]:g}{close}")
+        return labels

@@ -1,0 +1,1 @@
+"""What the answers are: slow references, and optima published by other software."""
