@@ -77,7 +77,8 @@ def as_concordance(agreeing, comparable):
 def count_pairs(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
     """Sums over comparable pairs: (weights of agreeing pairs + half the tied ones, all weights)."""
     n = len(time)
-    stratum = np.zeros(n, np.int64) if stratum is None else np.unique(stratum, return_inverse=True)[1]
+    labels = np.zeros(n) if stratum is None else stratum
+    stratum = np.unique(labels, return_inverse=True)[1]
     weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
     start = np.full(n, -np.inf) if start is None else np.asarray(start, dtype=np.float64)
     by_risk = np.lexsort((risk, stratum))

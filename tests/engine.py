@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-
 from oracles.reference_likelihoods import cox_direct, kkt, penalty
+
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads

@@ -52,13 +52,13 @@ DESIGNS = {
         np.ones(4),
         ValueError,
         "`X` has shape (4,), must be two-dimensional: one row per observation, one column per "
-        "covariate; use X.reshape(-1, 1) for a single column.",
+        "covariate. Reshape your data: X.reshape(-1, 1) for a single column.",
     ),
     "one-dimensional sparse": (
         sp.coo_array(np.ones(4)),
         ValueError,
         "`X` has shape (4,), must be two-dimensional: one row per observation, one column per "
-        "covariate; use X.reshape(-1, 1) for a single column.",
+        "covariate. Reshape your data: X.reshape(-1, 1) for a single column.",
     ),
     "no rows": (
         np.ones((0, 3)),
@@ -221,7 +221,7 @@ def test_damaged_sparse_arrays_never_reach_a_kernel(X, format):
 
 def test_name_of_the_argument_is_used():
     with pytest.raises(
-        ValueError, match=r"^`covariates` has shape \(2,\).*use covariates\.reshape"
+        ValueError, match=r"^`covariates` has shape \(2,\).*data: covariates\.reshape"
     ):
         build_design([1, 2], name="covariates")
 

@@ -20,8 +20,7 @@ def explain(backend: str) -> tuple[str, str]:
     """Name of the backend that serves a request, and why; never a silent replacement."""
     if backend not in _SERVED_BY:
         raise BackendUnavailableError(
-            f'backend="{backend}" is not part of this release; pass backend="cpu" or '
-            'backend="auto"'
+            f'backend="{backend}" is not part of this release; pass backend="cpu" or backend="auto"'
         )
     return _SERVED_BY[backend]
 

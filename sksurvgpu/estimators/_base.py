@@ -42,6 +42,8 @@ def count_threads(n_jobs: int | None) -> int:
         from numba import config
 
         return int(config.NUMBA_NUM_THREADS)
+    if n_jobs == 0:
+        raise ValueError("`n_jobs` is 0; pass None, a number of threads, or -1 for all cores.")
     if n_jobs > 0:
         return int(n_jobs)
     try:
@@ -145,7 +147,7 @@ class PenalizedModel(BaseEstimator):
 
     def _prepare(self, X, y, sample_weight=None, strata=None, offset=None) -> Prepared:
         """Check the input, build the problem and remember what predictions need."""
-        backend = choose(self.backend, self.precision)
+        backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
         design = build_design(X)
         validate_data(self, X, y="no_validation", skip_check_array=True)
         outcome = self._read_outcome(y, design.n_rows, strata)
@@ -164,7 +166,6 @@ class PenalizedModel(BaseEstimator):
             coef=self._start(problem.n_columns),
         )
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
-        n_threads = count_threads(self.n_jobs)
         return Prepared(problem, batch, backend, options, n_threads, self._total_weight)
 
     def _start(self, n_coef):

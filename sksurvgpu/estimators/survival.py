@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
@@ -118,7 +117,7 @@ class CoxLassoCCD(PenalizedModel):
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **PenalizedModel._parameter_constraints,
         "ties": [StrOptions({"breslow", "efron"})],
-        "time_varying": [Mapping, None],
+        "time_varying": [dict, None],
     }
 
     def __init__(
@@ -308,16 +307,13 @@ class CoxLassoCCD(PenalizedModel):
         edges = [0.0, *self._terms.cuts, np.inf]
         sums = np.zeros(2)
         for b in range(self._terms.n_pieces):
-            rows = outcome.time > edges[b] if b else slice(None)
+            rows = outcome.time > edges[b] if b else slice(None)  # the others have left
             time = outcome.time[rows]
-            start = None if outcome.start is None else outcome.start[rows]
-            if outcome.start is None and b == 0:
-                start = None
             sums += count_pairs(
                 outcome.event[rows] & (time <= edges[b + 1]),
                 np.minimum(time, edges[b + 1]),
                 self._predictor(design, b)[rows],
-                start=start,
+                start=None if outcome.start is None else outcome.start[rows],
                 stratum=None if outcome.stratum is None else outcome.stratum[rows],
                 weight=None if weight is None else weight[rows],
             )

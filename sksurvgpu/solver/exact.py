@@ -31,7 +31,7 @@ def descend_exactly(fit, penalty, tolerance, max_iter):
         )
         # The predictor is rebuilt from the coefficients: a cycle only adds to it.
         fit.coef, fit.loglik = coef, (yield ("start", coef))
-        fit.gradient = yield ("gradient",)
+        fit.gradient = yield ("gradient", np.arange(len(coef)))
         fit.objective = penalty.value(coef) - fit.loglik
         objectives.append(fit.objective)
     return iteration, objectives

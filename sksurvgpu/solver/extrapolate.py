@@ -1,4 +1,4 @@
-"""Anderson extrapolation of the outer iterations (depth 5), guarded by the caller."""
+"""Anderson extrapolation of the outer iterations, guarded by the caller."""
 
 from __future__ import annotations
 
@@ -8,31 +8,40 @@ DEPTH = 5
 
 
 class Anderson:
-    """Remembers pairs (coefficients, their image under one outer iteration)."""
+    """Secants of the outer iteration ``image = G(coef)``, kept while its quadratic model is.
+
+    Successive residuals ``image - coef`` and images give secant pairs.  They describe the slope of
+    G, which another penalty hardly changes: a path keeps them from one penalty to the next.
+    """
 
     def __init__(self):
         self.clear()
 
     def clear(self):
-        self._before, self._after = [], []
+        """Forget all: the quadratic model is another."""
+        self._residual_steps, self._image_steps = [], []
+        self.restart()
 
-    def propose(self, before, after):
-        """Combination of past images whose combined residual is least, or None.
+    def restart(self):
+        """Begin a new sequence, of another penalty or after a shortened step."""
+        self._residual = self._image = None
 
-        Zeros of the last image stay zero and no sign changes, so that the support is the
-        iteration's own.
+    def propose(self, coef, image):
+        """Image corrected by the secants, so that the predicted residual is least; or None.
+
+        Zeros of the image stay zero and no sign changes, so that the support is the iteration's.
         """
-        self._before = [*self._before[-DEPTH:], before]
-        self._after = [*self._after[-DEPTH:], after]
-        if len(self._after) < 3:
+        residual = image - coef
+        if self._residual is not None:
+            self._residual_steps = [*self._residual_steps, residual - self._residual][-DEPTH:]
+            self._image_steps = [*self._image_steps, image - self._image][-DEPTH:]
+        self._residual, self._image = residual, image
+        if len(self._residual_steps) < 2:
             return None
-        used = np.flatnonzero(np.any([a != 0 for a in self._after + self._before], axis=0))
-        images = np.array([a[used] for a in self._after])
-        residuals = images - np.array([b[used] for b in self._before])
-        differences = np.diff(residuals, axis=0).T
-        mix = np.linalg.lstsq(differences, residuals[-1], rcond=None)[0]
-        combined = images[-1] - np.diff(images, axis=0).T @ mix
-        combined[(images[-1] == 0) | (np.sign(combined) != np.sign(images[-1]))] = 0.0
-        proposal = after.copy()
-        proposal[used] = combined
+        used = np.flatnonzero(image)
+        slopes = np.array(self._residual_steps)[:, used].T
+        mix = np.linalg.lstsq(slopes, residual[used], rcond=None)[0]
+        proposal = image.copy()
+        proposal[used] -= np.array(self._image_steps)[:, used].T @ mix
+        proposal[np.sign(proposal) != np.sign(image)] = 0.0
         return proposal

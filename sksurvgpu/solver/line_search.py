@@ -6,43 +6,54 @@ import numpy as np
 
 SUFFICIENT = 1e-4
 LONGEST_MOVE = 10.0  # range of the predictor's move within one step
+SHORTEST = 1e-10
 ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be told from rounding
 
 
-def search(fit, penalty, columns, target):
-    """Coroutine: move `fit` towards `target` on `columns`; the accepted share of the step.
+def accepts(fit, penalty, coef):
+    """Coroutine: move `fit` to `coef` if that decreases the objective enough; whether it did."""
+    yield ("step", coef)
+    slope = float(fit.gradient @ (coef - fit.coef))
+    return (yield from _try(fit, penalty, coef, slope, 1.0))
+
+
+def _try(fit, penalty, coef, slope, share):
+    """Evaluate the trial predictor, that of `coef`, and accept it on sufficient decrease."""
+    loglik = yield ("evaluate_trial",)
+    value = penalty.value(coef)
+    decrease = slope - (value - penalty.value(fit.coef))
+    floor = fit.objective + ROUNDING * abs(fit.objective)
+    if not value - loglik <= floor - SUFFICIENT * max(decrease, 0.0):
+        return False
+    yield ("accept",)
+    fit.coef, fit.loglik, fit.objective = coef, loglik, value - loglik
+    fit.shortened = share < 1.0
+    return True
+
+
+def search(fit, penalty, target):
+    """Coroutine: move `fit` towards the coefficients `target`; the accepted share of the step.
 
     For a likelihood that ignores shifts of the predictor,
     ``-l(eta + s v) <= -l(eta) - s u'v + kappa (exp(s R) - s R - 1) / R^2`` with R the range of v
     and kappa its curvature; the second trial minimizes that bound.
     """
-    old = fit.coef[columns]
-    change = target - old
-    reach = yield ("step", columns, change)
-    share = min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
-    if share < 1.0:
-        yield ("shorten", share)
-    slope = float(fit.gradient[columns] @ change)
-    coef = fit.coef.copy()
-    kappa = None
-    while True:
-        coef[columns] = old + share * change
-        loglik = yield ("evaluate_trial",)
-        objective = penalty.value(coef) - loglik
-        decrease = share * slope - (penalty.value(coef) - penalty.value(fit.coef))
-        floor = fit.objective + ROUNDING * abs(fit.objective)
-        if objective <= floor - SUFFICIENT * max(decrease, 0.0):
-            yield ("accept",)
-            fit.coef, fit.loglik, fit.objective = coef, loglik, objective
+    change = target - fit.coef
+    slope = float(fit.gradient @ change)
+    decrease = slope - (penalty.value(target) - penalty.value(fit.coef))
+    reach = yield ("step", target)
+    share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
+    while share >= SHORTEST:
+        if factor < 1.0:
+            share *= factor
+            yield ("shorten", factor)
+        coef = target if share == 1.0 else fit.coef + share * change
+        if (yield from _try(fit, penalty, coef, share * slope, share)):
             return share
-        if share < 1e-10:
-            yield ("evaluate",)
-            return 0.0
-        if kappa is None and reach > 0:
+        factor = 0.5
+        if share == 1.0 and reach > 0:
             kappa = yield ("trial_curvature",)
-            safe = np.log1p(decrease * reach / (share * kappa)) / reach if kappa > 0 else 0.5
-            factor = min(0.5, safe / share) if safe > 0 else 0.5
-        else:
-            factor = 0.5
-        share *= factor
-        yield ("shorten", factor)
+            if kappa > 0 and decrease > 0:
+                factor = min(0.5, float(np.log1p(decrease * reach / kappa) / reach))
+    yield ("evaluate",)
+    return 0.0

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .extrapolate import Anderson
-from .line_search import search
+from .line_search import accepts, search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
+NEAR_LATER = 0.7  # ... joins the matrix where smaller penalties follow
 STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residual fell by less
 # The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
 # further penalties will use it; counted in outer iterations by sweeps that it saves.
@@ -23,88 +23,106 @@ GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
 def descend(fit, penalty, tolerance, max_iter):
     """Coroutine: move `fit` to the optimum under `penalty`; iterations and their objectives."""
-    extrapolation, objectives = Anderson(), [fit.objective]
-    residual = np.inf
+    objectives, residual = [fit.objective], np.inf
+    fit.extrapolation.restart()
     for iteration in range(max_iter + 1):
-        violation = penalty.violation(fit.coef, fit.gradient)
+        last = iteration == max_iter
+        violation = yield from _violation(fit, penalty, np.inf if last else tolerance)
         previous, residual = residual, float(violation.max(initial=0.0))
-        if residual <= tolerance:
-            residual = yield from _certify(fit, penalty)
-            if residual <= tolerance:
-                break
-        if iteration == max_iter:
+        if residual <= tolerance or last:
             break
-        slow = residual > (STALE_GRAM if fit.in_gram else STALE_SWEEP) * previous
+        slow = _is_stale(fit, violation, previous)
         work = yield from _refer(fit, penalty, violation, iteration, slow)
-        before = fit.coef
-        target = yield from _minimize_model(fit, penalty, work, max(0.2 * tolerance, 0.02 * residual))
-        moved = yield from search(fit, penalty, work, target)
-        if moved < 1.0:
-            extrapolation.clear()
-        else:
-            yield from _extrapolate(fit, penalty, extrapolation, before)
-        fit.gradient = yield ("gradient",)
+        target = fit.coef.copy()
+        target[work] = yield from _minimize_model(fit, penalty, work, tolerance, residual)
+        proposal = fit.extrapolation.propose(fit.coef, target)
+        if proposal is None or not (yield from accepts(fit, penalty, proposal)):
+            if (yield from search(fit, penalty, target)) < 1.0:
+                fit.extrapolation.restart()
+        # The matrix route needs the other columns only where they have just mattered, or to stop.
+        fit.partial = fit.in_gram and not np.delete(violation, fit.reference).any()
+        known = fit.reference if fit.partial else np.arange(len(violation))
+        fit.gradient = fit.gradient.copy()
+        fit.gradient[known] = yield ("gradient", known)
         objectives.append(fit.objective)
     return iteration, objectives
 
 
-def _working_set(fit, penalty):
-    """Columns that are not zero or whose gradient is near its threshold."""
-    close = np.abs(fit.gradient) >= NEAR_ACTIVE * penalty.l1
+def _violation(fit, penalty, decisive):
+    """Violations of stationarity.
+
+    Where they decide, being below `decisive`, they are those of all columns at a predictor that
+    was computed from the coefficients alone.
+    """
+    violation = penalty.violation(fit.coef, fit.gradient)
+    if fit.partial:
+        violation[np.setdiff1d(np.arange(len(violation)), fit.reference)] = 0.0
+    if violation.max(initial=0.0) <= decisive and (fit.partial or fit.shortened):
+        if fit.shortened:
+            fit.loglik = yield ("start", fit.coef)
+            fit.objective = penalty.value(fit.coef) - fit.loglik
+        fit.gradient = yield ("gradient", np.arange(len(violation)))
+        fit.partial = fit.shortened = False
+        violation = penalty.violation(fit.coef, fit.gradient)
+    return violation
+
+
+def _is_stale(fit, violation, previous):
+    """Whether the model's own columns have gained too little; columns new to it do not count."""
+    if fit.reference is None:
+        return True
+    share = STALE_GRAM if fit.in_gram else STALE_SWEEP
+    return violation[fit.reference].max(initial=0.0) > share * previous
+
+
+def _near(fit, penalty, share):
+    """Columns that are not zero or whose gradient exceeds a share of its threshold."""
+    close = np.abs(fit.gradient) >= share * penalty.l1
     return np.flatnonzero(((fit.coef != 0) | close) & ~penalty.fixed)
 
 
 def _refer(fit, penalty, violation, iteration, slow):
     """Have a model that covers the columns to work on; returns these."""
-    work = _working_set(fit, penalty)
-    if not fit.in_gram and iteration >= 2 and 24 * len(work) ** 2 <= GRAM_BYTES:
-        ahead = SWEEPS_PER_PENALTY * fit.penalties_left
-        if fit.passes >= MANY_PASSES:
-            ahead += SWEEPS_IF_CORRELATED
-        if ahead > 0:
-            cost = yield ("gram_cost", work)
-            fit.in_gram = cost < ahead
-            slow |= fit.in_gram
-    if fit.reference is None or slow:
-        yield ("refer", work, fit.in_gram)
-        fit.reference = work
-        return work
-    needed = np.flatnonzero(violation > 0) if fit.in_gram else work
-    missing = needed[~np.isin(needed, fit.reference)]
-    if len(missing):
-        yield ("extend", missing)
-        fit.reference = np.concatenate([fit.reference, missing])
+    work = _near(fit, penalty, NEAR_ACTIVE)
+    if not fit.in_gram and iteration >= 2 and _gram_fits(len(work)):
+        slow |= yield from _enter_gram(fit, work)
+    wanted = work
+    if fit.in_gram and fit.penalties_left:
+        wanted = _near(fit, penalty, NEAR_LATER)
+    if slow or (fit.in_gram and not _gram_fits(len(np.union1d(fit.reference, wanted)))):
+        fit.in_gram &= _gram_fits(len(wanted))
+        fit.extrapolation.clear()
+        yield ("refer", wanted, fit.in_gram)
+        fit.reference = wanted
+    else:
+        missing = np.setdiff1d(wanted, fit.reference)
+        if len(missing) and (violation[missing].any() or not fit.in_gram):
+            yield ("extend", missing)
+            fit.reference = np.concatenate([fit.reference, missing])
     return fit.reference if fit.in_gram else work
 
 
-def _minimize_model(fit, penalty, work, tolerance):
+def _enter_gram(fit, work):
+    """Whether the matrix pays from here on."""
+    ahead = SWEEPS_PER_PENALTY * fit.penalties_left
+    if fit.passes >= MANY_PASSES:
+        ahead += SWEEPS_IF_CORRELATED
+    if ahead > 0:
+        cost = yield ("gram_cost", work)
+        fit.in_gram = cost < ahead
+    return fit.in_gram
+
+
+def _gram_fits(size):
+    return 24 * size**2 <= GRAM_BYTES  # pairs, matrix and the copy that an extension makes
+
+
+def _minimize_model(fit, penalty, work, tolerance, residual):
     """Coefficients of the working set that minimize the model (about)."""
     request = (fit.coef[work], penalty.l1[work], penalty.l2[work])
     if fit.in_gram:
-        return (yield ("minimize_on_gram", fit.gradient[work], *request, tolerance))
+        inner = max(0.2 * tolerance, 0.02 * residual)
+        return (yield ("minimize_on_gram", fit.gradient[work], *request, inner))
     target, fit.passes = yield ("sweep", work, *request)
     return target
 
-
-def _extrapolate(fit, penalty, extrapolation, before):
-    """Try the extrapolated point; keep it where the objective is lower."""
-    proposal = extrapolation.propose(before, fit.coef)
-    if proposal is None:
-        return
-    columns = np.flatnonzero(proposal != fit.coef)
-    yield ("step", columns, (proposal - fit.coef)[columns])
-    loglik = yield ("evaluate_trial",)
-    objective = penalty.value(proposal) - loglik
-    if objective < fit.objective:
-        yield ("accept",)
-        fit.coef, fit.loglik, fit.objective = proposal, loglik, objective
-    else:
-        yield ("evaluate",)
-
-
-def _certify(fit, penalty):
-    """Recompute predictor, log-likelihood and gradient from the coefficients alone; KKT residual."""
-    fit.loglik = yield ("start", fit.coef)
-    fit.gradient = yield ("gradient",)
-    fit.objective = penalty.value(fit.coef) - fit.loglik
-    return float(penalty.violation(fit.coef, fit.gradient).max(initial=0.0))

@@ -8,11 +8,12 @@ fits and serve them in one launch.  This file therefore knows neither likelihood
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from .exact import descend_exactly
+from .extrapolate import Anderson
 from .majorized import descend
 from .penalty import Penalty
 
@@ -40,6 +41,9 @@ class Fit:
     objective: float = np.inf
     reference: np.ndarray | None = None  # columns of the quadratic model in use
     in_gram: bool = False  # whether that model is a matrix
+    extrapolation: Anderson = field(default_factory=Anderson)
+    partial: bool = False  # whether only the gradient of the reference columns is current
+    shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
     passes: float = 0.0  # of the last sweep, over all its columns
     penalties_left: int = 0  # after the one at hand
 
@@ -75,7 +79,7 @@ def fit(batch, index, n_columns, options):
         state.coef = start
         state.loglik = yield ("start", start)
         _require_finite(state.loglik)
-        state.gradient = yield ("gradient",)
+        state.gradient = yield ("gradient", np.arange(n_columns))
     solutions = []
     lambdas = batch.lambdas[:, index]
     for position, lam in enumerate(lambdas):
@@ -116,7 +120,7 @@ def _null_model(start, fixed, factor, l1_ratio, options):
     null = np.where(fixed, start, 0.0)
     loglik = yield ("start", null)
     _require_finite(loglik)
-    state = Fit(null, loglik, (yield ("gradient",)))
+    state = Fit(null, loglik, (yield ("gradient", np.arange(len(null)))))
     free = ~fixed
     scale = float(np.abs(state.gradient[free]).max(initial=0.0))
     penalized = free & (factor > 0)

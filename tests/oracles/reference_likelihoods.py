@@ -1,9 +1,9 @@
 """Cox's partial likelihood straight from the definition of its risk sets.
 
-Plain NumPy, O(rows * events), no scan and no integer in place of a time.  Row i is at risk at t when
-``start_i < t <= time_i`` (no start: from the beginning); rows of weight 0 are absent.  Every event
-time (under Efron: every tied death) is an *atom* of weight d with probabilities p over the rows at
-risk, and
+Plain NumPy, O(rows * events), no scan and no integer in place of a time.  Row i is at risk at t
+when ``start_i < t <= time_i`` (no start: from the beginning); rows of weight 0 are absent.  Every
+event time (under Efron: every tied death) is an *atom* of weight d with probabilities p over the
+rows at risk, and
 
     u = weight * event - sum_a d_a p_a      -d2 loglik / d eta2 = sum_a d_a (diag p_a - p_a p_a')
 
@@ -35,7 +35,7 @@ class Evaluation:
     h: np.ndarray
     stratum: np.ndarray
     atoms: list
-    jumps: list  # (stratum, time, jump of the cumulative hazard at eta = 0)
+    jumps: list  # (stratum, time, logarithm of the jump of the cumulative hazard at eta = 0)
 
 
 def cox_direct(eta, time, event, start=None, strata=None, weights=None, ties="breslow"):
@@ -63,7 +63,7 @@ def cox_direct(eta, time, event, start=None, strata=None, weights=None, ties="br
                 h += d * p
                 atoms.append(Atom(d, p, g, t))
                 jump += d / held_back.sum()
-            jumps.append((g, t, jump * np.exp(-top)))
+            jumps.append((g, t, np.log(jump) - top))
     return Evaluation(loglik, np.where(death, c, 0.0) - h, h, stratum, atoms, jumps)
 
 
@@ -100,7 +100,10 @@ def bin_hessian(atoms, bins):
 def baseline(evaluation, stratum, at):
     """Cumulative hazard of one stratum at eta = 0, at the given times."""
     return np.array(
-        [sum(jump for g, t, jump in evaluation.jumps if g == stratum and t <= q) for q in at]
+        [
+            sum(np.exp(log_jump) for g, t, log_jump in evaluation.jumps if g == stratum and t <= q)
+            for q in at
+        ]
     )
 
 

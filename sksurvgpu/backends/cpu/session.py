@@ -32,23 +32,29 @@ class Session:
         self.trial_eta = np.zeros(plan.n_rows)
         self.u = np.zeros(plan.n_rows)
         self.rh = np.zeros((plan.n_rows, 2))
-        self.all_columns = np.arange(problem.n_columns)
+        self.n_columns = problem.n_columns
         self.reference = self.gram_matrix = None
 
     # -- the predictor ------------------------------------------------------------------------
     def start(self, coef):
-        """Set the coefficients from scratch; log-likelihood there."""
-        self.eta[:] = 0.0 if self.offset is None else self.offset
-        active = np.flatnonzero(coef)
-        self._add_product(active, coef[active], self.eta)
+        """Set the coefficients; log-likelihood there."""
+        self._predict(coef, self.eta)
         return self.pattern.evaluate(self.eta, self.u)
 
-    def step(self, columns, change):
-        """Trial predictor = predictor + X change; returns the range of the difference."""
-        self.trial_eta[:] = self.eta
-        moved = np.flatnonzero(change)
-        self._add_product(columns[moved], change[moved], self.trial_eta)
-        return self._move_range()
+    def step(self, coef):
+        """Trial predictor of the given coefficients; range of its difference from the accepted."""
+        self._predict(coef, self.trial_eta)
+        return products.range_of_difference(self.trial_eta, self.eta)
+
+    def _predict(self, coef, eta):
+        """eta = offset + X coef from scratch: nearly all nonzero coefficients move anyway."""
+        eta[:] = 0.0 if self.offset is None else self.offset
+        active = np.flatnonzero(coef)
+
+        def part(low, high):
+            products.add_product(self.columns, active, coef[active], low, high, eta)
+
+        self.threads.over_ranges(part, self.columns.n_base, SMALLEST_ROW_RANGE)
 
     def shorten(self, share):
         """Pull the trial predictor back to a share of its step."""
@@ -66,33 +72,22 @@ class Session:
         """Return to the accepted predictor."""
         return self.pattern.evaluate(self.eta, self.u)
 
-    def gradient(self):
-        """X'u of the last evaluation, all columns."""
-        out = np.empty(len(self.all_columns))
+    def gradient(self, columns):
+        """x_j'u of the given columns at the last evaluation."""
+        out = np.empty(len(columns))
 
         def part(low, high):
-            products.gradient_of_columns(
-                self.columns, self.all_columns[low:high], self.u, out[low:high]
-            )
+            products.gradient_of_columns(self.columns, columns[low:high], self.u, out[low:high])
 
-        self.threads.over_ranges(part, len(out))
+        self.threads.over_ranges(part, len(columns))
         return out
-
-    def _add_product(self, columns, coef, eta):
-        def part(low, high):
-            products.add_product(self.columns, columns, coef, low, high, eta)
-
-        self.threads.over_ranges(part, self.columns.n_base, SMALLEST_ROW_RANGE)
-
-    def _move_range(self):
-        return products.range_of_difference(self.trial_eta, self.eta)
 
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, columns, with_gram):
         """Take the quadratic model at the last evaluation, for the given columns."""
         self.pattern.refer(self.eta, self.u, self.rh)
         self.reference = np.empty(0, np.int64)
-        self.position = np.full(len(self.all_columns), -1)
+        self.position = np.full(self.n_columns, -1)
         self.curvature, self.loads = np.empty(0), None
         self.pairs = self.gram_matrix = np.empty((0, 0)) if with_gram else None
         self.extend(columns)

@@ -1,0 +1,272 @@
+"""Regularization paths: one fit at descending penalties, each started from the one before."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ..solver.solve import RIDGE_PATH_RATIO
+
+__all__ = ["Path", "fit_path"]
+
+HUGE = 1e100  # a penalty above which nothing moves, on any scale of the data
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """Fits of one model at descending penalties; made by `fit_path`.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Penalties, descending, on the scale of the estimator's ``alpha``.
+    coefs : ndarray of shape (n_coef, n_alphas)
+        Coefficients; a row for each entry of ``coef_``.
+    objective : ndarray of shape (n_alphas,)
+        Minimum found of the objective, a mean.
+    log_likelihood : ndarray of shape (n_alphas,)
+        Log-likelihood, a sum.
+    df : ndarray of shape (n_alphas,), int
+        Number of coefficients that are not zero.
+    kkt : ndarray of shape (n_alphas,)
+        Largest violation of the optimality conditions, in units of alpha.
+    dual_gap : ndarray of shape (n_alphas,)
+        Upper bound of `objective` minus the optimum; NaN where some column is unpenalized.
+    n_iter : ndarray of shape (n_alphas,), int
+        Outer iterations.
+    converged : ndarray of shape (n_alphas,), bool
+        Whether `kkt` met the tolerance.
+    alpha_max : float
+        Least alpha at which all penalized coefficients are zero.
+    feature_names : ndarray of shape (n_coef,)
+        Name of each row of `coefs`.
+    """
+
+    alphas: np.ndarray
+    coefs: np.ndarray
+    objective: np.ndarray
+    log_likelihood: np.ndarray
+    df: np.ndarray
+    kkt: np.ndarray
+    dual_gap: np.ndarray
+    n_iter: np.ndarray
+    converged: np.ndarray
+    alpha_max: float
+    feature_names: np.ndarray
+    _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
+    _solutions: tuple = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.alphas)
+
+    def at(self, index: int):
+        """Fitted estimator at one penalty of the path.
+
+        Parameters
+        ----------
+        index : int
+            Position in `alphas`.
+
+        Returns
+        -------
+        estimator : object
+            As if fitted with ``alpha=alphas[index]``.
+        """
+        fitted = copy.copy(self._fitted)
+        fitted.alpha = float(self.alphas[index])
+        fitted._adopt(self._solutions[index])
+        return fitted
+
+    def estimator(self, alpha: float):
+        """Fitted estimator at a penalty of the path.
+
+        Parameters
+        ----------
+        alpha : float
+            One of `alphas`, up to rounding; nothing is interpolated.
+
+        Returns
+        -------
+        estimator : object
+            As if fitted with this `alpha`.
+        """
+        index = int(np.argmin(np.abs(self.alphas - alpha)))
+        if not np.isclose(self.alphas[index], alpha, rtol=1e-6, atol=0.0):
+            raise ValueError(
+                f"`alpha` is {alpha:g}, which the path does not have (nearest: "
+                f"{self.alphas[index]:g}); pass it in `alphas` of fit_path, or fit the estimator."
+            )
+        return self.at(index)
+
+    def to_frame(self):
+        """Table of coefficients.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each penalty, indexed by alpha; a column for each coefficient.
+        """
+        from pandas import DataFrame, Index
+
+        return DataFrame(
+            self.coefs.T, index=Index(self.alphas, name="alpha"), columns=self.feature_names
+        )
+
+    def plot(self, ax=None):
+        """Draw the coefficients over alpha; needs matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            What was drawn on. Columns that are never selected are left out.
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots()
+        ax.plot(self.alphas, self.coefs[np.any(self.coefs != 0, axis=1)].T)
+        ax.axhline(0.0, color="black", linewidth=0.5)
+        ax.set_xscale("log")
+        ax.invert_xaxis()
+        ax.set_xlabel("alpha")
+        ax.set_ylabel("coefficient")
+        return ax
+
+
+def fit_path(
+    estimator,
+    X,
+    y,
+    *,
+    alphas=None,
+    n_alphas=100,
+    alpha_min_ratio=None,
+    sample_weight=None,
+    strata=None,
+    offset=None,
+) -> Path:
+    """Fit an estimator at descending penalties.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Model and options; its ``alpha`` and ``warm_start`` are not used, and it is not changed.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates.
+    y : structured ndarray of shape (n_samples,)
+        Outcome.
+    alphas : array-like, optional
+        Penalties, in any order; by default a geometric sequence from the least alpha that sets
+        all penalized coefficients to zero.
+    n_alphas : int, default=100
+        Length of that sequence.
+    alpha_min_ratio : float, optional
+        Its last value over its first; by default 1e-4, or 1e-2 where X has fewer rows than
+        columns.
+    sample_weight, strata, offset : array-like of shape (n_samples,), optional
+        As in the estimator's ``fit``.
+
+    Returns
+    -------
+    path : Path
+        Coefficients and diagnostics at every penalty.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, fit_path
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> path = fit_path(CoxLassoCCD(), data.X, data.y, n_alphas=20, alpha_min_ratio=0.05)
+    >>> path.coefs.shape, int(path.df[0]), bool(path.converged.all())
+    ((50, 20), 0, True)
+    >>> path.at(10).coef_.shape
+    (50,)
+    """
+    fitted = clone(estimator)
+    fitted._validate_params()
+    prepared = fitted._prepare(X, y, sample_weight, strata, offset)
+    if alphas is None:
+        alphas = _grid(_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
+    else:
+        alphas = _checked(alphas)
+    solutions = prepared.solve(alphas)[0]
+    fitted.alpha = float(alphas[-1])
+    fitted._adopt(solutions[-1])
+    path = _gather(fitted, alphas, solutions)
+    if not path.converged.all():
+        failed = int(np.argmin(path.converged))
+        warnings.warn(
+            f"{np.count_nonzero(~path.converged)} of {len(alphas)} fits of the path did not "
+            "converge, the first one: " + path.at(failed)._explain_failure(solutions[failed]),
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return path
+
+
+def _gather(fitted, alphas, solutions):
+    scale = 1.0 / fitted._total_weight
+
+    def of(name):
+        return np.array([getattr(solution, name) for solution in solutions])
+
+    coefs = np.ascontiguousarray(of("coef").T)
+    return Path(
+        alphas=alphas,
+        coefs=coefs,
+        objective=of("objective") * scale,
+        log_likelihood=of("loglik"),
+        df=np.count_nonzero(coefs, axis=0),
+        kkt=of("kkt") * scale,
+        dual_gap=of("gap") * scale,
+        n_iter=of("n_iter"),
+        converged=of("converged"),
+        alpha_max=fitted.alpha_max_,
+        feature_names=fitted.summary().index.to_numpy(),
+        _fitted=fitted,
+        _solutions=tuple(solutions),
+    )
+
+
+def _alpha_max(prepared):
+    """Least alpha without a penalized coefficient, from a fit in which nothing moves."""
+    [null] = prepared.solve([HUGE], l1_ratio=1.0)[0]
+    if null.lam_max == 0.0:
+        raise ValueError(
+            "no column can enter the model: all are unpenalized, constant or unrelated to the "
+            "outcome, so there is no path; pass `alphas`, or fit the estimator itself."
+        )
+    ratio = max(prepared.batch.l1_ratio, RIDGE_PATH_RATIO)
+    return null.lam_max / prepared.total_weight / ratio
+
+
+def _grid(alpha_max, n_alphas, alpha_min_ratio, problem):
+    if isinstance(n_alphas, bool) or int(n_alphas) != n_alphas or n_alphas < 1:
+        raise ValueError(f"`n_alphas` is {n_alphas!r}, must be a whole number of at least 1.")
+    if alpha_min_ratio is None:
+        alpha_min_ratio = 1e-4 if problem.design.n_rows > problem.n_columns else 1e-2
+    if not 0 < alpha_min_ratio < 1:
+        raise ValueError(f"`alpha_min_ratio` is {alpha_min_ratio!r}, must lie between 0 and 1.")
+    return alpha_max * np.geomspace(1.0, alpha_min_ratio, int(n_alphas))
+
+
+def _checked(alphas):
+    values = np.unique(np.asarray(alphas, dtype=np.float64))[::-1]
+    if np.ndim(alphas) != 1 or not len(values):
+        raise ValueError(
+            f"`alphas` has shape {np.shape(alphas)}; pass a list of one or more penalties."
+        )
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise ValueError("`alphas` has values that are negative or not finite; remove them.")
+    return values

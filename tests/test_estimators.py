@@ -1,0 +1,380 @@
+"""Estimators as scikit-learn and scikit-survival see them."""
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.feature_selection import SelectFromModel
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils import check_array
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sksurv.functions import StepFunction
+from sksurv.linear_model import CoxPHSurvivalAnalysis
+from sksurv.metrics import concordance_index_censored, integrated_brier_score
+
+from sksurvgpu import CoxLassoCCD, surv
+from sksurvgpu.data.design import build_design
+from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.estimators._base import count_threads
+
+
+class NumericOutcome(CoxLassoCCD):
+    """Takes the plain numbers that scikit-learn's checks pass for y as uncensored times."""
+
+    def fit(self, X, y, sample_weight=None):
+        build_design(X)
+        return super().fit(X, as_times(y), sample_weight=sample_weight)
+
+    def score(self, X, y):
+        return super().score(X, as_times(y))
+
+
+def as_times(y):
+    if y is None:
+        return None
+    y = check_array(y, ensure_2d=False, input_name="y").ravel()
+    return surv(np.ones(len(y), bool), y - y.min(initial=0.0) + 1.0)
+
+
+# Check -> why it cannot pass.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+
+@parametrize_with_checks(
+    [NumericOutcome(tol=1e-10)], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# --- data ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate_cox(400, 20, density=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def strata():
+    return np.random.default_rng(1).choice(["east", "north", "west"], size=400)
+
+
+@pytest.fixture(scope="module")
+def tied(data):
+    """Few distinct times, dense columns: what scikit-survival's unpenalized model takes."""
+    y = surv(data.y["event"], np.ceil(data.y["time"] / 20))
+    return data.X[:, :6].toarray(), y
+
+
+def same_functions(ours, theirs):
+    """Equal from the first time on; before it scikit-survival extends the first value."""
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a(b.x), b(b.x), rtol=1e-6, atol=1e-9)
+        assert a.domain == b.domain
+
+
+# --- scikit-learn ----------------------------------------------------------------------------
+
+
+def test_storage_does_not_matter(data):
+    frame = pd.DataFrame(data.X.toarray(), columns=[f"code{j}" for j in range(20)])
+    sparse_frame = frame.astype(pd.SparseDtype(float, 0.0))
+    expected = CoxLassoCCD(tol=1e-10).fit(data.X, data.y)
+    for X in (data.X.tocsr(), data.X.toarray(), frame, sparse_frame):
+        model = CoxLassoCCD(tol=1e-10).fit(X, data.y)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+        np.testing.assert_allclose(model.predict(X), expected.predict(data.X), atol=1e-8)
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    assert model.summary().index.tolist() == frame.columns.tolist()
+    assert not hasattr(expected, "feature_names_in_")
+
+
+def test_fitted_numbers_belong_together(data):
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, 400)
+    model = CoxLassoCCD(alpha=0.02, l1_ratio=0.7).fit(data.X, data.y, sample_weight=weight)
+    coef = model.coef_
+    penalty = 0.02 * (0.7 * np.abs(coef).sum() + 0.15 * (coef**2).sum())
+    mean = -model.log_likelihood_ / weight.sum() + penalty
+    assert model.objective_ == pytest.approx(mean, rel=1e-12)
+    assert model.converged_ and 0 <= model.dual_gap_ < 1e-6 and model.n_iter_ > 0
+    assert model.kkt_ <= 1e-6 * model.alpha_max_
+    assert model.backend_ == "cpu" and "no CUDA backend" in model.backend_reason_
+
+
+def test_alpha_max_is_the_least_alpha_without_coefficients(data):
+    top = CoxLassoCCD(alpha=1.0, penalty_factor={3: 2.0}).fit(data.X, data.y).alpha_max_
+    for factor, expected in ((1.001, 0), (0.98, 1)):
+        model = CoxLassoCCD(alpha=factor * top, penalty_factor={3: 2.0}).fit(data.X, data.y)
+        assert np.count_nonzero(model.coef_) == expected
+
+
+def test_pipeline_and_cross_validation(data):
+    model = make_pipeline(MaxAbsScaler(), CoxLassoCCD(alpha=0.02))
+    scores = cross_val_score(
+        model, data.X.tocsr(), data.y, cv=KFold(3, shuffle=True, random_state=0)
+    )
+    assert (scores > 0.55).all()
+
+
+def test_strata_and_weights_are_routed(data, strata):
+    weight = np.random.default_rng(3).integers(1, 4, 400).astype(float)
+    grid = {"coxlassoccd__alpha": [0.005, 0.05]}
+    folds = KFold(3, shuffle=True, random_state=0)
+    X = data.X.tocsr()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(CoxLassoCCD())
+        search = GridSearchCV(model, grid, cv=folds)
+        search.fit(X, data.y, strata=strata, sample_weight=weight)
+        asked = CoxLassoCCD().set_fit_request(strata=True, sample_weight=False)
+        asked = asked.set_score_request(strata=False, sample_weight=True)
+        assert asked.get_metadata_routing().fit.requests["sample_weight"] is False
+    for alpha, mean in zip([0.005, 0.05], search.cv_results_["mean_test_score"], strict=True):
+        by_hand = []
+        for train, test in folds.split(X):
+            fitted = CoxLassoCCD(alpha=alpha).fit(
+                X[train], data.y[train], weight[train], strata[train]
+            )
+            by_hand.append(fitted.score(X[test], data.y[test], weight[test], strata[test]))
+        assert mean == pytest.approx(np.mean(by_hand), rel=1e-9)
+    assert set(search.best_estimator_[-1].cum_baseline_hazard_) == {"east", "north", "west"}
+
+
+def test_select_from_model(data):
+    selector = SelectFromModel(CoxLassoCCD(alpha=0.03), threshold=1e-12).fit(data.X, data.y)
+    kept = np.flatnonzero(CoxLassoCCD(alpha=0.03).fit(data.X, data.y).coef_)
+    assert 0 < len(kept) < 20
+    assert selector.get_support(indices=True).tolist() == kept.tolist()
+
+
+def test_clone_and_pickle(data, strata):
+    model = CoxLassoCCD(alpha=0.02, penalty_factor={0: 0.0}, time_varying={1: [10.0]})
+    assert clone(model).get_params() == model.get_params()
+    assert repr(model) == (
+        "CoxLassoCCD(alpha=0.02, penalty_factor={0: 0.0}, time_varying={1: [10.0]})"
+    )
+    model.fit(data.X, data.y, strata=strata)
+    loaded = pickle.loads(pickle.dumps(model))
+    for kept, restored in (
+        (model.coef_, loaded.coef_),
+        (
+            model.predict_survival_function(data.X, strata, return_array=True),
+            loaded.predict_survival_function(data.X, strata, return_array=True),
+        ),
+    ):
+        np.testing.assert_array_equal(kept, restored)
+
+
+def test_warm_start_begins_where_the_last_fit_ended(data):
+    model = CoxLassoCCD(alpha=0.01, warm_start=True).fit(data.X, data.y)
+    cold = model.n_iter_
+    model.fit(data.X, data.y)
+    assert model.n_iter_ < cold
+    model.fit(data.X[:, :7], data.y)
+    assert len(model.coef_) == 7
+
+
+def test_not_converging_warns_with_the_numbers(data):
+    message = (
+        r"^CoxLassoCCD\(alpha=0\.001\) did not converge in 1 iteration\(s\): the KKT residual is "
+        r"\S+ \(kkt_\), more than tol=1e-06 times the largest gradient of the null model "
+        r"\(alpha_max_ is \S+\); raise max_iter=1\.$"
+    )
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = CoxLassoCCD(alpha=0.001, max_iter=1).fit(data.X, data.y)
+    assert not model.converged_
+
+
+def test_offset_acts_like_a_fixed_column(data):
+    X = data.X.toarray()
+    full = CoxLassoCCD(alpha=0.0, tol=1e-10).fit(X, data.y)
+    rest = CoxLassoCCD(alpha=0.0, tol=1e-10)
+    rest.fit(X[:, 1:], data.y, offset=full.coef_[0] * X[:, 0])
+    np.testing.assert_allclose(rest.coef_, full.coef_[1:], atol=1e-7)
+
+
+def test_threads(monkeypatch):
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 3)
+    assert count_threads(None) == 3
+    assert count_threads(5) == 5
+    assert count_threads(-1) >= count_threads(-2) >= count_threads(-10_000) == 1
+
+
+# --- scikit-survival -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_unpenalized_fit_equals_scikit_survival(tied, ties):
+    X, y = tied
+    ours = CoxLassoCCD(alpha=0.0, ties=ties, tol=1e-10).fit(X, y)
+    theirs = CoxPHSurvivalAnalysis(ties=ties, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-8)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
+    np.testing.assert_array_equal(ours.unique_times_, theirs.unique_times_)
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y), rel=1e-12)
+
+
+def test_curves_equal_scikit_survival(tied):
+    # Breslow's only: scikit-survival takes his baseline for Efron's fits, too.
+    X, y = tied
+    ours = CoxLassoCCD(alpha=0.0, tol=1e-10).fit(X, y)
+    theirs = CoxPHSurvivalAnalysis(tol=1e-12).fit(X, y)
+    same_functions([ours.cum_baseline_hazard_], [theirs.cum_baseline_hazard_])
+    same_functions([ours.baseline_survival_], [theirs.baseline_survival_])
+    for method in ("predict_survival_function", "predict_cumulative_hazard_function"):
+        same_functions(getattr(ours, method)(X[:5]), getattr(theirs, method)(X[:5]))
+        np.testing.assert_allclose(
+            getattr(ours, method)(X[:5], return_array=True),
+            getattr(theirs, method)(X[:5], return_array=True),
+            rtol=1e-6,
+        )
+
+
+def test_efron_baseline_by_hand():
+    # Two tied deaths and one censored row at predictor 0: jumps 1/3 + 1/2.
+    y = surv([True, True, False], [1.0, 1.0, 2.0])
+    model = CoxLassoCCD(ties="efron").fit(np.zeros((3, 1)), y)
+    assert model.cum_baseline_hazard_(2.0) == pytest.approx(1 / 3 + 1 / 2)
+
+
+def test_curves_begin_at_time_zero():
+    y = surv([True, True, False], [1.0, 2.0, 3.0])
+    model = CoxLassoCCD().fit(np.zeros((3, 1)), y)
+    [survival] = model.predict_survival_function(np.zeros((1, 1)))
+    assert isinstance(survival, StepFunction)
+    np.testing.assert_allclose(survival([0.0, 0.9, 1.0, 3.0]), np.exp([0, 0, -1 / 3, -5 / 6]))
+
+
+def test_metrics_of_scikit_survival(data):
+    model = CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
+    risk = model.predict(data.X)
+    theirs = concordance_index_censored(data.y["event"], data.y["time"], risk)[0]
+    assert model.score(data.X, data.y) == pytest.approx(theirs, rel=1e-12)
+    times = np.quantile(data.y["time"], np.linspace(0.1, 0.8, 20))
+    curves = model.predict_survival_function(data.X)
+    estimates = np.array([curve(times) for curve in curves])
+    brier = integrated_brier_score(data.y, data.y, estimates, times)
+    null = CoxLassoCCD(alpha=1.0).fit(data.X, data.y).predict_survival_function(data.X)
+    baseline = integrated_brier_score(data.y, data.y, np.array([f(times) for f in null]), times)
+    assert 0 < brier < 0.9 * baseline
+
+
+# --- strata and time -------------------------------------------------------------------------
+
+
+def test_each_stratum_has_its_own_baseline(data, strata):
+    model = CoxLassoCCD(alpha=0.02, tol=1e-10).fit(data.X, data.y, strata=strata)
+    y = surv(data.y["event"], data.y["time"], stratum=strata)
+    from_y = CoxLassoCCD(alpha=0.02, tol=1e-10).fit(data.X, y)
+    np.testing.assert_array_equal(model.coef_, from_y.coef_)
+    assert model.score(data.X, data.y, strata=strata) == model.score(data.X, y)
+    eta = model.predict(data.X)
+    curves = model.predict_cumulative_hazard_function(data.X, strata)
+    values = model.predict_cumulative_hazard_function(data.X, strata, return_array=True)
+    assert list(model.cum_baseline_hazard_) == ["east", "north", "west"]
+    for label, function in model.cum_baseline_hazard_.items():
+        rows = np.flatnonzero(strata == label)
+        time, event = data.y["time"][rows], data.y["event"][rows]
+        at_risk = [np.exp(eta[rows][time >= t]).sum() for t in time]
+        for i in (0, 5, 11):
+            expected = sum(
+                1 / d for d, t, e in zip(at_risk, time, event, strict=True) if e and t <= time[i]
+            )
+            assert function(time[i]) == pytest.approx(expected, rel=1e-9)
+            ratio = np.exp(eta[rows[i]])
+            assert curves[rows[i]](time[i]) == pytest.approx(ratio * expected, rel=1e-9)
+        beyond = model.unique_times_ > time.max()
+        assert np.isnan(values[rows][:, beyond]).all()
+        assert np.isfinite(values[rows][:, ~beyond]).all()
+
+
+def test_rows_without_weight_leave_no_trace(data, strata):
+    weight = (strata != "north").astype(float)
+    weighted = CoxLassoCCD(alpha=0.02, tol=1e-10).fit(data.X, data.y, weight, strata)
+    kept = weight > 0
+    fewer = CoxLassoCCD(alpha=0.02, tol=1e-10)
+    fewer.fit(data.X.tocsr()[kept], data.y[kept], strata=strata[kept])
+    np.testing.assert_allclose(weighted.coef_, fewer.coef_, atol=1e-8)
+    np.testing.assert_array_equal(weighted.unique_times_, fewer.unique_times_)
+    assert list(weighted.baseline_survival_) == ["east", "west"]
+    with pytest.raises(ValueError, match="is 'north' in row 0, a label without rows in the fit"):
+        weighted.predict_survival_function(data.X[:1], strata=["north"])
+
+
+def split_rows(X, y, cuts):
+    """The (start, stop] data set that time-varying coefficients are a short form of."""
+    rows, start, stop, event, piece = [], [], [], [], []
+    edges = [0.0, *cuts, np.inf]
+    for i, (e, t) in enumerate(zip(y["event"], y["time"], strict=True)):
+        for b, (low, high) in enumerate(pairwise(edges)):
+            if t > low:
+                rows.append(i)
+                start.append(low)
+                stop.append(min(t, high))
+                event.append(e and t <= high)
+                piece.append(b)
+    return np.array(rows), surv(event, stop, start=start), np.array(piece)
+
+
+def test_time_varying_equals_split_rows(data):
+    X, cuts = data.X[:, :4].toarray(), [10.0, 60.0]
+    model = CoxLassoCCD(alpha=0.01, time_varying={1: cuts, 2: 10.0}, tol=1e-10).fit(X, data.y)
+    rows, y, piece = split_rows(X, data.y, cuts)
+    columns = [
+        X[rows, 0],
+        *(X[rows, 1] * (piece == b) for b in range(3)),
+        X[rows, 2] * (piece == 0),
+        X[rows, 2] * (piece > 0),
+        X[rows, 3],
+    ]
+    alpha = 0.01 * 400 / len(rows)  # the penalty is relative to the number of rows
+    split = CoxLassoCCD(alpha=alpha, tol=1e-10).fit(np.column_stack(columns), y)
+    np.testing.assert_allclose(model.coef_, split.coef_, atol=1e-7)
+    assert model.summary().index.tolist() == [
+        "x0",
+        "x1 (0, 10]",
+        "x1 (10, 60]",
+        "x1 (60, inf)",
+        "x2 (0, 10]",
+        "x2 (10, inf)",
+        "x3",
+    ]
+    expected = split.score(np.column_stack(columns), y)
+    assert model.score(X, data.y) == pytest.approx(expected, rel=1e-12)
+    for b, time in enumerate((10.0, 10.5, 100.0)):
+        coef = model.coef_[[0, 1 + b, 4 + (b > 0), 6]]
+        np.testing.assert_allclose(model.predict(X, time=time), X @ coef, atol=1e-12)
+    hazard = split.cum_baseline_hazard_
+    at_cuts = [0.0, *(float(hazard(c)) for c in cuts)]
+    for i in (0, 3):
+        curve = model.predict_cumulative_hazard_function(X[i : i + 1])[0]
+        for t, last in ((5.0, 0), (10.0, 0), (30.0, 1), (120.0, 2)):
+            ends = [*at_cuts[1 : last + 1], float(hazard(t))]
+            parts = np.diff([0.0, *ends])
+            ratios = [
+                np.exp(model.predict(X[i : i + 1], time=u)[0])
+                for u in (1.0, 11.0, 61.0)[: last + 1]
+            ]
+            assert curve(t) == pytest.approx(parts @ ratios, rel=1e-6)
+
+
+def test_unfitted_model_has_no_baseline():
+    with pytest.raises(NotFittedError):
+        _ = CoxLassoCCD().baseline_survival_
+    assert not hasattr(CoxLassoCCD(), "unique_times_")
+
+
+def test_sparse_input_stays_sparse():
+    # A million columns: dense, this would take 800 MB.
+    X = sp.random_array((100, 1_000_000), density=1e-5, format="csr", rng=np.random.default_rng(0))
+    y = surv(np.ones(100, bool), np.arange(100) + 1.0)
+    model = CoxLassoCCD(alpha=0.02).fit(X, y)
+    assert model.predict(X).shape == (100,)
