@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.random import default_rng
 
-from . import CoxLassoCCD, __version__, fit_path
+from . import __version__
 from .backends import explain
 from .datasets import simulate_cox
 from .estimators._base import count_threads
+from .estimators.survival import CoxLassoCCD
+from .selection.path import fit_path
 
 N_FOLDS = 5
 N_ALPHAS = 50
@@ -31,7 +33,7 @@ def main(arguments=None) -> None:
     data = simulate_cox(options.samples, options.features, density=0.05, random_state=options.seed)
     print(
         f"cohort      {options.samples:,} rows, {options.features:,} indicator columns "
-        f"({data.X.nnz:,} ones), {data.y['event'].sum():,} events"
+        f"({int(data.X.sum()):,} ones), {data.y['event'].sum():,} events"
     )
     model = CoxLassoCCD(n_jobs=options.threads)
     _timed("compile", lambda: fit_path(model, data.X[:500], data.y[:500], n_alphas=3))

@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .data.checks import check_labels, check_length, check_row_values
+
 __all__ = ["concordance"]
 
 
@@ -50,13 +52,24 @@ def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tie
     >>> concordance([True, True, False], [1.0, 2.0, 3.0], [0.9, 0.1, 0.4])
     0.6666666666666666
     """
+    event = check_row_values(np.asarray(event) * 1, "event")
+    if not np.isin(event, (0, 1)).all():
+        raise ValueError("`event` has values other than 0 and 1; pass booleans or 0/1.")
+
+    def read(values, name, check=check_row_values, **limits):
+        if values is None:
+            return None
+        vector = check(values, name, **limits)
+        check_length(vector, name, len(event), other="event")
+        return vector
+
     agreeing, comparable = count_pairs(
-        np.asarray(event, dtype=bool),
-        np.asarray(time, dtype=np.float64),
-        np.asarray(risk, dtype=np.float64),
-        start=start,
-        stratum=stratum,
-        weight=weight,
+        event > 0,
+        read(time, "time"),
+        read(risk, "risk"),
+        start=read(start, "start"),
+        stratum=read(stratum, "stratum", check_labels),
+        weight=read(weight, "weight", minimum=0),
         tied_tol=tied_tol,
     )
     return as_concordance(agreeing, comparable)

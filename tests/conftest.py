@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
-settings.register_profile("wide", deadline=None, max_examples=1000)
+# Explaining a failure takes far longer than finding it.
+_PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("repeatable", deadline=None, derandomize=True, phases=_PHASES)
+settings.register_profile("wide", deadline=None, max_examples=1000, phases=_PHASES)
 settings.load_profile("repeatable")
 
 PUBLISHED = Path(__file__).parent / "oracles" / "published"

@@ -80,15 +80,33 @@ def make_problem(data, ties="breslow", cuts=(), source=None, piece_ptr=None, n_t
     return Problem.build(build_design(data.X), plan, Cox(ties), source, piece_ptr, n_threads)
 
 
-def open_session(data, eta=None, ties="breslow", **kwargs):
+def open_session(problem, data, coef):
+    """Session of one fit and the log-likelihood at coefficients (missing ones: 0)."""
+    full = np.zeros(problem.n_columns)
+    full[: len(coef)] = coef
+    session = Session(problem, data.weights, data.offset, Threads(1))
+    return session, session.start(full)
+
+
+def open_rows(data, eta, ties="breslow", **kwargs):
     """Session whose columns are the rows themselves, evaluated at eta: (session, loglik).
 
     Its coefficients are the predictor and its gradient is u, both in the caller's order.
     """
     problem = make_problem(data.with_(X=sp.eye_array(data.n, format="csc")), ties, **kwargs)
-    session = Session(problem, data.weights, data.offset, Threads(1))
-    loglik = session.start(np.zeros(problem.n_columns) if eta is None else np.asarray(eta))
-    return session, loglik
+    return open_session(problem, data, eta)
+
+
+def gradient(session):
+    """Gradient in all columns, at the last evaluation."""
+    return session.gradient(np.arange(session.n_columns))
+
+
+def curvature_by_row(session, problem):
+    """h of the quadratic model in the caller's order."""
+    h = np.empty(problem.plan.n_base)
+    h[problem.plan.order] = session.rh[:, 1]
+    return h
 
 
 def column(values):

@@ -378,3 +378,42 @@ def test_sparse_input_stays_sparse():
     y = surv(np.ones(100, bool), np.arange(100) + 1.0)
     model = CoxLassoCCD(alpha=0.02).fit(X, y)
     assert model.predict(X).shape == (100,)
+
+
+def test_columns_without_information_get_zero(data):
+    X = data.X.toarray()
+    X[:, 4], X[:, 7] = 0.0, 3.0
+    for alpha in (0.0, 0.01):
+        model = CoxLassoCCD(alpha=alpha).fit(X, data.y)
+        assert model.coef_[4] == model.coef_[7] == 0.0
+        assert model.converged_
+
+
+# One column that orders the events perfectly: without a penalty there is no finite optimum.
+ORDERING = np.arange(40.0)[:, None]
+ORDERED = surv(np.ones(40, bool), 40.0 - ORDERING[:, 0])
+
+
+def test_separated_data_stay_finite():
+    with pytest.warns(ConvergenceWarning, match="the optimum may be infinite: try alpha > 0"):
+        model = CoxLassoCCD(alpha=0.0, max_iter=20, tol=1e-14).fit(ORDERING, ORDERED)
+    assert np.isfinite(model.coef_).all() and model.coef_[0] > 0
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "exact",
+        pytest.param(
+            "majorized",
+            marks=pytest.mark.xfail(
+                raises=ConvergenceWarning,
+                reason="the model's bins are far wider than the true curvature here, so that "
+                "steps are short: 1,000 iterations end at a relative residual of 2e-4",
+            ),
+        ),
+    ],
+)
+def test_a_penalty_makes_separated_data_finite(algorithm):
+    model = CoxLassoCCD(alpha=0.01, algorithm=algorithm).fit(ORDERING, ORDERED)
+    assert model.coef_[0] == pytest.approx(4.589, abs=1e-2)

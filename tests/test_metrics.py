@@ -98,3 +98,20 @@ def test_large_data_take_no_square():
 def test_no_pairs(rows):
     with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
         concordance(*rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"risk": [1.0, np.nan]}, "`risk` has 1 NaN or infinite value(s), the first in row 1"),
+        ({"time": [1.0]}, "`time` has 1 entries, `event` has 2 entries"),
+        ({"event": [1, 2]}, "`event` has values other than 0 and 1; pass booleans or 0/1."),
+        ({"weight": [1.0, -1.0]}, "`weight` is -1 in row 1, must be at least 0."),
+        ({"stratum": ["a"]}, "`stratum` has 1 entries, `event` has 2 entries"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_input(change, message):
+    with pytest.raises(ValueError) as raised:
+        concordance(**{"event": [True, False], "time": [1.0, 2.0], "risk": [1.0, 0.0], **change})
+    assert str(raised.value).startswith(message)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-MAX_BINS = 64  # in all; above it the model is centred on whole strata, at a constant cost a row
-BINS_PER_STRATUM = (16, 8, 4, 2, 1)  # more than 16 gained nothing on any design measured
+FEW_BINS = 64  # in all: up to here every column keeps a load for each
+BINS_PER_STRATUM = (16, 8, 4)  # more than 16 gained nothing on any design measured
 DEATHS_PER_BIN = 8
 
 
@@ -56,10 +56,6 @@ class RowPlan:
         if self.n_pieces == 1:
             return per_row
         return np.concatenate([per_row[start:] for start in self.first])
-
-    def group(self):
-        """Number of the (piece, stratum) of every row copy."""
-        return (np.searchsorted(self.cell_ptr, self.exit_idx, side="right") - 1).astype(np.int32)
 
 
 @njit(cache=True, nogil=True)
@@ -162,32 +158,56 @@ def _times_of_cells(event_time, event_ptr, edges, counts, cell_ptr):
 class BinPlan:
     """Event-time bins of equal death counts, a partition of every group's cells."""
 
-    cell_bin: np.ndarray  # uint8 per cell; cell 0 of a group counts to its first bin
+    cell_bin: np.ndarray  # per cell, uint8 or uint32; a group's cell 0 counts to its first bin
     start: np.ndarray  # int64 per bin: the cell before its first
     end: np.ndarray  # int64 per bin: its last cell
-    next_bin: np.ndarray  # int64 per bin: the following bin of its group, -1 at the last
+    last: np.ndarray  # int64 per bin: the last bin of its group
+
+    @property
+    def n_bins(self):
+        return len(self.start)
+
+    @property
+    def few(self):
+        """Whether a column can afford to keep one number for every bin."""
+        return self.n_bins <= FEW_BINS
 
 
 def plan_bins(plan):
-    """Bins of a plan, or None where there are too many groups for bins of any size."""
+    """Bins of a plan: as many as the few can be, else one for each stratum."""
     deaths = np.bincount(plan.exit_idx[plan.event > 0], minlength=plan.cell_ptr[-1])
     total = np.add.reduceat(deaths, plan.cell_ptr[:-1])
     for most in BINS_PER_STRATUM:
-        bins = np.where(total > 0, np.clip(total // DEATHS_PER_BIN, 1, most), 0)
-        if bins.sum() <= MAX_BINS:
+        wanted = np.clip(total // DEATHS_PER_BIN, 1, most)
+        if wanted.sum() <= FEW_BINS:
             break
     else:
-        return None
-    cell_bin = np.zeros(len(deaths), np.uint8)
-    start, end, next_bin = [], [], []
-    for g in np.flatnonzero(bins):
-        cells = slice(plan.cell_ptr[g] + 1, plan.cell_ptr[g + 1])
-        before = np.cumsum(deaths[cells]) - deaths[cells]
-        label = np.unique(before * bins[g] // total[g], return_inverse=True)[1] + len(start)
-        cell_bin[cells] = label
-        cell_bin[plan.cell_ptr[g]] = len(start)
-        edges = np.flatnonzero(np.diff(label, prepend=-1, append=-1)) + plan.cell_ptr[g]
-        start.extend(edges[:-1])
-        end.extend(edges[1:])
-        next_bin.extend([*range(len(next_bin) + 1, len(start)), -1])
-    return BinPlan(cell_bin, *(np.array(v, dtype=np.int64) for v in (start, end, next_bin)))
+        wanted = np.ones_like(total)
+    bins = np.empty((3, int(wanted.sum())), np.int64)
+    cell_bin = np.empty(len(deaths), np.uint32)
+    n_bins = _assign_bins(plan.cell_ptr, deaths, total, wanted, cell_bin, *bins)
+    kind = np.uint8 if n_bins <= FEW_BINS else np.uint32
+    return BinPlan(cell_bin.astype(kind), *bins[:, :n_bins].copy())
+
+
+@njit(cache=True, nogil=True)
+def _assign_bins(cell_ptr, deaths, total, wanted, cell_bin, start, end, last):
+    """Cut every group's cells into at most `wanted` bins of about equal deaths; number of bins."""
+    n_bins = 0
+    for g in range(len(total)):
+        begin, stop = cell_ptr[g], cell_ptr[g + 1]
+        opened, before, share = n_bins, 0, -1
+        cell_bin[begin] = n_bins
+        for k in range(begin + 1, stop):
+            if before * wanted[g] // max(total[g], 1) != share:
+                share = before * wanted[g] // max(total[g], 1)
+                start[n_bins] = k - 1
+                n_bins += 1
+            cell_bin[k] = n_bins - 1
+            end[n_bins - 1] = k
+            before += deaths[k]
+        if n_bins == opened:
+            start[n_bins] = end[n_bins] = begin
+            n_bins += 1
+        last[opened:n_bins] = n_bins - 1
+    return n_bins

@@ -57,8 +57,7 @@ def count_threads(n_jobs: int | None) -> int:
 class Prepared:
     """Checked input of a fit: the problem, and what all of its fits share.
 
-    `batch` has no penalties yet; `n_terms` counts the model's columns, `total_weight` is the sum
-    of the sample weights.
+    `batch` has no penalties yet; `total_weight` is the sum of the sample weights.
     """
 
     problem: Problem
@@ -178,7 +177,7 @@ class PenalizedModel(BaseEstimator):
     def _adopt(self, solution: Solution) -> None:
         """Set the fitted attributes, on the mean scale."""
         scale = 1.0 / self._total_weight
-        self.coef_ = solution.coef
+        self.coef_ = solution.coef.copy()
         self.alpha_max_ = solution.lam_max * scale
         self.objective_ = solution.objective * scale
         self.log_likelihood_ = solution.loglik

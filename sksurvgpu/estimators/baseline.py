@@ -110,7 +110,8 @@ class Baseline:
 
         given = check_labels(strata, "strata", n_rows)
         code = Index(self.labels).get_indexer(Index(given))
-        unknown = np.array([c < 0 or len(self.times[c]) == 0 for c in code], dtype=bool)
+        is_empty = np.array([len(times) == 0 for times in self.times])
+        unknown = (code < 0) | is_empty[code]
         if unknown.any():
             row = int(np.argmax(unknown))
             known = ", ".join(map(repr, self.labels[:5].tolist()))
@@ -124,8 +125,11 @@ class Baseline:
         """Curve of every row at `unique_times`; NaN beyond the follow-up of its stratum."""
         unique = self.unique_times
         out = np.empty((len(ratios), len(unique)))
-        for s in np.unique(strata):
-            rows = np.flatnonzero(strata == s)
+        by_stratum = np.argsort(strata, kind="stable")
+        ends = np.cumsum(np.bincount(strata, minlength=len(self.times)))
+        for s, rows in enumerate(np.split(by_stratum, ends[:-1])):
+            if len(rows) == 0:
+                continue
             before = np.searchsorted(self.times[s], unique, side="right")
             padded = np.pad(self.hazards[s], ((0, 0), (1, 0)))
             values = curve(ratios[rows] @ padded[:, before])
@@ -136,6 +140,14 @@ class Baseline:
     def row_functions(self, ratios, strata, curve) -> np.ndarray:
         """Curve of every row as an object array of step functions."""
         out = np.empty(len(ratios), dtype=object)
+        if curve is cumulative_hazard and ratios.shape[1] == 1:  # all rows share their values
+            shared = {
+                s: _step_function(self.times[s], self.hazards[s][0], curve)
+                for s in np.unique(strata)
+            }
+            for i, s in enumerate(strata):
+                out[i] = StepFunction(shared[s].x, shared[s].y, a=ratios[i, 0])
+            return out
         for i, s in enumerate(strata):
             out[i] = _step_function(self.times[s], curve(ratios[i] @ self.hazards[s]), curve)
         return out

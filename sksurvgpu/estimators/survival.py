@@ -99,6 +99,16 @@ class CoxLassoCCD(PenalizedModel):
     backend_, backend_reason_ : str
         Where the fit ran, and why there.
 
+    See Also
+    --------
+    fit_path : Fits at descending penalties.
+
+    Notes
+    -----
+    With scikit-learn's metadata routing, `sample_weight` and `strata` are requested by ``fit`` and
+    ``score``, and `offset` by ``fit``, unless ``set_fit_request`` or ``set_score_request`` say
+    otherwise.
+
     Examples
     --------
     >>> from sksurvgpu import CoxLassoCCD

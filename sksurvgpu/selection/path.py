@@ -46,6 +46,17 @@ class Path:
         Least alpha at which all penalized coefficients are zero.
     feature_names : ndarray of shape (n_coef,)
         Name of each row of `coefs`.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, fit_path
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> path = fit_path(CoxLassoCCD(), data.X, data.y, alphas=[0.05, 0.02])
+    >>> path.df.tolist() == [int((path.at(i).coef_ != 0).sum()) for i in range(2)]
+    True
+    >>> path.to_frame().shape
+    (2, 50)
     """
 
     alphas: np.ndarray

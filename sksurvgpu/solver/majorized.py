@@ -91,7 +91,8 @@ def _refer(fit, penalty, violation, iteration, slow):
         wanted = _near(fit, penalty, NEAR_LATER)
     if slow or (fit.in_gram and not _gram_fits(len(np.union1d(fit.reference, wanted)))):
         fit.in_gram &= _gram_fits(len(wanted))
-        fit.extrapolation.clear()
+        if fit.in_gram:
+            fit.extrapolation.clear()  # a model much fresher than the last has another slope
         yield ("refer", wanted, fit.in_gram)
         fit.reference = wanted
     else:

@@ -44,10 +44,6 @@ class Problem:
     def bins(self):
         return plan_bins(self.plan)
 
-    @cached_property
-    def group(self):
-        return self.plan.group()
-
     def pieces(self):
         return {
             "source": self.source,

@@ -6,7 +6,7 @@ results of the last evaluation, and answers to:
 ``evaluate(eta, u)``          log-likelihood; writes the score residuals u
 ``refer(eta, u, rh)``         the quadratic model at the last evaluation: h into ``rh[:, 1]``
 ``load(X, columns, rh)``      curvature of columns in that model, and their loads
-``centring(loads)``           what `sweep` needs for the model's second term
+``centring(loads)``           what ``sweep`` needs for the model's second term
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from functools import cache
 
 import numpy as np
 
+from . import bins as bin_kernels
 from . import exact
 from . import risk_sets as kernels
 from ._compile import bind, device, specialize
-from .sweep import sweep_binned, sweep_grouped
 
 
 @cache
@@ -53,31 +53,18 @@ class RiskSetPattern:
         self._likelihood = problem.likelihood
         self._evaluate = _evaluation(kernels.evaluate, self._likelihood.jump_formula)
         self.top, self._in_logs = 0.0, False
-        self.bins = self.group = None
-        if bins is None:
-            self._prepare_groups(problem)
-        else:
-            self._prepare_bins(plan, bins)
+        self._bins = bins
+        self._start_bins(plan, bins)
 
-    def _prepare_bins(self, plan, bins):
-        self.sweep = sweep_binned
-        self.bins = kernels.Bins(
-            bins.cell_bin[plan.exit_idx],
-            None if plan.enter_idx is None else bins.cell_bin[plan.enter_idx],
-            bins.start,
-            bins.end,
-            bins.next_bin,
-        )
+    def _start_bins(self, plan, bins):
         deaths = np.concatenate([[0.0], np.cumsum(self.risk_sets.death_weight)])
-        self._bin_inverse = _inverse(deaths[bins.end + 1] - deaths[bins.start + 1])
-        self.center = np.zeros(len(bins.start))
-
-    def _prepare_groups(self, problem):
-        self.sweep = sweep_grouped
-        self.group = problem.group
-        n_groups = len(problem.plan.cell_ptr) - 1
-        self.inverse, self.center = np.zeros(n_groups), np.zeros(n_groups)
-        self._scratch = np.zeros(n_groups)
+        self._deaths_inverse = _inverse(deaths[bins.end + 1] - deaths[bins.start + 1])
+        delayed = plan.enter_idx is not None
+        self._row_bins = (
+            bins.cell_bin[plan.exit_idx],
+            bins.cell_bin[plan.enter_idx] if delayed else None,
+        )
+        self.sweep = bin_kernels.sweep_few if bins.few else bin_kernels.sweep_strata
 
     def evaluate(self, eta, u):
         loglik, self.top = self._evaluate(self.risk_sets, eta, u, self.cells)
@@ -88,19 +75,28 @@ class RiskSetPattern:
         return loglik
 
     def refer(self, eta, u, rh):
-        self._w_row = np.empty(len(eta))
-        kernels.curvature(self.risk_sets, eta, self.top, u, rh, self._w_row)
-        self._hazard = self.cells.hazard.copy()
-        if self.group is not None:
-            kernels.sum_groups(rh, self.group, self._scratch)
-            self.inverse = _inverse(self._scratch)
-            self._scratch[:] = 0.0
-        elif self._in_logs:
+        """Take the quadratic model at the last evaluation: h into ``rh[:, 1]``, and the bins."""
+        w_row = np.empty(len(eta))
+        kernels.curvature(self.risk_sets, eta, self.top, u, rh, w_row)
+        hazard, inverse = self.cells.hazard, self._deaths_inverse
+        if self._in_logs:
             # w and the hazards have no common scale here; without bins the model is only looser
-            self._w_row[:] = self._hazard[:] = 0.0
-            self.inverse = np.zeros_like(self._bin_inverse)
-        else:
-            self.inverse = self._bin_inverse
+            w_row[:], hazard, inverse = 0.0, np.zeros_like(hazard), np.zeros_like(inverse)
+        plan, delayed = self._bins, self.risk_sets.enter_idx is not None
+        self.bins = bin_kernels.Bins(
+            *self._row_bins,
+            hazard[self.risk_sets.enter_idx] if delayed else None,
+            w_row,
+            plan.last,
+            base=hazard[plan.start],
+            jump=hazard[plan.end] - hazard[plan.start],
+            inverse=inverse,
+            center=np.zeros(plan.n_bins),
+        )
+
+    def gram_term(self, loads):
+        """The second term of the model as a matrix."""
+        return (loads * self.bins.inverse) @ loads.T
 
     def baseline(self):
         """Cumulative hazard of a zero predictor, per cell."""
@@ -122,41 +118,25 @@ class RiskSetPattern:
         return self.risk_sets.event * (1.0 if weight is None else weight)
 
     def load(self, X, columns, rh, threads):
+        """Curvature of columns in the model, and their loads where bins are few."""
         curvature = np.empty(len(columns))
-        if self.group is not None:
-
-            def grouped_part(low, high):
-                scratch = np.zeros(len(self.center))
-                kernels.load_groups(
-                    X, columns[low:high], rh, self.group, self.inverse, scratch, curvature[low:high]
-                )
-
-            threads.over_ranges(grouped_part, len(columns))
-            return curvature, None
-        loads = np.empty((len(columns), len(self.center)))
+        loads = np.empty((len(columns), self._bins.n_bins)) if self._bins.few else None
 
         def part(low, high):
-            kernels.load_bins(
-                X,
-                columns[low:high],
-                rh,
-                self._w_row,
-                self.bins,
-                self.risk_sets.enter_idx,
-                self._hazard,
-                self.inverse,
-                loads[low:high],
-                curvature[low:high],
-            )
+            where, out = columns[low:high], curvature[low:high]
+            if loads is None:
+                scratch = np.zeros(self._bins.n_bins)
+                bin_kernels.load_strata(X, where, rh, self.bins, scratch, out)
+            else:
+                bin_kernels.load_few(X, where, rh, self.bins, loads[low:high], out)
 
         threads.over_ranges(part, len(columns))
         return curvature, loads
 
     def centring(self, loads):
-        self.center[:] = 0.0
-        if self.group is not None:
-            return self.group, self.center, self.inverse
-        return loads, self.center, self.inverse
+        """The model's second term as `sweep` takes it, at v = 0."""
+        self.bins.center[:] = 0.0
+        return (self.bins,) if loads is None else (self.bins, loads)
 
 
 def _inverse(total):

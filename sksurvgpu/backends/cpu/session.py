@@ -107,7 +107,7 @@ class Session:
         self.pairs = gram_kernels.form_gram(
             self.columns, self.reference, self.rh, self.threads, self.trial_eta, self.pairs
         )
-        self.gram_matrix = self.pairs - (self.loads * self.pattern.inverse) @ self.loads.T
+        self.gram_matrix = self.pairs - self.pattern.gram_term(self.loads)
         np.fill_diagonal(self.gram_matrix, self.curvature)
 
     def sweep(self, columns, coef, l1, l2):

@@ -1,0 +1,28 @@
+"""``python -m sksurvgpu`` on a small cohort."""
+
+import re
+
+from sksurvgpu.__main__ import main
+
+
+def test_tour(capsys):
+    main(["--samples", "400", "--features", "20", "--threads", "1"])
+    printed = capsys.readouterr().out
+    for expected in (
+        "backend     cpu, 1 thread(s)",
+        "400 rows, 20 indicator columns",
+        "path of 50 penalties",
+        "5-fold cross-validation",
+        "hazard ratio",
+        "scikit-survival CoxnetSurvivalAnalysis",
+    ):
+        assert expected in printed
+    rows = re.findall(r"^(CoxLassoCCD|Coxnet) +(\d+\.\d+) +(\S+) +(\d+)$", printed, re.MULTILINE)
+    (_, ours, our_kkt, _), (_, theirs, _, _) = rows
+    assert float(ours) <= float(theirs) + 1e-9
+    assert float(our_kkt) < 1e-6
+
+
+def test_tour_without_the_comparison(capsys):
+    main(["--samples", "300", "--features", "10", "--threads", "1", "--no-compare"])
+    assert "Coxnet" not in capsys.readouterr().out
