@@ -12,6 +12,7 @@ from oracles.reference_likelihoods import cox_direct, kkt, penalty
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.data import rowplan
 from sksurvgpu.data.design import build_design
 from sksurvgpu.data.outcome import Outcome
 from sksurvgpu.data.rowplan import plan_rows
@@ -107,6 +108,20 @@ def curvature_by_row(session, problem):
     h = np.empty(problem.plan.n_base)
     h[problem.plan.order] = session.rh[:, 1]
     return h
+
+
+BINS = ("every death", "few", "one a stratum")
+
+
+def use_bins(kind, monkeypatch):
+    """Have problems built from here on take bins of one kind, whatever their size."""
+    limits = {
+        "every death": {"SMALL_ROWS": 10**9, "SMALL_DEATHS": 10**9},
+        "few": {"SMALL_ROWS": 0, "FEW_BINS": 10**9},
+        "one a stratum": {"SMALL_ROWS": 0, "FEW_BINS": 0},
+    }
+    for name, value in limits[kind].items():
+        monkeypatch.setattr(rowplan, name, value)
 
 
 def column(values):

@@ -6,12 +6,10 @@ two fits of one problem may be compared by their coefficients.
 
 import numpy as np
 import pytest
-from engine import Data, fit, make_problem, open_rows, reference_at
+from engine import BINS, Data, fit, open_rows, reference_at, use_bins
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from sksurvgpu.data import rowplan
 
 PENALTY = {"l1_ratio": 0.3, "tol": 1e-9}
 TIES = st.sampled_from(["breslow", "efron"])
@@ -225,14 +223,10 @@ def test_broken_ties_are_another_likelihood(data, choice):
 
 
 @property_test
-@given(data_sets(), TIES, st.sampled_from([0, 4, 64]), st.integers(1, 8))
-def test_any_number_of_bins(check_same, data, ties, few, most):
-    """Bins are about speed: the optimum is the same with any number of them, kept or not."""
+@given(data_sets(), TIES, st.sampled_from(BINS))
+def test_any_bins(check_same, data, ties, bins):
+    """Bins are about speed: the optimum is the same with any."""
     plain = fit(data, 0.5, ties, **PENALTY)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rowplan, "FEW_BINS", few)
-        patch.setattr(rowplan, "DEATHS_PER_BIN", 1)
-        patch.setattr(rowplan, "BINS_OF_MANY", most)
-        problem = make_problem(data, ties)
-        assert few > 0 or not problem.bins.few
-        check_same(fit(data, 0.5, ties, problem=problem, **PENALTY), plain)
+        use_bins(bins, patch)
+        check_same(fit(data, 0.5, ties, **PENALTY), plain)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine import (
+    BINS,
     Data,
     dense,
     draw_design,
@@ -18,13 +19,13 @@ from engine import (
     make_problem,
     objective,
     reference_at,
+    use_bins,
     violation,
 )
 from oracles.reference_likelihoods import duality_gap, split_rows
 
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu import session as session_module
-from sksurvgpu.data import rowplan
 from sksurvgpu.solver import majorized
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
@@ -170,35 +171,44 @@ class TestPublishedOptima:
         np.testing.assert_allclose(solution.loglik, case["loglik"], rtol=1e-10)
 
 
-@pytest.fixture(params=["chosen by cost", "sweeps", "gram"])
+ROUTES = {  # form of the quadratic model, and its bins
+    "chosen": None,
+    "sweeps-every death": ("sweeps", "every death"),
+    "sweeps-few": ("sweeps", "few"),
+    "sweeps-one a stratum": ("sweeps", "one a stratum"),
+    "gram-few": ("gram", "few"),
+}
+
+
+@pytest.fixture(params=ROUTES)
 def route(request, monkeypatch):
-    """Which form of the quadratic model the fit uses."""
-    if request.param != "chosen by cost":
-        prefer(request.param, monkeypatch)
-    return request.param
+    """How the fit gets to its optimum."""
+    if ROUTES[request.param]:
+        prefer(*ROUTES[request.param], monkeypatch)
 
 
-def prefer(route, monkeypatch):
-    """Make one route free of cost, from the first iteration that may choose."""
-    cost = {"sweeps": np.inf, "gram": 0.0}[route]
+def prefer(form, bins, monkeypatch):
+    """Make one form of the model free of cost, from the first iteration that may choose."""
+    use_bins(bins, monkeypatch)
+    cost = {"sweeps": np.inf, "gram": 0.0}[form]
     monkeypatch.setattr(session_module.Session, "gram_cost", lambda self, columns: cost)
     monkeypatch.setattr(majorized, "MANY_PASSES", 0)
 
 
-@pytest.mark.parametrize("is_gram", [False, True])
-def test_routes_are_taken(is_gram, monkeypatch):
-    prefer("gram" if is_gram else "sweeps", monkeypatch)
+@pytest.mark.parametrize("form", ["sweeps", "gram"])
+def test_routes_are_taken(form, monkeypatch):
+    prefer(form, "few", monkeypatch)
     calls = []
-    form = session_module.Session.minimize_on_gram
+    minimize = session_module.Session.minimize_on_gram
     monkeypatch.setattr(
         session_module.Session,
         "minimize_on_gram",
-        lambda *arguments: calls.append(1) or form(*arguments),
+        lambda *arguments: calls.append(1) or minimize(*arguments),
     )
     rng = np.random.default_rng(29)
     data = draw_outcome(rng, 90).with_(X=draw_design(rng, 90, 10, "mixed"))
     fit(data, 0.05 * largest_gradient(data), tol=1e-10)
-    assert bool(calls) == is_gram
+    assert bool(calls) == (form == "gram")
 
 
 @pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
@@ -404,11 +414,12 @@ def test_a_batch_is_its_fits(n_threads, route, ties):
     assert not np.array_equal(together[0][0].coef, together[1][0].coef)
 
 
-@pytest.mark.parametrize("n_strata", [2, 100], ids=["few bins", "many bins"])
-def test_any_number_of_threads(n_strata, ties, monkeypatch):
+@pytest.mark.parametrize("bins", BINS)
+def test_any_number_of_threads(bins, ties, monkeypatch):
+    use_bins(bins, monkeypatch)
     monkeypatch.setattr(session_module, "SMALLEST_ROW_RANGE", 16)
     rng = np.random.default_rng(42)
-    data = draw_outcome(rng, 230, n_strata=n_strata, n_times=30, start=True)
+    data = draw_outcome(rng, 230, n_strata=20, n_times=30, start=True)
     data = data.with_(X=draw_design(rng, 230, 25, "mixed"))
     lam = 0.05 * largest_gradient(data, ties)
     alone = fit(data, lam, ties)
@@ -418,7 +429,7 @@ def test_any_number_of_threads(n_strata, ties, monkeypatch):
 
 @pytest.mark.parametrize("n_threads", [2, 3])
 def test_any_number_of_threads_on_the_gram_matrix(n_threads, monkeypatch):
-    prefer("gram", monkeypatch)
+    prefer("gram", "few", monkeypatch)
     rng = np.random.default_rng(43)
     data = draw_outcome(rng, 150, n_times=30)
     data = data.with_(X=draw_design(rng, 150, 40, "mixed"))
@@ -440,26 +451,28 @@ def test_exact_algorithm(start, l1_ratio, ties, tolerance, check_close):
 
 
 @pytest.mark.parametrize("start", [False, True], ids=["from zero", "delayed"])
-def test_few_and_many_bins_reach_the_same_optimum(start, ties, check_close, tolerance, monkeypatch):
-    """Half as many strata as rows: above the limit of few bins, and below a raised one."""
+def test_all_bins_reach_the_same_optimum(start, ties, check_close, tolerance, monkeypatch):
+    """Half as many strata as rows."""
     rng = np.random.default_rng(45)
     data = draw_outcome(rng, 300, start=start, n_strata=150, n_times=40, weights=True)
     data = data.with_(X=draw_design(rng, 300, 12, "mixed"))
     lam = 0.05 * largest_gradient(data, ties)
-    many = make_problem(data, ties)
-    assert not many.bins.few
-    solution = fit(data, lam, ties, problem=many, tol=1e-10)
-    check_optimum(solution, data, lam, ties, tolerance)
-    monkeypatch.setattr(rowplan, "FEW_BINS", 255)
-    few = make_problem(data, ties)
-    assert few.bins.few
-    check_close(fit(data, lam, ties, problem=few, tol=1e-10).coef, solution.coef, "coef")
+    solutions = []
+    for bins in BINS:
+        use_bins(bins, monkeypatch)
+        problem = make_problem(data, ties)
+        assert problem.bins.few == (bins != "one a stratum")
+        solutions.append(fit(data, lam, ties, problem=problem, tol=1e-10))
+        check_optimum(solutions[-1], data, lam, ties, tolerance)
+        check_close(solutions[-1].coef, solutions[0].coef, "coef")
 
 
+@pytest.mark.parametrize("bins", BINS)
 @pytest.mark.parametrize("start", [False, True], ids=["from zero", "delayed"])
 @pytest.mark.parametrize(("n_strata", "lam"), [(0, 0.0), (2, 0.0), (2, 0.5), (60, 0.5)])
-def test_time_varying_is_the_split_data(start, n_strata, lam, ties, check_close):
+def test_time_varying_is_the_split_data(start, n_strata, lam, bins, ties, check_close, monkeypatch):
     """Rows split at the cuts and interactions with the pieces, under the plain model."""
+    use_bins(bins, monkeypatch)
     rng = np.random.default_rng(46)
     data = draw_outcome(rng, 200, start=start, n_strata=n_strata, n_times=12, weights=True)
     X = rng.normal(size=(200, 3))

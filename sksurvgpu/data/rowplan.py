@@ -20,8 +20,9 @@ import numpy as np
 from numba import njit
 
 FEW_BINS = 64  # in all: up to here every column keeps a load for each
-BINS_PER_STRATUM = (16, 8, 4)  # more than 16 gained nothing on any design measured
+BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing on any design measured
 DEATHS_PER_BIN = 8
+SMALL_ROWS, SMALL_DEATHS = 5_000, 512  # here a bin a death costs nothing and makes the model exact
 
 
 @dataclass(frozen=True)
@@ -158,36 +159,37 @@ def _times_of_cells(event_time, event_ptr, edges, counts, cell_ptr):
 class BinPlan:
     """Event-time bins of equal death counts, a partition of every group's cells."""
 
-    cell_bin: np.ndarray  # per cell, uint8 or uint32; a group's cell 0 counts to its first bin
+    cell_bin: np.ndarray  # uint16 or uint32 per cell; a group's cell 0 counts to its first bin
     start: np.ndarray  # int64 per bin: the cell before its first
     end: np.ndarray  # int64 per bin: its last cell
     last: np.ndarray  # int64 per bin: the last bin of its group
+    few: bool  # whether a column can afford to keep one number for every bin
 
     @property
     def n_bins(self):
         return len(self.start)
-
-    @property
-    def few(self):
-        """Whether a column can afford to keep one number for every bin."""
-        return self.n_bins <= FEW_BINS
 
 
 def plan_bins(plan):
     """Bins of a plan: as many as the few can be, else one for each stratum."""
     deaths = np.bincount(plan.exit_idx[plan.event > 0], minlength=plan.cell_ptr[-1])
     total = np.add.reduceat(deaths, plan.cell_ptr[:-1])
+    wanted, few = _count_bins(total, plan.n_rows)
+    bins = np.empty((3, int(wanted.sum())), np.int64)
+    cell_bin = np.empty(len(deaths), np.uint16 if few else np.uint32)
+    n_bins = _assign_bins(plan.cell_ptr, deaths, total, wanted, cell_bin, *bins)
+    return BinPlan(cell_bin, *bins[:, :n_bins].copy(), few=few)
+
+
+def _count_bins(total, n_rows):
+    """Bins of every stratum from its number of deaths, and whether they are few."""
+    if n_rows <= SMALL_ROWS and np.maximum(total, 1).sum() <= SMALL_DEATHS:
+        return np.maximum(total, 1), True
     for most in BINS_PER_STRATUM:
         wanted = np.clip(total // DEATHS_PER_BIN, 1, most)
         if wanted.sum() <= FEW_BINS:
-            break
-    else:
-        wanted = np.ones_like(total)
-    bins = np.empty((3, int(wanted.sum())), np.int64)
-    cell_bin = np.empty(len(deaths), np.uint32)
-    n_bins = _assign_bins(plan.cell_ptr, deaths, total, wanted, cell_bin, *bins)
-    kind = np.uint8 if n_bins <= FEW_BINS else np.uint32
-    return BinPlan(cell_bin.astype(kind), *bins[:, :n_bins].copy())
+            return wanted, True
+    return np.ones_like(total), False
 
 
 @njit(cache=True, nogil=True)

@@ -34,7 +34,7 @@ from .sweep import sweep
 class Bins(NamedTuple):
     """Bins of rows, and the model's numbers per bin."""
 
-    exit_bin: np.ndarray  # per row: uint8 (few) or uint32
+    exit_bin: np.ndarray  # per row: uint16 (few) or uint32
     enter_bin: np.ndarray  # per row, or None
     enter_hazard: np.ndarray  # A[enter] per row, or None
     w_row: np.ndarray
