@@ -68,7 +68,7 @@ class CoxLassoCCD(PenalizedModel):
         Threads. None takes as many as Numba would, that is all cores, or what the environment
         variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.
     verbose : int, default=0
-        How much to print.
+        0 is silent; 1 prints a line a penalty, 2 one an iteration.
 
     Attributes
     ----------

@@ -12,12 +12,13 @@ FIRST_REACH = 2.0
 
 
 def descend_exactly(fit, penalty, tolerance, max_iter):
-    """Coroutine: move `fit` to the optimum under `penalty`; cycles and their objectives."""
+    """Coroutine: move `fit` to the optimum under `penalty`; objectives from first to last."""
     columns = np.flatnonzero(~penalty.fixed)
     reach = np.full(len(columns), FIRST_REACH)
     objectives = [fit.objective]
     for iteration in range(max_iter + 1):
         residual = float(penalty.violation(fit.coef, fit.gradient).max(initial=0.0))
+        fit.report(iteration, residual)
         if residual <= tolerance or iteration == max_iter:
             break
         coef = fit.coef.copy()
@@ -34,4 +35,4 @@ def descend_exactly(fit, penalty, tolerance, max_iter):
         fit.gradient = yield ("gradient", np.arange(len(coef)))
         fit.objective = penalty.value(coef) - fit.loglik
         objectives.append(fit.objective)
-    return iteration, objectives
+    return objectives

@@ -22,13 +22,14 @@ GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
 
 def descend(fit, penalty, tolerance, max_iter):
-    """Coroutine: move `fit` to the optimum under `penalty`; iterations and their objectives."""
+    """Coroutine: move `fit` to the optimum under `penalty`; objectives from first to last."""
     objectives, residual = [fit.objective], np.inf
     fit.extrapolation.restart()
     for iteration in range(max_iter + 1):
         last = iteration == max_iter
         violation = yield from _violation(fit, penalty, np.inf if last else tolerance)
         previous, residual = residual, float(violation.max(initial=0.0))
+        fit.report(iteration, residual)
         if residual <= tolerance or last:
             break
         slow = _is_stale(fit, violation, previous)
@@ -36,16 +37,16 @@ def descend(fit, penalty, tolerance, max_iter):
         target = fit.coef.copy()
         target[work] = yield from _minimize_model(fit, penalty, work, tolerance, residual)
         proposal = fit.extrapolation.propose(fit.coef, target)
-        if proposal is None or not (yield from accepts(fit, penalty, proposal)):
-            if (yield from search(fit, penalty, target)) < 1.0:
-                fit.extrapolation.restart()
-        # The matrix route needs the other columns only where they have just mattered, or to stop.
+        moved = proposal is not None and (yield from accepts(fit, penalty, proposal))
+        if not moved and (yield from search(fit, penalty, target)) < 1.0:
+            fit.extrapolation.restart()
+        # By matrix, the other columns matter only to stop, unless they have just joined.
         fit.partial = fit.in_gram and not np.delete(violation, fit.reference).any()
         known = fit.reference if fit.partial else np.arange(len(violation))
         fit.gradient = fit.gradient.copy()
         fit.gradient[known] = yield ("gradient", known)
         objectives.append(fit.objective)
-    return iteration, objectives
+    return objectives
 
 
 def _violation(fit, penalty, decisive):
@@ -126,4 +127,3 @@ def _minimize_model(fit, penalty, work, tolerance, residual):
         return (yield ("minimize_on_gram", fit.gradient[work], *request, inner))
     target, fit.passes = yield ("sweep", work, *request)
     return target
-

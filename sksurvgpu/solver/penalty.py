@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Penalty:
-    """Penalty weights per column; `fixed` columns do not move and have no stationarity condition."""
+    """Penalty weights per column; `fixed` columns do not move and need not be stationary."""
 
     l1: np.ndarray
     l2: np.ndarray
@@ -40,18 +40,13 @@ class Penalty:
         """
         free = ~self.fixed
         l1, l2, g, b = self.l1[free], self.l2[free], gradient[free], coef[free]
-        if np.any(l1 + l2 == 0) or np.any(coef[self.fixed] != 0) or not len(l1):
+        if not len(l1) or np.any(l1 + l2 == 0) or np.any(coef[self.fixed] != 0):
             return np.nan
-        excess, hard = np.maximum(np.abs(g) - l1, 0.0), l2 == 0
-        with np.errstate(divide="ignore"):
-            scale = float(np.min(l1[hard] / np.abs(g[hard]), initial=1.0))
-        if scale < 1.0 and not hard.all():
-            excess = np.maximum(scale * np.abs(g) - l1, 0.0)
-        conjugate = float(np.sum(excess[~hard] ** 2 / (2.0 * l2[~hard])))
-        return max(
-            (1.0 - scale) * (loglik_bound - loglik)
-            + self.value(coef)
-            - scale * float(b @ g)
-            + conjugate,
-            0.0,
-        )
+        size = np.abs(g)
+        if np.any(l2 == 0):  # pure lasso: the dual point must be scaled into its box
+            with np.errstate(divide="ignore"):
+                scale, conjugate = min(1.0, float(np.min(l1 / size))), 0.0
+        else:
+            scale, conjugate = 1.0, float(np.sum(np.maximum(size - l1, 0.0) ** 2 / (2.0 * l2)))
+        slack = (1.0 - scale) * (loglik_bound - loglik)
+        return max(slack + self.value(coef) - scale * float(b @ g) + conjugate, 0.0)

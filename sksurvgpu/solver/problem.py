@@ -32,9 +32,7 @@ class Problem:
             source = np.arange(design.n_columns)
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
         design = design.reordered(plan.order, n_threads=n_threads)
-        return cls(
-            design, plan, likelihood, source.astype(np.int64), piece_ptr.astype(np.int64)
-        )
+        return cls(design, plan, likelihood, source.astype(np.int64), piece_ptr.astype(np.int64))
 
     @property
     def n_columns(self):

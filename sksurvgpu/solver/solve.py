@@ -29,6 +29,7 @@ class Options:
     max_iter: int = 1000
     algorithm: str = "majorized"
     verbose: int = 0
+    baseline: bool = True  # whether solutions keep their baseline, one number a cell
 
 
 @dataclass
@@ -46,6 +47,16 @@ class Fit:
     shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
     passes: float = 0.0  # of the last sweep, over all its columns
     penalties_left: int = 0  # after the one at hand
+    verbose: int = 0
+
+    def report(self, iteration, residual):
+        """Print the state of an iteration where that is wanted."""
+        if self.verbose > 1:
+            n_active = np.count_nonzero(self.coef)
+            print(
+                f"  {iteration:5d}  objective {self.objective:.10g}  KKT {residual:.3g}  "
+                f"{n_active:,} nonzero{'  (Gram)' if self.in_gram else ''}"
+            )
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,7 @@ class Solution:
     converged: bool
     lam: float
     lam_max: float
+    scale: float  # largest gradient of the null model, the unit of `Options.tol`
     baseline: object = None
     objectives: tuple = ()  # after every outer iteration
 
@@ -69,7 +81,7 @@ class NotFiniteError(ValueError):
     """The log-likelihood at the start is not a number."""
 
 
-def fit(batch, index, n_columns, options):
+def fit(batch, index, n_columns, loglik_bound, options):
     """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
     start = _column(batch.coef, index, np.zeros(n_columns)).copy()
@@ -80,36 +92,33 @@ def fit(batch, index, n_columns, options):
         state.loglik = yield ("start", start)
         _require_finite(state.loglik)
         state.gradient = yield ("gradient", np.arange(n_columns))
-    solutions = []
-    lambdas = batch.lambdas[:, index]
+    solutions, lambdas = [], batch.lambdas[:, index]
+    schedule = SCHEDULES[options.algorithm]
     for position, lam in enumerate(lambdas):
         state.penalties_left = len(lambdas) - 1 - position
         penalty = Penalty.of(lam, batch.l1_ratio, factor, fixed)
         state.objective = penalty.value(state.coef) - state.loglik
-        descent = SCHEDULES[options.algorithm](state, penalty, scale * options.tol, options.max_iter)
-        n_iter, objectives = yield from descent
-        baseline = yield ("baseline",)
+        if options.verbose:
+            print(f"fit {index}, penalty {lam:.6g} ({position + 1} of {len(lambdas)})")
+        trace = yield from schedule(state, penalty, scale * options.tol, options.max_iter)
+        kkt = float(penalty.violation(state.coef, state.gradient).max(initial=0.0))
         solutions.append(
-            _solution(state, penalty, scale, lam, lam_max, options, n_iter, objectives, baseline)
+            Solution(
+                coef=state.coef.copy(),
+                loglik=state.loglik,
+                objective=state.objective,
+                kkt=kkt,
+                gap=penalty.gap(state.coef, state.gradient, state.loglik, loglik_bound),
+                n_iter=len(trace) - 1,
+                converged=kkt <= options.tol * scale,
+                lam=float(lam),
+                lam_max=lam_max,
+                scale=scale,
+                baseline=(yield ("baseline",)) if options.baseline else None,
+                objectives=tuple(trace),
+            )
         )
     return solutions
-
-
-def _solution(state, penalty, scale, lam, lam_max, options, n_iter, objectives, baseline):
-    kkt = float(penalty.violation(state.coef, state.gradient).max(initial=0.0))
-    return Solution(
-        coef=state.coef.copy(),
-        loglik=state.loglik,
-        objective=state.objective,
-        kkt=kkt,
-        gap=penalty.gap(state.coef, state.gradient, state.loglik, 0.0),
-        n_iter=n_iter,
-        converged=kkt <= options.tol * scale,
-        lam=float(lam),
-        lam_max=lam_max,
-        baseline=baseline,
-        objectives=tuple(objectives),
-    )
 
 
 def _null_model(start, fixed, factor, l1_ratio, options):
@@ -120,7 +129,7 @@ def _null_model(start, fixed, factor, l1_ratio, options):
     null = np.where(fixed, start, 0.0)
     loglik = yield ("start", null)
     _require_finite(loglik)
-    state = Fit(null, loglik, (yield ("gradient", np.arange(len(null)))))
+    state = Fit(null, loglik, (yield ("gradient", np.arange(len(null)))), verbose=options.verbose)
     free = ~fixed
     scale = float(np.abs(state.gradient[free]).max(initial=0.0))
     penalized = free & (factor > 0)
@@ -153,5 +162,6 @@ def _column(values, index, default):
 def solve(problem, batch, backend, options=None, n_threads=1):
     """Fit a batch: a list, per fit, of one `Solution` for each of its penalties."""
     options = Options() if options is None else options
-    coroutines = [fit(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
+    bound = problem.likelihood.loglik_bound
+    coroutines = [fit(batch, b, problem.n_columns, bound, options) for b in range(batch.n_fits)]
     return backend.run(problem, batch, coroutines, n_threads)

@@ -180,7 +180,7 @@ def minimize_on_gram(gram, coef, gradient, l1, l2, tolerance, max_rounds=100):
 
 
 def _support_step(gram, coef, gradient, l1, l2):
-    """Solve the model on the support with its signs held; coefficients that change sign stop at 0."""
+    """Solve the model on the support, signs held; coefficients that would change sign stop at 0."""
     support = np.flatnonzero((coef != 0) & (np.diagonal(gram) > 0))
     old = coef[support]
     block = gram[np.ix_(support, support)]

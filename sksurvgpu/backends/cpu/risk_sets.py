@@ -195,11 +195,9 @@ def _add_logs(a, b):
     return high if low == -np.inf else high + np.log1p(np.exp(low - high))
 
 
-def evaluate_in_logs(risk_sets, eta, u, cells):
-    """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm.
-
-    Formulas are homogeneous: at D they are those at D = 1 shifted by log D.
-    """
+@device
+def _sum_log_risk(risk_sets, eta, cells):
+    """Logarithms of the sums of w per cell; returns the events' part of the log-likelihood."""
     cells.risk[:] = -np.inf
     cells.tied[:] = -np.inf
     loglik = 0.0
@@ -211,6 +209,15 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
             if risk_sets.event[i]:
                 cells.tied[k] = _add_logs(cells.tied[k], np.log(c) + eta[i])
                 loglik += c * eta[i]
+    return loglik
+
+
+def evaluate_in_logs(risk_sets, eta, u, cells):
+    """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm.
+
+    Formulas are homogeneous: at D they are those at D = 1 shifted by log D.
+    """
+    loglik = _sum_log_risk(risk_sets, eta, cells)
     for s in range(len(risk_sets.cell_ptr) - 1):
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
         for k in range(end - 2, first, -1):

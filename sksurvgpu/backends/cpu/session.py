@@ -132,9 +132,7 @@ class Session:
         return coef, visits / max(len(columns), 1)
 
     def minimize_on_gram(self, gradient, coef, l1, l2, tolerance):
-        return gram_kernels.minimize_on_gram(
-            self.gram_matrix, coef, gradient, l1, l2, tolerance
-        )
+        return gram_kernels.minimize_on_gram(self.gram_matrix, coef, gradient, l1, l2, tolerance)
 
     def gram_cost(self, columns):
         """Cost of the Gram route in outer iterations by sweeps, from counts of nonzeros alone.

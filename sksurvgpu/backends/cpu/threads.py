@@ -28,7 +28,7 @@ class Threads:
         return self.map(lambda k: function(edges[k], edges[k + 1]), range(parts))
 
     def over_triangle(self, function, low, high):
-        """Call ``function(low, high)`` on rows of a lower triangle, about one equal area a thread."""
+        """Call ``function(low, high)`` on rows of a lower triangle, equal areas of it."""
         areas = np.linspace(low**2, high**2, self.n_threads + 1)
         edges = np.round(np.sqrt(areas)).astype(int)
         self.map(lambda k: function(edges[k], edges[k + 1]), range(self.n_threads))
