@@ -12,8 +12,8 @@ their exit and leave it at their entry, so that n rows cost O(n log n).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ._compile import device, kernel
 from .data.checks import check_labels, check_length, check_row_values
 
 __all__ = ["concordance"]
@@ -104,7 +104,7 @@ def count_pairs(event, time, risk, *, start=None, stratum=None, weight=None, tie
     )
 
 
-@njit(cache=True, nogil=True)
+@device
 def _add(tree, rank, weight):
     """Add a weight at a rank (from 1)."""
     while rank < tree.size:
@@ -112,7 +112,7 @@ def _add(tree, rank, weight):
         rank += rank & -rank
 
 
-@njit(cache=True, nogil=True)
+@device
 def _sum_up_to(tree, rank):
     total = 0.0
     while rank > 0:
@@ -121,7 +121,7 @@ def _sum_up_to(tree, rank):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rank(by_risk, risk, tied_tol, rank, below, up_to):
     """Ranks of one stratum's rows, and the ranks before and at the end of their ties."""
     n = by_risk.size
@@ -135,7 +135,7 @@ def _rank(by_risk, risk, tied_tol, rank, below, up_to):
         rank[by_risk[i]], below[by_risk[i]], up_to[by_risk[i]] = i + 1, low, high
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_pairs(orders, rows, risk, tied_tol):
     by_exit, by_entry, by_risk, ptr = orders
     event, time, start, weight = rows

@@ -81,11 +81,11 @@ def make_problem(data, ties="breslow", cuts=(), source=None, piece_ptr=None, n_t
     return Problem.build(build_design(data.X), plan, Cox(ties), source, piece_ptr, n_threads)
 
 
-def open_session(problem, data, coef):
+def open_session(problem, data, coef, n_threads=1):
     """Session of one fit and the log-likelihood at coefficients (missing ones: 0)."""
     full = np.zeros(problem.n_columns)
     full[: len(coef)] = coef
-    session = Session(problem, data.weights, data.offset, Threads(1))
+    session = Session(problem, data.weights, data.offset, Threads(n_threads))
     return session, session.start(full)
 
 

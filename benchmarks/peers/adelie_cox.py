@@ -4,7 +4,7 @@ Usage: adelie_cox.py PROBLEM_DIR OUT.json
 """
 
 import numpy as np
-from peer_problem import require, timed_run
+from peer_problem import Answer, require, timed_run
 
 adelie = require("adelie")
 
@@ -21,7 +21,8 @@ def prepare(problem):
         status=problem.events.astype(float),
         tie_method="breslow",
     )
-    return adelie.matrix.sparse(problem.matrix, method="naive", n_threads=1), family
+    form = adelie.matrix.dense if problem.is_dense else adelie.matrix.sparse
+    return form(problem.table(), method="naive", n_threads=1), family
 
 
 def fit(problem, prepared):
@@ -39,7 +40,7 @@ def fit(problem, prepared):
         progress_bar=False,
     )
     coefficients = np.asarray(state.betas[-1].todense()).ravel()
-    return coefficients, f"tol=irls_tol={TOLERANCE:g}"
+    return Answer(coefficients, f"tol=irls_tol={TOLERANCE:g}")
 
 
 timed_run("adelie", adelie.__version__, prepare, fit)

@@ -39,10 +39,8 @@ fit <- function(problem, prepared) {
   coefficients <- numeric(problem$p) # a column without entries is unknown to Cyclops
   estimates <- stats::coef(fitted)
   coefficients[as.integer(names(estimates))] <- estimates
-  note <- sprintf(
-    "tolerance=%g; %s iterations; %s", tolerance, fitted$iterations, fitted$return_flag
-  )
-  list(coef = coefficients, note = note)
+  note <- sprintf("tolerance=%g; %s", tolerance, fitted$return_flag)
+  list(coef = coefficients, note = note, n_iter = fitted$iterations)
 }
 
 timed_run("Cyclops", "Cyclops", prepare, fit)

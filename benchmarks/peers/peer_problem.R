@@ -57,7 +57,7 @@ peak_memory_mb <- function() {
 }
 
 # Entry point of a driver: `prepare(problem)` converts (not timed), `fit(problem, prepared)` is
-# timed and returns list(coef, note).
+# timed and returns list(coef, note, n_iter); what an iteration is differs between solvers.
 timed_run <- function(name, package, prepare, fit) {
   arguments <- commandArgs(trailingOnly = TRUE)
   problem <- read_problem(arguments[1])
@@ -69,7 +69,8 @@ timed_run <- function(name, package, prepare, fit) {
   jsonlite::write_json(
     list(
       name = name, version = as.character(utils::packageVersion(package)), seconds = seconds,
-      coef = I(as.numeric(result$coef)), peak_rss_mb = peak_memory_mb(), note = result$note
+      runtime = R.version.string, coef = I(as.numeric(result$coef)), n_iter = result$n_iter,
+      peak_rss_mb = peak_memory_mb(), note = result$note
     ),
     arguments[2],
     digits = I(15), auto_unbox = TRUE

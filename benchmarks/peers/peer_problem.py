@@ -2,10 +2,12 @@
 
 import importlib
 import json
+import platform
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,13 +17,35 @@ SKIPPED = 3  # exit code: this peer cannot run here or cannot solve this problem
 
 @dataclass
 class Problem:
-    """Minimize -loglik + penalty * sum|b| with Breslow ties."""
+    """Minimize -loglik + penalty * sum|b| with Breslow ties.
+
+    `tolerance` bounds the KKT residual relative to `penalty_max`, the least penalty that sets all
+    coefficients to zero.
+    """
 
     matrix: sparse.csc_matrix
     times: np.ndarray
     events: np.ndarray
+    strata: np.ndarray | None
     penalty: float
+    penalty_max: float
     tolerance: float
+
+    @property
+    def is_dense(self):
+        return self.matrix.nnz == np.prod(self.matrix.shape)
+
+    def table(self):
+        """X as its owner would keep it: sparse, or an array where no entry is zero."""
+        return self.matrix.toarray(order="F") if self.is_dense else self.matrix
+
+
+class Answer(NamedTuple):
+    """What a driver returns; what an iteration is differs between solvers."""
+
+    coef: np.ndarray
+    note: str
+    n_iter: int | None = None
 
 
 def require(module):
@@ -37,26 +61,34 @@ def skip(message):
     sys.exit(SKIPPED)
 
 
-def read_problem(directory):
+def read_problem(directory, with_strata):
     directory = Path(directory)
-    if (directory / "stratum.npy").exists():
+
+    def read(name):
+        file = directory / f"{name}.npy"
+        return np.load(file) if file.exists() else None
+
+    strata, values = read("stratum"), read("X_data")
+    if strata is not None and not with_strata:
         skip("this peer has no strata")
     shape = json.loads((directory / "shape.json").read_text())
-    indptr, indices = np.load(directory / "X_indptr.npy"), np.load(directory / "X_indices.npy")
-    values_file = directory / "X_data.npy"
-    values = np.load(values_file) if values_file.exists() else np.ones(len(indices))
-    matrix = sparse.csc_matrix(
-        (values.astype(float), indices, indptr), shape=(shape["n"], shape["p"])
-    )
-    times, events = np.load(directory / "time.npy"), np.load(directory / "event.npy").astype(bool)
-    return Problem(matrix, times.astype(float), events, shape["lambda"], shape["tol"])
+    indptr, indices = read("X_indptr"), read("X_indices")
+    values = np.ones(len(indices)) if values is None else values.astype(float)
+    matrix = sparse.csc_matrix((values, indices, indptr), shape=(shape["n"], shape["p"]))
+    times, events = read("time").astype(float), read("event").astype(bool)
+    scale = (shape["lambda"], shape["lambda_max"], shape["tol"])
+    return Problem(matrix, times, events, strata, *scale)
 
 
-def tiny_problem():
-    """Small enough to cost nothing; the peer compiles or loads its code on it."""
+def tiny_problem(like, rows=60, n_strata=5):
+    """Small enough to cost nothing; the peer compiles or loads on it the code that `like` needs."""
     rng = np.random.default_rng(1)
-    matrix = sparse.csc_matrix((rng.random((60, 5)) < 0.4).astype(float))
-    return Problem(matrix, rng.exponential(size=60), rng.random(60) < 0.6, 2.0, 1e-6)
+    ones = np.ones((rows, 5), bool) if like.is_dense else rng.random((rows, 5)) < 0.4
+    values = 1.0 if np.all(like.matrix.data == 1.0) else rng.normal(size=ones.shape)
+    strata = None if like.strata is None else np.arange(rows, dtype=np.int32) % n_strata
+    times, events = rng.exponential(size=rows), rng.random(rows) < 0.6
+    matrix = sparse.csc_matrix(np.where(ones, values, 0.0))
+    return Problem(matrix, times, events, strata, penalty=2.0, penalty_max=10.0, tolerance=1e-6)
 
 
 def peak_memory_mb():
@@ -67,26 +99,28 @@ def peak_memory_mb():
     return None
 
 
-def timed_run(name, version, prepare, fit):
+def timed_run(name, version, prepare, fit, with_strata=False):
     """Entry point of a driver.
 
-    `prepare(problem)` converts (not timed); `fit(problem, prepared)` is timed and returns the
-    coefficients and a note.
+    `prepare(problem)` converts (not timed); `fit(problem, prepared)` is timed and returns an
+    `Answer`.
     """
     problem_directory, output_file = sys.argv[1:3]
-    problem = read_problem(problem_directory)
-    tiny = tiny_problem()
+    problem = read_problem(problem_directory, with_strata)
+    tiny = tiny_problem(problem)
     fit(tiny, prepare(tiny))
     prepared = prepare(problem)
     begin = time.perf_counter()
-    coefficients, note = fit(problem, prepared)
+    answer = fit(problem, prepared)
     seconds = time.perf_counter() - begin
     result = {
         "name": name,
         "version": version,
+        "runtime": f"Python {platform.python_version()}",
         "seconds": seconds,
-        "coef": np.asarray(coefficients, float).tolist(),
+        "coef": np.asarray(answer.coef, float).tolist(),
+        "n_iter": None if answer.n_iter is None else int(answer.n_iter),
         "peak_rss_mb": peak_memory_mb(),
-        "note": note,
+        "note": answer.note,
     }
     Path(output_file).write_text(json.dumps(result))

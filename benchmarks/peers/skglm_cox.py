@@ -6,7 +6,7 @@ Usage: skglm_cox.py PROBLEM_DIR OUT.json
 import warnings
 
 import numpy as np
-from peer_problem import require, timed_run
+from peer_problem import Answer, require, timed_run
 
 skglm = require("skglm")
 datafits, penalties = require("skglm.datafits"), require("skglm.penalties")
@@ -15,6 +15,8 @@ solvers = require("skglm.solvers")
 
 def prepare(problem):
     outcome = np.column_stack([problem.times, problem.events.astype(float)])
+    if problem.is_dense:
+        return problem.table(), outcome
     matrix = problem.matrix.copy()
     # Its compiled loops take 32-bit indices, as the warm-up's are.
     matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
@@ -28,9 +30,8 @@ def fit(problem, prepared):
     datafit = datafits.Cox(use_efron=False)  # Breslow ties
     penalty = penalties.L1(problem.penalty / rows)  # mean scale
     solver = solvers.ProxNewton(
-        # Largest KKT violation on the mean scale; the problem's tolerance is relative to the
-        # penalty.
-        tol=problem.tolerance * problem.penalty / rows,
+        # Largest KKT violation, on the mean scale.
+        tol=problem.tolerance * problem.penalty_max / rows,
         max_iter=50,  # outer iterations; the default of 20 can be too few
         fit_intercept=False,
     )
@@ -38,11 +39,10 @@ def fit(problem, prepared):
         warnings.simplefilter("always")
         coefficients, objectives, violation = solver.solve(matrix, outcome, datafit, penalty)
     notes = [
-        f"{len(objectives)} outer iterations",
         f"KKT violation {violation * rows:.2g} on the sum scale",
         *(str(warning.message) for warning in caught),
     ]
-    return coefficients, "; ".join(notes)
+    return Answer(coefficients, "; ".join(notes), len(objectives))
 
 
 timed_run("skglm", skglm.__version__, prepare, fit)

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from .._compile import device, kernel
 
 # Column kinds: ones only and no stored values; valued, by row; one value for every row.
 INDICATOR, SPARSE, DENSE = 0, 1, 2
@@ -41,7 +43,7 @@ def _trailing_zeros(typingctx, word):
     return types.int64(types.uint64), codegen
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def invert_permutation(order, inverse):
     """Write inverse[order[i]] = i; return 0 if identity, 1 if not, -1 if invalid."""
     n = inverse.size
@@ -57,7 +59,7 @@ def invert_permutation(order, inverse):
     return changed
 
 
-@njit(cache=True, nogil=True)
+@device
 def _insert_sorted(inverse, rows, rows_out, values, values_out):
     """Short column: map and insert one entry at a time, values carried along.
 
@@ -76,7 +78,7 @@ def _insert_sorted(inverse, rows, rows_out, values, values_out):
             values_out[position] = values[k]
 
 
-@njit(cache=True, nogil=True)
+@device
 def _drain_bitmap(words, summary, rows_out):
     """Write the marked rows in ascending order and clear both bitmaps."""
     one = np.uint64(1)
@@ -96,7 +98,7 @@ def _drain_bitmap(words, summary, rows_out):
                 out += 1
 
 
-@njit(cache=True, nogil=True)
+@device
 def _mark(inverse, rows, words, summary):
     one = np.uint64(1)
     for k in range(rows.size):
@@ -105,7 +107,7 @@ def _mark(inverse, rows, words, summary):
         summary[row >> 12] |= one << np.uint64((row >> 6) & 63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reorder_columns(first, last, order, inverse, given, moved):
     """Write columns first..last-1 of `given` into `moved`; a call owns those columns.
 
@@ -140,7 +142,7 @@ def reorder_columns(first, last, order, inverse, given, moved):
             values_out[k] = scratch[rows_out[k]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_products(active, coef, columns, out):
     """Add coef[j] * column j to `out` for every column listed in `active`."""
     for j in active:
@@ -158,7 +160,7 @@ def add_products(active, coef, columns, out):
                 out[columns.indices[k]] += scale * columns.values[source + k - start]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_values(indptr, data, n_nonfinite, has_only_ones):
     """Inspect stored values by column; return how many stored values are zero.
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
+
+from .._compile import kernel
 
 FEW_BINS = 64  # in all: up to here every column keeps a load for each
 BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing on any design measured
@@ -59,7 +60,7 @@ class RowPlan:
         return np.concatenate([per_row[start:] for start in self.first])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_at_or_before(event_time, event_ptr, stratum, value, out):
     """out_i = number of event times of the row's stratum at or before value_i."""
     for i in range(len(value)):
@@ -192,7 +193,7 @@ def _count_bins(total, n_rows):
     return np.ones_like(total), False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _assign_bins(cell_ptr, deaths, total, wanted, cell_bin, start, end, last):
     """Cut every group's cells into at most `wanted` bins of about equal deaths; number of bins."""
     n_bins = 0

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-SUFFICIENT = 1e-4
+SUFFICIENT, FAIR = 1e-4, 0.25
 LONGEST_MOVE = 10.0  # range of the predictor's move within one step
 SHORTEST = 1e-10
 ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be told from rounding
 
 
-def accepts(fit, penalty, coef):
-    """Coroutine: move `fit` to `coef` if that decreases the objective enough; whether it did."""
-    yield ("step", coef)
-    slope = float(fit.gradient @ (coef - fit.coef))
-    return (yield from _try(fit, penalty, coef, slope, 1.0))
+def accepts(fit, penalty, proposal, target):
+    """Coroutine: move `fit` to an extrapolated `proposal` if that is good; whether it did.
+
+    Good is a fair part of what the model promises for its own minimizer `target`, half its slope:
+    a proposal that merely decreases the objective could hold up the iteration.
+    """
+    yield ("step", proposal)
+    return (yield from _try(fit, penalty, proposal, FAIR * _promise(fit, penalty, target), 1.0))
 
 
-def _try(fit, penalty, coef, slope, share):
-    """Evaluate the trial predictor, that of `coef`, and accept it on sufficient decrease."""
+def _promise(fit, penalty, target):
+    """Decrease of the objective along the step to `target`, to first order."""
+    slope = float(fit.gradient @ (target - fit.coef))
+    return slope - (penalty.value(target) - penalty.value(fit.coef))
+
+
+def _try(fit, penalty, coef, enough, share):
+    """Evaluate the trial predictor, that of `coef`, and accept it on a decrease that is enough."""
     loglik = yield ("evaluate_trial",)
-    value = penalty.value(coef)
-    decrease = slope - (value - penalty.value(fit.coef))
-    floor = fit.objective + ROUNDING * abs(fit.objective)
-    if not value - loglik <= floor - SUFFICIENT * max(decrease, 0.0):
+    objective = penalty.value(coef) - loglik
+    if not objective <= fit.objective + ROUNDING * abs(fit.objective) - max(enough, 0.0):
         return False
     yield ("accept",)
-    fit.coef, fit.loglik, fit.objective = coef, loglik, value - loglik
+    fit.coef, fit.loglik, fit.objective = coef, loglik, objective
     fit.shortened = share < 1.0
     return True
 
@@ -38,9 +45,7 @@ def search(fit, penalty, target):
     ``-l(eta + s v) <= -l(eta) - s u'v + kappa (exp(s R) - s R - 1) / R^2`` with R the range of v
     and kappa its curvature; the second trial minimizes that bound.
     """
-    change = target - fit.coef
-    slope = float(fit.gradient @ change)
-    decrease = slope - (penalty.value(target) - penalty.value(fit.coef))
+    change, decrease = target - fit.coef, _promise(fit, penalty, target)
     reach = yield ("step", target)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
     while share >= SHORTEST:
@@ -48,7 +53,7 @@ def search(fit, penalty, target):
             share *= factor
             yield ("shorten", factor)
         coef = target if share == 1.0 else fit.coef + share * change
-        if (yield from _try(fit, penalty, coef, share * slope, share)):
+        if (yield from _try(fit, penalty, coef, SUFFICIENT * _promise(fit, penalty, coef), share)):
             return share
         factor = 0.5
         if share == 1.0 and reach > 0:

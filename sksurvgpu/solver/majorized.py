@@ -13,7 +13,7 @@ import numpy as np
 from .line_search import accepts, search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
-NEAR_LATER = 0.7  # ... joins the matrix where smaller penalties follow
+NEAR_LATER = 0.5  # ... joins the matrix where smaller penalties follow
 STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residual fell by less
 # The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
 # further penalties will use it; counted in outer iterations by sweeps that it saves.
@@ -37,7 +37,7 @@ def descend(fit, penalty, tolerance, max_iter):
         target = fit.coef.copy()
         target[work] = yield from _minimize_model(fit, penalty, work, tolerance, residual)
         proposal = fit.extrapolation.propose(fit.coef, target)
-        moved = proposal is not None and (yield from accepts(fit, penalty, proposal))
+        moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
         if not moved and (yield from search(fit, penalty, target)) < 1.0:
             fit.extrapolation.restart()
         # By matrix, the other columns matter only to stop, unless they have just joined.

@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ._compile import device, kernel, specialize
+from ..._compile import device, kernel, specialize
 from .columns import (
     column_operation,
     dot_residual,

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import overload
 
 from ...data.design import DENSE, INDICATOR
-from ._compile import bind, device
+from ..._compile import bind, device
 
 
 class Columns(NamedTuple):

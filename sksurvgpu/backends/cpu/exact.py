@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..formulas import coordinate_minimum
-from ._compile import device, kernel
+from ..._compile import device, kernel
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .risk_sets import enter_cell, row_weight
 

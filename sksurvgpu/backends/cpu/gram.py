@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ...data.design import DENSE, SPARSE
 from ..formulas import coordinate_minimum
-from ._compile import device, kernel
+from ..._compile import device, kernel
 from .columns import column_operation, dot, entry_count, entry_row, entry_value
 
 _CHUNK = 4096

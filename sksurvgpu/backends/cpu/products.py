@@ -6,7 +6,7 @@ for any number of threads.
 
 from __future__ import annotations
 
-from ._compile import kernel
+from ..._compile import kernel
 from .columns import add_scaled, column_operation, dot, entry_count, entry_row
 
 

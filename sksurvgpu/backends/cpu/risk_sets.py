@@ -22,7 +22,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ._compile import device, kernel
+from ..._compile import device, kernel
 
 # Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
 SMALLEST_RISK = 1e-280
@@ -59,6 +59,21 @@ def _row_weight(weight, i):
     if isinstance(weight, types.NoneType):
         return lambda weight, i: 1.0
     return lambda weight, i: weight[i]
+
+
+def join_risk(enter_idx, k, w, cells):
+    """Put w into the sum of its cell."""
+
+
+@overload(join_risk)
+def _join_risk(enter_idx, k, w, cells):
+    if isinstance(enter_idx, types.NoneType):
+
+        def add(enter_idx, k, w, cells):
+            cells.risk[k] += w
+
+        return add
+    return lambda enter_idx, k, w, cells: _add_exactly(cells, k, w)
 
 
 def leave_risk(enter_idx, i, w, cells):
@@ -141,7 +156,7 @@ def _sum_risk(risk_sets, eta, top, cells, w_row):
         w = c * np.exp(shifted) if c > 0.0 else 0.0
         k = risk_sets.exit_idx[i]
         w_row[i] = w
-        cells.risk[k] += w
+        join_risk(risk_sets.enter_idx, k, w, cells)
         leave_risk(risk_sets.enter_idx, i, w, cells)
         if risk_sets.event[i]:
             cells.tied[k] += w

@@ -1,8 +1,10 @@
-"""How CPU kernels are compiled: nogil, cached on disk, never with fast-math.
+"""How kernels for the CPU are compiled: nogil, cached on disk, never with fast-math.
 
 Numba's cache watches only the file that holds a kernel, not the files of the functions that the
 kernel calls.  A digest of all sources a kernel may be built from is therefore part of its name,
-so that an upgraded package never runs stale machine code.
+so that an upgraded package never runs stale machine code.  Numba also numbers the cached versions
+of a kernel without a lock: of two processes that compile different versions at once, one could
+later run the other's.  Every process therefore writes under a name of its own.
 Fast-math is off because LLVM then turns gathers into vector gathers, which are three to five
 times slower than scalar loads on common server processors.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from types import FunctionType
+from uuid import uuid4
 
 from numba import njit
 
@@ -19,9 +22,9 @@ _OPTIONS = {"error_model": "numpy", "nogil": True}
 
 
 def _digest_sources():
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parent
     digest = hashlib.sha256()
-    for folder in ("backends", "likelihoods"):
+    for folder in ("backends", "data", "likelihoods"):
         for path in sorted((package / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
@@ -33,7 +36,13 @@ _SOURCES = _digest_sources()
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
     function.__qualname__ = f"{function.__name__}_{_SOURCES}"
-    return njit(cache=True, **_OPTIONS)(function)
+    try:
+        compiled = njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # no folder that can be written to: compile in every process
+        return njit(**_OPTIONS)(function)
+    file = compiled._cache._cache_file
+    file._data_name_pattern = file._data_name_pattern.replace(".nbc", f".{uuid4().hex}.nbc")
+    return compiled
 
 
 def device(function):

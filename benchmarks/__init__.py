@@ -1,0 +1,1 @@
+"""Benchmarks of sksurvgpu; see README.rst in this folder."""

@@ -1,0 +1,102 @@
+"""The problems of `run`: data, penalty, and who is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
+
+PAPERS_PENALTY = float(np.sqrt(2.0))  # a Laplace prior of variance 1, on the sum scale
+SEED = 20_240
+QUICK_ROWS, QUICK_COLUMNS, QUICK_COLUMNS_DENSE = 4_000, 200, 2_000
+
+TOO_LARGE = "excluded: needs a dense X of 8 GB, or more than the time limit"
+# Who is left out where a run is known to end in the time limit or without memory.
+MILLION_ROWS = dict.fromkeys(("scikit-survival", "skglm", "adelie", "glmnet"), TOO_LARGE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem; the penalty is `share` of the largest useful one, or the papers' fixed one."""
+
+    name: str
+    title: str
+    simulate: Callable
+    arguments: dict = field(default_factory=dict)
+    share: float | None = None
+    excluded: dict = field(default_factory=dict)  # solver -> why
+
+    def draw(self):
+        return self.simulate(**self.arguments, random_state=SEED)
+
+    def penalty(self, penalty_max):
+        return PAPERS_PENALTY if self.share is None else self.share * penalty_max
+
+    def size(self):
+        return f"{self.arguments['n_samples']:,} x {self.arguments['n_features']:,}"
+
+    def shrunk(self):
+        """A small problem of the same kind, that every solver manages in seconds."""
+        sizes = dict(self.arguments)
+        most = QUICK_COLUMNS_DENSE if self.simulate is simulate_dense else QUICK_COLUMNS
+        sizes["n_samples"] = min(sizes["n_samples"], QUICK_ROWS)
+        sizes["n_features"] = min(sizes["n_features"], most)
+        if "n_strata" in sizes:
+            sizes["n_strata"] = min(sizes["n_strata"], QUICK_ROWS // 2)
+        return replace(self, arguments=sizes, excluded={})
+
+
+def _papers():
+    for n, p in [(10_000, 500), (100_000, 1_000), (100_000, 2_000), (1_000_000, 1_000)]:
+        yield Case(
+            f"papers-{n:.0e}-{p}".replace("e+0", "e"),
+            "papers' design, 5 % ones, gamma = sqrt(2)",
+            simulate_cox,
+            {"n_samples": n, "n_features": p},
+            excluded=MILLION_ROWS if n >= 1_000_000 else {},
+        )
+
+
+def _health_records():
+    for share in (0.1, 0.01, 0.001):
+        yield Case(
+            f"ehr-{share:g}",
+            f"health records, {share:g} of the largest penalty",
+            simulate_ehr,
+            {"n_samples": 100_000, "n_features": 2_000},
+            share,
+        )
+
+
+def _dense():
+    for share in (0.2, 0.05):
+        yield Case(
+            f"dense-{share:g}",
+            f"dense p >> n, {share:g} of the largest penalty",
+            simulate_dense,
+            {"n_samples": 300, "n_features": 20_000},
+            share,
+        )
+
+
+def _strata():
+    for n_strata in (1, 5, 50, 500, 5_000, 50_000):
+        yield Case(
+            f"strata-{n_strata}",
+            "papers' design in strata, gamma = sqrt(2)",
+            simulate_cox,
+            {"n_samples": 100_000, "n_features": 1_000, "n_strata": n_strata},
+        )
+
+
+THIN = Case(
+    "thin",
+    "thin columns, 0.5 % ones, gamma = sqrt(2)",
+    simulate_cox,
+    {"n_samples": 100_000, "n_features": 3_000, "density": 0.005},
+)
+
+CASES = {case.name: case for case in [*_papers(), *_health_records(), THIN, *_dense(), *_strata()]}

@@ -1,0 +1,77 @@
+"""Measurements in processes of their own, one at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+THREAD_VARIABLES = (
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+
+class TookTooLongError(Exception):
+    """The process was ended at its time limit."""
+
+
+def environment(n_threads=None, **more):
+    """Environment of a child: the source tree first on the path, and limited thread pools."""
+    inherited = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])
+    limits = {} if n_threads is None else dict.fromkeys(THREAD_VARIABLES, str(n_threads))
+    return {**os.environ, "PYTHONPATH": path, **limits, **more}
+
+
+def run(command, timeout, env):
+    """Exit code and what was printed; a run past its time limit is ended with its children."""
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        env=env,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # its children are of its group
+    )
+    try:
+        printed, _ = process.communicate(timeout=timeout)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise TookTooLongError from error
+        raise
+    return process.returncode, printed
+
+
+def call(module, function, arguments, *, n_threads=None, timeout=None, **variables):
+    """``module.function(**arguments)`` in a fresh interpreter; arguments and result are JSON."""
+    code = (
+        "import importlib, json, sys\n"
+        "module, function, arguments = sys.argv[1:]\n"
+        "result = getattr(importlib.import_module(module), function)(**json.loads(arguments))\n"
+        "print(json.dumps(result))"
+    )
+    command = [sys.executable, "-c", code, module, function, json.dumps(arguments)]
+    status, printed = run(command, timeout, environment(n_threads, **variables))
+    if status:
+        raise RuntimeError(f"{module}.{function}({arguments}) failed ({status}):\n{printed}")
+    return json.loads(printed.splitlines()[-1])
+
+
+def memory_mb(kind="VmHWM"):
+    """Memory of this process: VmHWM its peak, VmRSS what it holds now."""
+    # Not ru_maxrss: a child starts with its parent's high-water mark there.
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(kind + ":"):
+            return int(line.split()[1]) / 1024
+    return float("nan")

@@ -1,0 +1,305 @@
+"""Cost of a sweep against nonzeros, memory against rows, memory of time-varying coefficients.
+
+Every measurement has a process of its own.
+
+Sweeps: the first outer iterations of a fit by column sweeps (the Gram matrix is made to look
+infinitely expensive), with the papers' penalty, under which nearly all columns are active at every
+size.
+
+Memory: growth of the peak of resident memory during a fit, with X and y in place and the kernels
+loaded, against the bound: the package's own copy of X, 64 bytes a row, 2 kB a coefficient, and the
+budget of the Gram matrix where one is formed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from .cases import PAPERS_PENALTY, SEED
+from .certificate import Certificate
+from .problems import Data, write_problem
+from .processes import call, memory_mb
+from .report import RESULTS, machine, number, table, write
+
+SWEEP_COLUMNS, DENSITY = 1_000, 0.05
+SWEEP_ITERATIONS = 5
+NONZEROS = (1e6, 3e6, 1e7, 3e7, 1e8)
+# (simulator, rows, columns, penalty over the largest useful one; None is sqrt(2))
+MEMORY_DESIGNS = (
+    ("simulate_cox", 100_000, 1_000, None),
+    ("simulate_cox", 1_000_000, 200, None),
+    ("simulate_cox", 1_000_000, 1_000, None),
+    ("simulate_ehr", 100_000, 2_000, 0.01),
+)
+N_CUTS = 5
+ROW_BYTES, COEF_BYTES = 64, 2_048
+MB = 2**20
+SWEEP_HEADERS = [
+    "nonzeros",
+    "rows",
+    "threads",
+    "s / iteration",
+    "ns / nonzero",
+    "passes",
+    "s / pass",
+    "ns / nonzero of a pass",
+    "prepare s",
+]
+MEMORY_HEADERS = [
+    "design",
+    "route",
+    "cuts",
+    "copies / row",
+    "growth MB",
+    "bound MB",
+    "X copy MB",
+    "Gram MB",
+    "bytes / row beyond X",
+    "fit s",
+]
+
+
+def main(arguments=None):
+    """Measure, print tables, write JSON."""
+    options = _read(arguments)
+    content = {"machine": machine(), "sweeps": [], "memory": []}
+    if "sweeps" in options.parts:
+        for nonzeros in options.nonzeros:
+            for n_threads in options.threads:
+                _progress(f"sweeps: {nonzeros:g} nonzeros, {n_threads} thread(s)")
+                job = {"rows": round(nonzeros / (SWEEP_COLUMNS * DENSITY)), "n_threads": n_threads}
+                result = call("benchmarks.scaling", "time_sweeps", job, n_threads=n_threads)
+                content["sweeps"].append(result)
+                write(options.output, content)
+        print(table(SWEEP_HEADERS, [_sweep_row(r) for r in content["sweeps"]]) + "\n", flush=True)
+    if "memory" in options.parts:
+        for design in options.designs:
+            _progress("memory: {} {:,} x {:,}".format(*design))
+            content["memory"] += _memory_of(*design)
+            write(options.output, content)
+        print(table(MEMORY_HEADERS, [_memory_row(r) for r in content["memory"]]) + "\n")
+    print(f"written: {os.path.relpath(options.output)}")
+
+
+def _progress(what):
+    print(what, file=sys.stderr, flush=True)
+
+
+# -- time of sweeps ---------------------------------------------------------------------------
+
+
+def time_sweeps(rows, n_threads):
+    """Seconds of an outer iteration by sweeps, with the number of passes over active columns."""
+    from sksurvgpu import CoxLassoCCD
+    from sksurvgpu.backends.cpu.session import Session
+    from sksurvgpu.datasets import simulate_cox
+
+    passes, seconds_of_sweeps = forbid_gram(Session), []
+    data = simulate_cox(rows, SWEEP_COLUMNS, density=DENSITY, random_state=SEED)
+    model = CoxLassoCCD(
+        alpha=PAPERS_PENALTY / rows, max_iter=SWEEP_ITERATIONS, n_jobs=n_threads, backend="cpu"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # five iterations do not converge
+        model.fit(data.X[:6_000], data.y[:6_000])
+    begin = time.perf_counter()
+    prepared = model._prepare(data.X, data.y, None, None, None)
+    prepared_after = time.perf_counter() - begin
+    passes.clear()
+    timed_sweep = _timed(Session.sweep, seconds_of_sweeps)
+    Session.sweep = timed_sweep
+    begin = time.perf_counter()
+    [[solution]] = prepared.solve([model.alpha])
+    seconds = time.perf_counter() - begin
+    visited = float(sum(passes))
+    return {
+        "rows": rows,
+        "columns": SWEEP_COLUMNS,
+        "nonzeros": int(data.X.nnz),
+        "threads": n_threads,
+        "iterations": solution.n_iter,
+        "prepare_seconds": prepared_after,
+        "seconds_an_iteration": seconds / solution.n_iter,
+        "passes_an_iteration": visited / solution.n_iter,
+        "seconds_a_pass": sum(seconds_of_sweeps) / visited,
+    }
+
+
+def forbid_gram(session):
+    """Make the Gram matrix too expensive, and keep the passes of every sweep."""
+    passes, sweep = [], session.sweep
+
+    def counting(self, *arguments):
+        coef, count = sweep(self, *arguments)
+        passes.append(count)
+        return coef, count
+
+    session.sweep = counting
+    session.gram_cost = lambda self, columns: np.inf
+    return passes
+
+
+def _timed(function, seconds):
+    def timed(*arguments):
+        begin = time.perf_counter()
+        result = function(*arguments)
+        seconds.append(time.perf_counter() - begin)
+        return result
+
+    return timed
+
+
+def _sweep_row(result):
+    nonzeros = result["nonzeros"]
+    return [
+        f"{nonzeros:,}",
+        f"{result['rows']:,}",
+        number(result["threads"], "d"),
+        number(result["seconds_an_iteration"], ".4f"),
+        number(1e9 * result["seconds_an_iteration"] / nonzeros, ".2f"),
+        number(result["passes_an_iteration"], ".2f"),
+        number(result["seconds_a_pass"], ".4f"),
+        number(1e9 * result["seconds_a_pass"] / nonzeros, ".2f"),
+        number(result["prepare_seconds"], ".3f"),
+    ]
+
+
+# -- memory -----------------------------------------------------------------------------------
+
+
+def _memory_of(simulator, rows, columns, share):
+    """One design: sweeps, the package's own choice, and time-varying coefficients."""
+    from sksurvgpu import datasets
+
+    jobs = [("sweeps", 0), ("default", 0), ("sweeps", N_CUTS), ("default", N_CUTS)]
+    results = []
+    with tempfile.TemporaryDirectory() as directory:
+        # Simulated here and read there: the simulation would hide the fit's peak.
+        data = Data.of(getattr(datasets, simulator)(rows, columns, random_state=SEED))
+        penalty_max = Certificate(data).penalty_max
+        penalty = PAPERS_PENALTY if share is None else share * penalty_max
+        write_problem(directory, data, penalty, penalty_max, 1e-6)
+        del data
+        for route, n_cuts in jobs:
+            job = {"directory": directory, "penalty": penalty, "route": route, "n_cuts": n_cuts}
+            result = call("benchmarks.scaling", "measure_memory", job, n_threads=1)
+            results.append({"simulator": simulator, **result})
+    return results
+
+
+def measure_memory(directory, penalty, route, n_cuts):
+    """Growth of peak memory during one fit, beside what bounds it."""
+    from sksurvgpu import CoxLassoCCD, surv
+    from sksurvgpu.backends.cpu.session import Session
+    from sksurvgpu.data.design import build_design
+    from sksurvgpu.data.rowplan import plan_rows
+    from sksurvgpu.solver.majorized import GRAM_BYTES
+
+    if route == "sweeps":
+        forbid_gram(Session)
+    grams = _watch_gram(Session)
+    X, time_, event = _read_data(directory)
+    y = surv(event, time_)
+    cuts = np.quantile(time_, np.arange(1, n_cuts + 1) / (n_cuts + 1)).tolist()
+    model = CoxLassoCCD(
+        alpha=penalty / len(y),
+        time_varying={0: cuts} if n_cuts else None,
+        n_jobs=1,
+        backend="cpu",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:6_000], y[:6_000])
+        grams.clear()
+        before, peak_before = memory_mb("VmRSS"), memory_mb()
+        begin = time.perf_counter()
+        model.fit(X, y)
+        seconds = time.perf_counter() - begin
+    growth = memory_mb() - before
+    design = build_design(X)
+    copies = plan_rows(model._read_outcome(y, len(y), None), np.array(cuts)).n_rows
+    bound = design.nbytes + ROW_BYTES * len(y) + COEF_BYTES * len(model.coef_)
+    return {
+        "rows": len(y),
+        "columns": X.shape[1],
+        "nonzeros": int(X.nnz),
+        "route": route,
+        "cuts": n_cuts,
+        "row_copies": int(copies),
+        "growth_mb": growth,
+        "peak_before_mb": peak_before - before,
+        "bound_mb": (bound + (GRAM_BYTES if grams else 0)) / MB,
+        "design_mb": design.nbytes / MB,
+        "gram_mb": max(grams, default=0.0) / MB,
+        "seconds": seconds,
+        "iterations": model.n_iter_,
+    }
+
+
+def _watch_gram(session):
+    """Bytes of the Gram matrices that are formed: pairs, matrix, and a working copy."""
+    sizes, form = [], session._form_gram
+
+    def watching(self):
+        form(self)
+        sizes.append(3 * self.gram_matrix.nbytes)
+
+    session._form_gram = watching
+    return sizes
+
+
+def _read_data(directory):
+    """X as indicators of one byte each, so that little but the fit takes memory."""
+    from scipy.sparse import csc_array
+
+    directory = Path(directory)
+    names = ("X_indptr", "X_indices", "time", "event")
+    indptr, indices, time_, event = (np.load(directory / f"{name}.npy") for name in names)
+    shape = (len(time_), len(indptr) - 1)
+    return csc_array((np.ones(len(indices), np.int8), indices, indptr), shape), time_, event > 0
+
+
+def _memory_row(result):
+    beyond = MB * (result["growth_mb"] - result["design_mb"] - result["gram_mb"])
+    return [
+        f"{result['simulator']} {result['rows']:,} x {result['columns']:,}",
+        result["route"],
+        number(result["cuts"], "d"),
+        number(result["row_copies"] / result["rows"], ".2f"),
+        number(result["growth_mb"], ".1f"),
+        number(result["bound_mb"], ".1f"),
+        number(result["design_mb"], ".1f"),
+        number(result["gram_mb"], ".1f"),
+        number(beyond / result["rows"], ".1f"),
+        number(result["seconds"], ".2f"),
+    ]
+
+
+def _read(arguments):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser.add_argument(
+        "--parts", nargs="+", choices=("sweeps", "memory"), default=["sweeps", "memory"]
+    )
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--largest", type=float, default=max(NONZEROS), help="nonzeros at most")
+    parser.add_argument("--quick", action="store_true", help="10,000 rows at most")
+    parser.add_argument("--output", type=Path, default=RESULTS / "scaling.json")
+    options = parser.parse_args(arguments)
+    options.nonzeros = [m for m in NONZEROS if m <= options.largest]
+    options.designs = [d for d in MEMORY_DESIGNS if d[1] * d[2] * DENSITY <= options.largest]
+    if options.quick:
+        options.nonzeros = [1e5, 2e5, 5e5]
+        options.designs = [(name, 10_000, 200, share) for name, *_, share in MEMORY_DESIGNS[::3]]
+    return options
+
+
+if __name__ == "__main__":
+    main()

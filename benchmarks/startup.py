@@ -1,0 +1,185 @@
+"""Time to import, time to the first fit, and time to compile, on one core.
+
+Every measurement has a process of its own; cold ones have an empty kernel cache.  The compile time
+of a variant is its first fit's minus its second's; variants share kernels, so that their order
+counts: each row is what compiling added after the rows above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from .processes import call, environment, run
+from .report import RESULTS, machine, table, write
+
+ROWS, COLUMNS = 1_000, 20
+MANY_STRATA_ROWS, MANY_STRATA = 6_000, 200
+IMPORTS = {
+    "python -c pass": "pass",
+    "import numpy, scipy.sparse": "import numpy, scipy.sparse",
+    "import sksurvgpu": "import sksurvgpu",
+    "from sksurvgpu import CoxLassoCCD": "from sksurvgpu import CoxLassoCCD",
+    "from sksurv.linear_model import CoxnetSurvivalAnalysis": (
+        "from sksurv.linear_model import CoxnetSurvivalAnalysis"
+    ),
+}
+
+
+def main(arguments=None):
+    """Measure, print tables, write JSON."""
+    options = _read(arguments)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # children inherit it
+    imports = {name: _import_seconds(code, options.repeats) for name, code in IMPORTS.items()}
+    print(_show("process (median s)", imports))
+    with tempfile.TemporaryDirectory() as cache:
+        cold = _fits(["default"], cache)
+        warm = [_fits(["default"], cache) for _ in range(options.repeats)]
+    first_fit = {
+        "cold, default Cox: compiling": cold["default"]["compile"],
+        "warm cache: first small fit": statistics.median(w["default"]["first"] for w in warm),
+        "second small fit": statistics.median(w["default"]["second"] for w in warm),
+    }
+    print(_show("first fit (s)", first_fit))
+    with tempfile.TemporaryDirectory() as cache:
+        everything = _fits(list(VARIANTS), cache)
+        again = _fits(list(VARIANTS), cache)
+    compiling = {name: result["compile"] for name, result in everything.items()}
+    compiling["everything"] = sum(compiling.values())
+    loading = {name: result["compile"] for name, result in again.items()}
+    loading["everything"] = sum(loading.values())
+    rows = [[name, f"{compiling[name]:.3f}", f"{loading[name]:.3f}"] for name in compiling]
+    print(table(["variant", "cold: compiling s", "warm: loading s"], rows) + "\n")
+    results = {"imports": imports, "first_fit": first_fit, "cold": compiling, "warm": loading}
+    write(options.output, {"machine": machine(), **results})
+    print(f"written: {os.path.relpath(options.output)}")
+
+
+def _show(title, values):
+    return table([title, "s"], [[name, f"{value:.3f}"] for name, value in values.items()]) + "\n"
+
+
+def _import_seconds(code, repeats):
+    """Median time of a whole process; a first one, not counted, fills the caches."""
+    seconds = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        status, printed = run([sys.executable, "-c", code], None, environment(1))
+        seconds.append(time.perf_counter() - begin)
+        if status:
+            raise RuntimeError(printed)
+    return statistics.median(seconds[1:])
+
+
+def _fits(names, cache):
+    return call(
+        "benchmarks.startup", "time_fits", {"names": names}, n_threads=1, NUMBA_CACHE_DIR=cache
+    )
+
+
+def time_fits(names):
+    """First and second fit of each variant in this process."""
+    from sksurvgpu import CoxLassoCCD
+
+    CoxLassoCCD()
+    results = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in names:
+            fit = VARIANTS[name]()
+            first, second = _seconds(fit), _seconds(fit)
+            results[name] = {"first": first, "second": second, "compile": max(first - second, 0.0)}
+    return results
+
+
+def _seconds(function):
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin
+
+
+# -- variants: each makes its data and returns the fit to time --------------------------------
+
+
+def _simulated(rows=ROWS, form="indicator"):
+    from scipy.sparse import csc_array
+
+    rng = np.random.default_rng(1)
+    X = (rng.random((rows, COLUMNS)) < 0.3).astype(float)
+    if form != "indicator":
+        X *= rng.normal(size=X.shape)
+    return rng, X if form == "dense" else csc_array(X), rng.random(rows) < 0.6
+
+
+def _variant(rows=ROWS, form="indicator", start=False, weight=False, n_strata=0, **parameters):
+    """A fit with some features."""
+    from sksurvgpu import CoxLassoCCD, surv
+
+    rng, X, event = _simulated(rows, form)
+    time_ = np.ceil(20 * rng.exponential(size=rows))  # with ties
+    y = surv(event, time_, start=time_ * rng.random(rows) if start else None)
+    more = {
+        "sample_weight": rng.uniform(0.5, 1.5, rows) if weight else None,
+        "strata": np.arange(rows) % n_strata if n_strata else None,
+    }
+    model = CoxLassoCCD(**{"alpha": 0.005, "n_jobs": 1, "backend": "cpu", **parameters})
+    return lambda: model.fit(X, y, **more)
+
+
+def _path():
+    """Two penalties, which bring in the Gram matrix."""
+    from sksurvgpu import CoxLassoCCD, fit_path, surv
+
+    rng, X, event = _simulated()
+    y = surv(event, rng.exponential(size=ROWS))
+    model = CoxLassoCCD(n_jobs=1, backend="cpu")
+    return lambda: fit_path(model, X, y, n_alphas=10, alpha_min_ratio=0.01)
+
+
+def _predict():
+    """Survival curves and concordance."""
+    from sksurvgpu import CoxLassoCCD, surv
+
+    rng, X, event = _simulated()
+    y = surv(event, rng.exponential(size=ROWS))
+    model = CoxLassoCCD(alpha=0.005, n_jobs=1, backend="cpu").fit(X, y)
+    return lambda: (model.score(X, y), model.predict_survival_function(X[:3], return_array=True))
+
+
+VARIANTS = {
+    "default": _variant,
+    "path (Gram matrix)": _path,
+    "Efron": lambda: _variant(ties="efron"),
+    "weights": lambda: _variant(weight=True),
+    "Efron, weights": lambda: _variant(ties="efron", weight=True),
+    "few strata": lambda: _variant(n_strata=4),
+    "many strata": lambda: _variant(MANY_STRATA_ROWS, n_strata=MANY_STRATA),
+    "start-stop": lambda: _variant(start=True),
+    "start-stop, many strata": lambda: _variant(MANY_STRATA_ROWS, start=True, n_strata=MANY_STRATA),
+    "time-varying": lambda: _variant(time_varying={0: [10.0, 20.0]}),
+    "valued columns": lambda: _variant(form="valued"),
+    "dense columns": lambda: _variant(form="dense"),
+    "exact": lambda: _variant(algorithm="exact"),
+    "exact, Efron, weights": lambda: _variant(algorithm="exact", ties="efron", weight=True),
+    "exact, start-stop": lambda: _variant(algorithm="exact", start=True),
+    "predictions": _predict,
+}
+
+
+def _read(arguments):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="processes for a warm time; medians")
+    parser.add_argument("--output", type=Path, default=RESULTS / "startup.json")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
