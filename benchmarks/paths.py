@@ -20,7 +20,7 @@ from .cases import PAPERS_PENALTY, SEED
 from .certificate import Certificate
 from .problems import Data
 from .processes import call, memory_mb
-from .report import RESULTS, machine, number, table, write
+from .report import default_output, machine, number, table, write
 
 # name -> (simulator, rows, columns, penalties, last penalty over the largest; None is sqrt(2))
 DESIGNS = {
@@ -132,8 +132,9 @@ def _read(arguments):
     parser.add_argument("--columns", type=int, help="in place of the design's")
     parser.add_argument("--quick", action="store_true", help="4,000 x 200")
     parser.add_argument("--repeats", type=int, default=1, help="times each is timed; medians")
-    parser.add_argument("--output", type=Path, default=RESULTS / "paths.json")
+    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
     options = parser.parse_args(arguments)
+    options.output = options.output or default_output("paths", options.quick)
     if options.quick:
         options.rows, options.columns = QUICK_ROWS, QUICK_COLUMNS
     return options

@@ -54,8 +54,13 @@ def machine():
     }
 
 
+def default_output(name, quick=False):
+    """Where results go; a quick run does not overwrite a full one."""
+    return RESULTS / f"{name}{'-quick' if quick else ''}.json"
+
+
 def write(path, content):
-    """Write a result file; results with a partial run are overwritten by the full one."""
+    """Write a result file; after every step, so that an interrupted run leaves what it has."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")

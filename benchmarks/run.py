@@ -18,7 +18,7 @@ import numpy as np
 from .cases import CASES
 from .certificate import Certificate
 from .problems import Data, write_problem
-from .report import RESULTS, machine, number, table, write
+from .report import default_output, machine, number, table, write
 from .solvers import all_solvers, solve
 
 TOLERANCE = 1e-6  # KKT residual asked for, relative to the largest useful penalty
@@ -148,11 +148,12 @@ def _read(arguments):
     parser.add_argument("--skglm-python", default=sys.executable, metavar="PATH")
     parser.add_argument("--adelie-python", default=sys.executable, metavar="PATH")
     parser.add_argument("--rscript", default="Rscript", metavar="PATH")
-    parser.add_argument("--output", type=Path, default=RESULTS / "run.json")
+    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds a process may take")
     parser.add_argument("--threads", type=int, default=2, help="threads of `majorized`")
     parser.add_argument("--repeats", type=int, default=1, help="processes a solver; medians")
     options = parser.parse_args(arguments)
+    options.output = options.output or default_output("run", options.quick)
     if options.list:
         rows = [[case.name, case.size(), case.title] for case in CASES.values()]
         parser.exit(

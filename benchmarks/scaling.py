@@ -26,8 +26,8 @@ import numpy as np
 from .cases import PAPERS_PENALTY, SEED
 from .certificate import Certificate
 from .problems import Data, write_problem
-from .processes import call, memory_mb
-from .report import RESULTS, machine, number, table, write
+from .processes import call, forget_peak, memory_mb
+from .report import default_output, machine, number, table, write
 
 SWEEP_COLUMNS, DENSITY = 1_000, 0.05
 SWEEP_ITERATIONS = 5
@@ -62,7 +62,7 @@ MEMORY_HEADERS = [
     "bound MB",
     "X copy MB",
     "Gram MB",
-    "bytes / row beyond X",
+    "bytes / row beyond",
     "fit s",
 ]
 
@@ -219,6 +219,7 @@ def measure_memory(directory, penalty, route, n_cuts):
         warnings.simplefilter("ignore")
         model.fit(X[:6_000], y[:6_000])
         grams.clear()
+        forget_peak()
         before, peak_before = memory_mb("VmRSS"), memory_mb()
         begin = time.perf_counter()
         model.fit(X, y)
@@ -245,12 +246,12 @@ def measure_memory(directory, penalty, route, n_cuts):
 
 
 def _watch_gram(session):
-    """Bytes of the Gram matrices that are formed: pairs, matrix, and a working copy."""
+    """Bytes of the Gram matrices that are formed: pairs within rows, and the matrix itself."""
     sizes, form = [], session._form_gram
 
     def watching(self):
         form(self)
-        sizes.append(3 * self.gram_matrix.nbytes)
+        sizes.append(2 * self.gram_matrix.nbytes)
 
     session._form_gram = watching
     return sizes
@@ -291,8 +292,9 @@ def _read(arguments):
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--largest", type=float, default=max(NONZEROS), help="nonzeros at most")
     parser.add_argument("--quick", action="store_true", help="10,000 rows at most")
-    parser.add_argument("--output", type=Path, default=RESULTS / "scaling.json")
+    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
     options = parser.parse_args(arguments)
+    options.output = options.output or default_output("scaling", options.quick)
     options.nonzeros = [m for m in NONZEROS if m <= options.largest]
     options.designs = [d for d in MEMORY_DESIGNS if d[1] * d[2] * DENSITY <= options.largest]
     if options.quick:

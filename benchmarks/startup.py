@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from .processes import call, environment, run
-from .report import RESULTS, machine, table, write
+from .report import default_output, machine, table, write
 
 ROWS, COLUMNS = 1_000, 20
 MANY_STRATA_ROWS, MANY_STRATA = 6_000, 200
@@ -177,7 +177,7 @@ VARIANTS = {
 def _read(arguments):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, help="processes for a warm time; medians")
-    parser.add_argument("--output", type=Path, default=RESULTS / "startup.json")
+    parser.add_argument("--output", type=Path, default=default_output("startup"))
     return parser.parse_args(arguments)
 
 

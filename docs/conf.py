@@ -16,6 +16,7 @@ extensions = [
     "numpydoc",
 ]
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 
 autosummary_generate = True
 autodoc_typehints = "none"

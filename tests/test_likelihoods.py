@@ -331,7 +331,6 @@ def test_delayed_entries_do_not_cancel(ties):
     assert error[~late].max() <= 1e-10
 
 
-@pytest.mark.xfail(reason="hazards after an entry are differences of cumulated ones", strict=True)
 def test_hazards_after_an_entry_do_not_cancel(ties):
     """The same for the hazard of rows that enter late, small against the one before."""
     data, eta, late = late_and_heavy()
@@ -383,7 +382,6 @@ def test_baseline(spread, ties):
         np.testing.assert_allclose(session.baseline()[cells], expected, rtol=1e-9)
 
 
-@pytest.mark.xfail(reason="an infinite baseline warns of its overflow", strict=True)
 def test_a_baseline_beyond_floating_point_is_infinite(ties):
     """Far from every row a hazard has no number; that is no reason to warn about a fit."""
     data = draw_outcome(np.random.default_rng(18), 80, n_times=15)

@@ -4,7 +4,7 @@ Usage: adelie_cox.py PROBLEM_DIR OUT.json
 """
 
 import numpy as np
-from peer_problem import Answer, require, timed_run
+from peer_problem import Answer, require, skip, timed_run
 
 adelie = require("adelie")
 
@@ -33,12 +33,16 @@ def fit(problem, prepared):
         lmda_path=np.array([problem.penalty / len(problem.times)]),  # mean scale
         tol=TOLERANCE,
         irls_tol=TOLERANCE,
+        max_iters=10**8,  # coordinate steps; the default of 1e5 can be too few
+        irls_max_iters=10**6,
         adev_tol=1.0,  # never stop because enough deviance is explained
         early_exit=False,
         intercept=False,
         n_threads=1,
         progress_bar=False,
     )
+    if not state.betas.shape[0]:
+        skip(f"no solution: {state.error}")
     coefficients = np.asarray(state.betas[-1].todense()).ravel()
     return Answer(coefficients, f"tol=irls_tol={TOLERANCE:g}")
 

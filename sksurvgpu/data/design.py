@@ -107,6 +107,15 @@ class Design:
                 list(pool.map(lambda part: reorder_columns(*part, *shared), ranges))
         return Design(self.n_rows, *moved, self.names)
 
+    def span(self, j: int) -> float:
+        """Largest minus smallest value of column j, zeros that are not stored included."""
+        dense, start = self.kind[j] == DENSE, self.value_ptr[j]
+        size = self.n_rows if dense else int(self.indptr[j + 1] - self.indptr[j])
+        stored = np.ones(size) if self.kind[j] == INDICATOR else self.values[start : start + size]
+        if size < self.n_rows:
+            stored = np.append(stored, 0.0)
+        return float(np.ptp(stored))
+
     def select(self, columns) -> "Design":
         """Return some of the columns, in the order asked for.
 

@@ -95,6 +95,8 @@ def plan_rows(outcome, cuts=()):
     if outcome.start is not None:
         enter = np.empty(n, np.int64)
         _count_at_or_before(event_time, event_ptr, stratum, outcome.start[order], enter)
+        if not enter.any():  # nobody enters late
+            enter = None
 
     # edges[b, s]: event indices of stratum s that lie before piece b
     edges = np.zeros((len(cuts) + 2, n_strata), np.int64)
@@ -121,7 +123,7 @@ def plan_rows(outcome, cuts=()):
     return RowPlan(
         order=order.astype(np.int32),
         exit_idx=exit_idx,
-        enter_idx=None if enter is None else np.minimum(cells(enter), exit_idx),
+        enter_idx=None if enter is None else cells(enter),
         event=np.concatenate(
             [event[start:] & (last_piece[start:] == b) for b, start in enumerate(first)]
         ).astype(np.uint8),

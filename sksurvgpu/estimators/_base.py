@@ -32,6 +32,8 @@ from ..data.design import Design, build_design
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, solve
 
+LARGEST_EFFECT = 12.0  # log hazard ratio over a column's range, 160,000 to 1
+
 __all__ = ["PenalizedModel", "Prepared", "count_threads"]
 
 
@@ -142,7 +144,27 @@ class PenalizedModel(BaseEstimator):
         self._adopt(solution)
         if not solution.converged:
             warnings.warn(self._explain_failure(solution), ConvergenceWarning, stacklevel=2)
+        else:
+            self._warn_of_infinite(prepared, solution)
         return self
+
+    def _warn_of_infinite(self, prepared: Prepared, solution: Solution) -> None:
+        """Name unpenalized columns whose likelihood seems to rise for ever.
+
+        Their gradient vanishes as the coefficient grows, so that a fit ends, anywhere.
+        """
+        problem, factor = prepared.problem, prepared.batch.factor
+        for k in np.flatnonzero((self.alpha * factor == 0) & (solution.coef != 0)):
+            effect = abs(solution.coef[k]) * problem.design.span(problem.source[k])
+            if effect > LARGEST_EFFECT:
+                name = self._feature_names()[problem.source[k]]
+                warnings.warn(
+                    f"unpenalized column `{name}` has a coefficient of {solution.coef[k]:.3g}, "
+                    f"a hazard ratio of e^{effect:.0f} over its range: it may be infinite because "
+                    "the column separates the events; penalize it or leave it out.",
+                    ConvergenceWarning,
+                    stacklevel=3,
+                )
 
     def _prepare(self, X, y, sample_weight=None, strata=None, offset=None) -> Prepared:
         """Check the input, build the problem and remember what predictions need."""

@@ -94,7 +94,7 @@ class CoxLassoCCD(PenalizedModel):
         Whether `kkt_` met `tol`.
     n_features_in_ : int
         Columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where X had strings as column names.
     backend_, backend_reason_ : str
         Where the fit ran, and why there.

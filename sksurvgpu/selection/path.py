@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from ..estimators._base import PenalizedModel
 from ..solver.solve import RIDGE_PATH_RATIO
 
 __all__ = ["Path", "fit_path"]
@@ -72,6 +73,12 @@ class Path:
     feature_names: np.ndarray
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
     _solutions: tuple = field(repr=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Path of {len(self)} fits, alpha {self.alphas[0]:.3g} to {self.alphas[-1]:.3g}, "
+            f"{self.df[0]:,} to {self.df[-1]:,} of {len(self.coefs):,} coefficients>"
+        )
 
     def __len__(self) -> int:
         return len(self.alphas)
@@ -204,6 +211,11 @@ def fit_path(
     >>> path.at(10).coef_.shape
     (50,)
     """
+    if not isinstance(estimator, PenalizedModel):
+        raise TypeError(
+            f"`estimator` is a {type(estimator).__name__}; pass an estimator of this package, such "
+            "as CoxLassoCCD, and transform X beforehand."
+        )
     fitted = clone(estimator)
     fitted._validate_params()
     prepared = fitted._prepare(X, y, sample_weight, strata, offset)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .line_search import require_finite
+
 FIRST_REACH = 2.0
 
 
@@ -32,6 +34,7 @@ def descend_exactly(fit, penalty, tolerance, max_iter):
         )
         # The predictor is rebuilt from the coefficients: a cycle only adds to it.
         fit.coef, fit.loglik = coef, (yield ("start", coef))
+        require_finite(fit.loglik)
         fit.gradient = yield ("gradient", np.arange(len(coef)))
         fit.objective = penalty.value(coef) - fit.loglik
         objectives.append(fit.objective)

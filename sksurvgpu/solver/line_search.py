@@ -30,7 +30,8 @@ def _try(fit, penalty, coef, enough, share):
     """Evaluate the trial predictor, that of `coef`, and accept it on a decrease that is enough."""
     loglik = yield ("evaluate_trial",)
     objective = penalty.value(coef) - loglik
-    if not objective <= fit.objective + ROUNDING * abs(fit.objective) - max(enough, 0.0):
+    floor = ROUNDING * max(abs(fit.objective), fit.magnitude)
+    if not objective <= fit.objective + floor - max(enough, 0.0):
         return False
     yield ("accept",)
     fit.coef, fit.loglik, fit.objective = coef, loglik, objective
@@ -62,3 +63,13 @@ def search(fit, penalty, target):
                 factor = min(0.5, float(np.log1p(decrease * reach / kappa) / reach))
     yield ("evaluate",)
     return 0.0
+
+
+def require_finite(loglik):
+    """Refuse a point where nothing can be computed."""
+    if not np.isfinite(loglik):
+        raise ValueError(
+            "the log-likelihood is not finite: the linear predictor (offset and coefficients) "
+            "spans too many orders of magnitude; rescale `offset` or the columns of X, refit with "
+            "`warm_start=False`, or use `algorithm='majorized'`"
+        )

@@ -14,6 +14,7 @@ import numpy as np
 
 from .exact import descend_exactly
 from .extrapolate import Anderson
+from .line_search import require_finite
 from .majorized import descend
 from .penalty import Penalty
 
@@ -39,6 +40,7 @@ class Fit:
     coef: np.ndarray
     loglik: float
     gradient: np.ndarray
+    magnitude: float  # of the null model's log-likelihood, the unit of rounding errors
     objective: float = np.inf
     reference: np.ndarray | None = None  # columns of the quadratic model in use
     in_gram: bool = False  # whether that model is a matrix
@@ -77,20 +79,16 @@ class Solution:
     objectives: tuple = ()  # after every outer iteration
 
 
-class NotFiniteError(ValueError):
-    """The log-likelihood at the start is not a number."""
-
-
 def fit(batch, index, n_columns, loglik_bound, options):
     """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
-    start = _column(batch.coef, index, np.zeros(n_columns)).copy()
+    start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
     factor = np.ones(n_columns) if batch.factor is None else batch.factor
     state, scale, lam_max = yield from _null_model(start, fixed, factor, batch.l1_ratio, options)
     if np.any(state.coef != start):
         state.coef = start
         state.loglik = yield ("start", start)
-        _require_finite(state.loglik)
+        require_finite(state.loglik)
         state.gradient = yield ("gradient", np.arange(n_columns))
     solutions, lambdas = [], batch.lambdas[:, index]
     schedule = SCHEDULES[options.algorithm]
@@ -128,8 +126,9 @@ def _null_model(start, fixed, factor, l1_ratio, options):
     """
     null = np.where(fixed, start, 0.0)
     loglik = yield ("start", null)
-    _require_finite(loglik)
-    state = Fit(null, loglik, (yield ("gradient", np.arange(len(null)))), verbose=options.verbose)
+    require_finite(loglik)
+    gradient = yield ("gradient", np.arange(len(null)))
+    state = Fit(null, loglik, gradient, abs(loglik), verbose=options.verbose)
     free = ~fixed
     scale = float(np.abs(state.gradient[free]).max(initial=0.0))
     penalized = free & (factor > 0)
@@ -139,20 +138,12 @@ def _null_model(start, fixed, factor, l1_ratio, options):
         yield from descend(state, unpenalized, scale * options.tol, options.max_iter)
     if penalized.any():
         slope = np.abs(state.gradient[penalized])
-        scale = max(float(slope.max()), np.finfo(float).tiny)
+        # unpenalized columns that explain everything leave no gradient to measure by
+        scale = max(float(slope.max()), 1e-3 * scale)
         lam_max = float((slope / factor[penalized]).max()) / max(l1_ratio, RIDGE_PATH_RATIO)
     else:
         lam_max = 0.0
     return state, scale, lam_max
-
-
-def _require_finite(loglik):
-    if not np.isfinite(loglik):
-        raise NotFiniteError(
-            "the log-likelihood at the start of the fit is not finite: the linear predictor "
-            "(offset and warm-start coefficients) spans too many orders of magnitude; "
-            "rescale `offset` or refit with `warm_start=False`"
-        )
 
 
 def _column(values, index, default):

@@ -30,6 +30,9 @@ from .columns import (
 )
 from .sweep import sweep
 
+# Below this share of sum x^2 h the curvature is rounding: the column is constant within bins.
+CONSTANT = 1e-13
+
 
 class Bins(NamedTuple):
     """Bins of rows, and the model's numbers per bin."""
@@ -103,7 +106,7 @@ def load_few(X, columns, rh, bins, loads, curvature):
                 load[k] += bins.jump[k] * later[k + 1]
                 later[k] += later[k + 1]
             centred -= load[k] * load[k] * bins.inverse[k]
-        curvature[a] = centred if centred > 1e-12 * total else 0.0
+        curvature[a] = centred if centred > CONSTANT * total else 0.0
 
 
 @device
@@ -181,7 +184,7 @@ def load_strata(X, columns, rh, bins, load, curvature):
     for a in range(len(columns)):
         total = _collect(X, columns[a], 0, X.n_base, (rh, bins, load))
         centred = total - _spend(X, columns[a], 0, X.n_base, (bins, load))
-        curvature[a] = centred if centred > 1e-12 * total else 0.0
+        curvature[a] = centred if centred > CONSTANT * total else 0.0
 
 
 @device

@@ -18,8 +18,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ...data.design import DENSE, INDICATOR
 from ..._compile import bind, device
+from ...data.design import DENSE, INDICATOR
 
 
 class Columns(NamedTuple):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas import coordinate_minimum
 from ..._compile import device, kernel
+from ..formulas import coordinate_minimum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .risk_sets import enter_cell, row_weight
 

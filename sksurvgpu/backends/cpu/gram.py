@@ -14,9 +14,9 @@ from numba import types
 from numba.extending import overload
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from ..._compile import device, kernel
 from ...data.design import DENSE, SPARSE
 from ..formulas import coordinate_minimum
-from ..._compile import device, kernel
 from .columns import column_operation, dot, entry_count, entry_row, entry_value
 
 _CHUNK = 4096

@@ -15,10 +15,10 @@ from functools import cache
 
 import numpy as np
 
+from ..._compile import bind, device, specialize
 from . import bins as bin_kernels
 from . import exact
 from . import risk_sets as kernels
-from ..._compile import bind, device, specialize
 
 
 @cache
@@ -100,10 +100,9 @@ class RiskSetPattern:
 
     def baseline(self):
         """Cumulative hazard of a zero predictor, per cell."""
-        with np.errstate(over="ignore"):  # beyond floating point it is infinite
-            if self._in_logs:
-                return np.exp(self.cells.hazard)
-            return self.cells.hazard * np.exp(-self.top)
+        with np.errstate(over="ignore", divide="ignore"):  # beyond floating point it is infinite
+            logs = self.cells.hazard if self._in_logs else np.log(self.cells.hazard) - self.top
+            return np.exp(logs)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         """One cycle of exact coordinate steps, in place."""

@@ -43,8 +43,8 @@ class RiskSets(NamedTuple):
 class Cells(NamedTuple):
     """What the scans leave behind, per cell."""
 
-    risk: np.ndarray  # D (low-order part of the sums of delayed entries while scanning: `rest`)
-    rest: np.ndarray
+    risk: np.ndarray  # D
+    rest: np.ndarray  # low-order part of D while it is scanned, then of A
     tied: np.ndarray  # T
     hazard: np.ndarray  # A
     held: np.ndarray
@@ -98,15 +98,20 @@ def _enter_cell(enter_idx, i):
     return lambda enter_idx, i: enter_idx[i]
 
 
-def hazard_before(enter_idx, i, hazard):
-    """Cumulative hazard at the row's entry."""
+def hazard_until(enter_idx, i, k, cells):
+    """Cumulative hazard between the row's entry and cell k."""
 
 
-@overload(hazard_before)
-def _hazard_before(enter_idx, i, hazard):
+@overload(hazard_until)
+def _hazard_until(enter_idx, i, k, cells):
     if isinstance(enter_idx, types.NoneType):
-        return lambda enter_idx, i, hazard: 0.0
-    return lambda enter_idx, i, hazard: hazard[enter_idx[i]]
+        return lambda enter_idx, i, k, cells: cells.hazard[k]
+
+    def difference(enter_idx, i, k, cells):
+        e = enter_idx[i]
+        return (cells.hazard[k] - cells.hazard[e]) + (cells.rest[k] - cells.rest[e])
+
+    return difference
 
 
 @device
@@ -180,8 +185,8 @@ def evaluate(risk_sets, eta, u, cells):
             rest += (risk - (total - shadow)) + (cells.risk[k] - shadow) + cells.rest[k]
             risk = total
             cells.risk[k] = risk + rest
-        hazard = 0.0
-        cells.hazard[first], cells.held[first] = 0.0, 0.0
+        hazard, rest = 0.0, 0.0
+        cells.hazard[first], cells.rest[first], cells.held[first] = 0.0, 0.0, 0.0
         for k in range(first + 1, end):
             cells.held[k] = 0.0
             if risk_sets.deaths[k] > 0.0:
@@ -191,16 +196,19 @@ def evaluate(risk_sets, eta, u, cells):
                     cells.risk[k], cells.tied[k], risk_sets.death_weight[k], risk_sets.deaths[k]
                 )
                 loglik -= log_term
-                hazard += jump
-            cells.hazard[k] = hazard
+                total = hazard + jump
+                shadow = total - hazard
+                rest += (hazard - (total - shadow)) + (jump - shadow)
+                hazard = total
+            cells.hazard[k], cells.rest[k] = hazard, rest
     for i in range(len(eta)):
         k = risk_sets.exit_idx[i]
-        at_exit = cells.hazard[k]
+        hazard = hazard_until(risk_sets.enter_idx, i, k, cells)
         c = 0.0
         if risk_sets.event[i]:
             c = row_weight(risk_sets.weight, i)
-            at_exit -= cells.held[k]
-        u[i] = c - u[i] * (at_exit - hazard_before(risk_sets.enter_idx, i, cells.hazard))
+            hazard -= cells.held[k]
+        u[i] = c - u[i] * hazard
     return loglik, top
 
 

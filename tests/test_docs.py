@@ -1,0 +1,50 @@
+"""The pages of the documentation: every example runs, and every page can be reached."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+import sklearn
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+GENERATED = ("_build", "generated")
+PAGES = [
+    path
+    for path in sorted(DOCS.rglob("*.rst"))
+    if not set(path.relative_to(DOCS).parts) & {*GENERATED, "_templates"}
+]
+WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
+
+
+def page(path):
+    """Name of a page as a toctree has it."""
+    return path.relative_to(DOCS).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=page)
+def test_examples_run(path):
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    # A page may turn on metadata routing; the next one starts without.
+    with sklearn.config_context():
+        failures, _ = doctest.testfile(str(path), module_relative=False, optionflags=options)
+    assert failures == 0
+
+
+def test_pages_with_examples_are_found():
+    assert {"quickstart", "models/cox", "guide/penalties"} <= {page(p) for p in WITH_EXAMPLES}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page)
+def test_python_is_written_as_doctest(path):
+    """Code in other directives would not be run."""
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\.\. (code-block|code|sourcecode):: *(python|pycon)", text)
+    assert not re.search(r"^ {4,}(import \w|from \w+ import)", text, re.MULTILINE)
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.rst").read_text(encoding="utf-8").splitlines()
+    listed = {line.strip() for line in index if line.startswith("   ")}
+    assert {page(path) for path in PAGES} - {"index"} <= listed
