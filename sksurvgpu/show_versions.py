@@ -108,15 +108,11 @@ def _cuda_rows(driver):
     rows += [(f"device {i}", name) for i, name in enumerate(driver.devices)]
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
         rows.append(("simulator", "on (NUMBA_ENABLE_CUDASIM)"))
-    missing = _missing_for_cuda(driver)
-    rows += [("missing", what) for what in missing]
-    if not missing:
-        rows.append(("missing", "nothing"))
-    return rows
+    return rows + [("missing", what) for what in _missing_for_cuda(driver)]
 
 
 def _missing_for_cuda(driver):
-    missing = []
+    missing = ["the CUDA backend itself, which is not part of this release"]
     if driver.problem:
         missing.append(driver.problem)
     if find_spec("numba_cuda") is None:

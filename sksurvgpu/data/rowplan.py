@@ -89,27 +89,21 @@ def plan_rows(outcome, cuts=()):
     last_piece = last_piece[order]
 
     event_stratum, event_time = _distinct_pairs(stratum[event], time[event])
-    event_ptr = np.searchsorted(event_stratum, np.arange(n_strata + 1))
-    exit_, enter = np.empty(n, np.int64), None
-    _count_at_or_before(event_time, event_ptr, stratum, time, exit_)
+    events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
+    exit_, enter = _indices(events, stratum, time), None
     if outcome.start is not None:
-        enter = np.empty(n, np.int64)
-        _count_at_or_before(event_time, event_ptr, stratum, outcome.start[order], enter)
-        if not enter.any():  # nobody enters late
-            enter = None
+        enter = _indices(events, stratum, outcome.start[order])
+    if enter is not None and not enter.any():  # nobody enters late
+        enter = None
 
     # edges[b, s]: event indices of stratum s that lie before piece b
-    edges = np.zeros((len(cuts) + 2, n_strata), np.int64)
-    edges[-1] = np.diff(event_ptr)
-    for b, cut in enumerate(cuts):
-        _count_at_or_before(
-            event_time, event_ptr, np.arange(n_strata), np.full(n_strata, cut), edges[b + 1]
-        )
+    every = np.arange(n_strata)
+    inner = [_indices(events, every, np.full(n_strata, cut)) for cut in cuts]
+    edges = np.array([np.zeros(n_strata, np.int64), *inner, np.diff(events[1])])
     counts = np.diff(edges, axis=0)
     cell_ptr = np.concatenate([[0], np.cumsum(counts + 1)])
     first = np.searchsorted(last_piece, np.arange(len(cuts) + 1))
-    copies = n - first
-    shift = np.concatenate([[0], np.cumsum(copies)[:-1]]) - first
+    shift = np.concatenate([[0], np.cumsum(n - first)[:-1]]) - first
 
     def cells(index):
         parts = []
@@ -119,20 +113,25 @@ def plan_rows(outcome, cuts=()):
             parts.append((local + cell_ptr[b * n_strata + s]).astype(np.uint32))
         return np.concatenate(parts)
 
-    exit_idx = cells(exit_)
+    events_of_pieces = [event[start:] & (last_piece[start:] == b) for b, start in enumerate(first)]
     return RowPlan(
         order=order.astype(np.int32),
-        exit_idx=exit_idx,
+        exit_idx=cells(exit_),
         enter_idx=None if enter is None else cells(enter),
-        event=np.concatenate(
-            [event[start:] & (last_piece[start:] == b) for b, start in enumerate(first)]
-        ).astype(np.uint8),
+        event=np.concatenate(events_of_pieces).astype(np.uint8),
         cell_ptr=cell_ptr,
-        cell_time=_times_of_cells(event_time, event_ptr, edges, counts, cell_ptr),
+        cell_time=_times_of_cells(*events, edges, counts, cell_ptr),
         first=first.astype(np.int64),
         shift=shift.astype(np.int64),
         n_strata=n_strata,
     )
+
+
+def _indices(events, stratum, value):
+    """Number of event times of each row's stratum at or before its value."""
+    out = np.empty(len(value), np.int64)
+    _count_at_or_before(*events, stratum, value, out)
+    return out
 
 
 def _distinct_pairs(stratum, time):
