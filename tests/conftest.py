@@ -76,3 +76,9 @@ def vectors():
 @pytest.fixture(params=["breslow", "efron"])
 def ties(request):
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def threads_at_any_size(monkeypatch):
+    """Small problems run on one thread; tests of threads are small."""
+    monkeypatch.setattr("sksurvgpu.backends.cpu.FEWEST_ENTRIES", 0)

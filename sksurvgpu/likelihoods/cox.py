@@ -68,6 +68,11 @@ class Cox:
     loglik_bound = 0.0  # no predictor makes every death certain by more than probability 1
 
     @property
+    def uses_ties(self):
+        """Whether the formulas look at sums over tied deaths."""
+        return self.ties == "efron"
+
+    @property
     def jump_formula(self):
         return {"breslow": breslow_jump, "efron": efron_jump}[self.ties]
 

@@ -9,6 +9,8 @@ from threadpoolctl import ThreadpoolController
 from .session import Session
 from .threads import Threads
 
+FEWEST_ENTRIES = 500_000  # of X: below, threads cost more than they bring
+
 
 @cache
 def _libraries():
@@ -20,6 +22,9 @@ def run(problem, batch, coroutines, n_threads):
 
     BLAS keeps to one thread: its waiting threads would spin against ours.
     """
+    entries = len(problem.design.indices) + len(problem.design.values)
+    if entries < FEWEST_ENTRIES:
+        n_threads = 1
     outer = min(n_threads, len(coroutines))
     with (
         _libraries().limit(limits=1, user_api="blas"),

@@ -12,7 +12,8 @@ import numpy as np
 from ..._compile import device, kernel
 from ..formulas import coordinate_minimum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
-from .risk_sets import enter_cell, row_weight
+from .optional import row_weight
+from .risk_sets import enter_cell
 
 
 @column_operation

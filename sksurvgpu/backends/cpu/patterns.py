@@ -45,11 +45,12 @@ class RiskSetPattern:
             plan.event,
             plan.cell_ptr,
             weight,
-            np.zeros(n_cells),
-            np.zeros(n_cells),
+            *_count_deaths(plan, weight),
         )
-        kernels.count_deaths(self.risk_sets)
-        self.cells = kernels.Cells(*np.zeros((5, n_cells)))
+        risk, hazard = np.zeros((2, n_cells))
+        rest = None if plan.enter_idx is None else np.zeros(n_cells)
+        ties = np.zeros((2, n_cells)) if problem.likelihood.uses_ties else (None, None)
+        self.cells = kernels.Cells(risk, hazard, rest, *ties)
         self._likelihood = problem.likelihood
         self._evaluate = _evaluation(kernels.evaluate, self._likelihood.jump_formula)
         self.top, self._in_logs = 0.0, False
@@ -137,6 +138,18 @@ class RiskSetPattern:
         """The model's second term as `sweep` takes it, at v = 0."""
         self.bins.center[:] = 0.0
         return (self.bins,) if loads is None else (self.bins, loads)
+
+
+def _count_deaths(plan, weight):
+    """Per cell: deaths of positive weight, and the sum of their weights."""
+    dead, n_cells = plan.event > 0, plan.cell_ptr[-1]
+    if weight is None:
+        deaths = np.bincount(plan.exit_idx[dead], minlength=n_cells).astype(np.float64)
+        return deaths, deaths
+    dead &= weight > 0
+    cell, total = plan.exit_idx[dead], weight[dead]
+    deaths = np.bincount(cell, minlength=n_cells).astype(np.float64)
+    return deaths, np.bincount(cell, total, minlength=n_cells)
 
 
 def _inverse(total):

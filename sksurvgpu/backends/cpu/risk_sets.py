@@ -23,6 +23,7 @@ from numba import types
 from numba.extending import overload
 
 from ..._compile import device, kernel
+from .optional import add, fill, read, row_weight, write
 
 # Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
 SMALLEST_RISK = 1e-280
@@ -44,36 +45,28 @@ class Cells(NamedTuple):
     """What the scans leave behind, per cell."""
 
     risk: np.ndarray  # D
-    rest: np.ndarray  # low-order part of D while it is scanned, then of A
-    tied: np.ndarray  # T
     hazard: np.ndarray  # A
-    held: np.ndarray
+    rest: np.ndarray  # low-order part of D while it is scanned, then of A; None without entries
+    tied: np.ndarray  # T, None where the formula has no use for ties
+    held: np.ndarray  # ... likewise
 
 
-def row_weight(weight, i):
-    """Case weight of row i; ``weight=None`` stands for ones."""
+@device
+def two_sum(a, b):
+    """a + b and its rounding error."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
 
 
-@overload(row_weight)
-def _row_weight(weight, i):
-    if isinstance(weight, types.NoneType):
-        return lambda weight, i: 1.0
-    return lambda weight, i: weight[i]
+@device
+def add_risk(cells, k, w):
+    """Add w to the sum of cell k, keeping its rounding error where entries will be taken out.
 
-
-def join_risk(enter_idx, k, w, cells):
-    """Put w into the sum of its cell."""
-
-
-@overload(join_risk)
-def _join_risk(enter_idx, k, w, cells):
-    if isinstance(enter_idx, types.NoneType):
-
-        def add(enter_idx, k, w, cells):
-            cells.risk[k] += w
-
-        return add
-    return lambda enter_idx, k, w, cells: _add_exactly(cells, k, w)
+    Exits minus entries cancel: without the second number the error of D was up to 300 times larger.
+    """
+    cells.risk[k], error = two_sum(cells.risk[k], w)
+    add(cells.rest, k, error)
 
 
 def leave_risk(enter_idx, i, w, cells):
@@ -84,7 +77,7 @@ def leave_risk(enter_idx, i, w, cells):
 def _leave_risk(enter_idx, i, w, cells):
     if isinstance(enter_idx, types.NoneType):
         return lambda enter_idx, i, w, cells: None
-    return lambda enter_idx, i, w, cells: _add_exactly(cells, enter_idx[i], -w)
+    return lambda enter_idx, i, w, cells: add_risk(cells, enter_idx[i], -w)
 
 
 def enter_cell(enter_idx, i):
@@ -109,34 +102,11 @@ def _hazard_until(enter_idx, i, k, cells):
 
     def difference(enter_idx, i, k, cells):
         e = enter_idx[i]
-        return (cells.hazard[k] - cells.hazard[e]) + (cells.rest[k] - cells.rest[e])
+        return (cells.hazard[k] - cells.hazard[e]) + (
+            read(cells.rest, k, 0.0) - read(cells.rest, e, 0.0)
+        )
 
     return difference
-
-
-@device
-def _add_exactly(cells, k, w):
-    """cells.risk[k] += w with the rounding error kept in cells.rest (two-sum).
-
-    Exits minus entries cancel: without the second number the error of D was up to 300 times larger.
-    """
-    total = cells.risk[k] + w
-    shadow = total - cells.risk[k]
-    cells.rest[k] += (cells.risk[k] - (total - shadow)) + (w - shadow)
-    cells.risk[k] = total
-
-
-@kernel
-def count_deaths(risk_sets):
-    """Fill deaths and death_weight for the case weights of a fit."""
-    risk_sets.deaths[:] = 0.0
-    risk_sets.death_weight[:] = 0.0
-    for i in range(len(risk_sets.event)):
-        c = row_weight(risk_sets.weight, i)
-        if risk_sets.event[i] and c > 0.0:
-            k = risk_sets.exit_idx[i]
-            risk_sets.deaths[k] += 1.0
-            risk_sets.death_weight[k] += c
 
 
 @device
@@ -153,18 +123,18 @@ def _sum_risk(risk_sets, eta, top, cells, w_row):
     """Sums of w per cell, w itself, and the events' part of the log-likelihood."""
     loglik = 0.0
     cells.risk[:] = 0.0
-    cells.rest[:] = 0.0
-    cells.tied[:] = 0.0
+    fill(cells.rest, 0.0)
+    fill(cells.tied, 0.0)
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         shifted = eta[i] - top
         w = c * np.exp(shifted) if c > 0.0 else 0.0
         k = risk_sets.exit_idx[i]
         w_row[i] = w
-        join_risk(risk_sets.enter_idx, k, w, cells)
+        add_risk(cells, k, w)
         leave_risk(risk_sets.enter_idx, i, w, cells)
         if risk_sets.event[i]:
-            cells.tied[k] += w
+            add(cells.tied, k, w)
             if c > 0.0:
                 loglik += c * shifted
     return loglik
@@ -180,34 +150,37 @@ def evaluate(risk_sets, eta, u, cells):
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
         risk, rest = 0.0, 0.0
         for k in range(end - 1, first, -1):
-            total = risk + cells.risk[k]
-            shadow = total - risk
-            rest += (risk - (total - shadow)) + (cells.risk[k] - shadow) + cells.rest[k]
-            risk = total
+            risk, error = two_sum(risk, cells.risk[k])
+            rest += error + read(cells.rest, k, 0.0)
             cells.risk[k] = risk + rest
         hazard, rest = 0.0, 0.0
-        cells.hazard[first], cells.rest[first], cells.held[first] = 0.0, 0.0, 0.0
+        cells.hazard[first] = 0.0
+        write(cells.rest, first, 0.0)
+        write(cells.held, first, 0.0)
         for k in range(first + 1, end):
-            cells.held[k] = 0.0
+            held = 0.0
             if risk_sets.deaths[k] > 0.0:
                 if not cells.risk[k] > SMALLEST_RISK:
                     return np.nan, top
-                log_term, jump, cells.held[k] = jump_formula(  # noqa: F821 (bound by specialize)
-                    cells.risk[k], cells.tied[k], risk_sets.death_weight[k], risk_sets.deaths[k]
+                log_term, jump, held = jump_formula(  # noqa: F821 (bound by specialize)
+                    cells.risk[k],
+                    read(cells.tied, k, 0.0),
+                    risk_sets.death_weight[k],
+                    risk_sets.deaths[k],
                 )
                 loglik -= log_term
-                total = hazard + jump
-                shadow = total - hazard
-                rest += (hazard - (total - shadow)) + (jump - shadow)
-                hazard = total
-            cells.hazard[k], cells.rest[k] = hazard, rest
+                hazard, error = two_sum(hazard, jump)
+                rest += error
+            cells.hazard[k] = hazard
+            write(cells.rest, k, rest)
+            write(cells.held, k, held)
     for i in range(len(eta)):
         k = risk_sets.exit_idx[i]
         hazard = hazard_until(risk_sets.enter_idx, i, k, cells)
         c = 0.0
         if risk_sets.event[i]:
             c = row_weight(risk_sets.weight, i)
-            hazard -= cells.held[k]
+            hazard -= read(cells.held, k, 0.0)
         u[i] = c - u[i] * hazard
     return loglik, top
 
@@ -222,7 +195,7 @@ def _add_logs(a, b):
 def _sum_log_risk(risk_sets, eta, cells):
     """Logarithms of the sums of w per cell; returns the events' part of the log-likelihood."""
     cells.risk[:] = -np.inf
-    cells.tied[:] = -np.inf
+    fill(cells.tied, -np.inf)
     loglik = 0.0
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
@@ -230,7 +203,7 @@ def _sum_log_risk(risk_sets, eta, cells):
             k = risk_sets.exit_idx[i]
             cells.risk[k] = _add_logs(cells.risk[k], np.log(c) + eta[i])
             if risk_sets.event[i]:
-                cells.tied[k] = _add_logs(cells.tied[k], np.log(c) + eta[i])
+                write(cells.tied, k, _add_logs(read(cells.tied, k, -np.inf), np.log(c) + eta[i]))
                 loglik += c * eta[i]
     return loglik
 
@@ -246,19 +219,20 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
         for k in range(end - 2, first, -1):
             cells.risk[k] = _add_logs(cells.risk[k], cells.risk[k + 1])
         hazard = -np.inf
-        cells.hazard[first], cells.held[first] = hazard, hazard
+        cells.hazard[first] = hazard
+        write(cells.held, first, hazard)
         for k in range(first + 1, end):
-            cells.held[k] = -np.inf
+            write(cells.held, k, -np.inf)
             if risk_sets.deaths[k] > 0.0:
                 log_term, jump, held = jump_formula(  # noqa: F821 (bound by specialize)
                     1.0,
-                    np.exp(cells.tied[k] - cells.risk[k]),
+                    np.exp(read(cells.tied, k, -np.inf) - cells.risk[k]),
                     risk_sets.death_weight[k],
                     risk_sets.deaths[k],
                 )
                 loglik -= log_term + risk_sets.death_weight[k] * cells.risk[k]
                 hazard = _add_logs(hazard, np.log(jump) - cells.risk[k])
-                cells.held[k] = np.log(held) - cells.risk[k]
+                write(cells.held, k, np.log(held) - cells.risk[k])
             cells.hazard[k] = hazard
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
@@ -268,7 +242,7 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
             log_w = np.log(c) + eta[i]
             u[i] = -np.exp(log_w + cells.hazard[k])
             if risk_sets.event[i]:
-                u[i] += c + np.exp(log_w + cells.held[k])
+                u[i] += c + np.exp(log_w + read(cells.held, k, -np.inf))
     return loglik, 0.0
 
 
