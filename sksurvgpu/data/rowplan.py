@@ -76,19 +76,21 @@ def _count_at_or_before(event_time, event_ptr, stratum, value, out):
 
 def plan_rows(outcome, cuts=()):
     """Row plan of an outcome (`data.outcome.Outcome`), split at the given times."""
-    n = len(outcome.time)
-    cuts = np.asarray(cuts, dtype=np.float64)
-    stratum = np.zeros(n, np.int64) if outcome.stratum is None else outcome.stratum
-    n_strata = int(stratum.max()) + 1
-    last_piece = np.searchsorted(cuts, outcome.time, side="left")
-    if n_strata == 1 and len(cuts) == 0:
-        order = np.argsort(outcome.time, kind="stable")
+    n, cuts = len(outcome.time), np.asarray(cuts, dtype=np.float64)
+    n_strata, stratum = 1, np.zeros(n, np.int32)
+    if outcome.stratum is not None:
+        n_strata, stratum = int(outcome.stratum.max()) + 1, outcome.stratum.astype(np.int32)
+    last_piece = np.zeros(n, np.int16)
+    if len(cuts):
+        last_piece = np.searchsorted(cuts, outcome.time, side="left").astype(np.int16)
+    if n_strata == 1 and not len(cuts):
+        order = np.argsort(outcome.time, kind="stable").astype(np.int32)
     else:
-        order = np.lexsort((outcome.time, stratum, last_piece))
+        order = np.lexsort((outcome.time, stratum, last_piece)).astype(np.int32)
     time, event, stratum = outcome.time[order], outcome.event[order], stratum[order]
     last_piece = last_piece[order]
 
-    event_stratum, event_time = _distinct_pairs(stratum[event], time[event])
+    event_stratum, event_time = _distinct_pairs(stratum[event], time[event], not len(cuts))
     events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
     exit_, enter = _indices(events, stratum, time), None
     if outcome.start is not None:
@@ -97,7 +99,7 @@ def plan_rows(outcome, cuts=()):
         enter = None
 
     # edges[b, s]: event indices of stratum s that lie before piece b
-    every = np.arange(n_strata)
+    every = np.arange(n_strata, dtype=np.int32)
     inner = [_indices(events, every, np.full(n_strata, cut)) for cut in cuts]
     edges = np.array([np.zeros(n_strata, np.int64), *inner, np.diff(events[1])])
     counts = np.diff(edges, axis=0)
@@ -115,7 +117,7 @@ def plan_rows(outcome, cuts=()):
 
     events_of_pieces = [event[start:] & (last_piece[start:] == b) for b, start in enumerate(first)]
     return RowPlan(
-        order=order.astype(np.int32),
+        order=order,
         exit_idx=cells(exit_),
         enter_idx=None if enter is None else cells(enter),
         event=np.concatenate(events_of_pieces).astype(np.uint8),
@@ -129,15 +131,16 @@ def plan_rows(outcome, cuts=()):
 
 def _indices(events, stratum, value):
     """Number of event times of each row's stratum at or before its value."""
-    out = np.empty(len(value), np.int64)
+    out = np.empty(len(value), np.int32)
     _count_at_or_before(*events, stratum, value, out)
     return out
 
 
-def _distinct_pairs(stratum, time):
+def _distinct_pairs(stratum, time, are_sorted):
     """Distinct (stratum, time) pairs in ascending order."""
-    order = np.lexsort((time, stratum))
-    stratum, time = stratum[order], time[order]
+    if not are_sorted:
+        order = np.lexsort((time, stratum))
+        stratum, time = stratum[order], time[order]
     new = np.ones(len(time), bool)
     new[1:] = (stratum[1:] != stratum[:-1]) | (time[1:] != time[:-1])
     return stratum[new], time[new]

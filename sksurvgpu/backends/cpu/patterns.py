@@ -101,9 +101,12 @@ class RiskSetPattern:
 
     def baseline(self):
         """Cumulative hazard of a zero predictor, per cell."""
+        logs = self.cells.hazard.copy()
         with np.errstate(over="ignore", divide="ignore"):  # beyond floating point it is infinite
-            logs = self.cells.hazard if self._in_logs else np.log(self.cells.hazard) - self.top
-            return np.exp(logs)
+            if not self._in_logs:
+                np.log(logs, out=logs)
+                logs -= self.top
+            return np.exp(logs, out=logs)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         """One cycle of exact coordinate steps, in place."""

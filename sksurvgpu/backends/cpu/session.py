@@ -1,8 +1,9 @@
 """One fit on the CPU: its row arrays, and the operations that the solver asks for.
 
-A row costs: eta and its trial 16 bytes, u 8, (r, h) 16, w 8, and 10 of plan.  The reference
-point of the quadratic model outlives many evaluations: the model's fixed point is exact whatever
-its age, only the rate depends on it.
+A row costs eta and its trial 16 bytes, u 8, (r, h) 16, w 8, its bin 2 and 9 of plan; a distinct
+event time 16 for scans, 8 for deaths, 8 for its time.  The reference point of the quadratic model
+outlives many evaluations: the model's fixed point is exact whatever its age, only the rate depends
+on it.
 """
 
 from __future__ import annotations
