@@ -5,8 +5,12 @@ start_j < t_i, and t_j > t_i or j is censored at t_i; both in one stratum. With 
 
     concordance = sum_pairs w_i w_j ([risk_i > risk_j] + [tied] / 2) / sum_pairs w_i w_j
 
-(Harrell et al. 1996). Times descend; rows enter a Fenwick tree over the ranks of their risks at
+(Harrell et al. 1996). Times descend; rows enter a tree of sums over the ranks of their risks at
 their exit and leave it at their entry, so that n rows cost O(n log n).
+
+Nothing is ever subtracted: a row leaves as its leaf becomes 0 and the sums above it are taken
+anew. All terms being at least 0, no digits cancel, however different the weights; sums over
+nobody are exactly 0; and the agreeing pairs, summed in the order of all, never exceed them.
 """
 
 from __future__ import annotations
@@ -63,13 +67,16 @@ def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tie
         check_length(vector, name, len(event), other="event")
         return vector
 
+    weight = read(weight, "weight", minimum=0)
+    if weight is not None:  # a power of 2 rounds nothing; sums over 2**32 rows stay finite
+        weight = np.ldexp(weight, 480 - np.frexp(weight.max(initial=0.0))[1])
     agreeing, comparable = count_pairs(
         event > 0,
         read(time, "time"),
         read(risk, "risk"),
         start=read(start, "start"),
         stratum=read(stratum, "stratum", check_labels),
-        weight=read(weight, "weight", minimum=0),
+        weight=weight,
         tied_tol=tied_tol,
     )
     return as_concordance(agreeing, comparable)
@@ -105,25 +112,59 @@ def count_pairs(event, time, risk, *, start=None, stratum=None, weight=None, tie
 
 
 @device
-def _add(tree, rank, weight):
-    """Add a weight at a rank (from 1)."""
-    while rank < tree.size:
-        tree[rank] += weight
-        rank += rank & -rank
+def _plant(n):
+    """Tree of n zeros: node k sums nodes 2k and 2k + 1, the leaves are its second half."""
+    n_leaves = 1
+    while n_leaves < n:
+        n_leaves *= 2
+    return np.zeros(2 * n_leaves)
 
 
 @device
-def _sum_up_to(tree, rank):
+def _put(tree, rank, weight):
+    """Set the leaf of a rank (from 0), then the sums above it."""
+    node = rank + tree.size // 2
+    tree[node] = weight
+    while node > 1:
+        weight += tree[node ^ 1]
+        node >>= 1
+        tree[node] = weight
+
+
+@device
+def _split(tree, rank):
+    """Sums over the ranks below one, and over this and those above."""
+    node = rank + tree.size // 2
+    below, above = 0.0, tree[node]
+    while node > 1:
+        sibling = tree[node ^ 1]
+        below += sibling if node & 1 else 0.0
+        above += 0.0 if node & 1 else sibling
+        node >>= 1
+    return below, above
+
+
+@device
+def _sum_between(tree, low, high):
+    """Sum over the ranks low, ..., high - 1."""
     total = 0.0
-    while rank > 0:
-        total += tree[rank]
-        rank -= rank & -rank
+    low += tree.size // 2
+    high += tree.size // 2
+    while low < high:
+        if low & 1:
+            total += tree[low]
+            low += 1
+        if high & 1:
+            high -= 1
+            total += tree[high]
+        low >>= 1
+        high >>= 1
     return total
 
 
 @kernel
 def _rank(by_risk, risk, tied_tol, rank, below, up_to):
-    """Ranks of one stratum's rows, and the ranks before and at the end of their ties."""
+    """Ranks of one stratum's rows, and where the ranks of their ties begin and end."""
     n = by_risk.size
     low, high = 0, 0
     for i in range(n):
@@ -132,7 +173,7 @@ def _rank(by_risk, risk, tied_tol, rank, below, up_to):
             low += 1
         while high < n and risk[by_risk[high]] - here <= tied_tol:
             high += 1
-        rank[by_risk[i]], below[by_risk[i]], up_to[by_risk[i]] = i + 1, low, high
+        rank[by_risk[i]], below[by_risk[i]], up_to[by_risk[i]] = i, low, high
 
 
 @kernel
@@ -145,25 +186,27 @@ def _count_pairs(orders, rows, risk, tied_tol):
     for s in range(ptr.size - 1):
         first, end = ptr[s], ptr[s + 1]
         _rank(by_risk[first:end], risk, tied_tol, rank, below, up_to)
-        tree = np.zeros(end - first + 1)
+        tree = _plant(end - first)
         leaving, i = first, first
         while i < end:
             now, block = time[by_exit[i]], i
-            while i < end and time[by_exit[i]] == now:
-                if not event[by_exit[i]]:
-                    _add(tree, rank[by_exit[i]], weight[by_exit[i]])
-                i += 1
             while leaving < end and start[by_entry[leaving]] >= now:
-                row = by_entry[leaving]
-                _add(tree, rank[row], -weight[row])
+                _put(tree, rank[by_entry[leaving]], 0.0)
                 leaving += 1
+            while i < end and time[by_exit[i]] == now:
+                row = by_exit[i]
+                if not event[row] and start[row] < now:  # others have left already
+                    _put(tree, rank[row], weight[row])
+                i += 1
             for k in range(block, i):
                 row = by_exit[k]
                 if event[row]:
-                    lower, tied = _sum_up_to(tree, below[row]), _sum_up_to(tree, up_to[row])
-                    agreeing += weight[row] * 0.5 * (lower + tied)
-                    comparable += weight[row] * _sum_up_to(tree, end - first)
+                    lower, others = _split(tree, below[row])
+                    tied = min(_sum_between(tree, below[row], up_to[row]), others)
+                    agreeing += weight[row] * (lower + 0.5 * tied)
+                    comparable += weight[row] * (lower + others)
             for k in range(block, i):
-                if event[by_exit[k]]:
-                    _add(tree, rank[by_exit[k]], weight[by_exit[k]])
+                row = by_exit[k]
+                if event[row] and start[row] < now:
+                    _put(tree, rank[row], weight[row])
     return agreeing, comparable

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sksurv.exceptions import NoComparablePairException
 from sksurv.util import Surv
 
 from sksurvgpu import CoxLassoCCD, fit_path, surv
@@ -372,6 +373,10 @@ BAD_PARAMETERS = {
         'pass precision="float64".',
     ),
 }
+NO_PAIRS = (
+    "no two rows can be compared: no row is at risk beyond another one's event; the concordance "
+    "needs more rows or more events."
+)
 BAD_PREDICTIONS = {
     "not fitted": (
         lambda: MODEL.predict(X),
@@ -442,18 +447,25 @@ BAD_PREDICTIONS = {
         ValueError,
         "`time` is -1, must be a number of at least 0.",
     ),
+    "time as truth value": (
+        lambda: VARYING.predict(X, time=True),
+        ValueError,
+        "`time` is True, must be a number of at least 0.",
+    ),
     "score without events": (
         lambda: FITTED.score(X, surv(np.zeros(N, bool), TIME)),
-        ValueError,
-        "`y` has no event (all 30 rows censored): a Cox model cannot be fitted.",
+        NoComparablePairException,
+        NO_PAIRS,
+    ),
+    "score without weight of events": (
+        lambda: FITTED.score(X, Y, sample_weight=1.0 - EVENT),
+        NoComparablePairException,
+        NO_PAIRS,
     ),
     "score without pairs": (
         lambda: FITTED.score(X[:1], surv([True], [1.0])),
-        ValueError,
-        (
-            "no two rows can be compared: no row is at risk beyond another one's event; the "
-            "concordance needs more rows or more events."
-        ),
+        NoComparablePairException,
+        NO_PAIRS,
     ),
 }
 BAD_PATHS = {
@@ -471,6 +483,16 @@ BAD_PATHS = {
         lambda: fit_path(MODEL, X, Y, n_alphas=0),
         ValueError,
         "`n_alphas` is 0, must be a whole number of at least 1.",
+    ),
+    "no n_alphas": (
+        lambda: fit_path(MODEL, X, Y, n_alphas=None),
+        ValueError,
+        "`n_alphas` is None, must be a whole number of at least 1.",
+    ),
+    "infinite n_alphas": (
+        lambda: fit_path(MODEL, X, Y, n_alphas=np.inf),
+        ValueError,
+        "`n_alphas` is inf, must be a whole number of at least 1.",
     ),
     "alpha_min_ratio": (
         lambda: fit_path(MODEL, X, Y, alpha_min_ratio=2),

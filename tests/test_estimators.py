@@ -1,6 +1,8 @@
 """Estimators as scikit-learn and scikit-survival see them."""
 
+import copy
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +26,7 @@ from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.data.design import build_design
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators._base import count_threads
+from sksurvgpu.solver.solve import solve
 
 
 class NumericOutcome(CoxLassoCCD):
@@ -182,15 +185,66 @@ def test_warm_start_begins_where_the_last_fit_ended(data):
     assert len(model.coef_) == 7
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_failed_refit_leaves_the_model_whole(data, strata, monkeypatch, error):
+    frame = pd.DataFrame(data.X.toarray(), columns=[f"code{j}" for j in range(20)])
+    model = CoxLassoCCD(alpha=0.02).fit(frame, data.y, strata=strata)
+
+    def state():
+        curves = model.predict_survival_function(frame, strata, return_array=True)
+        return [model.predict(frame), curves, model.unique_times_, model.n_features_in_]
+
+    before, names = state(), set(vars(model))
+
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr("sksurvgpu.estimators._base.solve", fail)
+    weight = np.full(200, 2.0)
+    model.set_params(time_varying={0: [10.0]})
+    with pytest.raises(error):
+        model.fit(data.X[:200, :7], data.y[:200], weight)
+    for kept, expected in zip(state(), before, strict=True):
+        np.testing.assert_array_equal(kept, expected)
+    assert set(vars(model)) == names
+    monkeypatch.undo()
+    model.fit(data.X[:200, :7], data.y[:200], weight)
+    assert model.n_features_in_ == 7 and not hasattr(model, "feature_names_in_")
+
+
+def test_copies_keep_their_curves(data):
+    model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
+    times, copied = model.unique_times_, copy.deepcopy(model)
+    model.fit(data.X[:100], data.y[:100])
+    assert len(model.unique_times_) < len(times)
+    np.testing.assert_array_equal(copied.unique_times_, times)
+    times[:] = -1.0
+    assert copied.unique_times_[0] >= 0
+
+
 def test_not_converging_warns_with_the_numbers(data):
     message = (
         r"^CoxLassoCCD\(alpha=0\.001\) did not converge in 1 iteration\(s\): the KKT residual is "
         r"\S+ \(kkt_\), more than tol=1e-06 times the largest gradient of the null model "
         r"\(alpha_max_ is \S+\); raise max_iter=1\.$"
     )
-    with pytest.warns(ConvergenceWarning, match=message):
+    with pytest.warns(ConvergenceWarning, match=message) as caught:
         model = CoxLassoCCD(alpha=0.001, max_iter=1).fit(data.X, data.y)
     assert not model.converged_
+    assert caught[0].filename == __file__
+
+
+def test_stalling_is_not_a_lack_of_iterations(data, monkeypatch):
+    def stall(*arguments):
+        return [[replace(solve(*arguments)[0][0], converged=False, n_iter=7)]]
+
+    monkeypatch.setattr("sksurvgpu.estimators._base.solve", stall)
+    message = (
+        r"in 7 iteration\(s\): .* the residual stopped falling, .*: raise tol=1e-06 or rescale"
+    )
+    with pytest.warns(ConvergenceWarning, match=message) as caught:
+        CoxLassoCCD().fit(data.X, data.y)
+    assert "max_iter" not in str(caught[0].message)
 
 
 def test_offset_acts_like_a_fixed_column(data):
@@ -243,6 +297,71 @@ def test_efron_baseline_by_hand():
     y = surv([True, True, False], [1.0, 1.0, 2.0])
     model = CoxLassoCCD(ties="efron").fit(np.zeros((3, 1)), y)
     assert model.cum_baseline_hazard_(2.0) == pytest.approx(1 / 3 + 1 / 2)
+
+
+@pytest.mark.parametrize("time_varying", [None, {0: [10.0]}], ids=["constant", "varying"])
+def test_curves_of_rows_far_from_zero(data, time_varying):
+    """Hazards of a row of zeros overflow there, and those of the rows do not."""
+    X, far_away = np.random.default_rng(0).normal(size=(400, 2)), np.array([2_000.0, 0.0])
+    y = surv(data.y["event"], data.y["time"] * np.exp(-0.5 * X[:, 0]))
+    model = CoxLassoCCD(alpha=0.0, tol=1e-10, time_varying=time_varying)
+    for method in ("predict_survival_function", "predict_cumulative_hazard_function"):
+        near, far = (
+            getattr(model.fit(shifted, y), method)(shifted, return_array=True)
+            for shifted in (X, X + far_away)
+        )
+        assert np.isfinite(far).all()
+        np.testing.assert_allclose(far, near, atol=1e-7)
+        functions = getattr(model, method)(X[:5] + far_away)
+        values = np.array([function(model.unique_times_) for function in functions])
+        np.testing.assert_allclose(values, near[:5], atol=1e-7)
+    assert not np.isnan(model.cum_baseline_hazard_.y).any()
+
+
+def test_curves_of_strata_far_apart(data, strata):
+    X = data.X.toarray()
+    model = CoxLassoCCD(alpha=0.01, tol=1e-10).fit(X, data.y, strata=strata)
+    near = model.predict_survival_function(X, strata, return_array=True)
+    first = np.flatnonzero(model.coef_)[0]
+    shift = 700.0 * (strata == "north") - 400.0 * (strata == "west")
+    X[:, first] += shift / model.coef_[first]
+    # Judged at the same coefficients: strata shift the predictor, and no curve.
+    prepared = model._prepare(X, data.y, strata=strata)
+    prepared = replace(prepared, options=replace(prepared.options, max_iter=0))
+    [[solution]] = prepared.solve([model.alpha], coef=model.coef_[:, None])
+    model._adopt(prepared, solution)
+    far = model.predict_survival_function(X, strata, return_array=True)
+    np.testing.assert_allclose(far, near, atol=1e-7)
+
+
+def test_curves_of_strata_and_cut_points(data, strata):
+    """Pieces of time change no curve where all coefficients are zero."""
+    plain = CoxLassoCCD(alpha=1.0).fit(data.X, data.y, strata=strata)
+    cut = CoxLassoCCD(alpha=1.0, time_varying={0: [10.0, 60.0]})
+    cut.fit(data.X, data.y, strata=strata)
+    for method in ("predict_survival_function", "predict_cumulative_hazard_function"):
+        curves = (
+            getattr(model, method)(data.X, strata, return_array=True) for model in (plain, cut)
+        )
+        np.testing.assert_allclose(*curves, rtol=1e-10)
+    for label, step in plain.cum_baseline_hazard_.items():
+        np.testing.assert_allclose(cut.cum_baseline_hazard_[label].y, step.y, rtol=1e-10)
+
+
+def test_very_many_strata():
+    n = 40_000
+    rng = np.random.default_rng(0)
+    X, pair = rng.normal(size=(n, 1)), np.arange(n) // 2
+    y = surv(np.arange(n) % 2 == 0, np.where(np.arange(n) % 2 == 0, 1.0, 2.0))
+    model = CoxLassoCCD(alpha=0.0).fit(X, y, strata=pair)
+    rows = [0, 1, 39_999]
+    curves = model.predict_survival_function(X[rows], pair[rows])
+    for i, curve in zip(rows, curves, strict=True):
+        both = [2 * (i // 2), 2 * (i // 2) + 1]
+        expected = np.exp(model.predict(X[[i]])[0]) / np.exp(model.predict(X[both])).sum()
+        assert curve(1.0) == pytest.approx(np.exp(-expected), rel=1e-9)
+    assert len(model.cum_baseline_hazard_) == n // 2
+    assert model.unique_times_.tolist() == [1.0, 2.0]
 
 
 def test_curves_begin_at_time_zero():
@@ -366,6 +485,19 @@ def test_time_varying_equals_split_rows(data):
             assert curve(t) == pytest.approx(parts @ ratios, rel=1e-6)
 
 
+def test_close_cut_points_have_names_of_their_own():
+    rng = np.random.default_rng(0)
+    y = surv(np.ones(90, bool), 1234560 + rng.uniform(0, 20, 90))
+    cuts = [0.1, 1234567, 1234568]
+    model = CoxLassoCCD(time_varying={0: cuts}).fit(rng.normal(size=(90, 1)), y)
+    assert model.summary().index.tolist() == [
+        "x0 (0, 0.1]",
+        "x0 (0.1, 1234567]",
+        "x0 (1234567, 1234568]",
+        "x0 (1234568, inf)",
+    ]
+
+
 def test_unfitted_model_has_no_baseline():
     with pytest.raises(NotFittedError):
         _ = CoxLassoCCD().baseline_survival_
@@ -389,6 +521,9 @@ def test_columns_without_information_get_zero(data):
         assert model.converged_
 
 
+# Codes of one person each, eight of whom have the events.
+IDENTITY = np.eye(18)[:, :8]
+
 # One column that orders the events perfectly: without a penalty there is no finite optimum.
 ORDERING = np.arange(40.0)[:, None]
 ORDERED = surv(np.ones(40, bool), 40.0 - ORDERING[:, 0])
@@ -403,8 +538,28 @@ def test_separated_data_stay_finite():
 def test_an_infinite_optimum_is_said():
     """Steps stop when the gradient has vanished, which says nothing about the coefficient."""
     X = np.column_stack([ORDERING[:, 0], np.random.default_rng(0).normal(size=len(ORDERING))])
-    with pytest.warns(ConvergenceWarning, match=r"`x0` has a coefficient of .* may be infinite"):
+    with pytest.warns(ConvergenceWarning, match=r"may be infinite, as when .*: `x0` \(coeff") as w:
         CoxLassoCCD(alpha=0.5, penalty_factor={0: 0.0}).fit(X, ORDERED)
+    assert len(w) == 1 and w[0].filename == __file__
+
+
+def test_many_infinite_optima_are_one_warning():
+    with pytest.warns(ConvergenceWarning, match=r"`x4` \([^`]* and 3 more; penalize") as caught:
+        CoxLassoCCD(alpha=0.0).fit(IDENTITY, surv(np.arange(18) < 8, np.arange(18) + 1.0))
+    assert len(caught) == 1 and "`x5`" not in str(caught[0].message)
+
+
+def test_strong_effects_are_not_called_infinite():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    time = rng.exponential(size=500) * np.exp(-2.2 * X[:, 0])
+    model = CoxLassoCCD(alpha=0.0).fit(X, surv(np.ones(500, bool), time))
+    assert 12 < np.ptp(X[:, 0]) * model.coef_[0] < 20
+    # Nor is a column that differs between strata, or has its extreme in a row that does not count.
+    X, time, weight = np.vstack([X, [[1e3, 0]]]), np.append(time, 1.0), np.append(np.ones(500), 0)
+    half = np.arange(501) % 2
+    X[:, 0] += 20 * half
+    CoxLassoCCD(alpha=0.0).fit(X, surv(np.ones(501, bool), time), weight, half)
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "majorized"])

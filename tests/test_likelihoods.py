@@ -148,9 +148,9 @@ def test_model_majorizes(random_data, bins, ties, check_close, tolerance, monkey
     session, _ = open_session(problem, random_data, eta)
     session.refer(np.arange(problem.n_columns), False)
     check_close(curvature_by_row(session, problem), expected.h, "h")
-    model = np.diag(session.curvature[:n])
+    model = np.diag(session.curvature[:n, 0])
     model[first, second] = 0.5 * (
-        session.curvature[n:] - session.curvature[first] - session.curvature[second]
+        session.curvature[n:, 0] - session.curvature[first, 0] - session.curvature[second, 0]
     )
     model += np.triu(model, 1).T
 
@@ -254,7 +254,7 @@ def test_sweep_descends_the_model(bins, start, ties, check_close, monkeypatch):
             new = np.sign(z) * max(abs(z) - l1[j], 0.0) / (gram[j, j] + l2[j])
             slope -= gram[j] * (new - target[j])
             target[j] = new
-    moved, _ = session.sweep(np.arange(12), coef, l1, l2)
+    moved, _ = session.sweep(np.arange(12), coef, l1, l2, np.ones(12))
     check_close(moved, target, "curvature")
 
 
@@ -379,7 +379,7 @@ def test_baseline(spread, ties):
     for s in range(3):
         cells = slice(plan.cell_ptr[s] + 1, plan.cell_ptr[s + 1])
         expected = baseline(evaluation, s, plan.cell_time[cells])
-        np.testing.assert_allclose(session.baseline()[cells], expected, rtol=1e-9)
+        np.testing.assert_allclose(np.exp(session.baseline()[cells]), expected, rtol=1e-9)
 
 
 def test_a_baseline_beyond_floating_point_is_infinite(ties):
@@ -387,7 +387,7 @@ def test_a_baseline_beyond_floating_point_is_infinite(ties):
     data = draw_outcome(np.random.default_rng(18), 80, n_times=15)
     session, loglik = open_rows(data, np.full(80, -2000.0), ties)
     assert np.isfinite(loglik)
-    assert np.isposinf(session.baseline()[-1])
+    assert session.baseline()[-1] > 1900.0
 
 
 class TestOracle:

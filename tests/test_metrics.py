@@ -9,7 +9,7 @@ from sksurvgpu.metrics import concordance
 
 
 def by_definition(event, time, risk, start, stratum, weight):
-    """All pairs."""
+    """All pairs; None where there are none."""
     agreeing = comparable = 0.0
     for i in np.flatnonzero(event):
         for j in range(len(time)):
@@ -18,7 +18,7 @@ def by_definition(event, time, risk, start, stratum, weight):
                 pair = weight[i] * weight[j]
                 comparable += pair
                 agreeing += pair * ((risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j]))
-    return agreeing / comparable
+    return agreeing / comparable if comparable else None
 
 
 def draw(seed, n=80, n_times=15, n_risks=12):
@@ -73,6 +73,77 @@ def test_extremes():
     assert concordance(event, time, np.zeros(50)) == 0.5
 
 
+def concordance_or_none(*rows, **given):
+    try:
+        return concordance(*rows, **given)
+    except NoComparablePairException:
+        return None
+
+
+WEIGHTS = {
+    "0 and 1": lambda rng, n: rng.integers(0, 2, n).astype(float),
+    "alike": lambda rng, n: rng.uniform(0.1, 2.0, n),
+    "1e-6 to 1e6": lambda rng, n: 10.0 ** rng.uniform(-6, 6, n),
+    "1e-70 to 1e70": lambda rng, n: 10.0 ** rng.uniform(-70, 70, n),
+}
+
+
+@pytest.mark.parametrize("entry", ["before the exit", "anywhere"])
+@pytest.mark.parametrize("n", [2, 4, 9, 60])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_entry_times_with_weights_of_any_scale(weights, n, entry):
+    for seed in range(30 if n == 60 else 150):
+        data = draw(seed, n=n, n_times=8, n_risks=6)
+        rng = np.random.default_rng([seed, n])
+        weight = WEIGHTS[weights](rng, n)
+        start = data["start"] if entry == "before the exit" else rng.permutation(data["time"])
+        rows = (data["event"], data["time"], data["risk"])
+        expected = by_definition(*rows, start, data["stratum"], weight)
+        result = concordance_or_none(*rows, start=start, stratum=data["stratum"], weight=weight)
+        if expected is None or result is None:
+            assert result is expected, seed
+        else:
+            assert 0.0 <= result <= 1.0, seed
+            assert result == pytest.approx(expected, rel=1e-12, abs=0.0), seed
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_extremes_with_entry_times_and_weights(sign):
+    rng = np.random.default_rng(0)
+    for n in range(10, 200):
+        time = rng.permutation(n) + 1.0
+        given = {"start": time * rng.random(n), "weight": 10.0 ** rng.uniform(-5, 5, n)}
+        rows = (rng.random(n) < 0.9, time)
+        assert concordance(*rows, -sign * time, **given) == (sign + 1) / 2
+        assert concordance(*rows, np.zeros(n), **given) == 0.5
+
+
+def test_heavy_rows_that_have_left_cost_no_digits():
+    """Half the rows, 1e6 times as heavy and more, are at risk at no event of the others."""
+    rng = np.random.default_rng(0)
+    n = 2_000
+    time, risk, event = rng.exponential(size=n), rng.normal(size=n), rng.random(n) < 0.5
+    start, weight = time * rng.random(n), 10.0 ** rng.uniform(-6, 0, n)
+    heavy = np.arange(n) % 2 == 1
+    time[heavy] += 100.0
+    start[heavy] += 100.0
+    weight[heavy] *= 1e6
+    event[heavy] = False
+    light = [values[~heavy] for values in (event, time, risk, start, weight)]
+    alone = concordance(*light[:3], start=light[3], weight=light[4])
+    result = concordance(event, time, risk, start=start, weight=weight)
+    assert result == pytest.approx(alone, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+def test_the_unit_of_weights_does_not_matter(scale):
+    data = draw(2)
+    rows = (data["event"], data["time"], data["risk"])
+    expected = concordance(*rows, weight=data["weight"])
+    result = concordance(*rows, weight=data["weight"] * scale)
+    assert result == pytest.approx(expected, rel=1e-12)
+
+
 def test_labels_of_strata_may_be_anything():
     data = draw(1)
     rows = (data["event"], data["time"], data["risk"])
@@ -98,6 +169,14 @@ def test_large_data_take_no_square():
 def test_no_pairs(rows):
     with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
         concordance(*rows)
+
+
+def test_no_pairs_with_entry_times_whatever_the_weights():
+    rng = np.random.default_rng(0)
+    rows = ([1, 0, 0, 1], [6, 4, 3, 1], [0.3, 0.1, 0.2, 0.4])
+    for weight in [[1.2, 1.5, 0.2, 1.3], *rng.uniform(0.1, 2.0, (200, 4))]:
+        with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
+            concordance(*rows, start=[4, 3, 1, 0], weight=weight)
 
 
 @pytest.mark.parametrize(

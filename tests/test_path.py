@@ -115,5 +115,5 @@ def test_not_converging_warns_once(data):
         ConvergenceWarning, match=r"of 8 fits of the path did not converge, the"
     ) as w:
         path = fit_path(CoxLassoCCD(max_iter=1), data.X, data.y, n_alphas=8)
-    assert len(w) == 1
+    assert len(w) == 1 and w[0].filename == __file__
     assert not path.converged.all() and path.converged[0]

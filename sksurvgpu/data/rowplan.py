@@ -149,14 +149,12 @@ def _distinct_pairs(stratum, time, are_sorted):
 def _times_of_cells(event_time, event_ptr, edges, counts, cell_ptr):
     """Event time of every cell, cells in the order (piece, stratum, index)."""
     out = np.full(cell_ptr[-1], np.nan)
-    n_strata = counts.shape[1]
     first_event = (event_ptr[:-1] + edges[:-1]).ravel()
     size = counts.ravel()
     inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     out[np.repeat(cell_ptr[:-1] + 1, size) + inside] = event_time[
         np.repeat(first_event, size) + inside
     ]
-    assert n_strata * len(counts) == len(cell_ptr) - 1
     return out
 
 

@@ -3,9 +3,10 @@
 A model is a subclass that says how its outcome is read and its problem is built (`_read_outcome`,
 `_build`), and what can be predicted from it. All other behaviour is here. A fit goes
 
-    _prepare (checks, Problem, what all penalties share) -> _solve -> _adopt (fitted attributes)
+    _prepare (checks, Problem) -> Prepared.solve -> _adopt (fitted attributes)
 
-and a path or a cross-validation calls the same three with more penalties or weights.
+and a path or a cross-validation calls the same three with more penalties or weights. The estimator
+itself changes in the last step only, so that a fit that fails leaves the one before it whole.
 
 Penalties, gradients and objectives are sums inside the solver; public ones are divided by the sum
 of the weights.
@@ -13,6 +14,7 @@ of the weights.
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from dataclasses import dataclass, replace
@@ -32,7 +34,11 @@ from ..data.design import Design, build_design
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, solve
 
-LARGEST_EFFECT = 12.0  # log hazard ratio over a column's range, 160,000 to 1
+# Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
+# with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
+LARGEST_EFFECT, LARGEST_IF_BINARY = 20.0, 12.0
+MOST_NAMES = 5  # in a warning
+COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 __all__ = ["PenalizedModel", "Prepared", "count_threads"]
 
@@ -59,7 +65,8 @@ def count_threads(n_jobs: int | None) -> int:
 class Prepared:
     """Checked input of a fit: the problem, and what all of its fits share.
 
-    `batch` has no penalties yet; `total_weight` is the sum of the sample weights.
+    `batch` has no penalties yet; `total_weight` is the sum of the sample weights; `shared` are the
+    fitted attributes that do not depend on the penalty.
     """
 
     problem: Problem
@@ -68,6 +75,7 @@ class Prepared:
     options: Options
     n_threads: int
     total_weight: float
+    shared: dict[str, Any]
 
     def solve(self, alphas, **changes) -> list[list[Solution]]:
         """Fit at penalties on the mean scale, (n_alphas,) or (n_alphas, n_fits).
@@ -112,8 +120,8 @@ class PenalizedModel(BaseEstimator):
         """Check the outcome."""
         raise NotImplementedError
 
-    def _build(self, design: Design, outcome, weight) -> Problem:
-        """Build the problem; keep on the estimator what predictions will need."""
+    def _build(self, design: Design, outcome, weight) -> tuple[Problem, dict[str, Any]]:
+        """Build the problem, and the attributes that predictions will need."""
         raise NotImplementedError
 
     # -- fitting ------------------------------------------------------------------------------
@@ -141,43 +149,53 @@ class PenalizedModel(BaseEstimator):
         """
         prepared = self._prepare(X, y, sample_weight, strata, offset)
         [solution] = prepared.solve([self.alpha])[0]
-        self._adopt(solution)
-        if not solution.converged:
-            warnings.warn(self._explain_failure(solution), ConvergenceWarning, stacklevel=2)
-        else:
-            self._warn_of_infinite(prepared, solution)
+        self._adopt(prepared, solution)
+        doubts = [] if solution.converged else [self._explain_failure(solution)]
+        doubts += self._name_infinite(prepared, solution)
+        if doubts:
+            # The decorator's frame lies between this one and the caller's.
+            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=3)
         return self
 
-    def _warn_of_infinite(self, prepared: Prepared, solution: Solution) -> None:
+    def _name_infinite(self, prepared: Prepared, solution: Solution) -> list[str]:
         """Name unpenalized columns whose likelihood seems to rise for ever.
 
         Their gradient vanishes as the coefficient grows, so that a fit ends, anywhere.
         """
-        problem, factor = prepared.problem, prepared.batch.factor
-        for k in np.flatnonzero((self.alpha * factor == 0) & (solution.coef != 0)):
-            effect = abs(solution.coef[k]) * problem.design.span(problem.source[k])
-            if effect > LARGEST_EFFECT:
-                name = self._feature_names()[problem.source[k]]
-                warnings.warn(
-                    f"unpenalized column `{name}` has a coefficient of {solution.coef[k]:.3g}, "
-                    f"a hazard ratio of e^{effect:.0f} over its range: it may be infinite because "
-                    "the column separates the events; penalize it or leave it out.",
-                    ConvergenceWarning,
-                    stacklevel=3,
-                )
+        source, found = prepared.problem.source, {}
+        for k in np.flatnonzero((self.alpha * prepared.batch.factor == 0) & (solution.coef != 0)):
+            size = abs(solution.coef[k])
+            if size * prepared.problem.design.span(source[k]) > LARGEST_IF_BINARY:
+                height = _heights(prepared, source[k])
+                is_binary = np.isin(height, (0.0, height.max())).all()
+                if size * height.max() > (LARGEST_IF_BINARY if is_binary else LARGEST_EFFECT):
+                    found[k] = size * height.max()
+        if not found:
+            return []
+        names = self._feature_names()
+        listed = [
+            f"`{names[source[k]]}` (coefficient {solution.coef[k]:.3g}, a hazard ratio of "
+            f"e^{effect:.0f} over its range)"
+            for k, effect in list(found.items())[:MOST_NAMES]
+        ]
+        more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
+        return [
+            "Coefficients of unpenalized columns may be infinite, as when the column separates the "
+            f"events: {', '.join(listed)}{more}; penalize them or leave them out."
+        ]
 
     def _prepare(self, X, y, sample_weight=None, strata=None, offset=None) -> Prepared:
-        """Check the input, build the problem and remember what predictions need."""
+        """Check the input and build the problem."""
         backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
         design = build_design(X)
-        validate_data(self, X, y="no_validation", skip_check_array=True)
         outcome = self._read_outcome(y, design.n_rows, strata)
         weight = check_sample_weight(sample_weight, design.n_rows, outcome.event)
         offset = check_offset(offset, design.n_rows)
         factor = check_penalty_factor(self.penalty_factor, design.n_columns, design.names)
-        problem = self._build(design, outcome, weight)
-        self.backend_, self.backend_reason_ = explain(self.backend)
-        self._total_weight = float(design.n_rows if weight is None else weight.sum())
+        shared = self._describe_columns(X)
+        shared["backend_"], shared["backend_reason_"] = explain(self.backend)
+        shared["_total_weight"] = float(design.n_rows if weight is None else weight.sum())
+        problem, of_model = self._build(design, outcome, weight)
         batch = Batch(
             lambdas=np.empty((0, 1)),
             l1_ratio=float(self.l1_ratio),
@@ -187,7 +205,15 @@ class PenalizedModel(BaseEstimator):
             coef=self._start(problem.n_columns),
         )
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
-        return Prepared(problem, batch, backend, options, n_threads, self._total_weight)
+        total, shared = shared["_total_weight"], {**shared, **of_model}
+        return Prepared(problem, batch, backend, options, n_threads, total, shared)
+
+    def _describe_columns(self, X) -> dict[str, Any]:
+        """scikit-learn's attributes of the columns of X, read on a copy of the estimator."""
+        reader = copy.copy(self)
+        validate_data(reader, X, y="no_validation", skip_check_array=True)
+        read = vars(reader)
+        return {name: read[name] for name in COLUMN_ATTRIBUTES if name in read}
 
     def _start(self, n_coef):
         """Coefficients of the previous fit, where they are wanted and fit."""
@@ -196,8 +222,14 @@ class PenalizedModel(BaseEstimator):
             return None
         return previous[:, None]
 
-    def _adopt(self, solution: Solution) -> None:
-        """Set the fitted attributes, on the mean scale."""
+    def _adopt(self, prepared: Prepared, solution: Solution) -> None:
+        """Set all fitted attributes."""
+        vars(self).pop("feature_names_in_", None)  # of a fit before
+        vars(self).update(prepared.shared)
+        self._adopt_solution(solution)
+
+    def _adopt_solution(self, solution: Solution) -> None:
+        """Set the attributes that depend on the penalty, on the mean scale."""
         scale = 1.0 / self._total_weight
         self.coef_ = solution.coef.copy()
         self.alpha_max_ = solution.lam_max * scale
@@ -209,12 +241,16 @@ class PenalizedModel(BaseEstimator):
         self.converged_ = bool(solution.converged)
 
     def _explain_failure(self, solution: Solution) -> str:
-        if self.alpha == 0:
-            remedy = "without a penalty the optimum may be infinite: try alpha > 0"
-        elif solution.n_iter >= self.max_iter:
-            remedy = f"raise max_iter={self.max_iter:,}"
+        if solution.n_iter < self.max_iter:
+            remedy = (
+                "the residual stopped falling, at the accuracy of floating point or, where columns "
+                f"or offsets span many orders of magnitude, before it: raise tol={self.tol:g} or "
+                "rescale them"
+            )
         else:
-            remedy = f"the residual stopped falling: raise tol={self.tol:g}"
+            remedy = f"raise max_iter={self.max_iter:,}"
+        if self.alpha == 0:
+            remedy += "; without a penalty the optimum may be infinite: try alpha > 0"
         return (
             f"{type(self).__name__}(alpha={self.alpha:g}) did not converge in "
             f"{solution.n_iter:,} iteration(s): the KKT residual is "
@@ -235,3 +271,19 @@ class PenalizedModel(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             return self.feature_names_in_
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+
+
+def _heights(prepared: Prepared, column: int) -> np.ndarray:
+    """Values of a column above the least of their stratum, in the rows with positive weight."""
+    problem, weight = prepared.problem, prepared.batch.weight
+    plan, unit = problem.plan, np.zeros(problem.design.n_columns)
+    unit[column] = 1.0
+    values = problem.design.dot(unit)
+    # All rows are in the first piece, whose groups are the strata.
+    stratum = np.searchsorted(plan.cell_ptr, plan.exit_idx[: plan.n_base], side="right") - 1
+    if weight is not None:
+        counts = weight[plan.order, 0] > 0
+        values, stratum = values[counts], stratum[counts]
+    least = np.full(plan.n_strata, np.inf)
+    np.minimum.at(least, stratum, values)
+    return values - least[stratum]

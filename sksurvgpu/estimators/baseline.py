@@ -1,10 +1,14 @@
 r"""Baseline hazards, and the curves of rows.
 
-A solver returns the baseline hazard accumulated over the cells (event times) of every group
-(piece of time, stratum). With :math:`A_b` the part that falls into piece b, a row in stratum s has
+A solver returns the logarithm of the baseline hazard accumulated over the cells (event times) of
+every group (piece of time, stratum). With :math:`A_b` the part that falls into piece b, a row in
+stratum s has
 
-.. math:: \Lambda(t \mid x) = \sum_b A_{b,s}(t)\, e^{\eta_b(x)}, \quad
+.. math:: \Lambda(t \mid x) = \sum_b e^{\log A_{b,s}(t) + \eta_b(x)}, \quad
           S(t \mid x) = e^{-\Lambda(t \mid x)} .
+
+Where rows lie far from zero, :math:`A_b` and :math:`e^{\eta_b}` overflow and underflow although
+their product is moderate: only the sum of the logarithms is exponentiated.
 
 Times are those of all rows of the stratum, events and censorings, as in scikit-survival.
 """
@@ -12,13 +16,14 @@ Times are those of all rows of the stratum, events and censorings, as in scikit-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from sksurv.functions import StepFunction
 
 from ..data.checks import check_labels
 
-__all__ = ["Baseline", "Timeline"]
+__all__ = ["Baseline", "Timeline", "cumulative_hazard", "survival"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,14 +38,17 @@ class Timeline:
         Event time of each cell, NaN for the first of a group.
     labels : ndarray of shape (n_strata,) or None
         Stratum labels; None for an unstratified model.
-    times : tuple of n_strata ndarrays
-        Distinct times of each stratum's rows with positive weight.
+    times : ndarray of shape (n_times,)
+        Distinct times of each stratum's rows with positive weight, stratum by stratum.
+    time_ptr : ndarray of shape (n_strata + 1,)
+        Times of each stratum.
     """
 
     cell_ptr: np.ndarray
     cell_time: np.ndarray
     labels: np.ndarray | None
-    times: tuple[np.ndarray, ...]
+    times: np.ndarray
+    time_ptr: np.ndarray
 
     @classmethod
     def of(cls, plan, outcome, weight) -> Timeline:
@@ -55,102 +63,163 @@ class Timeline:
         is_new = np.ones(len(time), bool)
         is_new[1:] = (np.diff(time) != 0) | (np.diff(stratum) != 0)
         ends = np.cumsum(np.bincount(stratum[is_new], minlength=plan.n_strata))
-        times = tuple(np.split(time[is_new], ends[:-1]))
-        return cls(plan.cell_ptr, plan.cell_time, outcome.stratum_labels, times)
+        time_ptr = np.append(0, ends)
+        return cls(plan.cell_ptr, plan.cell_time, outcome.stratum_labels, time[is_new], time_ptr)
 
-    def hazards(self, cells) -> tuple[np.ndarray, ...]:
-        """Per stratum, the hazard accumulated inside each piece, (n_pieces, n_times)."""
-        n_strata = len(self.times)
-        n_pieces = (len(self.cell_ptr) - 1) // n_strata
-        out = tuple(np.zeros((n_pieces, len(times))) for times in self.times)
-        for g in range(n_pieces * n_strata):
-            piece, s = divmod(g, n_strata)
-            low, high = self.cell_ptr[g], self.cell_ptr[g + 1]
-            position = np.searchsorted(self.cell_time[low + 1 : high], self.times[s], side="right")
-            out[s][piece] = cells[low + position] - cells[low]
-        return out
+    @property
+    def n_strata(self) -> int:
+        return len(self.time_ptr) - 1
+
+    def of_stratum(self, s) -> slice:
+        """Positions of a stratum's times."""
+        return slice(self.time_ptr[s], self.time_ptr[s + 1])
+
+    def last_cells(self) -> np.ndarray:
+        """Last cell at or before each time, (n_pieces, n_times).
+
+        One search serves all groups: keys order cells by group, then by the rank of their time.
+        """
+        n_groups = len(self.cell_ptr) - 1
+        is_first = np.zeros(len(self.cell_time), bool)
+        is_first[self.cell_ptr[:-1]] = True
+        values = np.unique(self.cell_time[~is_first])
+        rank = np.searchsorted(values, self.cell_time) + 1
+        rank[is_first] = 0
+        group = np.repeat(np.arange(n_groups), np.diff(self.cell_ptr))
+        keys = group * (len(values) + 1) + rank
+        wanted = np.repeat(np.arange(self.n_strata), np.diff(self.time_ptr)) * (len(values) + 1)
+        wanted += np.searchsorted(values, self.times, side="right")
+        shift = self.n_strata * (len(values) + 1)
+        n_pieces = n_groups // self.n_strata
+        found = [np.searchsorted(keys, wanted + b * shift, side="right") for b in range(n_pieces)]
+        return np.array(found) - 1
 
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """Baseline hazards of a fit, and the curves of rows given their hazard ratios."""
+    """Baseline hazards of a fit, and the curves of rows given their linear predictors.
 
-    labels: np.ndarray | None
-    times: tuple[np.ndarray, ...]
-    hazards: tuple[np.ndarray, ...]
+    Attributes
+    ----------
+    timeline : Timeline
+        Times of the fit.
+    cells : ndarray of shape (n_cells,)
+        Logarithm of the cumulative hazard at a zero predictor, from the start of each group.
+    """
 
-    @property
+    timeline: Timeline
+    cells: np.ndarray
+
+    def __reduce__(self):
+        return type(self), (self.timeline, self.cells)  # without what is computed from them
+
+    @cached_property
+    def log_hazards(self) -> np.ndarray:
+        """Logarithm of the hazard accumulated inside each piece, (n_pieces, n_times)."""
+        return self.cells[self.timeline.last_cells()]
+
+    @cached_property
     def unique_times(self) -> np.ndarray:
         """Distinct times of all strata."""
-        return self.times[0] if len(self.times) == 1 else np.unique(np.concatenate(self.times))
+        times = self.timeline.times
+        return times if self.timeline.n_strata == 1 else np.unique(times)
 
     def functions(self, curve):
         """Curve at a zero predictor: a StepFunction, or {label: StepFunction} with strata."""
-        steps = [
-            _step_function(times, curve(hazard.sum(axis=0)), curve) if len(times) else None
-            for times, hazard in zip(self.times, self.hazards, strict=True)
-        ]
-        if self.labels is None:
+        timeline = self.timeline
+        values = curve(_total(self.log_hazards, np.zeros(len(self.log_hazards))))
+        steps = {}
+        for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
+            own = timeline.of_stratum(s)
+            steps[s] = _step_function(timeline.times[own], values[own], curve)
+        if timeline.labels is None:
             return steps[0]
-        pairs = zip(self.labels.tolist(), steps, strict=True)
-        return {label: step for label, step in pairs if step is not None}
+        labels = timeline.labels.tolist()
+        return {labels[s]: step for s, step in steps.items()}
 
     def strata_of(self, strata, n_rows: int) -> np.ndarray:
         """Number of the stratum of every row."""
-        if self.labels is None:
+        labels = self.timeline.labels
+        if labels is None:
             if strata is not None:
                 raise ValueError("`strata` was passed, but the model was fitted without strata.")
             return np.zeros(n_rows, int)
         if strata is None:
             raise ValueError(
-                f"`strata` is missing: the model has {len(self.labels):,} strata with a baseline "
+                f"`strata` is missing: the model has {len(labels):,} strata with a baseline "
                 "hazard each; pass one label per row."
             )
         from pandas import Index
 
         given = check_labels(strata, "strata", n_rows)
-        code = Index(self.labels).get_indexer(Index(given))
-        is_empty = np.array([len(times) == 0 for times in self.times])
+        code = Index(labels).get_indexer(Index(given))
+        is_empty = np.diff(self.timeline.time_ptr) == 0
         unknown = (code < 0) | is_empty[code]
         if unknown.any():
             row = int(np.argmax(unknown))
-            known = ", ".join(map(repr, self.labels[:5].tolist()))
+            known = ", ".join(map(repr, labels[:5].tolist()))
             raise ValueError(
                 f"`strata` is {given[row].item()!r} in row {row:,}, a label without rows in the "
-                f"fit; known are {known}{', ...' if len(self.labels) > 5 else ''}."
+                f"fit; known are {known}{', ...' if len(labels) > 5 else ''}."
             )
         return code
 
-    def arrays(self, ratios, strata, curve) -> np.ndarray:
+    def arrays(self, predictors, strata, curve) -> np.ndarray:
         """Curve of every row at `unique_times`; NaN beyond the follow-up of its stratum."""
-        unique = self.unique_times
-        out = np.empty((len(ratios), len(unique)))
-        by_stratum = np.argsort(strata, kind="stable")
-        ends = np.cumsum(np.bincount(strata, minlength=len(self.times)))
-        for s, rows in enumerate(np.split(by_stratum, ends[:-1])):
-            if len(rows) == 0:
-                continue
-            before = np.searchsorted(self.times[s], unique, side="right")
-            padded = np.pad(self.hazards[s], ((0, 0), (1, 0)))
-            values = curve(ratios[rows] @ padded[:, before])
-            values[:, unique > self.times[s][-1]] = np.nan
+        unique, timeline = self.unique_times, self.timeline
+        out = np.empty((len(predictors), len(unique)))
+        for s, rows in _by_stratum(strata):
+            own = timeline.of_stratum(s)
+            before = np.searchsorted(timeline.times[own], unique, side="right")
+            # Nothing has happened before the first time.
+            padded = np.pad(self.log_hazards[:, own], ((0, 0), (1, 0)), constant_values=-np.inf)
+            values = curve(_total(padded[:, before], predictors[rows].T[:, :, None]))
+            values[:, unique > timeline.times[own][-1]] = np.nan
             out[rows] = values
         return out
 
-    def row_functions(self, ratios, strata, curve) -> np.ndarray:
+    def row_functions(self, predictors, strata, curve) -> np.ndarray:
         """Curve of every row as an object array of step functions."""
-        out = np.empty(len(ratios), dtype=object)
-        if curve is cumulative_hazard and ratios.shape[1] == 1:  # all rows share their values
-            shared = {
-                s: _step_function(self.times[s], self.hazards[s][0], curve)
-                for s in np.unique(strata)
-            }
-            for i, s in enumerate(strata):
-                out[i] = StepFunction(shared[s].x, shared[s].y, a=ratios[i, 0])
-            return out
-        for i, s in enumerate(strata):
-            out[i] = _step_function(self.times[s], curve(ratios[i] @ self.hazards[s]), curve)
+        out = np.empty(len(predictors), dtype=object)
+        for s, rows in _by_stratum(strata):
+            own = self.timeline.of_stratum(s)
+            times, logs = self.timeline.times[own], self.log_hazards[:, own]
+            if curve is cumulative_hazard and len(logs) == 1:
+                _share_values(times, logs[0], predictors[:, 0], rows, out)
+                continue
+            for i in rows:
+                out[i] = _step_function(times, curve(_total(logs, predictors[i])), curve)
         return out
+
+
+def _by_stratum(strata):
+    """The strata that occur, each with its rows."""
+    order = np.argsort(strata, kind="stable")
+    found, first = np.unique(strata[order], return_index=True)
+    return zip(found.tolist(), np.split(order, first[1:]), strict=True) if len(order) else ()
+
+
+def _total(logs, predictors):
+    """Hazard over all pieces (the first axis); infinite where it exceeds floating point."""
+    hazard = 0.0
+    with np.errstate(over="ignore"):
+        for log, predictor in zip(logs, predictors, strict=True):
+            hazard = hazard + np.exp(log + predictor)
+    return hazard
+
+
+def _share_values(times, logs, predictors, rows, out):
+    """Hazards of proportional rows: one array of values, relative to the last, and a factor."""
+    last = logs[-1] if np.isfinite(logs[-1]) else 0.0
+    shared = _step_function(times, np.exp(logs - last), cumulative_hazard)
+    with np.errstate(over="ignore"):
+        factors = np.exp(predictors + last)
+    for i in rows:
+        if np.isfinite(factors[i]):
+            out[i] = StepFunction(shared.x, shared.y, a=factors[i])
+        else:  # infinity times the zeros before the first event would be NaN
+            hazard = _total(logs[None], predictors[[i]])
+            out[i] = _step_function(times, hazard, cumulative_hazard)
 
 
 def _step_function(times, values, curve):

@@ -167,9 +167,7 @@ class CoxLassoCCD(PenalizedModel):
     def _build(self, design, outcome, weight):
         terms = Terms.of(self.time_varying, design.n_columns, design.names)
         plan = plan_rows(outcome, terms.cuts)
-        self._terms = terms
-        self._timeline = Timeline.of(plan, outcome, weight)
-        return Problem.build(
+        problem = Problem.build(
             design,
             plan,
             Cox(self.ties),
@@ -177,10 +175,11 @@ class CoxLassoCCD(PenalizedModel):
             terms.piece_ptr,
             n_threads=count_threads(self.n_jobs),
         )
+        return problem, {"_terms": terms, "_timeline": Timeline.of(plan, outcome, weight)}
 
-    def _adopt(self, solution):
-        super()._adopt(solution)
-        self._cells = solution.baseline
+    def _adopt_solution(self, solution):
+        super()._adopt_solution(solution)
+        self._baseline = Baseline(self._timeline, solution.baseline)
 
     # -- linear predictor ---------------------------------------------------------------------
     def predict(self, X, time=None):
@@ -207,7 +206,7 @@ class CoxLassoCCD(PenalizedModel):
                     "or use predict_survival_function."
                 )
             time = 0.0
-        elif not isinstance(time, Real) or not time >= 0:
+        elif isinstance(time, bool) or not isinstance(time, Real) or not time >= 0:
             raise ValueError(f"`time` is {time!r}, must be a number of at least 0.")
         return self._predictor(design, self._terms.piece_at(time))
 
@@ -215,15 +214,14 @@ class CoxLassoCCD(PenalizedModel):
         return design.dot(self._terms.columns_at(self.coef_, piece, design.n_columns))
 
     # -- curves -------------------------------------------------------------------------------
-    def _baseline(self):
+    def _fitted_baseline(self) -> Baseline:
         check_is_fitted(self)
-        timeline = self._timeline
-        return Baseline(timeline.labels, timeline.times, timeline.hazards(self._cells))
+        return self._baseline
 
     @property
     def unique_times_(self):
         """Distinct times of the rows of the fit, where curves are evaluated."""
-        return self._baseline().unique_times
+        return self._fitted_baseline().unique_times.copy()
 
     @property
     def cum_baseline_hazard_(self):
@@ -231,12 +229,12 @@ class CoxLassoCCD(PenalizedModel):
 
         Stratified models have a dictionary {label: step function}.
         """
-        return self._baseline().functions(cumulative_hazard)
+        return self._fitted_baseline().functions(cumulative_hazard)
 
     @property
     def baseline_survival_(self):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
-        return self._baseline().functions(survival)
+        return self._fitted_baseline().functions(survival)
 
     def predict_survival_function(self, X, strata=None, return_array=False):
         """Probability of no event until each time, for every row.
@@ -280,12 +278,12 @@ class CoxLassoCCD(PenalizedModel):
 
     def _curves(self, X, strata, return_array, curve):
         design = self._read_features(X)
-        baseline = self._baseline()
+        baseline = self._fitted_baseline()
         strata = baseline.strata_of(strata, design.n_rows)
         pieces = range(self._terms.n_pieces)
-        ratios = np.exp(np.stack([self._predictor(design, b) for b in pieces], axis=1))
+        predictors = np.stack([self._predictor(design, b) for b in pieces], axis=1)
         make = baseline.arrays if return_array else baseline.row_functions
-        return make(ratios, strata, curve)
+        return make(predictors, strata, curve)
 
     # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
@@ -312,8 +310,10 @@ class CoxLassoCCD(PenalizedModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         design = self._read_features(X)
+        if _lacks_events(y):  # read_outcome would say that no model can be fitted
+            return as_concordance(0.0, 0.0)
         outcome = self._read_outcome(y, design.n_rows, strata)
-        weight = check_sample_weight(sample_weight, design.n_rows, outcome.event)
+        weight = check_sample_weight(sample_weight, design.n_rows)
         edges = [0.0, *self._terms.cuts, np.inf]
         sums = np.zeros(2)
         for b in range(self._terms.n_pieces):
@@ -342,4 +342,13 @@ class CoxLassoCCD(PenalizedModel):
 
         check_is_fitted(self)
         index = Index(self._terms.names(self._feature_names()), name="feature")
-        return DataFrame({"coef": self.coef_, "hazard_ratio": np.exp(self.coef_)}, index=index)
+        with np.errstate(over="ignore"):
+            ratio = np.exp(self.coef_)
+        return DataFrame({"coef": self.coef_, "hazard_ratio": ratio}, index=index)
+
+
+def _lacks_events(y):
+    """Whether an outcome has rows, and none with an event."""
+    if not isinstance(y, np.ndarray) or not y.dtype.names or y.dtype[0].kind != "b":
+        return False
+    return y.size > 0 and not y[y.dtype.names[0]].any()

@@ -75,5 +75,10 @@ class Terms:
                 labels.append(str(columns[j]))
                 continue
             close = ")" if np.isinf(edges[end]) else "]"
-            labels.append(f"{columns[j]} ({edges[first]:g}, {edges[end]:g}{close}")
+            labels.append(f"{columns[j]} ({_short(edges[first])}, {_short(edges[end])}{close}")
         return labels
+
+
+def _short(number: float) -> str:
+    """Fewest digits that tell it from any other number."""
+    return repr(number).removesuffix(".0")

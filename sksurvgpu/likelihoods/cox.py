@@ -65,7 +65,6 @@ class Cox:
     ties: str = "breslow"
     pattern = "risk_sets"
     has_intercept = False
-    loglik_bound = 0.0  # no predictor makes every death certain by more than probability 1
 
     @property
     def uses_ties(self):

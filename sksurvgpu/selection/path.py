@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class Path:
     alpha_max: float
     feature_names: np.ndarray
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
-    _solutions: tuple = field(repr=False)
+    _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
 
     def __repr__(self) -> str:
         return (
@@ -98,7 +99,8 @@ class Path:
         """
         fitted = copy.copy(self._fitted)
         fitted.alpha = float(self.alphas[index])
-        fitted._adopt(self._solutions[index])
+        solution = self._solutions[index]
+        fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
         return fitted
 
     def estimator(self, alpha: float):
@@ -218,14 +220,16 @@ def fit_path(
         )
     fitted = clone(estimator)
     fitted._validate_params()
+    if alphas is None:
+        _check_grid(n_alphas, alpha_min_ratio)
+    else:
+        alphas = _checked(alphas)
     prepared = fitted._prepare(X, y, sample_weight, strata, offset)
     if alphas is None:
         alphas = _grid(_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
-    else:
-        alphas = _checked(alphas)
     solutions = prepared.solve(alphas)[0]
     fitted.alpha = float(alphas[-1])
-    fitted._adopt(solutions[-1])
+    fitted._adopt(prepared, solutions[-1])
     path = _gather(fitted, alphas, solutions)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
@@ -258,7 +262,7 @@ def _gather(fitted, alphas, solutions):
         alpha_max=fitted.alpha_max_,
         feature_names=fitted.summary().index.to_numpy(),
         _fitted=fitted,
-        _solutions=tuple(solutions),
+        _solutions=tuple(replace(solution, coef=None) for solution in solutions),
     )
 
 
@@ -274,14 +278,23 @@ def _alpha_max(prepared):
     return null.lam_max / prepared.total_weight / ratio
 
 
-def _grid(alpha_max, n_alphas, alpha_min_ratio, problem):
-    if isinstance(n_alphas, bool) or int(n_alphas) != n_alphas or n_alphas < 1:
+def _check_grid(n_alphas, alpha_min_ratio):
+    if not _is_number(n_alphas) or n_alphas < 1 or int(n_alphas) != n_alphas:
         raise ValueError(f"`n_alphas` is {n_alphas!r}, must be a whole number of at least 1.")
     if alpha_min_ratio is None:
-        alpha_min_ratio = 1e-4 if problem.design.n_rows > problem.n_columns else 1e-2
-    if not 0 < alpha_min_ratio < 1:
+        return
+    if not _is_number(alpha_min_ratio) or not 0 < alpha_min_ratio < 1:
         raise ValueError(f"`alpha_min_ratio` is {alpha_min_ratio!r}, must lie between 0 and 1.")
+
+
+def _grid(alpha_max, n_alphas, alpha_min_ratio, problem):
+    if alpha_min_ratio is None:
+        alpha_min_ratio = 1e-4 if problem.design.n_rows > problem.n_columns else 1e-2
     return alpha_max * np.geomspace(1.0, alpha_min_ratio, int(n_alphas))
+
+
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
 
 
 def _checked(alphas):

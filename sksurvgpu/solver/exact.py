@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .line_search import require_finite
+from .line_search import rounding
 
-FIRST_REACH = 2.0
+FIRST_REACH, SHORTEST = 2.0, 1e-14
 
 
 def descend_exactly(fit, penalty, tolerance, max_iter):
@@ -19,23 +19,21 @@ def descend_exactly(fit, penalty, tolerance, max_iter):
     reach = np.full(len(columns), FIRST_REACH)
     objectives = [fit.objective]
     for iteration in range(max_iter + 1):
-        residual = float(penalty.violation(fit.coef, fit.gradient).max(initial=0.0))
+        residual = float(fit.violation(penalty).max(initial=0.0))
         fit.report(iteration, residual)
-        if residual <= tolerance or iteration == max_iter:
+        if residual <= tolerance or iteration == max_iter or reach.max(initial=0.0) < SHORTEST:
             break
         coef = fit.coef.copy()
-        coef[columns], reach = yield (
-            "cycle",
-            columns,
-            coef[columns],
-            penalty.l1[columns],
-            penalty.l2[columns],
-            reach,
-        )
+        request = columns, coef[columns], penalty.l1[columns], penalty.l2[columns]
+        coef[columns], wider = yield ("cycle", *request, reach)
         # The predictor is rebuilt from the coefficients: a cycle only adds to it.
-        fit.coef, fit.loglik = coef, (yield ("start", coef))
-        require_finite(fit.loglik)
-        fit.gradient = yield ("gradient", np.arange(len(coef)))
-        fit.objective = penalty.value(coef) - fit.loglik
+        loglik = yield ("start", coef)
+        objective = penalty.value(coef) - loglik
+        if objective <= fit.objective + rounding(fit):
+            fit.coef, fit.loglik, fit.objective, reach = coef, loglik, objective, wider
+            fit.gradient = yield ("gradient", np.arange(len(coef)))
+        else:  # Newton steps overshot: go back and keep them shorter
+            reach = np.minimum(reach, wider) / 8
+            yield ("start", fit.coef)
         objectives.append(fit.objective)
     return objectives

@@ -10,6 +10,11 @@ SHORTEST = 1e-10
 ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be told from rounding
 
 
+def rounding(fit):
+    """Difference of objectives that means nothing."""
+    return ROUNDING * max(abs(fit.objective), fit.magnitude)
+
+
 def accepts(fit, penalty, proposal, target):
     """Coroutine: move `fit` to an extrapolated `proposal` if that is good; whether it did.
 
@@ -30,8 +35,7 @@ def _try(fit, penalty, coef, enough, share):
     """Evaluate the trial predictor, that of `coef`, and accept it on a decrease that is enough."""
     loglik = yield ("evaluate_trial",)
     objective = penalty.value(coef) - loglik
-    floor = ROUNDING * max(abs(fit.objective), fit.magnitude)
-    if not objective <= fit.objective + floor - max(enough, 0.0):
+    if not objective <= fit.objective + rounding(fit) - max(enough, 0.0):
         return False
     yield ("accept",)
     fit.coef, fit.loglik, fit.objective = coef, loglik, objective

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .line_search import accepts, search
+from .line_search import accepts, rounding, search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
 NEAR_LATER = 0.5  # ... joins the matrix where smaller penalties follow
@@ -18,28 +18,36 @@ STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residua
 # The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
 # further penalties will use it; counted in outer iterations by sweeps that it saves.
 MANY_PASSES, SWEEPS_IF_CORRELATED, SWEEPS_PER_PENALTY = 5, 8.0, 1.5
+PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
 GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
 
 def descend(fit, penalty, tolerance, max_iter):
-    """Coroutine: move `fit` to the optimum under `penalty`; objectives from first to last."""
-    objectives, residual = [fit.objective], np.inf
+    """Coroutine: move `fit` to the optimum under `penalty`; objectives from first to last.
+
+    It ends early where nothing moves: at the accuracy of floating point.
+    """
+    objectives, residual, least, stalled = [fit.objective], np.inf, np.inf, 0
     fit.extrapolation.restart()
     for iteration in range(max_iter + 1):
-        last = iteration == max_iter
+        last = iteration == max_iter or stalled >= PATIENCE
         violation = yield from _violation(fit, penalty, np.inf if last else tolerance)
         previous, residual = residual, float(violation.max(initial=0.0))
         fit.report(iteration, residual)
         if residual <= tolerance or last:
             break
-        slow = _is_stale(fit, violation, previous)
+        slow = stalled == PATIENCE // 2 or _is_stale(fit, violation, previous)
         work = yield from _refer(fit, penalty, violation, iteration, slow)
         target = fit.coef.copy()
         target[work] = yield from _minimize_model(fit, penalty, work, tolerance, residual)
         proposal = fit.extrapolation.propose(fit.coef, target)
+        before = fit.objective
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
         if not moved and (yield from search(fit, penalty, target)) < 1.0:
             fit.extrapolation.restart()
+        gained = before - fit.objective > rounding(fit)
+        stalled = 0 if gained or residual < 0.9 * least else stalled + 1
+        least = min(least, residual)
         # By matrix, the other columns matter only to stop, unless they have just joined.
         fit.partial = fit.in_gram and not np.delete(violation, fit.reference).any()
         known = fit.reference if fit.partial else np.arange(len(violation))
@@ -55,7 +63,7 @@ def _violation(fit, penalty, decisive):
     Where they decide, being below `decisive`, they are those of all columns at a predictor that
     was computed from the coefficients alone.
     """
-    violation = penalty.violation(fit.coef, fit.gradient)
+    violation = fit.violation(penalty)
     if fit.partial:
         violation[np.setdiff1d(np.arange(len(violation)), fit.reference)] = 0.0
     if violation.max(initial=0.0) <= decisive and (fit.partial or fit.shortened):
@@ -64,7 +72,7 @@ def _violation(fit, penalty, decisive):
             fit.objective = penalty.value(fit.coef) - fit.loglik
         fit.gradient = yield ("gradient", np.arange(len(violation)))
         fit.partial = fit.shortened = False
-        violation = penalty.violation(fit.coef, fit.gradient)
+        violation = fit.violation(penalty)
     return violation
 
 
@@ -94,13 +102,18 @@ def _refer(fit, penalty, violation, iteration, slow):
         fit.in_gram &= _gram_fits(len(wanted))
         if fit.in_gram:
             fit.extrapolation.clear()  # a model much fresher than the last has another slope
-        yield ("refer", wanted, fit.in_gram)
+        fit.curvature = yield ("refer", wanted, fit.in_gram)
         fit.reference = wanted
     else:
         missing = np.setdiff1d(wanted, fit.reference)
         if len(missing) and (violation[missing].any() or not fit.in_gram):
-            yield ("extend", missing)
+            added = yield ("extend", missing)
             fit.reference = np.concatenate([fit.reference, missing])
+            fit.curvature = np.concatenate([fit.curvature, added])
+    lost = (fit.curvature <= 0) & (violation[fit.reference] > 0)
+    if lost.any():  # to rounding; without bins it is larger, and never lost
+        yield ("loosen", fit.reference[lost])
+        fit.curvature[lost] = np.inf
     return fit.reference if fit.in_gram else work
 
 
@@ -121,7 +134,7 @@ def _gram_fits(size):
 
 def _minimize_model(fit, penalty, work, tolerance, residual):
     """Coefficients of the working set that minimize the model (about)."""
-    request = (fit.coef[work], penalty.l1[work], penalty.l2[work])
+    request = (fit.coef[work], penalty.l1[work], penalty.l2[work], fit.unit[work])
     if fit.in_gram:
         inner = max(0.2 * tolerance, 0.02 * residual)
         return (yield ("minimize_on_gram", fit.gradient[work], *request, inner))

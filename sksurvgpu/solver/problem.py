@@ -15,7 +15,7 @@ from ..data.rowplan import RowPlan, plan_bins
 class Problem:
     """One design and outcome under one likelihood, rows in the order of the plan.
 
-    ``source`` and ``piece_of`` map the model's columns to columns of X: a column whose coefficient
+    ``source`` and ``piece_ptr`` map the model's columns to columns of X: a column whose coefficient
     changes over time appears once per interval of its own cut points (see `data.rowplan`).
     """
 

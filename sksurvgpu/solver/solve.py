@@ -19,6 +19,7 @@ from .majorized import descend
 from .penalty import Penalty
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
+LARGEST_PENALTY = 1e150
 RIDGE_PATH_RATIO = 1e-3  # alpha_max of a pure ridge is infinite; glmnet's convention instead
 
 
@@ -41,8 +42,11 @@ class Fit:
     loglik: float
     gradient: np.ndarray
     magnitude: float  # of the null model's log-likelihood, the unit of rounding errors
+    unit: np.ndarray  # of the gradient's violations: penalty factors; deviations if unpenalized
+    noise: np.ndarray  # rounding error of the gradient
     objective: float = np.inf
     reference: np.ndarray | None = None  # columns of the quadratic model in use
+    curvature: np.ndarray | None = None  # ... their curvature in it
     in_gram: bool = False  # whether that model is a matrix
     extrapolation: Anderson = field(default_factory=Anderson)
     partial: bool = False  # whether only the gradient of the reference columns is current
@@ -50,6 +54,12 @@ class Fit:
     passes: float = 0.0  # of the last sweep, over all its columns
     penalties_left: int = 0  # after the one at hand
     verbose: int = 0
+
+    def violation(self, penalty):
+        """Violation of stationarity of every column, in its unit; 0 where that is rounding."""
+        violation = penalty.violation(self.coef, self.gradient)
+        violation[violation <= self.noise] = 0.0
+        return violation / self.unit
 
     def report(self, iteration, residual):
         """Print the state of an iteration where that is wanted."""
@@ -79,18 +89,21 @@ class Solution:
     objectives: tuple = ()  # after every outer iteration
 
 
-def fit(batch, index, n_columns, loglik_bound, options):
+def fit(batch, index, n_columns, options):
     """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
-    start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
     factor = np.ones(n_columns) if batch.factor is None else batch.factor
-    state, scale, lam_max = yield from _null_model(start, fixed, factor, batch.l1_ratio, options)
-    if np.any(state.coef != start):
+    start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
+    lambdas = batch.lambdas[:, index]
+    state = yield from _null_point(start, fixed, factor * lambdas.max(initial=0.0), factor, options)
+    scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
+    if batch.coef is not None and np.any(state.coef != start):
         state.coef = start
         state.loglik = yield ("start", start)
         require_finite(state.loglik)
         state.gradient = yield ("gradient", np.arange(n_columns))
-    solutions, lambdas = [], batch.lambdas[:, index]
+    bound = yield ("largest_loglik",)
+    solutions = []
     schedule = SCHEDULES[options.algorithm]
     for position, lam in enumerate(lambdas):
         state.penalties_left = len(lambdas) - 1 - position
@@ -99,14 +112,14 @@ def fit(batch, index, n_columns, loglik_bound, options):
         if options.verbose:
             print(f"fit {index}, penalty {lam:.6g} ({position + 1} of {len(lambdas)})")
         trace = yield from schedule(state, penalty, scale * options.tol, options.max_iter)
-        kkt = float(penalty.violation(state.coef, state.gradient).max(initial=0.0))
+        kkt = float(state.violation(penalty).max(initial=0.0))
         solutions.append(
             Solution(
                 coef=state.coef.copy(),
                 loglik=state.loglik,
                 objective=state.objective,
                 kkt=kkt,
-                gap=penalty.gap(state.coef, state.gradient, state.loglik, loglik_bound),
+                gap=penalty.gap(state.coef, state.gradient, state.loglik, bound),
                 n_iter=len(trace) - 1,
                 converged=kkt <= options.tol * scale,
                 lam=float(lam),
@@ -119,31 +132,41 @@ def fit(batch, index, n_columns, loglik_bound, options):
     return solutions
 
 
-def _null_model(start, fixed, factor, l1_ratio, options):
-    """State at the null model, the scale of its gradient, and lambda_max.
-
-    Unpenalized columns are fitted in it, fixed columns stay at their start.
-    """
+def _null_point(start, fixed, penalties, factor, options):
+    """State with every free coefficient at zero, and the units of its gradient."""
     null = np.where(fixed, start, 0.0)
     loglik = yield ("start", null)
     require_finite(loglik)
     gradient = yield ("gradient", np.arange(len(null)))
-    state = Fit(null, loglik, gradient, abs(loglik), verbose=options.verbose)
-    free = ~fixed
-    scale = float(np.abs(state.gradient[free]).max(initial=0.0))
-    penalized = free & (factor > 0)
-    if penalized.any() and not penalized[free].all():
-        unpenalized = Penalty(np.zeros(len(null)), np.zeros(len(null)), fixed | penalized)
-        state.objective = -loglik
-        yield from descend(state, unpenalized, scale * options.tol, options.max_iter)
-    if penalized.any():
-        slope = np.abs(state.gradient[penalized])
+    noise = yield ("rounding",)
+    unit = np.where(fixed | (penalties == 0), 1.0, factor)
+    unpenalized = np.flatnonzero(~fixed & (penalties == 0))
+    if len(unpenalized):
+        units = yield ("units", unpenalized)
+        unit[unpenalized] = np.where(units > 0, units, 1.0)
+    return Fit(null, loglik, gradient, abs(loglik), unit, noise, verbose=options.verbose)
+
+
+def _null_model(state, fixed, factor, l1_ratio, options):
+    """Move the state to the null model; the scale of its gradient, and lambda_max.
+
+    Unpenalized columns are fitted in it, fixed columns stay at their start.
+    """
+    nothing = np.zeros(len(fixed))
+    penalized = ~fixed & (factor > 0)
+    scale = float(state.violation(Penalty(nothing, nothing, fixed)).max(initial=0.0))
+    if not penalized.any():
+        return scale, 0.0
+    if not penalized[~fixed].all():
+        free = Penalty(nothing, nothing, fixed | penalized)
+        state.objective = -state.loglik
+        yield from descend(state, free, scale * options.tol, options.max_iter)
         # unpenalized columns that explain everything leave no gradient to measure by
-        scale = max(float(slope.max()), 1e-3 * scale)
-        lam_max = float((slope / factor[penalized]).max()) / max(l1_ratio, RIDGE_PATH_RATIO)
-    else:
-        lam_max = 0.0
-    return state, scale, lam_max
+        slope = float(state.violation(Penalty(nothing, nothing, ~penalized)).max())
+        scale = max(slope, 1e-3 * scale)
+    slope = np.where(np.abs(state.gradient) > state.noise, np.abs(state.gradient), 0.0)
+    lam_max = float((slope[penalized] / factor[penalized]).max())
+    return scale, lam_max / max(l1_ratio, RIDGE_PATH_RATIO)
 
 
 def _column(values, index, default):
@@ -153,6 +176,11 @@ def _column(values, index, default):
 def solve(problem, batch, backend, options=None, n_threads=1):
     """Fit a batch: a list, per fit, of one `Solution` for each of its penalties."""
     options = Options() if options is None else options
-    bound = problem.likelihood.loglik_bound
-    coroutines = [fit(batch, b, problem.n_columns, bound, options) for b in range(batch.n_fits)]
+    largest = batch.lambdas.max(initial=0.0) * (1.0 if batch.factor is None else batch.factor.max())
+    if not largest <= LARGEST_PENALTY:
+        raise ValueError(
+            f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "
+            "compute with; make `alpha` or `penalty_factor` smaller."
+        )
+    coroutines = [fit(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
     return backend.run(problem, batch, coroutines, n_threads)

@@ -134,7 +134,7 @@ def kkt(X, u, coef, lam, l1_ratio=1.0, factor=1.0):
     return np.where(coef != 0, np.abs(slope - l1 * np.sign(coef)), at_zero)
 
 
-def duality_gap(X, evaluation, coef, lam, l1_ratio=1.0, factor=1.0):
+def duality_gap(X, evaluation, coef, lam, l1_ratio=1.0, factor=1.0, highest=0.0):
     """Upper bound of objective - optimum; every column penalized."""
     gradient = np.abs(X.T @ evaluation.u)
     l1, l2 = lam * l1_ratio * factor, lam * (1 - l1_ratio) * factor
@@ -146,7 +146,7 @@ def duality_gap(X, evaluation, coef, lam, l1_ratio=1.0, factor=1.0):
         conjugate = 0.0
     inner = float(coef @ (X.T @ evaluation.u))
     return (
-        -(1 - scale) * evaluation.loglik
+        (1 - scale) * (highest - evaluation.loglik)
         + penalty(coef, lam, l1_ratio, factor)
         - scale * inner
         + conjugate

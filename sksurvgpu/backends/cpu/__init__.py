@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from threadpoolctl import ThreadpoolController
-
 from .session import Session
-from .threads import Threads
+from .threads import Threads, one_blas_thread
 
 FEWEST_ENTRIES = 500_000  # of X: below, threads cost more than they bring
 
 
-@cache
-def _libraries():
-    return ThreadpoolController()
-
-
 def run(problem, batch, coroutines, n_threads):
-    """Serve the requests of every fit: fits over threads, or threads within a single fit.
-
-    BLAS keeps to one thread: its waiting threads would spin against ours.
-    """
+    """Serve the requests of every fit: fits over threads, or threads within a single fit."""
     entries = len(problem.design.indices) + len(problem.design.values)
     if entries < FEWEST_ENTRIES:
         n_threads = 1
     outer = min(n_threads, len(coroutines))
     with (
-        _libraries().limit(limits=1, user_api="blas"),
+        one_blas_thread(),
         Threads(outer) as fits,
         Threads(n_threads if outer == 1 else 1) as inner,
     ):

@@ -92,7 +92,7 @@ def _load(rows, values, shift, state):
 
 @kernel
 def load_few(X, columns, rh, bins, loads, curvature):
-    """Loads of the given columns in all bins, and their curvature in the model."""
+    """Loads of the given columns in all bins; their curvature in the model, and without bins."""
     later = np.zeros(len(bins.base))
     for a in range(len(columns)):
         load = loads[a]
@@ -106,7 +106,8 @@ def load_few(X, columns, rh, bins, loads, curvature):
                 load[k] += bins.jump[k] * later[k + 1]
                 later[k] += later[k + 1]
             centred -= load[k] * load[k] * bins.inverse[k]
-        curvature[a] = centred if centred > CONSTANT * total else 0.0
+        curvature[a, 0] = centred if centred > CONSTANT * total else 0.0
+        curvature[a, 1] = total
 
 
 @device
@@ -180,11 +181,12 @@ def _spend(rows, values, shift, state):
 
 @kernel
 def load_strata(X, columns, rh, bins, load, curvature):
-    """Curvature of the given columns; `load` is zero scratch per stratum."""
+    """Curvature of the given columns, and without bins; `load` is zero scratch per stratum."""
     for a in range(len(columns)):
         total = _collect(X, columns[a], 0, X.n_base, (rh, bins, load))
         centred = total - _spend(X, columns[a], 0, X.n_base, (bins, load))
-        curvature[a] = centred if centred > CONSTANT * total else 0.0
+        curvature[a, 0] = centred if centred > CONSTANT * total else 0.0
+        curvature[a, 1] = total
 
 
 @device

@@ -42,7 +42,7 @@ def _refresh_rows(rows, values, shift, state):
     for q in range(entry_count(rows, values)):
         i = entry_row(rows, q, shift)
         c = row_weight(risk_sets.weight, i)
-        w = c * np.exp(eta[i]) if c > 0.0 else 0.0
+        w = c * np.exp(eta[i]) if risk_sets.live[i] else 0.0
         k, e = risk_sets.exit_idx[i], enter_cell(risk_sets.enter_idx, i)
         change = w - w_row[i]
         w_row[i] = w
@@ -60,7 +60,7 @@ def fill_cells(risk_sets, eta, w_row, moments):
     moments[:] = 0.0
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
-        w = c * np.exp(eta[i]) if c > 0.0 else 0.0
+        w = c * np.exp(eta[i]) if risk_sets.live[i] else 0.0
         w_row[i] = w
         k = risk_sets.exit_idx[i]
         moments[k, 0] += w

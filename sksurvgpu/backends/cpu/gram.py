@@ -126,7 +126,7 @@ def mirror(gram, old):
 
 
 @kernel
-def gram_passes(gram, coef, gradient, l1, l2, passes):
+def gram_passes(gram, coef, gradient, l1, l2, unit, passes):
     """Cyclic passes; keeps ``gradient`` of the model at `coef`.  Largest move of the last pass."""
     largest = 0.0
     for _ in range(passes):
@@ -142,7 +142,7 @@ def gram_passes(gram, coef, gradient, l1, l2, passes):
                 row = gram[a]
                 for b in range(len(gradient)):
                     gradient[b] -= row[b] * step
-                largest = max(largest, curvature * abs(step))
+                largest = max(largest, curvature * abs(step) / unit[a])
     return largest
 
 
@@ -167,15 +167,18 @@ def form_gram(X, columns, rh, threads, scratch, old):
     return gram
 
 
-def minimize_on_gram(gram, coef, gradient, l1, l2, tolerance, max_rounds=100):
-    """Minimize the quadratic model: passes while they are quick, else Newton on the support."""
+def minimize_on_gram(gram, coef, gradient, penalties, tolerance, max_rounds=100):
+    """Minimize the quadratic model: passes while they are quick, else Newton on the support.
+
+    `penalties` holds l1, l2 and the unit of the gradient for every column.
+    """
     coef, gradient, largest = coef.copy(), gradient.copy(), np.inf
     for _ in range(max_rounds):
-        previous, largest = largest, gram_passes(gram, coef, gradient, l1, l2, PASSES)
+        previous, largest = largest, gram_passes(gram, coef, gradient, *penalties, PASSES)
         if largest <= tolerance:
             break
         if largest > QUICK * previous:
-            _support_step(gram, coef, gradient, l1, l2)
+            _support_step(gram, coef, gradient, *penalties[:2])
     return coef
 
 

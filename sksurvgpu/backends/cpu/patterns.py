@@ -43,6 +43,7 @@ class RiskSetPattern:
             plan.exit_idx,
             plan.enter_idx,
             plan.event,
+            _live(plan, weight),
             plan.cell_ptr,
             weight,
             *_count_deaths(plan, weight),
@@ -100,19 +101,22 @@ class RiskSetPattern:
         return (loads * self.bins.inverse) @ loads.T
 
     def baseline(self):
-        """Cumulative hazard of a zero predictor, per cell."""
-        logs = self.cells.hazard.copy()
-        with np.errstate(over="ignore", divide="ignore"):  # beyond floating point it is infinite
-            if not self._in_logs:
-                np.log(logs, out=logs)
-                logs -= self.top
-            return np.exp(logs, out=logs)
+        """Logarithm of the cumulative hazard of a zero predictor, per cell.
+
+        A hazard itself may overflow where rows lie far from zero, and their curves would not.
+        """
+        if self._in_logs:
+            return self.cells.hazard.copy()
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.cells.hazard)
+        logs -= self.top
+        return logs
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         """One cycle of exact coordinate steps, in place."""
         run = _exact_cycle(self._likelihood.coordinate_formula)
         w_row, moments = np.empty(len(eta)), np.empty((len(self.cells.risk), 6))
-        eta -= np.max(eta)
+        eta -= np.max(eta[self.risk_sets.live])
         exact.fill_cells(self.risk_sets, eta, w_row, moments)
         run(X, columns, coef, l1, l2, events_slope, reach, self.risk_sets, eta, w_row, moments)
 
@@ -121,9 +125,19 @@ class RiskSetPattern:
         weight = self.risk_sets.weight
         return self.risk_sets.event * (1.0 if weight is None else weight)
 
+    def largest_loglik(self):
+        """Upper bound of the log-likelihood."""
+        bound = _evaluation(kernels.largest_loglik, self._likelihood.jump_formula)
+        return bound(self.risk_sets)
+
+    @property
+    def live(self):
+        """Rows whose predictor matters."""
+        return self.risk_sets.live
+
     def load(self, X, columns, rh, threads):
-        """Curvature of columns in the model, and their loads where bins are few."""
-        curvature = np.empty(len(columns))
+        """Curvature of columns (centred, and not), and their loads where bins are few."""
+        curvature = np.empty((len(columns), 2))
         loads = np.empty((len(columns), self._bins.n_bins)) if self._bins.few else None
 
         def part(low, high):
@@ -141,6 +155,17 @@ class RiskSetPattern:
         """The model's second term as `sweep` takes it, at v = 0."""
         self.bins.center[:] = 0.0
         return (self.bins,) if loads is None else (self.bins, loads)
+
+
+def _live(plan, weight):
+    """Rows that some risk set holds; the predictor of the others may be anything."""
+    if plan.enter_idx is None:
+        is_first = np.zeros(plan.cell_ptr[-1], bool)
+        is_first[plan.cell_ptr[:-1]] = True
+        live = ~is_first[plan.exit_idx]
+    else:
+        live = plan.exit_idx > plan.enter_idx
+    return live if weight is None else live & (weight > 0)
 
 
 def _count_deaths(plan, weight):

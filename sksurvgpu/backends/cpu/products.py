@@ -6,8 +6,10 @@ for any number of threads.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..._compile import kernel
-from .columns import add_scaled, column_operation, dot, entry_count, entry_row
+from .columns import add_scaled, column_operation, dot, entry_count, entry_row, entry_value
 
 
 @kernel
@@ -40,13 +42,30 @@ def count_entries(X, columns, low, high, count):
 
 
 @kernel
-def range_of_difference(a, b):
-    """max(a - b) - min(a - b)."""
-    low = high = a[0] - b[0]
-    for i in range(1, len(a)):
-        change = a[i] - b[i]
-        low, high = min(low, change), max(high, change)
-    return high - low
+def range_of_difference(a, b, live):
+    """max(a - b) - min(a - b) over the live rows."""
+    low, high = np.inf, -np.inf
+    for i in range(len(a)):
+        if live[i]:
+            change = a[i] - b[i]
+            low, high = min(low, change), max(high, change)
+    return max(high - low, 0.0)
+
+
+@column_operation
+def dot_absolute(rows, values, shift, r):
+    """Sum of |x_i| r_i."""
+    total = 0.0
+    for q in range(entry_count(rows, values)):
+        total += abs(entry_value(values, q)) * r[entry_row(rows, q, shift)]
+    return total
+
+
+@kernel
+def absolute_products(X, columns, r, out):
+    """out_a = |x_a|'r for the given columns."""
+    for a in range(len(columns)):
+        out[a] = dot_absolute(X, columns[a], 0, X.n_base, r)
 
 
 @kernel

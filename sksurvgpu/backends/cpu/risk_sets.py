@@ -35,6 +35,7 @@ class RiskSets(NamedTuple):
     exit_idx: np.ndarray  # uint32 per row: cell of its exit
     enter_idx: np.ndarray  # uint32 per row, or None where every row is at risk from the beginning
     event: np.ndarray  # uint8 per row
+    live: np.ndarray  # bool per row: of positive weight and in some risk set; others are absent
     cell_ptr: np.ndarray  # int64, per stratum + 1
     weight: np.ndarray  # float64 per row, or None
     deaths: np.ndarray  # float64 per cell: number of deaths of positive weight
@@ -113,9 +114,9 @@ def _hazard_until(enter_idx, i, k, cells):
 def _largest(risk_sets, eta):
     top = -np.inf
     for i in range(len(eta)):
-        if row_weight(risk_sets.weight, i) > 0.0 and not eta[i] <= top:
+        if risk_sets.live[i] and not eta[i] <= top:
             top = eta[i]
-    return top
+    return top if top > -np.inf or top != top else 0.0  # 0: nobody is ever at risk
 
 
 @device
@@ -128,14 +129,14 @@ def _sum_risk(risk_sets, eta, top, cells, w_row):
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         shifted = eta[i] - top
-        w = c * np.exp(shifted) if c > 0.0 else 0.0
+        w = c * np.exp(shifted) if risk_sets.live[i] else 0.0
         k = risk_sets.exit_idx[i]
         w_row[i] = w
         add_risk(cells, k, w)
         leave_risk(risk_sets.enter_idx, i, w, cells)
         if risk_sets.event[i]:
             add(cells.tied, k, w)
-            if c > 0.0:
+            if risk_sets.live[i]:
                 loglik += c * shifted
     return loglik
 
@@ -199,7 +200,7 @@ def _sum_log_risk(risk_sets, eta, cells):
     loglik = 0.0
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
-        if c > 0.0:
+        if risk_sets.live[i]:
             k = risk_sets.exit_idx[i]
             cells.risk[k] = _add_logs(cells.risk[k], np.log(c) + eta[i])
             if risk_sets.event[i]:
@@ -237,7 +238,7 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         u[i] = 0.0
-        if c > 0.0:
+        if risk_sets.live[i]:
             k = risk_sets.exit_idx[i]
             log_w = np.log(c) + eta[i]
             u[i] = -np.exp(log_w + cells.hazard[k])
@@ -246,10 +247,21 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
     return loglik, 0.0
 
 
+def largest_loglik(risk_sets):
+    """Upper bound of the log-likelihood: at every event time, nobody at risk but the deaths."""
+    total = 0.0
+    for k in range(len(risk_sets.deaths)):
+        if risk_sets.deaths[k] > 0.0:
+            d = risk_sets.death_weight[k]
+            log_term, _, _ = jump_formula(d, d, d, risk_sets.deaths[k])  # noqa: F821
+            total -= log_term
+    return total
+
+
 @kernel
 def curvature(risk_sets, eta, top, u, rh, w_row):
     """h = weight*event - u into the second column of `rh`, and w on the scale of the cells."""
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         rh[i, 1] = max((c if risk_sets.event[i] else 0.0) - u[i], 0.0)
-        w_row[i] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
+        w_row[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0

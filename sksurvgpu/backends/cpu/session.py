@@ -46,7 +46,7 @@ class Session:
     def step(self, coef):
         """Trial predictor of the given coefficients; range of its difference from the accepted."""
         self._predict(coef, self.trial_eta)
-        return products.range_of_difference(self.trial_eta, self.eta)
+        return products.range_of_difference(self.trial_eta, self.eta, self.pattern.live)
 
     def _predict(self, coef, eta):
         """eta = offset + X coef from scratch: nearly all nonzero coefficients move anyway."""
@@ -84,18 +84,40 @@ class Session:
         self.threads.over_ranges(part, len(columns))
         return out
 
+    def rounding(self):
+        """Rounding error of the gradient at the last evaluation, every column."""
+        size, columns = 2.0 * self.pattern.events() - self.u, np.arange(self.n_columns)
+        out = np.empty(self.n_columns)
+
+        def part(low, high):
+            products.absolute_products(self.columns, columns[low:high], size, out[low:high])
+
+        self.threads.over_ranges(part, len(out))
+        return 4.0 * np.finfo(float).eps * out
+
+    def units(self, columns):
+        """Twice the standard deviation of columns among the deaths expected at this point.
+
+        It is 1 for an indicator of half of the rows, and makes gradients comparable.
+        """
+        curvature = self.refer(columns, False)
+        return 2.0 * np.sqrt(curvature / max(self.rh[:, 1].sum(), np.finfo(float).tiny))
+
+    def largest_loglik(self):
+        return self.pattern.largest_loglik()
+
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, columns, with_gram):
         """Take the quadratic model at the last evaluation, for the given columns."""
         self.pattern.refer(self.eta, self.u, self.rh)
         self.reference = np.empty(0, np.int64)
         self.position = np.full(self.n_columns, -1)
-        self.curvature, self.loads = np.empty(0), None
+        self.curvature, self.loads = np.empty((0, 2)), None
         self.pairs = self.gram_matrix = np.empty((0, 0)) if with_gram else None
-        self.extend(columns)
+        return self.extend(columns)
 
     def extend(self, columns):
-        """Add columns to the model, at its old reference point."""
+        """Add columns to the model, at its old reference point; returns their curvature."""
         self.position[columns] = len(self.reference) + np.arange(len(columns))
         self.reference = np.concatenate([self.reference, columns])
         curvature, loads = self.pattern.load(self.columns, columns, self.rh, self.threads)
@@ -103,16 +125,29 @@ class Session:
         self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
         if self.pairs is not None:
             self._form_gram()
+        return curvature[:, 0]
+
+    def loosen(self, columns):
+        """Give columns the model without bins: their curvature in it was lost to rounding."""
+        position = self.position[columns]
+        self.curvature[position, 0] = self.curvature[position, 1]
+        if self.loads is not None:
+            self.loads[position] = 0.0
+        if self.pairs is not None:
+            self._finish_gram()
 
     def _form_gram(self):
         """The model as a matrix over the reference columns."""
         self.pairs = gram_kernels.form_gram(
             self.columns, self.reference, self.rh, self.threads, self.trial_eta, self.pairs
         )
-        self.gram_matrix = self.pairs - self.pattern.gram_term(self.loads)
-        np.fill_diagonal(self.gram_matrix, self.curvature)
+        self._finish_gram()
 
-    def sweep(self, columns, coef, l1, l2):
+    def _finish_gram(self):
+        self.gram_matrix = self.pairs - self.pattern.gram_term(self.loads)
+        np.fill_diagonal(self.gram_matrix, self.curvature[:, 0])
+
+    def sweep(self, columns, coef, l1, l2, unit):
         """Coordinate descent on the model with the current residual; coefficients and passes."""
         position = self.position[columns]
         coef = coef.copy()
@@ -124,7 +159,8 @@ class Session:
             coef,
             l1,
             l2,
-            self.curvature[position],
+            unit,
+            self.curvature[position, 0],
             self.pattern.centring(loads),
             self.rh,
             MAX_PASSES,
@@ -132,8 +168,10 @@ class Session:
         )
         return coef, visits / max(len(columns), 1)
 
-    def minimize_on_gram(self, gradient, coef, l1, l2, tolerance):
-        return gram_kernels.minimize_on_gram(self.gram_matrix, coef, gradient, l1, l2, tolerance)
+    def minimize_on_gram(self, gradient, coef, l1, l2, unit, tolerance):
+        return gram_kernels.minimize_on_gram(
+            self.gram_matrix, coef, gradient, (l1, l2, unit), tolerance
+        )
 
     def gram_cost(self, columns):
         """Cost of the Gram route in outer iterations by sweeps, from counts of nonzeros alone.

@@ -11,11 +11,11 @@ from __future__ import annotations
 from ..formulas import coordinate_minimum
 
 
-def sweep(X, columns, coef, l1, l2, curvature, centring, rh, max_passes, shrink):
+def sweep(X, columns, coef, l1, l2, unit, curvature, centring, rh, max_passes, shrink):
     """Cyclic passes until the largest move of a pass is below `shrink` of the first pass's.
 
-    Owns `coef`, `rh` and the centres; moves are measured as ``curvature * abs(step)``, the unit of
-    the gradient.  Passes after the first touch nonzero coefficients only.  Columns of zero
+    Owns `coef`, `rh` and the centres; a move is ``curvature * abs(step) / unit``, measured as the
+    gradient is.  Passes after the first touch nonzero coefficients only.  Columns of zero
     curvature (constant within every bin) are left alone.  Returns the number of column visits.
     """
     first, visits = 0.0, 0
@@ -31,7 +31,7 @@ def sweep(X, columns, coef, l1, l2, curvature, centring, rh, max_passes, shrink)
             if step != 0.0:
                 coef[a] = new
                 move(X, columns[a], a, rh, step, centring)  # noqa: F821
-                largest = max(largest, curvature[a] * abs(step))
+                largest = max(largest, curvature[a] * abs(step) / unit[a])
         if count == 0:
             first = largest
         if largest <= shrink * first:

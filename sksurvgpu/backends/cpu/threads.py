@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
+
+_blas_lock = threading.Lock()
+_blas_users, _blas_limit, _blas_libraries = 0, None, None
+
+
+@contextmanager
+def one_blas_thread():
+    """Keep BLAS to one thread: its waiting threads would spin against ours.
+
+    The limit belongs to the process, so the first fit to come sets it and the last to go lifts it.
+    """
+    global _blas_users, _blas_limit, _blas_libraries
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_libraries = _blas_libraries or ThreadpoolController()
+            _blas_limit = _blas_libraries.limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.restore_original_limits()
 
 
 class Threads:
