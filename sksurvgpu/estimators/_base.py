@@ -224,8 +224,10 @@ class PenalizedModel(BaseEstimator):
 
     def _adopt(self, prepared: Prepared, solution: Solution) -> None:
         """Set all fitted attributes."""
-        vars(self).pop("feature_names_in_", None)  # of a fit before
-        vars(self).update(prepared.shared)
+        if hasattr(self, "feature_names_in_"):  # of a fit before
+            del self.feature_names_in_
+        for name, value in prepared.shared.items():
+            setattr(self, name, value)
         self._adopt_solution(solution)
 
     def _adopt_solution(self, solution: Solution) -> None:

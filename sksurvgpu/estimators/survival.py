@@ -85,7 +85,8 @@ class CoxLassoCCD(PenalizedModel):
         Log partial likelihood at `coef_`, a sum.
     kkt_ : float
         Largest violation of the optimality conditions, computed afresh after the fit; in units of
-        the objective's gradient, hence of `alpha`.
+        the objective's gradient, hence of `alpha`. That of a column is divided by its penalty
+        factor, or if it is unpenalized by twice its standard deviation.
     dual_gap_ : float
         Upper bound of `objective_` minus the optimum; NaN where some column is unpenalized.
     n_iter_ : int
