@@ -176,7 +176,8 @@ def _column(values, index, default):
 def solve(problem, batch, backend, options=None, n_threads=1):
     """Fit a batch: a list, per fit, of one `Solution` for each of its penalties."""
     options = Options() if options is None else options
-    largest = batch.lambdas.max(initial=0.0) * (1.0 if batch.factor is None else batch.factor.max())
+    factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
+    largest = float(batch.lambdas.max(initial=0.0)) * factor  # Python's product does not warn
     if not largest <= LARGEST_PENALTY:
         raise ValueError(
             f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "

@@ -5,33 +5,29 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-_blas_lock = threading.Lock()
-_blas_users, _blas_limit, _blas_libraries = 0, None, None
+
+@cache
+def _libraries():
+    return ThreadpoolController()
 
 
 @contextmanager
 def one_blas_thread():
     """Keep BLAS to one thread: its waiting threads would spin against ours.
 
-    The limit belongs to the process, so the first fit to come sets it and the last to go lifts it.
+    The limit belongs to the process.  Two overlapping fits would each put back what they found, the
+    later one the limit of the earlier, so only fits of the main thread set it.
     """
-    global _blas_users, _blas_limit, _blas_libraries
-    with _blas_lock:
-        if _blas_users == 0:
-            _blas_libraries = _blas_libraries or ThreadpoolController()
-            _blas_limit = _blas_libraries.limit(limits=1, user_api="blas")
-        _blas_users += 1
-    try:
+    if threading.current_thread() is not threading.main_thread():
         yield
-    finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if _blas_users == 0:
-                _blas_limit.restore_original_limits()
+        return
+    with _libraries().limit(limits=1, user_api="blas"):
+        yield
 
 
 class Threads:
