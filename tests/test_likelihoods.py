@@ -230,7 +230,6 @@ def test_sweep_descends_the_model(bins, start, ties, check_close, monkeypatch):
     """Three passes of the kernel are three passes of plain coordinate descent on the matrix."""
     use_bins(bins, monkeypatch)
     monkeypatch.setattr(session_module, "MAX_PASSES", 3)
-    monkeypatch.setattr(session_module, "PASS_SHRINK", 0.0)
     rng = np.random.default_rng(7)
     data = draw_outcome(rng, 90, start=start, n_strata=2, weights=True, n_times=30)
     X = np.column_stack(
@@ -254,7 +253,7 @@ def test_sweep_descends_the_model(bins, start, ties, check_close, monkeypatch):
             new = np.sign(z) * max(abs(z) - l1[j], 0.0) / (gram[j, j] + l2[j])
             slope -= gram[j] * (new - target[j])
             target[j] = new
-    moved, _ = session.sweep(np.arange(12), coef, l1, l2, np.ones(12))
+    moved, _ = session.sweep(np.arange(12), coef, l1, l2, np.ones(12), 0.0)
     check_close(moved, target, "curvature")
 
 

@@ -18,6 +18,8 @@ STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residua
 # The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
 # further penalties will use it; counted in outer iterations by sweeps that it saves.
 MANY_PASSES, SWEEPS_IF_CORRELATED, SWEEPS_PER_PENALTY = 5, 8.0, 1.5
+# Passes go on until their moves have shrunk this much; the first models are poor and get fewer.
+SHRINK, SHRINK_EARLY, EARLY = 0.3, 0.6, 2
 PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
 GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
@@ -39,7 +41,8 @@ def descend(fit, penalty, tolerance, max_iter):
         slow = stalled == PATIENCE // 2 or _is_stale(fit, violation, previous)
         work = yield from _refer(fit, penalty, violation, iteration, slow)
         target = fit.coef.copy()
-        target[work] = yield from _minimize_model(fit, penalty, work, tolerance, residual)
+        accuracy = tolerance, residual, SHRINK_EARLY if iteration < EARLY else SHRINK
+        target[work] = yield from _minimize_model(fit, penalty, work, *accuracy)
         proposal = fit.extrapolation.propose(fit.coef, target)
         before = fit.objective
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
@@ -132,11 +135,11 @@ def _gram_fits(size):
     return 24 * size**2 <= GRAM_BYTES  # pairs, matrix and the copy that an extension makes
 
 
-def _minimize_model(fit, penalty, work, tolerance, residual):
-    """Coefficients of the working set that minimize the model (about)."""
+def _minimize_model(fit, penalty, work, tolerance, residual, shrink):
+    """Coefficients of the working set that minimize the model, about as well as it deserves."""
     request = (fit.coef[work], penalty.l1[work], penalty.l2[work], fit.unit[work])
     if fit.in_gram:
         inner = max(0.2 * tolerance, 0.02 * residual)
         return (yield ("minimize_on_gram", fit.gradient[work], *request, inner))
-    target, fit.passes = yield ("sweep", work, *request)
+    target, fit.passes = yield ("sweep", work, *request, shrink)
     return target

@@ -18,7 +18,6 @@ from .patterns import PATTERNS
 
 SMALLEST_ROW_RANGE = 50_000
 MAX_PASSES = 10
-PASS_SHRINK = 0.3
 
 
 class Session:
@@ -147,7 +146,7 @@ class Session:
         self.gram_matrix = self.pairs - self.pattern.gram_term(self.loads)
         np.fill_diagonal(self.gram_matrix, self.curvature[:, 0])
 
-    def sweep(self, columns, coef, l1, l2, unit):
+    def sweep(self, columns, coef, l1, l2, unit, shrink):
         """Coordinate descent on the model with the current residual; coefficients and passes."""
         position = self.position[columns]
         coef = coef.copy()
@@ -164,7 +163,7 @@ class Session:
             self.pattern.centring(loads),
             self.rh,
             MAX_PASSES,
-            PASS_SHRINK,
+            shrink,
         )
         return coef, visits / max(len(columns), 1)
 
