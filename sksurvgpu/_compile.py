@@ -53,10 +53,12 @@ def device(function):
 def bind(template, **formulas):
     """Copy of `template` with some of its global names bound to the given compiled functions."""
     label = "_".join(formula.__name__ for formula in formulas.values())
-    bound = FunctionType(
-        template.__code__, {**template.__globals__, **formulas}, f"{template.__name__}_{label}"
-    )
+    name = f"{template.__name__}_{label}"
+    bound = FunctionType(template.__code__, {**template.__globals__, **formulas}, name)
     bound.__module__ = template.__module__
+    # Machine code from the cache is linked by qualified name and argument types: copies under the
+    # template's own would be taken for one another.
+    bound.__qualname__ = name
     return bound
 
 

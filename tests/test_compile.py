@@ -36,6 +36,12 @@ def test_templates_keep_their_formulas_apart():
     assert one._cache._cache_file._index_name != two._cache._cache_file._index_name
 
 
+def test_bound_templates_have_names_of_their_own():
+    """Cached code is linked by qualified name; numbers differ between processes."""
+    names = {bind(apply, formula=kernel(f)).__qualname__ for f in (formula_one, formula_two)}
+    assert len(names) == 2
+
+
 def test_bound_templates_leave_the_template_alone():
     bind(apply, formula=kernel(formula_one))
     assert "formula" not in apply.__globals__
