@@ -64,7 +64,6 @@ class Cox:
 
     ties: str = "breslow"
     pattern = "risk_sets"
-    has_intercept = False
 
     @property
     def uses_ties(self):

@@ -2,8 +2,9 @@
 
 Outer iteration: minimize the model over a working set, line search on the true objective,
 extrapolate.  The model is taken at a *reference* point and kept while it serves, since its age
-changes the rate and not the limit.  It has two equal forms, and counts of nonzeros decide which:
-sweeps over the columns of X, or, where columns are correlated or many fits follow, its Gram matrix.
+changes the rate and not the limit.  It has two equal forms, and counts of nonzeros and passes
+decide which: sweeps over the columns of X, or, where columns are correlated or many fits follow,
+its Gram matrix.
 """
 
 from __future__ import annotations

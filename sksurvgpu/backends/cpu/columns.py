@@ -37,12 +37,8 @@ class Columns(NamedTuple):
     n_base: int  # rows of X
 
 
-def columns_of(design, source=None, piece_ptr=None, first=None, shift=None):
-    """View a design as `Columns`, by default with one piece and every column constant."""
-    if source is None:
-        source = np.arange(design.n_columns, dtype=np.int64)
-        piece_ptr = np.tile(np.array([[0, 1]], dtype=np.int64), (design.n_columns, 1))
-        first = shift = np.zeros(1, dtype=np.int64)
+def columns_of(design, source, piece_ptr, first, shift):
+    """View a design as `Columns`."""
     return Columns(
         design.kind,
         design.indptr,

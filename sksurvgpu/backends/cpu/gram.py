@@ -10,32 +10,16 @@ both slower: their inner loops are short.)
 from __future__ import annotations
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..._compile import device, kernel
 from ...data.design import DENSE, SPARSE
 from ..formulas import coordinate_minimum
 from .columns import column_operation, dot, entry_count, entry_row, entry_value
+from .optional import write
 
 _CHUNK = 4096
 PASSES, QUICK = 5, 0.1  # passes a round; a round is quick if its moves shrink that much
-
-
-def store(values, q, x):
-    """values[q] = x; nothing is stored where all values are one."""
-
-
-@overload(store)
-def _store(values, q, x):
-    if isinstance(values, types.NoneType):
-        return lambda values, q, x: None
-
-    def assign(values, q, x):
-        values[q] = x
-
-    return assign
 
 
 @device
@@ -62,9 +46,9 @@ def _list_rows(X, columns, row, cursor, start, member, value):
             i = X.indices[q] - row + 1
             member[start[i]] = a
             if X.kind[c] == SPARSE:
-                store(value, start[i], X.values[X.value_ptr[c] + q - X.indptr[c]])
+                write(value, start[i], X.values[X.value_ptr[c] + q - X.indptr[c]])
             else:
-                store(value, start[i], 1.0)
+                write(value, start[i], 1.0)
             start[i] += 1
             q += 1
         cursor[a] = q

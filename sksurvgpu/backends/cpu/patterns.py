@@ -7,6 +7,11 @@ results of the last evaluation, and answers to:
 ``refer(eta, u, rh)``         the quadratic model at the last evaluation: h into ``rh[:, 1]``
 ``load(X, columns, rh)``      curvature of columns in that model, and their loads
 ``centring(loads)``           what ``sweep`` needs for the model's second term
+``gram_term(loads)``          the second term as a matrix, where loads are kept
+``live``, ``events()``        rows whose predictor matters; the part of u without eta
+``largest_loglik()``          bound of the log-likelihood, for the duality gap
+``baseline()``                what predictions need of the last evaluation
+``cycle(...)``                one cycle of the exact algorithm
 """
 
 from __future__ import annotations
