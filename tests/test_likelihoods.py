@@ -167,7 +167,7 @@ def expected_model(problem, evaluation):
     stratum_of_cell = np.repeat(np.arange(plan.n_strata), np.diff(plan.cell_ptr))
     bin_of = {
         (s, t): k
-        for s, t, k in zip(stratum_of_cell, plan.cell_time, problem.bins.cell_bin, strict=True)
+        for s, t, k in zip(stratum_of_cell, plan.cell_time, problem.plan.bins.cell_bin, strict=True)
     }
     return bin_hessian(
         evaluation.atoms, [bin_of[atom.stratum, atom.time] for atom in evaluation.atoms]
@@ -182,15 +182,15 @@ def test_numbers_of_bins(monkeypatch):
         return make_problem(data.with_(X=np.ones((n, 1)))), data
 
     problem, data = bins(60, 3)
-    assert problem.bins.few
-    assert len(problem.bins.start) == data.event.sum()
+    assert problem.plan.bins.few
+    assert len(problem.plan.bins.start) == data.event.sum()
     monkeypatch.setattr(rowplan, "SMALL_ROWS", 0)
     problem, _ = bins(400, 0)
-    assert problem.bins.few
-    assert len(problem.bins.start) == max(rowplan.BINS_PER_STRATUM)
+    assert problem.plan.bins.few
+    assert len(problem.plan.bins.start) == max(rowplan.BINS_PER_STRATUM)
     problem, data = bins(300, 110)
-    assert not problem.bins.few
-    assert len(problem.bins.start) == np.unique(data.strata).size > rowplan.FEW_BINS
+    assert not problem.plan.bins.few
+    assert len(problem.plan.bins.start) == np.unique(data.strata).size > rowplan.FEW_BINS
 
 
 @pytest.mark.parametrize("bins", ["every death", "few"])
@@ -220,7 +220,7 @@ def test_gram_matrix_of_many_rows(kind, n_threads, check_close):
     X = dense(data.X)[:, [3, 0, 11, 8, 5, 1, 2, 13, 4]]
     h = curvature_by_row(session, problem)
     loads = session.loads
-    expected = X.T @ (h[:, None] * X) - (loads * session.pattern.bins.inverse) @ loads.T
+    expected = X.T @ (h[:, None] * X) - (loads * session.centring._bins.inverse) @ loads.T
     check_close(session.gram_matrix, expected, "curvature")
 
 
@@ -237,7 +237,7 @@ def test_sweep_descends_the_model(bins, start, ties, check_close, monkeypatch):
     ).astype(float)
     X[:, 8:] *= rng.normal(size=(90, 4))
     problem = make_problem(data.with_(X=X), ties)
-    assert problem.bins.few == (bins != "one a stratum")
+    assert problem.plan.bins.few == (bins != "one a stratum")
     coef = 0.3 * rng.normal(size=12)
     session, _ = open_session(problem, data, coef)
     expected = reference(data, X @ coef, ties)

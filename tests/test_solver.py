@@ -475,7 +475,7 @@ def test_all_bins_reach_the_same_optimum(start, ties, check_close, tolerance, mo
     for bins in BINS:
         use_bins(bins, monkeypatch)
         problem = make_problem(data, ties)
-        assert problem.bins.few == (bins != "one a stratum")
+        assert problem.plan.bins.few == (bins != "one a stratum")
         solutions.append(fit(data, lam, ties, problem=problem, tol=1e-10))
         check_optimum(solutions[-1], data, lam, ties, tolerance)
         check_close(solutions[-1].coef, solutions[0].coef, "coef")

@@ -15,6 +15,7 @@ then exit: the copies of piece b are then a suffix of the rows, and copy = row +
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -53,6 +54,15 @@ class RowPlan:
     def n_pieces(self):
         return len(self.first)
 
+    @cached_property
+    def bins(self):
+        """Event-time bins."""
+        return plan_bins(self)
+
+    def stratum_of_row(self):
+        """Stratum of every row: all rows are in the first piece, whose groups are the strata."""
+        return np.searchsorted(self.cell_ptr, self.exit_idx[: self.n_base], side="right") - 1
+
     def per_copy(self, per_row):
         """Spread one number a row over its copies."""
         if self.n_pieces == 1:
@@ -90,17 +100,17 @@ def plan_rows(outcome, cuts=()):
     time, event, stratum = outcome.time[order], outcome.event[order], stratum[order]
     last_piece = last_piece[order]
 
-    event_stratum, event_time = _distinct_pairs(stratum[event], time[event], not len(cuts))
+    event_stratum, event_time = distinct_pairs(stratum[event], time[event], not len(cuts))
     events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
-    exit_, enter = _indices(events, stratum, time), None
+    exit_, enter = count_at_or_before(events, stratum, time), None
     if outcome.start is not None:
-        enter = _indices(events, stratum, outcome.start[order])
+        enter = count_at_or_before(events, stratum, outcome.start[order])
     if enter is not None and not enter.any():  # nobody enters late
         enter = None
 
     # edges[b, s]: event indices of stratum s that lie before piece b
     every = np.arange(n_strata, dtype=np.int32)
-    inner = [_indices(events, every, np.full(n_strata, cut)) for cut in cuts]
+    inner = [count_at_or_before(events, every, np.full(n_strata, cut)) for cut in cuts]
     edges = np.array([np.zeros(n_strata, np.int64), *inner, np.diff(events[1])])
     counts = np.diff(edges, axis=0)
     cell_ptr = np.concatenate([[0], np.cumsum(counts + 1)])
@@ -129,14 +139,14 @@ def plan_rows(outcome, cuts=()):
     )
 
 
-def _indices(events, stratum, value):
+def count_at_or_before(events, stratum, value):
     """Number of event times of each row's stratum at or before its value."""
     out = np.empty(len(value), np.int32)
     _count_at_or_before(*events, stratum, value, out)
     return out
 
 
-def _distinct_pairs(stratum, time, are_sorted):
+def distinct_pairs(stratum, time, are_sorted):
     """Distinct (stratum, time) pairs in ascending order."""
     if not are_sorted:
         order = np.lexsort((time, stratum))
@@ -173,11 +183,13 @@ class BinPlan:
         return len(self.start)
 
 
-def plan_bins(plan):
+def plan_bins(plan, whole_strata=False):
     """Bins of a plan: as many as the few can be, else one for each stratum."""
     deaths = np.bincount(plan.exit_idx[plan.event > 0], minlength=plan.cell_ptr[-1])
     total = np.add.reduceat(deaths, plan.cell_ptr[:-1])
     wanted, few = _count_bins(total, plan.n_rows)
+    if whole_strata:
+        wanted, few = np.ones_like(total), len(total) <= FEW_BINS
     bins = np.empty((3, int(wanted.sum())), np.int64)
     cell_bin = np.empty(len(deaths), np.uint16 if few else np.uint32)
     n_bins = _assign_bins(plan.cell_ptr, deaths, total, wanted, cell_bin, *bins)

@@ -281,8 +281,7 @@ def _heights(prepared: Prepared, column: int) -> np.ndarray:
     plan, unit = problem.plan, np.zeros(problem.design.n_columns)
     unit[column] = 1.0
     values = problem.design.dot(unit)
-    # All rows are in the first piece, whose groups are the strata.
-    stratum = np.searchsorted(plan.cell_ptr, plan.exit_idx[: plan.n_base], side="right") - 1
+    stratum = plan.stratum_of_row()
     if weight is not None:
         counts = weight[plan.order, 0] > 0
         values, stratum = values[counts], stratum[counts]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from ..data.design import Design
-from ..data.rowplan import RowPlan, plan_bins
+from ..data.groups import GroupPlan
+from ..data.rowplan import RowPlan
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Problem:
     """
 
     design: Design
-    plan: RowPlan
+    plan: RowPlan | GroupPlan
     likelihood: object
     source: np.ndarray  # int64 per model column: its column of X
     piece_ptr: np.ndarray  # int64 (n_columns, 2): pieces where the coefficient applies
@@ -37,10 +37,6 @@ class Problem:
     @property
     def n_columns(self):
         return len(self.source)
-
-    @cached_property
-    def bins(self):
-        return plan_bins(self.plan)
 
     def pieces(self):
         return {

@@ -5,10 +5,14 @@ With D, A of `risk_sets`, the part of h_i that belongs to bin k of the row's str
     h_ik = w_i (A[end_k] - A[start_k])      where the row's exit lies in a later bin
     h_ik = h_i - w_i A[start_k]             in the bin of its exit (less the same at its entry)
 
-so nothing is stored per row and bin.  Few bins: the loads c_jk = x_j'h_k are kept for the columns
-in use and a coordinate costs its entries and one short dot product.  Many strata: one bin each, so
-that a row has one, and a coordinate costs its entries.  (Several bins a stratum halved the
-iterations there but made each of them five times as long.)
+so nothing is stored per row and bin.  A row that is carried beyond its exit (`carried`) has a
+mirrored part there, c_i (B[start_k] - B[end_k]) in later bins and c_i B[exit_i] - c_i B[end_k] in
+its own.  Groups without time, such as all rows under one intercept, are bins with A = 0.
+
+Few bins: the loads c_jk = x_j'h_k are kept for the columns in use and a coordinate costs its
+entries and one short dot product.  Many groups: one bin each, so that a row has one, and a
+coordinate costs its entries.  (Several bins a stratum halved the iterations there but made each of
+them five times as long.)
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from .columns import (
     entry_value,
     move_residual,
 )
+from .optional import read
 from .sweep import sweep
 
 # Below this share of sum x^2 h the curvature is rounding: the column is constant within bins.
@@ -40,12 +45,24 @@ class Bins(NamedTuple):
     exit_bin: np.ndarray  # per row: uint16 (few) or uint32
     enter_bin: np.ndarray  # per row, or None
     enter_hazard: np.ndarray  # A[enter] per row, or None
-    w_row: np.ndarray
+    w_row: np.ndarray  # None without time
+    carried_row: np.ndarray  # c_i, 0 where the row is not carried; None where no row is
     last: np.ndarray  # int64 per bin: last bin of its stratum
     base: np.ndarray  # A[start]
     jump: np.ndarray  # A[end] - A[start]
+    after: np.ndarray  # B[end], or None
+    fall: np.ndarray  # B[start] - B[end], or None
     inverse: np.ndarray  # 1 / N, 0 where nobody died
     center: np.ndarray  # U_k = h_k'v / N_k, moved by sweeps
+
+
+def bins_of_groups(group_idx, inverse):
+    """Bins of rows whose groups know no time: one a group, `inverse` is 1 / sum h of each."""
+    zeros = np.zeros(len(inverse))
+    last = np.arange(len(inverse))
+    return Bins(
+        group_idx, None, None, None, None, last, zeros, zeros, None, None, inverse, zeros.copy()
+    )
 
 
 def add_entry(bins, i, own, x, load, later):
@@ -71,34 +88,48 @@ def _add_entry(bins, i, own, x, load, later):
 
 @column_operation
 def _load(rows, values, shift, state):
-    """Per bin of exit: sums of x h and x w.  Rows of a bin come in runs: sum them in registers."""
-    rh, bins, load, later = state
-    total, sum_h, sum_w, own = 0.0, 0.0, 0.0, 0
+    """Per bin of exit: sums of x h, x w and x c.  Rows of a bin come in runs: sum in registers."""
+    rh, bins, load, later, carried = state
+    total, sum_h, sum_w, sum_c, own = 0.0, 0.0, 0.0, 0.0, 0
     for q in range(entry_count(rows, values)):
         i = entry_row(rows, q, shift)
         x, h = entry_value(values, q), rh[i, 1]
         if bins.exit_bin[i] != own:
             load[own] += sum_h
             later[own] += sum_w
-            sum_h, sum_w, own = 0.0, 0.0, bins.exit_bin[i]
+            carried[own] += sum_c
+            sum_h, sum_w, sum_c, own = 0.0, 0.0, 0.0, bins.exit_bin[i]
         sum_h += x * h
-        sum_w += x * bins.w_row[i]
+        sum_w += x * read(bins.w_row, i, 0.0)
+        sum_c += x * read(bins.carried_row, i, 0.0)
         total += x * x * h
         add_entry(bins, i, own, x, load, later)
     load[own] += sum_h
     later[own] += sum_w
+    carried[own] += sum_c
     return total
+
+
+@device
+def _spread_carried(bins, load, carried):
+    """Give later bins the part of rows that are carried into them."""
+    before = 0.0
+    for k in range(len(load)):
+        load[k] += read(bins.fall, k, 0.0) * before - read(bins.after, k, 0.0) * carried[k]
+        before = before + carried[k] if k < bins.last[k] else 0.0
 
 
 @kernel
 def load_few(X, columns, rh, bins, loads, curvature):
     """Loads of the given columns in all bins; their curvature in the model, and without bins."""
-    later = np.zeros(len(bins.base))
+    later, carried = np.zeros(len(bins.base)), np.zeros(len(bins.base))
     for a in range(len(columns)):
         load = loads[a]
         load[:] = 0.0
         later[:] = 0.0
-        total = _load(X, columns[a], 0, X.n_base, (rh, bins, load, later))
+        carried[:] = 0.0
+        total = _load(X, columns[a], 0, X.n_base, (rh, bins, load, later, carried))
+        _spread_carried(bins, load, carried)
         centred = total
         for k in range(len(load) - 1, -1, -1):
             load[k] -= bins.base[k] * later[k]
@@ -199,5 +230,41 @@ def _move_strata(X, j, a, rh, step, centring):
     _move_centred(X, j, 0, X.n_base, (rh, step, centring[0]))
 
 
-sweep_few = specialize(sweep, slope=_slope_few, move=_move_few)
-sweep_strata = specialize(sweep, slope=_slope_strata, move=_move_strata)
+_sweep_few = specialize(sweep, slope=_slope_few, move=_move_few)
+_sweep_strata = specialize(sweep, slope=_slope_strata, move=_move_strata)
+
+
+# -- either -----------------------------------------------------------------------------------
+
+
+class Centring:
+    """The model's second term in the form that its number of bins allows."""
+
+    def __init__(self, bins, few):
+        self._bins, self._few = bins, few
+        self.sweep = _sweep_few if few else _sweep_strata
+
+    def load(self, X, columns, rh, threads):
+        """Curvature of columns (centred, and not), and their loads where bins are few."""
+        n_bins = len(self._bins.base)
+        curvature = np.empty((len(columns), 2))
+        loads = np.empty((len(columns), n_bins)) if self._few else None
+
+        def part(low, high):
+            where, out = columns[low:high], curvature[low:high]
+            if loads is None:
+                load_strata(X, where, rh, self._bins, np.zeros(n_bins), out)
+            else:
+                load_few(X, where, rh, self._bins, loads[low:high], out)
+
+        threads.over_ranges(part, len(columns))
+        return curvature, loads
+
+    def at_rest(self, loads):
+        """What `sweep` takes, at v = 0."""
+        self._bins.center[:] = 0.0
+        return (self._bins,) if loads is None else (self._bins, loads)
+
+    def gram_term(self, loads):
+        """The second term as a matrix, where loads are kept."""
+        return (loads * self._bins.inverse) @ loads.T

@@ -43,13 +43,13 @@ def count_entries(X, columns, low, high, count):
 
 @kernel
 def range_of_difference(a, b, live):
-    """max(a - b) - min(a - b) over the live rows."""
+    """Least and largest a - b of the live rows."""
     low, high = np.inf, -np.inf
     for i in range(len(a)):
         if live[i]:
             change = a[i] - b[i]
             low, high = min(low, change), max(high, change)
-    return max(high - low, 0.0)
+    return (low, high) if low <= high else (0.0, 0.0)
 
 
 @column_operation
@@ -69,12 +69,12 @@ def absolute_products(X, columns, r, out):
 
 
 @kernel
-def centred_square(a, b, rh):
-    """sum h v^2 - (sum h v)^2 / sum h with v = a - b."""
+def centred_square(a, b, rh, is_centred):
+    """sum h v^2 with v = a - b, less (sum h v)^2 / sum h where that is centred."""
     total, first, second = 0.0, 0.0, 0.0
     for i in range(len(a)):
         v = a[i] - b[i]
         total += rh[i, 1]
         first += rh[i, 1] * v
         second += rh[i, 1] * v * v
-    return second - first * first / total if total > 0.0 else second
+    return second - first * first / total if is_centred and total > 0.0 else second

@@ -111,7 +111,7 @@ def _hazard_until(enter_idx, i, k, cells):
 
 
 @device
-def _largest(risk_sets, eta):
+def largest_predictor(risk_sets, eta):
     top = -np.inf
     for i in range(len(eta)):
         if risk_sets.live[i] and not eta[i] <= top:
@@ -143,7 +143,7 @@ def _sum_risk(risk_sets, eta, top, cells, w_row):
 
 def evaluate(risk_sets, eta, u, cells):
     """Log-likelihood and shift of eta; writes u and the cells.  NaN where D underflows."""
-    top = _largest(risk_sets, eta)
+    top = largest_predictor(risk_sets, eta)
     if not np.isfinite(top):
         return np.nan, top
     loglik = _sum_risk(risk_sets, eta, top, cells, u)

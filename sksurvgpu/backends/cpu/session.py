@@ -43,9 +43,10 @@ class Session:
         return self.pattern.evaluate(self.eta, self.u)
 
     def step(self, coef):
-        """Trial predictor of the given coefficients; range of its difference from the accepted."""
+        """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
         self._predict(coef, self.trial_eta)
-        return products.range_of_difference(self.trial_eta, self.eta, self.pattern.live)
+        move = products.range_of_difference(self.trial_eta, self.eta, self.pattern.live)
+        return self.pattern.reach(*move)
 
     def _predict(self, coef, eta):
         """eta = offset + X coef from scratch: nearly all nonzero coefficients move anyway."""
@@ -85,7 +86,9 @@ class Session:
 
     def rounding(self):
         """Rounding error of the gradient at the last evaluation, every column."""
-        size, columns = 2.0 * self.pattern.events() - self.u, np.arange(self.n_columns)
+        # u is a difference: of what was observed and what the model expects
+        events, columns = self.pattern.events(), np.arange(self.n_columns)
+        size = np.abs(events) + np.abs(events - self.u)
         out = np.empty(self.n_columns)
 
         def part(low, high):
@@ -108,7 +111,7 @@ class Session:
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, columns, with_gram):
         """Take the quadratic model at the last evaluation, for the given columns."""
-        self.pattern.refer(self.eta, self.u, self.rh)
+        self.centring = self.pattern.refer(self.eta, self.u, self.rh)
         self.reference = np.empty(0, np.int64)
         self.position = np.full(self.n_columns, -1)
         self.curvature, self.loads = np.empty((0, 2)), None
@@ -119,7 +122,7 @@ class Session:
         """Add columns to the model, at its old reference point; returns their curvature."""
         self.position[columns] = len(self.reference) + np.arange(len(columns))
         self.reference = np.concatenate([self.reference, columns])
-        curvature, loads = self.pattern.load(self.columns, columns, self.rh, self.threads)
+        curvature, loads = self.centring.load(self.columns, columns, self.rh, self.threads)
         self.curvature = np.concatenate([self.curvature, curvature])
         self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
         if self.pairs is not None:
@@ -143,7 +146,7 @@ class Session:
         self._finish_gram()
 
     def _finish_gram(self):
-        self.gram_matrix = self.pairs - self.pattern.gram_term(self.loads)
+        self.gram_matrix = self.pairs - self.centring.gram_term(self.loads)
         np.fill_diagonal(self.gram_matrix, self.curvature[:, 0])
 
     def sweep(self, columns, coef, l1, l2, unit, shrink):
@@ -152,7 +155,7 @@ class Session:
         coef = coef.copy()
         self.rh[:, 0] = self.u
         loads = None if self.loads is None else self.loads[position]
-        visits = self.pattern.sweep(
+        visits = self.centring.sweep(
             self.columns,
             columns,
             coef,
@@ -160,7 +163,7 @@ class Session:
             l2,
             unit,
             self.curvature[position, 0],
-            self.pattern.centring(loads),
+            self.centring.at_rest(loads),
             self.rh,
             MAX_PASSES,
             shrink,
@@ -195,7 +198,10 @@ class Session:
 
     def trial_curvature(self):
         """Curvature of the model along the trial step, an upper bound of v'Mv."""
-        return products.centred_square(self.trial_eta, self.eta, self.rh)
+        square = products.centred_square(
+            self.trial_eta, self.eta, self.rh, self.pattern.ignores_shifts
+        )
+        return self.pattern.majorant * square
 
     def baseline(self):
         """The model's baseline at the last evaluation, for predictions."""

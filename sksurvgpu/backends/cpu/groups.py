@@ -1,0 +1,151 @@
+"""The group pattern: a multinomial distribution within each group of rows.
+
+With w = c exp(eta), S_g = sum of w over group g and N_g = sum of c y over it,
+
+    l = sum c y log p,   p_i = w_i / S_g,   u_i = c_i y_i - h_i,   h_i = N_g p_i
+
+and diag(h) - sum_g h_g h_g'/N_g is the Hessian, exactly.  Rows of a group are neighbours.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._compile import device, kernel
+from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
+from .exact import make_cycle
+from .optional import row_weight
+
+
+class Groups(NamedTuple):
+    """Outcomes of one fit's rows in groups, and their case weights (None: all one)."""
+
+    ptr: np.ndarray
+    idx: np.ndarray  # group of every row
+    value: np.ndarray
+    weight: np.ndarray
+    total: np.ndarray  # N, per group; the sum of the weights of its cases for matched sets
+
+
+@kernel
+def sum_outcomes(groups):
+    """Weighted outcomes of every group into `total`."""
+    for g in range(len(groups.total)):
+        groups.total[g] = 0.0
+        for i in range(groups.ptr[g], groups.ptr[g + 1]):
+            groups.total[g] += row_weight(groups.weight, i) * groups.value[i]
+
+
+@device
+def _largest(groups, eta, g):
+    """Largest predictor of a group's rows of positive weight."""
+    top = -np.inf
+    for i in range(groups.ptr[g], groups.ptr[g + 1]):
+        if row_weight(groups.weight, i) > 0.0 and not eta[i] <= top:
+            top = eta[i]
+    return top
+
+
+@kernel
+def evaluate(groups, eta, u):
+    """Log-likelihood; writes u."""
+    loglik = 0.0
+    for g in range(len(groups.total)):
+        begin, end, total = groups.ptr[g], groups.ptr[g + 1], groups.total[g]
+        if not total > 0.0:
+            u[begin:end] = 0.0
+            continue
+        top, risk = _largest(groups, eta, g), 0.0
+        for i in range(begin, end):
+            c = row_weight(groups.weight, i)
+            u[i] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
+            risk += u[i]
+        loglik -= total * np.log(risk)
+        share = total / risk
+        for i in range(begin, end):
+            c = row_weight(groups.weight, i)
+            mass = c * groups.value[i]
+            if mass > 0.0:
+                loglik += mass * (eta[i] - top + np.log(c))
+            u[i] = mass - u[i] * share
+    return loglik
+
+
+@kernel
+def curvature(groups, u, rh):
+    """h = c y - u into the second column of `rh`."""
+    for i in range(len(u)):
+        rh[i, 1] = max(row_weight(groups.weight, i) * groups.value[i] - u[i], 0.0)
+
+
+# -- exact steps ------------------------------------------------------------------------------
+
+
+@kernel
+def fill_groups(groups, eta, w_row, risk):
+    """w of every row, each group on its own scale, and its sums per group."""
+    for g in range(len(risk)):
+        top = _largest(groups, eta, g)
+        risk[g] = 0.0
+        for i in range(groups.ptr[g], groups.ptr[g + 1]):
+            c = row_weight(groups.weight, i)
+            eta[i] -= top
+            w_row[i] = c * np.exp(eta[i]) if c > 0.0 else 0.0
+            risk[g] += w_row[i]
+
+
+@device
+def _reduce(groups, risk, g, first, second, sums):
+    if groups.total[g] > 0.0:
+        mean = first / risk[g]
+        sums[0] -= groups.total[g] * mean
+        sums[1] += groups.total[g] * (second / risk[g] - mean * mean)
+
+
+@column_operation
+def _sum_runs(rows, values, shift, state):
+    """Slope and curvature: the column's entries of a group are neighbours."""
+    groups, w_row, risk, _, sums = state
+    first, second, own = 0.0, 0.0, 0
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        if groups.idx[i] != own:
+            _reduce(groups, risk, own, first, second, sums)
+            first, second, own = 0.0, 0.0, groups.idx[i]
+        x = entry_value(values, q)
+        first += w_row[i] * x
+        second += w_row[i] * x * x
+    _reduce(groups, risk, own, first, second, sums)
+    return 0.0
+
+
+@column_operation
+def _refresh_runs(rows, values, shift, state):
+    """New w of the column's rows, and its change in their groups' sums."""
+    groups, w_row, risk, eta, _ = state
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        c = row_weight(groups.weight, i)
+        w = c * np.exp(eta[i]) if c > 0.0 else 0.0
+        risk[groups.idx[i]] += w - w_row[i]
+        w_row[i] = w
+    return 0.0
+
+
+@device
+def _group_derivatives(X, j, state):
+    sums = state[4]
+    sums[:] = 0.0
+    _sum_runs(X, j, 0, X.n_base, state)
+    return sums[0], sums[1]
+
+
+@device
+def _group_advance(X, j, step, state):
+    add_scaled(X, j, 0, X.n_base, (state[3], step))
+    _refresh_runs(X, j, 0, X.n_base, state)
+
+
+cycle = make_cycle(_group_derivatives, _group_advance)

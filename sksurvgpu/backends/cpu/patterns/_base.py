@@ -1,0 +1,61 @@
+"""What a pattern answers to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Pattern:
+    """How a likelihood is evaluated on the rows of one fit, and its quadratic model.
+
+    It knows the row plan, the weights of the fit and the state of the last evaluation.
+    """
+
+    # This multiple of the model's curvature bounds the likelihood's at the model's point.
+    majorant = 1.0
+    # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
+    ignores_shifts = True
+
+    def evaluate(self, eta, u):
+        """Log-likelihood, not finite where it cannot be computed; writes the score residuals u."""
+        raise NotImplementedError
+
+    def refer(self, eta, u, rh):
+        """Take the quadratic model at the last evaluation: h into ``rh[:, 1]``, and its centring.
+
+        The result is a `bins.Centring`.
+        """
+        raise NotImplementedError
+
+    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+        """One cycle of exact coordinate steps, in place."""
+        raise NotImplementedError
+
+    @property
+    def live(self):
+        """Rows whose predictor matters."""
+        raise NotImplementedError
+
+    def events(self):
+        """The part of u that does not depend on eta."""
+        raise NotImplementedError
+
+    def largest_loglik(self):
+        """Upper bound of the log-likelihood, for the duality gap."""
+        raise NotImplementedError
+
+    def baseline(self):
+        """What predictions need of the last evaluation."""
+        return None
+
+    def reach(self, low, high):
+        """Size of a move of the predictor that lies in [low, high]: the R of the line search.
+
+        The third derivative along the move is at most R times the second.
+        """
+        return high - low if self.ignores_shifts else max(high, -low)
+
+
+def inverse_of(total):
+    """1 / total, and 0 where nothing was summed."""
+    return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)

@@ -1,0 +1,84 @@
+"""Fine and Gray's model on the CPU: the state of one fit over the kernels of `carried`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import carried as kernels
+from .. import risk_sets
+from ..bins import Bins, Centring
+from .risk_sets import RiskSetPattern, evaluation
+
+
+class CarriedPattern(RiskSetPattern):
+    """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
+
+    def __init__(self, problem, weight):
+        super().__init__(problem, weight)
+        plan, carrying = problem.plan, problem.plan.carrying
+        weight = self.risk_sets.weight
+        tables = kernels.censoring_survival(
+            carrying.table_ptr,
+            carrying.row_table_idx,
+            carrying.censored,
+            weight,
+            carrying.events_first,
+        )
+        carried = carrying.competing if weight is None else carrying.competing & (weight > 0)
+        inverse = np.zeros(plan.n_rows)
+        inverse[carried] = 1.0 / tables[carrying.row_table_idx[carried]]
+        survival = tables[carrying.lane_table_idx]
+        self._carry = kernels.Carry(
+            carrying.carry_idx,
+            inverse,
+            carrying.lane_ptr,
+            carrying.lane_cell,
+            carrying.stratum_lanes,
+            survival,
+            np.zeros(len(survival)),
+            np.zeros(len(self.cells.risk)),
+        )
+        self._one_lane = plan.one_lane_a_stratum
+        has_events = np.diff(plan.cell_ptr) > 1
+        live = self.risk_sets.live | (carried & has_events[plan.stratum_of_row()])
+        self.risk_sets = self.risk_sets._replace(live=live)
+        self._evaluate = evaluation(kernels.evaluate, self._likelihood.jump_formula)
+
+    def evaluate(self, eta, u):
+        loglik, self.top = self._evaluate(self.risk_sets, self._carry, eta, u, self.cells)
+        return loglik
+
+    def refer(self, eta, u, rh):
+        w_row = np.empty(len(eta))
+        risk_sets.curvature(self.risk_sets, eta, self.top, u, rh, w_row)
+        plan = self._bins
+        hazard = self.cells.hazard
+        # whole strata have nothing before or after them
+        back = self._carry.sums if self._one_lane else np.zeros(len(hazard))
+        bins = Bins(
+            self._row_bins[0],
+            None,
+            None,
+            w_row,
+            w_row * self._carry.inverse,
+            plan.last,
+            base=hazard[plan.start],
+            jump=hazard[plan.end] - hazard[plan.start],
+            after=back[plan.end],
+            fall=back[plan.start] - back[plan.end],
+            inverse=self._deaths_inverse,
+            center=np.zeros(plan.n_bins),
+        )
+        return Centring(bins, plan.few)
+
+    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+        n_cells = len(self.cells.risk)
+        moments = kernels.Moments(
+            np.empty((n_cells, 3)), np.empty((len(self._carry.sums), 3)), np.empty((n_cells, 3))
+        )
+        w_row = np.empty(len(eta))
+        eta -= np.max(eta[self.risk_sets.live])
+        kernels.fill_moments(self.risk_sets, self._carry, eta, w_row, moments)
+        state = self.risk_sets, self._carry, w_row, moments, eta
+        run = kernels.cycle_of(self._likelihood.coordinate_formula)
+        run(X, columns, coef, l1, l2, events_slope, reach, state)

@@ -1,0 +1,84 @@
+"""Models that are a sum over rows, on the CPU: the state of one fit over the kernels of `rows`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...._compile import bind, device, specialize
+from .. import rows as kernels
+from ..bins import Centring, bins_of_groups
+from ..columns import column_operation
+from ..exact import make_cycle
+from ._base import Pattern, inverse_of
+
+
+@cache
+def _profile(row_formula, link_formula):
+    sums = device(bind(kernels._sum_means, row_formula=row_formula))
+    return specialize(kernels._profile, link_formula=link_formula, sum_means=sums)
+
+
+@cache
+def _kernel(template, row_formula):
+    return specialize(template, row_formula=row_formula)
+
+
+@cache
+def _cycle(row_formula):
+    collect = column_operation(bind(kernels._collect, row_formula=row_formula))
+    derivatives = device(bind(kernels._row_derivatives, collect=collect))
+    return make_cycle(derivatives, kernels._row_advance)
+
+
+class RowPattern(Pattern):
+    """Canonical exponential families, with or without an intercept."""
+
+    def __init__(self, problem, weight):
+        plan, self._likelihood = problem.plan, problem.likelihood
+        weight = None if weight is None else weight[plan.order]
+        self._rows = kernels.Rows(plan.value, weight)
+        self._live = np.ones(plan.n_rows, bool) if weight is None else weight > 0
+        self._one_group = np.zeros(plan.n_rows, np.uint16)
+        self.ignores_shifts = self._likelihood.intercept
+        self._intercept = 0.0
+
+    def evaluate(self, eta, u):
+        formula = self._likelihood.row_formula
+        if self._likelihood.intercept:
+            profile = _profile(formula, self._likelihood.link_formula)
+            self._intercept = profile(self._rows, eta, self._intercept)
+        return _kernel(kernels._evaluate, formula)(self._rows, eta, self._intercept, u)
+
+    def refer(self, eta, u, rh):
+        formula = self._likelihood.row_formula
+        _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
+        # without an intercept nothing is centred
+        total = rh[:, 1].sum() if self._likelihood.intercept else 0.0
+        return Centring(bins_of_groups(self._one_group, inverse_of(np.array([total]))), few=True)
+
+    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+        state = self._rows, eta, self._intercept, np.zeros(2)
+        run = _cycle(self._likelihood.row_formula)
+        run(X, columns, coef, l1, l2, events_slope, reach, state)
+
+    @property
+    def live(self):
+        return self._live
+
+    def events(self):
+        value, weight = self._rows
+        return value if weight is None else value * weight
+
+    def largest_loglik(self):
+        value, weight = self._rows
+        weight = np.ones(len(value)) if weight is None else weight
+        return self._likelihood.largest_loglik(value, weight)
+
+    def baseline(self):
+        """The intercept."""
+        return self._intercept
+
+    def reach(self, low, high):
+        return 0.0 if self._likelihood.is_quadratic else super().reach(low, high)

@@ -1,0 +1,339 @@
+"""The subset pattern: m cases among the n rows of a set, given that they are m.
+
+Independent Z_i with P(Z_i = 1) = p_i = expit(eta_i - tau) and their sum S have, for every tau,
+
+    log B(m, n) = log P(S = m) + m tau + sum_i log(1 + exp(eta_i - tau))
+    u_i = c (case_i - pi_i),   pi_i = P(Z_i = 1 | S = m) = p_i P(S - Z_i = m - 1) / P(S = m)
+
+With tau such that sum p is about m, P(S = m) is near 1 / sqrt(2 pi sum p q): nothing over- or
+underflows.  The law of S comes from f_k <- q_i f_k + p_i f_{k-1}, all terms positive; only k within
+nine standard deviations of the running mean matter.  Leaving one row out of it is division by
+(q_i + p_i z), upwards for p_i <= 1/2 and downwards for others, so that errors shrink.  (The known
+recursion of pi over m explodes: errors of 1e2 at m = 500.)
+
+Cost: rows x deviations of S.  The quadratic model has h with h_i - h_i^2 / sum h = pi_i (1 - pi_i):
+its diagonal is the Hessian's.  It is no bound; twice the model is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._compile import device, kernel
+from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
+from .exact import make_cycle
+from .optional import row_weight
+
+DEVIATIONS, MARGIN = 9.0, 9.0  # half width of the band around the mean of a sum
+MOST_STEPS, MOST_BISECTIONS = 100, 200
+
+
+class Sets(NamedTuple):
+    """Matched sets of one fit; neighbours, of one weight each."""
+
+    ptr: np.ndarray
+    idx: np.ndarray  # set of every row
+    case: np.ndarray  # float64 per row, 0 or 1
+    weight: np.ndarray  # per row, or None
+    cases: np.ndarray  # int64 per set; 0 where the set contributes nothing
+    tau: np.ndarray  # per set, kept from one evaluation to the next
+
+
+class Scratch(NamedTuple):
+    """Working memory for the largest set."""
+
+    p: np.ndarray
+    q: np.ndarray
+    law: np.ndarray  # of S, one longer than the set
+
+
+@kernel
+def count_cases(sets):
+    """Cases of every set that has others too."""
+    for s in range(len(sets.cases)):
+        begin, end = sets.ptr[s], sets.ptr[s + 1]
+        count = 0
+        for i in range(begin, end):
+            count += 1 if sets.case[i] > 0.0 else 0
+        is_informative = 0 < count < end - begin and row_weight(sets.weight, begin) > 0.0
+        sets.cases[s] = count if is_informative else 0
+
+
+@device
+def _split(z):
+    """expit(z) and expit(-z), without cancellation."""
+    small = np.exp(-abs(z))
+    upper = 1.0 / (1.0 + small)
+    return (upper, small * upper) if z >= 0.0 else (small * upper, upper)
+
+
+@device
+def _tilt(eta, begin, n, m, start, p, q):
+    """Shift tau at which the probabilities sum to about m; fills p and q.
+
+    Newton steps on the logit of their mean, inside a bracket; a tenth of a deviation is enough.
+    """
+    target = np.log(m / (n - m))
+    low, high = np.inf, -np.inf
+    for i in range(n):
+        low, high = min(low, eta[begin + i]), max(high, eta[begin + i])
+    low, high = low - target, high - target
+    tau = min(max(start, low), high)
+    for _ in range(MOST_STEPS):
+        mean, variance = 0.0, 0.0
+        for i in range(n):
+            p[i], q[i] = _split(eta[begin + i] - tau)
+            mean += p[i]
+            variance += p[i] * q[i]
+        if abs(mean - m) <= 0.1 * np.sqrt(variance) or not low < high:
+            break
+        if mean > m:
+            low = tau
+        else:
+            high = tau
+        slope = variance * n / (mean * (n - mean))
+        moved = tau + (np.log(mean / (n - mean)) - target) / slope
+        tau = moved if low < moved < high else 0.5 * (low + high)
+    return tau
+
+
+@device
+def _fill_law(p, q, n, law):
+    """Law of the sum of n variables; its band.  Entries outside of it are 0."""
+    law[: n + 1] = 0.0
+    law[0] = 1.0
+    mean, variance, low, high = 0.0, 0.0, 0, 0
+    for i in range(n):
+        mean += p[i]
+        variance += p[i] * q[i]
+        width = DEVIATIONS * np.sqrt(variance) + MARGIN
+        first = max(low, int(np.ceil(mean - width)))
+        high = min(i + 1, int(np.floor(mean + width)), high + 1)
+        for k in range(high, max(first, 1) - 1, -1):
+            law[k] = q[i] * law[k] + p[i] * law[k - 1]
+        if first == 0:
+            law[0] *= q[i]
+        for k in range(low, first):
+            law[k] = 0.0
+        low = first
+    return low, high
+
+
+@device
+def _leave_out(p, q, m, law, low, high):
+    """P(S - Z = m - 1) for one variable of the sum."""
+    v = 0.0
+    if p <= 0.5:
+        for k in range(low, m):
+            v = (law[k] - p * v) / q
+    else:
+        for k in range(high, m - 1, -1):
+            v = (law[k] - q * v) / p
+    return v
+
+
+@kernel
+def evaluate(sets, scratch, eta, u):
+    """Log-likelihood; writes u and the shifts tau."""
+    loglik = 0.0
+    p, q, law = scratch.p, scratch.q, scratch.law
+    for s in range(len(sets.cases)):
+        begin, m = sets.ptr[s], sets.cases[s]
+        n = sets.ptr[s + 1] - begin
+        if m == 0:
+            u[begin : begin + n] = 0.0
+            continue
+        tau = _tilt(eta, begin, n, m, sets.tau[s], p, q)
+        low, high = _fill_law(p, q, n, law)
+        sets.tau[s], c = tau, row_weight(sets.weight, begin)
+        term = -np.log(law[m])
+        for i in range(n):
+            z = eta[begin + i] - tau
+            term -= max(z, 0.0) + np.log1p(np.exp(-abs(z)))
+            if sets.case[begin + i] > 0.0:
+                term += z
+            share = p[i] * _leave_out(p[i], q[i], m, law, low, high) / law[m]
+            u[begin + i] = c * (sets.case[begin + i] - share)
+        loglik += c * term
+    return loglik
+
+
+# -- the quadratic model ----------------------------------------------------------------------
+
+
+@device
+def _roots(h, v, total):
+    """Smaller root h_i of h - h^2 / total = v for all rows; their sum and its slope in `total`."""
+    summed, slope = 0.0, 0.0
+    for i in range(len(v)):
+        root = np.sqrt(max(total * (total - 4.0 * v[i]), 0.0))
+        h[i] = 2.0 * v[i] * total / (total + root)
+        summed += h[i]
+        slope += (v[i] - h[i]) / root if root > 0.0 else -np.inf
+    return summed, slope
+
+
+@device
+def _larger_root(h, v, top, total):
+    """`_roots` with the larger root for row `top`; the sum."""
+    summed, _ = _roots(h, v, total)
+    larger = total - h[top]
+    summed += larger - h[top]
+    h[top] = larger
+    return summed
+
+
+@device
+def _match_diagonal(v, h):
+    """h with h_i - h_i^2 / sum h = v_i.
+
+    Either every h_i is below half of the sum, or the row of the largest v is above it.
+    """
+    top = int(np.argmax(v))
+    low = 4.0 * v[top]
+    if not low > 0.0:
+        h[:] = 0.0
+        return
+    summed, _ = _roots(h, v, low)
+    if summed >= low:
+        high, total = max(np.sum(v) * 2.0, low), low
+        for _ in range(MOST_BISECTIONS):
+            summed, slope = _roots(h, v, total)
+            if abs(summed - total) <= 1e-13 * total:
+                return
+            if summed > total:
+                low = total
+            else:
+                high = total
+            moved = total - (summed - total) / (slope - 1.0)
+            total = moved if low < moved < high else 0.5 * (low + high)
+        return
+    high = 2.0 * low
+    while _larger_root(h, v, top, high) < high and high < 1e6 * low:
+        high *= 2.0
+    low = 0.5 * high if high > 2.0 * low else low
+    for _ in range(MOST_BISECTIONS):
+        total = 0.5 * (low + high)
+        if not low < total < high:
+            return
+        if _larger_root(h, v, top, total) < total:
+            low = total
+        else:
+            high = total
+
+
+@kernel
+def curvature(sets, scratch, u, rh, inverse):
+    """h into the second column of `rh`, and 1 / sum h of every set."""
+    for s in range(len(sets.cases)):
+        begin, m = sets.ptr[s], sets.cases[s]
+        n = sets.ptr[s + 1] - begin
+        inverse[s] = 0.0
+        rh[begin : begin + n, 1] = 0.0
+        if m == 0:
+            continue
+        c = row_weight(sets.weight, begin)
+        v, h = scratch.p[:n], scratch.q[:n]
+        for i in range(n):
+            share = sets.case[begin + i] - u[begin + i] / c
+            share = min(max(share, 0.0), 1.0)
+            v[i] = share * (1.0 - share)
+            if m == 1:  # a multinomial, whose h is known
+                h[i] = share
+            elif m == n - 1:
+                h[i] = 1.0 - share
+        if 1 < m < n - 1:
+            _match_diagonal(v, h)
+        total = 0.0
+        for i in range(n):
+            rh[begin + i, 1] = c * h[i]
+            total += c * h[i]
+        inverse[s] = 1.0 / total if total > 0.0 else 0.0
+
+
+# -- exact steps ------------------------------------------------------------------------------
+
+
+class Steps(NamedTuple):
+    """State of exact steps: the probabilities of all rows, and working memory for one set."""
+
+    sets: Sets
+    eta: np.ndarray
+    p: np.ndarray  # per row
+    q: np.ndarray
+    x: np.ndarray  # (size of the largest set,): the column within a set, 0 between
+    law: np.ndarray  # (size of the largest set + 1, 3): P(S = k), and its derivatives along x
+    sums: np.ndarray  # slope and curvature
+
+
+@kernel
+def fill_steps(steps):
+    """Probabilities of every row at the shifts of the last evaluation."""
+    for i in range(len(steps.eta)):
+        steps.p[i], steps.q[i] = _split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
+
+
+@device
+def _reduce(steps, s):
+    """Add slope and curvature of one set; clears x."""
+    begin, m = steps.sets.ptr[s], steps.sets.cases[s]
+    n = steps.sets.ptr[s + 1] - begin
+    if m > 0:
+        law = steps.law
+        law[: m + 1] = 0.0
+        law[0, 0] = 1.0
+        for i in range(n):
+            p, q, x = steps.p[begin + i], steps.q[begin + i], steps.x[i]
+            for k in range(min(i + 1, m), 0, -1):
+                f0, f1, f2 = law[k - 1, 0], law[k - 1, 1], law[k - 1, 2]
+                law[k, 0] = q * law[k, 0] + p * f0
+                law[k, 1] = q * law[k, 1] + p * (f1 + x * f0)
+                law[k, 2] = q * law[k, 2] + p * (f2 + 2.0 * x * f1 + x * x * f0)
+            law[0] *= q
+        c, mean = row_weight(steps.sets.weight, begin), law[m, 1] / law[m, 0]
+        steps.sums[0] -= c * mean
+        steps.sums[1] += c * (law[m, 2] / law[m, 0] - mean * mean)
+    steps.x[:n] = 0.0
+
+
+@column_operation
+def _sum_sets(rows, values, shift, steps):
+    """The column's entries of a set are neighbours."""
+    own = -1
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        s = np.int64(steps.sets.idx[i])
+        if s != own:
+            if own >= 0:
+                _reduce(steps, own)
+            own = s
+        steps.x[np.int64(i) - steps.sets.ptr[s]] = entry_value(values, q)
+    if own >= 0:
+        _reduce(steps, own)
+    return 0.0
+
+
+@column_operation
+def _refresh_sets(rows, values, shift, steps):
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        steps.p[i], steps.q[i] = _split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
+    return 0.0
+
+
+@device
+def _subset_derivatives(X, j, steps):
+    steps.sums[:] = 0.0
+    _sum_sets(X, j, 0, X.n_base, steps)
+    return steps.sums[0], steps.sums[1]
+
+
+@device
+def _subset_advance(X, j, step, steps):
+    add_scaled(X, j, 0, X.n_base, (steps.eta, step))
+    _refresh_sets(X, j, 0, X.n_base, steps)
+
+
+cycle = make_cycle(_subset_derivatives, _subset_advance)

@@ -1,0 +1,46 @@
+"""Logistic regression: y in {0, 1}, or a share.
+
+    l = sum c (y eta - log(1 + exp(eta)))
+    mean = 1 / (1 + exp(-eta)),   variance = mean (1 - mean)
+
+Both tails of the mean are computed without cancellation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+
+@njit(error_model="numpy")
+def logistic_row(eta, y):
+    small = np.exp(-abs(eta))
+    upper = 1.0 / (1.0 + small)
+    lower = small * upper
+    mean = upper if eta >= 0.0 else lower
+    # y eta - log(1 + exp(eta)), in terms that are not large where their sum is small
+    loglik = -(1.0 - y) * eta if eta >= 0.0 else y * eta
+    return loglik - np.log1p(small), mean, upper * lower
+
+
+@njit(error_model="numpy")
+def logit(mean):
+    return np.log(mean / (1.0 - mean)), 1.0 / (mean * (1.0 - mean))
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Bernoulli outcomes under the logit link."""
+
+    intercept: bool = True
+    pattern = "rows"
+    row_formula = staticmethod(logistic_row)
+    link_formula = staticmethod(logit)
+    is_quadratic = False
+
+    @staticmethod
+    def largest_loglik(value, weight):
+        """Reached where every mean is its outcome: 0 for outcomes 0 and 1."""
+        return 0.0

@@ -1,0 +1,41 @@
+"""Poisson regression: y >= 0 with the log link; the logarithm of an exposure is an offset.
+
+    l = sum c (y eta - exp(eta)),   mean = variance = exp(eta)
+
+The terms log y! do not depend on eta and are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from scipy.special import xlogy
+
+
+@njit(error_model="numpy")
+def poisson_row(eta, y):
+    mean = np.exp(eta)
+    return y * eta - mean, mean, mean
+
+
+@njit(error_model="numpy")
+def log_link(mean):
+    return np.log(mean), 1.0 / mean
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts under the log link."""
+
+    intercept: bool = True
+    pattern = "rows"
+    row_formula = staticmethod(poisson_row)
+    link_formula = staticmethod(log_link)
+    is_quadratic = False
+
+    @staticmethod
+    def largest_loglik(value, weight):
+        """Reached where every mean is its outcome."""
+        return float(weight @ (xlogy(value, value) - value))
