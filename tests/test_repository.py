@@ -40,7 +40,7 @@ MAX_FUNCTION_LINES = 50
 MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
 KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
-LINE_BUDGET = 8_000
+LINE_BUDGET = 14_000
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from sksurvgpu.data import simulate
+from sksurvgpu.data import _draw, simulate
 from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
 
 GENERATORS = {
@@ -160,7 +160,7 @@ def test_cox_cells_are_independent_bernoulli(density):
 
 def test_cox_chunks_have_no_seam(monkeypatch):
     n, p = 1_000, 40
-    monkeypatch.setattr(simulate, "CHUNK_CELLS", 7 * n)
+    monkeypatch.setattr(_draw, "CHUNK_CELLS", 7 * n)
     counts = np.diff(simulate_cox(n, p, density=0.2, random_state=0).X.indptr)
     assert counts.size == p
     assert np.abs(counts - 200).max() < 5 * np.sqrt(160)
@@ -170,12 +170,12 @@ def test_positions_reach_the_last_cell():
     rng = np.random.default_rng(0)
     hits = np.zeros(4)
     for _ in range(4_000):
-        hits[simulate._bernoulli_positions(4, 0.3, rng)] += 1
+        hits[_draw.bernoulli_positions(4, 0.3, rng)] += 1
     assert np.abs(hits - 1_200).max() < 5 * np.sqrt(4_000 * 0.21)
 
 
 def test_positions_with_very_rare_ones():
-    positions = simulate._bernoulli_positions(2**31, 1e-12, np.random.default_rng(0))
+    positions = _draw.bernoulli_positions(2**31, 1e-12, np.random.default_rng(0))
     assert positions.size <= 1
 
 

@@ -12,12 +12,14 @@ import narwhals as nw
 import numpy as np
 
 __all__ = [
+    "check_exposure",
     "check_labels",
     "check_offset",
     "check_penalty_factor",
     "check_row_values",
     "check_sample_weight",
     "check_time_varying",
+    "check_weight_by_group",
 ]
 
 
@@ -27,6 +29,16 @@ def as_vector(values, name, *, keep_objects=False):
     With `keep_objects` a plain list becomes an object array, because NumPy would turn a
     missing label among strings into the string "nan".
     """
+    vector = as_array(values, name, keep_objects=keep_objects)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"`{name}` has shape {vector.shape}, must be one-dimensional; pass a flat array."
+        )
+    return vector
+
+
+def as_array(values, name, *, keep_objects=False):
+    """Return `values` as an ndarray of any shape; see `as_vector`."""
     series = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(series, nw.Series):
         n_missing = series.null_count()
@@ -34,20 +46,12 @@ def as_vector(values, name, *, keep_objects=False):
             raise ValueError(
                 f"`{name}` has {n_missing:,} missing value(s); drop or fill those rows first."
             )
-        vector = series.to_numpy()
-    else:
-        is_array = hasattr(values, "__array__")
-        try:
-            vector = np.asarray(values, dtype=object if keep_objects and not is_array else None)
-        except ValueError as error:
-            raise ValueError(
-                f"`{name}` must be one-dimensional; its entries are ragged."
-            ) from error
-    if vector.ndim != 1:
-        raise ValueError(
-            f"`{name}` has shape {vector.shape}, must be one-dimensional; pass a flat array."
-        )
-    return vector
+        return series.to_numpy()
+    is_array = hasattr(values, "__array__")
+    try:
+        return np.asarray(values, dtype=object if keep_objects and not is_array else None)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be one-dimensional; its entries are ragged.") from error
 
 
 def check_length(vector, name, n_rows, other="X"):
@@ -114,7 +118,7 @@ def check_labels(values, name, n_rows=None) -> np.ndarray:
     if vector.dtype.kind in "Of":
         _check_none_missing(vector, name)
     if vector.dtype.kind == "O":
-        vector = _labels_from_objects(vector, name)
+        vector = _from_objects(vector, name, "labels", "pass all integers or all strings")
     if vector.dtype.kind == "S":
         return vector.astype(np.str_)
     # Integers that passed through a float column, while those are exact.
@@ -125,14 +129,20 @@ def check_labels(values, name, n_rows=None) -> np.ndarray:
     return vector.astype(vector.dtype.newbyteorder("="), copy=False)
 
 
-def _labels_from_objects(vector, name):
-    kinds = {type(label) for label in vector}
+def from_objects(vector, name) -> np.ndarray:
+    """Return a vector of Python objects, none missing, as numbers, or as strings if it is text."""
+    _check_none_missing(vector, name)
+    return _from_objects(vector, name, "values", "pass numbers")
+
+
+def _from_objects(vector, name, noun, remedy):
+    kinds = {type(value) for value in vector}
     if all(issubclass(kind, str) for kind in kinds):
         return vector.astype(np.str_)
     if all(issubclass(kind, (Real, np.bool_)) for kind in kinds):
         return np.array(vector.tolist())
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise TypeError(f"`{name}` has labels of type {found}; pass all integers or all strings.")
+    raise TypeError(f"`{name}` has {noun} of type {found}; {remedy}.")
 
 
 def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
@@ -160,6 +170,48 @@ def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
             "least one must be positive."
         )
     return None if (weight == 1.0).all() else weight
+
+
+def check_weight_by_group(weight, group, labels, name) -> None:
+    """Check that the rows of a group have one weight.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_rows,) or None
+        Sample weights; None weighs all rows alike.
+    group : ndarray of shape (n_rows,), int64, or None
+        Position of the row's label in `labels`; None where there are no groups.
+    labels : ndarray of shape (n_groups,)
+    name : str
+        What a group is called: "subject", "stratum".
+    """
+    if weight is None or group is None:
+        return
+    of_group = np.empty(len(labels))
+    of_group[group] = weight
+    differs = weight != of_group[group]
+    if differs.any():
+        row = int(np.argmax(differs))
+        label, value = labels[group[row]], of_group[group[row]]
+        raise ValueError(
+            f"`sample_weight` differs within {name} {label.item()!r}: {weight[row]:g} in row "
+            f"{row:,}, {value:g} in another; give all rows of a {name} the same weight."
+        )
+
+
+def check_exposure(exposure, n_rows=None, name="exposure") -> np.ndarray | None:
+    """Return the exposure of every row as float64, all positive; None stays None."""
+    if exposure is None:
+        return None
+    exposure = check_row_values(exposure, name, n_rows)
+    is_positive = exposure > 0
+    if not is_positive.all():
+        row = int(np.argmin(is_positive))
+        raise ValueError(
+            f"`{name}` is {exposure[row]:g} in row {row:,}, must be positive; drop rows that were "
+            "never observed."
+        )
+    return exposure
 
 
 def check_offset(offset, n_rows) -> np.ndarray | None:

@@ -10,12 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .checks import as_vector, check_labels, check_length, check_row_values
+from ._fields import (
+    EVENT_TIME,
+    check_flags,
+    check_structured,
+    checked_fields,
+    choose_strata,
+    how_to_build,
+    pack,
+    split_survival,
+)
+from .competing import check_event_of_interest
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 
-RESERVED_FIELDS = ("start", "stratum", "subject")
-HOW_TO_BUILD = "build it with sksurvgpu.surv(event, time)"
+SWAPPED = "; were `event` and `time` swapped, or are there several kinds of event?"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,29 +87,47 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
     array([( True, 2. ), (False, 3.5), ( True, 1. )],
           dtype=[('event', '?'), ('time', '<f8')])
     """
-    fields = _checked_fields(event, time, start, stratum, subject)
-    fields = {field: values for field, values in fields.items() if values is not None}
-    y = np.empty(fields["time"].size, dtype=[(f, v.dtype) for f, v in fields.items()])
-    for field, values in fields.items():
-        y[field] = values
-    return y
+    event = check_flags(event, "event", SWAPPED)
+    return pack(checked_fields(event, time, start, stratum, subject))
 
 
-def as_sksurv(y) -> np.ndarray:
-    """Return the first two fields of an outcome as scikit-survival expects them.
+def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
+    """Return event and time of an outcome as scikit-survival expects them.
 
     Parameters
     ----------
     y : structured ndarray
-        From `surv` or another builder of outcomes.
+        From `surv` or `competing_risks`.
+    event_of_interest : int, optional
+        Needed where the events of `y` are codes, as `competing_risks` makes them: the code that
+        becomes True. Rows with any other code count as censored.
 
     Returns
     -------
     ndarray
-        A view with two fields, for the metrics of scikit-survival.
+        Two fields, for the metrics of scikit-survival: a view, or a copy where the events were
+        codes.
+
+    Examples
+    --------
+    >>> from sksurvgpu import as_sksurv, competing_risks
+    >>> as_sksurv(competing_risks([1, 0, 2], [2.0, 3.5, 1.0]), event_of_interest=1)
+    array([( True, 2. ), (False, 3.5), (False, 1. )],
+          dtype=[('event', '?'), ('time', '<f8')])
     """
-    _check_structured(y)
-    return y if len(y.dtype.names) == 2 else y[list(y.dtype.names[:2])]
+    check_structured(y, "surv", EVENT_TIME)
+    event_field, time_field = y.dtype.names[:2]
+    event = y[event_field]
+    if event.dtype.kind in "iu" and event_of_interest is None:
+        raise ValueError(
+            f"`y` has codes of several kinds of event in its first field {event_field!r}, "
+            "scikit-survival knows one; pass `event_of_interest`, the code that is kept."
+        )
+    if event_of_interest is not None:
+        check_event_of_interest(event_of_interest, event)
+    if event.dtype.kind in "iu":
+        return pack({event_field: event == event_of_interest, time_field: y[time_field]})
+    return y if len(y.dtype.names) == 2 else y[[event_field, time_field]]
 
 
 def read_outcome(y, *, n_rows=None, strata=None) -> Outcome:
@@ -115,117 +142,18 @@ def read_outcome(y, *, n_rows=None, strata=None) -> Outcome:
     strata : array-like of shape (n_rows,), optional
         Stratum label per row, where `y` has no field ``stratum``.
     """
-    _check_structured(y)
-    check_length(y, "y", n_rows)
-    if y.size == 0:
-        raise ValueError("`y` has no rows; pass at least one row with an event.")
-    event_field, time_field, *others = y.dtype.names
-    unknown = [field for field in others if field not in RESERVED_FIELDS]
-    if unknown:
-        raise ValueError(
-            f"`y` has a field {unknown[0]!r} that a survival outcome cannot have; after event "
-            "and time only 'start', 'stratum' and 'subject' are read."
-        )
+    event_field, time_field, others = split_survival(y, "surv", n_rows)
     if y.dtype[0].kind != "b":
         raise TypeError(
             f"`y` has dtype {y.dtype[0]} in its first field {event_field!r}, must be bool; "
-            f"{HOW_TO_BUILD}."
-        )
-    if strata is not None and "stratum" in others:
-        raise ValueError(
-            "`strata` was passed and `y` has a field 'stratum'; give the strata in one place."
+            f"{how_to_build('surv', EVENT_TIME)}."
         )
     given = {field: y[field] for field in others}
-    fields = _checked_fields(y[event_field], y[time_field], **given)
-    event = fields["event"]
+    event = check_flags(y[event_field], "event", SWAPPED)
+    fields = checked_fields(event, y[time_field], **given)
     if not event.any():
         raise ValueError(
             f"`y` has no event (all {y.size:,} rows censored): a Cox model cannot be fitted."
         )
-    labels = fields["stratum"]
-    if strata is not None:
-        labels = check_labels(strata, "strata", y.size)
-    codes, names = (None, None) if labels is None else _encode(labels)
-    return Outcome(event, fields["time"], fields["start"], codes, names, fields["subject"])
-
-
-def _check_structured(y):
-    if y is None:
-        raise ValueError(
-            f"This estimator requires y to be passed, but the target y is None; {HOW_TO_BUILD}."
-        )
-    if not isinstance(y, np.ndarray):
-        raise TypeError(
-            f"`y` is of type {type(y).__name__}, must be a structured array; {HOW_TO_BUILD}, "
-            "from a DataFrame with surv(df['event'], df['time'])."
-        )
-    if y.dtype.names is None or len(y.dtype.names) < 2:
-        raise TypeError(
-            f"`y` has dtype {y.dtype}, must be a structured array with an event and a time; "
-            f"{HOW_TO_BUILD}."
-        )
-    if y.ndim != 1:
-        raise ValueError(f"`y` has shape {y.shape}, must be one-dimensional.")
-
-
-def _checked_fields(event, time, start=None, stratum=None, subject=None):
-    """Check all items of an outcome; return them as contiguous arrays, by field."""
-    event = _check_event(event)
-    n_rows = event.size
-    fields = {"event": event, "time": _same_rows(time, "time", n_rows, check_row_values)}
-    for name, values, check in (
-        ("start", start, check_row_values),
-        ("stratum", stratum, check_labels),
-        ("subject", subject, check_labels),
-    ):
-        fields[name] = None if values is None else _same_rows(values, name, n_rows, check)
-    _check_times(fields["time"], fields["start"])
-    return fields
-
-
-def _same_rows(values, name, n_rows, check):
-    vector = check(values, name)
-    check_length(vector, name, n_rows, other="event")
-    return np.ascontiguousarray(vector)
-
-
-def _check_event(event):
-    vector = as_vector(event, "event")
-    if vector.dtype.kind == "O":
-        vector = check_labels(vector, "event")
-    if vector.dtype.kind == "b":
-        return np.ascontiguousarray(vector)
-    if vector.dtype.kind not in "iuf":
-        raise TypeError(f"`event` has dtype {vector.dtype}; pass booleans or 0/1.")
-    is_code = (vector == 0) | (vector == 1)
-    if not is_code.all():
-        row = int(np.argmin(is_code))
-        raise ValueError(
-            f"`event` is {vector[row]} in row {row:,}, must be bool or 0/1; were `event` and "
-            "`time` swapped, or are there several kinds of event?"
-        )
-    return vector.astype(np.bool_)
-
-
-def _check_times(time, start):
-    for name, values in (("time", time), ("start", start)):
-        if values is not None and values.size and values.min() < 0:
-            row = int(np.argmax(values < 0))
-            raise ValueError(f"`{name}` is {values[row]:g} in row {row:,}, must be at least 0.")
-    if start is None:
-        return
-    is_empty = start >= time
-    if is_empty.any():
-        row = int(np.argmax(is_empty))
-        raise ValueError(
-            f"`start` must be before `time`: row {row:,} has start {start[row]:g} and time "
-            f"{time[row]:g} ({np.count_nonzero(is_empty):,} such row(s)); drop empty intervals."
-        )
-
-
-def _encode(labels):
-    """Return each row's position among the sorted distinct labels, and those labels."""
-    from pandas import factorize
-
-    codes, distinct = factorize(labels, sort=True)  # hashing: 10 times np.unique
-    return codes.astype(np.int64), np.asarray(distinct).astype(labels.dtype)
+    codes, labels = choose_strata(fields["stratum"], strata, y.size)
+    return Outcome(event, fields["time"], fields["start"], codes, labels, fields["subject"])

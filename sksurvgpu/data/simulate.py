@@ -8,9 +8,7 @@ Times, all designs (Yang, Schuemie, Ji and Suchard 2023, section 4): with linear
     C_i = 1 + \mathrm{round}(U(0, 499)), \quad
     t_i = \min(T_i, C_i), \quad \delta_i = [T_i < C_i].
 
-Indicator columns are Bernoulli sequences drawn through their geometric gaps: one draw a
-nonzero, sorted and without duplicates by construction. Cost O(nnz) in time and memory; no
-n x p array is ever formed.
+No n x p array is ever formed for a sparse design: cost O(nnz) in time and memory.
 """
 
 from dataclasses import dataclass
@@ -19,12 +17,20 @@ import numpy as np
 from scipy.sparse import csc_array
 from sksurv.util import Surv
 
+from ._draw import (
+    bernoulli_design,
+    bernoulli_positions,
+    check_share,
+    check_sizes,
+    generator,
+    indicator_csc,
+    sparse_normal,
+)
+
 __all__ = ["SimulatedSurvival", "simulate_cox", "simulate_dense", "simulate_ehr"]
 
 CENSORING_SPAN = 499.0
 TIE_NOISE = 1e-3
-# Cells drawn at once, which bounds the temporaries at 8 * density bytes a cell.
-CHUNK_CELLS = 1 << 27
 
 # Health-record design. A cluster is a set of codes that one condition brings.
 EHR_PREVALENCE = (0.001, 0.3)
@@ -103,12 +109,12 @@ def simulate_cox(
     >>> data.X.shape, data.y.dtype.names, int((data.coef != 0).sum())
     ((500, 40), ('event', 'time'), 8)
     """
-    _check_sizes(n_samples, n_features, n_strata)
-    _check_share("density", density, include_one=False)
-    _check_share("zero_fraction", zero_fraction)
-    rng_design, rng_coef, rng_time = _generator(random_state).spawn(3)
-    coef = _sparse_normal(n_features, 1.0, zero_fraction, rng_coef)
-    X = _bernoulli_design(n_samples, n_features, density, rng_design)
+    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
+    check_share("density", density, include_one=False)
+    check_share("zero_fraction", zero_fraction)
+    rng_design, rng_coef, rng_time = generator(random_state).spawn(3)
+    coef = sparse_normal(n_features, 1.0, zero_fraction, rng_coef)
+    X = bernoulli_design(n_samples, n_features, density, rng_design)
     y, strata = _draw_outcome(X @ coef, (0.01, 0.03), n_strata, tie_break, rng_time)
     return SimulatedSurvival(X, y, coef, strata)
 
@@ -171,14 +177,14 @@ def simulate_ehr(
     >>> bool(0.1 < data.y["event"].mean() < 0.5)
     True
     """
-    _check_sizes(n_samples, n_features, n_strata)
+    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
     if cluster_size < 1:
         raise ValueError(f"`cluster_size` is {cluster_size}; it must be at least 1")
-    _check_share("duplicate_fraction", duplicate_fraction, include_one=False)
-    _check_share("flip_fraction", flip_fraction)
-    _check_share("zero_fraction", zero_fraction)
-    rng_design, rng_copy, rng_coef, rng_time = _generator(random_state).spawn(4)
-    coef = _sparse_normal(n_features, 0.5, zero_fraction, rng_coef)
+    check_share("duplicate_fraction", duplicate_fraction, include_one=False)
+    check_share("flip_fraction", flip_fraction)
+    check_share("zero_fraction", zero_fraction)
+    rng_design, rng_copy, rng_coef, rng_time = generator(random_state).spawn(4)
+    coef = sparse_normal(n_features, 0.5, zero_fraction, rng_coef)
 
     n_copies = int(duplicate_fraction * n_features)
     order = rng_copy.permutation(n_features)
@@ -238,12 +244,12 @@ def simulate_dense(
     >>> data.X.shape, int((data.coef != 0).sum())
     ((50, 200), 20)
     """
-    _check_sizes(n_samples, n_features, n_strata)
+    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
     if not -1.0 < correlation < 1.0:
         raise ValueError(f"`correlation` is {correlation}; it must lie strictly between -1 and 1")
     if n_informative < 0:
         raise ValueError(f"`n_informative` is {n_informative}; it must not be negative")
-    rng_design, rng_coef, rng_time = _generator(random_state).spawn(3)
+    rng_design, rng_coef, rng_time = generator(random_state).spawn(3)
     coef = np.zeros(n_features)
     informative = rng_coef.permutation(n_features)[:n_informative]
     coef[informative] = rng_coef.normal(0.0, 0.5, informative.size)
@@ -257,85 +263,10 @@ def simulate_dense(
     return SimulatedSurvival(X, y, coef, strata)
 
 
-def _generator(random_state) -> np.random.Generator:
-    """Accept scikit-learn's kinds of seed and NumPy's generators."""
-    if isinstance(random_state, np.random.RandomState):
-        # 128 bits of the legacy stream, so that advancing it gives other data.
-        random_state = random_state.randint(0, 2**32, size=4, dtype=np.uint64)
-    return np.random.default_rng(random_state)
-
-
-def _check_sizes(n_samples, n_features, n_strata):
-    sizes = {"n_samples": n_samples, "n_features": n_features, "n_strata": n_strata}
-    for name, value in sizes.items():
-        if value < 1:
-            raise ValueError(f"`{name}` is {value}; it must be at least 1")
-    if n_samples >= 2**31:
-        raise ValueError(f"`n_samples` is {n_samples}; row indices are int32, use fewer than 2^31")
-
-
-def _check_share(name, value, *, include_one=True):
-    if not (0.0 <= value < 1.0 or (include_one and value == 1.0)):
-        upper = "1]" if include_one else "1)"
-        raise ValueError(f"`{name}` is {value}; it must lie in [0, {upper}")
-
-
-def _sparse_normal(n_features, scale, zero_fraction, rng):
-    """N(0, scale^2) coefficients, of which an exact share is zero."""
-    coef = rng.normal(0.0, scale, n_features)
-    coef[rng.permutation(n_features)[: round(zero_fraction * n_features)]] = 0.0
-    return coef
-
-
-def _bernoulli_positions(n_cells, probability, rng):
-    """Sorted positions of the ones among ``n_cells`` independent Bernoulli cells, int64."""
-    if probability <= 0.0 or n_cells == 0:
-        return np.empty(0, np.int64)
-    blocks, last = [], -1
-    while last < n_cells - 1:
-        expected = (n_cells - 1 - last) * probability
-        # Four standard deviations more than expected: a second round is rare, never wrong.
-        gaps = rng.geometric(probability, int(expected + 4.0 * np.sqrt(expected)) + 8)
-        # A gap beyond the end means that no one follows. Clipped one cell past the end, so that
-        # the sum stays inside int64 and the last cell is not hit.
-        np.minimum(gaps, n_cells + 1, out=gaps)
-        np.cumsum(gaps, out=gaps)
-        gaps += last
-        blocks.append(gaps)
-        last = int(gaps[-1])
-    blocks[-1] = blocks[-1][: np.searchsorted(blocks[-1], n_cells)]
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-
-
-def _bernoulli_design(n_samples, n_features, density, rng):
-    """Independent indicator columns: one Bernoulli sequence down the columns, in chunks."""
-    columns_a_chunk = max(1, CHUNK_CELLS // n_samples)
-    parts, column_counts = [], []
-    for first in range(0, n_features, columns_a_chunk):
-        width = min(columns_a_chunk, n_features - first)
-        rows = _bernoulli_positions(n_samples * width, density, rng)
-        starts = np.arange(width + 1, dtype=np.int64) * n_samples
-        counts = np.diff(np.searchsorted(rows, starts))
-        rows -= np.repeat(starts[:-1], counts)
-        parts.append(rows.astype(np.int32))
-        column_counts.append(counts)
-    return _indicator_csc(np.concatenate(parts), np.concatenate(column_counts), n_samples)
-
-
-def _indicator_csc(indices, counts, n_samples):
-    """Wrap row indices and column counts; scipy wants one index type, int32 where it fits."""
-    index_type = np.int32 if indices.size < 2**31 else np.int64
-    indptr = np.zeros(counts.size + 1, index_type)
-    np.cumsum(counts, out=indptr[1:])
-    X = csc_array((np.ones(indices.size), indices, indptr), shape=(n_samples, counts.size))
-    X.has_canonical_format = True
-    return X
-
-
 def _from_columns(columns, n_samples):
     """Join per-column row indices."""
     counts = np.array([rows.size for rows in columns], dtype=np.int64)
-    return _indicator_csc(np.concatenate(columns), counts, n_samples)
+    return indicator_csc(np.concatenate(columns), counts, n_samples)
 
 
 def _clustered_columns(n_samples, n_features, originals, cluster_size, rng):
@@ -361,8 +292,8 @@ def _clustered_column(members, others, prevalence, rng):
     ones = prevalence * n_samples
     within = min(EHR_MAX_PROBABILITY, EHR_ONES_IN_MEMBERS * ones / max(members.size, 1))
     outside = min(1.0, (ones - within * members.size) / max(others.size, 1))
-    carriers = members[_bernoulli_positions(members.size, within, rng)]
-    background = others[_bernoulli_positions(others.size, outside, rng)]
+    carriers = members[bernoulli_positions(members.size, within, rng)]
+    background = others[bernoulli_positions(others.size, outside, rng)]
     rows = np.concatenate([carriers, background])
     if rows.size == 0:
         rows = rng.integers(n_samples, size=1, dtype=np.int32)

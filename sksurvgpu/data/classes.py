@@ -1,0 +1,77 @@
+"""Outcomes of two classes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from ._fields import check_given
+from .checks import as_array, check_length
+
+__all__ = ["TwoClasses", "read_classes"]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoClasses:
+    """Checked labels, one entry per row, in the caller's order.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_rows,), float64
+        1 for the second label, 0 for the first.
+    labels : ndarray of shape (2,)
+        Sorted labels, as the caller wrote them.
+    """
+
+    value: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        return self.value.size
+
+    def check_both_present(self, weight) -> None:
+        """Check that rows of both classes have a positive weight."""
+        if weight is None:
+            return
+        for code, label in enumerate(self.labels):
+            if not weight[self.value == code].any():
+                raise ValueError(
+                    f"the weights of all rows of class {label!r} are zero, so one class is left; "
+                    "give some of its rows a positive weight."
+                )
+
+
+def read_classes(y, *, n_rows=None) -> TwoClasses:
+    """Check the labels of a classifier of two classes.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Labels: integers, booleans or strings.
+    n_rows : int, optional
+        Rows of X.
+    """
+    check_given(y)
+    vector = column_or_1d(as_array(y, "y"), warn=True)
+    check_length(vector, "y", n_rows)
+    if vector.dtype.kind == "f" and not np.isfinite(vector).all():
+        row = int(np.argmin(np.isfinite(vector)))
+        raise ValueError(
+            f"`y` is NaN or infinite in row {row:,}: Input y contains NaN or infinity."
+        )
+    check_classification_targets(vector)
+    labels, code = np.unique(vector, return_inverse=True)
+    if len(labels) > 2:
+        kind = type_of_target(vector)
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}: `y` has "
+            f"{len(labels):,} classes, must have two."
+        )
+    if len(labels) < 2:
+        raise ValueError(
+            f"`y` has one class, {labels[0]!r}; a classifier can't train when only one class is "
+            "present."
+        )
+    return TwoClasses(code.astype(np.float64), labels)

@@ -1,0 +1,293 @@
+"""Outcomes without risk sets: counts, cases and numbers, alone or compared within groups.
+
+A case series has one row for each era of a subject's follow-up: events counted, length, and whose
+it is. A matched set has one row for each case or control. Their likelihoods condition on the
+events of a group, so that a group tells something only if it has an event and two rows to choose
+from, a matched set only if it has a case and a control. Counts with an exposure and plain numbers
+come as vectors, as scikit-learn's regressors take them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._fields import (
+    check_flags,
+    check_given,
+    check_named,
+    check_whole,
+    choose_strata,
+    encode,
+    how_to_build,
+    pack,
+    same_rows,
+)
+from .checks import (
+    as_array,
+    check_exposure,
+    check_labels,
+    check_length,
+    check_row_values,
+    from_objects,
+)
+
+__all__ = [
+    "GroupedOutcome",
+    "case_series",
+    "matched",
+    "read_case_series",
+    "read_counts",
+    "read_matched",
+    "read_numbers",
+]
+
+CASE_SERIES = ("count", "length", "subject")
+MATCHED = ("case", "stratum")
+COUNTS = "numbers of events: whole numbers of at least 0"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedOutcome:
+    """Checked outcome, one entry per row, in the caller's order.
+
+    Attributes
+    ----------
+    value : ndarray of shape (n_rows,), float64
+        Number of events, 1 for a case and 0 for a control, or any number.
+    group : ndarray of shape (n_rows,), int64, or None
+        Position of the row's label in `group_labels`.
+    group_labels : ndarray of shape (n_groups,) or None
+        Sorted labels of subjects or strata, as the caller wrote them.
+    offset : ndarray of shape (n_rows,), float64, or None
+        Logarithm of the exposure.
+    has_events : bool
+        False where values are numbers that count nothing.
+    """
+
+    value: np.ndarray
+    group: np.ndarray | None = None
+    group_labels: np.ndarray | None = None
+    offset: np.ndarray | None = None
+    has_events: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        return self.value.size
+
+    @property
+    def event(self) -> np.ndarray | None:
+        """Rows with at least one event, bool; None where values count nothing."""
+        return self.value > 0 if self.has_events else None
+
+
+def case_series(count, length, subject) -> np.ndarray:
+    """Build the outcome of a self-controlled case series, one entry per era.
+
+    Parameters
+    ----------
+    count : array-like of int
+        Events in the era, at least 0.
+    length : array-like of float
+        Length of the era, positive, in any unit of time.
+    subject : array-like of int or str
+        Who the era belongs to. Eras are compared only within a subject.
+
+    Returns
+    -------
+    ndarray
+        Structured array with the fields ``count`` (int64), ``length`` and ``subject``.
+
+    Examples
+    --------
+    >>> from sksurvgpu import case_series
+    >>> case_series([0, 1, 2], [30, 12.5, 8], ["ann", "ann", "bob"])
+    array([(0, 30. , 'ann'), (1, 12.5, 'ann'), (2,  8. , 'bob')],
+          dtype=[('count', '<i8'), ('length', '<f8'), ('subject', '<U3')])
+    """
+    return pack(_case_series_fields(count, length, subject))
+
+
+def matched(case, stratum) -> np.ndarray:
+    """Build the outcome of a study of matched sets, one entry per case or control.
+
+    Parameters
+    ----------
+    case : array-like of bool or 0/1
+        True for a case, False for a control.
+    stratum : array-like of int or str
+        Matched set that the row belongs to. Rows are compared only within a set.
+
+    Returns
+    -------
+    ndarray
+        Structured array with the fields ``case`` (bool) and ``stratum``.
+
+    Examples
+    --------
+    >>> from sksurvgpu import matched
+    >>> matched([1, 0, 0, 1], [7, 7, 8, 8])
+    array([( True, 7), (False, 7), (False, 8), ( True, 8)],
+          dtype=[('case', '?'), ('stratum', '<i8')])
+    """
+    return pack(_matched_fields(case, stratum))
+
+
+def read_case_series(y, *, n_rows=None) -> GroupedOutcome:
+    """Check the outcome of a self-controlled case series.
+
+    Parameters
+    ----------
+    y : structured ndarray of shape (n_rows,)
+        From `case_series`.
+    n_rows : int, optional
+        Rows of X.
+    """
+    check_named(y, "case_series", CASE_SERIES, n_rows)
+    fields = _case_series_fields(*(y[field] for field in CASE_SERIES))
+    value = fields["count"].astype(np.float64)
+    group, labels = encode(fields["subject"])
+    _check_compared(value, group, labels, "subject", "subjects")
+    return GroupedOutcome(value, group, labels, np.log(fields["length"]))
+
+
+def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
+    """Check the outcome of a study of matched sets.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Structured, from `matched`, or a vector of booleans or 0/1.
+    n_rows : int, optional
+        Rows of X.
+    strata : array-like of shape (n_rows,), optional
+        Matched set of each row, where `y` is a vector.
+    """
+    check_given(y, f"; {how_to_build('matched', MATCHED)}")
+    if getattr(getattr(y, "dtype", None), "names", None):
+        check_named(y, "matched", MATCHED, n_rows)
+        fields = _matched_fields(*(y[field] for field in MATCHED))
+        case, of_field = fields["case"], fields["stratum"]
+    else:
+        case, of_field = check_flags(_flat(y, n_rows), "y"), None
+        if strata is None:
+            raise ValueError(
+                "`y` is a plain vector and `strata` was not passed, but cases are compared with "
+                "controls of their matched set; pass the set of each row as `strata`, or "
+                f"{how_to_build('matched', MATCHED)}."
+            )
+    group, labels = choose_strata(of_field, strata, case.size)
+    _check_discordant(case, group, len(labels))
+    return GroupedOutcome(case.astype(np.float64), group, labels)
+
+
+def read_counts(y, *, n_rows=None, strata=None, exposure=None) -> GroupedOutcome:
+    """Check the outcome of a Poisson regression, conditional on strata or not.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Events of each row: finite numbers of at least 0, at least one of them positive. They need
+        not be whole, as for scikit-learn's ``PoissonRegressor``.
+    n_rows : int, optional
+        Rows of X.
+    strata : array-like of shape (n_rows,), optional
+        Stratum label per row.
+    exposure : array-like of shape (n_rows,), optional
+        Time or number at risk of each row, positive; 1 without.
+    """
+    value = check_row_values(_flat(y, n_rows), "y", minimum=0)
+    if not value.any():
+        raise ValueError(
+            f"`y` is zero in all {value.size:,} rows; at least one event is needed to estimate a "
+            "rate."
+        )
+    group, labels = choose_strata(None, strata, value.size)
+    if group is not None:
+        _check_compared(value, group, labels, "stratum", "strata")
+    exposure = check_exposure(exposure, value.size)
+    return GroupedOutcome(value, group, labels, None if exposure is None else np.log(exposure))
+
+
+def read_numbers(y, *, n_rows=None) -> GroupedOutcome:
+    """Check the outcome of a linear regression.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        Finite numbers.
+    n_rows : int, optional
+        Rows of X.
+    """
+    return GroupedOutcome(check_row_values(_flat(y, n_rows), "y"), has_events=False)
+
+
+def _flat(y, n_rows):
+    """Return a vector of numbers from what scikit-learn's regressors take as `y`."""
+    check_given(y)
+    vector = as_array(y, "y")
+    if vector.dtype.names is not None:
+        raise TypeError(
+            f"`y` is a structured array with the fields {', '.join(map(repr, vector.dtype.names))};"
+            " this model takes a plain vector of numbers, e.g. one of these fields."
+        )
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        from sklearn.utils.validation import column_or_1d
+
+        vector = column_or_1d(vector, warn=True)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"`y` has shape {vector.shape}, must be one-dimensional; fit one model per column."
+        )
+    check_length(vector, "y", n_rows)
+    if vector.size == 0:
+        raise ValueError("`y` has no rows; pass at least one.")
+    if vector.dtype.kind == "O":  # numbers of several types, or with missing ones
+        vector = from_objects(vector, "y")
+    return vector.astype(np.float64) if vector.dtype.kind == "b" else vector
+
+
+def _case_series_fields(count, length, subject):
+    count = check_whole(count, "count", COUNTS)
+    n_rows = count.size
+    return {
+        "count": count,
+        "length": same_rows(length, "length", n_rows, _check_length_of_era, other="count"),
+        "subject": same_rows(subject, "subject", n_rows, check_labels, other="count"),
+    }
+
+
+def _check_length_of_era(length, name):
+    return check_exposure(length, name=name)
+
+
+def _matched_fields(case, stratum):
+    case = check_flags(case, "case")
+    return {
+        "case": case,
+        "stratum": same_rows(stratum, "stratum", case.size, check_labels, other="case"),
+    }
+
+
+def _check_compared(value, group, labels, name, plural):
+    """Some group must have an event and a row without which it might have happened."""
+    n_rows = np.bincount(group, minlength=len(labels))
+    n_events = np.bincount(group, value, minlength=len(labels))
+    if not ((n_rows > 1) & (n_events > 0)).any():
+        raise ValueError(
+            f"`y` has no {name} with an event and at least two rows, so there is nothing to "
+            f"compare: of {len(labels):,} {plural}, {np.count_nonzero(n_events):,} have an event "
+            f"and {np.count_nonzero(n_rows > 1):,} at least two rows; check the labels of the "
+            f"{plural}."
+        )
+
+
+def _check_discordant(case, group, n_groups):
+    """Some matched set must have a case and a control."""
+    n_rows = np.bincount(group, minlength=n_groups)
+    n_cases = np.bincount(group, case, minlength=n_groups)
+    if not ((n_cases > 0) & (n_cases < n_rows)).any():
+        raise ValueError(
+            f"`y` has no stratum with both a case and a control: of {n_groups:,} strata, "
+            f"{np.count_nonzero(n_cases == n_rows):,} have cases only and "
+            f"{np.count_nonzero(n_cases == 0):,} controls only; check the labels of the strata."
+        )

@@ -1,0 +1,326 @@
+"""Outcomes with competing risks: what is accepted, what a fit reads, and every refusal."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sksurv.metrics import concordance_index_censored
+from sksurv.util import Surv, check_y_survival
+
+from sksurvgpu.data.competing import CompetingOutcome, competing_risks, read_competing
+from sksurvgpu.data.outcome import as_sksurv, surv
+
+EVENT = [1, 0, 2, 5]
+TIME = [2.0, 3.5, 1.0, 0.0]
+Y = competing_risks(EVENT, TIME)
+
+CONTAINERS = {
+    "list": list,
+    "numpy": np.array,
+    "narrow": lambda values: np.array(values, dtype=np.int8),
+    "unsigned": lambda values: np.array(values, dtype=np.uint64),
+    "whole floats": lambda values: np.array(values, dtype=np.float32),
+    "big-endian": lambda values: np.array(values, dtype=">i4"),
+    "objects": lambda values: np.array(values, dtype=object),
+    "pandas": lambda values: pd.Series(values, index=range(9, 9 - len(values), -1)),
+    "nullable": lambda values: pd.Series(values, dtype="Int64"),
+    "polars": pl.Series,
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_every_container_becomes_codes(container):
+    y = competing_risks(CONTAINERS[container](EVENT), TIME)
+    assert y.dtype == np.dtype([("event", "i8"), ("time", "f8")])
+    assert y["event"].tolist() == EVENT
+    assert y["time"].tolist() == TIME
+
+
+def test_builder_takes_booleans_strata_and_no_rows():
+    y = competing_risks([True, False], [1, 2], stratum=["b", "a"])
+    assert y.dtype.names == ("event", "time", "stratum")
+    assert y["event"].dtype == np.int64
+    assert y["event"].tolist() == [1, 0]
+    assert y["stratum"].tolist() == ["b", "a"]
+    assert competing_risks([], []).size == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(1, [1, 0, 2, 2]), (2, [2, 0, 1, 2]), (np.int64(5), [2, 0, 2, 1])]
+)
+def test_status_depends_on_the_event_of_interest(code, status):
+    outcome = read_competing(Y, n_rows=4, event_of_interest=code)
+    assert isinstance(outcome, CompetingOutcome)
+    assert outcome.status.dtype == np.uint8
+    assert outcome.status.tolist() == status
+    assert outcome.event.dtype == np.bool_
+    assert outcome.event.tolist() == [s == 1 for s in status]
+    assert outcome.time.tolist() == TIME
+    assert outcome.time.flags.c_contiguous
+    assert outcome.n_rows == 4
+    assert outcome.start is None
+    assert outcome.stratum is outcome.stratum_labels is outcome.subject is None
+
+
+@pytest.mark.parametrize("where", ["argument", "field"])
+def test_strata_become_codes_of_sorted_labels(where):
+    labels = ["b", "a", "b", "a"]
+    if where == "argument":
+        outcome = read_competing(Y, strata=labels)
+    else:
+        outcome = read_competing(competing_risks(EVENT, TIME, stratum=labels))
+    assert outcome.stratum.dtype == np.int64
+    assert outcome.stratum.tolist() == [1, 0, 1, 0]
+    assert outcome.stratum_labels.tolist() == ["a", "b"]
+
+
+def test_plain_survival_outcome_has_no_competing_events():
+    y = Surv.from_arrays([True, False], [2, 3], name_event="died", name_time="days")
+    assert read_competing(y).status.tolist() == [1, 0]
+    with_subject = surv([1, 0], [2, 3], stratum=[4, 4], subject=["p", "q"])
+    outcome = read_competing(with_subject)
+    assert outcome.stratum_labels.tolist() == [4]
+    assert outcome.subject.tolist() == ["p", "q"]
+
+
+def test_codes_by_hand_may_have_any_integer_type_and_names():
+    y = np.array([(1, 2.0), (0, 1.0)], dtype=[("cause", "u1"), ("days", "f4")])
+    assert read_competing(y).status.tolist() == [1, 0]
+
+
+def test_as_sksurv_of_codes_makes_booleans():
+    y = competing_risks(EVENT, TIME, stratum=[1, 1, 2, 2])
+    two = as_sksurv(y, event_of_interest=2)
+    event, time = check_y_survival(two)
+    assert event.tolist() == [False, False, True, False]
+    assert time.tolist() == TIME
+    assert concordance_index_censored(event, time, [0, 0, 3, 0])[0] == 1.0
+    assert y["event"].tolist() == EVENT
+
+
+def test_as_sksurv_of_booleans_is_unchanged():
+    y = surv([1, 0], [1, 2], stratum=[1, 2])
+    assert np.shares_memory(as_sksurv(y, event_of_interest=1), y)
+    assert as_sksurv(y).dtype.names == ("event", "time")
+
+
+BUILD = "build it with sksurvgpu.competing_risks(event, time)"
+CODES = "pass whole numbers, 0 where the row was censored and 1, 2, ... by kind of event."
+MISSING = "has 1 missing value(s); drop or fill those rows first."
+
+
+def by_hand(dtype, *rows):
+    return np.array(list(rows), dtype=dtype)
+
+
+MISTAKES = {
+    "event lengths": (
+        lambda: competing_risks([1, 0], [1.0]),
+        ValueError,
+        "`time` has 1 entries, `event` has 2 entries; pass one per row.",
+    ),
+    "event negative": (
+        lambda: competing_risks([1, -1], [1, 2]),
+        ValueError,
+        f"`event` is -1 in row 1; {CODES}",
+    ),
+    "event fractional": (
+        lambda: competing_risks([1, 0, 2.5], [1, 2, 3]),
+        ValueError,
+        f"`event` is 2.5 in row 2; {CODES}",
+    ),
+    "event fractional object": (
+        lambda: competing_risks(np.array([1, 0.5], dtype=object), [1, 2]),
+        ValueError,
+        f"`event` is 0.5 in row 1; {CODES}",
+    ),
+    "event nan": (
+        lambda: competing_risks([1, np.nan], [1, 2]),
+        ValueError,
+        f"`event` is nan in row 1; {CODES}",
+    ),
+    "event infinite": (
+        lambda: competing_risks([np.inf, 1], [1, 2]),
+        ValueError,
+        f"`event` is inf in row 0; {CODES}",
+    ),
+    "event beyond int64": (
+        lambda: competing_risks(np.array([2**64 - 1], dtype=np.uint64), [1]),
+        ValueError,
+        f"`event` is 18446744073709551615 in row 0; {CODES}",
+    ),
+    "event none": (
+        lambda: competing_risks([1, None], [1, 2]),
+        ValueError,
+        f"`event` {MISSING}",
+    ),
+    "event text": (
+        lambda: competing_risks(["death", "relapse"], [1, 2]),
+        TypeError,
+        f"`event` has dtype <U7; {CODES}",
+    ),
+    "event mixed": (
+        lambda: competing_risks(np.array([1, "death"], dtype=object), [1, 2]),
+        TypeError,
+        "`event` has values of type int, str; pass numbers.",
+    ),
+    "time negative": (
+        lambda: competing_risks([1, 0], [1, -2.5]),
+        ValueError,
+        "`time` is -2.5 in row 1, must be at least 0.",
+    ),
+    "time nan": (
+        lambda: competing_risks([1, 0], [np.nan, 1]),
+        ValueError,
+        "`time` has 1 NaN or infinite value(s), the first in row 0; drop or fill those rows.",
+    ),
+    "stratum missing": (
+        lambda: competing_risks([1, 0], [1, 2], stratum=["a", None]),
+        ValueError,
+        f"`stratum` {MISSING}",
+    ),
+    "y none": (
+        lambda: read_competing(None),
+        ValueError,
+        f"This estimator requires y to be passed, but the target y is None; {BUILD}.",
+    ),
+    "y frame": (
+        lambda: read_competing(pd.DataFrame({"event": [1], "time": [1]})),
+        TypeError,
+        f"`y` is of type DataFrame, must be a structured array; {BUILD}, from a DataFrame with "
+        "competing_risks(df['event'], df['time']).",
+    ),
+    "y plain": (
+        lambda: read_competing(np.ones(3)),
+        TypeError,
+        f"`y` has dtype float64, must be a structured array with an event and a time; {BUILD}.",
+    ),
+    "y two-dimensional": (
+        lambda: read_competing(Y[:, None]),
+        ValueError,
+        "`y` has shape (4, 1), must be one-dimensional.",
+    ),
+    "y length": (
+        lambda: read_competing(Y, n_rows=1000),
+        ValueError,
+        "`y` has 4 entries, `X` has 1,000 rows; pass one per row.",
+    ),
+    "y empty": (
+        lambda: read_competing(Y[:0]),
+        ValueError,
+        "`y` has no rows; pass at least one row with an event.",
+    ),
+    "y codes as floats": (
+        lambda: read_competing(by_hand("f8, f8", (1, 2))),
+        TypeError,
+        f"`y` has dtype float64 in its first field 'f0', must be integer codes or bool; {BUILD}.",
+    ),
+    "y negative code": (
+        lambda: read_competing(by_hand("i8, f8", (1, 2), (-3, 1))),
+        ValueError,
+        f"`f0` is -3 in row 1; {CODES}",
+    ),
+    "y negative time": (
+        lambda: read_competing(by_hand("i8, f8", (1, -2))),
+        ValueError,
+        "`time` is -2 in row 0, must be at least 0.",
+    ),
+    "y unknown field": (
+        lambda: read_competing(by_hand("i8, f8, f8", (1, 2, 3))),
+        ValueError,
+        "`y` has a field 'f2' that a survival outcome cannot have; after event and time only "
+        "'start', 'stratum' and 'subject' are read.",
+    ),
+    "y delayed entry": (
+        lambda: read_competing(surv([1, 0], [1, 2], start=[0, 1])),
+        ValueError,
+        "`y` has a field 'start', but Fine-Gray regression with delayed entry is not offered; "
+        "leave it out, or fit the cause-specific hazard with CoxLassoCCD, where competing events "
+        "are censored.",
+    ),
+    "y without events": (
+        lambda: read_competing(competing_risks([0, 0], [1, 2])),
+        ValueError,
+        "`y` has no event (all 2 rows censored): a Fine-Gray model cannot be fitted.",
+    ),
+    "plain y without events": (
+        lambda: read_competing(surv([0, 0], [1, 2])),
+        ValueError,
+        "`y` has no event (all 2 rows censored): a Fine-Gray model cannot be fitted.",
+    ),
+    "strata twice": (
+        lambda: read_competing(competing_risks([1], [1], stratum=[1]), strata=[1]),
+        ValueError,
+        "`strata` was passed and `y` has a field 'stratum'; give the strata in one place.",
+    ),
+    "strata length": (
+        lambda: read_competing(Y, strata=[1]),
+        ValueError,
+        "`strata` has 1 entries, `X` has 4 rows; pass one per row.",
+    ),
+    "interest absent": (
+        lambda: read_competing(Y, event_of_interest=3),
+        ValueError,
+        "`event_of_interest` is 3, but no row of `y` has this code; its codes of events are 1, 2, "
+        "5.",
+    ),
+    "interest absent among many": (
+        lambda: read_competing(competing_risks(range(2, 40), range(2, 40))),
+        ValueError,
+        "`event_of_interest` is 1, but no row of `y` has this code; its codes of events are 2, 3, "
+        "4, 5, 6, 7, 8, 9, 10, 11 and 28 more.",
+    ),
+    "interest censored": (
+        lambda: read_competing(Y, event_of_interest=0),
+        ValueError,
+        "`event_of_interest` is 0, must be a positive code; 0 stands for censored rows.",
+    ),
+    "interest of booleans": (
+        lambda: read_competing(surv([1, 0], [1, 2]), event_of_interest=2),
+        ValueError,
+        "`event_of_interest` is 2, but the events of `y` are booleans, which know one kind of "
+        "event, 1; give codes with sksurvgpu.competing_risks(event, time).",
+    ),
+    "interest fractional": (
+        lambda: read_competing(Y, event_of_interest=1.0),
+        TypeError,
+        "`event_of_interest` is 1.0 of type float; pass an integer code.",
+    ),
+    "interest boolean": (
+        lambda: read_competing(Y, event_of_interest=True),
+        TypeError,
+        "`event_of_interest` is True of type bool; pass an integer code.",
+    ),
+    "metrics without interest": (
+        lambda: as_sksurv(Y),
+        ValueError,
+        "`y` has codes of several kinds of event in its first field 'event', scikit-survival "
+        "knows one; pass `event_of_interest`, the code that is kept.",
+    ),
+    "metrics with absent interest": (
+        lambda: as_sksurv(Y, event_of_interest=4),
+        ValueError,
+        "`event_of_interest` is 4, but no row of `y` has this code; its codes of events are 1, 2, "
+        "5.",
+    ),
+    "metrics of booleans": (
+        lambda: as_sksurv(surv([1], [1]), event_of_interest=2),
+        ValueError,
+        "`event_of_interest` is 2, but the events of `y` are booleans, which know one kind of "
+        "event, 1; give codes with sksurvgpu.competing_risks(event, time).",
+    ),
+    "metrics of a vector": (
+        lambda: as_sksurv(np.ones(3), event_of_interest=1),
+        TypeError,
+        "`y` has dtype float64, must be a structured array with an event and a time; build it "
+        "with sksurvgpu.surv(event, time).",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistake_is_explained(case):
+    call, kind, message = MISTAKES[case]
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value) == message
