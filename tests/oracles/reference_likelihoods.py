@@ -11,7 +11,7 @@ Exponentials are taken relative to the largest predictor at risk, so that no pre
 Predictors of extended precision are kept as they are.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,16 +33,26 @@ class Evaluation:
     loglik: float
     u: np.ndarray
     h: np.ndarray
-    stratum: np.ndarray
-    atoms: list
-    jumps: list  # (stratum, time, logarithm of the jump of the cumulative hazard at eta = 0)
+    stratum: np.ndarray | None  # groups whose mean is free; None: no group
+    atoms: list = field(default_factory=list)
+    # (stratum, time, logarithm of the jump of the cumulative hazard at eta = 0)
+    jumps: list = field(default_factory=list)
+    hessian: np.ndarray | None = None  # -d2 loglik / d eta2 where it is not a sum over atoms
+
+
+def case_weights(n, weights):
+    return np.ones(n) if weights is None else np.asarray(weights, float)
+
+
+def codes(n, labels):
+    """Labels as integers from 0; None: all rows alike."""
+    return np.zeros(n, int) if labels is None else np.unique(labels, return_inverse=True)[1]
 
 
 def cox_direct(eta, time, event, start=None, strata=None, weights=None, ties="breslow"):
     """Evaluate the partial likelihood at eta."""
     n = len(time)
-    c = np.ones(n) if weights is None else np.asarray(weights, float)
-    stratum = np.zeros(n, int) if strata is None else np.unique(strata, return_inverse=True)[1]
+    c, stratum = case_weights(n, weights), codes(n, strata)
     start = np.full(n, -np.inf) if start is None else np.asarray(start, float)
     death = (np.asarray(event) > 0) & (c > 0)
     loglik, h, atoms, jumps = 0.0, np.zeros(n, eta.dtype), [], []
@@ -69,6 +79,8 @@ def cox_direct(eta, time, event, start=None, strata=None, weights=None, ties="br
 
 def exact_hessian(evaluation):
     """-d2 loglik / d eta2."""
+    if evaluation.hessian is not None:
+        return evaluation.hessian
     n = len(evaluation.u)
     hessian = np.zeros((n, n))
     for atom in evaluation.atoms:
@@ -76,10 +88,35 @@ def exact_hessian(evaluation):
     return hessian
 
 
+def information(X, evaluation):
+    """X' (-d2 loglik / d eta2) X, without a matrix of rows by rows where atoms do."""
+    if evaluation.hessian is not None:
+        return X.T @ evaluation.hessian @ X
+    total = np.zeros((X.shape[1], X.shape[1]))
+    for atom in evaluation.atoms:
+        centred = X - atom.p @ X
+        total += atom.weight * (centred.T * atom.p) @ centred
+    return total
+
+
+def difference_gradient(evaluate, eta, step=1e-5):
+    """Central differences of the log-likelihood."""
+    steps = step * np.eye(len(eta))
+    return np.array([evaluate(eta + d).loglik - evaluate(eta - d).loglik for d in steps]) / (
+        2 * step
+    )
+
+
+def difference_hessian(evaluate, eta, step=1e-5):
+    """-d2 loglik / d eta2 by central differences of u."""
+    steps = step * np.eye(len(eta))
+    return np.array([evaluate(eta - d).u - evaluate(eta + d).u for d in steps]) / (2 * step)
+
+
 def model_hessian(h, groups):
-    """diag(h) - sum_g h_g h_g' / 1'h_g."""
+    """diag(h) - sum_g h_g h_g' / 1'h_g; diag(h) where no mean is free."""
     model = np.diag(h)
-    for g in np.unique(groups):
+    for g in () if groups is None else np.unique(groups):
         h_g = np.where(groups == g, h, 0.0)
         if h_g.sum() > 0:
             model -= np.outer(h_g, h_g) / h_g.sum()
