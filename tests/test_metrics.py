@@ -6,6 +6,7 @@ from sksurv.exceptions import NoComparablePairException
 from sksurv.metrics import concordance_index_censored
 
 from sksurvgpu.metrics import concordance
+from sksurvgpu.metrics.pairs import as_concordance, count_pairs, scale_weights
 
 
 def by_definition(event, time, risk, start, stratum, weight):
@@ -142,6 +143,31 @@ def test_the_unit_of_weights_does_not_matter(scale):
     expected = concordance(*rows, weight=data["weight"])
     result = concordance(*rows, weight=data["weight"] * scale)
     assert result == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_sums_of_pieces_of_the_rows_can_be_added(scale):
+    """Strata by themselves, the heaviest rows in one of them."""
+    data = draw(6)
+    rows = (data["event"], data["time"], data["risk"])
+    weight = data["weight"] * scale * np.where(data["stratum"] == 2, 1e6, 1.0)
+    expected = concordance(*rows, stratum=data["stratum"], weight=weight)
+    scaled, sums = scale_weights(weight), np.zeros(2)
+    for label in range(3):
+        mine = data["stratum"] == label
+        sums += count_pairs(*(values[mine] for values in rows), weight=scaled[mine])
+    assert as_concordance(*sums) == pytest.approx(expected, rel=1e-12)
+
+
+def test_scaled_weights():
+    weight = np.array([0.0, 5e-324, 1.0, 3.0, 1e308])
+    scaled = scale_weights(weight)
+    assert 2.0**479 <= scaled.max() < 2.0**480
+    assert np.array_equal(scaled[2:] / scaled.max(), weight[2:] / weight.max())
+    assert scaled[0] == 0.0 and scaled[1] == np.ldexp(1.0, -1074 + 480 - 1024)
+    assert scale_weights(None) is None
+    assert np.array_equal(scale_weights(np.zeros(3)), np.zeros(3))
+    assert scale_weights(np.empty(0)).size == 0
 
 
 def test_labels_of_strata_may_be_anything():

@@ -1,4 +1,4 @@
-r"""Concordance of predicted risks with observed times.
+r"""Sums over the pairs of rows that can be compared.
 
 A pair (i, j) can be compared where i has an event at t_i while j is at risk and outlives it:
 start_j < t_i, and t_j > t_i or j is censored at t_i; both in one stratum. With weights w,
@@ -6,7 +6,8 @@ start_j < t_i, and t_j > t_i or j is censored at t_i; both in one stratum. With 
     concordance = sum_pairs w_i w_j ([risk_i > risk_j] + [tied] / 2) / sum_pairs w_i w_j
 
 (Harrell et al. 1996). Times descend; rows enter a tree of sums over the ranks of their risks at
-their exit and leave it at their entry, so that n rows cost O(n log n).
+their exit and leave it at their entry, so that n rows cost O(n log n). The weight of a row as i
+may differ from that as j.
 
 Nothing is ever subtracted: a row leaves as its leaf becomes 0 and the sums above it are taken
 anew. All terms being at least 0, no digits cancel, however different the weights; sums over
@@ -17,69 +18,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._compile import device, kernel
-from .data.checks import check_labels, check_length, check_row_values
-
-__all__ = ["concordance"]
+from .._compile import device, kernel
+from ..data.checks import check_length, check_row_values
 
 
-def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
-    """Share of comparable pairs whose order of risk agrees with the order of events.
-
-    Parameters
-    ----------
-    event : array-like of shape (n_samples,), bool
-        True where the event was observed.
-    time : array-like of shape (n_samples,)
-        Time of the event or of censoring. Events at the same time are not compared; a row
-        censored at the time of an event outlives it.
-    risk : array-like of shape (n_samples,)
-        Predicted risk, higher for earlier events.
-    start : array-like of shape (n_samples,), optional
-        Entry times: a row is compared with events in (start, time].
-    stratum : array-like of shape (n_samples,), optional
-        Labels; pairs are formed within a stratum.
-    weight : array-like of shape (n_samples,), optional
-        Row weights; a pair weighs the product of its rows' weights.
-    tied_tol : float, default=1e-8
-        Risks that differ by no more than this are tied and count one half.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; 0.5 for risks that say nothing. Without `start`, `stratum` and `weight`
-        it equals the first result of ``sksurv.metrics.concordance_index_censored``.
-
-    Examples
-    --------
-    >>> from sksurvgpu.metrics import concordance
-    >>> concordance([True, True, False], [1.0, 2.0, 3.0], [0.9, 0.1, 0.4])
-    0.6666666666666666
-    """
-    event = check_row_values(np.asarray(event) * 1, "event")
-    if not np.isin(event, (0, 1)).all():
-        raise ValueError("`event` has values other than 0 and 1; pass booleans or 0/1.")
+def reader_of_rows(n_rows, other):
+    """Check of arguments that have an entry for each one of `other`, or are None."""
 
     def read(values, name, check=check_row_values, **limits):
         if values is None:
             return None
         vector = check(values, name, **limits)
-        check_length(vector, name, len(event), other="event")
+        check_length(vector, name, n_rows, other=other)
         return vector
 
-    weight = read(weight, "weight", minimum=0)
-    if weight is not None:  # a power of 2 rounds nothing; sums over 2**32 rows stay finite
-        weight = np.ldexp(weight, 480 - np.frexp(weight.max(initial=0.0))[1])
-    agreeing, comparable = count_pairs(
-        event > 0,
-        read(time, "time"),
-        read(risk, "risk"),
-        start=read(start, "start"),
-        stratum=read(stratum, "stratum", check_labels),
-        weight=weight,
-        tied_tol=tied_tol,
-    )
-    return as_concordance(agreeing, comparable)
+    return read
 
 
 def as_concordance(agreeing, comparable):
@@ -94,21 +47,48 @@ def as_concordance(agreeing, comparable):
     return float(agreeing / comparable)
 
 
+def scale_weights(weight):
+    """Weights times a power of 2, which rounds nothing, with a maximum just below 2**480.
+
+    As pairs weigh products, sums over 2**32 rows stay finite. Sums of several calls of
+    `count_pairs` can be added if the weights of all their rows were scaled together.
+    """
+    if weight is None:
+        return None
+    return np.ldexp(weight, 480 - np.frexp(np.max(weight, initial=0.0))[1])
+
+
 def count_pairs(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
-    """Sums over comparable pairs: (weights of agreeing pairs + half the tied ones, all weights)."""
-    n = len(time)
-    labels = np.zeros(n) if stratum is None else stratum
-    stratum = np.unique(labels, return_inverse=True)[1]
-    weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
-    start = np.full(n, -np.inf) if start is None else np.asarray(start, dtype=np.float64)
-    by_risk = np.lexsort((risk, stratum))
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(stratum))])
+    """Sums over comparable pairs: (weights of agreeing pairs + half the tied ones, all weights).
+
+    Weights of unknown size pass `scale_weights` first.
+    """
+    weight = np.ones(len(time)) if weight is None else np.asarray(weight, dtype=np.float64)
+    return sum_pairs(event, time, risk, (weight, weight), start, stratum, tied_tol)
+
+
+def sum_pairs(kind, time, risk, weights, start, stratum, tied_tol):
+    """Sums of `count_pairs` over pairs of a row of kind 1 and one that outlives it.
+
+    At tied times the rows of kind 0 outlive those of kind 1, others do not. The two weights of a
+    row are those as the first and as the second of a pair.
+    """
+    codes, ptr = group_rows(stratum, len(time))
+    start = np.full(len(time), -np.inf) if start is None else np.asarray(start, dtype=np.float64)
     return _count_pairs(
-        (np.lexsort((-time, stratum)), np.lexsort((-start, stratum)), by_risk, ptr),
-        (event, time, start, weight),
+        (np.lexsort((-time, codes)), np.lexsort((-start, codes)), np.lexsort((risk, codes)), ptr),
+        (np.asarray(kind).astype(np.uint8), time, start, *weights),
         risk,
         float(tied_tol),
     )
+
+
+def group_rows(labels, n_rows):
+    """Code of each row's label, and where the rows of each code begin once sorted."""
+    if labels is None:
+        return np.zeros(n_rows, np.int64), np.array([0, n_rows])
+    codes = np.unique(labels, return_inverse=True)[1]
+    return codes, np.concatenate([[0], np.cumsum(np.bincount(codes))])
 
 
 @device
@@ -179,7 +159,7 @@ def _rank(by_risk, risk, tied_tol, rank, below, up_to):
 @kernel
 def _count_pairs(orders, rows, risk, tied_tol):
     by_exit, by_entry, by_risk, ptr = orders
-    event, time, start, weight = rows
+    kind, time, start, first_weight, second_weight = rows
     rank = np.empty(time.size, np.int64)
     below, up_to = np.empty_like(rank), np.empty_like(rank)
     agreeing, comparable = 0.0, 0.0
@@ -195,18 +175,18 @@ def _count_pairs(orders, rows, risk, tied_tol):
                 leaving += 1
             while i < end and time[by_exit[i]] == now:
                 row = by_exit[i]
-                if not event[row] and start[row] < now:  # others have left already
-                    _put(tree, rank[row], weight[row])
+                if kind[row] == 0 and start[row] < now:  # others have left already
+                    _put(tree, rank[row], second_weight[row])
                 i += 1
             for k in range(block, i):
                 row = by_exit[k]
-                if event[row]:
+                if kind[row] == 1:
                     lower, others = _split(tree, below[row])
                     tied = min(_sum_between(tree, below[row], up_to[row]), others)
-                    agreeing += weight[row] * (lower + 0.5 * tied)
-                    comparable += weight[row] * (lower + others)
+                    agreeing += first_weight[row] * (lower + 0.5 * tied)
+                    comparable += first_weight[row] * (lower + others)
             for k in range(block, i):
                 row = by_exit[k]
-                if event[row] and start[row] < now:
-                    _put(tree, rank[row], weight[row])
+                if kind[row] != 0 and start[row] < now:
+                    _put(tree, rank[row], second_weight[row])
     return agreeing, comparable
