@@ -12,29 +12,59 @@ from .show_versions import show_versions
 
 if TYPE_CHECKING:
     from . import datasets
+    from .data.competing import competing_risks
+    from .data.counts import case_series, matched
     from .data.outcome import as_sksurv, surv
+    from .estimators.competing import FineGrayCCD
+    from .estimators.conditional import (
+        CaseSeriesCCD,
+        ConditionalLogisticCCD,
+        ConditionalPoissonCCD,
+    )
+    from .estimators.logistic import LogisticCCD
+    from .estimators.regression import LinearCCD, PoissonCCD
     from .estimators.survival import CoxLassoCCD
     from .selection.path import Path, fit_path
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CaseSeriesCCD",
+    "ConditionalLogisticCCD",
+    "ConditionalPoissonCCD",
     "CoxLassoCCD",
+    "FineGrayCCD",
+    "LinearCCD",
+    "LogisticCCD",
     "Path",
+    "PoissonCCD",
     "__version__",
     "as_sksurv",
+    "case_series",
+    "competing_risks",
     "datasets",
     "fit_path",
+    "matched",
     "show_versions",
     "surv",
 ]
 
 # Public name -> module that defines it.
 _DEFINED_IN = {
+    "CaseSeriesCCD": ".estimators.conditional",
+    "ConditionalLogisticCCD": ".estimators.conditional",
+    "ConditionalPoissonCCD": ".estimators.conditional",
     "CoxLassoCCD": ".estimators.survival",
+    "FineGrayCCD": ".estimators.competing",
+    "LinearCCD": ".estimators.regression",
+    "LogisticCCD": ".estimators.logistic",
     "Path": ".selection.path",
+    "PoissonCCD": ".estimators.regression",
     "as_sksurv": ".data.outcome",
+    "case_series": ".data.counts",
+    "competing_risks": ".data.competing",
     "fit_path": ".selection.path",
+    "matched": ".data.counts",
     "surv": ".data.outcome",
 }
 _SUBMODULES = {"datasets"}

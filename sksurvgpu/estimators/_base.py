@@ -1,7 +1,8 @@
 """Fit, validate and report once, for every penalized model.
 
 A model is a subclass that says how its outcome is read and its problem is built (`_read_outcome`,
-`_build`), and what can be predicted from it. All other behaviour is here. A fit goes
+`_build`), which arguments its ``fit`` takes, and what can be predicted from it. All other behaviour
+is here. A fit goes
 
     _prepare (checks, Problem) -> Prepared.solve -> _adopt (fitted attributes)
 
@@ -23,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -32,7 +33,7 @@ from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design, build_design
 from ..solver.problem import Batch, Problem
-from ..solver.solve import Options, Solution, solve
+from ..solver.solve import Options, Solution, log_likelihood, solve
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
 # with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
@@ -104,10 +105,39 @@ class PenalizedModel(BaseEstimator):
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
-    # `strata`, `offset` and weights belong to the rows of a survival model as its outcome does, so
-    # they are requested unless a user says otherwise.
-    __metadata_request__fit = {"sample_weight": True, "strata": True, "offset": True}  # noqa: RUF012
-    __metadata_request__score = {"sample_weight": True, "strata": True}  # noqa: RUF012
+    # What belongs to the rows of a model as its outcome does is requested unless a user says
+    # otherwise; models with more of it than weights and offset say so.
+    __metadata_request__fit = {"sample_weight": True, "offset": True}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
+
+    _effect: str | None = None  # what exp(coef) is called, where it is a ratio
+
+    def __init__(
+        self,
+        *,
+        alpha=0.01,
+        l1_ratio=1.0,
+        penalty_factor=None,
+        algorithm="majorized",
+        tol=1e-6,
+        max_iter=1000,
+        warm_start=False,
+        backend="auto",
+        precision="float64",
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.penalty_factor = penalty_factor
+        self.algorithm = algorithm
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.backend = backend
+        self.precision = precision
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -116,45 +146,30 @@ class PenalizedModel(BaseEstimator):
         return tags
 
     # -- what a model says about itself -------------------------------------------------------
-    def _read_outcome(self, y, n_rows: int, strata) -> Any:
-        """Check the outcome."""
+    def _read_outcome(self, y, n_rows: int, **given) -> Any:
+        """Check the outcome, and what else `fit` was given that belongs to it."""
         raise NotImplementedError
+
+    def _check_weight(self, sample_weight, outcome) -> np.ndarray | None:
+        """Check the row weights."""
+        return check_sample_weight(sample_weight, outcome.n_rows, outcome.event)
 
     def _build(self, design: Design, outcome, weight) -> tuple[Problem, dict[str, Any]]:
         """Build the problem, and the attributes that predictions will need."""
         raise NotImplementedError
 
     # -- fitting ------------------------------------------------------------------------------
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, strata=None, offset=None):
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-            Numbers without missing values. Sparse input stays sparse.
-        y : structured ndarray of shape (n_samples,)
-            Outcome from `sksurvgpu.surv` or ``sksurv.util.Surv``.
-        sample_weight : array-like of shape (n_samples,), optional
-            Row weights, at least 0.
-        strata : array-like of shape (n_samples,), optional
-            Stratum label of each row, where `y` has no field ``stratum``.
-        offset : array-like of shape (n_samples,), optional
-            Known part of the linear predictor. Predictions do not include it.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-        """
-        prepared = self._prepare(X, y, sample_weight, strata, offset)
+    def _fit(self, X, y, sample_weight, offset, **given):
+        """Body of every `fit`."""
+        prepared = self._prepare(X, y, sample_weight, offset, **given)
         [solution] = prepared.solve([self.alpha])[0]
         self._adopt(prepared, solution)
         doubts = [] if solution.converged else [self._explain_failure(solution)]
-        doubts += self._name_infinite(prepared, solution)
+        if self._effect is not None:
+            doubts += self._name_infinite(prepared, solution)
         if doubts:
-            # The decorator's frame lies between this one and the caller's.
-            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=3)
+            # The frames of `fit` and its decorator lie between this one and the caller's.
+            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=4)
         return self
 
     def _name_infinite(self, prepared: Prepared, solution: Solution) -> list[str]:
@@ -174,7 +189,7 @@ class PenalizedModel(BaseEstimator):
             return []
         names = self._feature_names()
         listed = [
-            f"`{names[source[k]]}` (coefficient {solution.coef[k]:.3g}, a hazard ratio of "
+            f"`{names[source[k]]}` (coefficient {solution.coef[k]:.3g}, a{self._noun()} of "
             f"e^{effect:.0f} over its range)"
             for k, effect in list(found.items())[:MOST_NAMES]
         ]
@@ -184,17 +199,29 @@ class PenalizedModel(BaseEstimator):
             f"events: {', '.join(listed)}{more}; penalize them or leave them out."
         ]
 
-    def _prepare(self, X, y, sample_weight=None, strata=None, offset=None) -> Prepared:
+    def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
         """Check the input and build the problem."""
         backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
         design = build_design(X)
-        outcome = self._read_outcome(y, design.n_rows, strata)
-        weight = check_sample_weight(sample_weight, design.n_rows, outcome.event)
-        offset = check_offset(offset, design.n_rows)
-        factor = check_penalty_factor(self.penalty_factor, design.n_columns, design.names)
         shared = self._describe_columns(X)
         shared["backend_"], shared["backend_reason_"] = explain(self.backend)
-        shared["_total_weight"] = float(design.n_rows if weight is None else weight.sum())
+        problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
+        total = float(design.n_rows if batch.weight is None else batch.weight.sum())
+        shared["_total_weight"] = total
+        options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
+        batch = replace(batch, coef=self._start(problem.n_columns))
+        shared = {**shared, **of_model}
+        return Prepared(problem, batch, backend, options, n_threads, total, shared)
+
+    def _assemble(self, design, y, sample_weight, offset, given):
+        """Problem, batch without penalties, and the attributes that predictions will need."""
+        outcome = self._read_outcome(y, design.n_rows, **given)
+        weight = self._check_weight(sample_weight, outcome)
+        offset = check_offset(offset, design.n_rows)
+        exposure = getattr(outcome, "offset", None)
+        if exposure is not None:
+            offset = exposure if offset is None else exposure + offset
+        factor = check_penalty_factor(self.penalty_factor, design.n_columns, design.names)
         problem, of_model = self._build(design, outcome, weight)
         batch = Batch(
             lambdas=np.empty((0, 1)),
@@ -202,11 +229,8 @@ class PenalizedModel(BaseEstimator):
             factor=factor[problem.source],
             weight=None if weight is None else weight[:, None],
             offset=None if offset is None else offset[:, None],
-            coef=self._start(problem.n_columns),
         )
-        options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
-        total, shared = shared["_total_weight"], {**shared, **of_model}
-        return Prepared(problem, batch, backend, options, n_threads, total, shared)
+        return problem, batch, of_model
 
     def _describe_columns(self, X) -> dict[str, Any]:
         """scikit-learn's attributes of the columns of X, read on a copy of the estimator."""
@@ -268,6 +292,42 @@ class PenalizedModel(BaseEstimator):
         design = build_design(X)
         validate_data(self, X, y="no_validation", reset=False, skip_check_array=True)
         return design
+
+    def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
+        """Log-likelihood of rows at the fitted coefficients."""
+        design = self._read_features(X)
+        problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
+        backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
+        return log_likelihood(problem, batch, self.coef_, backend, n_threads)
+
+    def _predict_linear(self, X) -> np.ndarray:
+        return self._read_features(X).dot(self.coef_)
+
+    def summary(self):
+        """Table of coefficients.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each coefficient, indexed by the name of its column: ``coef`` and, where
+            exp(coef) is a ratio of hazards, odds or rates, that ratio.
+        """
+        from pandas import DataFrame, Index
+
+        check_is_fitted(self)
+        table = DataFrame({"coef": self.coef_}, index=Index(self._coef_names(), name="feature"))
+        if self._effect is not None:
+            with np.errstate(over="ignore"):
+                table[self._effect] = np.exp(self.coef_)
+        return table
+
+    def _coef_names(self) -> list[str]:
+        return [str(name) for name in self._feature_names()]
+
+    def _noun(self) -> str:
+        """Name of exp(coef) after an "a"."""
+        name = str(self._effect).replace("_", " ")
+        return f"n {name}" if name[0] in "aeiou" else f" {name}"
 
     def _feature_names(self) -> np.ndarray:
         if hasattr(self, "feature_names_in_"):

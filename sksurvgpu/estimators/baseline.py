@@ -23,7 +23,7 @@ from sksurv.functions import StepFunction
 
 from ..data.checks import check_labels
 
-__all__ = ["Baseline", "Timeline", "cumulative_hazard", "survival"]
+__all__ = ["Baseline", "Timeline", "cumulative_hazard", "incidence", "survival"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +164,12 @@ class Baseline:
             )
         return code
 
+    def curves(self, predictors, strata, return_array, curve) -> np.ndarray:
+        """Curve of every row, given its predictor in each piece and the label of its stratum."""
+        codes = self.strata_of(strata, len(predictors))
+        make = self.arrays if return_array else self.row_functions
+        return make(predictors, codes, curve)
+
     def arrays(self, predictors, strata, curve) -> np.ndarray:
         """Curve of every row at `unique_times`; NaN beyond the follow-up of its stratum."""
         unique, timeline = self.unique_times, self.timeline
@@ -238,3 +244,8 @@ def cumulative_hazard(hazard):
 def survival(hazard):
     """Curve of the survival probability."""
     return np.exp(-hazard)
+
+
+def incidence(hazard):
+    """Curve of the cumulative incidence."""
+    return -np.expm1(-hazard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,15 +13,17 @@ from ..data.checks import check_sample_weight
 from ..data.outcome import read_outcome
 from ..data.rowplan import plan_rows
 from ..likelihoods.cox import Cox
-from ..metrics import as_concordance, count_pairs
+from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
 from ._base import PenalizedModel, count_threads
+from ._docs import documented
 from .baseline import Baseline, Timeline, cumulative_hazard, survival
 from .time_varying import Terms
 
 __all__ = ["CoxLassoCCD"]
 
 
+@documented
 class CoxLassoCCD(PenalizedModel):
     r"""Cox regression with a lasso or elastic-net penalty, for large sparse data.
 
@@ -36,39 +39,14 @@ class CoxLassoCCD(PenalizedModel):
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        Strength of the penalty; 0 fits without one.
-    l1_ratio : float, default=1.0
-        Share of the lasso, from 0 (ridge) to 1.
-    penalty_factor : dict, array-like of shape (n_features,) or None, default=None
-        Factor of the penalty of each column; 0 leaves a column unpenalized. A dictionary gives
-        those of some columns, by name or position, the others get 1.
+    <<penalty>>
     ties : {"breslow", "efron"}, default="breslow"
         Treatment of tied events. Under "breslow" a weight of 2 is the row given twice; under
         "efron" it is not.
     time_varying : dict or None, default=None
         ``{column: cut points}``: the column's coefficient changes after each cut point. A time
         equal to a cut point belongs to the interval that it ends.
-    algorithm : {"majorized", "exact"}, default="majorized"
-        "majorized" sweeps over a quadratic model of the likelihood; "exact" takes an exact
-        one-dimensional Newton step for each coordinate, the published cyclic descent, which
-        reaches the same optimum more slowly.
-    tol : float, default=1e-6
-        Bound of the KKT residual, relative to the largest gradient of the null model.
-    max_iter : int, default=1000
-        Most outer iterations.
-    warm_start : bool, default=False
-        Start from the previous fit's `coef_` where its length fits.
-    backend : {"auto", "cpu", "cuda"}, default="auto"
-        Where to compute. This release has the CPU only: "auto" takes it and "cuda" raises
-        `exceptions.BackendUnavailableError`.
-    precision : {"float64", "float32"}, default="float64"
-        "float32" exists on CUDA devices only.
-    n_jobs : int or None, default=None
-        Threads. None takes as many as Numba would, that is all cores, or what the environment
-        variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.
-    verbose : int, default=0
-        0 is silent; 1 prints a line a penalty, 2 one an iteration.
+    <<solver>>
 
     Attributes
     ----------
@@ -76,29 +54,7 @@ class CoxLassoCCD(PenalizedModel):
         Coefficients (log hazard ratios), one a column of X in its order. A column of
         `time_varying` has one for each of its intervals, in the order of time; `summary` names
         them.
-    alpha_max_ : float
-        Least `alpha` at which all penalized coefficients are zero (for ``l1_ratio=0``, where there
-        is none, 1,000 times the lasso's); on the scale of `alpha`.
-    objective_ : float
-        Minimum found of the objective above, a mean.
-    log_likelihood_ : float
-        Log partial likelihood at `coef_`, a sum.
-    kkt_ : float
-        Largest violation of the optimality conditions, computed afresh after the fit; in units of
-        the objective's gradient, hence of `alpha`. That of a column is divided by its penalty
-        factor, or if it is unpenalized by twice its standard deviation.
-    dual_gap_ : float
-        Upper bound of `objective_` minus the optimum; NaN where some column is unpenalized.
-    n_iter_ : int
-        Outer iterations.
-    converged_ : bool
-        Whether `kkt_` met `tol`.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, where X had strings as column names.
-    backend_, backend_reason_ : str
-        Where the fit ran, and why there.
+    <<fitted>>
 
     See Also
     --------
@@ -106,9 +62,7 @@ class CoxLassoCCD(PenalizedModel):
 
     Notes
     -----
-    With scikit-learn's metadata routing, `sample_weight` and `strata` are requested by ``fit`` and
-    ``score``, and `offset` by ``fit``, unless ``set_fit_request`` or ``set_score_request`` say
-    otherwise.
+    <<routing>>
 
     Examples
     --------
@@ -130,6 +84,9 @@ class CoxLassoCCD(PenalizedModel):
         "ties": [StrOptions({"breslow", "efron"})],
         "time_varying": [dict, None],
     }
+    __metadata_request__fit = {"strata": True}  # noqa: RUF012
+    __metadata_request__score = {"strata": True}  # noqa: RUF012
+    _effect = "hazard_ratio"
 
     def __init__(
         self,
@@ -148,21 +105,42 @@ class CoxLassoCCD(PenalizedModel):
         n_jobs=None,
         verbose=0,
     ):
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.penalty_factor = penalty_factor
+        super().__init__(
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            penalty_factor=penalty_factor,
+            algorithm=algorithm,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            backend=backend,
+            precision=precision,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
         self.ties = ties
         self.time_varying = time_varying
-        self.algorithm = algorithm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.backend = backend
-        self.precision = precision
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
-    def _read_outcome(self, y, n_rows, strata):
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, strata=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : structured ndarray of shape (n_samples,)
+            Outcome from `sksurvgpu.surv` or ``sksurv.util.Surv``.
+        <<sample_weight>>
+        <<strata>>
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset, strata=strata)
+
+    def _read_outcome(self, y, n_rows, strata=None):
         return read_outcome(y, n_rows=n_rows, strata=strata)
 
     def _build(self, design, outcome, weight):
@@ -188,8 +166,7 @@ class CoxLassoCCD(PenalizedModel):
 
         Parameters
         ----------
-        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-            Covariates.
+        <<X>>
         time : float, optional
             Time whose coefficients apply; required where coefficients change over time.
 
@@ -242,8 +219,7 @@ class CoxLassoCCD(PenalizedModel):
 
         Parameters
         ----------
-        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-            Covariates.
+        <<X>>
         strata : array-like of shape (n_samples,), optional
             Stratum of each row; required if and only if the model was fitted with strata.
         return_array : bool, default=False
@@ -263,8 +239,7 @@ class CoxLassoCCD(PenalizedModel):
 
         Parameters
         ----------
-        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-            Covariates.
+        <<X>>
         strata : array-like of shape (n_samples,), optional
             Stratum of each row; required if and only if the model was fitted with strata.
         return_array : bool, default=False
@@ -279,12 +254,9 @@ class CoxLassoCCD(PenalizedModel):
 
     def _curves(self, X, strata, return_array, curve):
         design = self._read_features(X)
-        baseline = self._fitted_baseline()
-        strata = baseline.strata_of(strata, design.n_rows)
         pieces = range(self._terms.n_pieces)
         predictors = np.stack([self._predictor(design, b) for b in pieces], axis=1)
-        make = baseline.arrays if return_array else baseline.row_functions
-        return make(predictors, strata, curve)
+        return self._baseline.curves(predictors, strata, return_array, curve)
 
     # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
@@ -296,8 +268,7 @@ class CoxLassoCCD(PenalizedModel):
 
         Parameters
         ----------
-        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-            Covariates.
+        <<X>>
         y : structured ndarray of shape (n_samples,)
             Outcome.
         sample_weight : array-like of shape (n_samples,), optional
@@ -314,7 +285,7 @@ class CoxLassoCCD(PenalizedModel):
         if _lacks_events(y):  # read_outcome would say that no model can be fitted
             return as_concordance(0.0, 0.0)
         outcome = self._read_outcome(y, design.n_rows, strata)
-        weight = check_sample_weight(sample_weight, design.n_rows)
+        weight = scale_weights(check_sample_weight(sample_weight, design.n_rows))
         edges = [0.0, *self._terms.cuts, np.inf]
         sums = np.zeros(2)
         for b in range(self._terms.n_pieces):
@@ -330,22 +301,8 @@ class CoxLassoCCD(PenalizedModel):
             )
         return as_concordance(*sums)
 
-    def summary(self):
-        """Table of coefficients.
-
-        Returns
-        -------
-        table : pandas.DataFrame
-            A row for each coefficient, indexed by the name of its column (with the interval of
-            time where it is one of several): ``coef`` and ``hazard_ratio``.
-        """
-        from pandas import DataFrame, Index
-
-        check_is_fitted(self)
-        index = Index(self._terms.names(self._feature_names()), name="feature")
-        with np.errstate(over="ignore"):
-            ratio = np.exp(self.coef_)
-        return DataFrame({"coef": self.coef_, "hazard_ratio": ratio}, index=index)
+    def _coef_names(self):
+        return self._terms.names(self._feature_names())
 
 
 def _lacks_events(y):

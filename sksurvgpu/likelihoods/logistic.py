@@ -25,6 +25,11 @@ def logistic_row(eta, y):
     return loglik - np.log1p(small), mean, upper * lower
 
 
+def expit(eta):
+    """Mean of an array of predictors."""
+    return np.exp(-np.logaddexp(0.0, -eta))
+
+
 @njit(error_model="numpy")
 def logit(mean):
     return np.log(mean / (1.0 - mean)), 1.0 / (mean * (1.0 - mean))

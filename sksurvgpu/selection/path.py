@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from numbers import Real
 from typing import Any
 
@@ -172,9 +173,7 @@ def fit_path(
     alphas=None,
     n_alphas=100,
     alpha_min_ratio=None,
-    sample_weight=None,
-    strata=None,
-    offset=None,
+    **fit_params,
 ) -> Path:
     """Fit an estimator at descending penalties.
 
@@ -184,8 +183,8 @@ def fit_path(
         Model and options; its ``alpha`` and ``warm_start`` are not used, and it is not changed.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates.
-    y : structured ndarray of shape (n_samples,)
-        Outcome.
+    y : ndarray of shape (n_samples,)
+        Outcome, as the estimator's ``fit`` takes it.
     alphas : array-like, optional
         Penalties, in any order; by default a geometric sequence from the least alpha that sets
         all penalized coefficients to zero.
@@ -194,8 +193,8 @@ def fit_path(
     alpha_min_ratio : float, optional
         Its last value over its first; by default 1e-4, or 1e-2 where X has fewer rows than
         columns.
-    sample_weight, strata, offset : array-like of shape (n_samples,), optional
-        As in the estimator's ``fit``.
+    **fit_params : array-like of shape (n_samples,), optional
+        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
 
     Returns
     -------
@@ -224,7 +223,8 @@ def fit_path(
         _check_grid(n_alphas, alpha_min_ratio)
     else:
         alphas = _checked(alphas)
-    prepared = fitted._prepare(X, y, sample_weight, strata, offset)
+    _check_names(fit_params, fitted)
+    prepared = fitted._prepare(X, y, **fit_params)
     if alphas is None:
         alphas = _grid(_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
     solutions = prepared.solve(alphas)[0]
@@ -260,10 +260,20 @@ def _gather(fitted, alphas, solutions):
         n_iter=of("n_iter"),
         converged=of("converged"),
         alpha_max=fitted.alpha_max_,
-        feature_names=fitted.summary().index.to_numpy(),
+        feature_names=np.array(fitted._coef_names(), dtype=object),
         _fitted=fitted,
         _solutions=tuple(replace(solution, coef=None) for solution in solutions),
     )
+
+
+def _check_names(fit_params, estimator):
+    known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
+    for name in fit_params:
+        if name not in known:
+            raise TypeError(
+                f"`{name}` is no argument of fit_path and {type(estimator).__name__}.fit; the "
+                f"latter takes {', '.join(known)}."
+            )
 
 
 def _alpha_max(prepared):

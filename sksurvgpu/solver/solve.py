@@ -185,3 +185,14 @@ def solve(problem, batch, backend, options=None, n_threads=1):
         )
     coroutines = [fit(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
     return backend.run(problem, batch, coroutines, n_threads)
+
+
+def log_likelihood(problem, batch, coef, backend, n_threads=1):
+    """Log-likelihood of the first fit of a batch at given coefficients."""
+
+    def evaluate():
+        return (yield "start", coef)
+
+    loglik = backend.run(problem, batch, [evaluate()], n_threads)[0]
+    require_finite(loglik)
+    return float(loglik)

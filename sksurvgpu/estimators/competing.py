@@ -1,0 +1,272 @@
+"""Models of competing risks."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..data.carryplan import plan_competing
+from ..data.checks import check_sample_weight
+from ..data.competing import read_competing
+from ..likelihoods.fine_gray import FineGray
+from ..metrics.competing import count_competing_pairs
+from ..metrics.pairs import as_concordance
+from ..solver.problem import Problem
+from ._base import PenalizedModel, count_threads
+from ._docs import documented
+from .baseline import Baseline, Timeline, cumulative_hazard, incidence
+
+__all__ = ["FineGrayCCD"]
+
+
+@documented
+class FineGrayCCD(PenalizedModel):
+    r"""Fine-Gray regression of a cumulative incidence, with a lasso or elastic-net penalty.
+
+    Models the subdistribution hazard of one kind of event among competing ones: the cumulative
+    incidence of a row is :math:`1 - \exp(-A(t) e^{x\beta})`. Minimizes
+
+    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with the log partial likelihood :math:`\ell` of Fine and Gray (1999), in which a row with a
+    competing event stays at risk with a weight that falls as the probability of not being
+    censored; the sum :math:`W` of the sample weights, :math:`\alpha` = `alpha`, :math:`\rho` =
+    `l1_ratio` and :math:`f` = `penalty_factor`. Columns are neither centred nor scaled.
+
+    Parameters
+    ----------
+    <<penalty>>
+    event_of_interest : int, default=1
+        Code of the event whose incidence is modelled; all others compete with it.
+    censoring_ties : {"crr", "finegray"}, default="crr"
+        Whether a row with an event at some time is still at risk of being censored then. "crr"
+        says yes, as R's ``cmprsk::crr``, fastcmprsk and Cyclops; "finegray" says no, as
+        ``survival::finegray``. They differ only where events and censorings are tied.
+    <<solver>>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, the logarithms of subdistribution hazard ratios.
+    <<fitted>>
+
+    See Also
+    --------
+    CoxLassoCCD : Fits the cause-specific hazard where competing events count as censored.
+    fit_path : Fits at descending penalties.
+
+    Notes
+    -----
+    The probability of not being censored is the Kaplan-Meier estimate under the sample weights, so
+    that a weight of 2 is the row given twice. Delayed entry is not offered.
+
+    <<routing>>
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X, data.y)
+    >>> model.converged_, int((model.coef_ != 0).sum()) < 50
+    (True, True)
+    >>> incidence = model.predict_cumulative_incidence_function(data.X[:3])
+    >>> bool(0.0 <= incidence[0](0.5) <= 1.0)
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **PenalizedModel._parameter_constraints,
+        "event_of_interest": [Interval(Integral, 1, None, closed="left")],
+        "censoring_ties": [StrOptions({"crr", "finegray"})],
+    }
+    __metadata_request__fit = {"strata": True, "censoring_groups": True}  # noqa: RUF012
+    __metadata_request__score = {"strata": True}  # noqa: RUF012
+    _effect = "hazard_ratio"
+
+    def __init__(
+        self,
+        *,
+        alpha=0.01,
+        l1_ratio=1.0,
+        penalty_factor=None,
+        event_of_interest=1,
+        censoring_ties="crr",
+        algorithm="majorized",
+        tol=1e-6,
+        max_iter=1000,
+        warm_start=False,
+        backend="auto",
+        precision="float64",
+        n_jobs=None,
+        verbose=0,
+    ):
+        super().__init__(
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            penalty_factor=penalty_factor,
+            algorithm=algorithm,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            backend=backend,
+            precision=precision,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.event_of_interest = event_of_interest
+        self.censoring_ties = censoring_ties
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, strata=None, offset=None, censoring_groups=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : structured ndarray of shape (n_samples,)
+            Outcome from `sksurvgpu.competing_risks`. An outcome with events that are True or
+            False, as for `CoxLassoCCD`, has no competing events.
+        <<sample_weight>>
+        <<strata>>
+        <<offset>>
+        censoring_groups : array-like of shape (n_samples,), optional
+            Labels of groups, each with a censoring distribution of its own; by default the strata.
+            One label for all rows pools the censoring of all strata.
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(
+            X, y, sample_weight, offset, strata=strata, censoring_groups=censoring_groups
+        )
+
+    def _read_outcome(self, y, n_rows, strata=None, censoring_groups=None):
+        return read_competing(
+            y,
+            n_rows=n_rows,
+            strata=strata,
+            event_of_interest=self.event_of_interest,
+            censoring_groups=censoring_groups,
+        )
+
+    def _build(self, design, outcome, weight):
+        plan = plan_competing(
+            outcome, outcome.censoring_group, events_first=self.censoring_ties == "finegray"
+        )
+        problem = Problem.build(design, plan, FineGray(), n_threads=count_threads(self.n_jobs))
+        return problem, {"_timeline": Timeline.of(plan, outcome, weight)}
+
+    def _adopt_solution(self, solution):
+        super()._adopt_solution(solution)
+        self._baseline = Baseline(self._timeline, solution.baseline)
+
+    # -- predicting ---------------------------------------------------------------------------
+    def predict(self, X):
+        """Linear predictor, the log subdistribution hazard ratio to a row of zeros.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        predictor : ndarray of shape (n_samples,)
+            X times the coefficients, without the offset of the fit; higher is riskier.
+        """
+        return self._predict_linear(X)
+
+    def _fitted_baseline(self) -> Baseline:
+        check_is_fitted(self)
+        return self._baseline
+
+    @property
+    def unique_times_(self):
+        """Distinct times of the rows of the fit, where curves are evaluated."""
+        return self._fitted_baseline().unique_times.copy()
+
+    @property
+    def cum_baseline_hazard_(self):
+        """Cumulative subdistribution hazard at a linear predictor of 0, a step function.
+
+        Stratified models have a dictionary {label: step function}.
+        """
+        return self._fitted_baseline().functions(cumulative_hazard)
+
+    def predict_cumulative_incidence_function(self, X, strata=None, return_array=False):
+        """Probability that the event of interest has happened by each time, for every row.
+
+        Parameters
+        ----------
+        <<X>>
+        strata : array-like of shape (n_samples,), optional
+            Stratum of each row; required if and only if the model was fitted with strata.
+        return_array : bool, default=False
+            Return values at `unique_times_` in place of functions.
+
+        Returns
+        -------
+        incidence : ndarray
+            Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
+            stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
+            last time of the row's stratum.
+        """
+        return self._curves(X, strata, return_array, incidence)
+
+    def predict_cumulative_hazard_function(self, X, strata=None, return_array=False):
+        """Cumulative subdistribution hazard until each time, for every row.
+
+        Parameters
+        ----------
+        <<X>>
+        strata : array-like of shape (n_samples,), optional
+            Stratum of each row; required if and only if the model was fitted with strata.
+        return_array : bool, default=False
+            Return values at `unique_times_` in place of functions.
+
+        Returns
+        -------
+        hazard : ndarray
+            As `predict_cumulative_incidence_function`.
+        """
+        return self._curves(X, strata, return_array, cumulative_hazard)
+
+    def _curves(self, X, strata, return_array, curve):
+        predictors = self.predict(X)[:, None]
+        return self._baseline.curves(predictors, strata, return_array, curve)
+
+    def score(self, X, y, sample_weight=None, strata=None):
+        """Concordance index for the event of interest, weighted for censoring.
+
+        Pairs are formed within strata, and the censoring is that of the given rows; see
+        `sksurvgpu.metrics.concordance_competing`.
+
+        Parameters
+        ----------
+        <<X>>
+        y : structured ndarray of shape (n_samples,)
+            Outcome.
+        <<sample_weight>>
+        strata : array-like of shape (n_samples,), optional
+            Stratum labels, where `y` has no field ``stratum``; they need not occur in the fit.
+
+        Returns
+        -------
+        concordance : float
+            Between 0 and 1, 0.5 for predictions that say nothing.
+        """
+        risk = self.predict(X)
+        outcome = self._read_outcome(y, len(risk), strata)
+        sums = count_competing_pairs(
+            outcome.status,
+            outcome.time,
+            risk,
+            stratum=outcome.stratum,
+            weight=check_sample_weight(sample_weight, len(risk)),
+        )
+        return as_concordance(*sums)

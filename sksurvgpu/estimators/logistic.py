@@ -1,0 +1,206 @@
+"""Logistic regression."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+
+from ..data.checks import check_sample_weight
+from ..data.classes import read_classes
+from ..likelihoods.logistic import Logistic, expit
+from ._docs import documented
+from ._linear import LinearModel
+
+__all__ = ["LogisticCCD"]
+
+
+@documented
+class LogisticCCD(ClassifierMixin, LinearModel):
+    r"""Logistic regression of two classes, with a lasso or elastic-net penalty.
+
+    The model of propensity scores: thousands of sparse columns and an intercept, which is never
+    penalized. Minimizes
+
+    .. math:: -\ell(b + X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with the log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights, :math:`\alpha` =
+    `alpha`, :math:`\rho` = `l1_ratio` and :math:`f` = `penalty_factor`. scikit-learn's ``C`` is
+    :math:`1/(\alpha W)`. Columns are neither centred nor scaled.
+
+    Parameters
+    ----------
+    <<penalty>>
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, ``{label: weight}``, which multiply the sample weights. "balanced"
+        gives both classes the same sum where rows weigh one.
+    <<solver>>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Class labels; probabilities and coefficients are of the second.
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, the logarithms of odds ratios.
+    intercept_ : float
+        Intercept; 0 where none was wanted.
+    <<fitted>>
+
+    Notes
+    -----
+    <<routing>>
+
+    Examples
+    --------
+    >>> from sksurvgpu import LogisticCCD
+    >>> from sksurvgpu.datasets import simulate_logistic
+    >>> data = simulate_logistic(1_000, 50, random_state=0)
+    >>> model = LogisticCCD(alpha=0.01).fit(data.X, data.y)
+    >>> model.predict_proba(data.X[:3]).shape
+    (3, 2)
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **LinearModel._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+    _likelihood = Logistic
+    _effect = "odds_ratio"
+
+    def __init__(
+        self,
+        *,
+        alpha=0.01,
+        l1_ratio=1.0,
+        penalty_factor=None,
+        fit_intercept=True,
+        class_weight=None,
+        algorithm="majorized",
+        tol=1e-6,
+        max_iter=1000,
+        warm_start=False,
+        backend="auto",
+        precision="float64",
+        n_jobs=None,
+        verbose=0,
+    ):
+        super().__init__(
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            penalty_factor=penalty_factor,
+            fit_intercept=fit_intercept,
+            algorithm=algorithm,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            backend=backend,
+            precision=precision,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Labels of two classes.
+        <<sample_weight>>
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset)
+
+    def _read_outcome(self, y, n_rows):
+        return read_classes(y, n_rows=n_rows)
+
+    def _check_weight(self, sample_weight, outcome):
+        weight = check_sample_weight(sample_weight, outcome.n_rows)
+        if self.class_weight is not None:
+            labels = outcome.labels[outcome.value.astype(int)]
+            of_class = compute_class_weight(self.class_weight, classes=outcome.labels, y=labels)
+            by_class = of_class[outcome.value.astype(int)]
+            weight = check_sample_weight(
+                by_class if weight is None else by_class * weight, outcome.n_rows
+            )
+        outcome.check_both_present(weight)
+        return weight
+
+    def _build(self, design, outcome, weight):
+        problem, _ = super()._build(design, outcome, weight)
+        return problem, {"classes_": outcome.labels}
+
+    def decision_function(self, X):
+        """Linear predictor, the log odds of the second class.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        predictor : ndarray of shape (n_samples,)
+            Without the offset of the fit.
+        """
+        return self._predict_linear(X)
+
+    def predict_proba(self, X):
+        """Probability of each class.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples, 2)
+            Columns in the order of `classes_`.
+        """
+        predictor = self.decision_function(X)
+        return np.column_stack([expit(-predictor), expit(predictor)])
+
+    def predict_log_proba(self, X):
+        """Logarithm of the probability of each class, without cancellation.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        log_probability : ndarray of shape (n_samples, 2)
+            Columns in the order of `classes_`.
+        """
+        predictor = self.decision_function(X)
+        return -np.logaddexp(0.0, np.column_stack([predictor, -predictor]))
+
+    def predict(self, X):
+        """Likelier class.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        label : ndarray of shape (n_samples,)
+            Of `classes_`.
+        """
+        is_second = self.decision_function(X) > 0
+        return self.classes_[is_second.astype(int)]

@@ -1,0 +1,228 @@
+"""Regression of counts and of numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.metrics import d2_tweedie_score
+
+from ..data.checks import check_exposure, check_sample_weight
+from ..data.counts import read_counts, read_numbers
+from ..likelihoods.gaussian import Gaussian
+from ..likelihoods.poisson import Poisson
+from ._docs import documented
+from ._linear import LinearModel
+
+__all__ = ["LinearCCD", "PoissonCCD"]
+
+
+@documented
+class PoissonCCD(RegressorMixin, LinearModel):
+    r"""Poisson regression with a lasso or elastic-net penalty.
+
+    Counts of a rate :math:`e^{b + x\beta}` over an exposure. Minimizes
+
+    .. math:: -\ell(b + X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with the log-likelihood :math:`\ell` (without the terms :math:`\log y!`), the sum :math:`W` of
+    the sample weights, :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and :math:`f` =
+    `penalty_factor`. Columns are neither centred nor scaled; the intercept is not penalized.
+
+    Parameters
+    ----------
+    <<penalty>>
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    <<solver>>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, the logarithms of rate ratios.
+    intercept_ : float
+        Intercept; 0 where none was wanted.
+    <<fitted>>
+
+    See Also
+    --------
+    ConditionalPoissonCCD : An intercept for every stratum.
+
+    Notes
+    -----
+    <<routing>>
+
+    Examples
+    --------
+    >>> from sksurvgpu import PoissonCCD
+    >>> from sksurvgpu.datasets import simulate_poisson
+    >>> data = simulate_poisson(1_000, 50, random_state=0)
+    >>> model = PoissonCCD(alpha=0.01).fit(data.X, data.y)
+    >>> bool((model.predict(data.X[:3]) > 0).all())
+    True
+    """
+
+    __metadata_request__fit = {"exposure": True}  # noqa: RUF012
+    __metadata_request__predict = {"exposure": True}  # noqa: RUF012
+    __metadata_request__score = {"exposure": True}  # noqa: RUF012
+    _likelihood = Poisson
+    _effect = "rate_ratio"
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, exposure=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Counts, at least 0.
+        <<sample_weight>>
+        exposure : array-like of shape (n_samples,), optional
+            Time or number at risk of each row, positive; its logarithm is an offset.
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset, exposure=exposure)
+
+    def _read_outcome(self, y, n_rows, exposure=None):
+        return read_counts(y, n_rows=n_rows, exposure=exposure)
+
+    def predict(self, X, exposure=None):
+        """Expected count.
+
+        Parameters
+        ----------
+        <<X>>
+        exposure : array-like of shape (n_samples,), optional
+            Exposure of each row; 1 by default.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            Without the offset of the fit.
+        """
+        predictor = self._predict_linear(X)
+        exposure = check_exposure(exposure, len(predictor))
+        with np.errstate(over="ignore"):
+            rate = np.exp(predictor)
+        return rate if exposure is None else exposure * rate
+
+    def score(self, X, y, sample_weight=None, exposure=None):
+        """Share of the deviance that the model explains.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Counts.
+        <<sample_weight>>
+        exposure : array-like of shape (n_samples,), optional
+            Exposure of each row; 1 by default.
+
+        Returns
+        -------
+        d2 : float
+            At most 1, 0 for a constant rate.
+        """
+        mean = self.predict(X, exposure)
+        outcome = self._read_outcome(y, len(mean), exposure)
+        weight = check_sample_weight(sample_weight, len(mean))
+        if exposure is None:
+            return float(d2_tweedie_score(outcome.value, mean, sample_weight=weight, power=1))
+        # rates under weights of exposure: the constant that they are compared with is a rate, too
+        size = np.exp(outcome.offset)
+        weight = size if weight is None else size * weight
+        rates = outcome.value / size, mean / size
+        return float(d2_tweedie_score(*rates, sample_weight=weight, power=1))
+
+
+@documented
+class LinearCCD(RegressorMixin, LinearModel):
+    r"""Linear regression with a lasso or elastic-net penalty.
+
+    Minimizes
+
+    .. math:: \|y - b - X\beta\|^2/(2W) + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with squares weighted by the sample weights and :math:`W` their sum, :math:`\alpha` = `alpha`,
+    :math:`\rho` = `l1_ratio` and :math:`f` = `penalty_factor`; scikit-learn's ``Lasso`` and
+    ``ElasticNet`` have the same scale. Columns are neither centred nor scaled; the intercept is
+    not penalized.
+
+    Parameters
+    ----------
+    <<penalty>>
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    <<solver>>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients.
+    intercept_ : float
+        Intercept; 0 where none was wanted.
+    <<fitted>>
+
+    Notes
+    -----
+    The log-likelihood is that of normal errors of variance 1, half of the sum of squares.
+
+    <<routing>>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sksurvgpu import LinearCCD
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearCCD(alpha=0.5).fit(X, y)
+    >>> int((model.coef_ != 0).sum())
+    4
+    """
+
+    _likelihood = Gaussian
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Numbers.
+        <<sample_weight>>
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset)
+
+    def _read_outcome(self, y, n_rows):
+        return read_numbers(y, n_rows=n_rows)
+
+    def predict(self, X):
+        """Expected value.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,)
+            Without the offset of the fit.
+        """
+        return self._predict_linear(X)
