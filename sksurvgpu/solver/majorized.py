@@ -40,7 +40,8 @@ def descend(fit, penalty, tolerance, max_iter):
         if residual <= tolerance or last:
             break
         slow = stalled == PATIENCE // 2 or _is_stale(fit, violation, previous)
-        work = yield from _refer(fit, penalty, violation, iteration, slow)
+        left = _iterations_left(residual, previous, tolerance) if iteration >= 2 else 0.0
+        work = yield from _refer(fit, penalty, violation, left, slow)
         target = fit.coef.copy()
         accuracy = tolerance, residual, SHRINK_EARLY if iteration < EARLY else SHRINK
         target[work] = yield from _minimize_model(fit, penalty, work, *accuracy)
@@ -88,17 +89,27 @@ def _is_stale(fit, violation, previous):
     return violation[fit.reference].max(initial=0.0) > share * previous
 
 
+def _iterations_left(residual, previous, tolerance):
+    """Iterations until the tolerance is met if the residual goes on falling as it did last."""
+    if not residual < previous:
+        return np.inf
+    return np.log(residual / tolerance) / np.log(previous / residual)
+
+
 def _near(fit, penalty, share):
     """Columns that are not zero or whose gradient exceeds a share of its threshold."""
     close = np.abs(fit.gradient) >= share * penalty.l1
     return np.flatnonzero(((fit.coef != 0) | close) & ~penalty.fixed)
 
 
-def _refer(fit, penalty, violation, iteration, slow):
-    """Have a model that covers the columns to work on; returns these."""
+def _refer(fit, penalty, violation, left, slow):
+    """Have a model that covers the columns to work on; returns these.
+
+    `left` is the number of iterations to come, 0 where nothing is known of it.
+    """
     work = _near(fit, penalty, NEAR_ACTIVE)
-    if not fit.in_gram and iteration >= 2 and _gram_fits(len(work)):
-        slow |= yield from _enter_gram(fit, work)
+    if not fit.in_gram and left > 0 and _gram_fits(len(work)):
+        slow |= yield from _enter_gram(fit, work, left)
     wanted = work
     if fit.in_gram and fit.penalties_left:
         wanted = _near(fit, penalty, NEAR_LATER)
@@ -121,11 +132,11 @@ def _refer(fit, penalty, violation, iteration, slow):
     return fit.reference if fit.in_gram else work
 
 
-def _enter_gram(fit, work):
+def _enter_gram(fit, work, left):
     """Whether the matrix pays from here on."""
     ahead = SWEEPS_PER_PENALTY * fit.penalties_left
     if fit.passes >= MANY_PASSES:
-        ahead += SWEEPS_IF_CORRELATED
+        ahead += min(left, SWEEPS_IF_CORRELATED)
     if ahead > 0:
         cost = yield ("gram_cost", work)
         fit.in_gram = cost < ahead

@@ -53,16 +53,20 @@ class Bins(NamedTuple):
     after: np.ndarray  # B[end], or None
     fall: np.ndarray  # B[start] - B[end], or None
     inverse: np.ndarray  # 1 / N, 0 where nobody died
-    center: np.ndarray  # U_k = h_k'v / N_k, moved by sweeps
+    center: np.ndarray  # U_k = h_k'v / N_k, moved by sweeps, and 1 / N_k beside it
+    row_ptr: np.ndarray  # int64 per bin + 1: its rows; None where rows are in another order
 
 
-def bins_of_groups(group_idx, inverse):
+def bins_of_groups(group_idx, inverse, ptr):
     """Bins of rows whose groups know no time: one a group, `inverse` is 1 / sum h of each."""
-    zeros = np.zeros(len(inverse))
-    last = np.arange(len(inverse))
-    return Bins(
-        group_idx, None, None, None, None, last, zeros, zeros, None, None, inverse, zeros.copy()
-    )
+    zeros, last, center = np.zeros(len(inverse)), np.arange(len(inverse)), centres(inverse)
+    without_time = group_idx, None, None, None, None, last, zeros, zeros, None, None
+    return Bins(*without_time, inverse, center, ptr)
+
+
+def centres(inverse):
+    """Centres at rest, each beside its 1 / N: a move needs both."""
+    return np.column_stack([np.zeros(len(inverse)), inverse])
 
 
 def add_entry(bins, i, own, x, load, later):
@@ -110,6 +114,49 @@ def _load(rows, values, shift, state):
     return total
 
 
+@column_operation
+def _load_in_order(rows, values, shift, state):
+    """`_load` where bins are ranges of rows: no bin is looked up, and sums come in pairs."""
+    rh, bins, load, later, carried = state
+    n, q, total = entry_count(rows, values), 0, 0.0
+    for k in range(len(load)):
+        end = np.uint64(bins.row_ptr[k + 1])
+        h0, w0, c0, t0, h1, w1, c1, t1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        while q + 1 < n and entry_row(rows, q + 1, shift) < end:
+            i, j = entry_row(rows, q, shift), entry_row(rows, q + 1, shift)
+            x, z = entry_value(values, q), entry_value(values, q + 1)
+            h0 += x * rh[i, 1]
+            h1 += z * rh[j, 1]
+            t0 += x * x * rh[i, 1]
+            t1 += z * z * rh[j, 1]
+            w0 += x * read(bins.w_row, i, 0.0)
+            w1 += z * read(bins.w_row, j, 0.0)
+            c0 += x * read(bins.carried_row, i, 0.0)
+            c1 += z * read(bins.carried_row, j, 0.0)
+            q += 2
+        while q < n and entry_row(rows, q, shift) < end:
+            i, x = entry_row(rows, q, shift), entry_value(values, q)
+            h0 += x * rh[i, 1]
+            t0 += x * x * rh[i, 1]
+            w0 += x * read(bins.w_row, i, 0.0)
+            c0 += x * read(bins.carried_row, i, 0.0)
+            q += 1
+        load[k], later[k], carried[k] = h0 + h1, w0 + w1, c0 + c1
+        total += t0 + t1
+    return total
+
+
+def load_column(X, j, bins, state):
+    """Sums of a column in every bin; the sum of x^2 h."""
+
+
+@overload(load_column)
+def _load_column(X, j, bins, state):
+    if isinstance(bins.types[-1], types.NoneType):
+        return lambda X, j, bins, state: _load(X, j, 0, X.n_base, state)
+    return lambda X, j, bins, state: _load_in_order(X, j, 0, X.n_base, state)
+
+
 @device
 def _spread_carried(bins, load, carried):
     """Give later bins the part of rows that are carried into them."""
@@ -128,7 +175,7 @@ def load_few(X, columns, rh, bins, loads, curvature):
         load[:] = 0.0
         later[:] = 0.0
         carried[:] = 0.0
-        total = _load(X, columns[a], 0, X.n_base, (rh, bins, load, later, carried))
+        total = load_column(X, columns[a], bins, (rh, bins, load, later, carried))
         _spread_carried(bins, load, carried)
         centred = total
         for k in range(len(load) - 1, -1, -1):
@@ -146,7 +193,7 @@ def _slope_few(X, j, a, rh, centring):
     bins, loads = centring
     total = dot_residual(X, j, 0, X.n_base, rh)
     for k in range(len(bins.center)):
-        total += loads[a, k] * bins.center[k]
+        total += loads[a, k] * bins.center[k, 0]
     return total
 
 
@@ -155,21 +202,33 @@ def _move_few(X, j, a, rh, step, centring):
     bins, loads = centring
     move_residual(X, j, 0, X.n_base, (rh, step))
     for k in range(len(bins.center)):
-        bins.center[k] += loads[a, k] * bins.inverse[k] * step
+        bins.center[k, 0] += loads[a, k] * bins.center[k, 1] * step
 
 
 # -- one bin a stratum ------------------------------------------------------------------------
 
 
+@device
+def _centred(rh, bins, i):
+    """r_i + h_i U_k, k the row's stratum."""
+    return rh[i, 0] + rh[i, 1] * bins.center[bins.exit_bin[i], 0]
+
+
 @column_operation
 def _dot_centred(rows, values, shift, state):
-    """Sum of x_i (r_i + h_i U_k), k the row's stratum."""
+    """Sum of x_i (r_i + h_i U_k), in four partial sums as in `columns.dot`."""
     rh, bins = state
-    total = 0.0
-    for q in range(entry_count(rows, values)):
-        i = entry_row(rows, q, shift)
-        total += entry_value(values, q) * (rh[i, 0] + rh[i, 1] * bins.center[bins.exit_bin[i]])
-    return total
+    n = entry_count(rows, values)
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    whole = n - n % 4
+    for q in range(0, whole, 4):
+        s0 += entry_value(values, q) * _centred(rh, bins, entry_row(rows, q, shift))
+        s1 += entry_value(values, q + 1) * _centred(rh, bins, entry_row(rows, q + 1, shift))
+        s2 += entry_value(values, q + 2) * _centred(rh, bins, entry_row(rows, q + 2, shift))
+        s3 += entry_value(values, q + 3) * _centred(rh, bins, entry_row(rows, q + 3, shift))
+    for q in range(whole, n):
+        s0 += entry_value(values, q) * _centred(rh, bins, entry_row(rows, q, shift))
+    return (s0 + s1) + (s2 + s3)
 
 
 @column_operation
@@ -181,7 +240,7 @@ def _move_centred(rows, values, shift, state):
         k = bins.exit_bin[i]
         change = rh[i, 1] * entry_value(values, q) * step
         rh[i, 0] -= change
-        bins.center[k] += change * bins.inverse[k]
+        bins.center[k, 0] += change * bins.center[k, 1]
     return 0.0
 
 
@@ -262,7 +321,7 @@ class Centring:
 
     def at_rest(self, loads):
         """What `sweep` takes, at v = 0."""
-        self._bins.center[:] = 0.0
+        self._bins.center[:, 0] = 0.0
         return (self._bins,) if loads is None else (self._bins, loads)
 
     def gram_term(self, loads):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import carried as kernels
 from .. import risk_sets
-from ..bins import Bins, Centring
+from ..bins import Bins, Centring, centres
 from .risk_sets import RiskSetPattern, evaluation
 
 
@@ -67,7 +67,8 @@ class CarriedPattern(RiskSetPattern):
             after=back[plan.end],
             fall=back[plan.start] - back[plan.end],
             inverse=self._deaths_inverse,
-            center=np.zeros(plan.n_bins),
+            center=centres(self._deaths_inverse),
+            row_ptr=self._bin_ptr,
         )
         return Centring(bins, plan.few)
 

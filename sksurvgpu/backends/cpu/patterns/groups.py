@@ -30,7 +30,7 @@ class GroupPattern(Pattern):
     def refer(self, eta, u, rh):
         kernels.curvature(self._groups, u, rh)
         inverse = inverse_of(self._groups.total)
-        return Centring(bins_of_groups(self._groups.idx, inverse), self._few)
+        return Centring(bins_of_groups(self._groups.idx, inverse, self._groups.ptr), self._few)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         w_row, risk = np.empty(len(eta)), np.empty(len(self._groups.total))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._compile import specialize
 from .. import risk_sets as kernels
-from ..bins import Bins, Centring
+from ..bins import Bins, Centring, centres
 from ..risk_set_cycle import cycle_of, fill_cells
 from ._base import Pattern, inverse_of
 
@@ -48,11 +48,11 @@ class RiskSetPattern(Pattern):
         bins = self._bins = plan.bins
         deaths = np.concatenate([[0.0], np.cumsum(self.risk_sets.death_weight)])
         self._deaths_inverse = inverse_of(deaths[bins.end + 1] - deaths[bins.start + 1])
-        delayed = plan.enter_idx is not None
-        self._row_bins = (
-            bins.cell_bin[plan.exit_idx],
-            bins.cell_bin[plan.enter_idx] if delayed else None,
-        )
+        delayed, exit_bin = plan.enter_idx is not None, bins.cell_bin[plan.exit_idx]
+        self._row_bins = exit_bin, bins.cell_bin[plan.enter_idx] if delayed else None
+        self._bin_ptr = None
+        if not delayed and plan.n_pieces == 1:  # rows are in the order of their exits
+            self._bin_ptr = np.searchsorted(exit_bin, np.arange(bins.n_bins + 1))
 
     def evaluate(self, eta, u):
         loglik, self.top = self._evaluate(self.risk_sets, eta, u, self.cells)
@@ -81,7 +81,8 @@ class RiskSetPattern(Pattern):
             after=None,
             fall=None,
             inverse=inverse,
-            center=np.zeros(plan.n_bins),
+            center=centres(inverse),
+            row_ptr=self._bin_ptr,
         )
         return Centring(bins, plan.few)
 

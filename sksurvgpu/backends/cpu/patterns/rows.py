@@ -56,7 +56,8 @@ class RowPattern(Pattern):
         _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
         # without an intercept nothing is centred
         total = rh[:, 1].sum() if self._likelihood.intercept else 0.0
-        return Centring(bins_of_groups(self._one_group, inverse_of(np.array([total]))), few=True)
+        inverse, ptr = inverse_of(np.array([total])), np.array([0, len(eta)])
+        return Centring(bins_of_groups(self._one_group, inverse, ptr), few=True)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         state = self._rows, eta, self._intercept, np.zeros(2)

@@ -31,7 +31,7 @@ class SubsetPattern(Pattern):
     def refer(self, eta, u, rh):
         inverse = np.empty(len(self._sets.cases))
         kernels.curvature(self._sets, self._scratch, u, rh, inverse)
-        return Centring(bins_of_groups(self._sets.idx, inverse), self._few)
+        return Centring(bins_of_groups(self._sets.idx, inverse, self._sets.ptr), self._few)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         largest = len(self._scratch.p)
