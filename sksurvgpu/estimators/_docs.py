@@ -76,6 +76,19 @@ _SHARED = {
         strata : array-like of shape (n_samples,), optional
             Stratum label of each row, where `y` has no field ``stratum``.
         """,
+    "strata_of_fit": """
+        strata : array-like of shape (n_samples,), optional
+            Stratum of each row; required if and only if the model was fitted with strata.
+        """,
+    "return_array": """
+        return_array : bool, default=False
+            Return values at `unique_times_` in place of functions.
+        """,
+    "curves": """
+        Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
+        stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
+        last time of the row's stratum.
+        """,
     "offset": """
         offset : array-like of shape (n_samples,), optional
             Known part of the linear predictor. Predictions do not include it.

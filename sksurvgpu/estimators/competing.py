@@ -6,7 +6,6 @@ from numbers import Integral
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.carryplan import plan_competing
 from ..data.checks import check_sample_weight
@@ -16,14 +15,15 @@ from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance
 from ..solver.problem import Problem
 from ._base import PenalizedModel, count_threads
+from ._curves import CurveModel
 from ._docs import documented
-from .baseline import Baseline, Timeline, cumulative_hazard, incidence
+from .baseline import Timeline, incidence
 
 __all__ = ["FineGrayCCD"]
 
 
 @documented
-class FineGrayCCD(PenalizedModel):
+class FineGrayCCD(CurveModel):
     r"""Fine-Gray regression of a cumulative incidence, with a lasso or elastic-net penalty.
 
     Models the subdistribution hazard of one kind of event among competing ones: the cumulative
@@ -162,10 +162,6 @@ class FineGrayCCD(PenalizedModel):
         problem = Problem.build(design, plan, FineGray(), n_threads=count_threads(self.n_jobs))
         return problem, {"_timeline": Timeline.of(plan, outcome, weight)}
 
-    def _adopt_solution(self, solution):
-        super()._adopt_solution(solution)
-        self._baseline = Baseline(self._timeline, solution.baseline)
-
     # -- predicting ---------------------------------------------------------------------------
     def predict(self, X):
         """Linear predictor, the log subdistribution hazard ratio to a row of zeros.
@@ -181,64 +177,21 @@ class FineGrayCCD(PenalizedModel):
         """
         return self._predict_linear(X)
 
-    def _fitted_baseline(self) -> Baseline:
-        check_is_fitted(self)
-        return self._baseline
-
-    @property
-    def unique_times_(self):
-        """Distinct times of the rows of the fit, where curves are evaluated."""
-        return self._fitted_baseline().unique_times.copy()
-
-    @property
-    def cum_baseline_hazard_(self):
-        """Cumulative subdistribution hazard at a linear predictor of 0, a step function.
-
-        Stratified models have a dictionary {label: step function}.
-        """
-        return self._fitted_baseline().functions(cumulative_hazard)
-
     def predict_cumulative_incidence_function(self, X, strata=None, return_array=False):
         """Probability that the event of interest has happened by each time, for every row.
 
         Parameters
         ----------
         <<X>>
-        strata : array-like of shape (n_samples,), optional
-            Stratum of each row; required if and only if the model was fitted with strata.
-        return_array : bool, default=False
-            Return values at `unique_times_` in place of functions.
+        <<strata_of_fit>>
+        <<return_array>>
 
         Returns
         -------
         incidence : ndarray
-            Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
-            stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
-            last time of the row's stratum.
+            <<curves>>
         """
         return self._curves(X, strata, return_array, incidence)
-
-    def predict_cumulative_hazard_function(self, X, strata=None, return_array=False):
-        """Cumulative subdistribution hazard until each time, for every row.
-
-        Parameters
-        ----------
-        <<X>>
-        strata : array-like of shape (n_samples,), optional
-            Stratum of each row; required if and only if the model was fitted with strata.
-        return_array : bool, default=False
-            Return values at `unique_times_` in place of functions.
-
-        Returns
-        -------
-        hazard : ndarray
-            As `predict_cumulative_incidence_function`.
-        """
-        return self._curves(X, strata, return_array, cumulative_hazard)
-
-    def _curves(self, X, strata, return_array, curve):
-        predictors = self.predict(X)[:, None]
-        return self._baseline.curves(predictors, strata, return_array, curve)
 
     def score(self, X, y, sample_weight=None, strata=None):
         """Concordance index for the event of interest, weighted for censoring.

@@ -21,6 +21,7 @@ from ._docs import documented
 __all__ = ["CaseSeriesCCD", "ConditionalLogisticCCD", "ConditionalPoissonCCD"]
 
 
+@documented
 class _ConditionalModel(PenalizedModel):
     """What conditional models can say of rows: their linear predictor, and a log-likelihood."""
 

@@ -7,7 +7,6 @@ from numbers import Real
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_sample_weight
 from ..data.outcome import read_outcome
@@ -16,15 +15,16 @@ from ..likelihoods.cox import Cox
 from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
 from ._base import PenalizedModel, count_threads
+from ._curves import CurveModel
 from ._docs import documented
-from .baseline import Baseline, Timeline, cumulative_hazard, survival
+from .baseline import Timeline, survival
 from .time_varying import Terms
 
 __all__ = ["CoxLassoCCD"]
 
 
 @documented
-class CoxLassoCCD(PenalizedModel):
+class CoxLassoCCD(CurveModel):
     r"""Cox regression with a lasso or elastic-net penalty, for large sparse data.
 
     Minimizes
@@ -156,10 +156,6 @@ class CoxLassoCCD(PenalizedModel):
         )
         return problem, {"_terms": terms, "_timeline": Timeline.of(plan, outcome, weight)}
 
-    def _adopt_solution(self, solution):
-        super()._adopt_solution(solution)
-        self._baseline = Baseline(self._timeline, solution.baseline)
-
     # -- linear predictor ---------------------------------------------------------------------
     def predict(self, X, time=None):
         """Linear predictor, the log hazard ratio to a row of zeros; higher is riskier.
@@ -191,24 +187,12 @@ class CoxLassoCCD(PenalizedModel):
     def _predictor(self, design, piece):
         return design.dot(self._terms.columns_at(self.coef_, piece, design.n_columns))
 
+    def _predictors(self, X):
+        design = self._read_features(X)
+        pieces = range(self._terms.n_pieces)
+        return np.stack([self._predictor(design, b) for b in pieces], axis=1)
+
     # -- curves -------------------------------------------------------------------------------
-    def _fitted_baseline(self) -> Baseline:
-        check_is_fitted(self)
-        return self._baseline
-
-    @property
-    def unique_times_(self):
-        """Distinct times of the rows of the fit, where curves are evaluated."""
-        return self._fitted_baseline().unique_times.copy()
-
-    @property
-    def cum_baseline_hazard_(self):
-        """Cumulative hazard at a linear predictor of 0: a step function, or one per stratum.
-
-        Stratified models have a dictionary {label: step function}.
-        """
-        return self._fitted_baseline().functions(cumulative_hazard)
-
     @property
     def baseline_survival_(self):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
@@ -220,43 +204,15 @@ class CoxLassoCCD(PenalizedModel):
         Parameters
         ----------
         <<X>>
-        strata : array-like of shape (n_samples,), optional
-            Stratum of each row; required if and only if the model was fitted with strata.
-        return_array : bool, default=False
-            Return values at `unique_times_` in place of functions.
+        <<strata_of_fit>>
+        <<return_array>>
 
         Returns
         -------
         survival : ndarray
-            Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
-            stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
-            last time of the row's stratum.
+            <<curves>>
         """
         return self._curves(X, strata, return_array, survival)
-
-    def predict_cumulative_hazard_function(self, X, strata=None, return_array=False):
-        """Cumulative hazard until each time, for every row.
-
-        Parameters
-        ----------
-        <<X>>
-        strata : array-like of shape (n_samples,), optional
-            Stratum of each row; required if and only if the model was fitted with strata.
-        return_array : bool, default=False
-            Return values at `unique_times_` in place of functions.
-
-        Returns
-        -------
-        hazard : ndarray
-            As `predict_survival_function`.
-        """
-        return self._curves(X, strata, return_array, cumulative_hazard)
-
-    def _curves(self, X, strata, return_array, curve):
-        design = self._read_features(X)
-        pieces = range(self._terms.n_pieces)
-        predictors = np.stack([self._predictor(design, b) for b in pieces], axis=1)
-        return self._baseline.curves(predictors, strata, return_array, curve)
 
     # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
