@@ -1,5 +1,6 @@
 """Sphinx configuration. Build: python -m sphinx -W -b html docs docs/_build/html."""
 
+import re
 from importlib.util import find_spec
 
 import sksurvgpu
@@ -27,3 +28,13 @@ numpydoc_xref_param_type = False
 # The theme is in the docs extra; a plain Sphinx still builds the pages.
 html_theme = "pydata_sphinx_theme" if find_spec("pydata_sphinx_theme") else "alabaster"
 html_title = f"sksurvgpu {version}"
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", drop_foreign_references)
+
+
+def drop_foreign_references(app, what, name, obj, options, lines):
+    """Turn references within docstrings inherited from scikit-learn, to its pages, into text."""
+    if getattr(obj, "__module__", "").startswith("sklearn."):
+        lines[:] = [re.sub(r":ref:`([^`<]*?)(?: *<[^`]*>)?`", r"\1", line) for line in lines]

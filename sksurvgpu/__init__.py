@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .show_versions import show_versions
 
 if TYPE_CHECKING:
-    from . import datasets
+    from . import datasets, exceptions, metrics
     from .data.competing import competing_risks
     from .data.counts import case_series, matched
     from .data.outcome import as_sksurv, surv
@@ -43,8 +43,10 @@ __all__ = [
     "case_series",
     "competing_risks",
     "datasets",
+    "exceptions",
     "fit_path",
     "matched",
+    "metrics",
     "show_versions",
     "surv",
 ]
@@ -67,7 +69,7 @@ _DEFINED_IN = {
     "matched": ".data.counts",
     "surv": ".data.outcome",
 }
-_SUBMODULES = {"datasets"}
+_SUBMODULES = {"datasets", "exceptions", "metrics"}
 
 
 def __getattr__(name: str) -> Any:

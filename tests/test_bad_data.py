@@ -411,7 +411,8 @@ OUTCOMES = {
     "y event not bool": (
         lambda: read_outcome(np.array([(1, 2.0)], dtype=[("status", "i8"), ("t", "f8")])),
         TypeError,
-        f"`y` has dtype int64 in its first field 'status', must be bool; {BUILD}.",
+        f"`y` has dtype int64 in its first field 'status', must be bool; {BUILD}; of several kinds "
+        "of event take one with as_sksurv(y, event_of_interest=...).",
     ),
     "y unknown field": (
         lambda: read_outcome(np.array([(1, 2.0, 3)], dtype="?, f8, f8")),

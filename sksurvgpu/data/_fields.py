@@ -6,6 +6,7 @@ from .checks import as_vector, check_labels, check_length, check_row_values, fro
 
 RESERVED_FIELDS = ("start", "stratum", "subject")
 EVENT_TIME = ("event", "time")
+OTHER_BUILDERS = {("count", "length"): "case_series", ("case", "stratum"): "matched"}
 LARGEST_WHOLE = 2.0**53  # beyond, float64 skips whole numbers
 
 
@@ -27,6 +28,15 @@ def check_given(y, remedy=""):
     if y is None:
         raise ValueError(
             f"This estimator requires y to be passed, but the target y is None{remedy}."
+        )
+
+
+def check_plain(vector, content):
+    """Refuse the outcomes of other models, before their records pass for values."""
+    if vector.dtype.names is not None:
+        raise TypeError(
+            f"`y` is a structured array with the fields {', '.join(map(repr, vector.dtype.names))};"
+            f" this model takes a plain vector of {content}, e.g. one of these fields."
         )
 
 
@@ -71,6 +81,12 @@ def split_survival(y, builder, n_rows):
     if y.size == 0:
         raise ValueError("`y` has no rows; pass at least one row with an event.")
     event_field, time_field, *others = y.dtype.names
+    other_builder = OTHER_BUILDERS.get((event_field, time_field))
+    if other_builder is not None:  # the names of a survival outcome are free, so it might pass
+        raise TypeError(
+            f"`y` has the fields {event_field!r} and {time_field!r} of {other_builder}, must have "
+            f"an event and a time; {how_to_build(builder, EVENT_TIME)}."
+        )
     unknown = [field for field in others if field not in RESERVED_FIELDS]
     if unknown:
         raise ValueError(

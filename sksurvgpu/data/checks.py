@@ -115,7 +115,7 @@ def check_labels(values, name, n_rows=None) -> np.ndarray:
     check_length(vector, name, n_rows)
     if vector.dtype.kind == "T":  # has no direct cast to fixed-width strings
         vector = vector.astype(object)
-    if vector.dtype.kind in "Of":
+    if vector.dtype.kind == "f":
         _check_none_missing(vector, name)
     if vector.dtype.kind == "O":
         vector = _from_objects(vector, name, "labels", "pass all integers or all strings")
@@ -131,16 +131,22 @@ def check_labels(values, name, n_rows=None) -> np.ndarray:
 
 def from_objects(vector, name) -> np.ndarray:
     """Return a vector of Python objects, none missing, as numbers, or as strings if it is text."""
-    _check_none_missing(vector, name)
     return _from_objects(vector, name, "values", "pass numbers")
 
 
 def _from_objects(vector, name, noun, remedy):
-    kinds = {type(value) for value in vector}
-    if all(issubclass(kind, str) for kind in kinds):
+    if check_comparable(vector, name, noun, remedy) is str:
         return vector.astype(np.str_)
-    if all(issubclass(kind, (Real, np.bool_)) for kind in kinds):
-        return np.array(vector.tolist())
+    return np.array(vector.tolist())
+
+
+def check_comparable(vector, name, noun, remedy):
+    """Check that no object is missing and all are text, or all numbers; return `str` or `Real`."""
+    _check_none_missing(vector, name)
+    kinds = {type(value) for value in vector}
+    for kind, accepted in ((str, str), (Real, (Real, np.bool_))):
+        if all(issubclass(found, accepted) for found in kinds):
+            return kind
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(f"`{name}` has {noun} of type {found}; {remedy}.")
 

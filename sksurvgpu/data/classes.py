@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ._fields import check_given
-from .checks import as_array, check_length
+from ._fields import check_given, check_plain
+from .checks import as_array, check_comparable, check_length
 
 __all__ = ["TwoClasses", "read_classes"]
 
@@ -35,7 +35,7 @@ class TwoClasses:
         """Check that rows of both classes have a positive weight."""
         if weight is None:
             return
-        for code, label in enumerate(self.labels):
+        for code, label in enumerate(self.labels.tolist()):
             if not weight[self.value == code].any():
                 raise ValueError(
                     f"the weights of all rows of class {label!r} are zero, so one class is left; "
@@ -54,8 +54,12 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
         Rows of X.
     """
     check_given(y)
-    vector = column_or_1d(as_array(y, "y"), warn=True)
+    vector = as_array(y, "y")
+    check_plain(vector, "labels")
+    vector = column_or_1d(vector, warn=True)
     check_length(vector, "y", n_rows)
+    if vector.dtype.kind == "O":
+        check_comparable(vector, "y", "labels", "pass all integers or all strings")
     if vector.dtype.kind == "f" and not np.isfinite(vector).all():
         row = int(np.argmin(np.isfinite(vector)))
         raise ValueError(
@@ -71,7 +75,7 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
         )
     if len(labels) < 2:
         raise ValueError(
-            f"`y` has one class, {labels[0]!r}; a classifier can't train when only one class is "
-            "present."
+            f"`y` has one class, {labels.tolist()[0]!r}; a classifier can't train when only one "
+            "class is present."
         )
     return TwoClasses(code.astype(np.float64), labels)

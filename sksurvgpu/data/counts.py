@@ -15,6 +15,7 @@ from ._fields import (
     check_flags,
     check_given,
     check_named,
+    check_plain,
     check_whole,
     choose_strata,
     encode,
@@ -225,11 +226,7 @@ def _flat(y, n_rows):
     """Return a vector of numbers from what scikit-learn's regressors take as `y`."""
     check_given(y)
     vector = as_array(y, "y")
-    if vector.dtype.names is not None:
-        raise TypeError(
-            f"`y` is a structured array with the fields {', '.join(map(repr, vector.dtype.names))};"
-            " this model takes a plain vector of numbers, e.g. one of these fields."
-        )
+    check_plain(vector, "numbers")
     if vector.ndim == 2 and vector.shape[1] == 1:
         from sklearn.utils.validation import column_or_1d
 

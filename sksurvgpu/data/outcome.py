@@ -144,9 +144,10 @@ def read_outcome(y, *, n_rows=None, strata=None) -> Outcome:
     """
     event_field, time_field, others = split_survival(y, "surv", n_rows)
     if y.dtype[0].kind != "b":
+        several = "; of several kinds of event take one with as_sksurv(y, event_of_interest=...)"
         raise TypeError(
             f"`y` has dtype {y.dtype[0]} in its first field {event_field!r}, must be bool; "
-            f"{how_to_build('surv', EVENT_TIME)}."
+            f"{how_to_build('surv', EVENT_TIME)}{several if y.dtype[0].kind in 'iu' else ''}."
         )
     given = {field: y[field] for field in others}
     event = check_flags(y[event_field], "event", SWAPPED)

@@ -93,6 +93,10 @@ _SHARED = {
         offset : array-like of shape (n_samples,), optional
             Known part of the linear predictor. Predictions do not include it.
         """,
+    "offset_of_score": """
+        offset : array-like of shape (n_samples,), optional
+            Known part of the linear predictor of these rows.
+        """,
     "self": """
         self : object
             The fitted estimator.

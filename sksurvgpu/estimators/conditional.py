@@ -25,6 +25,8 @@ __all__ = ["CaseSeriesCCD", "ConditionalLogisticCCD", "ConditionalPoissonCCD"]
 class _ConditionalModel(PenalizedModel):
     """What conditional models can say of rows: their linear predictor, and a log-likelihood."""
 
+    __metadata_request__score = {"offset": True}  # noqa: RUF012
+
     def _build(self, design, outcome, weight):
         plan = plan_groups(outcome.value, outcome.group)
         return self._problem(design, plan, ConditionalPoisson()), {}
@@ -126,7 +128,7 @@ class CaseSeriesCCD(_ConditionalModel):
         check_weight_by_group(weight, outcome.group, outcome.group_labels, "subject")
         return weight
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.
 
         Parameters
@@ -136,13 +138,14 @@ class CaseSeriesCCD(_ConditionalModel):
             Outcome. Subjects must be whole: split with ``GroupKFold`` by ``y["subject"]``.
         sample_weight : array-like of shape (n_samples,), optional
             Row weights, the same for all eras of a subject.
+        <<offset_of_score>>
 
         Returns
         -------
         log_likelihood : float
             At most 0.
         """
-        return self._log_likelihood(X, y, sample_weight)
+        return self._log_likelihood(X, y, sample_weight, offset)
 
 
 @documented
@@ -220,7 +223,7 @@ class ConditionalPoissonCCD(_ConditionalModel):
     def _read_outcome(self, y, n_rows, strata=None, exposure=None):
         return read_counts(y, n_rows=n_rows, strata=strata, exposure=exposure)
 
-    def score(self, X, y, sample_weight=None, strata=None, exposure=None):
+    def score(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.
 
         Parameters
@@ -233,13 +236,14 @@ class ConditionalPoissonCCD(_ConditionalModel):
             Stratum labels; they need not occur in the fit.
         exposure : array-like of shape (n_samples,), optional
             Time or number at risk of each row.
+        <<offset_of_score>>
 
         Returns
         -------
         log_likelihood : float
             Sum over the counts of the logarithm of their shares of the stratum's total.
         """
-        return self._log_likelihood(X, y, sample_weight, strata=strata, exposure=exposure)
+        return self._log_likelihood(X, y, sample_weight, offset, strata=strata, exposure=exposure)
 
 
 @documented
@@ -367,7 +371,7 @@ class ConditionalLogisticCCD(_ConditionalModel):
         at_once = Outcome(outcome.event & has_others, time, stratum=outcome.group)
         return self._problem(design, plan_rows(at_once), Cox(self.ties)), {}
 
-    def score(self, X, y, sample_weight=None, strata=None):
+    def score(self, X, y, sample_weight=None, strata=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.
 
         Parameters
@@ -379,10 +383,11 @@ class ConditionalLogisticCCD(_ConditionalModel):
             Row weights, the same for all rows of a set.
         strata : array-like of shape (n_samples,), optional
             Matched set of each row, where `y` has no field ``stratum``.
+        <<offset_of_score>>
 
         Returns
         -------
         log_likelihood : float
             At most 0 where `ties` is "exact".
         """
-        return self._log_likelihood(X, y, sample_weight, strata=strata)
+        return self._log_likelihood(X, y, sample_weight, offset, strata=strata)

@@ -37,7 +37,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         Whether there is an intercept.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, ``{label: weight}``, which multiply the sample weights. "balanced"
-        gives both classes the same sum where rows weigh one.
+        gives both classes the same sum of weights.
     <<solver>>
 
     Attributes
@@ -132,13 +132,23 @@ class LogisticCCD(ClassifierMixin, LinearModel):
 
     def _check_weight(self, sample_weight, outcome):
         weight = check_sample_weight(sample_weight, outcome.n_rows)
-        if self.class_weight is not None:
-            labels = outcome.labels[outcome.value.astype(int)]
-            of_class = compute_class_weight(self.class_weight, classes=outcome.labels, y=labels)
-            by_class = of_class[outcome.value.astype(int)]
-            weight = check_sample_weight(
-                by_class if weight is None else by_class * weight, outcome.n_rows
-            )
+        outcome.check_both_present(weight)
+        if self.class_weight is None:
+            return weight
+        code, given = outcome.value.astype(int), 1.0 if weight is None else weight
+        if isinstance(self.class_weight, str):  # "balanced"
+            total = np.bincount(code, weight)
+            of_class = 0.5 * total.sum() / total
+        else:
+            labels = outcome.labels
+            of_class = compute_class_weight(self.class_weight, classes=labels, y=labels[code])
+            for label, value in zip(labels.tolist(), of_class.tolist(), strict=True):
+                if not 0.0 <= value < np.inf:
+                    raise ValueError(
+                        f"`class_weight` of class {label!r} is {value:g}, must be a finite number "
+                        "of at least 0."
+                    )
+        weight = check_sample_weight(of_class[code] * given, outcome.n_rows)
         outcome.check_both_present(weight)
         return weight
 
