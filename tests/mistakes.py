@@ -1,0 +1,41 @@
+"""What a user gets wrong, in any estimator of `faces.py`, and what is to be read then."""
+
+import numpy as np
+import pytest
+from faces import FACES, N, X
+
+NOT_FINITE = "has 1 NaN or infinite value(s), the first in row 4; drop or fill those rows."
+
+
+def changed(array, index, value):
+    """A copy with another entry, of a type that can hold it."""
+    out = np.array(array, dtype=np.result_type(array, np.min_scalar_type(value)))
+    out[index] = value
+    return out
+
+
+def raw(**fields):
+    """An outcome that its builder would have refused."""
+    fields = {name: np.asarray(values) for name, values in fields.items()}
+    y = np.empty(N, dtype=[(name, values.dtype) for name, values in fields.items()])
+    for name, values in fields.items():
+        y[name] = values
+    return y
+
+
+def fit(name, X=X, y=None, rows=None, **params):
+    """Fit a face with some arguments replaced; `rows` go to `fit`, `params` to the constructor."""
+    face = FACES[name]
+    rows = {**face.arguments(), **(rows or {})}
+    return face.make(**{"n_jobs": 1, **params}).fit(X, face.y if y is None else y, **rows)
+
+
+def check(call, error, message):
+    """The error and its whole message, or the beginning and the end of it."""
+    with pytest.raises(error) as raised:
+        call()
+    if isinstance(message, tuple):
+        assert str(raised.value).startswith(message[0])
+        assert str(raised.value).endswith(message[1])
+    else:
+        assert str(raised.value) == message

@@ -1,0 +1,125 @@
+"""Docstrings of the estimators as users read them, with their shared text put in."""
+
+import re
+from ast import literal_eval
+from inspect import Parameter, cleandoc, signature
+
+import pytest
+from faces import FACES, X
+
+from sksurvgpu.estimators import _docs
+
+CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
+PUBLIC = {
+    f"{name}.{attribute}": (cls, attribute)
+    for name, cls in CLASSES.items()
+    for attribute in dir(cls)
+    if not attribute.startswith("_")
+}
+# Methods that scikit-learn makes, and documents in its own way.
+OF_SKLEARN = re.compile(r"\.(set_\w+_request|(get|set)_params|get_metadata_routing)$")
+METHODS = {
+    name: getattr(*found)
+    for name, found in PUBLIC.items()
+    if callable(getattr(*found)) and not OF_SKLEARN.search(name)
+}
+
+
+def section(doc, title):
+    """{names before the colon: text} of a section of a numpydoc docstring."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n---|\Z)", doc, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return {}
+    # an entry begins at the margin
+    entries = re.split(r"^(?=\S)", found[1], flags=re.MULTILINE)
+    return {entry.partition(" : ")[0].strip(): entry.strip() for entry in entries if entry.strip()}
+
+
+def arguments(function):
+    kinds = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+    found = signature(function).parameters.values()
+    return [p.name for p in found if p.name != "self" and p.kind not in kinds]
+
+
+@pytest.mark.parametrize("name", [*CLASSES, *PUBLIC])
+def test_no_placeholder_remains(name):
+    item = CLASSES[name] if name in CLASSES else getattr(*PUBLIC[name])
+    assert item.__doc__, name
+    assert not re.search(r"<<\w*>>", item.__doc__)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_parameters_of_the_constructor_are_documented(name):
+    cls = CLASSES[name]
+    documented = section(cleandoc(cls.__doc__), "Parameters")
+    assert list(documented) == arguments(cls)
+    for parameter, text in documented.items():
+        default = signature(cls).parameters[parameter].default
+        shown = text.splitlines()[0].partition("default=")[2]
+        assert literal_eval(shown) == default, parameter
+        assert len(text.splitlines()) > 1, parameter
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_arguments_of_methods_are_documented(name):
+    documented = section(cleandoc(METHODS[name].__doc__), "Parameters")
+    assert list(documented) == arguments(METHODS[name])
+    assert section(cleandoc(METHODS[name].__doc__), "Returns")
+    assert all(len(text.splitlines()) > 1 for text in documented.values())
+
+
+def test_methods_are_found():
+    assert {"FineGrayCCD.predict_cumulative_incidence_function", "CaseSeriesCCD.predict"} < {
+        *METHODS
+    }
+    assert {"LogisticCCD.score", "PoissonCCD.predict", "LinearCCD.summary"} < {*METHODS}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_fitted_attributes_are_documented(face):
+    face = FACES[face]
+    model = face.fit(X)
+    own = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+    documented = section(cleandoc(face.cls.__doc__), "Attributes")
+    names = {name for entry in documented for name in entry.split(", ")}
+    properties = {n for n in dir(face.cls) if isinstance(getattr(face.cls, n, None), property)}
+    assert own <= names
+    assert names <= own | properties | {"feature_names_in_"}
+
+
+def test_shared_parameters_are_told_in_the_same_words():
+    texts = {}
+    for cls in CLASSES.values():
+        doc = cleandoc(cls.__doc__)
+        for title in ("Parameters", "Attributes"):
+            for name, text in section(doc, title).items():
+                texts.setdefault(name, {})[cls.__name__] = text
+    differing = {name for name, by_class in texts.items() if len(set(by_class.values())) > 1}
+    assert differing == {"coef_", "ties"}  # which are of different things
+    everywhere = {name for name, by_class in texts.items() if len(by_class) == len(CLASSES)}
+    shared = {"alpha", "penalty_factor", "tol", "n_jobs", "verbose", "kkt_", "n_iter_"}
+    assert shared < everywhere
+
+
+def test_arguments_of_fit_are_told_in_the_same_words():
+    texts = {}
+    for name, cls in CLASSES.items():
+        for argument, text in section(cleandoc(cls.fit.__doc__), "Parameters").items():
+            texts.setdefault(argument, {})[name] = text
+    assert {name for name, by_class in texts.items() if len(set(by_class.values())) == 1} >= {
+        "X",
+        "offset",
+        "exposure",
+        "censoring_groups",
+    }
+    weights = set(texts["sample_weight"].values())
+    assert all(
+        text.startswith("sample_weight : array-like of shape (n_samples,), optional\n")
+        for text in weights
+    ) and all("Row weights, at least 0" in text for text in weights)
+
+
+def test_every_shared_text_is_used():
+    used = "".join(cleandoc(item.__doc__) for item in [*CLASSES.values(), *METHODS.values()])
+    for name, text in _docs._SHARED.items():
+        assert cleandoc(text).splitlines()[0] in used, name

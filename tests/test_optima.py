@@ -1,0 +1,298 @@
+"""Fits of all likelihoods: certificates recomputed by the oracle, and routes that must agree."""
+
+import numpy as np
+import pytest
+from models import FORMS as ALL_FORMS
+from models import (
+    MODELS,
+    fit,
+    fit_path,
+    largest_gradient,
+    make_batch,
+    objective,
+    use_form,
+    violation,
+)
+from oracles.reference_likelihoods import duality_gap
+
+from sksurvgpu.backends import cpu
+from sksurvgpu.backends.cpu import session as session_module
+from sksurvgpu.solver import majorized
+from sksurvgpu.solver.problem import Batch
+from sksurvgpu.solver.solve import Options, solve
+
+TIGHT = 1e-11
+# Other shapes of Fine and Gray's model differ in the weights of carried rows alone.
+SAME = ("fine_gray, events first", "fine_gray, one curve", "fine_gray, curves")
+NAMES = [name for name in MODELS if name not in SAME]
+ALGORITHMS = ("majorized", "exact")
+
+
+@pytest.fixture(params=NAMES)
+def model(request):
+    return MODELS[request.param]
+
+
+@pytest.fixture(params=ALGORITHMS)
+def algorithm(request):
+    return request.param
+
+
+def take_gram(monkeypatch):
+    """Have fits minimize their model by its matrix from the first iteration that may."""
+
+    def cost(session, columns):
+        return np.inf if session.loads is None else 0.0
+
+    monkeypatch.setattr(session_module.Session, "gram_cost", cost)
+    monkeypatch.setattr(majorized, "MANY_PASSES", 0)
+
+
+FORMS = [(name, form) for name, form in ALL_FORMS if name in NAMES]
+WITHOUT_LOADS = ("many", "one a stratum")
+ROUTES = [
+    (name, form, route)
+    for name, form in FORMS
+    for route in (("sweeps",) if form in WITHOUT_LOADS else ("sweeps", "gram"))
+]
+
+
+@pytest.fixture(params=ROUTES, ids=": ".join)
+def routed_model(request, monkeypatch):
+    """A model, and a route that its fits are made to take."""
+    name, form, route = request.param
+    use_form(form, monkeypatch)
+    if route == "gram":
+        take_gram(monkeypatch)
+    else:
+        monkeypatch.setattr(session_module.Session, "gram_cost", lambda self, columns: np.inf)
+    return MODELS[name]
+
+
+def check_optimum(solution, model, sample, lam, tolerance, **penalty):
+    """The oracle agrees that this is the optimum, and what its value is."""
+    scale = largest_gradient(model, sample)
+    worst = violation(model, sample, solution.coef, lam, **penalty).max()
+    assert solution.converged
+    assert worst <= tolerance("kkt") * scale
+    value = objective(model, sample, solution.coef, lam, **penalty)
+    assert abs(solution.objective - value) <= 1e-11 * max(1.0, abs(value))
+    loglik = model.reference_at(sample, solution.coef).loglik
+    assert abs(solution.loglik - loglik) <= 1e-11 * max(1.0, abs(loglik))
+    if lam > 0 and "factor" not in penalty:
+        assert abs(solution.kkt - worst) <= 1e-9 * scale
+
+
+@pytest.mark.parametrize(("l1_ratio", "share"), [(1.0, 0.3), (1.0, 0.02), (0.5, 0.05), (0.0, 0.5)])
+class TestCertificate:
+    def test_routes(self, routed_model, l1_ratio, share, tolerance):
+        sample = routed_model.sample(30, p=20)
+        lam = share * largest_gradient(routed_model, sample)
+        solution = fit(routed_model, sample, lam, l1_ratio=l1_ratio)
+        check_optimum(solution, routed_model, sample, lam, tolerance, l1_ratio=l1_ratio)
+
+    def test_exact_algorithm(self, model, l1_ratio, share, tolerance, check_close):
+        sample = model.sample(31, p=8)
+        lam = share * largest_gradient(model, sample)
+        args = {"l1_ratio": l1_ratio, "tol": TIGHT}
+        exact = fit(model, sample, lam, algorithm="exact", max_iter=5000, **args)
+        check_optimum(exact, model, sample, lam, tolerance, l1_ratio=l1_ratio)
+        check_close(exact.coef, fit(model, sample, lam, **args).coef, "coef")
+
+
+def test_unpenalized(model, algorithm, tolerance):
+    sample = model.sample(32, p=3)
+    solution = fit(model, sample, 0.0, algorithm=algorithm, tol=1e-9)
+    check_optimum(solution, model, sample, 0.0, tolerance)
+    assert (solution.coef != 0).all()
+    assert np.isnan(solution.gap)
+
+
+def test_factors(model, algorithm, tolerance):
+    sample = model.sample(33, p=8)
+    factor = np.random.default_rng(33).uniform(0.2, 3.0, size=8)
+    factor[:2] = 0.0
+    lam = 0.1 * largest_gradient(model, sample)
+    args = {"factor": factor, "l1_ratio": 0.7}
+    solution = fit(model, sample, lam, algorithm=algorithm, tol=1e-8, **args)
+    check_optimum(solution, model, sample, lam, tolerance, **args)
+    assert (solution.coef[:2] != 0).all()
+
+
+def test_fixed_columns_are_offsets(model, algorithm, check_close):
+    sample = model.sample(34, p=6)
+    start = np.zeros((6, 1))
+    start[[1, 4], 0] = [0.7, -0.4]
+    fixed = start != 0
+    free = ~fixed[:, 0]
+    lam = 0.05 * largest_gradient(model, sample)
+    args = {"tol": TIGHT, "algorithm": algorithm}
+    held = fit(model, sample, lam, coef=start, fixed=fixed, **args)
+    moved = sample.with_(X=sample.X[:, free], offset=sample.offset + sample.X @ start[:, 0])
+    expected = fit(model, moved, lam, **args)
+    assert (held.coef[~free] == start[~free, 0]).all()
+    check_close(held.coef[free], expected.coef, "coef")
+    check_close(held.loglik, expected.loglik, "loglik")
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5, 0.0])
+def test_gap_bounds_the_distance_to_the_optimum(model, l1_ratio):
+    sample = model.sample(35, p=10)
+    lam = 0.05 * largest_gradient(model, sample)
+    best = fit(model, sample, lam, l1_ratio=l1_ratio, tol=TIGHT)
+    highest = model.highest(sample)
+    assert 0 <= best.gap <= 1e-8
+    for max_iter in range(4):
+        early = fit(model, sample, lam, l1_ratio=l1_ratio, tol=TIGHT, max_iter=max_iter)
+        assert early.gap >= early.objective - best.objective - 1e-11 * abs(best.objective)
+        evaluation = model.reference_at(sample, early.coef)
+        expected = duality_gap(sample.X, evaluation, early.coef, lam, l1_ratio, highest=highest)
+        np.testing.assert_allclose(early.gap, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_objective_never_rises(model, algorithm):
+    """Strong effects and far starts: full steps of the local model overshoot."""
+    for seed in range(3):
+        sample = model.sample([36, seed], p=8, offset=False)
+        sample = sample.with_(X=2.0 * sample.X)
+        start = 0.5 * np.random.default_rng([37, seed]).normal(size=(8, 1))
+        lam = 0.01 * largest_gradient(model, sample)
+        solution = fit(model, sample, lam, l1_ratio=0.8, coef=start, algorithm=algorithm)
+        assert solution.converged
+        steps = np.diff(solution.objectives)
+        assert steps.max(initial=0.0) <= 1e-12 * np.abs(solution.objectives).max()
+        first = objective(model, sample, start[:, 0], lam, l1_ratio=0.8)
+        np.testing.assert_allclose(solution.objectives[0], first, rtol=1e-10)
+
+
+@pytest.mark.parametrize("is_free", [False, True], ids=["all penalized", "one free"])
+def test_lam_max(model, is_free):
+    sample = model.sample(38, p=8)
+    factor = np.random.default_rng(38).uniform(0.5, 2.0, size=8)
+    factor[2] = 0.0 if is_free else 1.0
+    args = {"l1_ratio": 0.5, "factor": factor, "tol": 1e-9}
+    lam_max = fit(model, sample, 1.0, **args).lam_max
+    at, below = (fit(model, sample, lam_max * s, **args).coef for s in (1 + 1e-7, 0.99))
+    penalized = factor > 0
+    assert (at[penalized] == 0).all()
+    assert np.count_nonzero(below[penalized]) == 1
+    assert (at[~penalized] != 0).all()
+
+
+def test_sequence_is_the_separate_fits(routed_model, check_close):
+    model = routed_model
+    sample = model.sample(39, p=12)
+    lambdas = largest_gradient(model, sample) * np.array([0.9, 0.2, 0.05, 0.1])
+    together = fit_path(model, sample, lambdas, tol=1e-10)
+    for lam, solution in zip(lambdas, together, strict=True):
+        alone = fit(model, sample, lam, tol=1e-10)
+        assert solution.lam == lam
+        check_close(solution.coef, alone.coef, "coef")
+        check_close(solution.objective, alone.objective, "loglik")
+
+
+@pytest.mark.parametrize(("name", "form"), FORMS)
+def test_routes_are_taken(name, form, monkeypatch):
+    """Where a fit is long enough: the matrix may be taken from the third iteration on."""
+    use_form(form, monkeypatch)
+    take_gram(monkeypatch)
+    calls = []
+    minimize = session_module.Session.minimize_on_gram
+
+    def count(*arguments):
+        calls.append(1)
+        return minimize(*arguments)
+
+    monkeypatch.setattr(session_module.Session, "minimize_on_gram", count)
+    model = MODELS[name]
+    sample = model.sample(40, p=10)
+    solution = fit(model, sample, 0.02 * largest_gradient(model, sample), tol=1e-10)
+    assert bool(calls) == (form not in WITHOUT_LOADS and solution.n_iter > 2)
+
+
+def test_warm_start_at_the_optimum_stays(model, algorithm):
+    sample = model.sample(41, p=8)
+    lam = 0.05 * largest_gradient(model, sample)
+    first = fit(model, sample, lam, algorithm=algorithm)
+    again = fit(model, sample, lam, coef=first.coef[:, None], algorithm=algorithm)
+    assert again.n_iter == 0
+    np.testing.assert_array_equal(again.coef, first.coef)
+
+
+def test_a_start_from_elsewhere_ends_at_the_optimum(model, check_close):
+    sample = model.sample(42, p=6)
+    lam = 0.1 * largest_gradient(model, sample)
+    expected = fit(model, sample, lam, tol=TIGHT)
+    solution = fit(model, sample, lam, tol=TIGHT, coef=np.full((6, 1), 3.0))
+    check_close(solution.coef, expected.coef, "coef")
+
+
+# -- batches and threads ----------------------------------------------------------------------
+
+
+def assert_same_bits(one, other):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a.coef, b.coef)
+        numbers = ("objective", "kkt", "n_iter", "lam_max", "gap")
+        for name in numbers:
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
+        np.testing.assert_array_equal(a.baseline, b.baseline)
+
+
+def unlike_fits(model, sample, n_fits):
+    """A batch whose fits differ in everything that may differ."""
+    rng, p = np.random.default_rng(43), sample.X.shape[1]
+    weight = rng.choice([0.0, 1.0, 1.0, 2.5], size=(sample.n, n_fits))
+    if model.weighs_groups:
+        weight = weight[model.group_of(sample)]
+    fixed = rng.random((p, n_fits)) < 0.15
+    return Batch(
+        lambdas=largest_gradient(model, sample) * rng.uniform(0.02, 0.5, size=(2, n_fits)),
+        factor=rng.uniform(0.5, 2, size=p),
+        weight=weight,
+        offset=rng.normal(size=(sample.n, n_fits)),
+        coef=np.where(rng.random((p, n_fits)) < 0.4, rng.normal(size=(p, n_fits)), 0.0),
+        fixed=fixed,
+    )
+
+
+def one_of(batch, b):
+    def cut(values):
+        return values[:, b : b + 1]
+
+    return Batch(
+        cut(batch.lambdas),
+        batch.l1_ratio,
+        batch.factor,
+        cut(batch.weight),
+        cut(batch.offset),
+        cut(batch.coef),
+        cut(batch.fixed),
+    )
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_batch_is_its_fits(model, n_threads):
+    sample = model.sample(44, p=10)
+    batch, problem = unlike_fits(model, sample, 4), model.problem(sample)
+    together = solve(problem, batch, cpu, Options(), n_threads)
+    assert len(together) == 4
+    for b in range(4):
+        assert_same_bits(together[b], solve(problem, one_of(batch, b), cpu, Options(), 1)[0])
+    assert not np.array_equal(together[0][0].coef, together[1][0].coef)
+
+
+def test_any_number_of_threads(model, monkeypatch):
+    monkeypatch.setattr(session_module, "SMALLEST_ROW_RANGE", 16)
+    sample = model.sample(45, p=15)
+    lam = 0.05 * largest_gradient(model, sample)
+    alone = fit(model, sample, lam)
+    for n_threads in (2, 3):
+        assert_same_bits([alone], [fit(model, sample, lam, n_threads=n_threads)])
+
+
+def test_two_fits_of_one_batch_object_agree(model):
+    sample = model.sample(46, p=5)
+    problem, batch = model.problem(sample), make_batch(sample, 1.0)
+    first = solve(problem, batch, cpu)[0]
+    assert_same_bits(first, solve(problem, batch, cpu)[0])

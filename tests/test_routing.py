@@ -1,0 +1,101 @@
+"""Every estimator in pipelines, searches and paths: what belongs to rows goes where they go."""
+
+import numpy as np
+import pytest
+import sklearn
+from faces import COUNT, FACES, SUBJECT, P, X, same_predictions
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from sksurvgpu import fit_path
+
+
+@pytest.fixture(params=FACES)
+def face(request):
+    return FACES[request.param]
+
+
+def folds_of(face):
+    """Splits that keep subjects whole where the model compares rows within them."""
+    if face.groups is None:
+        return KFold(3, shuffle=True, random_state=0), {}
+    return GroupKFold(3), {"groups": face.groups}
+
+
+def test_rows_are_routed_to_fit_and_score(face):
+    folds, groups = folds_of(face)
+    alphas, step = [0.005, 0.05], face.cls.__name__.lower()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(MaxAbsScaler(), face.make())
+        search = GridSearchCV(model, {f"{step}__alpha": alphas}, cv=folds)
+        search.fit(X, face.y, **face.rows, **groups)
+        single = make_pipeline(MaxAbsScaler(), face.make(alpha=0.005))
+        params = face.rows | groups
+        scores = cross_val_score(single, X, face.y, cv=folds, params=params)
+    scaled = X / np.abs(X).max(axis=0).toarray()
+    for alpha, mean in zip(alphas, search.cv_results_["mean_test_score"], strict=True):
+        by_hand = []
+        for train, test in folds.split(X, None, *groups.values()):
+            size = np.abs(X[train]).max(axis=0).toarray()
+            fitted = face.make(alpha=alpha)
+            fitted.fit(X[train].toarray() / size, face.y[train], **face.arguments(face.rows, train))
+            scored = face.arguments(face.scored, test)
+            by_hand.append(fitted.score(X[test].toarray() / size, face.y[test], **scored))
+        assert mean == pytest.approx(np.mean(by_hand), rel=1e-7)
+        if alpha == 0.005:
+            np.testing.assert_allclose(scores, by_hand, rtol=1e-7)
+    refitted = face.make(alpha=search.best_params_[f"{step}__alpha"])
+    refitted.fit(scaled, face.y, **face.rows)
+    np.testing.assert_allclose(search.best_estimator_[-1].coef_, refitted.coef_, atol=1e-8)
+
+
+def test_requests_can_be_taken_back(face):
+    with sklearn.config_context(enable_metadata_routing=True):
+        default = face.make().get_metadata_routing()
+        assert default.fit.requests == dict.fromkeys(face.rows, True)
+        assert default.score.requests == dict.fromkeys(face.scored, True)
+        model = face.make().set_fit_request(**dict.fromkeys(face.rows, False))
+        model.set_score_request(sample_weight=False)
+        assert set(model.get_metadata_routing().fit.requests.values()) == {False}
+        assert model.get_metadata_routing().score.requests["sample_weight"] is False
+
+
+def test_exposure_is_routed_to_predict():
+    face = FACES["poisson"]
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(face.make()).fit(X, COUNT, exposure=face.rows["exposure"])
+        mean = model.predict(X, exposure=face.rows["exposure"])
+    np.testing.assert_allclose(mean, face.rows["exposure"] * model.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.4])
+def test_a_path_has_the_estimators_own_fits(face, l1_ratio):
+    params = {"l1_ratio": l1_ratio, "penalty_factor": {2: 0.5}}
+    model = face.make(**params, alpha=7.0)
+    path = fit_path(model, X, face.y, n_alphas=4, alpha_min_ratio=0.02, **face.rows)
+    assert model.alpha == 7.0 and not hasattr(model, "coef_")
+    assert path.converged.all() and len(path) == 4
+    for i in (1, 3):
+        at = path.at(i)
+        single = face.fit(alpha=path.alphas[i], names=face.rows, **params)
+        assert at.alpha == path.alphas[i]
+        assert path.alpha_max == pytest.approx(single.alpha_max_, rel=1e-9)
+        np.testing.assert_allclose(at.coef_, single.coef_, atol=1e-7)
+        same_predictions(face, at, single, atol=1e-6)
+        for name in ("objective_", "log_likelihood_"):
+            assert getattr(at, name) == pytest.approx(getattr(single, name), rel=1e-9)
+        scored = face.arguments(face.scored)
+        assert at.score(X, face.y, **scored) == pytest.approx(single.score(X, face.y, **scored))
+    assert path.feature_names.tolist() == [f"x{j}" for j in range(P)]
+
+
+def test_unknown_arguments_of_a_path(face):
+    known = [n for n in ("sample_weight", "strata", "exposure") if n in face.rows] + ["offset"]
+    known += ["censoring_groups"] if "censoring_groups" in face.rows else []
+    with pytest.raises(TypeError) as raised:
+        fit_path(face.make(), X, face.y, groups=SUBJECT)
+    assert str(raised.value) == (
+        f"`groups` is no argument of fit_path and {face.cls.__name__}.fit; the latter takes "
+        f"{', '.join(known)}."
+    )
