@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from .data.competing import competing_risks
     from .data.counts import case_series, matched
     from .data.outcome import as_sksurv, surv
+    from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
     from .estimators.competing import FineGrayCCD
-    from .estimators.conditional import (
-        CaseSeriesCCD,
-        ConditionalLogisticCCD,
-        ConditionalPoissonCCD,
-    )
+    from .estimators.conditional_logistic import ConditionalLogisticCCD
     from .estimators.logistic import LogisticCCD
     from .estimators.regression import LinearCCD, PoissonCCD
     from .estimators.survival import CoxLassoCCD
@@ -53,9 +50,9 @@ __all__ = [
 
 # Public name -> module that defines it.
 _DEFINED_IN = {
-    "CaseSeriesCCD": ".estimators.conditional",
-    "ConditionalLogisticCCD": ".estimators.conditional",
-    "ConditionalPoissonCCD": ".estimators.conditional",
+    "CaseSeriesCCD": ".estimators.case_series",
+    "ConditionalLogisticCCD": ".estimators.conditional_logistic",
+    "ConditionalPoissonCCD": ".estimators.case_series",
     "CoxLassoCCD": ".estimators.survival",
     "FineGrayCCD": ".estimators.competing",
     "LinearCCD": ".estimators.regression",

@@ -171,7 +171,8 @@ BAD_Y = {
         TypeError,
         (
             "`y` has dtype int64 in its first field 'event', must be bool; build it with "
-            "sksurvgpu.surv(event, time)."
+            "sksurvgpu.surv(event, time); of several kinds of event take one with "
+            "as_sksurv(y, event_of_interest=...)."
         ),
     ),
     "start at time": (

@@ -56,15 +56,23 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
     check_given(y)
     vector = as_array(y, "y")
     check_plain(vector, "labels")
-    vector = column_or_1d(vector, warn=True)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = column_or_1d(vector, warn=True)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"`y` has shape {vector.shape}, must be one-dimensional; fit one model per column."
+        )
     check_length(vector, "y", n_rows)
     if vector.dtype.kind == "O":
         check_comparable(vector, "y", "labels", "pass all integers or all strings")
     if vector.dtype.kind == "f" and not np.isfinite(vector).all():
         row = int(np.argmin(np.isfinite(vector)))
         raise ValueError(
-            f"`y` is NaN or infinite in row {row:,}: Input y contains NaN or infinity."
+            f"Input y contains NaN or infinity: `y` is {vector[row]:g} in row {row:,}; drop or "
+            "fill those rows."
         )
+    if vector.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: `y` has dtype {vector.dtype}; pass labels.")
     check_classification_targets(vector)
     labels, code = np.unique(vector, return_inverse=True)
     if len(labels) > 2:

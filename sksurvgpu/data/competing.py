@@ -143,6 +143,13 @@ def read_competing(
     return CompetingOutcome(status, fields["time"], stratum, labels, fields["subject"], group)
 
 
+def lacks_event(y, code=1) -> bool:
+    """Whether an outcome has rows, and none with the event of a code (or True, for flags)."""
+    if not isinstance(y, np.ndarray) or not y.dtype.names or y.dtype[0].kind not in "biu":
+        return False
+    return y.size > 0 and not (y[y.dtype.names[0]] == code).any()
+
+
 def check_event_of_interest(code, event):
     """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
     if not isinstance(code, Integral) or isinstance(code, bool):

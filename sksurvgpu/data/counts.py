@@ -147,7 +147,7 @@ def read_case_series(y, *, n_rows=None) -> GroupedOutcome:
     fields = _case_series_fields(*(y[field] for field in CASE_SERIES))
     value = fields["count"].astype(np.float64)
     group, labels = encode(fields["subject"])
-    _check_compared(value, group, labels, "subject", "subjects")
+    check_compared(value, group, len(labels), "subject", "subjects")
     return GroupedOutcome(value, group, labels, np.log(fields["length"]))
 
 
@@ -164,7 +164,7 @@ def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
         Matched set of each row, where `y` is a vector.
     """
     check_given(y, f"; {how_to_build('matched', MATCHED)}")
-    if getattr(getattr(y, "dtype", None), "names", None):
+    if getattr(getattr(y, "dtype", None), "names", None) or (np.ndim(y) > 1 and strata is None):
         check_named(y, "matched", MATCHED, n_rows)
         fields = _matched_fields(*(y[field] for field in MATCHED))
         case, of_field = fields["case"], fields["stratum"]
@@ -177,7 +177,7 @@ def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
                 f"{how_to_build('matched', MATCHED)}."
             )
     group, labels = choose_strata(of_field, strata, case.size)
-    _check_discordant(case, group, len(labels))
+    check_discordant(case, group, len(labels))
     return GroupedOutcome(case.astype(np.float64), group, labels)
 
 
@@ -204,7 +204,7 @@ def read_counts(y, *, n_rows=None, strata=None, exposure=None) -> GroupedOutcome
         )
     group, labels = choose_strata(None, strata, value.size)
     if group is not None:
-        _check_compared(value, group, labels, "stratum", "strata")
+        check_compared(value, group, len(labels), "stratum", "strata")
     exposure = check_exposure(exposure, value.size)
     return GroupedOutcome(value, group, labels, None if exposure is None else np.log(exposure))
 
@@ -265,26 +265,27 @@ def _matched_fields(case, stratum):
     }
 
 
-def _check_compared(value, group, labels, name, plural):
+def check_compared(value, group, n_groups, name, plural, among=""):
     """Some group must have an event and a row without which it might have happened."""
-    n_rows = np.bincount(group, minlength=len(labels))
-    n_events = np.bincount(group, value, minlength=len(labels))
+    n_rows = np.bincount(group, minlength=n_groups)
+    n_events = np.bincount(group, value, minlength=n_groups)
     if not ((n_rows > 1) & (n_events > 0)).any():
         raise ValueError(
-            f"`y` has no {name} with an event and at least two rows, so there is nothing to "
-            f"compare: of {len(labels):,} {plural}, {np.count_nonzero(n_events):,} have an event "
+            f"`y` has no {name} with an event and at least two rows{among}, so there is nothing to "
+            f"compare: of {n_groups:,} {plural}, {np.count_nonzero(n_events):,} have an event "
             f"and {np.count_nonzero(n_rows > 1):,} at least two rows; check the labels of the "
             f"{plural}."
         )
 
 
-def _check_discordant(case, group, n_groups):
+def check_discordant(case, group, n_groups, among=""):
     """Some matched set must have a case and a control."""
     n_rows = np.bincount(group, minlength=n_groups)
     n_cases = np.bincount(group, case, minlength=n_groups)
     if not ((n_cases > 0) & (n_cases < n_rows)).any():
         raise ValueError(
-            f"`y` has no stratum with both a case and a control: of {n_groups:,} strata, "
-            f"{np.count_nonzero(n_cases == n_rows):,} have cases only and "
-            f"{np.count_nonzero(n_cases == 0):,} controls only; check the labels of the strata."
+            f"`y` has no stratum with both a case and a control{among}: of {n_groups:,} strata, "
+            f"{np.count_nonzero((n_cases == n_rows) & (n_rows > 0)):,} have cases only and "
+            f"{np.count_nonzero((n_cases == 0) & (n_rows > 0)):,} controls only; check the labels "
+            "of the strata."
         )

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.carryplan import plan_competing
 from ..data.checks import check_sample_weight
-from ..data.competing import read_competing
+from ..data.competing import lacks_event, read_competing
 from ..likelihoods.fine_gray import FineGray
 from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance
@@ -214,6 +214,8 @@ class FineGrayCCD(CurveModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         risk = self.predict(X)
+        if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
+            return as_concordance(0.0, 0.0)
         outcome = self._read_outcome(y, len(risk), strata)
         sums = count_competing_pairs(
             outcome.status,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import xlogy
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.metrics import d2_tweedie_score
 
-from ..data.checks import check_exposure, check_sample_weight
+from ..data.checks import check_exposure, check_row_values, check_sample_weight
 from ..data.counts import read_counts, read_numbers
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.poisson import Poisson
@@ -14,6 +14,8 @@ from ._docs import documented
 from ._linear import LinearModel
 
 __all__ = ["LinearCCD", "PoissonCCD"]
+
+ROUNDING = 1e-12
 
 
 @documented
@@ -131,18 +133,29 @@ class PoissonCCD(RegressorMixin, LinearModel):
         Returns
         -------
         d2 : float
-            At most 1, 0 for a constant rate.
+            At most 1, 0 for the constant rate that fits best. Where the rate of `y` is constant, 1
+            for predictions that are right and 0 for others.
         """
-        mean = self.predict(X, exposure)
-        outcome = self._read_outcome(y, len(mean), exposure)
-        weight = check_sample_weight(sample_weight, len(mean))
-        if exposure is None:
-            return float(d2_tweedie_score(outcome.value, mean, sample_weight=weight, power=1))
-        # rates under weights of exposure: the constant that they are compared with is a rate, too
-        size = np.exp(outcome.offset)
-        weight = size if weight is None else size * weight
-        rates = outcome.value / size, mean / size
-        return float(d2_tweedie_score(*rates, sample_weight=weight, power=1))
+        predictor = self._predict_linear(X)
+        n_rows = len(predictor)
+        value = check_row_values(y, "y", n_rows, minimum=0)
+        weight, size = check_sample_weight(sample_weight, n_rows), check_exposure(exposure, n_rows)
+        weight = np.ones(n_rows) if weight is None else weight
+        size = np.ones(n_rows) if size is None else size
+        with np.errstate(divide="ignore"):
+            constant = np.log(weight @ value) - np.log(weight @ size)
+        worst = _deviance(value, constant + np.log(size), weight)
+        left = _deviance(value, predictor + np.log(size), weight)
+        if worst <= ROUNDING * (weight @ value):  # nothing to explain; as scikit-learn's R2
+            return float(left <= ROUNDING * (weight @ value))
+        return float(1.0 - left / worst)
+
+
+def _deviance(value, predictor, weight):
+    """Poisson deviance, from the logarithm of the mean."""
+    observed = np.where(value > 0, value * predictor, 0.0)  # 0 where the mean may be 0, too
+    with np.errstate(over="ignore"):
+        return 2.0 * weight @ (xlogy(value, value) - observed - value + np.exp(predictor))
 
 
 @documented

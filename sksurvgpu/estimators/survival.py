@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_sample_weight
+from ..data.competing import lacks_event
 from ..data.outcome import read_outcome
 from ..data.rowplan import plan_rows
 from ..likelihoods.cox import Cox
@@ -238,7 +239,7 @@ class CoxLassoCCD(CurveModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         design = self._read_features(X)
-        if _lacks_events(y):  # read_outcome would say that no model can be fitted
+        if lacks_event(y):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_outcome(y, design.n_rows, strata)
         weight = scale_weights(check_sample_weight(sample_weight, design.n_rows))
@@ -259,10 +260,3 @@ class CoxLassoCCD(CurveModel):
 
     def _coef_names(self):
         return self._terms.names(self._feature_names())
-
-
-def _lacks_events(y):
-    """Whether an outcome has rows, and none with an event."""
-    if not isinstance(y, np.ndarray) or not y.dtype.names or y.dtype[0].kind != "b":
-        return False
-    return y.size > 0 and not y[y.dtype.names[0]].any()

@@ -214,8 +214,8 @@ def fit_path(
     """
     if not isinstance(estimator, PenalizedModel):
         raise TypeError(
-            f"`estimator` is a {type(estimator).__name__}; pass an estimator of this package, such "
-            "as CoxLassoCCD, and transform X beforehand."
+            f"`estimator` is of type {type(estimator).__name__}; pass an estimator of this package "
+            "such as CoxLassoCCD, and transform X beforehand."
         )
     fitted = clone(estimator)
     fitted._validate_params()

@@ -21,8 +21,7 @@ def accepts(fit, penalty, proposal, target):
     Good is a fair part of what the model promises for its own minimizer `target`, half its slope:
     a proposal that merely decreases the objective could hold up the iteration.
     """
-    if (yield ("step", proposal)) > LONGEST_MOVE:
-        return False
+    yield ("step", proposal)
     return (yield from _try(fit, penalty, proposal, FAIR * _promise(fit, penalty, target), 1.0))
 
 

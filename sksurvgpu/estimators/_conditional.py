@@ -1,0 +1,47 @@
+"""What models share that compare rows within subjects or matched sets only."""
+
+from __future__ import annotations
+
+from ..data.groups import plan_groups
+from ..likelihoods.conditional_poisson import ConditionalPoisson
+from ..solver.problem import Problem
+from ._base import PenalizedModel, count_threads
+from ._docs import documented
+
+__all__ = ["WEIGHTED", "ConditionalModel", "weighted"]
+
+WEIGHTED = " of positive weight"
+
+
+def weighted(outcome, weight):
+    """Values and groups of the rows that count, and the number of groups."""
+    counts = weight > 0
+    return outcome.value[counts], outcome.group[counts], len(outcome.group_labels)
+
+
+@documented
+class ConditionalModel(PenalizedModel):
+    """What conditional models can say of rows: their linear predictor, and a log-likelihood."""
+
+    __metadata_request__score = {"offset": True}  # noqa: RUF012
+
+    def _build(self, design, outcome, weight):
+        plan = plan_groups(outcome.value, outcome.group)
+        return self._problem(design, plan, ConditionalPoisson()), {}
+
+    def _problem(self, design, plan, likelihood):
+        return Problem.build(design, plan, likelihood, n_threads=count_threads(self.n_jobs))
+
+    def predict(self, X):
+        """Linear predictor; only differences within a group have a meaning.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        predictor : ndarray of shape (n_samples,)
+            X times the coefficients, without the offset of the fit; higher is riskier.
+        """
+        return self._predict_linear(X)

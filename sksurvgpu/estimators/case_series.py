@@ -1,0 +1,211 @@
+"""Counts given the totals of subjects or strata."""
+
+from __future__ import annotations
+
+from sklearn.base import _fit_context
+
+from ..data.checks import check_weight_by_group
+from ..data.counts import check_compared, read_case_series, read_counts
+from ._conditional import WEIGHTED, ConditionalModel, weighted
+from ._docs import documented
+
+__all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
+
+
+@documented
+class CaseSeriesCCD(ConditionalModel):
+    r"""Self-controlled case series with a lasso or elastic-net penalty.
+
+    Every subject is its own control: the rate of events during an era of exposure is compared with
+    the same subject's rate in other eras, so that whatever is constant within a subject cancels.
+    Given the number of events of a subject, era i has them with probability proportional to
+    :math:`L_i e^{x_i\beta}`, with :math:`L_i` its length. Minimizes
+
+    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights (the
+    number of eras without weights), :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and
+    :math:`f` = `penalty_factor`. Columns are neither centred nor scaled.
+
+    Parameters
+    ----------
+    <<penalty>>
+    <<solver>>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, the logarithms of rate ratios.
+    <<fitted>>
+
+    See Also
+    --------
+    ConditionalPoissonCCD : The same likelihood for counts within strata.
+
+    Notes
+    -----
+    Subjects without an event, and with one era, contribute nothing; leaving them out changes the
+    fit only through :math:`W`.
+
+    <<routing>>
+
+    Examples
+    --------
+    >>> from sksurvgpu import CaseSeriesCCD
+    >>> from sksurvgpu.datasets import simulate_case_series
+    >>> data = simulate_case_series(500, 30, random_state=0)
+    >>> model = CaseSeriesCCD(alpha=0.001).fit(data.X, data.y)
+    >>> model.converged_
+    True
+    >>> bool(model.score(data.X, data.y) == model.log_likelihood_)
+    True
+    """
+
+    _effect = "rate_ratio"
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : structured ndarray of shape (n_samples,)
+            Outcome from `sksurvgpu.case_series`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights, at least 0, the same for all eras of a subject.
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset)
+
+    def _read_outcome(self, y, n_rows):
+        return read_case_series(y, n_rows=n_rows)
+
+    def _check_weight(self, sample_weight, outcome):
+        weight = super()._check_weight(sample_weight, outcome)
+        check_weight_by_group(weight, outcome.group, outcome.group_labels, "subject")
+        if weight is not None:
+            check_compared(*weighted(outcome, weight), "subject", "subjects", WEIGHTED)
+        return weight
+
+    def score(self, X, y, sample_weight=None, offset=None):
+        """Conditional log-likelihood of rows, a sum; higher is better.
+
+        Parameters
+        ----------
+        <<X>>
+        y : structured ndarray of shape (n_samples,)
+            Outcome. Subjects must be whole: split with ``GroupKFold`` by ``y["subject"]``.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights, the same for all eras of a subject.
+        <<offset_of_score>>
+
+        Returns
+        -------
+        log_likelihood : float
+            At most 0.
+        """
+        return self._log_likelihood(X, y, sample_weight, offset)
+
+
+@documented
+class ConditionalPoissonCCD(ConditionalModel):
+    r"""Poisson regression conditional on the totals of strata, with a penalty.
+
+    The same coefficients as Poisson regression with an unpenalized intercept for every stratum,
+    without ever estimating one. Minimizes
+
+    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights,
+    :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and :math:`f` = `penalty_factor`. Columns
+    are neither centred nor scaled.
+
+    Parameters
+    ----------
+    <<penalty>>
+    <<solver>>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, the logarithms of rate ratios.
+    <<fitted>>
+
+    See Also
+    --------
+    CaseSeriesCCD : The same likelihood for the eras of subjects.
+    PoissonCCD : One intercept for all rows.
+
+    Notes
+    -----
+    <<routing>>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksurvgpu import ConditionalPoissonCCD
+    >>> from sksurvgpu.datasets import simulate_poisson
+    >>> data = simulate_poisson(500, 30, random_state=0)
+    >>> month = np.arange(500) % 12
+    >>> model = ConditionalPoissonCCD(alpha=0.01).fit(data.X, data.y, strata=month)
+    >>> model.converged_
+    True
+    """
+
+    __metadata_request__fit = {"strata": True, "exposure": True}  # noqa: RUF012
+    __metadata_request__score = {"strata": True, "exposure": True}  # noqa: RUF012
+    _effect = "rate_ratio"
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Counts, at least 0.
+        <<sample_weight>>
+        strata : array-like of shape (n_samples,), optional
+            Stratum label of each row; by default all rows are one stratum.
+        exposure : array-like of shape (n_samples,), optional
+            Time or number at risk of each row, positive; its logarithm is an offset.
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset, strata=strata, exposure=exposure)
+
+    def _read_outcome(self, y, n_rows, strata=None, exposure=None):
+        return read_counts(y, n_rows=n_rows, strata=strata, exposure=exposure)
+
+    def score(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
+        """Conditional log-likelihood of rows, a sum; higher is better.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Counts. Strata must be whole: split with ``GroupKFold``.
+        <<sample_weight>>
+        strata : array-like of shape (n_samples,), optional
+            Stratum labels; they need not occur in the fit.
+        exposure : array-like of shape (n_samples,), optional
+            Time or number at risk of each row.
+        <<offset_of_score>>
+
+        Returns
+        -------
+        log_likelihood : float
+            Sum over the counts of the logarithm of their shares of the stratum's total.
+        """
+        return self._log_likelihood(X, y, sample_weight, offset, strata=strata, exposure=exposure)

@@ -1,0 +1,169 @@
+"""Conditional logistic regression."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from ..data.checks import check_weight_by_group
+from ..data.counts import check_discordant, read_matched
+from ..data.groups import plan_groups
+from ..data.outcome import Outcome
+from ..data.rowplan import plan_rows
+from ..likelihoods.conditional_logistic import ConditionalLogistic
+from ..likelihoods.cox import Cox
+from ._base import PenalizedModel
+from ._conditional import WEIGHTED, ConditionalModel, weighted
+from ._docs import documented
+
+__all__ = ["ConditionalLogisticCCD"]
+
+
+@documented
+class ConditionalLogisticCCD(ConditionalModel):
+    r"""Conditional logistic regression of matched sets, with a penalty.
+
+    Cases are compared with the other rows of their matched set, given how many cases it has.
+    Minimizes
+
+    .. math:: -\ell(X\beta)/W + \alpha\Bigl(\rho\,\|f\circ\beta\|_1
+              + \tfrac12(1-\rho)\,\|\sqrt f\circ\beta\|_2^2\Bigr)
+
+    with the conditional log-likelihood :math:`\ell`, the sum :math:`W` of the sample weights,
+    :math:`\alpha` = `alpha`, :math:`\rho` = `l1_ratio` and :math:`f` = `penalty_factor`. Columns
+    are neither centred nor scaled.
+
+    Parameters
+    ----------
+    <<penalty>>
+    ties : {"exact", "efron", "breslow"}, default="exact"
+        Likelihood of a set with several cases: "exact" sums over all choices of that many rows,
+        for sets of thousands of rows too; "efron" and "breslow" are Cox's approximations. All are
+        the same for sets with one case.
+    <<solver>>
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Coefficients, the logarithms of odds ratios.
+    <<fitted>>
+
+    Notes
+    -----
+    Sets without a case, or with nothing else, contribute nothing. (With "efron" and "breslow", R's
+    ``clogit`` lets sets of cases only contribute.)
+
+    <<routing>>
+
+    Examples
+    --------
+    >>> from sksurvgpu import ConditionalLogisticCCD
+    >>> from sksurvgpu.datasets import simulate_matched
+    >>> data = simulate_matched(300, 30, random_state=0)
+    >>> model = ConditionalLogisticCCD(alpha=0.01).fit(data.X, data.y)
+    >>> model.converged_
+    True
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **PenalizedModel._parameter_constraints,
+        "ties": [StrOptions({"exact", "efron", "breslow"})],
+    }
+    __metadata_request__fit = {"strata": True}  # noqa: RUF012
+    __metadata_request__score = {"strata": True}  # noqa: RUF012
+    _effect = "odds_ratio"
+
+    def __init__(
+        self,
+        *,
+        alpha=0.01,
+        l1_ratio=1.0,
+        penalty_factor=None,
+        ties="exact",
+        algorithm="majorized",
+        tol=1e-6,
+        max_iter=1000,
+        warm_start=False,
+        backend="auto",
+        precision="float64",
+        n_jobs=None,
+        verbose=0,
+    ):
+        super().__init__(
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            penalty_factor=penalty_factor,
+            algorithm=algorithm,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            backend=backend,
+            precision=precision,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.ties = ties
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, strata=None, offset=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        <<X>>
+        y : ndarray of shape (n_samples,)
+            Outcome from `sksurvgpu.matched`, or True or 1 for cases and False or 0 for others.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights, at least 0, the same for all rows of a set.
+        strata : array-like of shape (n_samples,), optional
+            Matched set of each row, where `y` has no field ``stratum``.
+        <<offset>>
+
+        Returns
+        -------
+        <<self>>
+        """
+        return self._fit(X, y, sample_weight, offset, strata=strata)
+
+    def _read_outcome(self, y, n_rows, strata=None):
+        return read_matched(y, n_rows=n_rows, strata=strata)
+
+    def _check_weight(self, sample_weight, outcome):
+        weight = super()._check_weight(sample_weight, outcome)
+        check_weight_by_group(weight, outcome.group, outcome.group_labels, "stratum")
+        if weight is not None:
+            check_discordant(*weighted(outcome, weight), WEIGHTED)
+        return weight
+
+    def _build(self, design, outcome, weight):
+        if self.ties == "exact":
+            plan = plan_groups(outcome.value, outcome.group)
+            return self._problem(design, plan, ConditionalLogistic()), {}
+        # The approximations see information where all rows are cases; there is none.
+        n_cases = np.bincount(outcome.group, outcome.value)
+        has_others = (n_cases < np.bincount(outcome.group))[outcome.group]
+        time = np.ones(outcome.n_rows)
+        at_once = Outcome(outcome.event & has_others, time, stratum=outcome.group)
+        return self._problem(design, plan_rows(at_once), Cox(self.ties)), {}
+
+    def score(self, X, y, sample_weight=None, strata=None, offset=None):
+        """Conditional log-likelihood of rows, a sum; higher is better.
+
+        Parameters
+        ----------
+        <<X>>
+        y : ndarray of shape (n_samples,)
+            Outcome. Matched sets must be whole: split with ``GroupKFold``.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights, the same for all rows of a set.
+        strata : array-like of shape (n_samples,), optional
+            Matched set of each row, where `y` has no field ``stratum``.
+        <<offset_of_score>>
+
+        Returns
+        -------
+        log_likelihood : float
+            At most 0 where `ties` is "exact".
+        """
+        return self._log_likelihood(X, y, sample_weight, offset, strata=strata)
