@@ -155,7 +155,7 @@ class Session:
         coef = coef.copy()
         self.rh[:, 0] = self.u
         loads = None if self.loads is None else self.loads[position]
-        visits = self.centring.sweep(
+        due = self.centring.sweep(
             self.columns,
             columns,
             coef,
@@ -168,7 +168,7 @@ class Session:
             MAX_PASSES,
             shrink,
         )
-        return coef, visits / max(len(columns), 1)
+        return coef, due / max(len(columns), 1)
 
     def minimize_on_gram(self, gradient, coef, l1, l2, unit, tolerance):
         return gram_kernels.minimize_on_gram(

@@ -8,32 +8,40 @@ share a cache line).  The second term of M is kept by the pattern's ``slope`` an
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..formulas import coordinate_minimum
+
+SETTLED = 0.05  # of the moves that end a sweep: columns that moved less sit out its other passes
 
 
 def sweep(X, columns, coef, l1, l2, unit, curvature, centring, rh, max_passes, shrink):
     """Cyclic passes until the largest move of a pass is below `shrink` of the first pass's.
 
     Owns `coef`, `rh` and the centres; a move is ``curvature * abs(step) / unit``, measured as the
-    gradient is.  Passes after the first touch nonzero coefficients only.  Columns of zero
-    curvature (constant within every bin) are left alone.  Returns the number of column visits.
+    gradient is.  Passes after the first touch nonzero coefficients only, of these the ones that
+    still move.  Columns of zero curvature (constant within every bin) are left alone.  Returns
+    how often a column was due, settled or not.
     """
-    first, visits = 0.0, 0
+    first, due, moved = 0.0, 0, np.full(len(columns), np.inf)
     for count in range(max_passes):
         largest = 0.0
         for a in range(len(columns)):
             if curvature[a] <= 0.0 or (count > 0 and coef[a] == 0.0):
                 continue
-            visits += 1
+            due += 1
+            if count > 0 and moved[a] <= SETTLED * shrink * first:
+                continue
             gradient = slope(X, columns[a], a, rh, centring)  # noqa: F821 (bound by specialize)
             new = coordinate_minimum(coef[a], gradient, curvature[a], l1[a], l2[a])
             step = new - coef[a]
+            moved[a] = curvature[a] * abs(step) / unit[a]
+            largest = max(largest, moved[a])
             if step != 0.0:
                 coef[a] = new
                 move(X, columns[a], a, rh, step, centring)  # noqa: F821
-                largest = max(largest, curvature[a] * abs(step) / unit[a])
         if count == 0:
             first = largest
         if largest <= shrink * first:
             break
-    return visits
+    return due
