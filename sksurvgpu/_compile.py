@@ -4,7 +4,8 @@ Numba's cache watches only the file that holds a kernel, not the files of the fu
 kernel calls.  A digest of all sources a kernel may be built from is therefore part of its name,
 so that an upgraded package never runs stale machine code.  Numba also numbers the cached versions
 of a kernel without a lock: of two processes that compile different versions at once, one could
-later run the other's.  Every process therefore writes under a name of its own.
+later run the other's.  Every process therefore writes under a name of its own.  Kernels with a
+formula from outside the package are compiled in every process.
 Fast-math is off because LLVM then turns gathers into vector gathers, which are three to five
 times slower than scalar loads on common server processors.
 """
@@ -36,6 +37,8 @@ _SOURCES = _digest_sources()
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
     function.__qualname__ = f"{function.__name__}_{_SOURCES}"
+    if _is_foreign(function):
+        return njit(**_OPTIONS)(function)
     try:
         compiled = njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # no folder that can be written to: compile in every process
@@ -43,6 +46,13 @@ def kernel(function):
     file = compiled._cache._cache_file
     file._data_name_pattern = file._data_name_pattern.replace(".nbc", f".{uuid4().hex}.nbc")
     return compiled
+
+
+def _is_foreign(function):
+    """Whether code from outside the package is part of a function: its changes go unnoticed."""
+    plain = getattr(function, "py_func", function)
+    is_ours = (plain.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
+    return getattr(plain, "is_foreign", False) or not is_ours
 
 
 def device(function):
@@ -59,6 +69,7 @@ def bind(template, **formulas):
     # Machine code from the cache is linked by qualified name and argument types: copies under the
     # template's own would be taken for one another.
     bound.__qualname__ = name
+    bound.is_foreign = any(_is_foreign(formula) for formula in formulas.values())
     return bound
 
 

@@ -1,6 +1,6 @@
 """Errors that users catch. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
 
-__all__ = ["BackendUnavailableError"]
+__all__ = ["BackendUnavailableError", "NothingToCompareError"]
 
 
 class BackendUnavailableError(RuntimeError):
@@ -63,3 +63,10 @@ run: pip install "sksurvgpu[cuda12]", or pass backend="cpu"
             "or run on a machine that has a device (sksurvgpu.show_versions() lists what is "
             'seen), or pass backend="cpu"'
         )
+
+
+class NothingToCompareError(ValueError):
+    """Rows of a conditional model say nothing: no subject, stratum or set has a choice to make.
+
+    Fits raise it; the log-likelihood of such rows, as of an uninformative fold, is 0.
+    """

@@ -16,6 +16,7 @@ from sksurvgpu.data.counts import (
     read_numbers,
 )
 from sksurvgpu.data.outcome import surv
+from sksurvgpu.exceptions import NothingToCompareError
 
 COUNT = [0, 2, 1]
 LENGTH = [30.0, 12.5, 8.0]
@@ -399,8 +400,8 @@ ARGUMENTS = {
         "`y` is zero in all 2 rows; at least one event is needed to estimate a rate.",
     ),
     "counts alone in their strata": (
-        lambda: read_counts([1, 0], strata=["a", "b"]),
-        ValueError,
+        lambda: read_counts([1, 0], strata=["a", "b"], is_conditional=True),
+        NothingToCompareError,
         "`y` has no stratum with an event and at least two rows, so there is nothing to compare: "
         "of 2 strata, 1 have an event and 0 at least two rows; check the labels of the strata.",
     ),

@@ -224,7 +224,7 @@ def test_sweep_descends_the_model(formed_model, check_close, monkeypatch):
 
 
 def derivatives(model, sample, eta):
-    """Function to u and Hessian; an intercept stays where it is best at eta."""
+    """Function to u and Hessian; an intercept is what is best at eta, and moves with `at`."""
     if model.groups or not model.free:
         return lambda at: (model.reference(sample, at).u, model.exact_hessian(sample, at))
     y, weights = sample.y["value"], sample.weights
@@ -247,15 +247,18 @@ def test_cycle_of_exact_steps(model, check_close):
     moved, wider = session.cycle(np.arange(6), coef, l1, l2, reach)
     target, eta = coef.copy(), sample.eta(coef)
     evaluate = derivatives(model, sample, eta)
+    moves_along = model.free and not model.groups  # an intercept
+    total = np.trace(evaluate(eta)[1]) if moves_along else np.inf
     for j in range(6):
         u, hessian = evaluate(eta)
-        curvature = X[:, j] @ hessian @ X[:, j]
+        mean = X[:, j] @ np.diag(hessian) / total
+        curvature = X[:, j] @ hessian @ X[:, j] - (mean**2 * total if moves_along else 0.0)
         z = target[j] * curvature + X[:, j] @ u
         new = np.sign(z) * max(abs(z) - l1[j], 0.0) / (curvature + l2[j])
         step = np.clip(new - target[j], -reach[j], reach[j])
         reach[j] = max(2.0 * abs(step), 0.5 * reach[j])
         target[j] += step
-        eta += X[:, j] * step
+        eta += (X[:, j] - mean) * step
     check_close(moved, target, "curvature")
     check_close(wider, reach, "curvature")
 
@@ -327,11 +330,15 @@ def test_rows_without_weight_are_not_live(check_close):
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_reach_is_the_range_of_the_move(model, sign):
-    """Of rows that matter, and with one shift for all rows where the mean is free."""
+    """Of rows that matter, and within a group where its mean is free."""
     sample, coef = model.sample(17, p=2), sign * np.array([0.5, -0.25])
     session, _, problem = open_session(model, sample, [0.0, 0.0])
-    v = (sample.X @ coef)[live_rows(session, problem)]
-    expected = np.ptp(v) if model.free else np.abs(v).max()
+    live = live_rows(session, problem)
+    v, group = (sample.X @ coef)[live], model.group_of(sample)
+    if model.free:
+        expected = max(np.ptp(v[group[live] == g]) for g in np.unique(group[live]))
+    else:
+        expected = np.abs(v).max()
     expected = 0.0 if model.name == "gaussian" else expected
     assert session.step(coef) == pytest.approx(expected, rel=1e-12)
 

@@ -294,9 +294,10 @@ def test_cases_and_controls_change_places(seed, check_same):
 def test_one_group_is_poisson_regression(algorithm, check_close):
     poisson, conditional = MODELS["poisson"], MODELS["conditional_poisson"]
     sample = poisson.sample(76, p=4, weights=False)
-    count = sample.y["value"]
-    grouped = Sample(sample.X, {"count": count, "group": np.zeros(sample.n, int)}, None, None)
-    grouped = grouped.with_(offset=sample.offset)
+    count, ones = sample.y["value"], sample.sample_weight
+    sample = sample.with_(weights=ones)
+    y = {"count": count, "group": np.zeros(sample.n, int)}
+    grouped = Sample(sample.X, y, ones, sample.offset)
     solutions = [
         fit(m, s, LAM, algorithm=algorithm, **PENALTY)
         for m, s in ((poisson, sample), (conditional, grouped))

@@ -170,7 +170,7 @@ def test_huge_counts(size, algorithm, check_close):
         ("poisson", {"value": count}),
         ("conditional_poisson", {"count": count, "group": group}),
     ]:
-        model, sample = MODELS[name], Sample(X, y)
+        model, sample = MODELS[name], Sample(X, y, np.ones(60))
         solution = fit(model, sample, 0.01 * size, algorithm=algorithm, tol=1e-9)
         assert solution.converged
         worst = violation(model, sample, solution.coef, 0.01 * size).max()
@@ -183,7 +183,8 @@ def test_one_count_that_dwarfs_the_rest(algorithm):
     X = drawn(7, (50, 2))
     count = np.ones(50)
     count[0] = 1e200
-    solution = fit(MODELS["poisson"], Sample(X, {"value": count}), 1e150, algorithm=algorithm)
+    sample = Sample(X, {"value": count}, np.ones(50))
+    solution = fit(MODELS["poisson"], sample, 1e150, algorithm=algorithm)
     assert np.isfinite(solution.coef).all()
     assert np.isfinite(solution.objective)
 
@@ -193,19 +194,20 @@ def test_one_count_that_dwarfs_the_rest(algorithm):
 
 def separated(name):
     """Data that a large enough coefficient explains fully."""
-    x = np.linspace(-1.0, 1.0, 40)[:, None]
+    x, ones = np.linspace(-1.0, 1.0, 40)[:, None], np.ones(40)
     group, first = np.arange(40) // 4, np.arange(40) % 4
     if name == "logistic":
-        return Sample(x, {"value": (x[:, 0] > 0.01).astype(float)})
+        return Sample(x, {"value": (x[:, 0] > 0.01).astype(float)}, ones)
     if name == "conditional_logistic":
-        return Sample(x, {"case": (first > 1).astype(float), "group": group})
+        return Sample(x, {"case": (first > 1).astype(float), "group": group}, ones)
     if name == "conditional_poisson":
-        return Sample(x, {"count": 3.0 * (first == 3), "group": group})
+        return Sample(x, {"count": 3.0 * (first == 3), "group": group}, ones)
     if name == "poisson":
-        return Sample((x > 0).astype(float), {"value": 3.0 * (x[:, 0] > 0)})
+        return Sample((x > 0).astype(float), {"value": 3.0 * (x[:, 0] > 0)}, ones)
     early = {"time": np.arange(40.0) + 1, "strata": None, "curve": None}
     status = np.where(first == 3, 2, 1)
-    return Sample(np.where(status[:, None] == 2, -3.0, -x), {**early, "status": status})
+    X = np.where(status[:, None] == 2, -3.0, -x)
+    return Sample(X, {**early, "status": status}, ones)
 
 
 @pytest.mark.parametrize(

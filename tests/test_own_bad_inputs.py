@@ -5,7 +5,8 @@ import pytest
 from faces import COUNT, EXPOSURE, FACES, IS_CASE, STRATA, SUBJECT, TIME, N, X
 from mistakes import NOT_FINITE, changed, check, fit, raw
 
-from sksurvgpu import case_series, matched, surv
+from sksurvgpu import CaseSeriesCCD, case_series, matched, surv
+from sksurvgpu.exceptions import NothingToCompareError
 
 EVENTS = "pass numbers of events: whole numbers of at least 0."
 SERIES = {"count": COUNT, "length": EXPOSURE, "subject": SUBJECT}
@@ -81,9 +82,9 @@ CASE_SERIES = {
             " in another; give all rows of a subject the same weight.",
         ),
     ),
-    "score of lonely eras": (
-        lambda: CS.score(X[:2], case_series([1, 2], [1, 1], [1, 2])),
-        ValueError,
+    "lonely eras": (
+        lambda: CaseSeriesCCD().fit(X[:2], case_series([1, 2], [1, 1], [1, 2])),
+        NothingToCompareError,
         "`y` has no subject with an event and at least two rows, so there is nothing to compare: "
         "of 2 subjects, 2 have an event and 0 at least two rows; check the labels of the subjects.",
     ),

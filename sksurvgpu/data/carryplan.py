@@ -19,6 +19,8 @@ import numpy as np
 
 from .rowplan import RowPlan, count_at_or_before, distinct_pairs, plan_bins, plan_rows
 
+MOST_LANE_CELLS = 2**31  # 36 bytes each, and their numbers are 32-bit
+
 
 @dataclass(frozen=True)
 class Carrying:
@@ -68,6 +70,11 @@ def plan_competing(outcome, censoring_group=None, events_first=False):
         lane_stratum, lane_group = np.divmod(lanes, n_groups)
     first = plan.cell_ptr[:-1][lane_stratum]
     lane_ptr = np.concatenate([[0], np.cumsum(np.diff(plan.cell_ptr)[lane_stratum])])
+    if lane_ptr[-1] > MOST_LANE_CELLS:
+        raise ValueError(
+            f"`censoring_groups` needs {lane_ptr[-1]:,} numbers, an event time of a stratum for "
+            f"each of its groups, more than {MOST_LANE_CELLS:,}; merge groups, or make them strata."
+        )
     table_ptr, row_entry, lane_entry = _tables(
         (group, time, censoring_group is None), (lane_group, lane_ptr, first), plan.cell_time
     )

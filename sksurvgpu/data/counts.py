@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..exceptions import NothingToCompareError
 from ._fields import (
     check_flags,
     check_given,
@@ -181,7 +182,9 @@ def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
     return GroupedOutcome(case.astype(np.float64), group, labels)
 
 
-def read_counts(y, *, n_rows=None, strata=None, exposure=None) -> GroupedOutcome:
+def read_counts(
+    y, *, n_rows=None, strata=None, exposure=None, is_conditional=False
+) -> GroupedOutcome:
     """Check the outcome of a Poisson regression, conditional on strata or not.
 
     Parameters
@@ -195,15 +198,20 @@ def read_counts(y, *, n_rows=None, strata=None, exposure=None) -> GroupedOutcome
         Stratum label per row.
     exposure : array-like of shape (n_rows,), optional
         Time or number at risk of each row, positive; 1 without.
+    is_conditional : bool, default=False
+        Whether rows are compared within strata; all rows are one where `strata` is None.
     """
     value = check_row_values(_flat(y, n_rows), "y", minimum=0)
     if not value.any():
-        raise ValueError(
+        kind = NothingToCompareError if is_conditional else ValueError
+        raise kind(
             f"`y` is zero in all {value.size:,} rows; at least one event is needed to estimate a "
             "rate."
         )
     group, labels = choose_strata(None, strata, value.size)
-    if group is not None:
+    if is_conditional:
+        if group is None:
+            group, labels = np.zeros(value.size, np.int64), np.zeros(1, np.int64)
         check_compared(value, group, len(labels), "stratum", "strata")
     exposure = check_exposure(exposure, value.size)
     return GroupedOutcome(value, group, labels, None if exposure is None else np.log(exposure))
@@ -270,7 +278,7 @@ def check_compared(value, group, n_groups, name, plural, among=""):
     n_rows = np.bincount(group, minlength=n_groups)
     n_events = np.bincount(group, value, minlength=n_groups)
     if not ((n_rows > 1) & (n_events > 0)).any():
-        raise ValueError(
+        raise NothingToCompareError(
             f"`y` has no {name} with an event and at least two rows{among}, so there is nothing to "
             f"compare: of {n_groups:,} {plural}, {np.count_nonzero(n_events):,} have an event "
             f"and {np.count_nonzero(n_rows > 1):,} at least two rows; check the labels of the "
@@ -283,7 +291,7 @@ def check_discordant(case, group, n_groups, among=""):
     n_rows = np.bincount(group, minlength=n_groups)
     n_cases = np.bincount(group, case, minlength=n_groups)
     if not ((n_cases > 0) & (n_cases < n_rows)).any():
-        raise ValueError(
+        raise NothingToCompareError(
             f"`y` has no stratum with both a case and a control{among}: of {n_groups:,} strata, "
             f"{np.count_nonzero((n_cases == n_rows) & (n_rows > 0)):,} have cases only and "
             f"{np.count_nonzero((n_cases == 0) & (n_rows > 0)):,} controls only; check the labels "

@@ -32,6 +32,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design, build_design
+from ..exceptions import NothingToCompareError
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihood, solve
 
@@ -296,7 +297,10 @@ class PenalizedModel(BaseEstimator):
     def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
         """Log-likelihood of rows at the fitted coefficients."""
         design = self._read_features(X)
-        problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
+        try:
+            problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
+        except NothingToCompareError:
+            return 0.0
         backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
         return log_likelihood(problem, batch, self.coef_, backend, n_threads)
 

@@ -186,7 +186,13 @@ class ConditionalPoissonCCD(ConditionalModel):
         return self._fit(X, y, sample_weight, offset, strata=strata, exposure=exposure)
 
     def _read_outcome(self, y, n_rows, strata=None, exposure=None):
-        return read_counts(y, n_rows=n_rows, strata=strata, exposure=exposure)
+        return read_counts(y, n_rows=n_rows, strata=strata, exposure=exposure, is_conditional=True)
+
+    def _check_weight(self, sample_weight, outcome):
+        weight = super()._check_weight(sample_weight, outcome)
+        if weight is not None:
+            check_compared(*weighted(outcome, weight), "stratum", "strata", WEIGHTED)
+        return weight
 
     def score(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.

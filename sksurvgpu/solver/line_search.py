@@ -74,6 +74,6 @@ def require_finite(loglik):
     if not np.isfinite(loglik):
         raise ValueError(
             "the log-likelihood is not finite: the linear predictor (offset and coefficients) "
-            "spans too many orders of magnitude; rescale `offset` or the columns of X, refit with "
-            "`warm_start=False`, or use `algorithm='majorized'`"
+            "spans too many orders of magnitude, or `y` does; rescale `offset`, `y` or the columns "
+            "of X, refit with `warm_start=False`, or use `algorithm='majorized'`"
         )

@@ -170,7 +170,7 @@ def _null_model(state, fixed, factor, l1_ratio, options):
 
 
 def _column(values, index, default):
-    return default if values is None else values[:, index]
+    return default if values is None else values[:, index if values.shape[1] > 1 else 0]
 
 
 def solve(problem, batch, backend, options=None, n_threads=1):

@@ -36,4 +36,5 @@ def run(problem, batch, coroutines, n_threads):
 
 
 def _column(values, index):
-    return None if values is None else values[:, index]
+    """Column of a fit; one column stands for all fits."""
+    return None if values is None else values[:, index if values.shape[1] > 1 else 0]

@@ -42,19 +42,20 @@ class Carry(NamedTuple):
 def censoring_survival(table_ptr, row_idx, censored, weight, events_first):
     """Tables of the Kaplan-Meier curves of censoring, one run a group."""
     survival = np.ones(table_ptr[-1])
-    leaving, lost = np.zeros(len(survival)), np.zeros(len(survival))
+    failed, lost = np.zeros(len(survival)), np.zeros(len(survival))
     for i in range(len(row_idx)):
         c = row_weight(weight, i)
-        leaving[row_idx[i]] += c
         if censored[i]:
             lost[row_idx[i]] += c
+        else:
+            failed[row_idx[i]] += c
     for g in range(len(table_ptr) - 1):
         begin, end = table_ptr[g], table_ptr[g + 1]
         later = 0.0
         for t in range(end - 2, begin - 1, -1):
-            at_risk = later + (lost[t] if events_first else leaving[t])
-            later += leaving[t]
-            survival[t + 1] = max(1.0 - lost[t] / at_risk, 0.0) if lost[t] > 0.0 else 1.0
+            stay = later if events_first else later + failed[t]
+            survival[t + 1] = stay / (stay + lost[t]) if lost[t] > 0.0 else 1.0
+            later += failed[t] + lost[t]
         for t in range(begin, end - 1):
             survival[t + 1] *= survival[t]
     return survival

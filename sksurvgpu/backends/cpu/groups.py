@@ -74,10 +74,17 @@ def evaluate(groups, eta, u):
 
 
 @kernel
-def curvature(groups, u, rh):
-    """h = c y - u into the second column of `rh`."""
-    for i in range(len(u)):
-        rh[i, 1] = max(row_weight(groups.weight, i) * groups.value[i] - u[i], 0.0)
+def curvature(groups, eta, rh):
+    """h into the second column of `rh`; as c y - u a small one would be lost to rounding."""
+    for g in range(len(groups.total)):
+        top, risk = _largest(groups, eta, g), 0.0
+        for i in range(groups.ptr[g], groups.ptr[g + 1]):
+            c = row_weight(groups.weight, i)
+            rh[i, 1] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
+            risk += rh[i, 1]
+        share = groups.total[g] / risk if risk > 0.0 else 0.0
+        for i in range(groups.ptr[g], groups.ptr[g + 1]):
+            rh[i, 1] *= share
 
 
 # -- exact steps ------------------------------------------------------------------------------

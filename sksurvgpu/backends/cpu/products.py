@@ -42,14 +42,27 @@ def count_entries(X, columns, low, high, count):
 
 
 @kernel
-def range_of_difference(a, b, live):
-    """Least and largest a - b of the live rows."""
-    low, high = np.inf, -np.inf
+def largest_range(a, b, live, group_ptr):
+    """Largest range of a - b over the live rows of one group."""
+    widest = 0.0
+    for g in range(len(group_ptr) - 1):
+        low, high = np.inf, -np.inf
+        for i in range(group_ptr[g], group_ptr[g + 1]):
+            if live[i]:
+                change = a[i] - b[i]
+                low, high = min(low, change), max(high, change)
+        widest = max(widest, high - low)
+    return widest
+
+
+@kernel
+def largest_difference(a, b, live):
+    """Largest |a - b| over the live rows."""
+    widest = 0.0
     for i in range(len(a)):
         if live[i]:
-            change = a[i] - b[i]
-            low, high = min(low, change), max(high, change)
-    return (low, high) if low <= high else (0.0, 0.0)
+            widest = max(widest, abs(a[i] - b[i]))
+    return widest
 
 
 @column_operation

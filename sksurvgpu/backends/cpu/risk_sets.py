@@ -259,9 +259,15 @@ def largest_loglik(risk_sets):
 
 
 @kernel
-def curvature(risk_sets, eta, top, u, rh, w_row):
-    """h = weight*event - u into the second column of `rh`, and w on the scale of the cells."""
+def curvature(risk_sets, eta, top, cells, rh, w_row):
+    """h into the second column of `rh`, and w on the scale of the cells.
+
+    As weight*event - u a small h would be lost to rounding.
+    """
     for i in range(len(eta)):
-        c = row_weight(risk_sets.weight, i)
-        rh[i, 1] = max((c if risk_sets.event[i] else 0.0) - u[i], 0.0)
+        c, k = row_weight(risk_sets.weight, i), risk_sets.exit_idx[i]
         w_row[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
+        hazard = hazard_until(risk_sets.enter_idx, i, k, cells)
+        if risk_sets.event[i]:
+            hazard -= read(cells.held, k, 0.0)
+        rh[i, 1] = max(w_row[i] * hazard, 0.0)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device
+from .bins import CONSTANT
 from .columns import add_scaled, entry_count, entry_row, entry_value
 from .optional import row_weight
 
@@ -103,24 +104,29 @@ def _curvature(rows, eta, intercept, rh):
 
 
 def _collect(rows, values, shift, state):
-    outcomes, eta, intercept, sums = state
+    outcomes, eta, intercept, sums, _ = state
     for q in range(entry_count(rows, values)):
         i = entry_row(rows, q, shift)
         x, c = entry_value(values, q), row_weight(outcomes.weight, i)
         if c > 0.0:
-            _, mean, variance = row_formula(eta[i] + intercept, outcomes.value[i])  # noqa: F821
+            _, mean, variance = row_formula(eta[i] + intercept[0], outcomes.value[i])  # noqa: F821
             sums[0] -= c * x * mean
             sums[1] += c * x * x * variance
+            sums[2] += c * x * variance
     return 0.0
 
 
 def _row_derivatives(X, j, state):
-    sums = state[3]
+    """Slope, and the curvature that is left when the intercept moves along."""
+    sums, inverse = state[3], state[4]
     sums[:] = 0.0
     collect(X, j, 0, X.n_base, state)  # noqa: F821
-    return sums[0], sums[1]
+    centred = sums[1] - sums[2] * sums[2] * inverse
+    return sums[0], centred if centred > CONSTANT * sums[1] else 0.0
 
 
 @device
 def _row_advance(X, j, step, state):
-    add_scaled(X, j, 0, X.n_base, (state[1], step))
+    _, eta, intercept, sums, inverse = state
+    add_scaled(X, j, 0, X.n_base, (eta, step))
+    intercept[0] -= sums[2] * inverse * step

@@ -45,8 +45,7 @@ class Session:
     def step(self, coef):
         """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
         self._predict(coef, self.trial_eta)
-        move = products.range_of_difference(self.trial_eta, self.eta, self.pattern.live)
-        return self.pattern.reach(*move)
+        return self.pattern.reach(self.trial_eta, self.eta)
 
     def _predict(self, coef, eta):
         """eta = offset + X coef from scratch: nearly all nonzero coefficients move anyway."""

@@ -39,6 +39,7 @@ class Sets(NamedTuple):
     weight: np.ndarray  # per row, or None
     cases: np.ndarray  # int64 per set; 0 where the set contributes nothing
     tau: np.ndarray  # per set, kept from one evaluation to the next
+    share: np.ndarray  # pi of the last evaluation, per row; from u a small one would be rounded off
 
 
 class Scratch(NamedTuple):
@@ -155,6 +156,7 @@ def evaluate(sets, scratch, eta, u):
             if sets.case[begin + i] > 0.0:
                 term += z
             share = p[i] * _leave_out(p[i], q[i], m, law, low, high) / law[m]
+            sets.share[begin + i] = share
             u[begin + i] = c * (sets.case[begin + i] - share)
         loglik += c * term
     return loglik
@@ -225,7 +227,7 @@ def _match_diagonal(v, h):
 
 
 @kernel
-def curvature(sets, scratch, u, rh, inverse):
+def curvature(sets, scratch, rh, inverse):
     """h into the second column of `rh`, and 1 / sum h of every set."""
     for s in range(len(sets.cases)):
         begin, m = sets.ptr[s], sets.cases[s]
@@ -237,8 +239,7 @@ def curvature(sets, scratch, u, rh, inverse):
         c = row_weight(sets.weight, begin)
         v, h = scratch.p[:n], scratch.q[:n]
         for i in range(n):
-            share = sets.case[begin + i] - u[begin + i] / c
-            share = min(max(share, 0.0), 1.0)
+            share = min(sets.share[begin + i], 1.0)
             v[i] = share * (1.0 - share)
             if m == 1:  # a multinomial, whose h is known
                 h[i] = share

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..products import largest_difference, largest_range
+
 
 class Pattern:
     """How a likelihood is evaluated on the rows of one fit, and its quadratic model.
@@ -15,6 +17,8 @@ class Pattern:
     majorant = 1.0
     # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
     ignores_shifts = True
+    # Offsets of the rows of each such group.
+    group_ptr: np.ndarray
 
     def evaluate(self, eta, u):
         """Log-likelihood, not finite where it cannot be computed; writes the score residuals u."""
@@ -48,12 +52,14 @@ class Pattern:
         """What predictions need of the last evaluation."""
         return None
 
-    def reach(self, low, high):
-        """Size of a move of the predictor that lies in [low, high]: the R of the line search.
+    def reach(self, trial_eta, eta):
+        """Size of a move of the predictor: the R of the line search.
 
         The third derivative along the move is at most R times the second.
         """
-        return high - low if self.ignores_shifts else max(high, -low)
+        if self.ignores_shifts:
+            return largest_range(trial_eta, eta, self.live, self.group_ptr)
+        return largest_difference(trial_eta, eta, self.live)
 
 
 def inverse_of(total):

@@ -50,7 +50,9 @@ class CarriedPattern(RiskSetPattern):
 
     def refer(self, eta, u, rh):
         w_row = np.empty(len(eta))
-        risk_sets.curvature(self.risk_sets, eta, self.top, u, rh, w_row)
+        risk_sets.curvature(self.risk_sets, eta, self.top, self.cells, rh, w_row)
+        carried_row = w_row * self._carry.inverse
+        rh[:, 1] += carried_row * self._carry.sums[self._carry.idx]
         plan = self._bins
         hazard = self.cells.hazard
         # whole strata have nothing before or after them
@@ -60,7 +62,7 @@ class CarriedPattern(RiskSetPattern):
             None,
             None,
             w_row,
-            w_row * self._carry.inverse,
+            carried_row,
             plan.last,
             base=hazard[plan.start],
             jump=hazard[plan.end] - hazard[plan.start],

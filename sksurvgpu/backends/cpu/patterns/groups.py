@@ -19,7 +19,7 @@ class GroupPattern(Pattern):
         total = np.empty(plan.n_strata)
         self._groups = kernels.Groups(plan.ptr, plan.group_idx, plan.value, weight, total)
         kernels.sum_outcomes(self._groups)
-        self._few = plan.few
+        self._few, self.group_ptr = plan.few, plan.ptr
         self._live = (total > 0)[plan.group_idx]
         if weight is not None:
             self._live &= weight > 0
@@ -28,7 +28,7 @@ class GroupPattern(Pattern):
         return kernels.evaluate(self._groups, eta, u)
 
     def refer(self, eta, u, rh):
-        kernels.curvature(self._groups, u, rh)
+        kernels.curvature(self._groups, eta, rh)
         inverse = inverse_of(self._groups.total)
         return Centring(bins_of_groups(self._groups.idx, inverse, self._groups.ptr), self._few)
 

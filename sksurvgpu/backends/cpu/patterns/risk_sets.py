@@ -42,6 +42,10 @@ class RiskSetPattern(Pattern):
         self._likelihood = problem.likelihood
         self._evaluate = evaluation(kernels.evaluate, self._likelihood.jump_formula)
         self.top, self._in_logs = 0.0, False
+        self.group_ptr = np.array([0, plan.n_rows])
+        if plan.n_pieces == 1:  # strata are ranges of rows
+            edges = np.arange(plan.n_strata + 1)
+            self.group_ptr = np.searchsorted(plan.stratum_of_row(), edges)
         self._start_bins(plan)
 
     def _start_bins(self, plan):
@@ -64,10 +68,11 @@ class RiskSetPattern(Pattern):
 
     def refer(self, eta, u, rh):
         w_row = np.empty(len(eta))
-        kernels.curvature(self.risk_sets, eta, self.top, u, rh, w_row)
+        kernels.curvature(self.risk_sets, eta, self.top, self.cells, rh, w_row)
         hazard, inverse = self.cells.hazard, self._deaths_inverse
         if self._in_logs:
             # w and the hazards have no common scale here; without bins the model is only looser
+            rh[:, 1] = np.maximum(self.events() - u, 0.0)
             w_row[:], hazard, inverse = 0.0, np.zeros_like(hazard), np.zeros_like(inverse)
         plan, delayed = self._bins, self.risk_sets.enter_idx is not None
         bins = Bins(

@@ -40,6 +40,7 @@ class RowPattern(Pattern):
         weight = None if weight is None else weight[plan.order]
         self._rows = kernels.Rows(plan.value, weight)
         self._live = np.ones(plan.n_rows, bool) if weight is None else weight > 0
+        self.group_ptr = np.array([0, plan.n_rows])
         self._one_group = np.zeros(plan.n_rows, np.uint16)
         self.ignores_shifts = self._likelihood.intercept
         self._intercept = 0.0
@@ -56,12 +57,16 @@ class RowPattern(Pattern):
         _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
         # without an intercept nothing is centred
         total = rh[:, 1].sum() if self._likelihood.intercept else 0.0
-        inverse, ptr = inverse_of(np.array([total])), np.array([0, len(eta)])
-        return Centring(bins_of_groups(self._one_group, inverse, ptr), few=True)
+        inverse = inverse_of(np.array([total]))
+        return Centring(bins_of_groups(self._one_group, inverse, self.group_ptr), few=True)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
-        state = self._rows, eta, self._intercept, np.zeros(2)
-        run = _cycle(self._likelihood.row_formula)
+        formula, rh, inverse = self._likelihood.row_formula, np.zeros((len(eta), 2)), 0.0
+        if self._likelihood.intercept:
+            _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
+            inverse = float(inverse_of(rh[:, 1:].sum(axis=0))[0])
+        state = self._rows, eta, np.array([self._intercept]), np.zeros(3), inverse
+        run = _cycle(formula)
         run(X, columns, coef, l1, l2, events_slope, reach, state)
 
     @property
@@ -81,5 +86,5 @@ class RowPattern(Pattern):
         """The intercept."""
         return self._intercept
 
-    def reach(self, low, high):
-        return 0.0 if self._likelihood.is_quadratic else super().reach(low, high)
+    def reach(self, trial_eta, eta):
+        return 0.0 if self._likelihood.is_quadratic else super().reach(trial_eta, eta)

@@ -19,10 +19,12 @@ class SubsetPattern(Pattern):
         weight = None if weight is None else weight[plan.order]
         n_sets, largest = plan.n_strata, int(np.diff(plan.ptr).max())
         cases, tau = np.zeros(n_sets, np.int64), np.zeros(n_sets)
-        self._sets = kernels.Sets(plan.ptr, plan.group_idx, plan.value, weight, cases, tau)
+        self._sets = kernels.Sets(
+            plan.ptr, plan.group_idx, plan.value, weight, cases, tau, np.zeros(plan.n_rows)
+        )
         kernels.count_cases(self._sets)
         self._scratch = kernels.Scratch(*np.empty((2, largest)), np.empty(largest + 1))
-        self._few = plan.few
+        self._few, self.group_ptr = plan.few, plan.ptr
         self._live = (cases > 0)[plan.group_idx]
 
     def evaluate(self, eta, u):
@@ -30,7 +32,7 @@ class SubsetPattern(Pattern):
 
     def refer(self, eta, u, rh):
         inverse = np.empty(len(self._sets.cases))
-        kernels.curvature(self._sets, self._scratch, u, rh, inverse)
+        kernels.curvature(self._sets, self._scratch, rh, inverse)
         return Centring(bins_of_groups(self._sets.idx, inverse, self._sets.ptr), self._few)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
