@@ -9,9 +9,13 @@ import numpy as np
 
 from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
 
+from . import draws
+from .problems import Data
+
 PAPERS_PENALTY = float(np.sqrt(2.0))  # a Laplace prior of variance 1, on the sum scale
 SEED = 20_240
 QUICK_ROWS, QUICK_COLUMNS, QUICK_COLUMNS_DENSE = 4_000, 200, 2_000
+TOLERANCE_COX, TOLERANCE = 1e-6, 1e-4  # KKT residual asked for, over the largest useful penalty
 
 TOO_LARGE = "excluded: needs a dense X of 8 GB, or more than the time limit"
 # Who is left out where a run is known to end in the time limit or without memory.
@@ -20,7 +24,10 @@ MILLION_ROWS = dict.fromkeys(("scikit-survival", "skglm", "adelie", "glmnet"), T
 
 @dataclass(frozen=True)
 class Case:
-    """One problem; the penalty is `share` of the largest useful one, or the papers' fixed one."""
+    """One problem.
+
+    The penalty is `share` of the largest useful one; where that is None the papers' fixed one.
+    """
 
     name: str
     title: str
@@ -28,9 +35,15 @@ class Case:
     arguments: dict = field(default_factory=dict)
     share: float | None = None
     excluded: dict = field(default_factory=dict)  # solver -> why
+    model: str = "cox"
+
+    @property
+    def tolerance(self):
+        return TOLERANCE_COX if self.model == "cox" else TOLERANCE
 
     def draw(self):
-        return self.simulate(**self.arguments, random_state=SEED)
+        drawn = self.simulate(**self.arguments, random_state=SEED)
+        return drawn if isinstance(drawn, Data) else Data.of(drawn)
 
     def penalty(self, penalty_max):
         return PAPERS_PENALTY if self.share is None else self.share * penalty_max
@@ -47,6 +60,9 @@ class Case:
         if "n_strata" in sizes:
             sizes["n_strata"] = min(sizes["n_strata"], QUICK_ROWS // 2)
         return replace(self, arguments=sizes, excluded={})
+
+
+# -- Cox --------------------------------------------------------------------------------------
 
 
 def _papers():
@@ -99,4 +115,88 @@ THIN = Case(
     {"n_samples": 100_000, "n_features": 3_000, "density": 0.005},
 )
 
-CASES = {case.name: case for case in [*_papers(), *_health_records(), THIN, *_dense(), *_strata()]}
+# -- the other models -------------------------------------------------------------------------
+
+# (name, model, title, draw, what differs from 100,000 x 1,000 with 5 % ones)
+DESIGNS = (
+    ("fine-gray", "fine-gray", "Fine-Gray", draws.draw_fine_gray, {}),
+    ("logistic", "logistic", "logistic", draws.draw_logistic, {}),
+    (
+        "logistic-origin",
+        "logistic",
+        "logistic without intercept",
+        draws.draw_logistic,
+        {"intercept": False},
+    ),
+    ("poisson", "poisson", "Poisson", draws.draw_poisson, {}),
+    (
+        "poisson-exposure",
+        "poisson",
+        "Poisson with exposures",
+        draws.draw_poisson,
+        {"exposure": True},
+    ),
+    ("linear", "linear", "linear", draws.draw_linear, {}),
+    ("matched-1", "matched", "20,000 matched sets, 1 case of 5", draws.draw_matched, {}),
+    (
+        "matched-2",
+        "matched",
+        "20,000 matched sets, 2 cases of 5, exact",
+        draws.draw_matched,
+        {"n_cases": 2},
+    ),
+    (
+        "matched-2-breslow",
+        "matched",
+        "20,000 matched sets, 2 cases of 5, Breslow",
+        draws.draw_matched,
+        {"n_cases": 2, "ties": "breslow"},
+    ),
+    (
+        "case-series",
+        "case-series",
+        "case series, 0.5 % ones",
+        draws.draw_case_series,
+        {"n_samples": 1_000_000},
+    ),
+    (
+        "case-series-5",
+        "case-series",
+        "case series, 5 % ones",
+        draws.draw_case_series,
+        {"n_samples": 1_000_000, "density": 0.05},
+    ),
+)
+SPARSER = 0.1
+
+
+def _other_models():
+    for name, model, title, draw, differs in DESIGNS:
+        sizes = {"n_samples": 100_000, "n_features": 1_000, **differs}
+        yield Case(name, f"{title}, gamma = sqrt(2)", draw, sizes, model=model)
+        sparser = f"{title}, {SPARSER:g} of the largest penalty"
+        yield Case(f"{name}-{SPARSER:g}", sparser, draw, sizes, SPARSER, model=model)
+
+
+MATCHED_DENSE = Case(
+    "matched-dense",
+    "100 matched sets, 8 cases of 20, dense, exact, no penalty",
+    draws.draw_matched_dense,
+    {"n_samples": 2_000, "n_features": 100},
+    share=0.0,
+    model="matched",
+)
+
+CASES = {
+    case.name: case
+    for case in [
+        *_papers(),
+        *_health_records(),
+        THIN,
+        *_dense(),
+        *_strata(),
+        *_other_models(),
+        MATCHED_DENSE,
+    ]
+}
+MODELS = tuple(dict.fromkeys(case.model for case in CASES.values()))

@@ -17,29 +17,66 @@ ENTRIES_A_BLOCK = 1 << 22  # bounds the temporary values of indicators
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Columns of X in CSC form and the outcome; `values` is None where all are ones."""
+    """Columns of X in CSC form and the outcome; `values` is None where all are ones.
+
+    ============= ===============================================================
+    model         arrays of the outcome
+    ============= ===============================================================
+    cox           time, event (0, 1), stratum or none
+    fine-gray     time, event (0 censored, 1 of interest, 2 competing)
+    logistic      y (0, 1)
+    poisson       y (counts), exposure or none
+    linear        y
+    case-series   y (counts), exposure (length of an era), group (subject)
+    matched       y (0, 1), group (matched set); `ties` "exact" or "breslow"
+    ============= ===============================================================
+    """
 
     shape: tuple[int, int]
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray | None
-    time: np.ndarray
-    event: np.ndarray
-    stratum: np.ndarray | None = None
+    outcome: dict
+    model: str = "cox"
+    intercept: bool = False  # an unpenalized one
+    ties: str = "breslow"
 
     @classmethod
     def of(cls, simulated):
-        """Take over a simulated data set."""
+        """Take over a simulated data set of survival times."""
         X = csc_array(simulated.X)
         indptr, indices = X.indptr.astype(np.int32), X.indices.astype(np.int32)
         values = None if np.all(X.data == 1.0) else np.asarray(X.data, float)
-        y = simulated.y
-        time = np.ascontiguousarray(y["time"])
-        return cls(X.shape, indptr, indices, values, time, y["event"].copy(), simulated.strata)
+        time, event = (np.ascontiguousarray(simulated.y[name]) for name in ("time", "event"))
+        outcome = {"time": time, "event": event.astype(np.int32), "stratum": simulated.strata}
+        return cls(X.shape, indptr, indices, values, outcome)
+
+    def __getitem__(self, name):
+        """One array of the outcome, or None."""
+        return self.outcome.get(name)
 
     @property
     def n_nonzeros(self):
         return len(self.indices)
+
+    @property
+    def n_events(self):
+        """Events of interest; None where the outcome has none."""
+        if self.model == "linear":
+            return None
+        events = self["event"] == 1 if self.model in ("cox", "fine-gray") else self["y"]
+        return int(events.sum())
+
+    @property
+    def n_groups(self):
+        """Strata, subjects or matched sets."""
+        labels = self["stratum"] if self.model == "cox" else self["group"]
+        return 1 if labels is None else len(np.unique(labels))
+
+    def table(self):
+        """X in SciPy's form."""
+        values = np.ones(self.n_nonzeros) if self.values is None else self.values
+        return csc_array((values, self.indices, self.indptr), self.shape)
 
     def _blocks(self):
         """Ranges of columns, each with its part of X."""
@@ -79,16 +116,10 @@ def write_problem(directory, data, penalty, penalty_max, tolerance):
     directory = Path(directory)
     shape = {"n": data.shape[0], "p": data.shape[1], "lambda": float(penalty)}
     shape |= {"lambda_max": float(penalty_max), "tol": tolerance}
+    shape |= {"model": data.model, "intercept": data.intercept, "ties": data.ties}
     (directory / "shape.json").write_text(json.dumps(shape))
-    arrays = {
-        "X_indptr": data.indptr,
-        "X_indices": data.indices,
-        "X_data": data.values,
-        "time": data.time,
-        "event": data.event.astype(np.int32),
-        "stratum": data.stratum,
-    }
-    for name, array in arrays.items():
+    columns = {"X_indptr": data.indptr, "X_indices": data.indices, "X_data": data.values}
+    for name, array in {**columns, **data.outcome}.items():
         if array is not None:
             kind = "<f8" if array.dtype.kind == "f" else "<i4"
             array.astype(kind, copy=False).tofile(directory / f"{name}.bin")

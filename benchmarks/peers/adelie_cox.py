@@ -14,11 +14,11 @@ TOLERANCE = 1e-12
 
 
 def prepare(problem):
-    rows = len(problem.times)
+    rows = len(problem["time"])
     family = adelie.glm.cox(
         start=np.full(rows, -1.0),  # every row is at risk from before the first time
-        stop=problem.times,
-        status=problem.events.astype(float),
+        stop=problem["time"],
+        status=problem["event"].astype(float),
         tie_method="breslow",
     )
     form = adelie.matrix.dense if problem.is_dense else adelie.matrix.sparse
@@ -30,7 +30,7 @@ def fit(problem, prepared):
     state = adelie.grpnet(
         matrix,
         family,
-        lmda_path=np.array([problem.penalty / len(problem.times)]),  # mean scale
+        lmda_path=np.array([problem.penalty / len(problem["time"])]),  # mean scale
         tol=TOLERANCE,
         irls_tol=TOLERANCE,
         max_iters=10**8,  # coordinate steps; the default of 1e5 can be too few

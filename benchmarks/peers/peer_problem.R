@@ -1,6 +1,6 @@
 # What the R peer drivers share: reading a problem (raw little-endian files, so that R needs no .npy
 # reader), a tiny one to warm up on, and the result file.  The objective is -loglik + penalty *
-# sum|b| with Breslow ties.
+# sum|b|, with an unpenalized intercept where `intercept`.
 
 SKIPPED <- 3 # exit code: this peer cannot run here or cannot solve this problem
 
@@ -24,22 +24,31 @@ read_problem <- function(directory) {
   row <- raw("X_indices", "integer") + 1L
   pointer <- raw("X_indptr", "integer")
   list(
+    model = shape$model, intercept = shape$intercept, ties = shape$ties,
     n = shape$n, p = shape$p, penalty = shape$lambda, tolerance = shape$tol,
     row = row, column = rep(seq_len(shape$p), diff(pointer)), pointer = pointer,
     value = raw("X_data", "double"), # null where all are ones
     time = raw("time", "double"), event = raw("event", "integer"),
-    stratum = raw("stratum", "integer") # null where there are none
+    stratum = raw("stratum", "integer"), # null where there are none
+    y = raw("y", "double"), exposure = raw("exposure", "double"), group = raw("group", "integer")
   )
 }
 
-tiny_problem <- function() {
+tiny_problem <- function(like) {
   set.seed(1)
-  dense <- matrix(stats::runif(300) < 0.4, 60, 5)
-  where <- which(dense, arr.ind = TRUE)
+  ones <- matrix(stats::runif(300) < 0.4, 60, 5)
+  where <- which(ones, arr.ind = TRUE)
+  labels <- rep(1:5, each = 12)
   list(
-    n = 60, p = 5, penalty = 2, tolerance = 1e-6,
-    row = where[, 1], column = where[, 2], pointer = c(0L, cumsum(colSums(dense))), value = NULL,
-    time = stats::rexp(60), event = as.integer(stats::runif(60) < 0.6), stratum = NULL
+    model = like$model, intercept = like$intercept, ties = like$ties,
+    n = 60, p = 5, penalty = min(like$penalty, 0.1), tolerance = 1e-6,
+    row = where[, 1], column = where[, 2], pointer = c(0L, cumsum(colSums(ones))), value = NULL,
+    time = stats::rexp(60), stratum = NULL,
+    event = sample(if (like$model == "fine-gray") 0:2 else 0:1, 60, replace = TRUE),
+    # one case a group, which every form of the conditional likelihood understands
+    y = as.numeric(if (is.null(like$group)) stats::runif(60) < 0.4 else rep(c(1, rep(0, 11)), 5)),
+    exposure = if (is.null(like$exposure)) NULL else stats::runif(60, 0.5, 2),
+    group = if (is.null(like$group)) NULL else labels
   )
 }
 
@@ -57,11 +66,12 @@ peak_memory_mb <- function() {
 }
 
 # Entry point of a driver: `prepare(problem)` converts (not timed), `fit(problem, prepared)` is
-# timed and returns list(coef, note, n_iter); what an iteration is differs between solvers.
+# timed and returns list(coef, note, n_iter) and perhaps intercept; what an iteration is differs
+# between solvers.
 timed_run <- function(name, package, prepare, fit) {
   arguments <- commandArgs(trailingOnly = TRUE)
   problem <- read_problem(arguments[1])
-  tiny <- tiny_problem()
+  tiny <- tiny_problem(problem)
   fit(tiny, prepare(tiny))
   prepared <- prepare(problem)
   gc() # garbage of the preparation is not the fit's
@@ -69,10 +79,17 @@ timed_run <- function(name, package, prepare, fit) {
   jsonlite::write_json(
     list(
       name = name, version = as.character(utils::packageVersion(package)), seconds = seconds,
-      runtime = R.version.string, coef = I(as.numeric(result$coef)), n_iter = result$n_iter,
+      runtime = R.version.string, coef = I(as.numeric(result$coef)),
+      intercept = if (is.null(result$intercept)) 0 else result$intercept, n_iter = result$n_iter,
       peak_rss_mb = peak_memory_mb(), note = result$note
     ),
     arguments[2],
     digits = I(15), auto_unbox = TRUE
   )
+}
+
+# An argument of the driver after the two files; `otherwise` where it is not given.
+driver_argument <- function(k, otherwise = NULL) {
+  arguments <- commandArgs(trailingOnly = TRUE)
+  if (length(arguments) < k + 2) otherwise else arguments[k + 2]
 }

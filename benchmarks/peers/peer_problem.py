@@ -5,31 +5,41 @@ import json
 import platform
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 SKIPPED = 3  # exit code: this peer cannot run here or cannot solve this problem
+OUTCOMES = ("time", "event", "stratum", "y", "exposure", "group")
 
 
 @dataclass
 class Problem:
-    """Minimize -loglik + penalty * sum|b| with Breslow ties.
+    """Minimize -loglik + penalty * sum|b|, with an unpenalized intercept where `intercept`.
 
     `tolerance` bounds the KKT residual relative to `penalty_max`, the least penalty that sets all
-    coefficients to zero.
+    coefficients to zero. `outcome` has those of `OUTCOMES` that the model has.
     """
 
     matrix: sparse.csc_matrix
-    times: np.ndarray
-    events: np.ndarray
-    strata: np.ndarray | None
+    outcome: dict
     penalty: float
     penalty_max: float
     tolerance: float
+    model: str = "cox"
+    intercept: bool = False
+    ties: str = "breslow"
+
+    def __getitem__(self, name):
+        """One array of the outcome, or None."""
+        return self.outcome.get(name)
+
+    @property
+    def shape(self):
+        return self.matrix.shape
 
     @property
     def is_dense(self):
@@ -39,13 +49,24 @@ class Problem:
         """X as its owner would keep it: sparse, or an array where no entry is zero."""
         return self.matrix.toarray(order="F") if self.is_dense else self.matrix
 
+    def table_with_short_indices(self):
+        """The same with 32-bit indices, for compiled loops that take no others."""
+        if self.is_dense:
+            return self.table()
+        matrix = self.matrix.copy()
+        matrix.indices = matrix.indices.astype(np.int32)
+        matrix.indptr = matrix.indptr.astype(np.int32)
+        return matrix
 
-class Answer(NamedTuple):
+
+@dataclass
+class Answer:
     """What a driver returns; what an iteration is differs between solvers."""
 
     coef: np.ndarray
     note: str
     n_iter: int | None = None
+    intercept: float = 0.0
 
 
 def require(module):
@@ -61,34 +82,43 @@ def skip(message):
     sys.exit(SKIPPED)
 
 
-def read_problem(directory, with_strata):
+def read_problem(directory):
     directory = Path(directory)
 
     def read(name):
         file = directory / f"{name}.npy"
         return np.load(file) if file.exists() else None
 
-    strata, values = read("stratum"), read("X_data")
-    if strata is not None and not with_strata:
-        skip("this peer has no strata")
     shape = json.loads((directory / "shape.json").read_text())
-    indptr, indices = read("X_indptr"), read("X_indices")
+    indptr, indices, values = read("X_indptr"), read("X_indices"), read("X_data")
     values = np.ones(len(indices)) if values is None else values.astype(float)
     matrix = sparse.csc_matrix((values, indices, indptr), shape=(shape["n"], shape["p"]))
-    times, events = read("time").astype(float), read("event").astype(bool)
+    arrays = {name: read(name) for name in OUTCOMES}
+    outcome = {name: array for name, array in arrays.items() if array is not None}
     scale = (shape["lambda"], shape["lambda_max"], shape["tol"])
-    return Problem(matrix, times, events, strata, *scale)
+    return Problem(matrix, outcome, *scale, shape["model"], shape["intercept"], shape["ties"])
 
 
-def tiny_problem(like, rows=60, n_strata=5):
+def tiny_problem(like, rows=60, n_groups=5):
     """Small enough to cost nothing; the peer compiles or loads on it the code that `like` needs."""
     rng = np.random.default_rng(1)
     ones = np.ones((rows, 5), bool) if like.is_dense else rng.random((rows, 5)) < 0.4
     values = 1.0 if np.all(like.matrix.data == 1.0) else rng.normal(size=ones.shape)
-    strata = None if like.strata is None else np.arange(rows, dtype=np.int32) % n_strata
-    times, events = rng.exponential(size=rows), rng.random(rows) < 0.6
+    labels = np.arange(rows, dtype=np.int32) % n_groups
+    case = rng.permutation(np.arange(rows) % 3 == 0)
+    outcomes = {
+        "time": rng.exponential(size=rows),
+        "event": rng.integers(0, 3 if like.model == "fine-gray" else 2, rows),
+        "stratum": labels,
+        "y": case.astype(float),
+        "exposure": rng.uniform(0.5, 2.0, rows),
+        "group": labels,
+    }
+    outcome = {name: array for name, array in outcomes.items() if name in like.outcome}
     matrix = sparse.csc_matrix(np.where(ones, values, 0.0))
-    return Problem(matrix, times, events, strata, penalty=2.0, penalty_max=10.0, tolerance=1e-6)
+    penalty = 2.0 if like.penalty > 0 else 0.0
+    kind = (like.model, like.intercept, like.ties)
+    return Problem(matrix, outcome, penalty, 10.0, 1e-6, *kind)
 
 
 def peak_memory_mb():
@@ -106,7 +136,9 @@ def timed_run(name, version, prepare, fit, with_strata=False):
     `Answer`.
     """
     problem_directory, output_file = sys.argv[1:3]
-    problem = read_problem(problem_directory, with_strata)
+    problem = read_problem(problem_directory)
+    if problem["stratum"] is not None and not with_strata:
+        skip("this peer has no strata")
     tiny = tiny_problem(problem)
     fit(tiny, prepare(tiny))
     prepared = prepare(problem)
@@ -118,9 +150,18 @@ def timed_run(name, version, prepare, fit, with_strata=False):
         "version": version,
         "runtime": f"Python {platform.python_version()}",
         "seconds": seconds,
-        "coef": np.asarray(answer.coef, float).tolist(),
+        "coef": np.asarray(answer.coef, float).ravel().tolist(),
+        "intercept": float(answer.intercept),
         "n_iter": None if answer.n_iter is None else int(answer.n_iter),
         "peak_rss_mb": peak_memory_mb(),
         "note": answer.note,
     }
     Path(output_file).write_text(json.dumps(result))
+
+
+def quietly(function):
+    """Result of a call, and the warnings it gave as text."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function()
+    return result, [str(warning.message) for warning in caught]

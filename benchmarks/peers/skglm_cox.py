@@ -14,18 +14,13 @@ solvers = require("skglm.solvers")
 
 
 def prepare(problem):
-    outcome = np.column_stack([problem.times, problem.events.astype(float)])
-    if problem.is_dense:
-        return problem.table(), outcome
-    matrix = problem.matrix.copy()
-    # Its compiled loops take 32-bit indices, as the warm-up's are.
-    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return matrix, outcome
+    outcome = np.column_stack([problem["time"], problem["event"].astype(float)])
+    return problem.table_with_short_indices(), outcome
 
 
 def fit(problem, prepared):
     matrix, outcome = prepared
-    rows = len(problem.times)
+    rows = len(problem["time"])
     # The solver compiles these two; the warm-up has filled its cache.
     datafit = datafits.Cox(use_efron=False)  # Breslow ties
     penalty = penalties.L1(problem.penalty / rows)  # mean scale

@@ -14,13 +14,14 @@ def prepare(problem):
     if 8.0 * problem.matrix.shape[0] * problem.matrix.shape[1] > LARGEST_DENSE_BYTES:
         skip("the dense X that this peer needs is too large")
     # Fortran order is what it converts to inside; so that conversion is not timed.
-    return problem.matrix.toarray(order="F"), util.Surv.from_arrays(problem.events, problem.times)
+    outcome = util.Surv.from_arrays(problem["event"] > 0, problem["time"])
+    return problem.matrix.toarray(order="F"), outcome
 
 
 def fit(problem, prepared):
     dense, outcome = prepared
     model = linear_model.CoxnetSurvivalAnalysis(
-        alphas=[problem.penalty / len(problem.times)],  # mean scale
+        alphas=[problem.penalty / len(problem["time"])],  # mean scale
         l1_ratio=1.0,  # the pure lasso
         normalize=False,  # penalize the columns as they are
         copy_X=False,  # no copy inside the timed call

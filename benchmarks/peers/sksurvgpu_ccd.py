@@ -1,0 +1,62 @@
+"""This package's models.
+
+Usage: sksurvgpu_ccd.py PROBLEM_DIR OUT.json ALGORITHM THREADS
+
+The timed call is the estimator's ``fit``: checks, design, plan and all.
+"""
+
+import sys
+
+from numba.core import event
+from peer_problem import Answer, quietly, require, timed_run, tiny_problem
+
+sksurvgpu = require("sksurvgpu")
+ours = require("benchmarks.ours")
+ALGORITHM, THREADS = sys.argv[3], int(sys.argv[4])
+MAX_ITER = {"majorized": 1_000, "exact": 10_000}  # the default, and what Cyclops is given
+MANY_GROUPS = {"rows": 6_000, "n_groups": 100}  # other kernels than for a few
+
+
+def estimator(problem):
+    return ours.estimator(
+        problem,
+        problem.penalty,
+        algorithm=ALGORITHM,
+        tol=problem.tolerance,
+        max_iter=MAX_ITER[ALGORITHM],
+        n_jobs=THREADS,
+    )
+
+
+def load_kernels(problem):
+    """Load what larger problems need too: the Gram matrix, many groups."""
+    tiny = tiny_problem(problem)
+    X, (y, more) = tiny.table(), ours.outcome(tiny)
+    quietly(lambda: estimator(tiny).fit(X, y, **more))
+    alphas = [2.0 / len(y), 1.0 / len(y)]
+    for algorithm in {ALGORITHM, "majorized"}:
+        model = estimator(tiny).set_params(algorithm=algorithm)
+        quietly(lambda model=model: sksurvgpu.fit_path(model, X, y, alphas=alphas, **more))
+    if problem["stratum"] is not None or problem["group"] is not None:
+        large = tiny_problem(problem, **MANY_GROUPS)
+        y, more = ours.outcome(large)
+        quietly(lambda: estimator(large).fit(large.table(), y, **more))
+
+
+def prepare(problem):
+    load_kernels(problem)
+    return problem.table(), *ours.outcome(problem)
+
+
+def fit(problem, prepared):
+    X, y, more = prepared
+    with event.install_recorder("numba:compile") as compiled:
+        model, warned = quietly(lambda: estimator(problem).fit(X, y, **more))
+    notes = [f"{ALGORITHM}, {THREADS} thread(s)", f"tol={problem.tolerance:g}"]
+    if compiled.buffer:
+        notes.append("COMPILED during the timed call: repeat with a warm cache")
+    intercept = float(model.intercept_) if problem.intercept else 0.0
+    return Answer(model.coef_, "; ".join([*notes, *warned]), model.n_iter_, intercept)
+
+
+timed_run("sksurvgpu", sksurvgpu.__version__, prepare, fit, with_strata=True)
