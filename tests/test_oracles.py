@@ -107,7 +107,7 @@ class TestDerivatives:
         eta = draw_eta(seed)
         evaluation = MODELS[name](eta)
         if evaluation.stratum is None:
-            return
+            pytest.skip("no group whose level is free")
         shifted = MODELS[name](eta + np.array([0.5, -2.0, 1.0])[evaluation.stratum])
         close(shifted.loglik, evaluation.loglik, 1e-12)
         close(shifted.u, evaluation.u, 1e-12)

@@ -26,7 +26,7 @@ class Groups(NamedTuple):
     idx: np.ndarray  # group of every row
     value: np.ndarray
     weight: np.ndarray
-    total: np.ndarray  # N, per group; the sum of the weights of its cases for matched sets
+    total: np.ndarray  # N, per group
 
 
 @kernel
@@ -48,6 +48,17 @@ def _largest(groups, eta, g):
     return top
 
 
+@device
+def _weigh(groups, eta, g, w):
+    """w of a group's rows, on the scale of the largest predictor; that one, and their sum."""
+    top, risk = _largest(groups, eta, g), 0.0
+    for i in range(groups.ptr[g], groups.ptr[g + 1]):
+        c = row_weight(groups.weight, i)
+        w[i] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
+        risk += w[i]
+    return top, risk
+
+
 @kernel
 def evaluate(groups, eta, u):
     """Log-likelihood; writes u."""
@@ -57,11 +68,7 @@ def evaluate(groups, eta, u):
         if not total > 0.0:
             u[begin:end] = 0.0
             continue
-        top, risk = _largest(groups, eta, g), 0.0
-        for i in range(begin, end):
-            c = row_weight(groups.weight, i)
-            u[i] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
-            risk += u[i]
+        top, risk = _weigh(groups, eta, g, u)
         loglik -= total * np.log(risk)
         share = total / risk
         for i in range(begin, end):
@@ -77,11 +84,7 @@ def evaluate(groups, eta, u):
 def curvature(groups, eta, rh):
     """h into the second column of `rh`; as c y - u a small one would be lost to rounding."""
     for g in range(len(groups.total)):
-        top, risk = _largest(groups, eta, g), 0.0
-        for i in range(groups.ptr[g], groups.ptr[g + 1]):
-            c = row_weight(groups.weight, i)
-            rh[i, 1] = c * np.exp(eta[i] - top) if c > 0.0 else 0.0
-            risk += rh[i, 1]
+        _, risk = _weigh(groups, eta, g, rh[:, 1])
         share = groups.total[g] / risk if risk > 0.0 else 0.0
         for i in range(groups.ptr[g], groups.ptr[g + 1]):
             rh[i, 1] *= share
@@ -92,15 +95,10 @@ def curvature(groups, eta, rh):
 
 @kernel
 def fill_groups(groups, eta, w_row, risk):
-    """w of every row, each group on its own scale, and its sums per group."""
+    """w of every row, each group on its own scale, and its sums per group; eta on that scale."""
     for g in range(len(risk)):
-        top = _largest(groups, eta, g)
-        risk[g] = 0.0
-        for i in range(groups.ptr[g], groups.ptr[g + 1]):
-            c = row_weight(groups.weight, i)
-            eta[i] -= top
-            w_row[i] = c * np.exp(eta[i]) if c > 0.0 else 0.0
-            risk[g] += w_row[i]
+        top, risk[g] = _weigh(groups, eta, g, w_row)
+        eta[groups.ptr[g] : groups.ptr[g + 1]] -= top
 
 
 @device

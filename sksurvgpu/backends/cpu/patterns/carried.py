@@ -6,7 +6,6 @@ import numpy as np
 
 from .. import carried as kernels
 from .. import risk_sets
-from ..bins import Bins, Centring, centres
 from .risk_sets import RiskSetPattern, evaluation
 
 
@@ -53,26 +52,10 @@ class CarriedPattern(RiskSetPattern):
         risk_sets.curvature(self.risk_sets, eta, self.top, self.cells, rh, w_row)
         carried_row = w_row * self._carry.inverse
         rh[:, 1] += carried_row * self._carry.sums[self._carry.idx]
-        plan = self._bins
         hazard = self.cells.hazard
         # whole strata have nothing before or after them
         back = self._carry.sums if self._one_lane else np.zeros(len(hazard))
-        bins = Bins(
-            self._row_bins[0],
-            None,
-            None,
-            w_row,
-            carried_row,
-            plan.last,
-            base=hazard[plan.start],
-            jump=hazard[plan.end] - hazard[plan.start],
-            after=back[plan.end],
-            fall=back[plan.start] - back[plan.end],
-            inverse=self._deaths_inverse,
-            center=centres(self._deaths_inverse),
-            row_ptr=self._bin_ptr,
-        )
-        return Centring(bins, plan.few)
+        return self._centre(w_row, hazard, self._deaths_inverse, carried_row, back)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         n_cells = len(self.cells.risk)

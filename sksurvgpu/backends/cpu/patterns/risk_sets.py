@@ -74,17 +74,21 @@ class RiskSetPattern(Pattern):
             # w and the hazards have no common scale here; without bins the model is only looser
             rh[:, 1] = np.maximum(self.events() - u, 0.0)
             w_row[:], hazard, inverse = 0.0, np.zeros_like(hazard), np.zeros_like(inverse)
-        plan, delayed = self._bins, self.risk_sets.enter_idx is not None
+        return self._centre(w_row, hazard, inverse)
+
+    def _centre(self, w_row, hazard, inverse, carried_row=None, back=None):
+        """The model's second term; `back` is B where rows are carried."""
+        plan, enter = self._bins, self.risk_sets.enter_idx
         bins = Bins(
             *self._row_bins,
-            hazard[self.risk_sets.enter_idx] if delayed else None,
+            None if enter is None else hazard[enter],
             w_row,
-            None,
+            carried_row,
             plan.last,
             base=hazard[plan.start],
             jump=hazard[plan.end] - hazard[plan.start],
-            after=None,
-            fall=None,
+            after=None if back is None else back[plan.end],
+            fall=None if back is None else back[plan.start] - back[plan.end],
             inverse=inverse,
             center=centres(inverse),
             row_ptr=self._bin_ptr,
