@@ -4,6 +4,7 @@ Two that the package does not have: the number of copies of an allele, binomial 
 Cox's partial likelihood with a treatment of ties between Breslow's and Efron's.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,15 +33,15 @@ ALGORITHMS = ("majorized", "exact")
 
 @njit(error_model="numpy")
 def allele_row(eta, y):
-    small = np.exp(-abs(eta))
+    small = math.exp(-abs(eta))
     mean = 2.0 / (1.0 + small) if eta >= 0.0 else 2.0 * small / (1.0 + small)
-    loglik = y * eta - 2.0 * (max(eta, 0.0) + np.log1p(small))
+    loglik = y * eta - 2.0 * (max(eta, 0.0) + math.log1p(small))
     return loglik, mean, mean * (1.0 - 0.5 * mean)
 
 
 @njit(error_model="numpy")
 def allele_link(mean):
-    return np.log(mean / (2.0 - mean)), 1.0 / (mean * (1.0 - 0.5 * mean))
+    return math.log(mean / (2.0 - mean)), 1.0 / (mean * (1.0 - 0.5 * mean))
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ given twice; under Efron it is not, because d_k counts rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 from numba import njit
 
 
 @njit(error_model="numpy")
 def breslow_jump(risk, tied, death_weight, deaths):
     jump = death_weight / risk
-    return death_weight * np.log(risk), jump, 0.0
+    return death_weight * math.log(risk), jump, 0.0
 
 
 @njit(error_model="numpy")
@@ -32,7 +32,7 @@ def efron_jump(risk, tied, death_weight, deaths):
     for l in range(int(deaths)):  # noqa: E741 (the symbol of the formula)
         fraction = l / deaths
         inverse = 1.0 / (risk - fraction * tied)
-        log_term -= np.log(inverse)
+        log_term -= math.log(inverse)
         jump += inverse
         held += fraction * inverse
     share = death_weight / deaths

@@ -8,6 +8,7 @@ Both tails of the mean are computed without cancellation.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +17,13 @@ from numba import njit
 
 @njit(error_model="numpy")
 def logistic_row(eta, y):
-    small = np.exp(-abs(eta))
+    small = math.exp(-abs(eta))
     upper = 1.0 / (1.0 + small)
     lower = small * upper
     mean = upper if eta >= 0.0 else lower
     # y eta - log(1 + exp(eta)), in terms that are not large where their sum is small
     loglik = -(1.0 - y) * eta if eta >= 0.0 else y * eta
-    return loglik - np.log1p(small), mean, upper * lower
+    return loglik - math.log1p(small), mean, upper * lower
 
 
 def expit(eta):
@@ -32,7 +33,7 @@ def expit(eta):
 
 @njit(error_model="numpy")
 def logit(mean):
-    return np.log(mean / (1.0 - mean)), 1.0 / (mean * (1.0 - mean))
+    return math.log(mean / (1.0 - mean)), 1.0 / (mean * (1.0 - mean))
 
 
 @dataclass(frozen=True)

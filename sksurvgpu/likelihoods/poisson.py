@@ -7,22 +7,22 @@ The terms log y! do not depend on eta and are left out.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 from numba import njit
 from scipy.special import xlogy
 
 
 @njit(error_model="numpy")
 def poisson_row(eta, y):
-    mean = np.exp(eta)
+    mean = math.exp(eta)
     return y * eta - mean, mean, mean
 
 
 @njit(error_model="numpy")
 def log_link(mean):
-    return np.log(mean), 1.0 / mean
+    return math.log(mean), 1.0 / mean
 
 
 @dataclass(frozen=True)
