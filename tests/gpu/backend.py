@@ -1,0 +1,30 @@
+"""The CUDA backend on a simulated device, with teams small enough for small data."""
+
+from functools import partial
+
+import pytest
+
+from .compiler import RecordingDevice
+from .device import SimulatedDevice
+
+THREADS, ROWS_PER_RANGE = 32, 8
+
+
+def simulate_backend(monkeypatch, device=None, threads=THREADS, **options):
+    """Have ``backend="cuda"`` run on a simulated device from here on; the device."""
+    pytest.importorskip("numba_cuda")
+    from sksurvgpu.backends import cuda
+    from sksurvgpu.backends.cuda.layout import Layout
+
+    if device is None:
+        device = SimulatedDevice(**{"n_multiprocessors": 2, **options})
+    layout = partial(Layout, threads=threads, rows_per_range=ROWS_PER_RANGE)
+    monkeypatch.setattr(cuda, "Layout", layout)
+    monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)
+    return device
+
+
+def record_backend(monkeypatch, **options):
+    """The same, and the device notes what it launches."""
+    device = RecordingDevice(**{"n_multiprocessors": 2, **options})
+    return simulate_backend(monkeypatch, device)

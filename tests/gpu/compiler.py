@@ -1,0 +1,225 @@
+"""Kernels compiled to machine code without a GPU or driver, and what they need of one.
+
+A kernel goes through NVVM to PTX, and through nvJitLink to a cubin.  Registers limit how many
+blocks are resident; stack (an array indexed at run time) and spills are slow memory where nobody
+expects any.  The figures of all kernels are committed as a table, so that a change shows.
+
+What is compiled are the signatures that occur: a `RecordingDevice` runs whole fits in the simulator
+and notes what was launched.  To write the table anew, set KERNEL_FIGURES=write and run its test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from cuda.bindings import nvjitlink
+from numba.cuda import dispatcher
+
+from .device import SimulatedDevice
+from .rebinding import cuda
+
+CAPABILITIES = ((7, 5), (8, 0), (9, 0))
+TABLE = Path(__file__).with_name("kernel_figures.json")
+# On these, what the system reserves is counted as shared memory of every kernel that has some.
+_RESERVED_SHARED = {(9, 0): 1024}
+
+
+class Figures(NamedTuple):
+    """What one thread (registers; bytes of stack and spills) or block (bytes of `shared`) needs."""
+
+    registers: int
+    stack: int
+    spills: int
+    shared: int
+
+
+# -- compiling ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def _device_of(capability):
+    """Answer device functions, which ask the current device for its capability."""
+
+    class Absent:
+        compute_capability = capability
+
+    asked = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: Absent
+    try:
+        yield
+    finally:
+        dispatcher.get_current_device = asked
+
+
+def target_of(capability):
+    return "sm_{}{}".format(*capability)
+
+
+def compile_ptx(kernel, signature, capability):
+    with _device_of(capability):
+        ptx, _ = cuda.compile(
+            kernel.py_func, signature, device=False, abi="numba", cc=capability, output="ptx"
+        )
+    return ptx
+
+
+def _device_runtime():
+    """Library of the grid barrier."""
+    import nvidia
+
+    for folder in nvidia.__path__:
+        for found in Path(folder).rglob("libcudadevrt.a"):
+            return found.read_bytes()
+    raise FileNotFoundError("libcudadevrt.a is in none of the installed nvidia packages")
+
+
+def link(ptx, capability):
+    """Assemble and link PTX; returns the tool's report."""
+    linker = nvjitlink.create(2, [f"-arch={target_of(capability)}", "-verbose"])
+    try:
+        kinds = nvjitlink.InputType
+        parts = [(kinds.PTX, ptx.encode(), "kernel.ptx")]
+        if "cudaCG" in ptx:
+            parts.append((kinds.LIBRARY, _device_runtime(), "libcudadevrt.a"))
+        try:
+            for kind, content, name in parts:
+                nvjitlink.add_data(linker, kind, content, len(content), name)
+            nvjitlink.complete(linker)
+        except nvjitlink.nvJitLinkError as error:
+            log = bytearray(nvjitlink.get_error_log_size(linker))
+            nvjitlink.get_error_log(linker, log)
+            raise RuntimeError(log.decode(errors="replace")) from error
+        log = bytearray(nvjitlink.get_info_log_size(linker))
+        nvjitlink.get_info_log(linker, log)
+        return log.decode(errors="replace")
+    finally:
+        nvjitlink.destroy(linker)
+
+
+def read_report(report, capability):
+    """Figures of the kernel of a report, which also has the functions of linked libraries."""
+    entry = re.search(r"Compiling entry function '(\w+)'", report).group(1)
+    linked = report[report.index(f"Function properties for '{entry}'") :]
+    registers = int(re.search(r"used (\d+) registers", linked).group(1))
+    shared = int(re.search(r"(\d+) bytes smem", linked).group(1))
+    if shared:
+        shared -= _RESERVED_SHARED.get(capability, 0)
+    # Only what is compiled here, not what is linked, has lines of this form.
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", report)
+    stack = max(int(frame[0]) for frame in frames)
+    spills = sum(int(frame[1]) + int(frame[2]) for frame in frames)
+    return Figures(registers, stack, spills, shared)
+
+
+def compile_kernel(kernel, signature, capability):
+    """Figures of a kernel compiled for the types of its arguments."""
+    return read_report(link(compile_ptx(kernel, signature, capability), capability), capability)
+
+
+# -- what to compile ---------------------------------------------------------------------------
+
+
+def signature_of(kernel, arguments):
+    """Types of the arguments of a launch, as Numba finds them."""
+    return tuple(kernel.typeof_pyval(argument) for argument in arguments)
+
+
+class RecordingDevice(SimulatedDevice):
+    """Notes what is launched: `launched` has the kernels for every (name, signature)."""
+
+    def __init__(self, *settings, **named_settings):
+        super().__init__(*settings, **named_settings)
+        self.launched = {}
+
+    def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
+        signature = signature_of(kernel, self.arrays_of(tuple(arguments)))
+        kernels = self.launched.setdefault((kernel.py_func.__qualname__, signature), [])
+        if not any(kernel is other for other in kernels):
+            kernels.append(kernel)
+        super().launch(kernel, blocks, threads, arguments, shared_bytes)
+
+
+def compile_launched(launched, capabilities=CAPABILITIES):
+    """Figures by kernel name and architecture; of several signatures, the largest of each.
+
+    All kernels that do not compile are reported at once, in an exception group.
+    """
+    found, errors = {}, []
+    for (name, signature), kernels in launched.items():
+        for kernel, capability in itertools.product(kernels, capabilities):
+            target = target_of(capability)
+            try:
+                figures = compile_kernel(kernel, signature, capability)
+            except Exception as error:
+                error.add_note(f"{name} for {target}, launched with {signature}")
+                errors.append(error)
+                continue
+            targets = found.setdefault(name, {})
+            targets[target] = Figures(*map(max, figures, targets.get(target, figures)))
+    if errors:
+        raise ExceptionGroup("kernels that do not compile", errors)
+    return found
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+def read_table(path=TABLE):
+    if not path.exists():
+        return {}
+    table = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        name: {target: Figures(**figures) for target, figures in targets.items()}
+        for name, targets in table.items()
+    }
+
+
+def write_table(found, path=TABLE):
+    """Replace the table; one line for each kernel and architecture."""
+    kernels = []
+    for name, targets in sorted(found.items()):
+        lines = [
+            f'    "{target}": {json.dumps(figures._asdict())}'
+            for target, figures in sorted(targets.items())
+        ]
+        kernels.append(f"  {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n  }")
+    path.write_text("{\n" + ",\n".join(kernels) + "\n}\n", encoding="utf-8")
+
+
+def differences(found, table):
+    """Sentences that say where figures are not those of the table; none where all are."""
+    lines = []
+    for name in sorted(found.keys() | table.keys()):
+        now, before = found.get(name, {}), table.get(name, {})
+        for target in sorted(now.keys() | before.keys()):
+            if target not in now or target not in before:
+                where = "found" if target in now else "in the table"
+                lines.append(f"{name} for {target} is only {where}")
+                continue
+            for what, new, old in zip(Figures._fields, now[target], before[target], strict=True):
+                if new != old:
+                    lines.append(f"{name} for {target}: {new} {what}, {old} in the table")
+    return lines
+
+
+def slow_memory(found):
+    """Sentences that name kernels with a stack or spills."""
+    return [
+        f"{name} for {target}: {figures.stack} bytes of stack, {figures.spills} of spills"
+        for name, targets in sorted(found.items())
+        for target, figures in sorted(targets.items())
+        if figures.stack or figures.spills
+    ]
+
+
+def compare_with_table(found, path=TABLE):
+    """Differences from the committed table, which is written anew where the environment asks."""
+    if os.environ.get("KERNEL_FIGURES") == "write":
+        write_table(found, path)
+    return differences(found, read_table(path))

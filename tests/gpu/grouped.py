@@ -1,0 +1,141 @@
+"""Models of groups on a simulated device and on the CPU, at the same coefficients."""
+
+import models
+import numpy as np
+
+from sksurvgpu.backends.cpu.session import Session as CpuSession
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.data.design import build_design
+from sksurvgpu.data.groups import plan_groups
+from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.solver.problem import Problem
+
+from .device import SimulatedDevice
+
+N_COLUMNS = 5
+TEAMS = ((1, 32), (2, 64), (4, 32))  # members, threads of each
+
+
+def make_problem(name, value, group, X):
+    return Problem.build(build_design(X), plan_groups(value, group), LIKELIHOODS[name]())
+
+
+def draw_fits(rng, group, n_fits):
+    """Weights, one a group, offsets and coefficients of some fits; the first fit has all groups."""
+    weights = rng.choice([0.0, 0.5, 1.0, 3.3], size=(group.max() + 1, n_fits))[group]
+    weights[:, 0] = 1.0
+    coefs = list(0.5 * rng.normal(size=(n_fits, N_COLUMNS)))
+    return weights, rng.normal(size=(len(group), n_fits)), coefs
+
+
+class Fits:
+    """Sessions of some fits: one on the device, and one each on the CPU."""
+
+    def __init__(self, problem, weights, offsets, coefs, team=2, threads=32, seed=0, **options):
+        from sksurvgpu.backends.cuda.layout import Layout
+        from sksurvgpu.backends.cuda.session import Session
+
+        device = SimulatedDevice(seed, n_multiprocessors=team, shared_bytes=64 * 1024, **options)
+        per_range = max(problem.plan.n_rows // team, 1)
+        layout = Layout(device, problem, threads=threads, rows_per_range=per_range)
+        self.session = Session(layout, problem, weights, offsets, len(coefs), np.dtype(float))
+        self.fits = np.arange(len(coefs), dtype=np.int32)
+        self.problem, self.coefs, self.download = problem, coefs, device.download
+
+        def own(values, fit):
+            return None if values is None else values[:, fit if values.shape[1] > 1 else 0]
+
+        self.cpu = [
+            CpuSession(problem, own(weights, fit), own(offsets, fit), Threads(1))
+            for fit in self.fits
+        ]
+
+    def start(self):
+        """Log-likelihoods: device, CPU."""
+        expected = [cpu.start(coef) for cpu, coef in zip(self.cpu, self.coefs, strict=True)]
+        return self.session.start(self.fits, self.coefs), expected
+
+    def u(self):
+        return self.download(self.session.rows.u), [cpu.u for cpu in self.cpu]
+
+    def refer(self):
+        """Take the quadratic model at some columns, and add the others after a step to elsewhere.
+
+        Returns the order of the columns.
+        """
+        order, n_fits = np.roll(np.arange(N_COLUMNS), 2), len(self.cpu)
+        first, others = order[:-2], order[-2:]
+        self.session.refer(self.fits, [first] * n_fits, [False] * n_fits)
+        self.session.step(self.fits, [0.7 * coef for coef in self.coefs])
+        self.session.evaluate_trial(self.fits)
+        self.session.extend(self.fits, [others] * n_fits)
+        for cpu, coef in zip(self.cpu, self.coefs, strict=True):
+            cpu.refer(first, False)
+            cpu.step(0.7 * coef)
+            cpu.evaluate_trial()
+            cpu.extend(others)
+        return order
+
+    def h(self):
+        found = self.download(self.session.rh).reshape(len(self.cpu), -1, 2)
+        return found[:, :, 1], [cpu.rh[:, 1] for cpu in self.cpu]
+
+    def inverse(self):
+        found = self.download(self.session.pattern.bins.inverse)
+        return found, [cpu.centring._bins.inverse for cpu in self.cpu]
+
+    def cycle(self):
+        """Coefficients and reaches after one cycle of exact steps: device, CPU."""
+        columns, n_fits = np.roll(np.arange(N_COLUMNS), 1), len(self.cpu)
+        l1, l2 = np.linspace(0.0, 1.0, N_COLUMNS), np.linspace(0.3, 0.0, N_COLUMNS)
+        reach = np.full(N_COLUMNS, 0.3)
+        shared = [[array] * n_fits for array in (l1, l2, reach)]
+        own = [coef[columns] for coef in self.coefs]
+        self.start()
+        found = self.session.cycle(self.fits, [columns] * n_fits, own, *shared)
+        expected = [
+            cpu.cycle(columns, coef, l1, l2, reach) for cpu, coef in zip(self.cpu, own, strict=True)
+        ]
+        return found, expected
+
+
+def check(fits, check_equal):
+    """Everything that an evaluation, the quadratic model and a cycle leave behind."""
+    check_equal(*fits.start())
+    check_equal(*fits.u())
+    order = fits.refer()
+    check_equal(*fits.h())
+    check_equal(*fits.inverse())
+    curvature = fits.session.curvature[:, order]
+    check_equal(curvature, [cpu.curvature for cpu in fits.cpu])
+    if fits.problem.plan.few:
+        loads = fits.download(fits.session.loads)[:, order]
+        check_equal(loads, [cpu.loads for cpu in fits.cpu])
+    check_equal(*fits.cycle())
+
+
+def close(found, expected, rtol=1e-11):
+    """Relative to the largest number of each fit; what is no number is none in both."""
+    for one, other in zip(np.asarray(found), np.asarray(expected), strict=True):
+        finite = np.isfinite(other)
+        np.testing.assert_array_equal(np.isfinite(one), finite)
+        size = np.abs(other[finite]).max(initial=0.0)
+        np.testing.assert_allclose(one[finite], other[finite], rtol=0, atol=rtol * max(size, 1e-3))
+
+
+def open_model(name, form, seed, monkeypatch, **options):
+    """Two fits of one of `MODELS`, on its random data."""
+    models.use_form(form, monkeypatch)
+    model = models.MODELS[name]
+    sample = model.sample(seed, p=N_COLUMNS)
+    drawn = draw_fits(np.random.default_rng(seed), sample.y["group"], 2)
+    return Fits(model.problem(sample), *drawn, seed=seed, **options)
+
+
+def open_groups(name, rng, value, group, n_fits=2, X=None, offsets=None, **options):
+    """Fits of the given outcomes; columns and offsets at random where they are not given."""
+    if X is None:
+        X = models.draw_columns(rng, len(group), N_COLUMNS)
+    weights, drawn, coefs = draw_fits(rng, group, n_fits)
+    offsets = drawn if offsets is None else offsets
+    return Fits(make_problem(name, value, group, X), weights, offsets, coefs, **options)
