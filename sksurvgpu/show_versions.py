@@ -112,9 +112,7 @@ def _cuda_rows(driver):
 
 
 def _missing_for_cuda(driver):
-    missing = ["the CUDA backend itself, which is not part of this release"]
-    if driver.problem:
-        missing.append(driver.problem)
+    missing = [] if driver.problem is None else [driver.problem]
     if find_spec("numba_cuda") is None:
         extra = _extra_for(driver.version)
         missing.append(f'package numba-cuda; run: pip install "sksurvgpu[{extra}]"')

@@ -9,7 +9,6 @@ from sksurv.exceptions import NoComparablePairException
 from sksurv.util import Surv
 
 from sksurvgpu import CoxLassoCCD, fit_path, surv
-from sksurvgpu.exceptions import BackendUnavailableError
 
 N = 30
 RNG = np.random.default_rng(0)
@@ -362,16 +361,11 @@ BAD_PARAMETERS = {
             "None. Got [5] instead."
         ),
     ),
-    "cuda": (
-        lambda: fit(backend="cuda"),
-        BackendUnavailableError,
-        'backend="cuda" is not part of this release; pass backend="cpu" or backend="auto"',
-    ),
     "float32 on the CPU": (
         lambda: fit(precision="float32"),
         ValueError,
         'precision="float32" exists on CUDA devices only, and this fit runs on the CPU; '
-        'pass precision="float64".',
+        'pass precision="float64", or backend="cuda".',
     ),
 }
 NO_PAIRS = (

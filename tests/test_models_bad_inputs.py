@@ -8,7 +8,6 @@ from faces import CODE, COUNT, FACES, IS_CASE, STRATA, SUBJECT, TIME, N, X
 from mistakes import NOT_FINITE, changed, check, fit
 
 from sksurvgpu import fit_path, matched
-from sksurvgpu.exceptions import BackendUnavailableError
 
 DENSE = X.toarray()
 FRAME = pd.DataFrame(DENSE[:, :3], columns=["age", "dose", "sex"])
@@ -130,12 +129,7 @@ SHARED = {
         lambda name: fit(name, precision="float32"),
         ValueError,
         'precision="float32" exists on CUDA devices only, and this fit runs on the CPU; pass '
-        'precision="float64".',
-    ),
-    "cuda": (
-        lambda name: fit(name, backend="cuda"),
-        BackendUnavailableError,
-        'backend="cuda" is not part of this release; pass backend="cpu" or backend="auto"',
+        'precision="float64", or backend="cuda".',
     ),
     "negative penalties of a path": (
         lambda name: fit_path(
@@ -164,6 +158,7 @@ PARAMETERS = {
     "algorithm": ("newton", None),
     "backend": ("gpu", None),
     "precision": ("float16", None),
+    "device": (-1, "an int in the range [0, inf)"),
     "penalty_factor": ("age", "an instance of 'dict', an array-like or None"),
 }
 

@@ -1,36 +1,51 @@
-"""Where fits run. A backend is a module with ``run(problem, batch, coroutines, n_threads)``."""
+"""Where fits run. A backend has ``run(problem, batch, coroutines, n_threads)``."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
+from typing import Any
 
-from ..exceptions import BackendUnavailableError
+__all__ = ["choose", "explain", "to_host"]
 
-__all__ = ["choose", "explain"]
-
-# Name that a user may ask for -> (module that serves it, why).
+# Name that a user may ask for -> (backend that serves it, why).
 _SERVED_BY = {
     "cpu": ("cpu", 'asked for with backend="cpu"'),
-    "auto": ("cpu", 'backend="auto" takes the CPU: this release has no CUDA backend'),
+    "cuda": ("cuda", 'asked for with backend="cuda"'),
+    # A rule must be measured, and the CUDA backend has not met hardware yet.
+    "auto": ("cpu", 'backend="auto" takes the CPU: backend="cuda" is not measured yet'),
 }
 
 
 def explain(backend: str) -> tuple[str, str]:
     """Name of the backend that serves a request, and why; never a silent replacement."""
-    if backend not in _SERVED_BY:
-        raise BackendUnavailableError(
-            f'backend="{backend}" is not part of this release; pass backend="cpu" or backend="auto"'
-        )
     return _SERVED_BY[backend]
 
 
-def choose(backend: str, precision: str = "float64") -> ModuleType:
-    """Module of the backend that serves a request, loaded on first use."""
-    name, _ = explain(backend)
-    if name == "cpu" and precision != "float64":
+def choose(backend: str, precision: str = "float64", device: int = 0) -> Any:
+    """Backend that serves a request, loaded on first use."""
+    if explain(backend)[0] == "cuda":
+        from . import cuda
+
+        return cuda.open_backend(precision, device)
+    if precision != "float64":
         raise ValueError(
             f'precision="{precision}" exists on CUDA devices only, and this fit runs on the CPU; '
-            'pass precision="float64".'
+            'pass precision="float64", or backend="cuda".'
         )
-    return import_module(f".{name}", __name__)
+    from . import cpu
+
+    return cpu
+
+
+def to_host(X: Any) -> Any:
+    """X in host memory: itself, unless it lies on a CUDA device.
+
+    Checks, and the order that a model wants rows in, are the host's; a fit on a device then
+    uploads the columns that it needs.
+    """
+    if type(X).__module__.partition(".")[0] in ("cupy", "cupyx") and hasattr(X, "get"):
+        return X.get()  # sparse matrices, too
+    if hasattr(X, "__cuda_array_interface__"):
+        from .cuda._cuda import fetch
+
+        return fetch(X)
+    return X

@@ -37,6 +37,9 @@ class GroupPlan:
     def n_strata(self):
         return len(self.ptr) - 1
 
+    n_bins = n_strata
+    n_cells = n_strata
+
     @property
     def few(self):
         """Whether a column can afford to keep one number for every group."""

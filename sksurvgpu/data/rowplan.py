@@ -59,6 +59,19 @@ class RowPlan:
         """Event-time bins."""
         return plan_bins(self)
 
+    @property
+    def few(self):
+        """Whether a column can afford to keep one number for every bin."""
+        return self.bins.few
+
+    @property
+    def n_bins(self):
+        return self.bins.n_bins
+
+    @property
+    def n_cells(self):
+        return int(self.cell_ptr[-1])
+
     def stratum_of_row(self):
         """Stratum of every row: all rows are in the first piece, whose groups are the strata."""
         return np.searchsorted(self.cell_ptr, self.exit_idx[: self.n_base], side="right") - 1

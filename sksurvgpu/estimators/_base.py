@@ -20,7 +20,6 @@ import os
 import warnings
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..backends import choose, explain
+from ..backends import choose, explain, to_host
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design, build_design
 from ..exceptions import NothingToCompareError
@@ -73,7 +72,7 @@ class Prepared:
 
     problem: Problem
     batch: Batch
-    backend: ModuleType
+    backend: Any  # a module or an object with `run`
     options: Options
     n_threads: int
     total_weight: float
@@ -103,6 +102,7 @@ class PenalizedModel(BaseEstimator):
         "warm_start": ["boolean"],
         "backend": [StrOptions({"auto", "cpu", "cuda"})],
         "precision": [StrOptions({"float64", "float32"})],
+        "device": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
@@ -125,6 +125,7 @@ class PenalizedModel(BaseEstimator):
         warm_start=False,
         backend="auto",
         precision="float64",
+        device=0,
         n_jobs=None,
         verbose=0,
     ):
@@ -137,6 +138,7 @@ class PenalizedModel(BaseEstimator):
         self.warm_start = warm_start
         self.backend = backend
         self.precision = precision
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -202,7 +204,8 @@ class PenalizedModel(BaseEstimator):
 
     def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
         """Check the input and build the problem."""
-        backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
+        backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
+        X = to_host(X)
         design = build_design(X)
         shared = self._describe_columns(X)
         shared["backend_"], shared["backend_reason_"] = explain(self.backend)
@@ -232,6 +235,9 @@ class PenalizedModel(BaseEstimator):
             offset=None if offset is None else offset[:, None],
         )
         return problem, batch, of_model
+
+    def _choose_backend(self):
+        return choose(self.backend, self.precision, int(self.device))
 
     def _describe_columns(self, X) -> dict[str, Any]:
         """scikit-learn's attributes of the columns of X, read on a copy of the estimator."""
@@ -290,6 +296,7 @@ class PenalizedModel(BaseEstimator):
     def _read_features(self, X) -> Design:
         """Check the columns of X against those of the fit."""
         check_is_fitted(self)
+        X = to_host(X)
         design = build_design(X)
         validate_data(self, X, y="no_validation", reset=False, skip_check_array=True)
         return design
@@ -301,7 +308,7 @@ class PenalizedModel(BaseEstimator):
             problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
         except NothingToCompareError:
             return 0.0
-        backend, n_threads = choose(self.backend, self.precision), count_threads(self.n_jobs)
+        backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
         return log_likelihood(problem, batch, self.coef_, backend, n_threads)
 
     def _predict_linear(self, X) -> np.ndarray:

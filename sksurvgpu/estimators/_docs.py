@@ -29,10 +29,14 @@ _SHARED = {
         warm_start : bool, default=False
             Start from the previous fit's `coef_` where its length fits.
         backend : {"auto", "cpu", "cuda"}, default="auto"
-            Where to compute. This release has the CPU only: "auto" takes it and "cuda" raises
-            `exceptions.BackendUnavailableError`.
+            Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
+            but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
+            where it cannot run.
         precision : {"float64", "float32"}, default="float64"
-            "float32" exists on CUDA devices only.
+            Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
+            decides when a fit ends, is in double precision. "float32" exists there only.
+        device : int, default=0
+            Number of the CUDA device, as the driver counts them.
         n_jobs : int or None, default=None
             Threads. None takes as many as Numba would, that is all cores, or what the environment
             variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.

@@ -31,6 +31,7 @@ class LinearModel(PenalizedModel):
         warm_start=False,
         backend="auto",
         precision="float64",
+        device=0,
         n_jobs=None,
         verbose=0,
     ):
@@ -44,6 +45,7 @@ class LinearModel(PenalizedModel):
             warm_start=warm_start,
             backend=backend,
             precision=precision,
+            device=device,
             n_jobs=n_jobs,
             verbose=verbose,
         )

@@ -102,6 +102,7 @@ class FineGrayCCD(CurveModel):
         warm_start=False,
         backend="auto",
         precision="float64",
+        device=0,
         n_jobs=None,
         verbose=0,
     ):
@@ -115,6 +116,7 @@ class FineGrayCCD(CurveModel):
             warm_start=warm_start,
             backend=backend,
             precision=precision,
+            device=device,
             n_jobs=n_jobs,
             verbose=verbose,
         )

@@ -87,6 +87,7 @@ class ConditionalLogisticCCD(ConditionalModel):
         warm_start=False,
         backend="auto",
         precision="float64",
+        device=0,
         n_jobs=None,
         verbose=0,
     ):
@@ -100,6 +101,7 @@ class ConditionalLogisticCCD(ConditionalModel):
             warm_start=warm_start,
             backend=backend,
             precision=precision,
+            device=device,
             n_jobs=n_jobs,
             verbose=verbose,
         )

@@ -85,6 +85,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         warm_start=False,
         backend="auto",
         precision="float64",
+        device=0,
         n_jobs=None,
         verbose=0,
     ):
@@ -99,6 +100,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
             warm_start=warm_start,
             backend=backend,
             precision=precision,
+            device=device,
             n_jobs=n_jobs,
             verbose=verbose,
         )

@@ -103,6 +103,7 @@ class CoxLassoCCD(CurveModel):
         warm_start=False,
         backend="auto",
         precision="float64",
+        device=0,
         n_jobs=None,
         verbose=0,
     ):
@@ -116,6 +117,7 @@ class CoxLassoCCD(CurveModel):
             warm_start=warm_start,
             backend=backend,
             precision=precision,
+            device=device,
             n_jobs=n_jobs,
             verbose=verbose,
         )

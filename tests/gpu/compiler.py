@@ -130,6 +130,12 @@ def signature_of(kernel, arguments):
     return tuple(kernel.typeof_pyval(argument) for argument in arguments)
 
 
+def name_of(kernel):
+    """Module and name."""
+    plain = kernel.py_func
+    return f"{plain.__module__.rpartition('.')[2]}.{plain.__qualname__}"
+
+
 class RecordingDevice(SimulatedDevice):
     """Notes what is launched: `launched` has the kernels for every (name, signature)."""
 
@@ -139,7 +145,7 @@ class RecordingDevice(SimulatedDevice):
 
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
         signature = signature_of(kernel, self.arrays_of(tuple(arguments)))
-        kernels = self.launched.setdefault((kernel.py_func.__qualname__, signature), [])
+        kernels = self.launched.setdefault((name_of(kernel), signature), [])
         if not any(kernel is other for other in kernels):
             kernels.append(kernel)
         super().launch(kernel, blocks, threads, arguments, shared_bytes)

@@ -132,10 +132,11 @@ def open_model(name, form, seed, monkeypatch, **options):
     return Fits(model.problem(sample), *drawn, seed=seed, **options)
 
 
-def open_groups(name, rng, value, group, n_fits=2, X=None, offsets=None, **options):
-    """Fits of the given outcomes; columns and offsets at random where they are not given."""
+def open_groups(name, rng, value, group, n_fits=2, X=None, weights=None, offsets=None, **options):
+    """Fits of the given outcomes; what is not given is drawn."""
     if X is None:
         X = models.draw_columns(rng, len(group), N_COLUMNS)
-    weights, drawn, coefs = draw_fits(rng, group, n_fits)
-    offsets = drawn if offsets is None else offsets
+    *drawn, coefs = draw_fits(rng, group, n_fits)
+    weights = drawn[0] if weights is None else weights
+    offsets = drawn[1] if offsets is None else offsets
     return Fits(make_problem(name, value, group, X), weights, offsets, coefs, **options)

@@ -23,6 +23,7 @@ from numba import types
 from numba.extending import overload
 
 from ..._compile import device, kernel
+from ..formulas import two_sum
 from .optional import add, fill, read, row_weight, write
 
 # Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
@@ -50,14 +51,6 @@ class Cells(NamedTuple):
     rest: np.ndarray  # low-order part of D while it is scanned, then of A; None without entries
     tied: np.ndarray  # T, None where the formula has no use for ties
     held: np.ndarray  # ... likewise
-
-
-@device
-def two_sum(a, b):
-    """a + b and its rounding error."""
-    total = a + b
-    shadow = total - a
-    return total, (a - (total - shadow)) + (b - shadow)
 
 
 @device

@@ -17,6 +17,7 @@ its diagonal is the Hessian's.  It is no bound; twice the model is.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -63,9 +64,9 @@ def count_cases(sets):
 
 
 @device
-def _split(z):
+def split(z):
     """expit(z) and expit(-z), without cancellation."""
-    small = np.exp(-abs(z))
+    small = math.exp(-abs(z))
     upper = 1.0 / (1.0 + small)
     return (upper, small * upper) if z >= 0.0 else (small * upper, upper)
 
@@ -85,7 +86,7 @@ def _tilt(eta, begin, n, m, start, p, q):
     for _ in range(MOST_STEPS):
         mean, variance = 0.0, 0.0
         for i in range(n):
-            p[i], q[i] = _split(eta[begin + i] - tau)
+            p[i], q[i] = split(eta[begin + i] - tau)
             mean += p[i]
             variance += p[i] * q[i]
         if abs(mean - m) <= 0.1 * np.sqrt(variance) or not low < high:
@@ -110,8 +111,9 @@ def _fill_law(p, q, n, law):
         mean += p[i]
         variance += p[i] * q[i]
         width = DEVIATIONS * np.sqrt(variance) + MARGIN
-        first = max(low, int(np.ceil(mean - width)))
-        high = min(i + 1, int(np.floor(mean + width)), high + 1)
+        # a nan, of predictors that overflow, fails these comparisons and becomes no index
+        first = int(np.ceil(mean - width)) if mean - width > low else low
+        high = int(mean + width) if mean + width < high + 1 else high + 1
         for k in range(high, max(first, 1) - 1, -1):
             law[k] = q[i] * law[k] + p[i] * law[k - 1]
         if first == 0:
@@ -166,14 +168,21 @@ def evaluate(sets, scratch, eta, u):
 
 
 @device
+def smaller_root(v, total):
+    """Smaller root h of h - h^2 / total = v, and its slope in `total`."""
+    root = math.sqrt(max(total * (total - 4.0 * v), 0.0))
+    h = 2.0 * v * total / (total + root)
+    return h, (v - h) / root if root > 0.0 else -np.inf
+
+
+@device
 def _roots(h, v, total):
-    """Smaller root h_i of h - h^2 / total = v for all rows; their sum and its slope in `total`."""
+    """Smaller root of all rows; their sum and its slope in `total`."""
     summed, slope = 0.0, 0.0
     for i in range(len(v)):
-        root = np.sqrt(max(total * (total - 4.0 * v[i]), 0.0))
-        h[i] = 2.0 * v[i] * total / (total + root)
+        h[i], slope_i = smaller_root(v[i], total)
         summed += h[i]
-        slope += (v[i] - h[i]) / root if root > 0.0 else -np.inf
+        slope += slope_i
     return summed, slope
 
 
@@ -273,7 +282,7 @@ class Steps(NamedTuple):
 def fill_steps(steps):
     """Probabilities of every row at the shifts of the last evaluation."""
     for i in range(len(steps.eta)):
-        steps.p[i], steps.q[i] = _split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
+        steps.p[i], steps.q[i] = split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
 
 
 @device
@@ -320,7 +329,7 @@ def _sum_sets(rows, values, shift, steps):
 def _refresh_sets(rows, values, shift, steps):
     for q in range(entry_count(rows, values)):
         i = entry_row(rows, q, shift)
-        steps.p[i], steps.q[i] = _split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
+        steps.p[i], steps.q[i] = split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
     return 0.0
 
 

@@ -1,0 +1,65 @@
+"""The CUDA backend: Numba kernels, all fits of a batch at once on one device.
+
+Fits are coroutines that ask for operations.  Each round serves what the fits of a wave ask for,
+the same operation of several fits in one launch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._cuda import open_device
+from .layout import Layout
+from .memory import fits_at_once
+from .session import Session
+
+
+def open_backend(precision, ordinal):
+    """Backend on the device of the given number; an error says why there is none."""
+    return Backend(open_device(ordinal), precision)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One device, and the number type of residuals in sweeps."""
+
+    device: object
+    precision: str = "float64"
+
+    def run(self, problem, batch, coroutines, n_threads):
+        """Serve the requests of every fit, as many fits at a time as memory holds."""
+        wave = fits_at_once(problem, batch, self.device, self.precision)
+        layout, results = Layout(self.device, problem), []
+        for start in range(0, len(coroutines), wave):
+            fits = slice(start, start + wave)
+            part = coroutines[fits]
+            arrays = _columns(batch.weight, fits), _columns(batch.offset, fits)
+            session = Session(layout, problem, *arrays, len(part), np.dtype(self.precision))
+            results += _serve(session, part)
+        return results
+
+
+def _columns(values, fits):
+    """Columns of some fits; one column stands for all fits."""
+    return values if values is None or values.shape[1] == 1 else values[:, fits]
+
+
+def _serve(session, coroutines):
+    """Results of coroutines, in their order."""
+    results, answers = [None] * len(coroutines), dict.fromkeys(range(len(coroutines)))
+    while answers:
+        asked = defaultdict(list)
+        for fit, answer in answers.items():
+            try:
+                name, *arguments = coroutines[fit].send(answer)
+                asked[name].append((fit, arguments))
+            except StopIteration as finished:
+                results[fit] = finished.value
+        answers = {}
+        for name, requests in asked.items():
+            fits, arguments = zip(*requests, strict=True)
+            answers.update(zip(fits, session.serve(name, fits, arguments), strict=True))
+    return results

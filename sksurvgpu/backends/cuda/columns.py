@@ -1,0 +1,89 @@
+"""Columns of X on the device, and the rows that a member of a team owns.
+
+Columns are an indicator, valued sparse or dense, as on the CPU (`backends.cpu.columns`), and so are
+pieces of time.  The rows of X are cut into as many ranges as the largest team has members; a
+smaller team's members own several neighbouring ranges each.  `cut_ptr` says where every column
+crosses the cuts, so that nobody searches.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import int64
+
+from ...data.design import DENSE, INDICATOR, SPARSE
+from ._cuda import cuda, device, kernel
+from .team import my_team
+
+
+class Columns(NamedTuple):
+    """What a kernel needs to walk through any column."""
+
+    kind: np.ndarray  # uint8, per column of X
+    indptr: np.ndarray  # int64
+    indices: np.ndarray  # int32
+    values: np.ndarray  # float64
+    value_ptr: np.ndarray  # int64
+    source: np.ndarray  # int64, per model column: its column of X
+    piece_ptr: np.ndarray  # int64 (columns, 2)
+    first: np.ndarray  # int64, per piece: first row of X that reaches it
+    shift: np.ndarray  # int64, per piece: row copy minus row
+    cut: np.ndarray  # int64 (ranges + 1,): rows of X where ranges begin
+    cut_ptr: np.ndarray  # int32 (columns of X, ranges + 1): entries of the column before the cut
+
+
+@device
+def my_ranges(X, exchange):
+    """First and end of the ranges that a member owns."""
+    _, member = my_team(exchange)
+    ranges = (X.cut.shape[0] - 1) // exchange.size
+    return member * ranges, (member + 1) * ranges
+
+
+@device
+def entries(X, j, first, end):
+    """Entries of model column j in ranges ``[first, end)``: positions, kind, base of values."""
+    c = X.source[j]
+    kind = X.kind[c]
+    if kind == DENSE:
+        return X.cut[first], X.cut[end], kind, X.value_ptr[c]
+    begin = X.indptr[c]
+    base = X.value_ptr[c] - begin if kind == SPARSE else int64(0)
+    return begin + X.cut_ptr[c, first], begin + X.cut_ptr[c, end], kind, base
+
+
+@device
+def all_entries(X, j):
+    """`entries` of all rows."""
+    return entries(X, j, 0, X.cut.shape[0] - 1)
+
+
+@device
+def entry(X, q, kind, base):
+    """Row of X and value of the entry at position q."""
+    if kind == INDICATOR:
+        return int64(X.indices[q]), 1.0
+    if kind == SPARSE:
+        return int64(X.indices[q]), X.values[base + q]
+    return int64(q), X.values[base + q]
+
+
+@kernel
+def find_cuts(X):
+    """Fill `cut_ptr`: a binary search for every column and cut."""
+    n_cuts = X.cut.shape[0]
+    task = cuda.grid(1)
+    while task < X.kind.shape[0] * n_cuts:
+        c, k = task // n_cuts, task % n_cuts
+        begin = X.indptr[c]
+        low, high = begin, X.indptr[c + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if X.indices[middle] < X.cut[k]:
+                low = middle + 1
+            else:
+                high = middle
+        X.cut_ptr[c, k] = low - begin
+        task += cuda.gridsize(1)

@@ -1,0 +1,119 @@
+"""How work is laid out on a device: ranges of rows, sizes of teams, numbers of blocks.
+
+The rows of X are cut into a power of two of ranges, one a multiprocessor; teams have that many
+members or a smaller power of two, so that a smaller team's members own whole ranges.  Where bins
+are many, cuts lie between groups, whose centres then belong to one member.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import team
+from .columns import Columns, find_cuts
+
+THREADS = 256
+ROWS_PER_RANGE = 2_048  # below, a member's arithmetic is less than its part of a barrier
+BLOCKS_PER_MULTIPROCESSOR = 8  # of launches whose blocks do not wait for each other
+# Shared memory that a block has besides its rows: the exchanges' and what the system reserves.
+RESERVED_SHARED = 4 * 1024
+
+
+class Layout:
+    """Launches over teams, tasks and rows on one device, for one problem."""
+
+    def __init__(self, device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE):
+        plan = problem.plan
+        self.device, self.threads = device, threads
+        wanted = min(device.n_multiprocessors, max(1, plan.n_rows // rows_per_range))
+        self.cut = _cut_rows(plan, 2 ** int(np.log2(wanted)))
+        self._is_whole = plan.n_pieces == 1
+        self._exchanges, self._resident = {}, {}
+        self.X = self._upload_columns(problem)
+
+    def _upload_columns(self, problem):
+        """The columns of X: once, for all fits; buffers on the device are used as they are."""
+        design, upload = problem.design, self.device.upload
+        pieces = problem.pieces()
+        X = Columns(
+            *(upload(a) for a in (design.kind, design.indptr, design.indices, design.values)),
+            *(upload(a) for a in (design.value_ptr, pieces["source"], pieces["piece_ptr"])),
+            *(upload(a) for a in (pieces["first"], pieces["shift"], self.cut)),
+            self.device.empty((design.n_columns, len(self.cut)), np.int32),
+        )
+        self.launch_wide(find_cuts, design.n_columns * len(self.cut), X)
+        return X
+
+    @property
+    def n_ranges(self):
+        return len(self.cut) - 1
+
+    def most_rows(self, size):
+        """Rows of the largest member of a team; None where rows have copies."""
+        return int(np.diff(self.cut[:: self.n_ranges // size]).max()) if self._is_whole else None
+
+    # -- launches -----------------------------------------------------------------------------
+    def launch_teams(self, kernel, fits, *arguments, size=None, shared_bytes=0):
+        """Launch a kernel that serves fits by teams, as large as residency allows."""
+        if size is None:
+            size = self.size_of_teams(kernel, len(fits), arguments, shared_bytes)
+        teams = self._count_teams(kernel, size, len(fits), arguments, shared_bytes)
+        exchange = self._exchange(fits, teams, size)
+        blocks = teams * size
+        self.device.launch(kernel, blocks, self.threads, (exchange, *arguments), shared_bytes)
+
+    def size_of_teams(self, kernel, n_fits, arguments, shared_bytes=0):
+        """Members of a team such that all fits have one, if they can."""
+        blocks, size = self._resident_blocks(kernel, arguments, shared_bytes), self.n_ranges
+        while size > 1 and size * n_fits > blocks:
+            size //= 2
+        return size
+
+    def _count_teams(self, kernel, size, n_fits, arguments, shared_bytes):
+        blocks = self._resident_blocks(kernel, arguments, shared_bytes)
+        return max(1, min(n_fits, blocks // size))
+
+    def most_blocks(self, kernel, arguments, shared_bytes=0):
+        return self._resident_blocks(kernel, arguments, shared_bytes)
+
+    def _resident_blocks(self, kernel, arguments, shared_bytes):
+        key = kernel, shared_bytes
+        if key not in self._resident:
+            full = self._exchange(np.zeros(1, np.int32), 1, 1), *arguments
+            blocks = self.device.resident_blocks(kernel, self.threads, full, shared_bytes)
+            self._resident[key] = max(1, blocks)
+        return self._resident[key]
+
+    def _exchange(self, fits, teams, size):
+        if (teams, size) not in self._exchanges:
+            self._exchanges[teams, size] = (
+                self.device.zeros(teams, np.uint32),
+                self.device.empty((teams, 2, team.VALUES, size), np.float64),
+            )
+        fits = self.device.upload(np.asarray(fits, np.int32))
+        return team.Exchange(fits, size, *self._exchanges[teams, size])
+
+    def launch_tasks(self, kernel, n_tasks, *arguments, shared_bytes=0):
+        """Launch a kernel whose blocks take tasks in turn."""
+        most = self.device.n_multiprocessors * BLOCKS_PER_MULTIPROCESSOR
+        if n_tasks:
+            blocks = min(n_tasks, most)
+            self.device.launch(kernel, blocks, self.threads, arguments, shared_bytes)
+
+    def launch_wide(self, kernel, n, *arguments):
+        """Launch a kernel whose threads take numbers of ``range(n)`` in turn."""
+        most = self.device.n_multiprocessors * BLOCKS_PER_MULTIPROCESSOR
+        blocks = max(1, min(-(-n // self.threads), most))
+        self.device.launch(kernel, blocks, self.threads, arguments)
+
+
+def _cut_rows(plan, n_ranges):
+    """First row of every range, and the end; between groups where these are many."""
+    even = np.arange(n_ranges + 1, dtype=np.int64) * plan.n_base // n_ranges
+    if plan.few:
+        return even
+    if plan.n_pieces > 1:  # copies of a group's rows are no neighbours
+        return even[[0, -1]]
+    group = np.asarray(plan.stratum_of_row())
+    edges = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1], [True]]))
+    return edges[np.searchsorted(edges, even)]

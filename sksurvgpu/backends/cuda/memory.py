@@ -1,0 +1,41 @@
+"""Memory that a batch needs, before any of it is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SHARE = 0.9  # of the free memory that may be planned with
+PLAN_BYTES = 48  # a row: outcome, weight of ones, cells of entry and exit, bins, order of scans
+GIB = 2**30
+
+
+def fits_at_once(problem, batch, device, precision):
+    """Fits that the device holds at the same time, at most all of the batch."""
+    shared, each = shared_bytes(problem, device), bytes_of_fit(problem, batch, precision)
+    free = SHARE * device.free_bytes()
+    if shared + each > free:
+        raise MemoryError(
+            f"X with {problem.design.n_rows:,} rows and {problem.design.n_columns:,} columns needs "
+            f"{(shared + each) / GIB:.3g} GiB on {device.name}, {shared / GIB:.3g} for X and "
+            f"{each / GIB:.3g} for a fit, and {free / GIB:.3g} GiB are free; "
+            'pass precision="float32", another `device` or backend="cpu", or free memory that '
+            "other programs and arrays hold."
+        )
+    return int(min(batch.n_fits, (free - shared) // each))
+
+
+def shared_bytes(problem, device):
+    """Bytes that all fits share: X, where its columns cross the cuts of rows, and the plan."""
+    design, plan = problem.design, problem.plan
+    cuts = 4 * design.n_columns * (device.n_multiprocessors + 1)
+    return design.nbytes + cuts + 8 * design.n_columns + PLAN_BYTES * plan.n_rows
+
+
+def bytes_of_fit(problem, batch, precision):
+    """Bytes that every fit in flight takes."""
+    plan, item = problem.plan, np.dtype(precision).itemsize
+    row = 3 * 8 + 2 * item + 2 * 8  # eta, its trial, u; r and h; w, and w of carried rows
+    row += 0 if batch.weight is None else 8 + 1
+    row += 0 if batch.offset is None else 8
+    loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
+    return row * plan.n_rows + 8 * (loads + 10 * plan.n_cells) + 64 * problem.n_columns

@@ -1,0 +1,80 @@
+"""Fine and Gray's model on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import carried as kernels
+from .. import carried_steps
+from ..exact import run_cycle
+from .risk_sets import RiskSetPattern, flag_runs
+
+
+class CarriedPattern(RiskSetPattern):
+    """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
+
+    def __init__(self, layout, problem, weights, n_fits):
+        super().__init__(layout, problem, weights, n_fits)
+        self._carry = self._upload_carry(problem.plan)
+        self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
+
+    def _is_carried(self, plan):
+        return plan.one_lane_a_stratum  # rows of whole strata have no later bins
+
+    def _upload_carry(self, plan):
+        upload, carrying = self.layout.device.upload, plan.carrying
+        row = np.flatnonzero(carrying.competing)
+        row = row[np.argsort(carrying.carry_idx[row], kind="stable")]
+        size, n_cells = np.diff(carrying.lane_ptr), carrying.lane_ptr[-1]
+        lane = np.repeat(np.arange(len(size)), size)
+        where = np.arange(n_cells)
+        flags = flag_runs(lane, kernels.LAST_OF_LANE)
+        flags |= flag_runs(lane[::-1], kernels.FIRST_OF_LANE)[::-1]
+        carry_idx = carrying.carry_idx[row]
+        tables = [host._carry for host in self.hosts]
+        integers = (
+            (row, np.int32),
+            (flag_runs(lane[carry_idx][::-1], 1)[::-1], np.uint8),
+            (np.searchsorted(carry_idx, where), np.int32),
+            (where + (carrying.lane_cell - carrying.lane_ptr[:-1])[lane], np.int32),
+            (flags, np.uint8),
+        )
+        of_lanes = carrying.lane_ptr, carrying.lane_cell, carrying.stratum_lanes
+        strata = np.repeat(np.arange(plan.n_strata), np.diff(plan.cell_ptr))
+        return kernels.Carry(
+            upload(carrying.carry_idx.astype(np.int32)),
+            upload(np.array([table.inverse for table in tables])),
+            *(upload(values.astype(dtype)) for values, dtype in integers),
+            upload(np.array([table.survival for table in tables])),
+            *(upload(numbers.astype(np.int64)) for numbers in of_lanes),
+            upload(strata.astype(np.int32)),
+            self._take(len(row)),
+            self._take(n_cells),
+        )
+
+    def evaluate(self, fits, eta, loglik):
+        numbers = self.rows, self._cells, eta, loglik, self._top
+        self.layout.launch_teams(self._evaluate, fits, self._sets, self._carry, *numbers)
+
+    def _refer(self, fits, eta, rh):
+        model = self._bin_cells, self.bins, rh
+        numbers = self.rows, self._cells, eta, self._top, *model
+        self._launch_rows(kernels.curvature, fits, self._sets, self._carry, *numbers)
+
+    def cycle(self, fits, numbers, eta, rh):
+        def sums(like):
+            return self.layout.device.empty((*like.shape, 3), np.float64)
+
+        cells, lane_cells = self._cells.risk, self._carry.back
+        state = carried_steps.CarriedSteps(
+            self._sets,
+            self._carry,
+            self.rows,
+            self._cells,
+            eta,
+            sums(cells),
+            sums(lane_cells),
+            sums(cells),
+        )
+        run = carried_steps.cycle_of(self.likelihood.coordinate_formula)
+        return run_cycle(self.layout, run, fits, numbers, lambda blocks: state)

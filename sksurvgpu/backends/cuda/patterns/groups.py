@@ -1,0 +1,37 @@
+"""Multinomial models within groups, on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...cpu.patterns._base import inverse_of
+from .. import groups as kernels
+from ..exact import run_cycle
+from ._base import Pattern, bins_of_groups
+
+
+class GroupPattern(Pattern):
+    """Conditional Poisson regression: events of a group distributed over its rows."""
+
+    def __init__(self, layout, problem, weights, n_fits):
+        super().__init__(layout, problem, weights, n_fits)
+        plan, device = problem.plan, layout.device
+        self.few = plan.few
+        totals = np.array([host._groups.total for host in self.hosts])
+        per_fit = np.broadcast_to(inverse_of(totals), (n_fits, plan.n_strata))
+        self.bins = bins_of_groups(layout, plan.group_idx, device.upload(per_fit))
+        top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
+        self._groups = kernels.Groups(self.bins.own, device.upload(totals), top, risk)
+
+    def evaluate(self, fits, eta, loglik):
+        self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)
+
+    def refer(self, fits, eta, rh):
+        fits = self.layout.device.upload(np.asarray(fits, np.int32))
+        arguments = fits, self.rows, self._groups, eta, rh
+        self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
+
+    def cycle(self, fits, numbers, eta, rh):
+        sums = (self.layout.device.zeros(self.bins.inverse.shape, np.float64) for _ in range(2))
+        state = kernels.GroupSteps(self.rows, self._groups, eta, *sums)
+        return run_cycle(self.layout, kernels.cycle, fits, numbers, lambda blocks: state)

@@ -1,0 +1,168 @@
+"""Cox-type likelihoods on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import risk_set_logs as in_logs
+from .. import risk_set_steps
+from .. import risk_sets as kernels
+from ..bins import Bins
+from ..exact import run_cycle
+from ._base import Pattern
+
+
+class RiskSetPattern(Pattern):
+    """Cox-type likelihoods."""
+
+    def __init__(self, layout, problem, weights, n_fits):
+        super().__init__(layout, problem, weights, n_fits)
+        plan, device = problem.plan, layout.device
+        self._is_delayed, self.few = plan.enter_idx is not None, plan.few
+        self._uses_ties = self.likelihood.uses_ties
+        self._sets = self._upload_sets(plan)
+        self._cells = self._take_cells(plan.n_cells)
+        self._top = device.zeros(n_fits, np.float64)
+        self._is_in_logs = np.zeros(n_fits, bool)
+        self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
+        self._bin_cells = kernels.BinCells(
+            device.upload(plan.bins.start),
+            device.upload(plan.bins.end),
+            self._of_hosts("_deaths_inverse"),
+        )
+        self.bins = self._take_bins(plan)
+
+    def _of_hosts(self, name):
+        """Number arrays that every weight has of its own, one row a weight."""
+        return self.layout.device.upload(np.array([getattr(host, name) for host in self.hosts]))
+
+    def _upload_sets(self, plan):
+        upload = self.layout.device.upload
+        weighted = [host.risk_sets for host in self.hosts]
+        is_first = np.zeros(plan.n_cells, np.uint8)
+        is_first[plan.cell_ptr[:-1]] = 1
+        enter_idx = plan.enter_idx if self._is_delayed else np.empty(0)
+        deaths = _group_deaths(plan) if self._uses_ties else np.empty((2, 0))
+        return kernels.RiskSets(
+            upload(plan.exit_idx.astype(np.int32)),
+            upload(enter_idx.astype(np.int32)),
+            *map(upload, plan_marks(plan)),
+            upload(is_first),
+            upload(deaths[0].astype(np.int64)),
+            upload(deaths[1].astype(np.int32)),
+            self.live,
+            upload(np.array([sets.deaths for sets in weighted])),
+            upload(np.array([sets.death_weight for sets in weighted])),
+        )
+
+    def _take(self, size, is_there=True):
+        """Memory of every fit; (1, 0) for what takes no part."""
+        shape = (self.n_fits, size) if is_there else (1, 0)
+        return self.layout.device.empty(shape, np.float64)
+
+    def _take_cells(self, n_cells):
+        return kernels.Cells(
+            *(self._take(n_cells) for _ in range(3)),
+            rest=self._take(n_cells, self._is_delayed),
+            held=self._take(n_cells, self._uses_ties),
+        )
+
+    def _take_bins(self, plan):
+        """Memory of the quadratic model; where bins are many, no numbers of bins."""
+        upload, bins, few = self.layout.device.upload, plan.bins, self.few
+        is_entered, is_carried = few and self._is_delayed, few and self._is_carried(plan)
+        enter_bin = bins.cell_bin[plan.enter_idx] if is_entered else np.empty(0)
+        return Bins(
+            upload(bins.cell_bin[plan.exit_idx].astype(np.int32)),
+            upload(enter_bin.astype(np.int32)),
+            self._sets.enter_idx,
+            self._take(plan.n_cells, is_entered),
+            self._take(plan.n_rows, few),
+            self._take(plan.n_rows, is_carried),
+            upload(bins.last),
+            self._take(bins.n_bins, few),
+            self._take(bins.n_bins, few),
+            self._take(bins.n_bins, is_carried),
+            self._take(bins.n_bins, is_carried),
+            self._take(bins.n_bins),
+        )
+
+    def _is_carried(self, plan):
+        """Whether rows have a part in the bins after their exit."""
+        return False
+
+    def evaluate(self, fits, eta, loglik):
+        numbers = self._sets, self.rows, self._cells, eta, loglik, self._top
+        self.layout.launch_teams(self._evaluate, fits, *numbers)
+        if not self._is_delayed:
+            lost = ~np.isfinite(self.layout.device.download(loglik)[fits])
+            self._is_in_logs[fits] = lost
+            if lost.any():
+                kernel = in_logs.evaluation(self.likelihood.jump_formula)
+                self.layout.launch_teams(kernel, fits[lost], *numbers)
+
+    def refer(self, fits, eta, rh):
+        lost = self._is_in_logs[fits]
+        if lost.any():
+            self._launch_rows(in_logs.curvature, fits[lost], self.rows, self.bins, rh)
+        if not lost.all():
+            self._refer(fits[~lost], eta, rh)
+
+    def _refer(self, fits, eta, rh):
+        model = self._bin_cells, self.bins, rh
+        numbers = self._sets, self.rows, self._cells, eta, self._top, *model
+        self._launch_rows(kernels.curvature, fits, *numbers)
+
+    def _launch_rows(self, kernel, fits, *arguments):
+        fits = self.layout.device.upload(fits)
+        self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
+
+    def cycle(self, fits, numbers, eta, rh):
+        moments = self.layout.device.empty((*self._cells.risk.shape, 6), np.float64)
+        state = risk_set_steps.RiskSteps(self._sets, self.rows, self._cells, eta, moments)
+        run = risk_set_steps.cycle_of(self.likelihood.coordinate_formula)
+        return run_cycle(self.layout, run, fits, numbers, lambda blocks: state)
+
+    def baseline(self, fit):
+        """Logarithm of the cumulative hazard of a zero predictor, per cell, as on the CPU."""
+        download = self.layout.device.download
+        hazard = download(self._cells.hazard[int(fit)])
+        if self._is_in_logs[fit]:
+            return hazard
+        with np.errstate(divide="ignore"):
+            return np.log(hazard) - download(self._top)[fit]
+
+
+def plan_marks(plan):
+    """Order of the marks (empty where they are the rows), and what they say.
+
+    Marks of cell 0 count in no risk set: they are left out where that costs nothing.
+    """
+    is_first = np.zeros(plan.n_cells, bool)
+    is_first[plan.cell_ptr[:-1]] = True
+    cell, order = plan.exit_idx, np.empty(0, np.int32)
+    if plan.n_pieces > 1 or plan.enter_idx is not None:
+        code = np.arange(plan.n_rows, dtype=np.int32)
+        if plan.enter_idx is not None:
+            cell, code = np.concatenate([cell, plan.enter_idx]), np.concatenate([code, ~code])
+        counts = np.flatnonzero(~is_first[cell])
+        counts = counts[np.argsort(cell[counts], kind="stable")]
+        cell, order = cell[counts], code[counts]
+    group = np.repeat(np.arange(len(plan.cell_ptr) - 1), np.diff(plan.cell_ptr))[cell]
+    last = flag_runs(group, kernels.LAST_OF_GROUP)
+    return order, last | flag_runs(cell[::-1], kernels.FIRST_OF_CELL)[::-1]
+
+
+def flag_runs(labels, flag):
+    """A flag at the last of every run of equal labels."""
+    is_last = np.ones(len(labels), bool)
+    is_last[:-1] = labels[1:] != labels[:-1]
+    return is_last * np.uint8(flag)
+
+
+def _group_deaths(plan):
+    """Offsets of every cell's deaths, and their rows."""
+    row = np.flatnonzero(plan.event)
+    cell = plan.exit_idx[row]
+    order = np.argsort(cell, kind="stable")
+    return np.searchsorted(cell[order], np.arange(plan.n_cells + 1)), row[order]

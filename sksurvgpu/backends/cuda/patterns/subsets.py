@@ -1,0 +1,70 @@
+"""Matched sets on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import subset_cycle
+from .. import subsets as kernels
+from ..exact import run_cycle
+from ..team import WARP
+from ._base import Pattern, bins_of_groups
+
+# Rows of the largest set that one thread works on, and that one warp works on.
+MOST_ROWS = {"thread": 32, "warp": 512}
+
+
+class SubsetPattern(Pattern):
+    """The exact conditional likelihood of matched sets."""
+
+    def __init__(self, layout, problem, weights, n_fits):
+        super().__init__(layout, problem, weights, n_fits)
+        plan, device = problem.plan, layout.device
+        n_rows, n_sets, self.few = plan.n_rows, plan.n_strata, plan.few
+        inverse = device.empty((n_fits, n_sets), np.float64)
+        self.bins = bins_of_groups(layout, plan.group_idx, inverse)
+        self._sets = kernels.Sets(
+            device.upload(np.asarray(plan.ptr, np.int64)),
+            self.bins.own,
+            device.upload(np.array([host._sets.cases for host in self.hosts], np.int32)),
+            device.zeros((n_fits, n_sets), np.float64),
+            device.empty((n_fits, n_sets, 2), np.int32),
+            device.empty((n_fits, 2 * n_rows), np.float64),
+            device.empty((n_fits, n_rows), np.float64),
+            device.empty((n_fits, 2, n_rows + n_sets), np.float64),
+        )
+        self._workers = {
+            worker: device.upload(which) for worker, which in _share_work(np.diff(plan.ptr))
+        }
+
+    def evaluate(self, fits, eta, loglik):
+        on_device = self.layout.device.upload(np.asarray(fits, np.int32))
+        self._launch_sets(kernels.laws, on_device, eta)
+        self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._sets, eta, loglik)
+
+    def refer(self, fits, eta, rh):
+        on_device = self.layout.device.upload(np.asarray(fits, np.int32))
+        self._launch_sets(kernels.curvature, on_device, self.rows, rh, self.bins.inverse)
+
+    def cycle(self, fits, numbers, eta, rh):
+        shape = self.n_fits, 6, self._sets.law.shape[2]
+        law = self.layout.device.empty(shape, np.float64)
+        state = subset_cycle.SubsetSteps(self.rows, self._sets, eta, law)
+        run = subset_cycle.cycle("block" if "block" in self._workers else "warp")
+        return run_cycle(self.layout, run, fits, numbers, lambda blocks: state)
+
+    def _launch_sets(self, kernel_of, fits, *arguments):
+        """Launch a kernel over all sets of some fits, with a worker that suits the size of each."""
+        for worker, which in self._workers.items():
+            n_tasks = fits.shape[0] * which.shape[0]
+            lanes = {"thread": 1, "warp": WARP, "block": self.layout.threads}[worker]
+            arguments_of = fits, self._sets, which, *arguments
+            self.layout.launch_wide(kernel_of(worker), n_tasks * lanes, *arguments_of)
+
+
+def _share_work(sizes):
+    """Pairs of a worker and the sets that it works on, by their sizes."""
+    is_small, is_large = sizes <= MOST_ROWS["thread"], sizes > MOST_ROWS["warp"]
+    parts = {"thread": is_small, "warp": ~is_small & ~is_large, "block": is_large}
+    chosen = ((worker, np.flatnonzero(part)) for worker, part in parts.items())
+    return [(worker, which.astype(np.int32)) for worker, which in chosen if len(which)]

@@ -1,0 +1,222 @@
+"""Products with X, and row by row arithmetic between evaluations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._compile import bind
+from ._cuda import cuda, device, inlined, kernel
+from .columns import all_entries, entries, entry, my_ranges
+from .team import (
+    FULL,
+    WARP,
+    begin,
+    meet_maxima,
+    meet_sums,
+    my_team,
+    n_teams,
+    new_scratch,
+    part_of,
+    stage_max,
+    stage_sum,
+    total_max,
+    total_sum,
+)
+
+
+@inlined
+def of_fit(values, fit):
+    """Row array of a fit; one stands for all fits where they share it."""
+    return values[fit if values.shape[0] > 1 else 0]
+
+
+@device
+def _start_rows(X, first, end, offset, eta):
+    """eta = offset on the copies of a member's rows."""
+    for b in range(X.first.shape[0]):
+        low, shift = max(X.cut[first], X.first[b]), X.shift[b]
+        row = low + cuda.threadIdx.x
+        while row < X.cut[end]:
+            eta[row + shift] = offset[row + shift] if offset.shape[0] > 0 else 0.0
+            row += cuda.blockDim.x
+
+
+@device
+def _add_column(X, j, step, first, end, eta):
+    """eta += x_j step on a member's rows, by one warp."""
+    low, high, kind, base = entries(X, j, first, end)
+    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+        q = low + cuda.threadIdx.x % WARP
+        while q < high:
+            row, x = entry(X, q, kind, base)
+            if row >= X.first[b]:
+                cuda.atomic.add(eta, row + X.shift[b], x * step)
+            q += WARP
+
+
+@kernel
+def predict(exchange, X, coef, offset, eta_of_fits):
+    """eta = offset + X coef, from scratch; row t of `coef` belongs to the t-th fit served.
+
+    A member adds to its own rows, a warp a column.
+    """
+    first, end = my_ranges(X, exchange)
+    team, _ = my_team(exchange)
+    warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit = exchange.fits[t]
+        eta = eta_of_fits[fit]
+        _start_rows(X, first, end, of_fit(offset, fit), eta)
+        cuda.syncthreads()
+        j = warp
+        while j < coef.shape[1]:
+            if coef[t, j] != 0.0:
+                _add_column(X, j, coef[t, j], first, end, eta)
+            j += n_warps
+        t += n_teams(exchange)
+
+
+@device
+def block_sum(value, scratch):
+    """Sum of `value` over the block, in every thread."""
+    step = WARP // 2
+    while step > 0:
+        value += cuda.shfl_xor_sync(FULL, value, step)
+        step //= 2
+    if cuda.threadIdx.x % WARP == 0:
+        scratch[cuda.threadIdx.x // WARP] = value
+    cuda.syncthreads()
+    total = 0.0
+    for warp in range(cuda.blockDim.x // WARP):
+        total += scratch[warp]
+    cuda.syncthreads()
+    return total
+
+
+def _multiply_columns(X, fits, columns, rows, out):
+    """out_t = sum of ``number(rows, fit, i, x_i)`` over column ``columns[t]`` for ``fits[t]``.
+
+    A block serves a task at a time, so that sums keep their order.
+    """
+    scratch = new_scratch()
+    t = cuda.blockIdx.x
+    while t < fits.shape[0]:
+        fit, j, total = fits[t], columns[t], 0.0
+        low, high, kind, base = all_entries(X, j)
+        for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+            q = low + cuda.threadIdx.x
+            while q < high:
+                row, x = entry(X, q, kind, base)
+                if row >= X.first[b]:
+                    total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
+                q += cuda.blockDim.x
+        total = block_sum(total, scratch)
+        if cuda.threadIdx.x == 0:
+            out[t] = total
+        t += cuda.gridDim.x
+
+
+@device
+def _residual(rows, fit, i, x):
+    return x * rows.u[fit, i]
+
+
+@device
+def _size(rows, fit, i, x):
+    """u is a difference, of what was observed and what is expected: rounding follows their size."""
+    events = rows.value[i] * of_fit(rows.weight, fit)[i]
+    return abs(x) * (abs(events) + abs(events - rows.u[fit, i]))
+
+
+@device
+def _events(rows, fit, i, x):
+    return x * rows.value[i] * of_fit(rows.weight, fit)[i]
+
+
+multiply_residuals = kernel(bind(_multiply_columns, number=_residual))
+multiply_sizes = kernel(bind(_multiply_columns, number=_size))
+multiply_events = kernel(bind(_multiply_columns, number=_events))
+
+
+@kernel
+def shorten(fits, share, eta, trial):
+    """Pull trial predictors back to a share of their steps."""
+    for t in range(fits.shape[0]):
+        fit = fits[t]
+        i = cuda.grid(1)
+        while i < eta.shape[1]:
+            trial[fit, i] = eta[fit, i] + share[t] * (trial[fit, i] - eta[fit, i])
+            i += cuda.gridsize(1)
+
+
+@kernel
+def copy_rows(fits, source, target):
+    """Copy the rows of the given fits, from one number type to another if need be."""
+    for t in range(fits.shape[0]):
+        fit = fits[t]
+        i = cuda.grid(1)
+        while i < source.shape[1]:
+            target[fit, i] = source[fit, i]
+            i += cuda.gridsize(1)
+
+
+@kernel
+def measure_step(exchange, live, eta, trial, out):
+    """Largest and least move of the predictor over live rows, and the largest predictor there.
+
+    ``out`` (fits, 2): range of the move, largest size of it.
+    """
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit = exchange.fits[t]
+        counts, up, down = of_fit(live, fit), -np.inf, -np.inf
+        i = low + cuda.threadIdx.x
+        while i < high:
+            if counts[i]:
+                move = trial[fit, i] - eta[fit, i]
+                up, down = max(up, move), max(down, -move)
+            i += cuda.blockDim.x
+        stage_max(up, 0, scratch)
+        stage_max(down, 1, scratch)
+        meet_maxima(exchange, 2, turn, scratch)
+        up, down = total_max(exchange, 0, turn), total_max(exchange, 1, turn)
+        turn += 1
+        if member == 0 and cuda.threadIdx.x == 0:
+            out[t, 0] = max(up + down, 0.0)
+            out[t, 1] = max(max(up, down), 0.0)
+        t += n_teams(exchange)
+
+
+@kernel
+def square_step(exchange, rh, eta, trial, out):
+    """``out`` (fits, 3): sums of h, h v and h v^2, v the move of the predictor."""
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit = exchange.fits[t]
+        zero, one, two = 0.0, 0.0, 0.0
+        i = low + cuda.threadIdx.x
+        while i < high:
+            h, v = rh[fit, 2 * i + 1], trial[fit, i] - eta[fit, i]
+            zero += h
+            one += h * v
+            two += h * v * v
+            i += cuda.blockDim.x
+        stage_sum(zero, 0, scratch)
+        stage_sum(one, 1, scratch)
+        stage_sum(two, 2, scratch)
+        meet_sums(exchange, 3, turn, scratch)
+        for k in range(3):
+            value = total_sum(exchange, k, turn)
+            if member == 0 and cuda.threadIdx.x == 0:
+                out[t, k] = value
+        turn += 1
+        t += n_teams(exchange)

@@ -1,0 +1,115 @@
+"""Segmented sums of three numbers, transformed and reduced on the way: scan, transform, reduce.
+
+Every thread adds up a run of neighbouring positions; one scan over the threads of a block and one
+exchange between the members of a team then tell each thread what lies before its run, and it walks
+the run again, taking every position with its sums.  Nothing is written in between.
+"""
+
+from __future__ import annotations
+
+from numba import int64
+
+from ..._compile import bind
+from ._cuda import cuda, device
+from .team import FULL, WARP, WARPS, barrier, my_team, part_of
+
+
+@device
+def join(first, second):
+    """Sums since the last beginning of a segment, after `first` and then `second`."""
+    if second[3] != 0:
+        return second
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2], first[3]
+
+
+@device
+def nothing():
+    return 0.0, 0.0, 0.0, int64(0)
+
+
+@device
+def _shift_up(item, step):
+    return (
+        cuda.shfl_up_sync(FULL, item[0], step),
+        cuda.shfl_up_sync(FULL, item[1], step),
+        cuda.shfl_up_sync(FULL, item[2], step),
+        cuda.shfl_up_sync(FULL, item[3], step),
+    )
+
+
+@device
+def _scan_block(item, scratch):
+    """Sums of the threads before this one, and of all of the block."""
+    lane, warp, step = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, 1
+    while step < WARP:
+        before = _shift_up(item, step)
+        if lane >= step:
+            item = join(before, item)
+        step *= 2
+    if lane == WARP - 1:
+        for k in range(3):
+            scratch[k * WARPS + warp] = item[k]
+        scratch[3 * WARPS + warp] = float(item[3])
+    item = _shift_up(item, 1)
+    if lane == 0:
+        item = nothing()
+    cuda.syncthreads()
+    before = total = nothing()
+    for k in range(cuda.blockDim.x // WARP):
+        flag = int64(scratch[3 * WARPS + k])
+        one = scratch[k], scratch[WARPS + k], scratch[2 * WARPS + k], flag
+        if k < warp:
+            before = join(before, one)
+        total = join(total, one)
+    cuda.syncthreads()
+    return join(before, item), total
+
+
+@device
+def _sum_before(exchange, total, turn):
+    """What lies before a member's part, the members' sums being exchanged."""
+    team, member = my_team(exchange)
+    partial, carry = exchange.partial[team, turn & 1], nothing()
+    if cuda.threadIdx.x == 0:
+        for k in range(3):
+            partial[k, member] = total[k]
+        partial[3, member] = float(total[3])
+    barrier(exchange)
+    for m in range(member):
+        one = partial[0, m], partial[1, m], partial[2, m], int64(partial[3, m])
+        carry = join(carry, one)
+    return carry
+
+
+def _rake(exchange, n, context, turn, scratch):
+    """Take all positions of ``range(n)``; the thread's part of the results.  Takes one turn."""
+    low, high = part_of(n, exchange)
+    share = (high - low + cuda.blockDim.x - 1) // cuda.blockDim.x
+    begin = min(low + cuda.threadIdx.x * share, high)
+    end, run = min(begin + share, high), nothing()
+    for q in range(begin, end):
+        run = join(run, load(context, q))  # noqa: F821 (bound)
+    before, total = _scan_block(run, scratch)
+    if exchange.size > 1:
+        before = join(_sum_before(exchange, total, turn), before)
+    first, second = 0.0, 0.0
+    for q in range(begin, end):
+        item = load(context, q)  # noqa: F821
+        if item[3] != 0:
+            before = nothing()
+        after = join(before, item)
+        one, two = take(context, q, before, after)  # noqa: F821
+        first += one
+        second += two
+        before = after
+    return first, second
+
+
+def make_rake(load, take):
+    """Device function ``(exchange, n, context, turn, scratch)``.
+
+    ``load(context, q)`` gives position q's three numbers and segment flag (int64);
+    ``take(context, q, before, after)`` is told the sums before and including it, and gives two
+    numbers that are added up.
+    """
+    return device(bind(_rake, load=load, take=take))

@@ -1,0 +1,247 @@
+"""The row pattern on the device: formulas as in `backends.cpu.rows`, sums over a team."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._compile import bind
+from ..cpu.bins import CONSTANT
+from ..cpu.rows import MOST_STEPS, SMALL_STEP
+from ._cuda import cuda, device, specialize
+from .columns import entries, entry, my_ranges
+from .exact import make_cycle
+from .products import of_fit
+from .team import (
+    begin,
+    meet_maxima,
+    meet_sums,
+    my_team,
+    n_teams,
+    new_scratch,
+    part_of,
+    stage_max,
+    stage_sum,
+    team_sum,
+    total_max,
+    total_sum,
+)
+
+
+@device
+def _summarize(exchange, y, weight, eta, turn, scratch):
+    """Sums of weights and of outcomes, least and largest predictor; takes two turns."""
+    low, high = part_of(eta.shape[0], exchange)
+    count, outcomes, up, down = 0.0, 0.0, -np.inf, -np.inf
+    i = low + cuda.threadIdx.x
+    while i < high:
+        if weight[i] > 0.0:
+            count += weight[i]
+            outcomes += weight[i] * y[i]
+            up, down = max(up, eta[i]), max(down, -eta[i])
+        i += cuda.blockDim.x
+    stage_sum(count, 0, scratch)
+    stage_sum(outcomes, 1, scratch)
+    meet_sums(exchange, 2, turn, scratch)
+    count, outcomes = total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
+    stage_max(up, 0, scratch)
+    stage_max(down, 1, scratch)
+    meet_maxima(exchange, 2, turn + 1, scratch)
+    return count, outcomes, -total_max(exchange, 1, turn + 1), total_max(exchange, 0, turn + 1)
+
+
+def _sum_means(exchange, y, weight, eta, intercept, turn, scratch):
+    """Weighted sums of mean and variance at an intercept; takes a turn."""
+    low, high = part_of(eta.shape[0], exchange)
+    mean, variance = 0.0, 0.0
+    i = low + cuda.threadIdx.x
+    while i < high:
+        if weight[i] > 0.0:
+            _, m, v = row_formula(eta[i] + intercept, y[i])  # noqa: F821 (bound)
+            mean += weight[i] * m
+            variance += weight[i] * v
+        i += cuda.blockDim.x
+    stage_sum(mean, 0, scratch)
+    stage_sum(variance, 1, scratch)
+    meet_sums(exchange, 2, turn, scratch)
+    return total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
+
+
+def _profile(exchange, y, weight, eta, start, turn, scratch):
+    """Intercept at which the means sum to the outcomes, and turns taken."""
+    count, outcomes, low, high = _summarize(exchange, y, weight, eta, turn, scratch)
+    turn += 2
+    target, _ = link_formula(outcomes / count)  # noqa: F821 (bound)
+    low, high = target - high, target - low
+    intercept = min(max(start, low), high)
+    for _ in range(MOST_STEPS):
+        sums = sum_means(exchange, y, weight, eta, intercept, turn, scratch)  # noqa: F821
+        turn += 1
+        if sums[0] < outcomes:
+            low = intercept
+        else:
+            high = intercept
+        value, slope = link_formula(sums[0] / count)  # noqa: F821
+        moved = intercept + (target - value) / (slope * sums[1] / count)
+        if not (low <= moved and moved <= high):
+            moved = 0.5 * (low + high)
+        step, intercept = abs(moved - intercept), moved
+        if step <= SMALL_STEP * (1.0 + abs(intercept)):
+            break
+    return intercept, turn
+
+
+def _no_intercept(exchange, y, weight, eta, start, turn, scratch):
+    return 0.0, turn
+
+
+def _evaluate(exchange, rows, eta_of_fits, loglik_of_fits, intercepts):
+    """Log-likelihood and intercept per fit; writes u."""
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta_of_fits.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit = exchange.fits[t]
+        eta, weight, y = eta_of_fits[fit], of_fit(rows.weight, fit), rows.value
+        start = intercepts[fit]
+        intercept, turn = profile(exchange, y, weight, eta, start, turn, scratch)  # noqa: F821
+        loglik = 0.0
+        i = low + cuda.threadIdx.x
+        while i < high:
+            rows.u[fit, i] = 0.0
+            if weight[i] > 0.0:
+                term, mean, _ = row_formula(eta[i] + intercept, y[i])  # noqa: F821
+                loglik += weight[i] * term
+                rows.u[fit, i] = weight[i] * (y[i] - mean)
+            i += cuda.blockDim.x
+        loglik = team_sum(exchange, loglik, turn, scratch)
+        turn += 1
+        if member == 0 and cuda.threadIdx.x == 0:
+            loglik_of_fits[fit] = loglik
+            intercepts[fit] = intercept
+        t += n_teams(exchange)
+
+
+def _curvature(exchange, rows, eta_of_fits, intercepts, rh, inverse):
+    """h of every row, and 1 / sum h of every fit (0 without an intercept)."""
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta_of_fits.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit, total = exchange.fits[t], 0.0
+        weight, intercept = of_fit(rows.weight, fit), intercepts[fit]
+        i = low + cuda.threadIdx.x
+        while i < high:
+            h = 0.0
+            if weight[i] > 0.0:
+                theta = eta_of_fits[fit, i] + intercept
+                _, _, variance = row_formula(theta, rows.value[i])  # noqa: F821 (bound)
+                h = weight[i] * variance
+            rh[fit, 2 * i + 1] = h
+            total += h
+            i += cuda.blockDim.x
+        total = team_sum(exchange, total, turn, scratch)
+        turn += 1
+        if member == 0 and cuda.threadIdx.x == 0:
+            is_centred = has_intercept() and total > 0.0  # noqa: F821 (bound)
+            inverse[fit, 0] = 1.0 / total if is_centred else 0.0
+        t += n_teams(exchange)
+
+
+@device
+def _yes():
+    return True
+
+
+@device
+def _no():
+    return False
+
+
+@cache
+def evaluation(row_formula, link_formula):
+    """Kernel of the evaluation; ``link_formula=None`` leaves the intercept out."""
+    profile, label = device(_no_intercept), f"{row_formula.__name__}_origin"
+    if link_formula is not None:
+        sums = device(bind(_sum_means, row_formula=row_formula))
+        label = row_formula.__name__
+        profile = device(bind(_profile, link_formula=link_formula, sum_means=sums))
+    return specialize(_evaluate, label, row_formula=row_formula, profile=profile)
+
+
+@cache
+def curvature(row_formula, has_intercept):
+    answer = _yes if has_intercept else _no
+    label = row_formula.__name__ + ("" if has_intercept else "_origin")
+    return specialize(_curvature, label, row_formula=row_formula, has_intercept=answer)
+
+
+# -- exact steps ------------------------------------------------------------------------------
+
+
+class RowSteps(NamedTuple):
+    """State of exact steps; every block keeps the intercept of the fit it works on for itself."""
+
+    rows: object
+    eta: np.ndarray  # float64 (fits, rows)
+    intercepts: np.ndarray  # float64 per fit, where they start
+    inverse: np.ndarray  # float64 (fits, 1): 1 / sum h, 0 without an intercept
+    intercept: np.ndarray  # float64 per block
+
+
+@device
+def _start_steps(exchange, fit, state, turn, scratch):
+    if cuda.threadIdx.x == 0:
+        state.intercept[cuda.blockIdx.x] = state.intercepts[fit]
+    return turn
+
+
+def _row_derivatives(exchange, X, j, fit, state, turn, scratch):
+    """Slope, the curvature that is left when the intercept moves along, and how it would move."""
+    first, end = my_ranges(X, exchange)
+    low, high, kind, base = entries(X, j, first, end)
+    weight, intercept = of_fit(state.rows.weight, fit), state.intercept[cuda.blockIdx.x]
+    slope, curvature, tilt = 0.0, 0.0, 0.0
+    q = low + cuda.threadIdx.x
+    while q < high:
+        i, x = entry(X, q, kind, base)
+        if weight[i] > 0.0:
+            eta = state.eta[fit, i] + intercept
+            _, mean, variance = row_formula(eta, state.rows.value[i])  # noqa: F821 (bound)
+            slope -= weight[i] * x * mean
+            curvature += weight[i] * x * x * variance
+            tilt += weight[i] * x * variance
+        q += cuda.blockDim.x
+    stage_sum(slope, 0, scratch)
+    stage_sum(curvature, 1, scratch)
+    stage_sum(tilt, 2, scratch)
+    meet_sums(exchange, 3, turn, scratch)
+    slope, total = total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
+    tilt = total_sum(exchange, 2, turn) * state.inverse[fit, 0]
+    centred = total - total_sum(exchange, 2, turn) * tilt
+    return slope, centred if centred > CONSTANT * total else 0.0, tilt, turn + 1
+
+
+@device
+def _row_advance(exchange, X, j, fit, step, tilt, state):
+    first, end = my_ranges(X, exchange)
+    low, high, kind, base = entries(X, j, first, end)
+    q = low + cuda.threadIdx.x
+    while q < high:
+        i, x = entry(X, q, kind, base)
+        state.eta[fit, i] += x * step
+        q += cuda.blockDim.x
+    if cuda.threadIdx.x == 0:
+        state.intercept[cuda.blockIdx.x] -= tilt * step
+
+
+@cache
+def cycle(row_formula):
+    derivatives = device(bind(_row_derivatives, row_formula=row_formula))
+    return make_cycle(row_formula.__name__, _start_steps, derivatives, _row_advance)

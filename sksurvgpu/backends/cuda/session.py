@@ -1,0 +1,252 @@
+"""The fits of a batch on the device, and the operations that the solver asks for.
+
+Row arrays have one row for each fit.  An operation is served for all fits that ask for it at the
+same time, in one launch or a few.  What travels between host and device is a few numbers a column
+or a fit; rows never do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..cpu.session import MAX_PASSES
+from . import bins as bin_kernels
+from . import products
+from .layout import RESERVED_SHARED
+from .patterns import PATTERNS
+from .sweep import Private, Work, sweep_of
+
+
+class Session:
+    """State of all fits of a batch; `problem` and its columns are shared."""
+
+    def __init__(self, layout, problem, weights, offsets, n_fits, row_type):
+        self.layout, self.device, self.X = layout, layout.device, layout.X
+        self.n_columns, n_rows = problem.n_columns, problem.plan.n_rows
+        self.pattern = PATTERNS[problem.likelihood.pattern](layout, problem, weights, n_fits)
+        self.rows = self.pattern.rows
+        plan, empty = problem.plan, self.device.empty
+        copies = np.empty((1, 0))
+        if offsets is not None:
+            copies = np.array([plan.per_copy(offset[plan.order]) for offset in offsets.T])
+        self.offset = self.device.upload(copies)
+        self.eta, self.trial = (empty((n_fits, n_rows), np.float64) for _ in range(2))
+        self.rh = empty((n_fits, 2 * n_rows), row_type)
+        self.loglik = empty(n_fits, np.float64)
+        self.n_bins = self.pattern.bins.last.shape[0]
+        shape = (n_fits, self.n_columns, self.n_bins) if self.pattern.few else (1, 1, 1)
+        self.loads = empty(shape, np.float64)
+        self.curvature = np.zeros((n_fits, self.n_columns, 2))
+        self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for
+        # centres of groups outlive a launch's blocks, since groups belong to fits
+        self._group_centers = None if self.pattern.few else empty((n_fits, self.n_bins), float)
+
+    def serve(self, name, fits, requests):
+        """Results of one operation, one a fit; `requests` holds the arguments of each."""
+        return getattr(self, name)(np.asarray(fits, np.int32), *zip(*requests, strict=True))
+
+    # -- the predictor ------------------------------------------------------------------------
+    def start(self, fits, coefs):
+        """Set the coefficients; log-likelihood there."""
+        self._predict(fits, coefs, self.eta)
+        return self.evaluate(fits)
+
+    def step(self, fits, coefs):
+        """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
+        self._predict(fits, coefs, self.trial)
+        out = self.device.empty((len(fits), 2), np.float64)
+        self.layout.launch_teams(
+            products.measure_step, fits, self.pattern.live, self.eta, self.trial, out
+        )
+        return [self.pattern.reach(*map(float, moves)) for moves in self.device.download(out)]
+
+    def _predict(self, fits, coefs, eta):
+        coef = self.device.upload(np.array(coefs, np.float64))
+        self.layout.launch_teams(products.predict, fits, self.X, coef, self.offset, eta)
+
+    def shorten(self, fits, shares):
+        """Pull the trial predictor back to a share of its step."""
+        shares = self.device.upload(np.array(shares, np.float64))
+        return self._launch_rows(products.shorten, fits, shares, self.eta, self.trial)
+
+    def evaluate_trial(self, fits):
+        return self._evaluate(fits, self.trial)
+
+    def accept(self, fits):
+        return self._launch_rows(products.copy_rows, fits, self.trial, self.eta)
+
+    def evaluate(self, fits):
+        """Return to the accepted predictor."""
+        return self._evaluate(fits, self.eta)
+
+    def _evaluate(self, fits, eta):
+        self.pattern.evaluate(fits, eta, self.loglik)
+        return [float(value) for value in self.device.download(self.loglik)[fits]]
+
+    def _launch_rows(self, kernel, fits, *arguments):
+        n_rows = self.eta.shape[1]
+        self.layout.launch_wide(kernel, n_rows, self.device.upload(fits), *arguments)
+        return [None] * len(fits)
+
+    # -- columns ------------------------------------------------------------------------------
+    def gradient(self, fits, columns):
+        """x_j'u of the given columns at the last evaluation."""
+        found = self._multiply(products.multiply_residuals, fits, columns)
+        for fit, where, gradient in zip(fits, columns, found, strict=True):
+            self.gradients[fit, where] = gradient
+        return found
+
+    def rounding(self, fits):
+        """Rounding error of the gradient at the last evaluation, every column."""
+        every = [np.arange(self.n_columns)] * len(fits)
+        sizes = self._multiply(products.multiply_sizes, fits, every)
+        return [4.0 * np.finfo(float).eps * size for size in sizes]
+
+    def _multiply(self, kernel, fits, columns):
+        tasks = _Tasks(self.device, fits, columns)
+        out = self.device.empty(len(tasks), np.float64)
+        arguments = self.X, tasks.fits, tasks.columns, self.rows, out
+        self.layout.launch_tasks(kernel, len(tasks), *arguments)
+        return tasks.split(self.device.download(out))
+
+    def units(self, fits, columns):
+        """Twice the standard deviation of columns among the deaths expected at this point."""
+        curvatures = self.refer(fits, columns, [False] * len(fits))
+        totals = self._square_steps(fits)[:, 0]
+        tiny = np.finfo(float).tiny
+        return [
+            2.0 * np.sqrt(curvature / max(total, tiny))
+            for curvature, total in zip(curvatures, totals, strict=True)
+        ]
+
+    def largest_loglik(self, fits):
+        return [self.pattern.largest_loglik(fit) for fit in fits]
+
+    def baseline(self, fits):
+        """The model's baseline at the last evaluation, for predictions."""
+        return [self.pattern.baseline(fit) for fit in fits]
+
+    # -- the quadratic model ------------------------------------------------------------------
+    def refer(self, fits, columns, with_gram):
+        """Take the quadratic model at the last evaluation; curvature of the given columns."""
+        self.pattern.refer(fits, self.eta, self.rh)
+        return self.extend(fits, columns)
+
+    def extend(self, fits, columns):
+        """Add columns to the model, at its old reference point; returns their curvature."""
+        tasks = _Tasks(self.device, fits, columns)
+        out = self.device.empty((len(tasks), 2), np.float64)
+        arguments = self.X, tasks.fits, tasks.columns, self.pattern.bins, self.rh
+        kernel, shared = bin_kernels.load_groups, 0
+        if self.pattern.few:
+            kernel, shared = bin_kernels.load_few, 3 * 8 * self.n_bins
+            arguments = *arguments, self.loads
+        self.layout.launch_tasks(kernel, len(tasks), *arguments, out, shared_bytes=shared)
+        found = tasks.split(self.device.download(out))
+        for fit, where, curvature in zip(fits, columns, found, strict=True):
+            self.curvature[fit, where] = curvature
+        return [curvature[:, 0] for curvature in found]
+
+    def loosen(self, fits, columns):
+        """Give columns the model without bins: their curvature in it was lost to rounding."""
+        for fit, where in zip(fits, columns, strict=True):
+            self.curvature[fit, where, 0] = self.curvature[fit, where, 1]
+        if self.pattern.few:
+            tasks = _Tasks(self.device, fits, columns)
+            arguments = tasks.fits, tasks.columns, self.loads
+            self.layout.launch_tasks(bin_kernels.clear_loads, len(tasks), *arguments)
+        return [None] * len(fits)
+
+    def sweep(self, fits, columns, coefs, l1, l2, units, shrinks):
+        """Coordinate descent on the model with the current gradient; coefficients and passes."""
+        sizes = np.array([len(where) for where in columns])
+        ptr = np.concatenate([[0], np.cumsum(sizes)])
+        curvature = [self.curvature[fit, w, 0] for fit, w in zip(fits, columns, strict=True)]
+        gradient = [self.gradients[fit, w] for fit, w in zip(fits, columns, strict=True)]
+        numbers = (columns, coefs, l1, l2, units, curvature, gradient)
+        dtypes = np.int64, *6 * (np.float64,)
+        work = Work(
+            self.device.upload(ptr),
+            *(self._join(parts, dtype) for parts, dtype in zip(numbers, dtypes, strict=True)),
+        )
+        shrinks = self.device.upload(np.array(shrinks, np.float64))
+        due = self.device.zeros(len(fits), np.int64)
+        self._launch_sweep(fits, work, int(sizes.max()), shrinks, due)
+        coef, due = self.device.download(work.coef), self.device.download(due)
+        passes = due / np.maximum(sizes, 1)
+        return list(zip(np.split(coef, ptr[1:-1]), map(float, passes), strict=True))
+
+    def _launch_sweep(self, fits, work, most_columns, shrinks, due):
+        bins, few = self.pattern.bins, self.pattern.few
+
+        def arguments(blocks):
+            private = self._private(blocks, most_columns)
+            return self.X, work, private, bins, self.loads, self.rh, shrinks, MAX_PASSES, due
+
+        place, shared, size = self._place_rows(sweep_of(few, "global"), len(fits), arguments(1))
+        kernel = sweep_of(few, place)
+        blocks = self.layout.most_blocks(kernel, arguments(1), shared)
+        self.layout.launch_teams(kernel, fits, *arguments(blocks), size=size, shared_bytes=shared)
+
+    def _place_rows(self, kernel, n_fits, arguments):
+        """Shared memory where the rows of every member fit, and the size of teams."""
+        item = self.rh.dtype.itemsize
+        size = self.layout.size_of_teams(kernel, n_fits, arguments)
+        rows = self.layout.most_rows(size)
+        if rows is not None:
+            shared = 2 * item * max(rows, 1)
+            if shared + RESERVED_SHARED <= self.device.shared_bytes:
+                return np.dtype(self.rh.dtype).name, shared, size
+        return "global", 0, size
+
+    def _private(self, blocks, most_columns):
+        """Memory of the blocks of a sweep."""
+        coef, moved = (self.device.empty((blocks, most_columns), np.float64) for _ in range(2))
+        center = self._group_centers
+        if center is None:
+            center = self.device.empty((blocks, self.n_bins), np.float64)
+        return Private(coef, moved, center)
+
+    def _join(self, parts, dtype):
+        return self.device.upload(np.concatenate(parts).astype(dtype))
+
+    def gram_cost(self, fits, columns):
+        """Sweeps are all there is."""
+        return [np.inf] * len(fits)
+
+    def trial_curvature(self, fits):
+        """Curvature of the model along the trial step, an upper bound of v'Mv."""
+        sums = self._square_steps(fits)
+        total, first, second = sums.T
+        if self.pattern.ignores_shifts:
+            second = second - np.divide(first**2, total, out=np.zeros_like(total), where=total > 0)
+        return [self.pattern.majorant * float(value) for value in second]
+
+    def _square_steps(self, fits):
+        out = self.device.empty((len(fits), 3), np.float64)
+        self.layout.launch_teams(products.square_step, fits, self.rh, self.eta, self.trial, out)
+        return self.device.download(out)
+
+    # -- the exact algorithm ------------------------------------------------------------------
+    def cycle(self, fits, columns, coefs, l1, l2, reaches):
+        """One exact Newton step a column; new coefficients and trust region."""
+        events = self._multiply(products.multiply_events, fits, columns)
+        numbers = columns, coefs, l1, l2, events, reaches
+        return self.pattern.cycle(fits, numbers, self.eta, self.rh)
+
+
+class _Tasks:
+    """Pairs of a fit and a column, those of one fit after the other."""
+
+    def __init__(self, device, fits, columns):
+        sizes = [len(where) for where in columns]
+        self._edges = np.cumsum(sizes)[:-1]
+        self.fits = device.upload(np.repeat(fits, sizes).astype(np.int32))
+        self.columns = device.upload(np.concatenate(columns).astype(np.int64))
+
+    def __len__(self):
+        return self.fits.shape[0]
+
+    def split(self, values):
+        """A part for each fit."""
+        return np.split(values, self._edges)

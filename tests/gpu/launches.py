@@ -1,0 +1,161 @@
+"""Single launches of the CUDA backend, recorded with their arguments and run again with a fault.
+
+Host code runs once, on a device without faults; what it launched is replayed on copies of the
+arguments: with another order of threads, without some barrier, or with another function in place
+of one of the backend's.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from sksurvgpu.backends import cuda as backend
+from sksurvgpu.backends.cuda import exact, sweep, team, workers
+
+from .compiler import name_of
+from .device import SimulatedDevice
+from .simulator import Machine, SimulationError, Site
+
+# Arrays that a launch leaves in any state: exchanges, what blocks keep for themselves, and sums
+# that are put together anew for every fit.
+_SCRATCH_TUPLES = (team.Exchange, sweep.Private, exact.Own)
+_SCRATCH_FIELDS = ("moments", "left", "carried", "late", "first", "second", "intercept")
+_TOLERANCE = 1e-9
+
+
+# -- where the backend synchronizes ------------------------------------------------------------
+
+_CALLS = {
+    "cuda.syncthreads": "syncthreads",
+    "cuda.syncwarp": "syncwarp",
+    "cuda.threadfence": "fence",
+    "cuda.cg.this_grid().sync": "grid",
+    "barrier": "barrier",
+    "meet": "meet",
+}
+
+
+def backend_sites():
+    """Every barrier and fence in the backend's source: name -> `Site`.
+
+    A name is that of the function, what is called, and which such call of the function it is.
+    Calls of the team's and the workers' barriers are sites too, of kinds "barrier" and "meet".
+    """
+    found = {}
+    for path in sorted(Path(backend.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+            for call in sorted(calls, key=lambda node: node.lineno):
+                kind = _CALLS.get(ast.unparse(call.func))
+                if kind is not None:
+                    start = f"{path.stem}.{function.name}, {kind} "
+                    number = sum(name.startswith(start) for name in found)
+                    found[f"{start}{number + 1}"] = Site(function.name, call.lineno, kind)
+    return found
+
+
+class FaultyMachine(Machine):
+    """Simulator without some sites, and with functions in place of some of the backend's."""
+
+    def __init__(self, without=(), replaced=()):
+        super().__init__(without=without)
+        rebinding = self._rebinding
+        calls = [(team.barrier, "barrier"), (workers._meet_warp, "meet")]
+        calls += [(workers._meet_block, "meet"), (workers._nothing, "meet")]
+        others = [(one, self._optional(one.py_func, kind)) for one, kind in calls]
+        others += [(one, rebinding.function(other)) for one, other in dict(replaced).items()]
+        for one, other in others:
+            rebinding._replaced[id(one)] = other
+
+    def _optional(self, function, kind):
+        function = self._rebinding.function(function)
+
+        def call(*arguments):
+            if self._cuda.is_active(sys._getframe(1), kind):
+                function(*arguments)
+
+        return call
+
+
+# -- launches ----------------------------------------------------------------------------------
+
+
+class Launch(NamedTuple):
+    """One launch, before it ran and after."""
+
+    name: str
+    kernel: object
+    shape: tuple  # blocks, threads
+    arguments: tuple
+    results: list
+    shared_bytes: int
+    resident: int
+
+    @property
+    def members(self):
+        """Blocks of a team; 0 where blocks do not meet."""
+        has_teams = isinstance(self.arguments[0], team.Exchange)
+        return self.arguments[0].size if has_teams else 0
+
+    def run(self, seed, machine, change=None):
+        """Run it once more; the number arrays afterwards."""
+        arguments = copy.deepcopy(self.arguments)
+        if change is not None:
+            arguments = tuple(map(change, arguments))
+        machine.run(
+            self.kernel, *self.shape, arguments, seed, self.shared_bytes, self.resident
+        )
+        return results_of(arguments)
+
+    def is_right(self, seed, machine, change=None):
+        """Whether another run ends, and as the recorded one did."""
+        try:
+            found = self.run(seed, machine, change)
+        except SimulationError:
+            return False
+        pairs = zip(found, self.results, strict=True)
+        return all(
+            np.allclose(one, other, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
+            for one, other in pairs
+        )
+
+    def sites(self, seed=0):
+        """Barriers and fences that it meets."""
+        machine = FaultyMachine()
+        assert self.is_right(seed, machine), f"{self.name} is wrong with seed {seed}"
+        return machine.sites
+
+
+def results_of(argument, field=""):
+    """Arrays of numbers among arguments, without those that nobody reads after a launch."""
+    if isinstance(argument, np.ndarray):
+        return [] if field in _SCRATCH_FIELDS else [argument]
+    if not isinstance(argument, tuple) or isinstance(argument, _SCRATCH_TUPLES):
+        return []
+    fields = getattr(argument, "_fields", [""] * len(argument))
+    return [a for part, f in zip(argument, fields, strict=True) for a in results_of(part, f)]
+
+
+class RecordingDevice(SimulatedDevice):
+    """Keeps what it launches, in `launches`."""
+
+    def __init__(self, *settings, **named_settings):
+        super().__init__(*settings, **named_settings)
+        self.launches = []
+
+    def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
+        seen = self.arrays_of(tuple(arguments))
+        before = copy.deepcopy(seen)
+        super().launch(kernel, blocks, threads, arguments, shared_bytes)
+        results = copy.deepcopy(results_of(seen))
+        resident = self.resident_blocks(kernel, threads, arguments, shared_bytes)
+        name, shape = name_of(kernel), (blocks, threads)
+        self.launches.append(Launch(name, kernel, shape, before, results, shared_bytes, resident))

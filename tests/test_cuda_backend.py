@@ -1,0 +1,160 @@
+"""What users meet of the CUDA backend: requests, errors, estimators on a (simulated) device."""
+
+import importlib.util
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from faces import FACES
+from faces import X as FACE_X
+from gpu.backend import simulate_backend
+
+from sksurvgpu import CoxLassoCCD, LogisticCCD, fit_path
+from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.exceptions import BackendUnavailableError
+
+pytest.importorskip("numba_cuda")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate_cox(60, 4, density=0.3, random_state=0)
+
+
+def test_no_device_is_an_error_that_says_what_to_do(data):
+    from sksurvgpu.backends.cuda._cuda import cuda
+
+    if cuda.is_available():
+        pytest.skip("there is a device")
+    with pytest.raises(BackendUnavailableError) as raised:
+        CoxLassoCCD(backend="cuda").fit(data.X, data.y)
+    assert str(raised.value).startswith('backend="cuda" found no usable device (')
+    assert str(raised.value).endswith('or pass backend="cpu"')
+    assert "\n" not in str(raised.value)
+
+
+def test_missing_package_is_an_error_that_says_what_to_install():
+    code = (
+        "import importlib.util as u\n"
+        "find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'numba_cuda' else find(name, *a)\n"
+        "from sksurvgpu import LogisticCCD\n"
+        "try:\n"
+        "    LogisticCCD(backend='cuda').fit([[0.0], [1.0]], [0, 1])\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith('BackendUnavailableError backend="cuda" needs the package numba')
+    assert 'pip install "sksurvgpu[cuda12]"' in done.stdout
+
+
+def test_device_that_is_not_there(monkeypatch):
+    from sksurvgpu.backends.cuda import _cuda
+
+    class Devices:
+        gpus = ("one", "two")
+        CudaSupportError = RuntimeError
+
+    monkeypatch.setattr(_cuda, "cuda", Devices)
+    with pytest.raises(
+        BackendUnavailableError, match=r"device=2 was asked for and this machine has 2"
+    ):
+        _cuda.open_device(2)
+
+
+def test_auto_takes_the_cpu_and_says_why(data):
+    model = CoxLassoCCD(backend="auto").fit(data.X, data.y)
+    assert model.backend_ == "cpu" and "not measured" in model.backend_reason_
+
+
+def test_auto_and_cpu_import_nothing_of_cuda():
+    code = (
+        "import sys\nfrom sksurvgpu import LogisticCCD\n"
+        "LogisticCCD().fit([[0.0], [1.0], [1.0]], [0, 1, 0])\n"
+        "print([m for m in sys.modules if m.startswith(('numba_cuda', 'sksurvgpu.backends.cuda'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_every_estimator(name, monkeypatch):
+    device = simulate_backend(monkeypatch, seed=1)
+    face, rows = FACES[name], slice(0, 80)
+    arguments, y = face.arguments(rows=rows), face.y[rows]
+    X = sp.csr_array(FACE_X[rows][:, [0, 3, 9]])
+    expected = face.make(backend="cpu").fit(X, y, **arguments)
+    found = face.make(backend="cuda").fit(X, y, **arguments)
+    assert device.n_launches > 0
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=0, atol=1e-8)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-10)
+    assert found.backend_ == "cuda" and found.backend_reason_ == 'asked for with backend="cuda"'
+    assert isinstance(found.coef_, np.ndarray) and found.coef_.dtype == np.float64
+
+
+def test_model_fitted_on_a_device_predicts_and_unpickles_without_one(data, monkeypatch):
+    simulate_backend(monkeypatch, seed=2)
+    model = CoxLassoCCD(alpha=0.02, backend="cuda").fit(data.X, data.y)
+    expected = CoxLassoCCD(alpha=0.02, backend="cpu").fit(data.X, data.y)
+    monkeypatch.undo()
+    model = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(model.predict(data.X), expected.predict(data.X), atol=1e-5)
+    np.testing.assert_allclose(
+        model.predict_survival_function(data.X[:5], return_array=True),
+        expected.predict_survival_function(data.X[:5], return_array=True),
+        atol=1e-5,
+    )
+    assert model.score(data.X, data.y) == pytest.approx(expected.score(data.X, data.y))
+
+
+def test_path(data, monkeypatch):
+    simulate_backend(monkeypatch, seed=3)
+    options = {"n_alphas": 4, "alpha_min_ratio": 0.2}
+    path = fit_path(CoxLassoCCD(backend="cuda", tol=1e-9), data.X, data.y, **options)
+    expected = fit_path(CoxLassoCCD(backend="cpu", tol=1e-9), data.X, data.y, **options)
+    np.testing.assert_allclose(path.coefs, expected.coefs, atol=1e-7)
+
+
+class OnDevice:
+    """An array of another library that lies on a device."""
+
+    __cuda_array_interface__ = None
+
+
+def test_columns_that_lie_on_a_device_are_fetched(monkeypatch):
+    from sksurvgpu.backends.cuda import _cuda
+
+    X, y = np.array([[0.0], [1.0], [1.0]]), [0, 1, 0]
+    monkeypatch.setattr(_cuda, "fetch", lambda array: X)
+    model = LogisticCCD().fit(OnDevice(), y)
+    np.testing.assert_array_equal(model.coef_, LogisticCCD().fit(X, y).coef_)
+    np.testing.assert_array_equal(model.predict_proba(OnDevice()), model.predict_proba(X))
+
+
+def test_sparse_columns_of_cupy_are_fetched():
+    X, y = sp.csc_array(np.array([[0.0], [1.0], [1.0]])), [0, 1, 0]
+    kind = type("csc_matrix", (), {"__module__": "cupyx.scipy.sparse", "get": lambda self: X})
+    np.testing.assert_array_equal(LogisticCCD().fit(kind(), y).coef_, LogisticCCD().fit(X, y).coef_)
+
+
+def test_the_shim_for_numpy_leaves_no_trace():
+    code = (
+        "import numpy as np\nimport sksurvgpu.data.design\n"  # SciPy asks for all of NumPy's names
+        "had = hasattr(np, 'row_stack')\n"
+        "if had: del np.row_stack\n"
+        "import sksurvgpu.backends.cuda._cuda\n"
+        "print(hasattr(np, 'row_stack'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_numba_cuda_is_what_is_imported():
+    assert importlib.util.find_spec("numba_cuda") is not None
+    from sksurvgpu.backends.cuda._cuda import cuda
+
+    assert "numba_cuda" in cuda.__file__
