@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +20,8 @@ from sksurvgpu.backends.cuda import exact, sweep, team, workers
 
 from .compiler import name_of
 from .device import SimulatedDevice
-from .simulator import Machine, SimulationError, Site
+from .scheduler import line_of
+from .simulator import Machine, SimulationError
 
 # Arrays that a launch leaves in any state: exchanges, what blocks keep for themselves, and sums
 # that are put together anew for every fit.
@@ -42,11 +42,10 @@ _CALLS = {
 }
 
 
-def backend_sites():
-    """Every barrier and fence in the backend's source: name -> `Site`.
+def _find_sites():
+    """Name of every place in the backend's source that synchronizes: (module, line, kind) -> name.
 
     A name is that of the function, what is called, and which such call of the function it is.
-    Calls of the team's and the workers' barriers are sites too, of kinds "barrier" and "meet".
     """
     found = {}
     for path in sorted(Path(backend.__file__).parent.glob("*.py")):
@@ -57,32 +56,60 @@ def backend_sites():
                 kind = _CALLS.get(ast.unparse(call.func))
                 if kind is not None:
                     start = f"{path.stem}.{function.name}, {kind} "
-                    number = sum(name.startswith(start) for name in found)
-                    found[f"{start}{number + 1}"] = Site(function.name, call.lineno, kind)
+                    number = sum(name.startswith(start) for name in found.values())
+                    found[path.stem, call.lineno, kind] = f"{start}{number + 1}"
     return found
 
 
+SITES = _find_sites()
+
+
 class FaultyMachine(Machine):
-    """Simulator without some sites, and with functions in place of some of the backend's."""
+    """Simulator without some sites, and with functions in place of some of the backend's.
+
+    Sites are known by the names of `SITES`; calls of the team's barrier and of a worker's are
+    sites too, beside what these consist of.
+    """
 
     def __init__(self, without=(), replaced=()):
-        super().__init__(without=without)
-        rebinding = self._rebinding
-        calls = [(team.barrier, "barrier"), (workers._meet_warp, "meet")]
-        calls += [(workers._meet_block, "meet"), (workers._nothing, "meet")]
-        others = [(one, self._optional(one.py_func, kind)) for one, kind in calls]
-        others += [(one, rebinding.function(other)) for one, other in dict(replaced).items()]
-        for one, other in others:
-            rebinding._replaced[id(one)] = other
+        super().__init__()
+        self.without, self.met, self._answers = without, set(), {}
+        self._cuda.is_active = self._is_active
+        meets = [(workers._meet_warp, "meet"), (workers._meet_block, "meet")]
+        others = [(f, self._optional(f, kind)) for f, kind in [(team.barrier, "barrier"), *meets]]
+        others += [(f, self._noted(other)) for f, other in dict(replaced).items()]
+        for function, other in others:
+            self._rebinding._replaced[id(function)] = other
 
-    def _optional(self, function, kind):
-        function = self._rebinding.function(function)
+    def _noted(self, function):
+        """A function in place of one of the backend's, which `met` names once it is called."""
+        copied = self._rebinding.function(function)
 
         def call(*arguments):
-            if self._cuda.is_active(sys._getframe(1), kind):
+            self.met.add(function.__name__)
+            return copied(*arguments)
+
+        return call
+
+    def _optional(self, function, kind):
+        function = self._rebinding.function(function.py_func)
+
+        def call(*arguments):
+            if self._is_active(sys._getframe(1), kind):
                 function(*arguments)
 
         return call
+
+    def _is_active(self, frame, kind):
+        """As of the simulated `cuda`, by the name of the site."""
+        code = frame.f_code
+        place = id(code), frame.f_lasti
+        if place not in self._answers:
+            module, line = Path(code.co_filename).stem, line_of(code, frame.f_lasti)
+            name = SITES[module, line, kind]
+            self.met.add(name)
+            self._answers[place] = name not in self.without
+        return self._answers[place]
 
 
 # -- launches ----------------------------------------------------------------------------------
@@ -110,9 +137,7 @@ class Launch(NamedTuple):
         arguments = copy.deepcopy(self.arguments)
         if change is not None:
             arguments = tuple(map(change, arguments))
-        machine.run(
-            self.kernel, *self.shape, arguments, seed, self.shared_bytes, self.resident
-        )
+        machine.run(self.kernel, *self.shape, arguments, seed, self.shared_bytes, self.resident)
         return results_of(arguments)
 
     def is_right(self, seed, machine, change=None):
@@ -126,12 +151,6 @@ class Launch(NamedTuple):
             np.allclose(one, other, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
             for one, other in pairs
         )
-
-    def sites(self, seed=0):
-        """Barriers and fences that it meets."""
-        machine = FaultyMachine()
-        assert self.is_right(seed, machine), f"{self.name} is wrong with seed {seed}"
-        return machine.sites
 
 
 def results_of(argument, field=""):

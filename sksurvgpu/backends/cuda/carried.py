@@ -162,8 +162,7 @@ def _evaluate(exchange, sets, carry, rows, cells, eta_of_fits, loglik_of_fits, t
         barrier(exchange)
         _carry_forward(exchange, part, carry, lanes)
         loglik += raise_hazard(exchange, sets, part)  # noqa: F821 (bound)
-        # the first scan takes a member's own cells, and has a barrier in it before the second
-        cuda.syncthreads()
+        # a thread scans the cells that it has raised, and all meet in that scan before the other
         scan_hazard(exchange, part.jump.shape[0], (sets, part), turn + 3, scratch)
         _scan_back(exchange, carry.flags.shape[0], context, turn + 4, scratch)
         barrier(exchange)

@@ -118,8 +118,9 @@ def _load_lane(own, q):
 def _take_lane(own, q, before, after):
     """Bring what was carried so far to the cell; clears the column's sums."""
     k, survival = own.carry.cell[q], own.lanes.survival[q]
-    for m in range(3):
-        cuda.atomic.add(own.late, (k, m), survival * before[m])
+    cuda.atomic.add(own.late, (k, 0), survival * before[0])
+    cuda.atomic.add(own.late, (k, 1), survival * before[1])
+    cuda.atomic.add(own.late, (k, 2), survival * before[2])
     own.carried[q, 1] = 0.0
     own.carried[q, 2] = 0.0
     return 0.0, 0.0
@@ -164,7 +165,7 @@ def _derivatives(exchange, X, j, fit, state, turn, scratch):
     _scatter(X, j, my_ranges(X, exchange), own)
     barrier(exchange)
     _rake_lanes(exchange, own.carried.shape[0], own, turn, scratch)
-    barrier(exchange)
+    # no barrier: the second scan has one, before it looks at what the lanes have brought to cells
     slope, curvature = rake_cells(  # noqa: F821 (bound)
         exchange, own.left.shape[0], own, turn + 1, scratch
     )

@@ -59,8 +59,9 @@ def _cycle(exchange, X, steps, own, state):
         for at in range(low, high):
             j, a = steps.column[at], at - low
             coef, reach = own.coef[block, a], own.reach[block, a]
+            # the fit is read anew: what depends on it then is not kept in registers meanwhile
             slope, curvature, extra, turn = derivatives(  # noqa: F821 (bound)
-                exchange, X, j, fit, state, turn, scratch
+                exchange, X, j, exchange.fits[t], state, turn, scratch
             )
             if not curvature > 0.0:
                 continue
@@ -72,7 +73,7 @@ def _cycle(exchange, X, steps, own, state):
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
                 own.coef[block, a] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                advance(exchange, X, j, fit, step, extra, state)  # noqa: F821 (bound)
+                advance(exchange, X, j, exchange.fits[t], step, extra, state)  # noqa: F821
             cuda.syncthreads()
         if member == 0:
             at = low + cuda.threadIdx.x
@@ -80,7 +81,7 @@ def _cycle(exchange, X, steps, own, state):
                 steps.coef[at] = own.coef[block, at - low]
                 steps.reach[at] = own.reach[block, at - low]
                 at += cuda.blockDim.x
-        cuda.syncthreads()
+        # no barrier: a thread copies the next fit's numbers to where it has read these
         t += n_teams(exchange)
 
 

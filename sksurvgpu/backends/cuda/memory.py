@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .patterns import PATTERNS
+
 SHARE = 0.9  # of the free memory that may be planned with
 PLAN_BYTES = 48  # a row: outcome, weight of ones, cells of entry and exit, bins, order of scans
 GIB = 2**30
@@ -34,8 +36,9 @@ def shared_bytes(problem, device):
 def bytes_of_fit(problem, batch, precision):
     """Bytes that every fit in flight takes."""
     plan, item = problem.plan, np.dtype(precision).itemsize
-    row = 3 * 8 + 2 * item + 2 * 8  # eta, its trial, u; r and h; w, and w of carried rows
+    row = 3 * 8 + 2 * item  # eta, its trial, u; r and h
     row += 0 if batch.weight is None else 8 + 1
     row += 0 if batch.offset is None else 8
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
-    return row * plan.n_rows + 8 * (loads + 10 * plan.n_cells) + 64 * problem.n_columns
+    own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
+    return row * plan.n_rows + 8 * loads + 64 * problem.n_columns + own

@@ -38,17 +38,36 @@ def _shift_up(item, step):
 
 
 @device
-def _scan_block(item, scratch):
-    """Sums of the threads before this one, and of all of the block."""
-    lane, warp, step = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, 1
+def _scan_warp(item):
+    """Sums up to and including this thread."""
+    lane, step = cuda.threadIdx.x % WARP, 1
     while step < WARP:
         before = _shift_up(item, step)
         if lane >= step:
             item = join(before, item)
         step *= 2
+    return item
+
+
+@device
+def _last_of_warp(item):
+    return (
+        cuda.shfl_sync(FULL, item[0], WARP - 1),
+        cuda.shfl_sync(FULL, item[1], WARP - 1),
+        cuda.shfl_sync(FULL, item[2], WARP - 1),
+        cuda.shfl_sync(FULL, item[3], WARP - 1),
+    )
+
+
+@device
+def _scan_block(item, scratch):
+    """Sums of the threads before this one, and of all of the block."""
+    lane, warp = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP
+    item = _scan_warp(item)
     if lane == WARP - 1:
-        for k in range(3):
-            scratch[k * WARPS + warp] = item[k]
+        scratch[warp] = item[0]
+        scratch[WARPS + warp] = item[1]
+        scratch[2 * WARPS + warp] = item[2]
         scratch[3 * WARPS + warp] = float(item[3])
     item = _shift_up(item, 1)
     if lane == 0:
@@ -67,17 +86,22 @@ def _scan_block(item, scratch):
 
 @device
 def _sum_before(exchange, total, turn):
-    """What lies before a member's part, the members' sums being exchanged."""
+    """What lies before a member's part, the members' sums being exchanged; a warp adds them up."""
     team, member = my_team(exchange)
     partial, carry = exchange.partial[team, turn & 1], nothing()
     if cuda.threadIdx.x == 0:
-        for k in range(3):
-            partial[k, member] = total[k]
+        partial[0, member] = total[0]
+        partial[1, member] = total[1]
+        partial[2, member] = total[2]
         partial[3, member] = float(total[3])
     barrier(exchange)
-    for m in range(member):
-        one = partial[0, m], partial[1, m], partial[2, m], int64(partial[3, m])
-        carry = join(carry, one)
+    start = 0
+    while start < member:
+        m, one = start + cuda.threadIdx.x % WARP, nothing()
+        if m < member:
+            one = partial[0, m], partial[1, m], partial[2, m], int64(partial[3, m])
+        carry = join(carry, _last_of_warp(_scan_warp(one)))
+        start += WARP
     return carry
 
 
@@ -87,13 +111,16 @@ def _rake(exchange, n, context, turn, scratch):
     share = (high - low + cuda.blockDim.x - 1) // cuda.blockDim.x
     begin = min(low + cuda.threadIdx.x * share, high)
     end, run = min(begin + share, high), nothing()
-    for q in range(begin, end):
+    q = begin
+    while q < end:
         run = join(run, load(context, q))  # noqa: F821 (bound)
+        q += cuda.blockDim.y
     before, total = _scan_block(run, scratch)
     if exchange.size > 1:
         before = join(_sum_before(exchange, total, turn), before)
     first, second = 0.0, 0.0
-    for q in range(begin, end):
+    q = begin
+    while q < end:
         item = load(context, q)  # noqa: F821
         if item[3] != 0:
             before = nothing()
@@ -102,6 +129,7 @@ def _rake(exchange, n, context, turn, scratch):
         first += one
         second += two
         before = after
+        q += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
     return first, second
 
 

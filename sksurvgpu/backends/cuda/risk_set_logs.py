@@ -156,7 +156,7 @@ def _evaluate(exchange, sets, rows, cells, eta_of_fits, loglik_of_fits, tops):
         _scan_risk(exchange, sets.flags.shape[0], (sets, part), turn, scratch)
         barrier(exchange)
         loglik += raise_hazard(exchange, sets, part)  # noqa: F821 (bound)
-        cuda.syncthreads()  # the scan takes a member's own cells: no barrier
+        # no barrier: a thread scans the cells that it has raised
         _scan_hazard(exchange, part.jump.shape[0], (sets, part), turn + 1, scratch)
         barrier(exchange)
         _take_expected(exchange, sets, part)

@@ -93,6 +93,24 @@ def _emit_part(low, high, carry, context, scratch):
         start += cuda.blockDim.x
 
 
+def _sum_before(partial, member):
+    """What lies before a member's part, from the sums of all members; a warp adds them up."""
+    carry, start, last = (0.0, 0.0, int64(0)), 0, WARP - 1
+    while start < member:
+        m, item = start + cuda.threadIdx.x % WARP, (0.0, 0.0, int64(0))
+        if m < member:
+            item = (partial[0, m], partial[1, m], int64(partial[2, m]))
+        item = scan_warp(item)  # noqa: F821 (bound)
+        whole = (
+            cuda.shfl_sync(FULL, item[0], last),
+            cuda.shfl_sync(FULL, item[1], last),
+            cuda.shfl_sync(FULL, item[2], last),
+        )
+        carry = join(carry, whole)  # noqa: F821
+        start += WARP
+    return carry
+
+
 def _scan(exchange, n, context, turn, scratch):
     """Scan ``range(n)``; takes one turn.  What was emitted is seen after a barrier."""
     low, high = part_of(n, exchange)
@@ -106,9 +124,7 @@ def _scan(exchange, n, context, turn, scratch):
             partial[1, member] = total[1]
             partial[2, member] = float(total[2])
         barrier(exchange)
-        for before in range(member):
-            one = (partial[0, before], partial[1, before], int64(partial[2, before]))
-            carry = join(carry, one)  # noqa: F821
+        carry = sum_before(partial, member)  # noqa: F821 (bound)
     emit_part(low, high, carry, context, scratch)  # noqa: F821
 
 
@@ -124,4 +140,5 @@ def make_scan(load, emit, combine=add_pairs):
     tile = device(bind(_scan_tile, scan_warp=warp, join=join))
     total = device(bind(_part_total, load=load, scan_tile=tile, join=join))
     part = device(bind(_emit_part, load=load, emit=emit, scan_tile=tile, join=join))
-    return device(bind(_scan, part_total=total, emit_part=part, join=join))
+    before = device(bind(_sum_before, scan_warp=warp, join=join))
+    return device(bind(_scan, part_total=total, emit_part=part, sum_before=before))

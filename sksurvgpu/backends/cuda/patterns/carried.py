@@ -18,6 +18,13 @@ class CarriedPattern(RiskSetPattern):
         self._carry = self._upload_carry(problem.plan)
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
 
+    @staticmethod
+    def bytes_of_fit(plan):
+        """More: 1/G and sums of carried rows; G, B and moments of lane cells, and late ones."""
+        lane_cells = plan.carrying.lane_ptr[-1]
+        own = 16 * plan.n_rows + 8 * 3 * plan.n_cells + 8 * 5 * lane_cells
+        return RiskSetPattern.bytes_of_fit(plan) + own
+
     def _is_carried(self, plan):
         return plan.one_lane_a_stratum  # rows of whole strata have no later bins
 

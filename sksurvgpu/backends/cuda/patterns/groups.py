@@ -23,6 +23,11 @@ class GroupPattern(Pattern):
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
         self._groups = kernels.Groups(self.bins.own, device.upload(totals), top, risk)
 
+    @staticmethod
+    def bytes_of_fit(plan):
+        """Numbers of groups, those of exact steps included."""
+        return 8 * 6 * plan.n_strata
+
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)
 

@@ -32,6 +32,11 @@ class RiskSetPattern(Pattern):
         )
         self.bins = self._take_bins(plan)
 
+    @staticmethod
+    def bytes_of_fit(plan):
+        """w of rows, and c of carried ones; sums, hazards, deaths, moments of cells; bins."""
+        return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 5 * plan.n_bins
+
     def _of_hosts(self, name):
         """Number arrays that every weight has of its own, one row a weight."""
         return self.layout.device.upload(np.array([getattr(host, name) for host in self.hosts]))

@@ -37,6 +37,11 @@ class SubsetPattern(Pattern):
             worker: device.upload(which) for worker, which in _share_work(np.diff(plan.ptr))
         }
 
+    @staticmethod
+    def bytes_of_fit(plan):
+        """Probabilities, laws and shares of rows, laws of exact steps; numbers of sets."""
+        return 8 * 11 * plan.n_rows + 8 * 12 * plan.n_strata
+
     def evaluate(self, fits, eta, loglik):
         on_device = self.layout.device.upload(np.asarray(fits, np.int32))
         self._launch_sets(kernels.laws, on_device, eta)

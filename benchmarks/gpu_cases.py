@@ -1,0 +1,325 @@
+"""Small data sets of every likelihood and every shape of its data, and one large one of each.
+
+A case draws an estimator and what its ``fit`` takes; `problem_of` turns that into what the solver
+takes.  All come from the package's simulators; what these lack (ties, entries, weights, valued and
+dense columns) is added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import sksurvgpu
+from sksurvgpu import datasets
+
+ONES = 0.3  # share of ones in small designs
+LARGE_ONES = 0.05
+WEIGHTS = (0.0, 0.5, 1.0, 3.3)
+MANY = 70
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """An estimator and its data; `group` has the labels of rows that must share a weight."""
+
+    estimator: object
+    X: object
+    y: object
+    given: dict = field(default_factory=dict)
+    group: np.ndarray | None = None
+
+    def weights(self, rng, n_fits):
+        """Row weights of some fits, some of them 0; the first fit has a weight for every row."""
+        labels = np.arange(len(self.y)) if self.group is None else self.group
+        weights = rng.choice(WEIGHTS, size=(labels.max() + 1, n_fits))
+        weights[:, 0] = np.maximum(weights[:, 0], 0.5)
+        return weights[labels]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shape of data; ``draw(rng, n, p)`` from at least `least` rows.
+
+    `ends` is False where rounding keeps fits from the tolerance, which "exact" would go on to seek.
+    """
+
+    name: str
+    model: str
+    draw: Callable
+    least: int = 0
+    ends: bool = True
+
+
+def problem_of(drawn):
+    """Problem and batch without penalties, checked as in a fit."""
+    prepared = drawn.estimator._prepare(drawn.X, drawn.y, **drawn.given)
+    return prepared.problem, prepared.batch
+
+
+def valued(X, rng):
+    """Columns in turn: indicators, sparse values, dense values."""
+    X = X.toarray()
+    X[:, 1::3] *= rng.normal(size=X[:, 1::3].shape)
+    X[:, 2::3] += 0.5 * rng.normal(size=X[:, 2::3].shape)
+    return X
+
+
+def weighted(drawn, rng):
+    """With weights and offsets."""
+    weight = drawn.weights(rng, 1)[:, 0]
+    more = {"sample_weight": weight, "offset": 0.5 * rng.normal(size=len(weight))}
+    return Drawn(drawn.estimator, drawn.X, drawn.y, {**drawn.given, **more}, drawn.group)
+
+
+def on_grid(time, n_times):
+    """Times moved up to a grid of about as many points, so that many are tied."""
+    edges = np.unique(np.quantile(time, np.linspace(0.0, 1.0, n_times + 1)[1:]))
+    return edges[np.minimum(np.searchsorted(edges, time), len(edges) - 1)] + 1.0
+
+
+# -- Cox --------------------------------------------------------------------------------------
+
+
+def cox(ties="breslow", n_strata=None, tied=True, entries=False, cuts=0, plain=False, **parameters):
+    """``n_strata(n)`` labels; `cuts` cut points of two coefficients."""
+
+    def draw(rng, n, p):
+        data = datasets.simulate_cox(n, p, density=ONES, random_state=rng)
+        time = on_grid(data.y["time"], max(n // 4, 3)) if tied else data.y["time"]
+        start = np.floor(time * 0.7 * rng.random(n)) if entries else None
+        labels = None if n_strata is None else rng.integers(n_strata(n), size=n)
+        more = dict(parameters)
+        if cuts:
+            points = np.quantile(time, np.arange(1, cuts + 1) / (cuts + 1)).tolist()
+            more["time_varying"] = {0: points, p - 1: points[:1]}
+        drawn = Drawn(
+            sksurvgpu.CoxLassoCCD(ties=ties, **more),
+            data.X if plain else valued(data.X, rng),
+            sksurvgpu.surv(data.y["event"], time, start=start, stratum=labels),
+        )
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+def cox_of_any_range(rng, n, p):
+    """The first to leave has a predictor beside which the exponentials of all others underflow."""
+    drawn = cox(plain=True)(rng, n, p)
+    offset = rng.normal(size=n)
+    offset[np.argmin(drawn.y["time"])] = 900.0
+    return Drawn(drawn.estimator, drawn.X, drawn.y, {"offset": offset})
+
+
+# -- Fine-Gray --------------------------------------------------------------------------------
+
+
+def fine_gray(tied=True, n_strata=0, n_groups=0, plain=False, **parameters):
+    """`n_groups` groups of censoring: 1 is one for all strata, 0 those of the strata."""
+
+    def draw(rng, n, p):
+        data = datasets.simulate_fine_gray(n, p, density=ONES, random_state=rng)
+        time = on_grid(data.y["time"], max(n // 4, 3)) if tied else data.y["time"]
+        given = {}
+        if n_strata:
+            given["strata"] = rng.integers(n_strata, size=n)
+        if n_groups:
+            given["censoring_groups"] = rng.integers(n_groups, size=n)
+        drawn = Drawn(
+            sksurvgpu.FineGrayCCD(**parameters),
+            data.X if plain else valued(data.X, rng),
+            sksurvgpu.competing_risks(data.y["event"], time),
+            given,
+        )
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+# -- groups without time ----------------------------------------------------------------------
+
+
+def case_series(n_subjects, plain=False):
+    def draw(rng, n, p):
+        data = datasets.simulate_case_series(
+            n_subjects(n), p, mean_eras=6.0, density=ONES, random_state=rng
+        )
+        labels = np.unique(data.y["subject"], return_inverse=True)[1]
+        X = data.X if plain else valued(data.X, rng)
+        drawn = Drawn(sksurvgpu.CaseSeriesCCD(), X, data.y, group=labels)
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+def conditional_poisson(n_strata):
+    def draw(rng, n, p):
+        data = datasets.simulate_poisson(n, p, density=ONES, random_state=rng)
+        labels = rng.integers(n_strata(n), size=n)
+        given = {"strata": labels, "exposure": data.exposure}
+        model, X = sksurvgpu.ConditionalPoissonCCD(), valued(data.X, rng)
+        # counts of hundreds would leave nothing to compare by
+        return weighted(Drawn(model, X, np.minimum(data.y, 9), given), rng)
+
+    return draw
+
+
+def matched(size, n_cases=None, n_sets=None, plain=False, **parameters):
+    """Sets of `size` rows; ``n_sets(n)``, by default as many as n rows make."""
+
+    def draw(rng, n, p):
+        count = max(n // size, 4) if n_sets is None else n_sets(n)
+        data = datasets.simulate_matched(
+            count, p, stratum_size=size, n_cases=n_cases, density=ONES, random_state=rng
+        )
+        labels = data.y["stratum"].astype(np.int64)
+        model = sksurvgpu.ConditionalLogisticCCD(**parameters)
+        drawn = Drawn(model, data.X if plain else valued(data.X, rng), data.y, group=labels)
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+# -- generalized linear models ----------------------------------------------------------------
+
+
+def logistic(intercept, plain=False):
+    def draw(rng, n, p):
+        data = datasets.simulate_logistic(n, p, density=ONES, intercept=-0.5, random_state=rng)
+        X = data.X if plain else valued(data.X, rng)
+        drawn = Drawn(sksurvgpu.LogisticCCD(fit_intercept=intercept), X, data.y)
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+def poisson(intercept, plain=False):
+    def draw(rng, n, p):
+        data = datasets.simulate_poisson(n, p, density=ONES, random_state=rng)
+        model = sksurvgpu.PoissonCCD(fit_intercept=intercept)
+        drawn = Drawn(model, data.X if plain else valued(data.X, rng), np.minimum(data.y, 20))
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+def linear(intercept, plain=False):
+    def draw(rng, n, p):
+        data = datasets.simulate_logistic(n, p, density=ONES, random_state=rng)
+        y = 3.0 + data.X @ data.coef + rng.normal(size=n)
+        model = sksurvgpu.LinearCCD(fit_intercept=intercept)
+        drawn = Drawn(model, data.X if plain else valued(data.X, rng), y)
+        return drawn if plain else weighted(drawn, rng)
+
+    return draw
+
+
+# -- the list ---------------------------------------------------------------------------------
+
+
+def few(n):
+    return 3
+
+
+def many(n):
+    """More groups than columns keep a number for."""
+    return max(n // 4, MANY)
+
+
+SMALL = (
+    Case("no ties", "cox", cox(tied=False, plain=True)),
+    Case("ties, Breslow", "cox", cox()),
+    Case("ties, Efron", "cox", cox("efron")),
+    Case("Efron, strata", "cox", cox("efron", few)),
+    Case("many strata", "cox", cox(n_strata=many), 4 * MANY),
+    Case("entries, Efron", "cox", cox("efron", few, entries=True)),
+    Case("entries, many strata", "cox", cox(n_strata=many, entries=True), 4 * MANY),
+    Case("cut points", "cox", cox(cuts=2)),
+    Case("cut points, entries", "cox", cox("efron", entries=True, cuts=2)),
+    Case("cut points, many strata", "cox", cox(n_strata=many, cuts=1), 4 * MANY),
+    Case("elastic net, a free column", "cox", cox(l1_ratio=0.5, penalty_factor={0: 0.0, 1: 2.0})),
+    Case("sums that underflow", "cox", cox_of_any_range, ends=False),
+    Case("no ties", "fine-gray", fine_gray(tied=False, plain=True)),
+    Case("ties", "fine-gray", fine_gray()),
+    Case("ties, events first", "fine-gray", fine_gray(censoring_ties="finegray")),
+    Case("strata", "fine-gray", fine_gray(n_strata=3)),
+    Case("one censoring group", "fine-gray", fine_gray(n_strata=3, n_groups=1)),
+    Case("censoring groups", "fine-gray", fine_gray(n_groups=3)),
+    Case("strata and groups", "fine-gray", fine_gray(n_strata=3, n_groups=4)),
+    Case("few subjects", "case-series", case_series(lambda n: max(min(n // 6, 60), 4))),
+    Case("many subjects", "case-series", case_series(many)),
+    Case("one stratum", "conditional-poisson", conditional_poisson(lambda n: 1)),
+    Case("few strata", "conditional-poisson", conditional_poisson(few)),
+    Case("many strata", "conditional-poisson", conditional_poisson(many), 4 * MANY),
+    Case("one case of 4", "matched", matched(4, 1)),
+    Case("any number of cases", "matched", matched(7)),
+    Case("many sets", "matched", matched(5, 2, many)),
+    Case("large sets", "matched", matched(90, 20, lambda n: 4)),
+    Case("Efron", "matched", matched(5, 2, ties="efron")),
+    Case("intercept", "logistic", logistic(True)),
+    Case("no intercept", "logistic", logistic(False)),
+    Case("intercept", "poisson", poisson(True)),
+    Case("no intercept", "poisson", poisson(False)),
+    Case("intercept", "linear", linear(True)),
+    Case("no intercept", "linear", linear(False)),
+)
+MODELS = tuple(dict.fromkeys(case.model for case in SMALL))
+
+
+def _rows(n):
+    return {"n_samples": n}
+
+
+def _simulated(simulate, estimator, sizes=_rows, outcome=lambda data: data.y):
+    """Draw of a published design with its outcome as it is; ``sizes(n)`` are its arguments."""
+
+    def draw(rng, n, p):
+        data = simulate(n_features=p, density=LARGE_ONES, random_state=rng, **sizes(n))
+        return Drawn(estimator(), data.X, outcome(data))
+
+    return draw
+
+
+def _large_linear(data):
+    noise = np.random.default_rng(1).normal(size=data.X.shape[0])
+    return data.X @ data.coef + noise
+
+
+def _subjects(n):
+    return {"n_subjects": max(n // 20, 4)}
+
+
+def _sets(n):
+    return {"n_strata": max(n // 5, 4), "stratum_size": 5, "n_cases": 2}
+
+
+def _large_strata(rng, n, p):
+    data = datasets.simulate_poisson(n, p, density=LARGE_ONES, random_state=rng)
+    given = {"strata": np.arange(n) // 20, "exposure": data.exposure}
+    return Drawn(sksurvgpu.ConditionalPoissonCCD(), data.X, data.y, given)
+
+
+LARGE = (
+    Case("large", "cox", _simulated(datasets.simulate_cox, sksurvgpu.CoxLassoCCD)),
+    Case("large", "fine-gray", _simulated(datasets.simulate_fine_gray, sksurvgpu.FineGrayCCD)),
+    Case(
+        "large",
+        "case-series",
+        _simulated(datasets.simulate_case_series, sksurvgpu.CaseSeriesCCD, _subjects),
+    ),
+    Case("large", "conditional-poisson", _large_strata),
+    Case(
+        "large",
+        "matched",
+        _simulated(datasets.simulate_matched, sksurvgpu.ConditionalLogisticCCD, _sets),
+    ),
+    Case("large", "logistic", _simulated(datasets.simulate_logistic, sksurvgpu.LogisticCCD)),
+    Case("large", "poisson", _simulated(datasets.simulate_poisson, sksurvgpu.PoissonCCD)),
+    Case(
+        "large",
+        "linear",
+        _simulated(datasets.simulate_logistic, sksurvgpu.LinearCCD, outcome=_large_linear),
+    ),
+)

@@ -1,0 +1,288 @@
+"""Deliberate faults in the CUDA backend's kernels: the simulator must show every one of them.
+
+Launches of every kernel that synchronizes are recorded once and run again without one barrier or
+fence, or with rows cut wrongly, under many orders of threads.  Blocks have two warps, else block
+barriers would not matter; teams two members with several fits each, so that scratch is used again.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import models
+import numpy as np
+import pytest
+from models import MODELS
+
+pytest.importorskip("numba_cuda")
+pytest.importorskip("greenlet")
+
+from gpu.launches import SITES, FaultyMachine, RecordingDevice
+
+from sksurvgpu.backends.cuda import layout as layouts
+from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
+from sksurvgpu.backends.cuda.patterns import subsets
+from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.backends.cuda.team import part_of
+
+SEEDS = range(1, 25)
+N_FITS, THREADS = 2, 64
+# Rows do not fit into shared memory that is no more than what is reserved.
+NO_SHARED = layouts.RESERVED_SHARED
+
+# Sites that may go without anything going wrong, and why they stay.
+KEPT = {
+    "team.begin, grid 1": "makes the launch a cooperative one; no block has written anything yet",
+}
+
+
+# -- launches of every kernel ------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A model whose launches are recorded: those whose names begin as `kernels` do."""
+
+    model: models.Model
+    form: str
+    kernels: tuple
+    members: int = 2
+    shared_bytes: int = 48 * 1024
+    spread: float = 1.0  # of predictors
+    worker: str = "thread"  # of matched sets
+
+
+def draw_survival(n_strata, start=True):
+    """More times than `models.draw_survival` has, and so more cells than a block has threads."""
+    draw = models.draw_survival(90, n_strata, start)
+
+    def draw_finer(rng):
+        y = draw(rng)
+        return {**y, "time": y["time"] + rng.integers(0, 8, len(y["time"])) / 8.0}
+
+    return draw_finer
+
+
+def model_of(name, draw):
+    return replace(MODELS[name], draw=draw)
+
+
+SURVIVAL, COUNTS = draw_survival(2), models.draw_counts(30)
+MATCHED = model_of("conditional_logistic", models.draw_sets(16))
+CASES = {
+    "risk sets": Case(
+        model_of("cox, breslow", SURVIVAL),
+        "few",
+        ("risk_sets.evaluate", "bins.load_few", "sweep.", "products.", "exact."),
+    ),
+    "one member": Case(
+        model_of("cox, efron", SURVIVAL), "few", ("risk_sets.evaluate", "exact."), members=1
+    ),
+    "many strata": Case(
+        model_of("cox, efron", draw_survival(9)),
+        "one a stratum",
+        ("risk_sets.evaluate", "bins.load_groups", "sweep.", "exact."),
+    ),
+    "logarithms": Case(
+        model_of("cox, efron", draw_survival(2, start=False)),
+        "few",
+        ("risk_set_logs.evaluate",),
+        spread=1e4,
+    ),
+    "carried": Case(
+        model_of("fine_gray, strata and curves", models.draw_competing(90, 9, 3)),
+        "one a stratum",
+        ("carried.evaluate", "exact."),
+    ),
+    "counts": Case(
+        model_of("conditional_poisson", COUNTS),
+        "many",
+        ("groups.evaluate", "sweep.", "exact."),
+        shared_bytes=NO_SHARED,
+    ),
+    "sets by warps": Case(MATCHED, "many", ("subsets.", "exact."), worker="warp"),
+    "sets by blocks": Case(MATCHED, "few", ("subsets.", "exact."), worker="block"),
+    "rows": Case(
+        model_of("logistic", models.draw_responses("logistic", 90)),
+        "one",
+        ("rows.", "sweep.", "exact."),
+        shared_bytes=NO_SHARED,
+    ),
+}
+
+
+class WholeTeams(layouts.Layout):
+    """Teams have all members that they can have, however many fits wait."""
+
+    def size_of_teams(self, kernel, n_fits, arguments, shared_bytes=0):
+        return self.n_ranges
+
+
+def draw_sample(case, p=3):
+    """Data of a case; columns have enough entries that some row at a cut has one."""
+    sample = case.model.sample(0, p=p)
+    X, rng = np.array(sample.X), np.random.default_rng(1)
+    X[:, 0] = rng.random(sample.n) < 0.8
+    return sample.with_(X=X)
+
+
+def record(case):
+    """Launches of a case."""
+    sample, p = draw_sample(case), 3
+    problem = case.model.problem(sample)
+    device = RecordingDevice(n_multiprocessors=case.members, shared_bytes=case.shared_bytes)
+    layout = WholeTeams(device, problem, THREADS, sample.n // case.members)
+    rng = np.random.default_rng(2)
+    weights = sample.sample_weight[:, None] * np.ones(N_FITS)
+    offsets = case.spread * rng.normal(size=(sample.n, N_FITS))
+    session = Session(layout, problem, weights, offsets, N_FITS, np.dtype(float))
+    ask(session, [0.5 * rng.normal(size=p) for _ in range(N_FITS)], case.kernels)
+    chosen = {one.name: one for one in device.launches if one.name.startswith(case.kernels)}
+    return list(chosen.values())
+
+
+def ask(session, coefs, kernels):
+    """Have a session launch the kernels of its model that are asked for, and others."""
+    fits, p = np.arange(N_FITS, dtype=np.int32), len(coefs[0])
+    zeros, ones, columns = (N_FITS * [a] for a in (np.zeros(p), np.ones(p), np.arange(p)))
+    session.start(fits, coefs)
+    session.refer(fits, columns, [False] * N_FITS)
+    if "sweep." in kernels:
+        session.gradient(fits, columns)
+        # the last column is soon zero: blocks look at it, and go on to the next fit
+        penalties = N_FITS * [np.r_[np.full(p - 1, 0.1), 50.0]]
+        session.sweep(fits, columns, coefs, penalties, zeros, ones, [0.3] * N_FITS)
+    if "products." in kernels:
+        session.step(fits, [0.5 * coef for coef in coefs])
+        session.trial_curvature(fits)
+    if "exact." in kernels:
+        session.cycle(fits, columns, coefs, N_FITS * [np.full(p, 0.1)], zeros, ones)
+
+
+@pytest.fixture(scope="module")
+def launches():
+    """All launches by case and kernel, with the sites that each meets."""
+    found = {}
+    for name, case in CASES.items():
+        with pytest.MonkeyPatch.context() as patch:
+            models.use_form(case.form, patch)
+            patch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 1)
+            order = ["thread", "warp", "block"]
+            most = [0 if order.index(w) < order.index(case.worker) else 10**6 for w in order]
+            patch.setattr(subsets, "MOST_ROWS", dict(zip(order, most, strict=True)))
+            recorded = record(case)
+        assert {k for k in case.kernels if not any(r.name.startswith(k) for r in recorded)} == set()
+        for launch in recorded:
+            machine = FaultyMachine()
+            assert launch.is_right(0, machine), f"{name}: {launch.name}"
+            if machine.met:
+                found[f"{name}: {launch.name}"] = launch, machine.met
+    return found
+
+
+def seed_that_notices(launches, make_machine, change=None, seeds=SEEDS):
+    """The first order of threads in which a fault shows in one of some launches, or None."""
+    machines = [make_machine() for _ in launches]
+    for seed in seeds:
+        for launch, machine in zip(launches, machines, strict=True):
+            if not launch.is_right(seed, machine, change):
+                return seed
+    return None
+
+
+def unnoticed(launches, make_machine, change=None):
+    """Names of launches, out of those given, in which a fault never shows."""
+    return [
+        name
+        for name, launch in launches.items()
+        if seed_that_notices([launch], make_machine, change) is None
+    ]
+
+
+# -- barriers and fences -----------------------------------------------------------------------
+
+
+def test_every_site_of_the_backend_is_met(launches):
+    assert set().union(*(met for _, met in launches.values())) == set(SITES.values())
+    assert KEPT.keys() <= set(SITES.values())
+
+
+@pytest.mark.parametrize("site", sorted(SITES.values()))
+def test_removed_site_is_noticed(site, launches):
+    meeting = [launch for launch, met in launches.values() if site in met]
+    without = partial(FaultyMachine, {site})
+    if site in KEPT:
+        assert seed_that_notices(meeting[:2], without, seeds=range(3)) is None
+    else:
+        assert seed_that_notices(meeting, without) is not None
+
+
+@pytest.mark.parametrize("fence", [1, 2])
+def test_missing_fence_is_noticed_in_every_kernel_of_teams(fence, launches):
+    """Before the arrival at the team's barrier, and after it: only late stores show them."""
+    site = f"team.barrier, fence {fence}"
+    meeting = {name: launch for name, (launch, met) in launches.items() if site in met}
+    assert len(meeting) > 20
+    assert unnoticed(meeting, partial(FaultyMachine, {site})) == []
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def drop_last_position(size, exchange):
+    low, high = part_of(size, exchange)
+    return low, high - 1
+
+
+def overlap_positions(size, exchange):
+    low, high = part_of(size, exchange)
+    return max(low - 1, 0), high
+
+
+def overlap_ranges(X, exchange):
+    first, end = my_ranges(X, exchange)
+    return max(first - 1, 0), end
+
+
+def read_beyond(X, j, first, end):
+    low, high, kind, base = entries(X, j, first, end)
+    return low, high + 1, kind, base
+
+
+WRONG = [
+    (part_of, drop_last_position, 12),
+    (part_of, overlap_positions, 12),
+    (my_ranges, overlap_ranges, 12),
+    (entries, read_beyond, 16),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "n_kernels"), WRONG)
+def test_wrong_range_is_noticed_in_every_kernel_that_has_one(right, wrong, n_kernels, launches):
+    replaced, concerned = {right: wrong}, {}
+    for name, (launch, _) in launches.items():
+        machine = FaultyMachine(replaced=replaced)
+        is_right = launch.is_right(0, machine)
+        if launch.members != 1 and wrong.__name__ in machine.met:
+            concerned[name] = is_right, launch
+    assert len(concerned) >= n_kernels
+    again = {name: launch for name, (is_right, launch) in concerned.items() if is_right}
+    assert unnoticed(again, partial(FaultyMachine, replaced=replaced)) == []
+
+
+def move_cut(argument):
+    """A row of the second member's is the first one's, but `cut_ptr` says otherwise."""
+    if not isinstance(argument, Columns):
+        return argument
+    cut = argument.cut.copy()
+    cut[1:-1] += 1
+    return argument._replace(cut=cut)
+
+
+def test_moved_cut_is_noticed_in_every_kernel_with_rows_of_members(launches):
+    concerned = {
+        name: launch
+        for name, (launch, _) in launches.items()
+        if launch.members > 1 and any(isinstance(a, Columns) for a in launch.arguments)
+    }
+    assert len(concerned) >= 12
+    assert unnoticed(concerned, FaultyMachine, move_cut) == []
