@@ -16,17 +16,35 @@ from typing import NamedTuple
 import numpy as np
 
 from sksurvgpu.backends import cuda as backend
-from sksurvgpu.backends.cuda import exact, sweep, team, workers
+from sksurvgpu.backends.cuda import (
+    carried_steps,
+    exact,
+    groups,
+    risk_set_steps,
+    rows,
+    subset_cycle,
+    sweep,
+    team,
+    workers,
+)
 
 from .compiler import name_of
 from .device import SimulatedDevice
 from .scheduler import line_of
 from .simulator import Machine, SimulationError
 
-# Arrays that a launch leaves in any state: exchanges, what blocks keep for themselves, and sums
-# that are put together anew for every fit.
-_SCRATCH_TUPLES = (team.Exchange, sweep.Private, exact.Own)
-_SCRATCH_FIELDS = ("moments", "left", "carried", "late", "first", "second", "intercept")
+# What a launch leaves in any state: exchanges, what blocks keep for themselves, and sums that are
+# put together anew for every fit.
+_SCRATCH = {
+    team.Exchange: team.Exchange._fields,
+    sweep.Private: sweep.Private._fields,
+    exact.Own: exact.Own._fields,
+    risk_set_steps.RiskSteps: ("moments",),
+    carried_steps.CarriedSteps: ("left", "carried", "late"),
+    groups.GroupSteps: ("first", "second"),
+    rows.RowSteps: ("intercept",),
+    subset_cycle.SubsetSteps: ("law",),
+}
 _TOLERANCE = 1e-9
 
 
@@ -77,19 +95,9 @@ class FaultyMachine(Machine):
         self._cuda.is_active = self._is_active
         meets = [(workers._meet_warp, "meet"), (workers._meet_block, "meet")]
         others = [(f, self._optional(f, kind)) for f, kind in [(team.barrier, "barrier"), *meets]]
-        others += [(f, self._noted(other)) for f, other in dict(replaced).items()]
+        others += [(f, self._rebinding.function(other)) for f, other in dict(replaced).items()]
         for function, other in others:
             self._rebinding._replaced[id(function)] = other
-
-    def _noted(self, function):
-        """A function in place of one of the backend's, which `met` names once it is called."""
-        copied = self._rebinding.function(function)
-
-        def call(*arguments):
-            self.met.add(function.__name__)
-            return copied(*arguments)
-
-        return call
 
     def _optional(self, function, kind):
         function = self._rebinding.function(function.py_func)
@@ -125,6 +133,7 @@ class Launch(NamedTuple):
     results: list
     shared_bytes: int
     resident: int
+    met: frozenset  # names of its barriers and fences
 
     @property
     def members(self):
@@ -132,8 +141,14 @@ class Launch(NamedTuple):
         has_teams = isinstance(self.arguments[0], team.Exchange)
         return self.arguments[0].size if has_teams else 0
 
+    def calls(self, function):
+        """Whether a function of the backend is part of the kernel."""
+        rebinding = FaultyMachine()._rebinding
+        rebinding.kernel(self.kernel)
+        return id(function.py_func) in rebinding._copies
+
     def run(self, seed, machine, change=None):
-        """Run it once more; the number arrays afterwards."""
+        """Run it once more; the arrays of numbers afterwards."""
         arguments = copy.deepcopy(self.arguments)
         if change is not None:
             arguments = tuple(map(change, arguments))
@@ -153,17 +168,19 @@ class Launch(NamedTuple):
         )
 
 
-def results_of(argument, field=""):
+def results_of(argument):
     """Arrays of numbers among arguments, without those that nobody reads after a launch."""
     if isinstance(argument, np.ndarray):
-        return [] if field in _SCRATCH_FIELDS else [argument]
-    if not isinstance(argument, tuple) or isinstance(argument, _SCRATCH_TUPLES):
+        return [argument]
+    if not isinstance(argument, tuple):
         return []
-    fields = getattr(argument, "_fields", [""] * len(argument))
-    return [a for part, f in zip(argument, fields, strict=True) for a in results_of(part, f)]
+    scratch, fields = _SCRATCH.get(type(argument), ()), getattr(argument, "_fields", argument)
+    parts = zip(fields, argument, strict=True)
+    kept = [part for name, part in parts if not scratch or name not in scratch]
+    return [array for part in kept for array in results_of(part)]
 
 
-class RecordingDevice(SimulatedDevice):
+class Recorder(SimulatedDevice):
     """Keeps what it launches, in `launches`."""
 
     def __init__(self, *settings, **named_settings):
@@ -171,10 +188,12 @@ class RecordingDevice(SimulatedDevice):
         self.launches = []
 
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
+        self._machine = FaultyMachine()
         seen = self.arrays_of(tuple(arguments))
         before = copy.deepcopy(seen)
         super().launch(kernel, blocks, threads, arguments, shared_bytes)
         results = copy.deepcopy(results_of(seen))
         resident = self.resident_blocks(kernel, threads, arguments, shared_bytes)
-        name, shape = name_of(kernel), (blocks, threads)
-        self.launches.append(Launch(name, kernel, shape, before, results, shared_bytes, resident))
+        name, shape, met = name_of(kernel), (blocks, threads), frozenset(self._machine.met)
+        run = kernel, shape, before, results, shared_bytes, resident
+        self.launches.append(Launch(name, *run, met))

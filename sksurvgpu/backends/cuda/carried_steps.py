@@ -160,12 +160,13 @@ def _take_cell(own, q, before, after):
 _rake_lanes = make_rake(_load_lane, _take_lane)
 
 
-def _derivatives(exchange, X, j, fit, state, turn, scratch):
-    own = _of_fit(state, fit)
-    _scatter(X, j, my_ranges(X, exchange), own)
+def _derivatives(exchange, X, j, t, state, turn, scratch):
+    _scatter(X, j, my_ranges(X, exchange), _of_fit(state, exchange.fits[t]))
     barrier(exchange)
+    own = _of_fit(state, exchange.fits[t])
     _rake_lanes(exchange, own.carried.shape[0], own, turn, scratch)
     # no barrier: the second scan has one, before it looks at what the lanes have brought to cells
+    own = _of_fit(state, exchange.fits[t])
     slope, curvature = rake_cells(  # noqa: F821 (bound)
         exchange, own.left.shape[0], own, turn + 1, scratch
     )
@@ -174,9 +175,9 @@ def _derivatives(exchange, X, j, fit, state, turn, scratch):
 
 
 @device
-def _advance(exchange, X, j, fit, step, extra, state):
+def _advance(exchange, X, j, t, step, extra, state):
     """New predictor and w of the column's rows, and the change in the sums."""
-    own = _of_fit(state, fit)
+    own = _of_fit(state, exchange.fits[t])
     part, ranges = own.part, my_ranges(X, exchange)
     low, high, kind, base = entries(X, j, ranges[0], ranges[1])
     q = low + cuda.threadIdx.x

@@ -4,8 +4,11 @@ The method is that of `backends.cpu.exact`: an exact Newton step a column, at th
 A pattern supplies three functions over its state, each called by all threads of a team:
 
     start(exchange, fit, state, turn, scratch)                  -> turn
-    derivatives(exchange, X, j, fit, state, turn, scratch)      -> slope, curvature, extra, turn
-    advance(exchange, X, j, fit, step, extra, state)
+    derivatives(exchange, X, j, t, state, turn, scratch)        -> slope, curvature, extra, turn
+    advance(exchange, X, j, t, step, extra, state)
+
+for column j and the t-th fit served.  They read its number, ``exchange.fits[t]``, anew after each
+barrier: the arrays of the fit are then found anew, and not kept in registers all the while.
 
 `derivatives` gives the team's totals, the same bits in every thread (`extra` is whatever `advance`
 wants to know); so every block computes the same step, and moves what belongs to its own rows.
@@ -59,9 +62,8 @@ def _cycle(exchange, X, steps, own, state):
         for at in range(low, high):
             j, a = steps.column[at], at - low
             coef, reach = own.coef[block, a], own.reach[block, a]
-            # the fit is read anew: what depends on it then is not kept in registers meanwhile
             slope, curvature, extra, turn = derivatives(  # noqa: F821 (bound)
-                exchange, X, j, exchange.fits[t], state, turn, scratch
+                exchange, X, j, t, state, turn, scratch
             )
             if not curvature > 0.0:
                 continue
@@ -73,7 +75,7 @@ def _cycle(exchange, X, steps, own, state):
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
                 own.coef[block, a] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                advance(exchange, X, j, exchange.fits[t], step, extra, state)  # noqa: F821
+                advance(exchange, X, j, t, step, extra, state)  # noqa: F821
             cuda.syncthreads()
         if member == 0:
             at = low + cuda.threadIdx.x

@@ -274,17 +274,18 @@ def _take_sums(exchange, X, j, fit, state):
 
 
 @device
-def _group_derivatives(exchange, X, j, fit, state, turn, scratch):
-    _add_entries(exchange, X, j, fit, state)
+def _group_derivatives(exchange, X, j, t, state, turn, scratch):
+    _add_entries(exchange, X, j, exchange.fits[t], state)
     barrier(exchange)
-    slope, curvature = _take_sums(exchange, X, j, fit, state)
+    slope, curvature = _take_sums(exchange, X, j, exchange.fits[t], state)
     slope, curvature = team_sums(exchange, slope, curvature, turn, scratch)
     return slope, curvature, 0.0, turn + 1
 
 
 @device
-def _group_advance(exchange, X, j, fit, step, extra, state):
+def _group_advance(exchange, X, j, t, step, extra, state):
     """Move a member's rows, and the sums of their groups, which the next column reads later."""
+    fit = exchange.fits[t]
     ranges, idx, risk = my_ranges(X, exchange), state.groups.idx, state.groups.risk[fit]
     low, high, kind, base = entries(X, j, ranges[0], ranges[1])
     own, change = int64(-1), 0.0

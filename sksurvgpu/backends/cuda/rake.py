@@ -74,12 +74,14 @@ def _scan_block(item, scratch):
         item = nothing()
     cuda.syncthreads()
     before = total = nothing()
-    for k in range(cuda.blockDim.x // WARP):
+    k = 0
+    while k < cuda.blockDim.x // WARP:
         flag = int64(scratch[3 * WARPS + k])
         one = scratch[k], scratch[WARPS + k], scratch[2 * WARPS + k], flag
         if k < warp:
             before = join(before, one)
         total = join(total, one)
+        k += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
     cuda.syncthreads()
     return join(before, item), total
 
@@ -101,7 +103,7 @@ def _sum_before(exchange, total, turn):
         if m < member:
             one = partial[0, m], partial[1, m], partial[2, m], int64(partial[3, m])
         carry = join(carry, _last_of_warp(_scan_warp(one)))
-        start += WARP
+        start += cuda.warpsize
     return carry
 
 
@@ -129,7 +131,7 @@ def _rake(exchange, n, context, turn, scratch):
         first += one
         second += two
         before = after
-        q += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
+        q += cuda.blockDim.y
     return first, second
 
 

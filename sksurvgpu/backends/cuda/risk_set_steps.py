@@ -35,6 +35,13 @@ class RiskSteps(NamedTuple):
 
 
 @device
+def _of_fit(state, fit):
+    """The integers, and one fit's rows, cells and moments."""
+    part = part_of_fit(state.sets, state.rows, state.cells, state.eta, fit)
+    return state.sets, part, state.moments[fit]
+
+
+@device
 def weigh(part, i):
     """w of a row, eta being shifted already."""
     return part.weight[i] * math.exp(part.eta[i]) if part.live[i] != 0 else 0.0
@@ -76,8 +83,7 @@ def _add_weight(sets, part, moments, i, change):
 @device
 def _start(exchange, fit, state, turn, scratch):
     """w of every row, and its sums per cell."""
-    sets, moments = state.sets, state.moments[fit]
-    part = part_of_fit(sets, state.rows, state.cells, state.eta, fit)
+    sets, part, moments = _of_fit(state, fit)
     shift_rows(exchange, part, turn, scratch)
     clear_part(exchange, moments)
     barrier(exchange)
@@ -92,8 +98,9 @@ def _start(exchange, fit, state, turn, scratch):
 
 
 @device
-def _scatter(X, j, ranges, sets, part, moments):
+def _scatter(X, j, ranges, own):
     """Put w x and w x^2 of a member's rows into the cells where they exit and enter."""
+    sets, part, moments = own
     low, high, kind, base = entries(X, j, ranges[0], ranges[1])
     for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
         q = low + cuda.threadIdx.x
@@ -152,24 +159,20 @@ def add_up(exchange, slope, curvature, turn, scratch):
     return total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
 
 
-def _derivatives(exchange, X, j, fit, state, turn, scratch):
-    sets, moments = state.sets, state.moments[fit]
-    part = part_of_fit(sets, state.rows, state.cells, state.eta, fit)
-    _scatter(X, j, my_ranges(X, exchange), sets, part, moments)
+def _derivatives(exchange, X, j, t, state, turn, scratch):
+    _scatter(X, j, my_ranges(X, exchange), _of_fit(state, exchange.fits[t]))
     barrier(exchange)
-    context = sets, part, moments
     slope, curvature = rake_cells(  # noqa: F821 (bound)
-        exchange, moments.shape[0], context, turn, scratch
+        exchange, state.moments.shape[1], _of_fit(state, exchange.fits[t]), turn, scratch
     )
     slope, curvature = add_up(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
 
 @device
-def _advance(exchange, X, j, fit, step, extra, state):
+def _advance(exchange, X, j, t, step, extra, state):
     """New predictor and w of the column's rows, and the change in the cells' sums."""
-    sets, moments = state.sets, state.moments[fit]
-    part = part_of_fit(sets, state.rows, state.cells, state.eta, fit)
+    sets, part, moments = _of_fit(state, exchange.fits[t])
     first, end = my_ranges(X, exchange)
     low, high, kind, base = entries(X, j, first, end)
     for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):

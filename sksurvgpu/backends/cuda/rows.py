@@ -202,8 +202,9 @@ def _start_steps(exchange, fit, state, turn, scratch):
     return turn
 
 
-def _row_derivatives(exchange, X, j, fit, state, turn, scratch):
+def _row_derivatives(exchange, X, j, t, state, turn, scratch):
     """Slope, the curvature that is left when the intercept moves along, and how it would move."""
+    fit = exchange.fits[t]
     first, end = my_ranges(X, exchange)
     low, high, kind, base = entries(X, j, first, end)
     weight, intercept = of_fit(state.rows.weight, fit), state.intercept[cuda.blockIdx.x]
@@ -229,7 +230,8 @@ def _row_derivatives(exchange, X, j, fit, state, turn, scratch):
 
 
 @device
-def _row_advance(exchange, X, j, fit, step, tilt, state):
+def _row_advance(exchange, X, j, t, step, tilt, state):
+    fit = exchange.fits[t]
     first, end = my_ranges(X, exchange)
     low, high, kind, base = entries(X, j, first, end)
     q = low + cuda.threadIdx.x

@@ -87,14 +87,16 @@ def _derive_set(X, span, fit, s, state):
     return law[2, at + m] * scale, law[4, at + m] * scale
 
 
-def _derivatives(exchange, X, j, fit, state, turn, scratch):
+def _derivatives(exchange, X, j, t, state, turn, scratch):
     """Slope and curvature; a set is taken at the column's first entry in it."""
+    fit = exchange.fits[t]
     _, member = my_team(exchange)
     low, high, kind, base = all_entries(X, j)
     per_block = cuda.blockDim.x // lanes()  # noqa: F821
     first = member * per_block + cuda.threadIdx.x // lanes()  # noqa: F821
     slope, curvature = 0.0, 0.0
-    for q in range(low + first, high, exchange.size * per_block):
+    q = low + first
+    while q < high:
         i, _ = entry(X, q, kind, base)
         before, _ = entry(X, max(q - 1, low), kind, base)
         s = int64(state.sets.idx[i])
@@ -105,13 +107,15 @@ def _derivatives(exchange, X, j, fit, state, turn, scratch):
                 weight = of_fit(state.rows.weight, fit)[i]
                 slope -= weight * mean
                 curvature += weight * centred(square, mean)
+        q += exchange.size * per_block
     slope, curvature = team_sums(exchange, slope, curvature, turn, scratch)
     return slope, curvature, 0.0, turn + 1
 
 
 @device
-def _advance(exchange, X, j, fit, step, extra, state):
+def _advance(exchange, X, j, t, step, extra, state):
     """Move a member's rows; other members need them, since a set may be anybody's."""
+    fit = exchange.fits[t]
     ranges, sets = my_ranges(X, exchange), state.sets
     low, high, kind, base = entries(X, j, ranges[0], ranges[1])
     q = low + cuda.threadIdx.x

@@ -118,7 +118,7 @@ def _total(exchange, k, turn, rest):
     value, member = rest, cuda.threadIdx.x % WARP
     while member < exchange.size:
         value = combine(value, exchange.partial[team, turn & 1, k, member])  # noqa: F821
-        member += WARP
+        member += cuda.warpsize  # unlike a constant, keeps the loop from being unrolled
     step = WARP // 2
     while step > 0:
         value = combine(value, cuda.shfl_xor_sync(FULL, value, step))  # noqa: F821

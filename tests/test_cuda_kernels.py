@@ -1,0 +1,140 @@
+"""Every kernel of the CUDA backend compiles for three architectures, without slow memory.
+
+The launches are those of the host code, on a device that runs nothing: whatever the numbers are,
+the kernels and their argument types are the same.
+"""
+
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from gpu.backend import ROWS_PER_RANGE, THREADS
+from models import MODELS, Sample
+
+pytest.importorskip("numba_cuda")
+
+from gpu.compiler import (
+    CAPABILITIES,
+    RecordingDevice,
+    compile_launched,
+    differences,
+    read_table,
+    slow_memory,
+    target_of,
+    write_table,
+)
+
+from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.session import Session
+
+# Models whose kernels are not those of another one.
+NAMES = [
+    "cox, breslow",
+    "cox, efron",
+    "no entries, cox, breslow",
+    "no entries, cox, efron",
+    "fine_gray, curves",
+    "conditional_poisson, many",
+    "conditional_logistic, many",
+    "sets of all sizes",
+    "logistic",
+    "logistic, origin",
+    "poisson",
+    "gaussian",
+]
+
+
+class IdleDevice(RecordingDevice):
+    """Notes launches and runs none: arrays keep what they had, and what comes back is lost."""
+
+    def __init__(self, is_finite=True, **settings):
+        super().__init__(**settings)
+        self._machine = SimpleNamespace(run=lambda *launch: 0)
+        self._number = 1.0 if is_finite else np.nan
+
+    def download(self, array):
+        return np.full(array.shape, self._number).astype(array.dtype)
+
+
+def sets_of_all_sizes():
+    """Matched sets that a thread, a warp and a block work on."""
+    sizes = np.repeat([4, 40, 600], [70, 2, 1])
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    case = (np.arange(len(group)) % 3 == 0).astype(float)
+    return {"case": case, "group": group}
+
+
+def draw_sample(name):
+    if name.startswith("no entries, "):
+        model = MODELS[name.removeprefix("no entries, ")]
+        return model, model.sample(0, p=4).with_y(start=None)
+    if name != "sets of all sizes":
+        return MODELS[name], MODELS[name].sample(0, p=4)
+    y = sets_of_all_sizes()
+    n = len(y["case"])
+    X = (np.arange(4 * n).reshape(n, 4) % 5 == 0).astype(float)
+    return MODELS["conditional_logistic"], Sample(X, y, weights=np.ones(n))
+
+
+def ask_everything(session, p):
+    """Every operation that a solver may ask for, of two fits."""
+    fits, columns = np.arange(2, dtype=np.int32), [np.arange(p)] * 2
+    zeros, ones = [np.zeros(p)] * 2, [np.ones(p)] * 2
+    session.start(fits, zeros)
+    session.gradient(fits, columns)
+    session.rounding(fits)
+    session.units(fits, columns)
+    session.refer(fits, columns, [False] * 2)
+    session.loosen(fits, columns)
+    session.sweep(fits, columns, zeros, zeros, zeros, ones, [0.3, 0.3])
+    session.step(fits, ones)
+    session.shorten(fits, [0.5, 0.5])
+    session.evaluate_trial(fits)
+    session.accept(fits)
+    session.trial_curvature(fits)
+    session.cycle(fits, columns, zeros, zeros, zeros, ones)
+
+
+# Precision, shared memory of a block, and whether log-likelihoods are finite.
+SETTINGS = [
+    ("float64", 48 * 1024, True),
+    ("float32", 48 * 1024, True),
+    ("float64", 4 * 1024, True),
+    ("float64", 48 * 1024, False),
+]
+
+
+def launches(name, precision, shared_bytes, is_finite):
+    """Kernels by name and signature that a model's fits may launch."""
+    device = IdleDevice(is_finite, shared_bytes=shared_bytes)
+    model, sample = draw_sample(name)
+    problem = model.problem(sample)
+    layout = Layout(device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE)
+    weights = sample.weights[:, None] * np.ones(2)
+    with np.errstate(all="ignore"):
+        session = Session(layout, problem, weights, weights, 2, np.dtype(precision))
+        ask_everything(session, 4)
+    return device.launched
+
+
+@pytest.fixture(scope="module")
+def launched():
+    found = {}
+    for name in NAMES:
+        for settings in SETTINGS:
+            for key, kernels in launches(name, *settings).items():
+                known = found.setdefault(key, [])
+                known += [k for k in kernels if not any(k is other for other in known)]
+    return found
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=target_of)
+def test_figures_of_all_kernels(capability, launched):
+    found = compile_launched(launched, (capability,))
+    assert not slow_memory(found)
+    table, target = read_table(), target_of(capability)
+    if os.environ.get("KERNEL_FIGURES") == "write":
+        write_table({name: {**table.get(name, {}), **found[name]} for name in found})
+        return
+    assert not differences(found, {k: {target: v[target]} for k, v in table.items() if target in v})
