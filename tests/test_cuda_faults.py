@@ -113,8 +113,9 @@ CASES = {
 class WholeTeams(layouts.Layout):
     """Teams have all members that they can have, however many fits wait."""
 
-    def size_of_teams(self, kernel, n_fits, arguments, shared_bytes=0):
-        return self.n_ranges
+    def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None):
+        whole = kernel, n_fits, arguments, shared_bytes, self.n_ranges
+        return super().shape_of_teams(*whole)
 
 
 def draw_problem(case, p=3):

@@ -17,6 +17,7 @@ from sksurvgpu.solver.solve import Options, solve
 pytest.importorskip("numba_cuda")
 
 CLOSE, SAME = 1e-9, 1e-10  # coefficients, objectives
+TOL = 1e-5  # both go the same way, so that coefficients agree far better than they are optimal
 # Where a borderline decision fell otherwise, the fits took other ways to their tolerance.
 OTHER_WAY = 1e-7
 P = 3
@@ -26,7 +27,7 @@ CASES = [(name, form) for name, form in FORMS if "origin" not in name or name ==
 
 def both(problem, batch, precision="float64", **options):
     """Solutions per fit and penalty by the CPU, and by the simulated device."""
-    options = Options(**{"tol": 1e-9, **options})
+    options = Options(**{"tol": TOL, **options})
     expected = solve(problem, batch, cpu, options)
     return expected, solve(problem, batch, choose("cuda", precision), options)
 
@@ -54,13 +55,13 @@ def test_fit_of_every_model(name, form, monkeypatch):
     compare(found[0][0], expected[0][0])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if "origin" not in name])
 def test_exact_algorithm_of_every_model(name, monkeypatch):
     simulate_backend(monkeypatch, seed=2)
     model = MODELS[name]
     sample = model.sample(4, p=3)
     batch = make_batch(sample, 0.3 * largest_gradient(model, sample))
-    expected, found = both(model.problem(sample), batch, algorithm="exact", tol=1e-7)
+    expected, found = both(model.problem(sample), batch, algorithm="exact", tol=1e-4)
     compare(found[0][0], expected[0][0])
 
 
@@ -87,7 +88,7 @@ def test_batch_is_its_fits(name, monkeypatch):
     model = MODELS[name]
     sample = model.sample(5, p=4, weights=False, offset=False)
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
-    _, found = both(problem, batch)
+    _, found = both(problem, batch, tol=1e-9)
     for b in range(3):
         expected = solve(problem, alone(batch, b), cpu, Options(tol=1e-9))[0]
         for one, other in zip(found[b], expected, strict=True):
@@ -102,7 +103,7 @@ def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     at_once = solve(problem, batch, choose("cuda"), Options(tol=1e-9))
     from sksurvgpu.backends.cuda import memory
 
-    needed = memory.shared_bytes(problem, device)
+    needed = memory.shared_bytes(problem, batch, device)
     needed += 1.5 * memory.bytes_of_fit(problem, batch, "float64")
     monkeypatch.setattr(device, "free_bytes", lambda: needed / memory.SHARE)
     assert memory.fits_at_once(problem, batch, device, "float64") == 1
@@ -141,7 +142,7 @@ def test_estimate_of_memory_is_no_less_than_what_is_taken(name, algorithm, monke
 
     monkeypatch.setattr(device, "launch", watch)
     solve(problem, batch, choose("cuda"), Options(algorithm=algorithm, max_iter=1))
-    planned = memory.shared_bytes(problem, device)
+    planned = memory.shared_bytes(problem, batch, device)
     planned += memory.bytes_of_fit(problem, batch, "float64")
     assert max(most) <= planned + 4_000  # exchanges and lists of tasks are small
 
@@ -191,3 +192,42 @@ def test_start_that_is_not_zero(monkeypatch):
     batch = make_batch(sample, lam, coef=column(start))
     expected, found = both(model.problem(sample), batch)
     compare(found[0][0], expected[0][0])
+
+
+@pytest.mark.parametrize("penalized", [True, False])
+def test_constant_columns_in_single_precision(penalized, monkeypatch):
+    """Constant within strata, but for the rounding of curvatures: no coefficient."""
+    simulate_backend(monkeypatch, seed=8)
+    model = MODELS["cox, breslow"]
+    sample = model.sample(8, p=3, offset=False)
+    X = np.array(sample.X)
+    X[:, 0], X[:, 2] = 1.0, sample.y["strata"] == 1
+    sample = sample.with_(X=X)
+    factor = np.array([1.0, 1.0, 1.0]) if penalized else np.array([0.0, 1.0, 0.0])
+    batch = make_batch(sample, 0.2 * largest_gradient(model, sample), factor=factor)
+    expected, found = both(model.problem(sample), batch, "float32")
+    compare(found[0][0], expected[0][0], 1e-6)
+    assert found[0][0].coef[0] == found[0][0].coef[2] == 0.0
+
+
+def test_waves_do_not_hold_two_sessions(monkeypatch):
+    """Memory of a wave is free before the next one takes its own."""
+    import weakref
+
+    from sksurvgpu.backends import cuda
+
+    simulate_backend(monkeypatch)
+    alive, most = weakref.WeakSet(), []
+
+    class Watched(cuda.Session):
+        def __init__(self, *arguments):
+            alive.add(self)
+            most.append(len(alive))
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(cuda, "Session", Watched)
+    monkeypatch.setattr(cuda, "fits_at_once", lambda *arguments: 1)
+    model = MODELS["gaussian"]
+    sample = model.sample(5, p=3, weights=False, offset=False)
+    solve(model.problem(sample), batch_of(model, sample, 3), choose("cuda"), Options(tol=1e-2))
+    assert most == [1, 1, 1]

@@ -37,8 +37,9 @@ class Backend:
             fits = slice(start, start + wave)
             part = coroutines[fits]
             arrays = _columns(batch.weight, fits), _columns(batch.offset, fits)
-            session = Session(layout, problem, *arrays, len(part), np.dtype(self.precision))
-            results += _serve(session, part)
+            rows = *arrays, len(part), np.dtype(self.precision)
+            # no name holds the session: the next wave needs its memory
+            results += _serve(Session(layout, problem, *rows), part)
         return results
 
 

@@ -82,7 +82,9 @@ class Device:
         self._shared_of = {}  # kernel handle -> dynamic shared memory that it may have
 
     def free_bytes(self) -> int:
-        return int(cuda.current_context().get_memory_info()[0])
+        context = cuda.current_context()
+        context.deallocations.clear()  # memory that is to be freed some time still counts as taken
+        return int(context.get_memory_info()[0])
 
     def upload(self, array):
         """Copy a host array, or take an array that lies on a device as it is."""
@@ -121,7 +123,8 @@ class Device:
         """Compile for the arguments and lift the default limit of dynamic shared memory."""
         types = tuple(kernel.typeof_pyval(argument) for argument in arguments)
         compiled = kernel.overloads.get(types) or kernel.compile(types)
-        if shared_bytes > self._shared_of.get(id(compiled), 48 * 1024):
+        # the default limit counts what a kernel declares itself, so that it is never relied on
+        if shared_bytes > self._shared_of.get(id(compiled), 0):
             from numba.cuda.cudadrv.driver import binding, driver
 
             attribute = binding.CUfunction_attribute

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import float64, int64
 
-from ..cpu.bins import CONSTANT
 from ._cuda import cuda, device, kernel
 from .columns import all_entries, entry
 from .products import block_sum
@@ -105,7 +104,7 @@ def _load_entries(X, bins, rh, fit, j, sums):
 
 
 @device
-def _finish_load(bins, fit, total, sums, out):
+def _finish_load(bins, fit, total, sums, constant, out):
     """Loads from the sums by bin of exit; the centred curvature."""
     load, later, carried = sums
     n_bins, before = load.shape[0], 0.0
@@ -122,14 +121,15 @@ def _finish_load(bins, fit, total, sums, out):
                 later[k] += later[k + 1]
         centred -= load[k] * load[k] * bins.inverse[fit, k]
         out[k] = load[k]
-    return centred if centred > CONSTANT * total else 0.0
+    return centred if centred > constant * total else 0.0
 
 
 @kernel
-def load_few(X, fits, columns, bins, rh, loads, curvature):
+def load_few(X, fits, columns, bins, rh, constant, loads, curvature):
     """Loads of a task's column in all bins into ``loads[fit, column]``; its curvature.
 
-    ``curvature`` (tasks, 2): in the model, and without bins.
+    ``curvature`` (tasks, 2): in the model, 0 below the share `constant` of the one without bins,
+    and that one.
     """
     scratch, shared = new_scratch(), cuda.shared.array(0, float64)
     n_bins = bins.last.shape[0]
@@ -144,7 +144,7 @@ def load_few(X, fits, columns, bins, rh, loads, curvature):
         total = block_sum(_load_entries(X, bins, rh, fits[t], columns[t], sums), scratch)
         if cuda.threadIdx.x == 0:
             out = loads[fits[t], columns[t]]
-            curvature[t, 0] = _finish_load(bins, fits[t], total, sums, out)
+            curvature[t, 0] = _finish_load(bins, fits[t], total, sums, constant, out)
             curvature[t, 1] = total
         cuda.syncthreads()
         t += cuda.gridDim.x
@@ -163,7 +163,7 @@ def clear_loads(fits, columns, loads):
 
 
 @kernel
-def load_groups(X, fits, columns, bins, rh, curvature):
+def load_groups(X, fits, columns, bins, rh, constant, curvature):
     """Curvature of a task's column where every group is a bin, and without bins.
 
     The entries of a group are neighbours: the thread at the first of them sums them up.  With
@@ -190,7 +190,7 @@ def load_groups(X, fits, columns, bins, rh, curvature):
         total = block_sum(total, scratch)
         centred = total - block_sum(centre, scratch)
         if cuda.threadIdx.x == 0:
-            curvature[t, 0] = centred if centred > CONSTANT * total else 0.0
+            curvature[t, 0] = centred if centred > constant * total else 0.0
             curvature[t, 1] = total
         t += cuda.gridDim.x
 

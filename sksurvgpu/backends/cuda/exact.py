@@ -108,7 +108,7 @@ def run_cycle(layout, kernel, fits, numbers, state_of):
         own = Own(*(device.empty((blocks, max(sizes)), np.float64) for _ in range(2)))
         return layout.X, steps, own, state_of(blocks)
 
-    blocks = layout.most_blocks(kernel, arguments(1))
-    layout.launch_teams(kernel, fits, *arguments(blocks))
+    shape = layout.shape_of_teams(kernel, len(fits), arguments(1))
+    layout.launch_teams(kernel, fits, *arguments(shape[0] * shape[1]), shape=shape)
     coef, reach = (np.split(device.download(a), ptr[1:-1]) for a in (steps.coef, steps.reach))
     return list(zip(coef, reach, strict=True))

@@ -53,35 +53,35 @@ class Layout:
         return int(np.diff(self.cut[:: self.n_ranges // size]).max()) if self._is_whole else None
 
     # -- launches -----------------------------------------------------------------------------
-    def launch_teams(self, kernel, fits, *arguments, size=None, shared_bytes=0):
-        """Launch a kernel that serves fits by teams, as large as residency allows."""
-        if size is None:
-            size = self.size_of_teams(kernel, len(fits), arguments, shared_bytes)
-        teams = self._count_teams(kernel, size, len(fits), arguments, shared_bytes)
+    def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):
+        """Launch a kernel that serves fits by teams; `shape` as from `shape_of_teams`."""
+        if shape is None:
+            shape = self.shape_of_teams(kernel, len(fits), arguments, shared_bytes)
+        teams, size = shape
         exchange = self._exchange(fits, teams, size)
-        blocks = teams * size
-        self.device.launch(kernel, blocks, self.threads, (exchange, *arguments), shared_bytes)
+        full = exchange, *arguments
+        self.device.launch(kernel, teams * size, self.threads, full, shared_bytes)
 
-    def size_of_teams(self, kernel, n_fits, arguments, shared_bytes=0):
-        """Members of a team such that all fits have one, if they can."""
-        blocks, size = self._resident_blocks(kernel, arguments, shared_bytes), self.n_ranges
-        while size > 1 and size * n_fits > blocks:
-            size //= 2
-        return size
-
-    def _count_teams(self, kernel, size, n_fits, arguments, shared_bytes):
+    def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None):
+        """How many teams of how many members: a team for every fit, if all can be resident."""
         blocks = self._resident_blocks(kernel, arguments, shared_bytes)
-        return max(1, min(n_fits, blocks // size))
-
-    def most_blocks(self, kernel, arguments, shared_bytes=0):
-        return self._resident_blocks(kernel, arguments, shared_bytes)
+        if size is None:
+            size = self.n_ranges
+            while size > 1 and size * n_fits > blocks:
+                size //= 2
+        return min(n_fits, blocks // size), size
 
     def _resident_blocks(self, kernel, arguments, shared_bytes):
         key = kernel, shared_bytes
         if key not in self._resident:
             full = self._exchange(np.zeros(1, np.int32), 1, 1), *arguments
             blocks = self.device.resident_blocks(kernel, self.threads, full, shared_bytes)
-            self._resident[key] = max(1, blocks)
+            if blocks < 1:
+                raise RuntimeError(
+                    f"{self.device.name} cannot run a block of {self.threads} threads of the "
+                    f'kernel {kernel.py_func.__name__}; pass another `device` or backend="cpu".'
+                )
+            self._resident[key] = blocks
         return self._resident[key]
 
     def _exchange(self, fits, teams, size):

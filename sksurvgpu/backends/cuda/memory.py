@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from .layout import BLOCKS_PER_MULTIPROCESSOR
 from .patterns import PATTERNS
 
 SHARE = 0.9  # of the free memory that may be planned with
-PLAN_BYTES = 48  # a row: outcome, weight of ones, cells of entry and exit, bins, order of scans
+PLAN_BYTES = 56  # a row: outcome, weight of ones, cells of entry and exit, bins, order of scans
 GIB = 2**30
 
 
 def fits_at_once(problem, batch, device, precision):
     """Fits that the device holds at the same time, at most all of the batch."""
-    shared, each = shared_bytes(problem, device), bytes_of_fit(problem, batch, precision)
+    shared = shared_bytes(problem, batch, device)
+    each = bytes_of_fit(problem, batch, precision)
     free = SHARE * device.free_bytes()
     if shared + each > free:
         raise MemoryError(
@@ -26,11 +28,13 @@ def fits_at_once(problem, batch, device, precision):
     return int(min(batch.n_fits, (free - shared) // each))
 
 
-def shared_bytes(problem, device):
-    """Bytes that all fits share: X, where its columns cross the cuts of rows, and the plan."""
-    design, plan = problem.design, problem.plan
-    cuts = 4 * design.n_columns * (device.n_multiprocessors + 1)
-    return design.nbytes + cuts + 8 * design.n_columns + PLAN_BYTES * plan.n_rows
+def shared_bytes(problem, batch, device):
+    """Bytes that all fits share: X, where its columns cross the cuts of rows, the plan, blocks."""
+    design, plan, machines = problem.design, problem.plan, device.n_multiprocessors
+    cuts = 4 * design.n_columns * (machines + 1)
+    blocks = machines * min(batch.n_fits, BLOCKS_PER_MULTIPROCESSOR)
+    private = blocks * (16 * problem.n_columns + 8 * (plan.n_bins if plan.few else 0))
+    return design.nbytes + cuts + 8 * design.n_columns + PLAN_BYTES * plan.n_rows + private
 
 
 def bytes_of_fit(problem, batch, precision):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..._compile import bind
@@ -54,12 +56,17 @@ def _add_column(X, j, step, first, end, eta):
             q += WARP
 
 
-@kernel
-def predict(exchange, X, coef, offset, eta_of_fits):
-    """eta = offset + X coef, from scratch; row t of `coef` belongs to the t-th fit served.
+class Move(NamedTuple):
+    """Nonzero coefficients, those of one fit after the other."""
 
-    A member adds to its own rows, a warp a column.
-    """
+    ptr: np.ndarray  # int64 per fit served + 1
+    column: np.ndarray  # int64
+    step: np.ndarray  # float64
+
+
+@kernel
+def predict(exchange, X, move, offset, eta_of_fits):
+    """eta = offset + X coef, from scratch.  A member adds to its own rows, a warp a column."""
     first, end = my_ranges(X, exchange)
     team, _ = my_team(exchange)
     warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
@@ -69,11 +76,10 @@ def predict(exchange, X, coef, offset, eta_of_fits):
         eta = eta_of_fits[fit]
         _start_rows(X, first, end, of_fit(offset, fit), eta)
         cuda.syncthreads()
-        j = warp
-        while j < coef.shape[1]:
-            if coef[t, j] != 0.0:
-                _add_column(X, j, coef[t, j], first, end, eta)
-            j += n_warps
+        at = move.ptr[t] + warp
+        while at < move.ptr[t + 1]:
+            _add_column(X, move.column[at], move.step[at], first, end, eta)
+            at += n_warps
         t += n_teams(exchange)
 
 

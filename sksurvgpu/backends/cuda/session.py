@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..cpu import bins as cpu_bins
 from ..cpu.session import MAX_PASSES
 from . import bins as bin_kernels
 from . import products
 from .layout import RESERVED_SHARED
 from .patterns import PATTERNS
 from .sweep import Private, Work, sweep_of
+
+# Below this share of sum x^2 h a centred curvature is rounding, of h above all: the column is
+# constant within bins.
+CONSTANT = {"float64": cpu_bins.CONSTANT, "float32": 1e-6}
 
 
 class Session:
@@ -61,8 +66,13 @@ class Session:
         return [self.pattern.reach(*map(float, moves)) for moves in self.device.download(out)]
 
     def _predict(self, fits, coefs, eta):
-        coef = self.device.upload(np.array(coefs, np.float64))
-        self.layout.launch_teams(products.predict, fits, self.X, coef, self.offset, eta)
+        active = [np.flatnonzero(coef) for coef in coefs]
+        ptr = np.concatenate([[0], np.cumsum([len(columns) for columns in active])])
+        steps = [coef[columns] for coef, columns in zip(coefs, active, strict=True)]
+        move = products.Move(
+            self.device.upload(ptr), self._join(active, np.int64), self._join(steps, np.float64)
+        )
+        self.layout.launch_teams(products.predict, fits, self.X, move, self.offset, eta)
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
@@ -137,6 +147,7 @@ class Session:
         tasks = _Tasks(self.device, fits, columns)
         out = self.device.empty((len(tasks), 2), np.float64)
         arguments = self.X, tasks.fits, tasks.columns, self.pattern.bins, self.rh
+        arguments = *arguments, CONSTANT[self.rh.dtype.name]
         kernel, shared = bin_kernels.load_groups, 0
         if self.pattern.few:
             kernel, shared = bin_kernels.load_few, 3 * 8 * self.n_bins
@@ -177,27 +188,28 @@ class Session:
         return list(zip(np.split(coef, ptr[1:-1]), map(float, passes), strict=True))
 
     def _launch_sweep(self, fits, work, most_columns, shrinks, due):
-        bins, few = self.pattern.bins, self.pattern.few
+        """Sweep with the rows in shared memory where that holds them and serves as many fits."""
+        bins, few, layout = self.pattern.bins, self.pattern.few, self.layout
 
         def arguments(blocks):
             private = self._private(blocks, most_columns)
             return self.X, work, private, bins, self.loads, self.rh, shrinks, MAX_PASSES, due
 
-        place, shared, size = self._place_rows(sweep_of(few, "global"), len(fits), arguments(1))
-        kernel = sweep_of(few, place)
-        blocks = self.layout.most_blocks(kernel, arguments(1), shared)
-        self.layout.launch_teams(kernel, fits, *arguments(blocks), size=size, shared_bytes=shared)
+        probe, n_fits = arguments(1), len(fits)
+        kernel, shared = sweep_of(few, "global"), 0
+        shape = layout.shape_of_teams(kernel, n_fits, probe)
+        needed = self._bytes_of_rows(shape[1])
+        if needed is not None and needed + RESERVED_SHARED <= self.device.shared_bytes:
+            near = sweep_of(few, np.dtype(self.rh.dtype).name)
+            if layout.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
+                kernel, shared = near, needed
+        full = arguments(shape[0] * shape[1])
+        layout.launch_teams(kernel, fits, *full, shape=shape, shared_bytes=shared)
 
-    def _place_rows(self, kernel, n_fits, arguments):
-        """Shared memory where the rows of every member fit, and the size of teams."""
-        item = self.rh.dtype.itemsize
-        size = self.layout.size_of_teams(kernel, n_fits, arguments)
+    def _bytes_of_rows(self, size):
+        """Shared memory for the rows of a team's largest member; None where they have copies."""
         rows = self.layout.most_rows(size)
-        if rows is not None:
-            shared = 2 * item * max(rows, 1)
-            if shared + RESERVED_SHARED <= self.device.shared_bytes:
-                return np.dtype(self.rh.dtype).name, shared, size
-        return "global", 0, size
+        return None if rows is None else 2 * self.rh.dtype.itemsize * max(rows, 1)
 
     def _private(self, blocks, most_columns):
         """Memory of the blocks of a sweep."""
