@@ -16,8 +16,6 @@ from sksurvgpu import CoxLassoCCD, LogisticCCD, fit_path
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.exceptions import BackendUnavailableError
 
-pytest.importorskip("numba_cuda")
-
 
 @pytest.fixture(scope="module")
 def data():

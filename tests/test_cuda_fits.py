@@ -14,8 +14,6 @@ from sksurvgpu.backends import choose, cpu
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
-pytest.importorskip("numba_cuda")
-
 CLOSE, SAME = 1e-9, 1e-10  # coefficients, objectives
 TOL = 1e-5  # both go the same way, so that coefficients agree far better than they are optimal
 # Where a borderline decision fell otherwise, the fits took other ways to their tolerance.

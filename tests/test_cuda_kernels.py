@@ -13,6 +13,7 @@ from gpu.backend import ROWS_PER_RANGE, THREADS
 from models import MODELS, Sample
 
 pytest.importorskip("numba_cuda")
+pytest.importorskip("cuda.bindings.nvjitlink")
 
 from gpu.compiler import (
     CAPABILITIES,

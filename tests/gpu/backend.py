@@ -4,7 +4,9 @@ from functools import partial
 
 import pytest
 
-from .compiler import RecordingDevice
+pytest.importorskip("numba_cuda")
+pytest.importorskip("greenlet")
+
 from .device import SimulatedDevice
 
 THREADS, ROWS_PER_RANGE = 32, 8
@@ -12,7 +14,6 @@ THREADS, ROWS_PER_RANGE = 32, 8
 
 def simulate_backend(monkeypatch, device=None, threads=THREADS, **options):
     """Have ``backend="cuda"`` run on a simulated device from here on; the device."""
-    pytest.importorskip("numba_cuda")
     from sksurvgpu.backends import cuda
     from sksurvgpu.backends.cuda.layout import Layout
 
@@ -22,9 +23,3 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, **options):
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)
     return device
-
-
-def record_backend(monkeypatch, **options):
-    """The same, and the device notes what it launches."""
-    device = RecordingDevice(**{"n_multiprocessors": 2, **options})
-    return simulate_backend(monkeypatch, device)
