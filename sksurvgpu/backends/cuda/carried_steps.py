@@ -19,9 +19,9 @@ from .carried import FIRST_OF_LANE, lanes_of_fit
 from .columns import entries, entry, my_ranges
 from .exact import make_cycle
 from .rake import make_rake
-from .risk_set_steps import add_up, clear_part, shift_rows, weigh
+from .risk_set_steps import clear_part, shift_rows, weigh
 from .risk_sets import part_of_fit
-from .team import barrier, part_of
+from .team import barrier, part_of, team_sums
 
 
 class CarriedSteps(NamedTuple):
@@ -170,7 +170,7 @@ def _derivatives(exchange, X, j, t, state, turn, scratch):
     slope, curvature = rake_cells(  # noqa: F821 (bound)
         exchange, own.left.shape[0], own, turn + 1, scratch
     )
-    slope, curvature = add_up(exchange, slope, curvature, turn + 2, scratch)
+    slope, curvature = team_sums(exchange, slope, curvature, turn + 2, scratch)
     return slope, curvature, 0.0, turn + 3
 
 

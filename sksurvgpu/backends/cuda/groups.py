@@ -26,14 +26,12 @@ from .team import (
     FULL,
     barrier,
     begin,
-    meet_sums,
     my_team,
     n_teams,
     new_scratch,
     part_of,
-    stage_sum,
     team_sum,
-    total_sum,
+    team_sums,
 )
 
 
@@ -185,15 +183,6 @@ def centred(square, mean):
     """Variance; 0 where it is rounding, of a column that is constant within a group."""
     variance = square - mean * mean
     return variance if variance > CONSTANT * square else 0.0
-
-
-@device
-def team_sums(exchange, first, second, turn, scratch):
-    """Sums of two numbers over all threads of the team; takes a turn."""
-    stage_sum(first, 0, scratch)
-    stage_sum(second, 1, scratch)
-    meet_sums(exchange, 2, turn, scratch)
-    return total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
 
 
 @device

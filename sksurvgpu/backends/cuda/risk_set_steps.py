@@ -21,7 +21,7 @@ from .columns import entries, entry, my_ranges
 from .exact import make_cycle
 from .rake import make_rake
 from .risk_sets import largest_predictor, part_of_fit
-from .team import barrier, meet_sums, part_of, stage_sum, total_sum
+from .team import barrier, part_of, team_sums
 
 
 class RiskSteps(NamedTuple):
@@ -150,22 +150,13 @@ def _take_cell(context, q, before, after):
     return -slope, curvature
 
 
-@device
-def add_up(exchange, slope, curvature, turn, scratch):
-    """The team's slope and curvature; takes a turn."""
-    stage_sum(slope, 0, scratch)
-    stage_sum(curvature, 1, scratch)
-    meet_sums(exchange, 2, turn, scratch)
-    return total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
-
-
 def _derivatives(exchange, X, j, t, state, turn, scratch):
     _scatter(X, j, my_ranges(X, exchange), _of_fit(state, exchange.fits[t]))
     barrier(exchange)
     slope, curvature = rake_cells(  # noqa: F821 (bound)
         exchange, state.moments.shape[1], _of_fit(state, exchange.fits[t]), turn, scratch
     )
-    slope, curvature = add_up(exchange, slope, curvature, turn + 1, scratch)
+    slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
 

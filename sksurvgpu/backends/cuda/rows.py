@@ -25,6 +25,7 @@ from .team import (
     stage_max,
     stage_sum,
     team_sum,
+    team_sums,
     total_max,
     total_sum,
 )
@@ -42,10 +43,7 @@ def _summarize(exchange, y, weight, eta, turn, scratch):
             outcomes += weight[i] * y[i]
             up, down = max(up, eta[i]), max(down, -eta[i])
         i += cuda.blockDim.x
-    stage_sum(count, 0, scratch)
-    stage_sum(outcomes, 1, scratch)
-    meet_sums(exchange, 2, turn, scratch)
-    count, outcomes = total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
+    count, outcomes = team_sums(exchange, count, outcomes, turn, scratch)
     stage_max(up, 0, scratch)
     stage_max(down, 1, scratch)
     meet_maxima(exchange, 2, turn + 1, scratch)
@@ -63,10 +61,7 @@ def _sum_means(exchange, y, weight, eta, intercept, turn, scratch):
             mean += weight[i] * m
             variance += weight[i] * v
         i += cuda.blockDim.x
-    stage_sum(mean, 0, scratch)
-    stage_sum(variance, 1, scratch)
-    meet_sums(exchange, 2, turn, scratch)
-    return total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
+    return team_sums(exchange, mean, variance, turn, scratch)
 
 
 def _profile(exchange, y, weight, eta, start, turn, scratch):

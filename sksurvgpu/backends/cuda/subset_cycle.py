@@ -17,10 +17,10 @@ from ..cpu.subsets import split
 from ._cuda import cuda, device
 from .columns import all_entries, entries, entry, my_ranges
 from .exact import make_cycle
-from .groups import centred, team_sums
+from .groups import centred
 from .products import of_fit
 from .subsets import Sets
-from .team import barrier, my_team
+from .team import barrier, my_team, team_sums
 from .workers import WORKERS
 
 

@@ -151,6 +151,15 @@ def team_sum(exchange, value, turn, scratch):
 
 
 @device
+def team_sums(exchange, first, second, turn, scratch):
+    """Sums of two numbers over all threads of the team; takes a turn."""
+    stage_sum(first, 0, scratch)
+    stage_sum(second, 1, scratch)
+    meet_sums(exchange, 2, turn, scratch)
+    return total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
+
+
+@device
 def team_max(exchange, value, turn, scratch):
     """Largest `value` of all threads of the team."""
     stage_max(value, 0, scratch)
