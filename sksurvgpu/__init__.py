@@ -21,20 +21,36 @@ if TYPE_CHECKING:
     from .estimators.logistic import LogisticCCD
     from .estimators.regression import LinearCCD, PoissonCCD
     from .estimators.survival import CoxLassoCCD
+    from .selection.folds import SurvivalKFold
+    from .selection.models import (
+        CaseSeriesCV,
+        ConditionalLogisticCV,
+        CoxLassoCV,
+        FineGrayCV,
+        LogisticCV,
+        PoissonCV,
+    )
     from .selection.path import Path, fit_path
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CaseSeriesCCD",
+    "CaseSeriesCV",
     "ConditionalLogisticCCD",
+    "ConditionalLogisticCV",
     "ConditionalPoissonCCD",
     "CoxLassoCCD",
+    "CoxLassoCV",
     "FineGrayCCD",
+    "FineGrayCV",
     "LinearCCD",
     "LogisticCCD",
+    "LogisticCV",
     "Path",
     "PoissonCCD",
+    "PoissonCV",
+    "SurvivalKFold",
     "__version__",
     "as_sksurv",
     "case_series",
@@ -51,14 +67,21 @@ __all__ = [
 # Public name -> module that defines it.
 _DEFINED_IN = {
     "CaseSeriesCCD": ".estimators.case_series",
+    "CaseSeriesCV": ".selection.models",
     "ConditionalLogisticCCD": ".estimators.conditional_logistic",
+    "ConditionalLogisticCV": ".selection.models",
     "ConditionalPoissonCCD": ".estimators.case_series",
     "CoxLassoCCD": ".estimators.survival",
+    "CoxLassoCV": ".selection.models",
     "FineGrayCCD": ".estimators.competing",
+    "FineGrayCV": ".selection.models",
     "LinearCCD": ".estimators.regression",
     "LogisticCCD": ".estimators.logistic",
+    "LogisticCV": ".selection.models",
     "Path": ".selection.path",
     "PoissonCCD": ".estimators.regression",
+    "PoissonCV": ".selection.models",
+    "SurvivalKFold": ".selection.folds",
     "as_sksurv": ".data.outcome",
     "case_series": ".data.counts",
     "competing_risks": ".data.competing",

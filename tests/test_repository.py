@@ -40,8 +40,9 @@ MAX_FUNCTION_LINES = 50
 MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
 KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
-# A second backend took 5,000 lines; selection, inference and the samplers are still to come.
-LINE_BUDGET = 17_000
+# A second backend took 5,000 lines, selection, inference, tables and displays as many; the samplers
+# are still to come.
+LINE_BUDGET = 22_000
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).

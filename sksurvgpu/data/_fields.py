@@ -1,5 +1,7 @@
 """What the readers of all outcomes share: structured arrays, codes, labels, strata."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from .checks import as_vector, check_labels, check_length, check_row_values, from_objects
@@ -22,6 +24,12 @@ def pack(fields) -> np.ndarray:
     for field, values in fields.items():
         y[field] = values
     return y
+
+
+def take_rows(outcome, rows, fields):
+    """Return an outcome with some of the rows of the given fields."""
+    given = {field: getattr(outcome, field) for field in fields}
+    return replace(outcome, **{f: v[rows] for f, v in given.items() if v is not None})
 
 
 def check_given(y, remedy=""):

@@ -1,12 +1,13 @@
 """Outcomes of two classes."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ._fields import check_given, check_plain
+from ._fields import check_given, check_plain, take_rows
 from .checks import as_array, check_comparable, check_length
 
 __all__ = ["TwoClasses", "read_classes"]
@@ -27,9 +28,25 @@ class TwoClasses:
     value: np.ndarray
     labels: np.ndarray
 
+    unit: ClassVar[None] = None  # rows are independent
+
     @property
     def n_rows(self) -> int:
         return self.value.size
+
+    @property
+    def kind(self) -> np.ndarray:
+        """What folds have equal shares of."""
+        return self.value
+
+    @property
+    def n_events(self) -> np.ndarray:
+        """1 for each row, by which the scores of folds are averaged."""
+        return np.ones(self.n_rows)
+
+    def take(self, rows) -> "TwoClasses":
+        """Return the outcome of some rows."""
+        return take_rows(self, rows, ("value",))
 
     def check_both_present(self, weight) -> None:
         """Check that rows of both classes have a positive weight."""

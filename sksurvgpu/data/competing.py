@@ -20,6 +20,7 @@ from ._fields import (
     how_to_build,
     pack,
     split_survival,
+    take_rows,
 )
 from .checks import check_labels
 
@@ -65,6 +66,26 @@ class CompetingOutcome:
     def event(self) -> np.ndarray:
         """Rows with the event of interest, bool."""
         return self.status == 1
+
+    @property
+    def kind(self) -> np.ndarray:
+        """What folds have equal shares of."""
+        return self.status
+
+    @property
+    def n_events(self) -> np.ndarray:
+        """Events of interest of each row, by which the scores of folds are averaged."""
+        return self.event
+
+    @property
+    def unit(self) -> np.ndarray | None:
+        """Number of the subject that each row belongs to; None where rows are independent."""
+        return None if self.subject is None else np.unique(self.subject, return_inverse=True)[1]
+
+    def take(self, rows) -> "CompetingOutcome":
+        """Return the outcome of some rows."""
+        fields = ("status", "time", "stratum", "subject", "censoring_group")
+        return take_rows(self, rows, fields)
 
 
 def competing_risks(event, time, *, stratum=None) -> np.ndarray:

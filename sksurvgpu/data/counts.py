@@ -81,6 +81,21 @@ class GroupedOutcome:
         """Rows with at least one event, bool; None where values count nothing."""
         return self.value > 0 if self.has_events else None
 
+    @property
+    def kind(self) -> np.ndarray:
+        """What folds have equal shares of."""
+        return self.value
+
+    @property
+    def n_events(self) -> np.ndarray:
+        """Events of each row, by which the scores of folds are averaged; 1 where there are none."""
+        return self.value if self.has_events else np.ones(self.n_rows)
+
+    @property
+    def unit(self) -> np.ndarray | None:
+        """Number of the group that each row belongs to; None where rows are independent."""
+        return self.group
+
 
 def case_series(count, length, subject) -> np.ndarray:
     """Build the outcome of a self-controlled case series, one entry per era.

@@ -19,6 +19,7 @@ from ._fields import (
     how_to_build,
     pack,
     split_survival,
+    take_rows,
 )
 from .competing import check_event_of_interest
 
@@ -55,6 +56,25 @@ class Outcome:
     @property
     def n_rows(self) -> int:
         return self.time.size
+
+    @property
+    def kind(self) -> np.ndarray:
+        """What folds have equal shares of."""
+        return self.event
+
+    @property
+    def n_events(self) -> np.ndarray:
+        """Events of each row, by which the scores of folds are averaged."""
+        return self.event
+
+    @property
+    def unit(self) -> np.ndarray | None:
+        """Number of the subject that each row belongs to; None where rows are independent."""
+        return None if self.subject is None else np.unique(self.subject, return_inverse=True)[1]
+
+    def take(self, rows) -> "Outcome":
+        """Return the outcome of some rows."""
+        return take_rows(self, rows, ("event", "time", "start", "stratum", "subject"))
 
 
 def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:

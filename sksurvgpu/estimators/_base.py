@@ -33,7 +33,7 @@ from ..data.checks import check_offset, check_penalty_factor, check_sample_weigh
 from ..data.design import Design, build_design
 from ..exceptions import NothingToCompareError
 from ..solver.problem import Batch, Problem
-from ..solver.solve import Options, Solution, log_likelihood, solve
+from ..solver.solve import Options, Solution, log_likelihoods, solve
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
 # with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
@@ -71,6 +71,7 @@ class Prepared:
     """
 
     problem: Problem
+    outcome: Any  # of the rows as the caller has them
     batch: Batch
     backend: Any  # a module or an object with `run`
     options: Options
@@ -78,15 +79,22 @@ class Prepared:
     total_weight: float
     shared: dict[str, Any]
 
-    def solve(self, alphas, **changes) -> list[list[Solution]]:
+    @property
+    def weight(self) -> np.ndarray:
+        """Weight of every row, as the caller has them."""
+        weight = self.batch.weight
+        return np.ones(self.problem.design.n_rows) if weight is None else weight[:, 0]
+
+    def solve(self, alphas, *, total=None, on_fit=None, **changes) -> list[list[Solution]]:
         """Fit at penalties on the mean scale, (n_alphas,) or (n_alphas, n_fits).
 
-        `changes` replaces fields of the batch, such as weights.
+        `changes` replaces fields of the batch; `total` is the sum of the weights of each fit,
+        where these are replaced.
         """
-        lambdas = np.asarray(alphas, dtype=np.float64) * self.total_weight
-        lambdas = lambdas.reshape(len(lambdas), -1)
+        alphas = np.asarray(alphas, dtype=np.float64)
+        lambdas = alphas.reshape(len(alphas), -1) * (self.total_weight if total is None else total)
         batch = replace(self.batch, lambdas=lambdas, **changes)
-        return solve(self.problem, batch, self.backend, self.options, self.n_threads)
+        return solve(self.problem, batch, self.backend, self.options, self.n_threads, on_fit)
 
 
 class PenalizedModel(BaseEstimator):
@@ -167,13 +175,20 @@ class PenalizedModel(BaseEstimator):
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         [solution] = prepared.solve([self.alpha])[0]
         self._adopt(prepared, solution)
+        self._warn(self._doubts(prepared, solution))
+        return self
+
+    def _doubts(self, prepared: Prepared, solution: Solution) -> list[str]:
+        """What to warn of after a fit that was adopted."""
         doubts = [] if solution.converged else [self._explain_failure(solution)]
         if self._effect is not None:
             doubts += self._name_infinite(prepared, solution)
+        return doubts
+
+    def _warn(self, doubts: list[str], stacklevel=5):
+        """Warn the caller of `fit`: its decorator, `_fit` and this lie between."""
         if doubts:
-            # The frames of `fit` and its decorator lie between this one and the caller's.
-            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=4)
-        return self
+            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=stacklevel)
 
     def _name_infinite(self, prepared: Prepared, solution: Solution) -> list[str]:
         """Name unpenalized columns whose likelihood seems to rise for ever.
@@ -209,16 +224,16 @@ class PenalizedModel(BaseEstimator):
         design = build_design(X)
         shared = self._describe_columns(X)
         shared["backend_"], shared["backend_reason_"] = explain(self.backend)
-        problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
+        outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         total = float(design.n_rows if batch.weight is None else batch.weight.sum())
         shared["_total_weight"] = total
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         shared = {**shared, **of_model}
-        return Prepared(problem, batch, backend, options, n_threads, total, shared)
+        return Prepared(problem, outcome, batch, backend, options, n_threads, total, shared)
 
     def _assemble(self, design, y, sample_weight, offset, given):
-        """Problem, batch without penalties, and the attributes that predictions will need."""
+        """Outcome, problem, batch without penalties, and what predictions will need."""
         outcome = self._read_outcome(y, design.n_rows, **given)
         weight = self._check_weight(sample_weight, outcome)
         offset = check_offset(offset, design.n_rows)
@@ -234,7 +249,7 @@ class PenalizedModel(BaseEstimator):
             weight=None if weight is None else weight[:, None],
             offset=None if offset is None else offset[:, None],
         )
-        return problem, batch, of_model
+        return outcome, problem, batch, of_model
 
     def _choose_backend(self):
         return choose(self.backend, self.precision, int(self.device))
@@ -305,14 +320,26 @@ class PenalizedModel(BaseEstimator):
         """Log-likelihood of rows at the fitted coefficients."""
         design = self._read_features(X)
         try:
-            problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
+            _, problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
         except NothingToCompareError:
             return 0.0
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
-        return log_likelihood(problem, batch, self.coef_, backend, n_threads)
+        coef = self.coef_[:, None]
+        return float(log_likelihoods(problem, batch, coef, backend, n_threads)[0])
 
     def _predict_linear(self, X) -> np.ndarray:
         return self._read_features(X).dot(self.coef_)
+
+    def _predictors_of(self, design: Design, coef) -> np.ndarray:
+        """Linear predictor of every row in each piece of the time axis."""
+        return design.dot(coef)[:, None]
+
+    def _concordance_of(self, outcome, predictors, weight) -> float:
+        """Concordance of predictors with a checked outcome, where a model has one."""
+        raise ValueError(
+            f'scoring="concordance" does not exist for {type(self).__name__}, whose outcomes have '
+            'no order in time; use scoring="loglik".'
+        )
 
     def summary(self):
         """Table of coefficients.

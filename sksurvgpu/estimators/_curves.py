@@ -26,7 +26,8 @@ class CurveModel(PenalizedModel):
 
     def _predictors(self, X) -> np.ndarray:
         """Linear predictor of every row in each piece of the time axis."""
-        return self._predict_linear(X)[:, None]
+        design = self._read_features(X)
+        return self._predictors_of(design, self.coef_)
 
     @property
     def unique_times_(self):

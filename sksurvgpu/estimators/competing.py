@@ -215,15 +215,13 @@ class FineGrayCCD(CurveModel):
         concordance : float
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
-        risk = self.predict(X)
+        risk = self._predictors(X)
         if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_outcome(y, len(risk), strata)
-        sums = count_competing_pairs(
-            outcome.status,
-            outcome.time,
-            risk,
-            stratum=outcome.stratum,
-            weight=check_sample_weight(sample_weight, len(risk)),
-        )
+        return self._concordance_of(outcome, risk, check_sample_weight(sample_weight, len(risk)))
+
+    def _concordance_of(self, outcome, predictors, weight):
+        status, time, risk = outcome.status, outcome.time, predictors[:, 0]
+        sums = count_competing_pairs(status, time, risk, stratum=outcome.stratum, weight=weight)
         return as_concordance(*sums)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.metrics import roc_auc_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
@@ -157,6 +158,11 @@ class LogisticCCD(ClassifierMixin, LinearModel):
     def _build(self, design, outcome, weight):
         problem, _ = super()._build(design, outcome, weight)
         return problem, {"classes_": outcome.labels}
+
+    def _concordance_of(self, outcome, predictors, weight):
+        if len(np.unique(outcome.value[weight > 0])) < 2:
+            return np.nan
+        return roc_auc_score(outcome.value, predictors[:, 0], sample_weight=weight)
 
     def decision_function(self, X):
         """Linear predictor, the log odds of the second class.

@@ -185,15 +185,13 @@ class CoxLassoCCD(CurveModel):
             time = 0.0
         elif isinstance(time, bool) or not isinstance(time, Real) or not time >= 0:
             raise ValueError(f"`time` is {time!r}, must be a number of at least 0.")
-        return self._predictor(design, self._terms.piece_at(time))
+        coef = self._terms.columns_at(self.coef_, self._terms.piece_at(time), design.n_columns)
+        return design.dot(coef)
 
-    def _predictor(self, design, piece):
-        return design.dot(self._terms.columns_at(self.coef_, piece, design.n_columns))
-
-    def _predictors(self, X):
-        design = self._read_features(X)
-        pieces = range(self._terms.n_pieces)
-        return np.stack([self._predictor(design, b) for b in pieces], axis=1)
+    def _predictors_of(self, design, coef):
+        n_columns, pieces = design.n_columns, range(self._terms.n_pieces)
+        parts = [design.dot(self._terms.columns_at(coef, b, n_columns)) for b in pieces]
+        return np.stack(parts, axis=1)
 
     # -- curves -------------------------------------------------------------------------------
     @property
@@ -240,20 +238,23 @@ class CoxLassoCCD(CurveModel):
         concordance : float
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
-        design = self._read_features(X)
+        predictors = self._predictors(X)
         if lacks_event(y):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
-        outcome = self._read_outcome(y, design.n_rows, strata)
-        weight = scale_weights(check_sample_weight(sample_weight, design.n_rows))
+        outcome = self._read_outcome(y, len(predictors), strata)
+        weight = check_sample_weight(sample_weight, len(predictors))
+        return self._concordance_of(outcome, predictors, weight)
+
+    def _concordance_of(self, outcome, predictors, weight):
         edges = [0.0, *self._terms.cuts, np.inf]
-        sums = np.zeros(2)
+        weight, sums = scale_weights(weight), np.zeros(2)
         for b in range(self._terms.n_pieces):
             rows = outcome.time > edges[b] if b else slice(None)  # the others have left
             time = outcome.time[rows]
             sums += count_pairs(
                 outcome.event[rows] & (time <= edges[b + 1]),
                 np.minimum(time, edges[b + 1]),
-                self._predictor(design, b)[rows],
+                predictors[rows, b],
                 start=None if outcome.start is None else outcome.start[rows],
                 stratum=None if outcome.stratum is None else outcome.stratum[rows],
                 weight=None if weight is None else weight[rows],

@@ -212,7 +212,7 @@ def fit_path(
     >>> path.at(10).coef_.shape
     (50,)
     """
-    if not isinstance(estimator, PenalizedModel):
+    if not isinstance(estimator, PenalizedModel) or "alpha" not in estimator.get_params():
         raise TypeError(
             f"`estimator` is of type {type(estimator).__name__}; pass an estimator of this package "
             "such as CoxLassoCCD, and transform X beforehand."
@@ -222,11 +222,11 @@ def fit_path(
     if alphas is None:
         _check_grid(n_alphas, alpha_min_ratio)
     else:
-        alphas = _checked(alphas)
+        alphas = check_alphas(alphas)
     _check_names(fit_params, fitted)
     prepared = fitted._prepare(X, y, **fit_params)
     if alphas is None:
-        alphas = _grid(_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
+        alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
     solutions = prepared.solve(alphas)[0]
     fitted.alpha = float(alphas[-1])
     fitted._adopt(prepared, solutions[-1])
@@ -276,7 +276,7 @@ def _check_names(fit_params, estimator):
             )
 
 
-def _alpha_max(prepared):
+def find_alpha_max(prepared):
     """Least alpha without a penalized coefficient, from a fit in which nothing moves."""
     [null] = prepared.solve([HUGE], l1_ratio=1.0)[0]
     if null.lam_max == 0.0:
@@ -297,7 +297,8 @@ def _check_grid(n_alphas, alpha_min_ratio):
         raise ValueError(f"`alpha_min_ratio` is {alpha_min_ratio!r}, must lie between 0 and 1.")
 
 
-def _grid(alpha_max, n_alphas, alpha_min_ratio, problem):
+def alpha_grid(alpha_max, n_alphas, alpha_min_ratio, problem):
+    """Geometric sequence from `alpha_max` down."""
     if alpha_min_ratio is None:
         alpha_min_ratio = 1e-4 if problem.design.n_rows > problem.n_columns else 1e-2
     return alpha_max * np.geomspace(1.0, alpha_min_ratio, int(n_alphas))
@@ -307,7 +308,8 @@ def _is_number(value):
     return isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
 
 
-def _checked(alphas):
+def check_alphas(alphas):
+    """Distinct penalties that a user gave, descending."""
     values = np.unique(np.asarray(alphas, dtype=np.float64))[::-1]
     if np.ndim(alphas) != 1 or not len(values):
         raise ValueError(

@@ -71,7 +71,7 @@ def search(fit, penalty, target):
 
 def require_finite(loglik):
     """Refuse a point where nothing can be computed."""
-    if not np.isfinite(loglik):
+    if not np.isfinite(loglik).all():
         raise ValueError(
             "the log-likelihood is not finite: the linear predictor (offset and coefficients) "
             "spans too many orders of magnitude, or `y` does; rescale `offset`, `y` or the columns "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +39,15 @@ class Problem:
     def n_columns(self):
         return len(self.source)
 
+    @property
+    def has_intercept(self):
+        """Whether an intercept is fitted at every evaluation."""
+        return getattr(self.likelihood, "intercept", False)
+
+    def without_intercept(self):
+        """The same problem where the intercept is known, and part of the offset."""
+        return replace(self, likelihood=replace(self.likelihood, intercept=False))
+
     def pieces(self):
         return {
             "source": self.source,
@@ -45,6 +55,23 @@ class Problem:
             "first": self.plan.first,
             "shift": self.plan.shift,
         }
+
+
+@dataclass(frozen=True)
+class ColumnsOnDemand:
+    """An array (n_rows, n_fits) whose columns are made when a fit asks for them.
+
+    Hundreds of weight vectors, such as those of a bootstrap, are never held at once.
+    """
+
+    shape: tuple[int, int]
+    make: Callable[[int], np.ndarray]  # the same column each time it is asked for
+
+    def __getitem__(self, key):
+        _, fits = key
+        if np.ndim(fits) == 0 and not isinstance(fits, slice):
+            return self.make(int(fits))
+        return np.stack([self.make(b) for b in range(*fits.indices(self.shape[1]))], axis=1)
 
 
 @dataclass(frozen=True)
@@ -58,10 +85,12 @@ class Batch:
     lambdas: np.ndarray  # (n_penalties, n_fits), on the sum scale
     l1_ratio: float = 1.0
     factor: np.ndarray | None = None  # (n_columns,) penalty factors
-    weight: np.ndarray | None = None  # (n_rows, n_fits) case weights, rows as the caller has them
-    offset: np.ndarray | None = None  # (n_rows, n_fits)
+    # case weights (n_rows, n_fits), rows as the caller has them
+    weight: np.ndarray | ColumnsOnDemand | None = None
+    offset: np.ndarray | ColumnsOnDemand | None = None  # (n_rows, n_fits)
     coef: np.ndarray | None = None  # (n_columns, n_fits) starts
     fixed: np.ndarray | None = None  # bool (n_columns, n_fits): columns held at their start
+    scale: np.ndarray | None = None  # (n_fits,) of the null models, where fits before have it
 
     @property
     def n_fits(self):

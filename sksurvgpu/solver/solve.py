@@ -96,7 +96,10 @@ def fit(batch, index, n_columns, options):
     start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
     lambdas = batch.lambdas[:, index]
     state = yield from _null_point(start, fixed, factor * lambdas.max(initial=0.0), factor, options)
-    scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
+    if batch.scale is None:
+        scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
+    else:
+        scale, lam_max = float(batch.scale[index]), np.nan
     if batch.coef is not None and np.any(state.coef != start):
         state.coef = start
         state.loglik = yield ("start", start)
@@ -173,8 +176,11 @@ def _column(values, index, default):
     return default if values is None else values[:, index if values.shape[1] > 1 else 0]
 
 
-def solve(problem, batch, backend, options=None, n_threads=1):
-    """Fit a batch: a list, per fit, of one `Solution` for each of its penalties."""
+def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
+    """Fit a batch: a list, per fit, of one `Solution` for each of its penalties.
+
+    `on_fit` is called with the position of every fit that is done, in the thread that did it.
+    """
     options = Options() if options is None else options
     factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
     largest = float(batch.lambdas.max(initial=0.0)) * factor  # Python's product does not warn
@@ -183,16 +189,23 @@ def solve(problem, batch, backend, options=None, n_threads=1):
             f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "
             "compute with; make `alpha` or `penalty_factor` smaller."
         )
-    coroutines = [fit(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
-    return backend.run(problem, batch, coroutines, n_threads)
+
+    def report(b):
+        solutions = yield from fit(batch, b, problem.n_columns, options)
+        if on_fit is not None:
+            on_fit(b)
+        return solutions
+
+    return backend.run(problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
 
 
-def log_likelihood(problem, batch, coef, backend, n_threads=1):
-    """Log-likelihood of the first fit of a batch at given coefficients."""
+def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
+    """Log-likelihood of every fit of a batch at given coefficients, (n_columns, n_fits)."""
 
-    def evaluate():
+    def evaluate(coef):
         return (yield "start", coef)
 
-    loglik = backend.run(problem, batch, [evaluate()], n_threads)[0]
-    require_finite(loglik)
-    return float(loglik)
+    coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
+    logliks = np.array(backend.run(problem, batch, coroutines, n_threads))
+    require_finite(logliks)
+    return logliks

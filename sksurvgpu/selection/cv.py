@@ -1,0 +1,224 @@
+"""Cross-validated choice of the penalty, once for all models.
+
+All splits are fits of one batch: they share X, the row plan and the threads, and differ in weights.
+The mixin replaces the body of ``fit`` of a model. Its classes take the model's parameters, without
+`alpha` and `warm_start`, and those below.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from inspect import Parameter, Signature, signature
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from .folds import split_rows
+from .path import alpha_grid, check_alphas, find_alpha_max
+from .progress import CallbackSupport, Progress, with_callbacks
+from .scores import SCORINGS, sizes_of
+from .search import LEAST_RATIO, Point, alpha_of, choose, search_grid, search_variance, variance_of
+
+__all__ = ["CrossValidated"]
+
+CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are scored
+_OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
+    "alphas": (None, ["array-like", None]),
+    "n_alphas": (100, [Interval(Integral, 1, None, closed="left")]),
+    "alpha_min_ratio": (None, [Interval(Real, 0, 1, closed="neither"), None]),
+    "cv": (10, [Interval(Integral, 2, None, closed="left"), HasMethods("split"), "array-like"]),
+    "n_repeats": (1, [Interval(Integral, 1, None, closed="left")]),
+    "scoring": ("loglik", [StrOptions({"loglik", *SCORINGS})]),
+    "rule": ("best", [StrOptions({"best", "1se"})]),
+    "search": ("grid", [StrOptions({"grid", "auto"})]),
+    "start_variance": (0.01, [Interval(Real, 0, None, closed="neither")]),
+    "early_stopping": (True, ["boolean"]),
+    "random_state": (0, ["random_state"]),
+}
+_NOT_OF_MODEL = ("alpha", "warm_start")
+
+
+class CrossValidated(CallbackSupport):
+    """Choose `alpha` by cross-validation, then fit all rows with it."""
+
+    warm_start = False
+    _loglik = "held_out"  # the score that "loglik" means
+
+    def __init_subclass__(cls, **kwargs):
+        """Give the class a constructor: the parameters above, then those of its model."""
+        super().__init_subclass__(**kwargs)
+        model = next(base for base in cls.__bases__ if base is not CrossValidated)
+        kept = [p for p in signature(model).parameters.values() if p.name not in _NOT_OF_MODEL]
+        own = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, (d, _) in _OWN.items()]
+
+        def __init__(self, **params):  # noqa: N807
+            bound = Signature([*own, *kept]).bind(**params)
+            bound.apply_defaults()
+            for name, value in bound.arguments.items():
+                setattr(self, name, value)
+
+        __init__.__signature__ = Signature(  # what scikit-learn and editors read
+            [Parameter("self", Parameter.POSITIONAL_ONLY), *own, *kept]
+        )
+        cls.__init__ = __init__
+        constraints = {name: rules for name, (_, rules) in _OWN.items()}
+        of_model = model._parameter_constraints.items()
+        constraints |= {name: rules for name, rules in of_model if name not in _NOT_OF_MODEL}
+        cls._parameter_constraints = constraints
+
+    @property
+    def alpha(self) -> float:
+        """Chosen penalty."""
+        return self.alpha_
+
+    @with_callbacks
+    def _fit(self, X, y, sample_weight, offset, **given):
+        prepared = self._prepare(X, y, sample_weight, offset, **given)
+        model = copy.copy(self)
+        vars(model).update(prepared.shared)
+        splits, progress = self._split(X, y, prepared), Progress(self)
+        evaluate = Evaluation(model, prepared, splits, progress)
+        points = self._search(prepared, evaluate)
+        position = choose(points, self.rule)
+        self.alpha_ = points[position].alpha
+        with progress.batch("refit", 1) as done:
+            [solution] = prepared.solve([self.alpha_], on_fit=done)[0]
+        self._adopt(prepared, solution)
+        self.best_index_, self.best_score_ = position, points[position].mean
+        self.n_splits_ = len(splits)
+        self.cv_results_ = _table(points, prepared.total_weight, float(self.l1_ratio))
+        progress.end()
+        self._warn(evaluate.doubts() + self._doubts(prepared, solution), stacklevel=6)
+        return self
+
+    def _split(self, X, y, prepared):
+        splits = split_rows(
+            self.cv, X, y, prepared, n_repeats=self.n_repeats, random_state=self.random_state
+        )
+        n_events = splits.base * prepared.outcome.n_events
+        for b, weight in enumerate(splits.train[:, b] for b in range(len(splits))):
+            if not n_events[weight > 0].any():
+                raise ValueError(
+                    f"split {b} of `cv` leaves no event to fit; use fewer folds, or a splitter "
+                    "that gives every fold its share of the events."
+                )
+        return splits
+
+    def _search(self, prepared, evaluate) -> list[Point]:
+        total, ratio = prepared.total_weight, float(self.l1_ratio)
+        if self.search == "auto":
+            if self.alphas is not None:
+                raise ValueError('`alphas` were given, which search="auto" finds itself.')
+            largest = variance_of(LEAST_RATIO * find_alpha_max(prepared), total, ratio)
+
+            def at(variance):
+                return evaluate([alpha_of(variance, total, ratio)], on_sum=True)[0]
+
+            return search_variance(at, min(float(self.start_variance), largest), largest)
+        if self.alphas is not None:
+            return search_grid(evaluate, check_alphas(self.alphas), can_end=False)
+        least, problem = find_alpha_max(prepared), prepared.problem
+        alphas = alpha_grid(least, self.n_alphas, self.alpha_min_ratio, problem)
+        return search_grid(evaluate, alphas, can_end=self.early_stopping)
+
+
+class Evaluation:
+    """Fits and scores of all splits; every call starts from the coefficients of the one before."""
+
+    def __init__(self, model, prepared, splits, progress):
+        self._progress = progress
+        scoring = model._loglik if model.scoring == "loglik" else model.scoring
+        self._score, self._model, self.splits = SCORINGS[scoring], model, splits
+        self._is_sum = scoring != "concordance"
+        verbose = max(int(model.verbose) - 1, 0)
+        options = replace(
+            prepared.options, verbose=verbose, baseline=prepared.problem.has_intercept
+        )
+        self._prepared = replace(prepared, options=options)
+        self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
+        n_folds = len(splits) // int(model.n_repeats)
+        self._root_n = np.sqrt(max(n_folds - 1, 1))
+        self._coef = self._scale = None
+        self._n_fits = self._n_failed = 0
+
+    def __call__(self, alphas, *, on_sum=False):
+        """Points of some penalties; `on_sum`: the sum, not the mean, has the same penalty.
+
+        Penalties are on the mean scale of all rows.
+        """
+        alphas, n_splits = np.asarray(alphas, float), len(self.splits)
+        prepared = self._prepared
+        each = 8 * prepared.problem.n_columns * len(alphas)
+        size = int(np.clip(CHUNK_BYTES // each, 1, n_splits))
+        totals = np.full(n_splits, prepared.total_weight) if on_sum else self._totals
+        found = np.empty((n_splits, len(alphas)))
+        n_nonzero = np.zeros(len(alphas))
+        coefs, scales = [], []
+        name = f"alpha {alphas[0]:.3g}" + (f" to {alphas[-1]:.3g}" if len(alphas) > 1 else "")
+        with self._progress.batch(name, n_splits) as done:
+            for first in range(0, n_splits, size):
+                part = slice(first, min(first + size, n_splits))
+                solutions = self._solve(alphas, part, totals[part], done)
+                splits = self.splits.part(part)
+                found[part] = self._score(self._model, prepared, splits, solutions)
+                for fit in solutions:
+                    n_nonzero += [np.count_nonzero(solution.coef) for solution in fit]
+                    self._n_failed += sum(not solution.converged for solution in fit)
+                    coefs.append(fit[-1].coef)
+                    scales.append(fit[-1].scale)
+        self._coef, self._scale = np.stack(coefs, axis=1), np.array(scales)
+        self._n_fits += found.size
+        if self._is_sum:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found = found / self._sizes[:, None]
+        n_nonzero /= n_splits
+        points = zip(alphas.tolist(), found.T, n_nonzero.tolist(), strict=True)
+        return [self._point(*point) for point in points]
+
+    def _solve(self, alphas, part, totals, done):
+        changes = {"weight": self.splits.part(part).train}
+        if self._coef is not None:
+            changes |= {"coef": self._coef[:, part], "scale": self._scale[part]}
+        alphas = np.repeat(alphas[:, None], len(totals), axis=1)
+        return self._prepared.solve(alphas, total=totals, on_fit=done, **changes)
+
+    def _point(self, alpha, scores, n_nonzero):
+        sizes = np.where(np.isfinite(scores), self._sizes, 0.0)
+        if not sizes.any():
+            return Point(alpha, scores, np.nan, np.nan, n_nonzero)
+        known = np.where(sizes > 0, scores, 0.0)
+        mean = float(np.average(known, weights=sizes))
+        spread = np.sqrt(np.average((known - mean) ** 2, weights=sizes))
+        return Point(alpha, scores, mean, float(spread / self._root_n), n_nonzero)
+
+    def doubts(self):
+        """What to warn of."""
+        if not self._n_failed:
+            return []
+        return [
+            f"{self._n_failed:,} of the {self._n_fits:,} fits of the cross-validation did not "
+            f"converge; raise max_iter={self._model.max_iter:,}, or leave out the smallest alphas."
+        ]
+
+
+def _table(points, total, l1_ratio):
+    from pandas import DataFrame
+
+    def of(name):
+        return [getattr(point, name) for point in points]
+
+    alpha = np.array(of("alpha"))
+    with np.errstate(divide="ignore", over="ignore"):
+        variance = variance_of(alpha, total, l1_ratio)
+    columns = {
+        "alpha": alpha,
+        "variance": variance,
+        "mean_score": of("mean"),
+        "standard_error": of("error"),
+        "n_nonzero": of("n_nonzero"),
+    }
+    scores = np.array(of("scores")).T
+    return DataFrame(columns | {f"split{b}_score": score for b, score in enumerate(scores)})

@@ -1,0 +1,258 @@
+"""Folds: which rows are held out, and what a split makes of the row weights.
+
+A fold is a weight of zero. The rows of a subject or of a matched set share a fate, and folds are
+dealt out so that each has its share of the events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
+
+from ..data.checks import check_labels
+from ..solver.problem import ColumnsOnDemand
+
+__all__ = ["Splits", "SurvivalKFold", "split_rows"]
+
+GROUP_FIELDS = ("subject", "stratum")  # in this order; a Cox model's strata are no groups
+TIMED = ("start", "time")
+
+
+class SurvivalKFold(BaseCrossValidator):
+    """Folds with an equal share of the events, which keep the rows of a subject together.
+
+    Subjects are dealt out in the order of their number of events, those with as many at random.
+    What counts as one subject: `groups` where they are given to ``split``, else the field
+    ``subject`` of the outcome, or ``stratum`` of matched sets, else every row.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    n_repeats : int, default=1
+        How often all rows are dealt out anew.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the dealing.
+
+    Examples
+    --------
+    >>> from sksurvgpu import SurvivalKFold
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 10, random_state=0)
+    >>> folds = SurvivalKFold(4, random_state=0)
+    >>> events = [int(data.y["event"][test].sum()) for _, test in folds.split(data.X, data.y)]
+    >>> max(events) - min(events) <= 1
+    True
+    """
+
+    def __init__(self, n_splits=5, *, n_repeats=1, random_state=None):
+        self.n_splits = n_splits
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Not used.
+
+        Returns
+        -------
+        n_splits : int
+            Folds times repeats.
+        """
+        return self.n_splits * self.n_repeats
+
+    def split(self, X, y, groups=None):
+        """Generate row numbers to train on and to test on.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Not looked at, but for its number of rows.
+        y : ndarray of shape (n_samples,)
+            Outcome of any model of this package.
+        groups : array-like of shape (n_samples,), optional
+            Labels of rows that stay together.
+
+        Yields
+        ------
+        train : ndarray of int
+            Rows to fit.
+        test : ndarray of int
+            Rows held out.
+        """
+        n_rows = _num_samples(y if X is None else X)
+        if groups is None:
+            groups = _groups_of(y)
+        if groups is not None:
+            groups = np.unique(check_labels(groups, "groups", n_rows), return_inverse=True)[1]
+        for test in self._tests(_kinds_of(y), groups):
+            train = np.ones(n_rows, bool)
+            train[test] = False
+            yield np.flatnonzero(train), test
+
+    def _tests(self, kind, groups):
+        """Rows of each fold, given numbered kinds of outcomes and numbered groups."""
+        for name, least in (("n_splits", 2), ("n_repeats", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise ValueError(
+                    f"`{name}` is {value!r}, must be a whole number of at least {least}."
+                )
+        random = check_random_state(self.random_state)
+        n_units = len(kind) if groups is None else int(groups.max()) + 1
+        if n_units < self.n_splits:
+            noun = "rows" if groups is None else "groups"
+            raise ValueError(f"`n_splits` is {self.n_splits}, and there are {n_units} {noun} only.")
+        for _ in range(self.n_repeats):
+            fold = _deal(_counts(kind, groups, n_units), int(self.n_splits), random)
+            fold = fold if groups is None else fold[groups]
+            order = np.argsort(fold, kind="stable")
+            yield from np.split(order, np.cumsum(np.bincount(fold))[:-1])
+
+
+def _groups_of(y):
+    """Labels of rows that stay together, from the fields of an outcome."""
+    names = getattr(getattr(y, "dtype", None), "names", None) or ()
+    if "subject" in names:
+        return y["subject"]
+    if "stratum" in names and not set(TIMED) & set(names):
+        return y["stratum"]
+    return None
+
+
+def _kinds_of(y):
+    """Outcome of each row, to be balanced: event or its code, class, or number of events."""
+    y = np.asarray(y)
+    return y[y.dtype.names[0]] if y.dtype.names else y
+
+
+def _counts(kind, groups, n_units):
+    """Per unit: rows of each kind of outcome, the rarest kind first; or its sum, for many kinds."""
+    values, code = np.unique(kind, return_inverse=True)
+    unit = np.arange(len(kind)) if groups is None else groups
+    if len(values) > 10:  # numbers, not kinds
+        weight = kind if kind.dtype.kind in "iuf" else None
+        return [np.bincount(unit, weight, n_units)]
+    rarest_first = np.argsort(np.bincount(code))
+    return [np.bincount(unit, code == k, n_units) for k in rarest_first]
+
+
+def _deal(counts, n_folds, random):
+    """Fold of every unit: sorted by counts, the next `n_folds` units go to one fold each."""
+    n_units = len(counts[0])
+    shuffled = random.permutation(n_units)
+    order = shuffled[np.lexsort([count[shuffled] for count in reversed(counts)])][::-1]
+    n_rounds = -(-n_units // n_folds)
+    seats = np.argsort(random.random_sample((n_rounds, n_folds)), axis=1).ravel()
+    fold = np.empty(n_units, np.int64)
+    fold[order] = seats[:n_units]
+    return fold
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Row numbers of every split, and the weights that fits and scores give to all rows.
+
+    Attributes
+    ----------
+    base : ndarray of shape (n_rows,)
+        Weight of every row.
+    tests : list of ndarray
+        Rows held out, split by split.
+    trains : list of (ndarray or None)
+        Rows of the fit; None where these are all others.
+    """
+
+    base: np.ndarray
+    tests: list
+    trains: list
+
+    def __len__(self):
+        return len(self.tests)
+
+    def part(self, some: slice) -> Splits:
+        """Some of the splits."""
+        return Splits(self.base, self.tests[some], self.trains[some])
+
+    @property
+    def train(self):
+        """Weights of the fits."""
+        return self._columns(self._train)
+
+    @property
+    def test(self):
+        """Weights of the rows held out."""
+        return self._columns(lambda b: self._of(self.tests[b]))
+
+    @property
+    def both(self):
+        """Weights of the rows of either side."""
+        return self._columns(self._both)
+
+    def totals(self):
+        """Sum of the weights of each fit."""
+        return np.array([self._train(b).sum() for b in range(len(self))])
+
+    def _columns(self, make):
+        return ColumnsOnDemand((len(self.base), len(self)), make)
+
+    def _of(self, rows):
+        weight = np.zeros(len(self.base))
+        weight[rows] = self.base[rows]
+        return weight
+
+    def _train(self, b):
+        if self.trains[b] is not None:
+            return self._of(self.trains[b])
+        weight = self.base.copy()
+        weight[self.tests[b]] = 0.0
+        return weight
+
+    def _both(self, b):
+        if self.trains[b] is None:
+            return self.base
+        return self._of(np.union1d(self.trains[b], self.tests[b]))
+
+
+def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
+    """Read the parameter `cv`: a number of folds, a splitter, or pairs of row numbers."""
+    base, unit = prepared.weight, prepared.outcome.unit
+    if isinstance(cv, Integral) and not isinstance(cv, bool):
+        folds = SurvivalKFold(cv, n_repeats=n_repeats, random_state=random_state)
+        tests = list(folds._tests(prepared.outcome.kind, unit))
+        return Splits(base, [test.astype(np.int32) for test in tests], [None] * len(tests))
+    if n_repeats != 1:
+        raise ValueError("`n_repeats` is for a number of folds; repeat the splits of `cv` itself.")
+    pairs = list(cv.split(X, y, unit) if hasattr(cv, "split") else cv)
+    if not pairs:
+        raise ValueError(
+            "`cv` yields no split; pass a number of folds, a splitter or pairs of rows."
+        )
+    trains = [_as_rows(train, len(base)) for train, _ in pairs]
+    tests = [_as_rows(test, len(base)) for _, test in pairs]
+    for b, (train, test) in enumerate(zip(trains, tests, strict=True)):
+        if unit is not None and np.intersect1d(unit[train], unit[test]).size:
+            raise ValueError(
+                f"split {b} of `cv` has rows of one subject or stratum on both sides; pass a "
+                "number of folds, or a splitter of groups such as GroupKFold."
+            )
+    return Splits(base, tests, trains)
+
+
+def _as_rows(rows, n_rows):
+    rows = np.asarray(rows)
+    if rows.dtype == bool:
+        rows = np.flatnonzero(rows) if rows.shape == (n_rows,) else rows
+    is_valid = rows.ndim == 1 and rows.dtype.kind in "iu"
+    if not is_valid or (rows.size and not 0 <= rows.min() <= rows.max() < n_rows):
+        raise ValueError("`cv` yields something else than row numbers; pass pairs (train, test).")
+    return np.unique(rows).astype(np.int32)

@@ -1,0 +1,84 @@
+"""Scores of held-out rows, for all splits and penalties of a batch.
+
+Van Houwelingen's score is what the rows held out add to the log-likelihood of the others,
+``l_all(b) - l_train(b)`` at the coefficients b of the training rows: it needs no risk sets of the
+few rows held out (Verweij and Van Houwelingen 1993). The own score is the log-likelihood of the
+rows held out by themselves. Where rows or groups are independent, both are the same.
+
+Either is one evaluation under other weights, all of them a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..solver.problem import ColumnsOnDemand
+from ..solver.solve import log_likelihoods
+
+__all__ = ["SCORINGS", "sizes_of"]
+
+
+def van_houwelingen(model, prepared, splits, solutions):
+    """What the held-out rows add to the log-likelihood."""
+    train = np.array([[solution.loglik for solution in fit] for fit in solutions])
+    return _evaluate(prepared, splits.both, solutions) - train
+
+
+def held_out(model, prepared, splits, solutions):
+    """Log-likelihood of the held-out rows by themselves."""
+    return _evaluate(prepared, splits.test, solutions)
+
+
+def _evaluate(prepared, weights, solutions):
+    """Log-likelihood of every solution under the weights of its split, (n_splits, n_penalties).
+
+    An intercept is that of the fit: it enters as an offset.
+    """
+    pairs = [(b, solution) for b, fit in enumerate(solutions) for solution in fit]
+    coefs = np.stack([solution.coef for _, solution in pairs], axis=1)
+    shape = weights.shape[0], len(pairs)
+    changes = {"weight": ColumnsOnDemand(shape, lambda k: weights[:, pairs[k][0]])}
+    problem, given = prepared.problem, prepared.batch.offset
+    if problem.has_intercept:
+        problem = problem.without_intercept()
+
+        def offset(k):
+            known = np.zeros(shape[0]) if given is None else given[:, 0]
+            return known + pairs[k][1].baseline
+
+        changes["offset"] = ColumnsOnDemand(shape, offset)
+    batch = replace(prepared.batch, lambdas=np.zeros((0, len(pairs))), **changes)
+    logliks = log_likelihoods(problem, batch, coefs, prepared.backend, prepared.n_threads)
+    return logliks.reshape(len(solutions), -1)
+
+
+def concordance(model, prepared, splits, solutions):
+    """Concordance of the held-out rows; NaN where none can be compared."""
+    found = np.full((len(solutions), len(solutions[0])), np.nan)
+    order, n_events = prepared.problem.plan.order, splits.base * prepared.outcome.n_events
+    for b, fit in enumerate(solutions):
+        rows = splits.tests[b]
+        if not n_events[rows].any():
+            continue
+        outcome, weight = prepared.outcome.take(rows), splits.base[rows]
+        for i, solution in enumerate(fit):
+            ordered = model._predictors_of(prepared.problem.design, solution.coef)
+            predictors = np.empty_like(ordered)
+            predictors[order] = ordered
+            found[b, i] = model._concordance_of(outcome, predictors[rows], weight)
+    return found
+
+
+def sizes_of(prepared, splits):
+    """Weight of each split in the mean: its held-out events."""
+    n_events = splits.base * prepared.outcome.n_events
+    return np.array([n_events[rows].sum() for rows in splits.tests])
+
+
+SCORINGS = {
+    "van_houwelingen": van_houwelingen,
+    "held_out": held_out,
+    "concordance": concordance,
+}

@@ -1,0 +1,126 @@
+"""Which penalties to score: a grid that ends early, or a search over the prior variance.
+
+The search is that of the published software: from a first variance by factors of ten until the
+best one lies inside, then to the maximum of a quadratic in the logarithm of the variance. Where
+that quadratic has no maximum between the neighbours of the best variance, a parabola through these
+three has one. Nothing is returned that was not scored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Point", "alpha_of", "choose", "search_grid", "search_variance", "variance_of"]
+
+BLOCK = 10  # penalties of a grid between two looks at the scores
+STEP = np.log(10.0)
+SHORTEST_STEP = np.log(1.5)
+SMALLEST_GAIN = 0.01  # of the standard error, predicted: less is not worth a step
+MOST_STEPS = 50
+LEAST_RATIO = 1e-6  # of the least penalty that selects nothing: below, there is no penalty
+
+
+@dataclass(frozen=True)
+class Point:
+    """Scores of one penalty in all splits."""
+
+    alpha: float
+    scores: np.ndarray  # per split; NaN where a split cannot be scored
+    mean: float
+    error: float  # standard error of the mean over the folds
+    n_nonzero: float  # mean over the splits
+
+
+def search_grid(evaluate, alphas, *, can_end):
+    """Score descending penalties, to the last, or until the score has clearly passed its best."""
+    points = []
+    for first in range(0, len(alphas), BLOCK if can_end else len(alphas)):
+        block = alphas[first : first + BLOCK] if can_end else alphas
+        points += evaluate(block)
+        best = max(points, key=lambda point: point.mean)
+        if can_end and points[-1].mean < best.mean - best.error:
+            break
+    return points
+
+
+def variance_of(alpha, total, l1_ratio):
+    """Variance of the prior that a penalty stands for: of Laplace's, or the normal of a ridge."""
+    return 2.0 / (alpha * total * l1_ratio) ** 2 if l1_ratio > 0 else 1.0 / (alpha * total)
+
+
+def alpha_of(variance, total, l1_ratio):
+    """Penalty on the mean scale that stands for a prior variance."""
+    lam = np.sqrt(2.0 / variance) / l1_ratio if l1_ratio > 0 else 1.0 / variance
+    return lam / total
+
+
+def search_variance(evaluate, start, largest):
+    """Score prior variances from `start` on, up to `largest`; points by descending penalty."""
+    points = {}
+    x = np.log(start)
+    for _ in range(MOST_STEPS):
+        points[x] = evaluate(np.exp(x))
+        x = _next(points, np.log(largest))
+        if x is None:
+            break
+    return [points[x] for x in sorted(points)]
+
+
+def _next(points, largest):
+    """Log variance to score next; None where another would not pay."""
+    found = np.array(sorted(points))
+    score = np.array([points[x].mean for x in found])
+    best = int(np.argmax(score))
+    if len(found) == 1:
+        outwards = 1 if found[0] < 0.0 else -1
+        x = found[0] + outwards * STEP
+        return x if x < largest else found[0] - STEP
+    if best == 0:
+        if points[found[0]].n_nonzero > 0:
+            return found[0] - STEP
+        return _between(found[0], found[1])  # nothing is selected below, either
+    if best == len(found) - 1:
+        return min(found[best] + STEP, largest) if found[best] < largest else None
+    return _peak(found, score, best, [points[x].error for x in found])
+
+
+def _between(low, high):
+    middle = 0.5 * (low + high)
+    return middle if middle - low > SHORTEST_STEP else None
+
+
+def _peak(x, score, best, errors):
+    """Maximum of a quadratic, if it lies between the neighbours of the best point and may pay."""
+    error = errors[best]
+    weight = 1.0 / np.maximum(errors, 1e-3 * max(max(errors), np.finfo(float).tiny))
+    near = slice(best - 1, best + 2)
+    for part in (slice(None), near):
+        curve = np.polyfit(x[part] - x[best], score[part], 2, w=weight[part])
+        if curve[0] < 0.0:
+            peak = x[best] - 0.5 * curve[1] / curve[0]
+            if x[best - 1] < peak < x[best + 1]:
+                break
+    else:
+        return None  # three equal scores
+    gain = np.polyval(curve, peak - x[best]) - score[best]
+    if abs(peak - x[best]) < SHORTEST_STEP or gain < SMALLEST_GAIN * error:
+        return None
+    return peak
+
+
+def choose(points, rule):
+    """Position of the chosen point: the best one, or the sparsest within one standard error."""
+    means = np.array([point.mean for point in points])
+    if np.isnan(means).all():
+        raise ValueError(
+            "no split of `cv` can be scored: the rows held out have no events to compare; use "
+            "fewer folds."
+        )
+    best = int(np.nanargmax(means))
+    if rule == "best":
+        return best
+    alphas = np.array([point.alpha for point in points])
+    is_close = means >= means[best] - points[best].error
+    return int(np.argmax(np.where(is_close, alphas, -np.inf)))
