@@ -8,8 +8,10 @@ import pytest
 from faces import FACES, X
 
 from sksurvgpu.estimators import _docs
+from sksurvgpu.selection import models
 
 CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
+CLASSES |= {name: getattr(models, name) for name in models.__all__}
 PUBLIC = {
     f"{name}.{attribute}": (cls, attribute)
     for name, cls in CLASSES.items()
@@ -17,7 +19,7 @@ PUBLIC = {
     if not attribute.startswith("_")
 }
 # Methods that scikit-learn makes, and documents in its own way.
-OF_SKLEARN = re.compile(r"\.(set_\w+_request|(get|set)_params|get_metadata_routing)$")
+OF_SKLEARN = re.compile(r"\.(set_\w+_request|set_callbacks|(get|set)_params|get_metadata_routing)$")
 METHODS = {
     name: getattr(*found)
     for name, found in PUBLIC.items()
@@ -95,9 +97,10 @@ def test_shared_parameters_are_told_in_the_same_words():
             for name, text in section(doc, title).items():
                 texts.setdefault(name, {})[cls.__name__] = text
     differing = {name for name, by_class in texts.items() if len(set(by_class.values())) > 1}
-    assert differing == {"coef_", "ties"}  # which are of different things
+    # "coef_" and "ties" are of different things, and cross-validated models tell these in short
+    assert differing == {"coef_", "ties", "censoring_ties", "class_weight", "time_varying"}
     everywhere = {name for name, by_class in texts.items() if len(by_class) == len(CLASSES)}
-    shared = {"alpha", "penalty_factor", "tol", "n_jobs", "verbose", "kkt_", "n_iter_"}
+    shared = {"penalty_factor", "tol", "n_jobs", "verbose", "kkt_", "n_iter_"}
     assert shared < everywhere
 
 

@@ -334,13 +334,6 @@ class PenalizedModel(BaseEstimator):
         """Linear predictor of every row in each piece of the time axis."""
         return design.dot(coef)[:, None]
 
-    def _concordance_of(self, outcome, predictors, weight) -> float:
-        """Concordance of predictors with a checked outcome, where a model has one."""
-        raise ValueError(
-            f'scoring="concordance" does not exist for {type(self).__name__}, whose outcomes have '
-            'no order in time; use scoring="loglik".'
-        )
-
     def summary(self):
         """Table of coefficients.
 

@@ -20,7 +20,7 @@ from .folds import split_rows
 from .path import alpha_grid, check_alphas, find_alpha_max
 from .progress import CallbackSupport, Progress, with_callbacks
 from .scores import SCORINGS, sizes_of
-from .search import LEAST_RATIO, Point, alpha_of, choose, search_grid, search_variance, variance_of
+from .search import LIMITS, Point, alpha_of, choose, search_grid, search_variance, variance_of
 
 __all__ = ["CrossValidated"]
 
@@ -50,6 +50,8 @@ class CrossValidated(CallbackSupport):
     def __init_subclass__(cls, **kwargs):
         """Give the class a constructor: the parameters above, then those of its model."""
         super().__init_subclass__(**kwargs)
+        if CrossValidated not in cls.__bases__:  # but a class of such a class
+            return
         model = next(base for base in cls.__bases__ if base is not CrossValidated)
         kept = [p for p in signature(model).parameters.values() if p.name not in _NOT_OF_MODEL]
         own = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, (d, _) in _OWN.items()]
@@ -76,6 +78,11 @@ class CrossValidated(CallbackSupport):
 
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset, **given):
+        if self.scoring == "concordance" and not hasattr(self, "_concordance_of"):
+            raise ValueError(
+                f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
+                'no order in time or between classes; use scoring="loglik".'
+            )
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         model = copy.copy(self)
         vars(model).update(prepared.shared)
@@ -112,12 +119,12 @@ class CrossValidated(CallbackSupport):
         if self.search == "auto":
             if self.alphas is not None:
                 raise ValueError('`alphas` were given, which search="auto" finds itself.')
-            largest = variance_of(LEAST_RATIO * find_alpha_max(prepared), total, ratio)
+            limits = variance_of(np.array(LIMITS) * find_alpha_max(prepared), total, ratio)
 
             def at(variance):
                 return evaluate([alpha_of(variance, total, ratio)], on_sum=True)[0]
 
-            return search_variance(at, min(float(self.start_variance), largest), largest)
+            return search_variance(at, float(self.start_variance), limits)
         if self.alphas is not None:
             return search_grid(evaluate, check_alphas(self.alphas), can_end=False)
         least, problem = find_alpha_max(prepared), prepared.problem

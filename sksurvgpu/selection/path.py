@@ -278,7 +278,8 @@ def _check_names(fit_params, estimator):
 
 def find_alpha_max(prepared):
     """Least alpha without a penalized coefficient, from a fit in which nothing moves."""
-    [null] = prepared.solve([HUGE], l1_ratio=1.0)[0]
+    quiet = replace(prepared, options=replace(prepared.options, verbose=0))
+    [null] = quiet.solve([HUGE], l1_ratio=1.0)[0]
     if null.lam_max == 0.0:
         raise ValueError(
             "no column can enter the model: all are unpenalized, constant or unrelated to the "

@@ -19,7 +19,8 @@ STEP = np.log(10.0)
 SHORTEST_STEP = np.log(1.5)
 SMALLEST_GAIN = 0.01  # of the standard error, predicted: less is not worth a step
 MOST_STEPS = 50
-LEAST_RATIO = 1e-6  # of the least penalty that selects nothing: below, there is no penalty
+# Penalties to search in, relative to the least that selects nothing from all rows.
+LIMITS = 2.0, 1e-6
 
 
 @dataclass(frozen=True)
@@ -56,47 +57,48 @@ def alpha_of(variance, total, l1_ratio):
     return lam / total
 
 
-def search_variance(evaluate, start, largest):
-    """Score prior variances from `start` on, up to `largest`; points by descending penalty."""
+def search_variance(evaluate, start, limits):
+    """Score prior variances from `start` on, within `limits`; points by descending penalty."""
     points = {}
-    x = np.log(start)
+    low, high = np.log(limits)
+    x = float(np.clip(np.log(start), low, high))
     for _ in range(MOST_STEPS):
         points[x] = evaluate(np.exp(x))
-        x = _next(points, np.log(largest))
+        x = _next(points, low, high)
         if x is None:
             break
     return [points[x] for x in sorted(points)]
 
 
-def _next(points, largest):
+def _next(points, low, high):
     """Log variance to score next; None where another would not pay."""
     found = np.array(sorted(points))
     score = np.array([points[x].mean for x in found])
-    best = int(np.argmax(score))
-    if len(found) == 1:
-        outwards = 1 if found[0] < 0.0 else -1
-        x = found[0] + outwards * STEP
-        return x if x < largest else found[0] - STEP
+    score[np.isnan(score)] = -np.inf
+    best, last = int(np.argmax(score)), len(found) - 1
+    if not last:
+        outwards = STEP if found[0] < 0.0 else -STEP
+        return found[0] + (outwards if low <= found[0] + outwards <= high else -outwards)
     if best == 0:
-        if points[found[0]].n_nonzero > 0:
-            return found[0] - STEP
-        return _between(found[0], found[1])  # nothing is selected below, either
-    if best == len(found) - 1:
-        return min(found[best] + STEP, largest) if found[best] < largest else None
+        return max(found[0] - STEP, low) if found[0] > low else _between(*found[:2])
+    if best == last:
+        return min(found[last] + STEP, high) if found[last] < high else _between(*found[-2:])
     return _peak(found, score, best, [points[x].error for x in found])
 
 
 def _between(low, high):
-    middle = 0.5 * (low + high)
-    return middle if middle - low > SHORTEST_STEP else None
+    """Middle of two points of which the one at a limit is the better."""
+    return 0.5 * (low + high) if high - low > 2.0 * SHORTEST_STEP else None
 
 
 def _peak(x, score, best, errors):
     """Maximum of a quadratic, if it lies between the neighbours of the best point and may pay."""
-    error = errors[best]
-    weight = 1.0 / np.maximum(errors, 1e-3 * max(max(errors), np.finfo(float).tiny))
     near = slice(best - 1, best + 2)
-    for part in (slice(None), near):
+    if not np.isfinite(score[near]).all():
+        return None
+    largest = np.nanmax(errors)
+    weight = 1.0 / np.fmax(errors, 1e-3 * largest) if largest > 0.0 else np.ones(len(x))
+    for part in (np.isfinite(score), near):
         curve = np.polyfit(x[part] - x[best], score[part], 2, w=weight[part])
         if curve[0] < 0.0:
             peak = x[best] - 0.5 * curve[1] / curve[0]
@@ -105,7 +107,7 @@ def _peak(x, score, best, errors):
     else:
         return None  # three equal scores
     gain = np.polyval(curve, peak - x[best]) - score[best]
-    if abs(peak - x[best]) < SHORTEST_STEP or gain < SMALLEST_GAIN * error:
+    if abs(peak - x[best]) < SHORTEST_STEP or gain < SMALLEST_GAIN * errors[best]:
         return None
     return peak
 
