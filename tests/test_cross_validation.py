@@ -31,7 +31,8 @@ from sksurvgpu import (
     fit_path,
     surv,
 )
-from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.backends.cpu.session import Session
+from sksurvgpu.datasets import simulate_cox, simulate_ehr
 from sksurvgpu.selection.cv import CrossValidated
 
 ALPHAS = [0.05, 0.02, 0.005]
@@ -112,15 +113,31 @@ def loop(case, score, pairs):
     return found, np.array([events[test].sum() for _, test in pairs])
 
 
+@pytest.fixture
+def loans(monkeypatch):
+    """Every fit is lent the model of all rows, however few they are; counts the loans."""
+    monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 1)
+    monkeypatch.setattr("sksurvgpu.solver.majorized.SWEEPS_OF_BORROWER", np.inf)
+    # before the first refer nothing is known of costs
+    monkeypatch.setattr(Session, "gram_cost", lambda self, columns, n_fits=1: 1.0)
+    taken = []
+    take = Session.borrow
+    monkeypatch.setattr(Session, "borrow", lambda *call: taken.append(take(*call)))
+    return taken
+
+
 @pytest.mark.parametrize("scoring", ["van_houwelingen", "held_out"])
 @pytest.mark.parametrize("name", [name for name in CASES if "varying" not in name])
-def test_scores_are_those_of_a_loop(name, scoring):
+def test_scores_are_those_of_a_loop(name, scoring, request):
+    loans = request.getfixturevalue("loans") if scoring == "held_out" else None
     case = CASES[name]
     face, many, _, params, names = case
     face = FACES[face]
     pairs = pairs_of(face)
     model = many(**params, alphas=ALPHAS, cv=pairs, scoring=scoring, tol=1e-11)
     model.fit(X, face.y, **face.arguments(names))
+    if loans is not None:
+        assert len(loans) >= 2 * len(pairs)  # the largest penalty may select nothing
     expected, events = loop(case, scoring, pairs)
     results = model.cv_results_
     found = results[[f"split{b}_score" for b in range(3)]].to_numpy()
@@ -143,6 +160,24 @@ def test_the_chosen_fit_is_the_plain_one(name):
     assert model.alpha == model.alpha_ == model.cv_results_["alpha"][model.best_index_]
     assert model.best_score_ == model.cv_results_["mean_score"].max()
     assert model.alpha_max_ == plain.alpha_max_
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+def test_loans_change_no_result(lacks, loans, monkeypatch):
+    """Correlated columns, of which a loan may lack some."""
+    data = simulate_ehr(800, 60, random_state=0)
+    params = {"alphas": [0.01, 0.004, 0.0015], "cv": 6, "tol": 1e-9}
+    with monkeypatch.context() as patch:
+        if lacks:
+            patch.setattr("sksurvgpu.solver.majorized.NEAR_LATER", 1.1)
+        lent = CoxLassoCV(**params).fit(data.X, data.y)
+    assert len(loans) == 18
+    monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 100)
+    alone = CoxLassoCV(**params).fit(data.X, data.y)
+    assert len(loans) == 18
+    columns = [name for name in lent.cv_results_ if "score" in name]
+    np.testing.assert_allclose(lent.cv_results_[columns], alone.cv_results_[columns], rtol=1e-9)
+    np.testing.assert_array_equal(lent.cv_results_["n_nonzero"], alone.cv_results_["n_nonzero"])
 
 
 def test_the_default_score_suits_the_model():

@@ -32,8 +32,8 @@ from ..backends import choose, explain, to_host
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design, build_design
 from ..exceptions import NothingToCompareError
-from ..solver.problem import Batch, Problem
-from ..solver.solve import Options, Solution, log_likelihoods, solve
+from ..solver.problem import Batch, Loan, Problem
+from ..solver.solve import Options, Solution, log_likelihoods, solve, solve_and_lend
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
 # with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
@@ -91,10 +91,19 @@ class Prepared:
         `changes` replaces fields of the batch; `total` is the sum of the weights of each fit,
         where these are replaced.
         """
+        batch = self._batch(alphas, total, changes)
+        return solve(self.problem, batch, self.backend, self.options, self.n_threads, on_fit)
+
+    def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
+        """Fit at one penalty; also its quadratic model, where that will serve other fits."""
+        shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
+        solutions, loan = solve_and_lend(*shared, self.n_threads, n_borrowers)
+        return solutions[0], loan
+
+    def _batch(self, alphas, total, changes):
         alphas = np.asarray(alphas, dtype=np.float64)
         lambdas = alphas.reshape(len(alphas), -1) * (self.total_weight if total is None else total)
-        batch = replace(self.batch, lambdas=lambdas, **changes)
-        return solve(self.problem, batch, self.backend, self.options, self.n_threads, on_fit)
+        return replace(self.batch, lambdas=lambdas, **changes)
 
 
 class PenalizedModel(BaseEstimator):

@@ -24,6 +24,7 @@ from .search import LIMITS, Point, alpha_of, choose, search_grid, search_varianc
 
 __all__ = ["CrossValidated"]
 
+FEWEST_BORROWERS = 5  # splits that make up for one more fit
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are scored
 _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "alphas": (None, ["array-like", None]),
@@ -133,12 +134,16 @@ class CrossValidated(CallbackSupport):
 
 
 class Evaluation:
-    """Fits and scores of all splits; every call starts from the coefficients of the one before."""
+    """Fits and scores of all splits; every call starts from the coefficients of the one before.
+
+    Where it pays, all rows are fitted first at every penalty, and lend their quadratic model to the
+    splits: these then need a few products with X each, and no model of their own.
+    """
 
     def __init__(self, model, prepared, splits, progress):
         self._progress = progress
         scoring = model._loglik if model.scoring == "loglik" else model.scoring
-        self._score, self._model, self.splits = SCORINGS[scoring], model, splits
+        self._score, self._model, self._splits = SCORINGS[scoring], model, splits
         self._is_sum = scoring != "concordance"
         verbose = max(int(model.verbose) - 1, 0)
         options = replace(
@@ -148,7 +153,8 @@ class Evaluation:
         self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
         n_folds = len(splits) // int(model.n_repeats)
         self._root_n = np.sqrt(max(n_folds - 1, 1))
-        self._coef = self._scale = None
+        self._starts = {}  # fields of the next batch
+        self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
         self._n_fits = self._n_failed = 0
 
     def __call__(self, alphas, *, on_sum=False):
@@ -156,41 +162,67 @@ class Evaluation:
 
         Penalties are on the mean scale of all rows.
         """
-        alphas, n_splits = np.asarray(alphas, float), len(self.splits)
-        prepared = self._prepared
-        each = 8 * prepared.problem.n_columns * len(alphas)
-        size = int(np.clip(CHUNK_BYTES // each, 1, n_splits))
+        alphas, points = np.asarray(alphas, float), []
+        while len(points) < len(alphas):
+            left = alphas[len(points) :]
+            loan = self._borrow(float(left[0])) if self._lends else None
+            points += self._evaluate(left[:1] if self._lends else left, on_sum, loan)
+        return points
+
+    def _borrow(self, alpha):
+        """A loan of the fit of all rows, or None; nobody lends where the first to try does not."""
+        last, start = self._lender, {}
+        if last is not None:
+            start = {"coef": last.coef[:, None], "scale": np.array([last.scale])}
+        self._lender, loan = self._prepared.solve_and_lend(alpha, len(self._splits), **start)
+        if loan is None and self._lender.coef.any():
+            self._lends = False
+        if last is not None and self._starts:  # the splits will move about as all rows did
+            self._starts["coef"] += (self._lender.coef - last.coef)[:, None]
+        return loan
+
+    def _evaluate(self, alphas, on_sum, loan):
+        n_splits, prepared = len(self._splits), self._prepared
+        size = int(
+            np.clip(CHUNK_BYTES // (8 * prepared.problem.n_columns * len(alphas)), 1, n_splits)
+        )
         totals = np.full(n_splits, prepared.total_weight) if on_sum else self._totals
-        found = np.empty((n_splits, len(alphas)))
-        n_nonzero = np.zeros(len(alphas))
+        scores, n_nonzero = np.empty((n_splits, len(alphas))), np.zeros(len(alphas))
         coefs, scales = [], []
         name = f"alpha {alphas[0]:.3g}" + (f" to {alphas[-1]:.3g}" if len(alphas) > 1 else "")
         with self._progress.batch(name, n_splits) as done:
             for first in range(0, n_splits, size):
                 part = slice(first, min(first + size, n_splits))
-                solutions = self._solve(alphas, part, totals[part], done)
-                splits = self.splits.part(part)
-                found[part] = self._score(self._model, prepared, splits, solutions)
+                splits = self._splits.part(part)
+                changes = {"weight": splits.train, **self._start_of(part, loan)}
+                penalties = np.repeat(alphas[:, None], len(splits), axis=1)
+                solutions = prepared.solve(penalties, total=totals[part], on_fit=done, **changes)
+                scores[part] = self._score(self._model, prepared, splits, solutions)
                 for fit in solutions:
                     n_nonzero += [np.count_nonzero(solution.coef) for solution in fit]
                     self._n_failed += sum(not solution.converged for solution in fit)
                     coefs.append(fit[-1].coef)
                     scales.append(fit[-1].scale)
-        self._coef, self._scale = np.stack(coefs, axis=1), np.array(scales)
-        self._n_fits += found.size
+        self._starts = {"coef": np.stack(coefs, axis=1), "scale": np.array(scales)}
+        self._n_fits += scores.size
         if self._is_sum:
             with np.errstate(invalid="ignore", divide="ignore"):
-                found = found / self._sizes[:, None]
-        n_nonzero /= n_splits
-        points = zip(alphas.tolist(), found.T, n_nonzero.tolist(), strict=True)
-        return [self._point(*point) for point in points]
+                scores /= self._sizes[:, None]
+        return [
+            self._point(float(alpha), score, float(n) / n_splits)
+            for alpha, score, n in zip(alphas, scores.T, n_nonzero, strict=True)
+        ]
 
-    def _solve(self, alphas, part, totals, done):
-        changes = {"weight": self.splits.part(part).train}
-        if self._coef is not None:
-            changes |= {"coef": self._coef[:, part], "scale": self._scale[part]}
-        alphas = np.repeat(alphas[:, None], len(totals), axis=1)
-        return self._prepared.solve(alphas, total=totals, on_fit=done, **changes)
+    def _start_of(self, part, loan):
+        """Fields of the batch that begin with what is known."""
+        starts = {name: values[..., part] for name, values in self._starts.items()}
+        if loan is None:
+            return starts
+        if not starts:
+            n_fits = part.stop - part.start
+            starts["coef"] = np.repeat(self._lender.coef[:, None], n_fits, axis=1)
+        share = self._totals[part] / self._prepared.total_weight
+        return starts | {"loan": loan, "share": share}
 
     def _point(self, alpha, scores, n_nonzero):
         sizes = np.where(np.isfinite(scores), self._sizes, 0.0)

@@ -14,11 +14,16 @@ import numpy as np
 from .line_search import accepts, rounding, search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
-NEAR_LATER = 0.5  # ... joins the matrix where smaller penalties follow
-STALE_SWEEP, STALE_GRAM = 0.2, 0.5  # the model is retaken where the KKT residual fell by less
+NEAR_LATER = 0.5  # ... joins the matrix where smaller penalties follow, or where it is lent
+STALE_SWEEP, STALE_GRAM, STALE_LOAN = (
+    0.2,
+    0.5,
+    0.9,
+)  # the model is retaken where the KKT residual fell by less
 # The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
 # further penalties will use it; counted in outer iterations by sweeps that it saves.
 MANY_PASSES, SWEEPS_IF_CORRELATED, SWEEPS_PER_PENALTY = 5, 8.0, 1.5
+SWEEPS_OF_BORROWER = 8.0  # what a fit near its optimum costs without a loan
 # Passes go on until their moves have shrunk this much; the first models are poor and get fewer.
 SHRINK, SHRINK_EARLY, EARLY = 0.3, 0.6, 2
 PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
@@ -54,7 +59,8 @@ def descend(fit, penalty, tolerance, max_iter):
         stalled = 0 if gained or residual < 0.9 * least else stalled + 1
         least = min(least, residual)
         # By matrix, the other columns matter only to stop, unless they have just joined.
-        fit.partial = fit.in_gram and not np.delete(violation, fit.reference).any()
+        settled = iteration > 0 or not fit.borrowed  # a loan may lack some
+        fit.partial = fit.in_gram and settled and not np.delete(violation, fit.reference).any()
         known = fit.reference if fit.partial else np.arange(len(violation))
         fit.gradient = fit.gradient.copy()
         fit.gradient[known] = yield ("gradient", known)
@@ -86,6 +92,7 @@ def _is_stale(fit, violation, previous):
     if fit.reference is None:
         return True
     share = STALE_GRAM if fit.in_gram else STALE_SWEEP
+    share = STALE_LOAN if fit.borrowed else share
     return violation[fit.reference].max(initial=0.0) > share * previous
 
 
@@ -108,6 +115,11 @@ def _refer(fit, penalty, violation, left, slow):
     `left` is the number of iterations to come, 0 where nothing is known of it.
     """
     work = _near(fit, penalty, NEAR_ACTIVE)
+    if fit.borrowed:
+        if not slow and (yield from _stretch(fit, work, violation)):
+            return fit.reference
+        slow, fit.in_gram, fit.borrowed = True, False, False
+        fit.extrapolation.clear()
     if not fit.in_gram and left > 0 and _gram_fits(len(work)):
         slow |= yield from _enter_gram(fit, work, left)
     wanted = work
@@ -130,6 +142,45 @@ def _refer(fit, penalty, violation, left, slow):
         yield ("loosen", fit.reference[lost])
         fit.curvature[lost] = np.inf
     return fit.reference if fit.in_gram else work
+
+
+def _stretch(fit, work, violation):
+    """Coroutine: whether the borrowed model serves, once columns that it lacks have joined.
+
+    These are few, near zero, and move as if they were alone; the line search watches over that.
+    """
+    missing = np.setdiff1d(work, fit.reference)
+    missing = missing[violation[missing] > 0]
+    if len(missing):
+        added = yield ("append", missing)
+        fit.reference = np.concatenate([fit.reference, missing])
+        fit.curvature = np.concatenate([fit.curvature, added])
+    return not np.any((fit.curvature <= 0) & (violation[fit.reference] > 0))
+
+
+def lend(fit, penalty, n_borrowers):
+    """Coroutine: columns and matrix of the model at the optimum; None where it is not worth it."""
+    columns = _near(fit, penalty, NEAR_LATER)
+    if not len(columns) or not _gram_fits(len(columns)):
+        return columns, None
+    cost = yield ("gram_cost", columns, n_borrowers)
+    if not cost < SWEEPS_OF_BORROWER:
+        return columns, None
+    curvature = yield ("refer", columns, True)
+    if (curvature <= 0).any():
+        yield ("loosen", columns[curvature <= 0])
+    return columns, (yield ("lend",))
+
+
+def borrow(fit, loan, share, fixed):
+    """Coroutine: take another fit's model, without the columns that are fixed here."""
+    kept = np.flatnonzero(~fixed[loan.columns])
+    matrix = loan.matrix
+    if len(kept) < len(loan.columns):
+        matrix = matrix[np.ix_(kept, kept)]
+    yield ("borrow", matrix, share)
+    fit.reference, fit.curvature = loan.columns[kept], share * np.diagonal(matrix)
+    fit.in_gram = fit.borrowed = True
 
 
 def _enter_gram(fit, work, left):

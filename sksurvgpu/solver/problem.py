@@ -75,6 +75,21 @@ class ColumnsOnDemand:
 
 
 @dataclass(frozen=True)
+class Loan:
+    """The quadratic model at the optimum of one fit, as a matrix, for fits that are like it.
+
+    Its age and its weights change the rate of their convergence and not their limit.
+    """
+
+    columns: np.ndarray  # int64 (n_lent,)
+    matrix: np.ndarray  # (n_lent, n_lent)
+    unit: np.ndarray  # (n_columns,) of the gradient's violations
+    noise: np.ndarray  # (n_columns,) rounding error of the gradient
+    magnitude: float  # of the log-likelihood
+    scale: float  # of the null model
+
+
+@dataclass(frozen=True)
 class Batch:
     """Fits that share a problem.  Batch axis last; None means: the same plain value for all.
 
@@ -91,6 +106,8 @@ class Batch:
     coef: np.ndarray | None = None  # (n_columns, n_fits) starts
     fixed: np.ndarray | None = None  # bool (n_columns, n_fits): columns held at their start
     scale: np.ndarray | None = None  # (n_fits,) of the null models, where fits before have it
+    loan: Loan | None = None  # a model to start with, for fits that have a start
+    share: np.ndarray | None = None  # (n_fits,) of the lender's weight that a fit has
 
     @property
     def n_fits(self):

@@ -15,8 +15,9 @@ import numpy as np
 from .exact import descend_exactly
 from .extrapolate import Anderson
 from .line_search import require_finite
-from .majorized import descend
+from .majorized import borrow, descend, lend
 from .penalty import Penalty
+from .problem import Loan
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
 LARGEST_PENALTY = 1e150
@@ -48,6 +49,7 @@ class Fit:
     reference: np.ndarray | None = None  # columns of the quadratic model in use
     curvature: np.ndarray | None = None  # ... their curvature in it
     in_gram: bool = False  # whether that model is a matrix
+    borrowed: bool = False  # ... and another fit's
     extrapolation: Anderson = field(default_factory=Anderson)
     partial: bool = False  # whether only the gradient of the reference columns is current
     shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
@@ -91,20 +93,21 @@ class Solution:
 
 def fit(batch, index, n_columns, options):
     """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
+    solutions, _ = yield from _fit(batch, index, n_columns, options)
+    return solutions
+
+
+def _fit(batch, index, n_columns, options):
+    """The solutions, and the state at the last one, with its penalty and scale."""
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
     factor = np.ones(n_columns) if batch.factor is None else batch.factor
     start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
     lambdas = batch.lambdas[:, index]
-    state = yield from _null_point(start, fixed, factor * lambdas.max(initial=0.0), factor, options)
-    if batch.scale is None:
-        scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
+    if batch.loan is None:
+        state, scale, lam_max = yield from _begin(batch, index, start, fixed, factor, options)
     else:
-        scale, lam_max = float(batch.scale[index]), np.nan
-    if batch.coef is not None and np.any(state.coef != start):
-        state.coef = start
-        state.loglik = yield ("start", start)
-        require_finite(state.loglik)
-        state.gradient = yield ("gradient", np.arange(n_columns))
+        share = 1.0 if batch.share is None else float(batch.share[index])
+        state, scale, lam_max = yield from _begin_with(batch.loan, share, start, fixed, options)
     bound = yield ("largest_loglik",)
     solutions = []
     schedule = SCHEDULES[options.algorithm]
@@ -132,7 +135,46 @@ def fit(batch, index, n_columns, options):
                 objectives=tuple(trace),
             )
         )
-    return solutions
+    return solutions, (state, penalty, scale)
+
+
+def _begin(batch, index, start, fixed, factor, options):
+    """State at the start of a fit, the scale of its null model and the least empty penalty."""
+    penalties = factor * batch.lambdas[:, index].max(initial=0.0)
+    state = yield from _null_point(start, fixed, penalties, factor, options)
+    if batch.scale is None:
+        scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
+    else:
+        scale, lam_max = float(batch.scale[index]), np.nan
+    if batch.coef is not None and np.any(state.coef != start):
+        state.coef = start
+        state.loglik = yield ("start", start)
+        require_finite(state.loglik)
+        state.gradient = yield ("gradient", np.arange(len(start)))
+    return state, scale, lam_max
+
+
+def _begin_with(loan, share, start, fixed, options):
+    """The same with another fit's model and null model."""
+    loglik = yield ("start", start)
+    require_finite(loglik)
+    gradient = yield ("gradient", np.arange(len(start)))
+    state = Fit(
+        start, loglik, gradient, loan.magnitude, loan.unit, loan.noise, verbose=options.verbose
+    )
+    yield from borrow(state, loan, share, fixed)
+    return state, loan.scale * share, np.nan
+
+
+def fit_and_lend(batch, n_columns, options, n_borrowers):
+    """Coroutine: solutions of the first fit, and a loan of its model if that serves others."""
+    solutions, (state, penalty, scale) = yield from _fit(batch, 0, n_columns, options)
+    if options.algorithm != "majorized":
+        return solutions, None
+    columns, matrix = yield from lend(state, penalty, n_borrowers)
+    if matrix is None:
+        return solutions, None
+    return solutions, Loan(columns, matrix, state.unit, state.noise, state.magnitude, scale)
 
 
 def _null_point(start, fixed, penalties, factor, options):
@@ -182,13 +224,7 @@ def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
     `on_fit` is called with the position of every fit that is done, in the thread that did it.
     """
     options = Options() if options is None else options
-    factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
-    largest = float(batch.lambdas.max(initial=0.0)) * factor  # Python's product does not warn
-    if not largest <= LARGEST_PENALTY:
-        raise ValueError(
-            f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "
-            "compute with; make `alpha` or `penalty_factor` smaller."
-        )
+    _check_penalties(batch)
 
     def report(b):
         solutions = yield from fit(batch, b, problem.n_columns, options)
@@ -197,6 +233,23 @@ def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
         return solutions
 
     return backend.run(problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
+
+
+def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
+    """Solutions of the first fit of a batch, and a `Loan` for fits like it, or None."""
+    _check_penalties(batch)
+    leader = fit_and_lend(batch, problem.n_columns, options, n_borrowers)
+    return backend.run(problem, batch, [leader], n_threads)[0]
+
+
+def _check_penalties(batch):
+    factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
+    largest = float(batch.lambdas.max(initial=0.0)) * factor  # Python's product does not warn
+    if not largest <= LARGEST_PENALTY:
+        raise ValueError(
+            f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "
+            "compute with; make `alpha` or `penalty_factor` smaller."
+        )
 
 
 def log_likelihoods(problem, batch, coefs, backend, n_threads=1):

@@ -9,6 +9,7 @@ on it.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from ...data.design import DENSE
 from . import gram as gram_kernels
@@ -35,6 +36,7 @@ class Session:
         self.rh = np.zeros((plan.n_rows, 2))
         self.n_columns = problem.n_columns
         self.reference = self.gram_matrix = None
+        self._has_matrix = problem.plan.few and problem.plan.n_pieces == 1
 
     # -- the predictor ------------------------------------------------------------------------
     def start(self, coef):
@@ -111,7 +113,7 @@ class Session:
     def refer(self, columns, with_gram):
         """Take the quadratic model at the last evaluation, for the given columns."""
         self.centring = self.pattern.refer(self.eta, self.u, self.rh)
-        self.reference = np.empty(0, np.int64)
+        self.reference, self.gram_share = np.empty(0, np.int64), 1.0
         self.position = np.full(self.n_columns, -1)
         self.curvature, self.loads = np.empty((0, 2)), None
         self.pairs = self.gram_matrix = np.empty((0, 0)) if with_gram else None
@@ -170,19 +172,38 @@ class Session:
         return coef, due / max(len(columns), 1)
 
     def minimize_on_gram(self, gradient, coef, l1, l2, unit, tolerance):
+        share = self.gram_share  # divides the rest, so that the matrix need not be copied
+        penalties = l1 / share, l2 / share, unit
         return gram_kernels.minimize_on_gram(
-            self.gram_matrix, coef, gradient, (l1, l2, unit), tolerance
+            self.gram_matrix, coef, gradient / share, penalties, tolerance / share
         )
 
-    def gram_cost(self, columns):
+    def lend(self):
+        """The matrix of the model, which is not written to any more."""
+        return self.gram_matrix
+
+    def borrow(self, matrix, share):
+        """Take a share of another fit's matrix for the model."""
+        self.gram_matrix, self.gram_share = matrix, share
+
+    def append(self, columns):
+        """Add columns to a borrowed matrix, with no entries but their curvature; returns it."""
+        centring = self.pattern.refer(self.eta, self.u, self.rh)
+        curvature = centring.load(self.columns, columns, self.rh, self.threads)[0][:, 0]
+        self.gram_matrix = block_diag(self.gram_matrix, np.diag(curvature / self.gram_share))
+        return curvature
+
+    def gram_cost(self, columns, n_fits=1):
         """Cost of the Gram route in outer iterations by sweeps, from counts of nonzeros alone.
+
+        `n_fits` use one matrix.
 
         Counts and not clocks, so that a fit takes the same route on every machine.  Weights are
         nanoseconds: a pair within a row 1.3, a product entry 1.5-2.1, an entry's part in about ten
         passes 28, a dense pass of the matrix 0.6 an entry.
         """
         X = self.columns
-        if self.loads is None or len(X.first) > 1:
+        if not self._has_matrix:
             return np.inf
         dense = X.kind[X.source[columns]] == DENSE
         self.trial_eta[:] = 0.0
@@ -192,7 +213,7 @@ class Session:
         m, work = len(columns), sparse + dense.sum() * X.n_base
         total = len(X.indices) + float(np.sum(X.kind == DENSE)) * X.n_base
         build = 1.3 * pairs + 0.5 * dense.sum() * work
-        gram = build + 36.0 * m**2 + m**3 / 30 + 6 * (2.1 * work + 1.5 * total)
+        gram = build / n_fits + 36.0 * m**2 + m**3 / 30 + 6 * (2.1 * work + 1.5 * total)
         return gram / (28 * work + 1.5 * total)
 
     def trial_curvature(self):
