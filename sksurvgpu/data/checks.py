@@ -13,6 +13,7 @@ import numpy as np
 
 __all__ = [
     "check_exposure",
+    "check_horizons",
     "check_labels",
     "check_offset",
     "check_penalty_factor",
@@ -203,6 +204,21 @@ def check_weight_by_group(weight, group, labels, name) -> None:
             f"`sample_weight` differs within {name} {label.item()!r}: {weight[row]:g} in row "
             f"{row:,}, {value:g} in another; give all rows of a {name} the same weight."
         )
+
+
+def check_horizons(times) -> np.ndarray:
+    """Return horizons, one number or several, as increasing times of at least 0."""
+    values = [times] if np.ndim(times) == 0 else times
+    horizons = _numbers_by_position(values, "times", minimum=0)
+    if not horizons.size:
+        raise ValueError("`times` is empty; pass one or more horizons.")
+    if (np.diff(horizons) <= 0).any():
+        place = int(np.argmax(np.diff(horizons) <= 0))
+        raise ValueError(
+            f"`times` has {horizons[place + 1]:g} after {horizons[place]:g}; pass each horizon "
+            "once, in increasing order."
+        )
+    return horizons
 
 
 def check_exposure(exposure, n_rows=None, name="exposure") -> np.ndarray | None:

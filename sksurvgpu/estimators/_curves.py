@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.checks import check_horizons, check_row_values
 from ._base import PenalizedModel
 from ._docs import documented
 from .baseline import Baseline, cumulative_hazard
@@ -58,6 +61,51 @@ class CurveModel(PenalizedModel):
         """
         return self._curves(X, strata, return_array, cumulative_hazard)
 
-    def _curves(self, X, strata, return_array, curve):
+    def _curves(self, X, strata, return_array, curve, start=None):
         predictors = self._predictors(X)
-        return self._baseline.curves(predictors, strata, return_array, curve)
+        codes = self._baseline.strata_of(strata, len(predictors))
+        start = self._check_start(start, codes)
+        return self._baseline.curves(predictors, codes, return_array, curve, start)
+
+    def _risks(self, X, times, strata, start=None):
+        from pandas import DataFrame, Index
+
+        horizons = check_horizons(times)
+        predictors = self._predictors(X)
+        codes = self._baseline.strata_of(strata, len(predictors))
+        start = self._check_start(start, codes)
+        risks = self._baseline.risks(predictors, codes, horizons, start)
+        self._warn_of_unknown(risks, horizons, codes)
+        index = X.index if isinstance(X, DataFrame) else None
+        return DataFrame(risks, index=index, columns=Index(horizons, name="time"))
+
+    def _check_start(self, start, codes):
+        """Start of every row as a vector; None where rows start at 0."""
+        if start is None:
+            return None
+        values = np.full(len(codes), start) if np.ndim(start) == 0 else start
+        vector = check_row_values(values, "start", len(codes), minimum=0)
+        last = self._baseline.timeline.last_times()[codes]
+        if (vector > last).any():
+            row = int(np.argmax(vector > last))
+            raise ValueError(
+                f"`start` is {vector[row]:g} in row {row:,}, after the last time of the fit's rows "
+                f"in its stratum, {last[row]:g}; nothing is known of what follows, drop such rows."
+            )
+        return vector
+
+    def _warn_of_unknown(self, risks, horizons, codes):
+        is_unknown = np.isnan(risks)
+        if not is_unknown.any():
+            return
+        horizon = int(np.argmax(is_unknown.any(axis=0)))
+        row = int(np.argmax(is_unknown[:, horizon]))
+        timeline = self._baseline.timeline
+        where = "" if timeline.labels is None else f" in the stratum of row {row:,}"
+        warnings.warn(
+            f"The risk by {horizons[horizon]:g} is NaN in {is_unknown[:, horizon].sum():,} of "
+            f"{len(risks):,} rows: the fit's rows{where} end at "
+            f"{timeline.last_times()[codes[row]]:g}, and what happens later is unknown; take an "
+            "earlier horizon.",
+            stacklevel=4,
+        )

@@ -174,6 +174,20 @@ _SHARED = {
         strata : array-like of shape (n_samples,), optional
             Stratum of each row; required if and only if the model was fitted with strata.
         """,
+    "start": """
+        start : float or array-like of shape (n_samples,), optional
+            Time until which rows are known to be free of events. What is predicted is conditional
+            on this: nothing happens at and before it, and only the hazard after it counts.
+        """,
+    "times": """
+        times : float or array-like of shape (n_times,)
+            Horizons, increasing.
+        """,
+    "risks": """
+        A row for each one of X, with the index of a pandas DataFrame, and a column for each
+        horizon. NaN, with a warning, for horizons beyond the last time of the fit's rows in the
+        row's stratum: what happens then is not in the data.
+        """,
     "return_array": """
         return_array : bool, default=False
             Return values at `unique_times_` in place of functions.

@@ -11,16 +11,21 @@ Where rows lie far from zero, :math:`A_b` and :math:`e^{\eta_b}` overflow and un
 their product is moderate: only the sum of the logarithms is exponentiated.
 
 Times are those of all rows of the stratum, events and censorings, as in scikit-survival.
+
+Of a row that is known to be free of events until c, only the hazard after c counts: every
+:math:`A_{b,s}(t)` becomes :math:`A_{b,s}(t) - A_{b,s}(c)`, and none before c.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 from sksurv.functions import StepFunction
 
+from .._compile import kernel
 from ..data.checks import check_labels
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "incidence", "survival"]
@@ -74,25 +79,21 @@ class Timeline:
         """Positions of a stratum's times."""
         return slice(self.time_ptr[s], self.time_ptr[s + 1])
 
-    def last_cells(self) -> np.ndarray:
-        """Last cell at or before each time, (n_pieces, n_times).
+    def last_cells(self, times, strata) -> np.ndarray:
+        """Last cell at or before each time in its stratum, (n_pieces, n_times)."""
+        n_pieces = (len(self.cell_ptr) - 1) // self.n_strata
+        found = np.empty((n_pieces, len(times)), np.int64)
+        for piece in range(n_pieces):
+            group = piece * self.n_strata + strata
+            _find_last(self.cell_ptr, self.cell_time, group, times, found[piece])
+        return found
 
-        One search serves all groups: keys order cells by group, then by the rank of their time.
-        """
-        n_groups = len(self.cell_ptr) - 1
-        is_first = np.zeros(len(self.cell_time), bool)
-        is_first[self.cell_ptr[:-1]] = True
-        values = np.unique(self.cell_time[~is_first])
-        rank = np.searchsorted(values, self.cell_time) + 1
-        rank[is_first] = 0
-        group = np.repeat(np.arange(n_groups), np.diff(self.cell_ptr))
-        keys = group * (len(values) + 1) + rank
-        wanted = np.repeat(np.arange(self.n_strata), np.diff(self.time_ptr)) * (len(values) + 1)
-        wanted += np.searchsorted(values, self.times, side="right")
-        shift = self.n_strata * (len(values) + 1)
-        n_pieces = n_groups // self.n_strata
-        found = [np.searchsorted(keys, wanted + b * shift, side="right") for b in range(n_pieces)]
-        return np.array(found) - 1
+    def last_times(self) -> np.ndarray:
+        """End of follow-up of each stratum; NaN where it has no rows."""
+        ends = np.full(self.n_strata, np.nan)
+        has_rows = np.diff(self.time_ptr) > 0
+        ends[has_rows] = self.times[self.time_ptr[1:][has_rows] - 1]
+        return ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,13 @@ class Baseline:
     @cached_property
     def log_hazards(self) -> np.ndarray:
         """Logarithm of the hazard accumulated inside each piece, (n_pieces, n_times)."""
-        return self.cells[self.timeline.last_cells()]
+        timeline = self.timeline
+        strata = np.repeat(np.arange(timeline.n_strata), np.diff(timeline.time_ptr))
+        return self.log_hazards_at(timeline.times, strata)
+
+    def log_hazards_at(self, times, strata) -> np.ndarray:
+        """The same until each of `times` in its stratum."""
+        return self.cells[self.timeline.last_cells(times, strata)]
 
     @cached_property
     def unique_times(self) -> np.ndarray:
@@ -164,13 +171,27 @@ class Baseline:
             )
         return code
 
-    def curves(self, predictors, strata, return_array, curve) -> np.ndarray:
-        """Curve of every row, given its predictor in each piece and the label of its stratum."""
-        codes = self.strata_of(strata, len(predictors))
-        make = self.arrays if return_array else self.row_functions
-        return make(predictors, codes, curve)
+    def risks(self, predictors, strata, horizons, start) -> np.ndarray:
+        """Risk of every row by each horizon; NaN beyond the follow-up of its stratum."""
+        timeline = self.timeline
+        shape = (-1, timeline.n_strata, len(horizons))
+        each = np.repeat(np.arange(timeline.n_strata), len(horizons))
+        logs = self.log_hazards_at(np.tile(horizons, timeline.n_strata), each).reshape(shape)
+        since = self._since(strata, start)
+        risk = incidence(_total((log[strata] for log in logs), predictors.T[:, :, None], since))
+        risk[horizons > timeline.last_times()[strata][:, None]] = np.nan
+        return risk
 
-    def arrays(self, predictors, strata, curve) -> np.ndarray:
+    def curves(self, predictors, strata, return_array, curve, start=None) -> np.ndarray:
+        """Curve of every row, given its predictors, and its stratum and start where it has them."""
+        make = self.arrays if return_array else self.row_functions
+        return make(predictors, strata, curve, self._since(strata, start))
+
+    def _since(self, strata, start):
+        """Logarithm of each row's hazard until its start, (n_pieces, n_rows, 1)."""
+        return None if start is None else self.log_hazards_at(start, strata)[:, :, None]
+
+    def arrays(self, predictors, strata, curve, since) -> np.ndarray:
         """Curve of every row at `unique_times`; NaN beyond the follow-up of its stratum."""
         unique, timeline = self.unique_times, self.timeline
         out = np.empty((len(predictors), len(unique)))
@@ -179,23 +200,39 @@ class Baseline:
             before = np.searchsorted(timeline.times[own], unique, side="right")
             # Nothing has happened before the first time.
             padded = np.pad(self.log_hazards[:, own], ((0, 0), (1, 0)), constant_values=-np.inf)
-            values = curve(_total(padded[:, before], predictors[rows].T[:, :, None]))
+            gone = None if since is None else since[:, rows]
+            values = curve(_total(padded[:, before], predictors[rows].T[:, :, None], gone))
             values[:, unique > timeline.times[own][-1]] = np.nan
             out[rows] = values
         return out
 
-    def row_functions(self, predictors, strata, curve) -> np.ndarray:
+    def row_functions(self, predictors, strata, curve, since) -> np.ndarray:
         """Curve of every row as an object array of step functions."""
         out = np.empty(len(predictors), dtype=object)
         for s, rows in _by_stratum(strata):
             own = self.timeline.of_stratum(s)
             times, logs = self.timeline.times[own], self.log_hazards[:, own]
-            if curve is cumulative_hazard and len(logs) == 1:
+            if curve is cumulative_hazard and len(logs) == 1 and since is None:
                 _share_values(times, logs[0], predictors[:, 0], rows, out)
                 continue
             for i in rows:
-                out[i] = _step_function(times, curve(_total(logs, predictors[i])), curve)
+                gone = None if since is None else since[:, i]
+                out[i] = _step_function(times, curve(_total(logs, predictors[i], gone)), curve)
         return out
+
+
+@kernel
+def _find_last(cell_ptr, cell_time, group, times, found):
+    """Last cell of a group at or before each time; its first one, which has none, otherwise."""
+    for i in range(times.size):
+        low, high = cell_ptr[group[i]] + 1, cell_ptr[group[i] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if cell_time[middle] <= times[i]:
+                low = middle + 1
+            else:
+                high = middle
+        found[i] = low - 1
 
 
 def _by_stratum(strata):
@@ -205,13 +242,21 @@ def _by_stratum(strata):
     return zip(found.tolist(), np.split(order, first[1:]), strict=True) if len(order) else ()
 
 
-def _total(logs, predictors):
+def _total(logs, predictors, since=None):
     """Hazard over all pieces (the first axis); infinite where it exceeds floating point."""
     hazard = 0.0
+    since = repeat(None, len(predictors)) if since is None else since
     with np.errstate(over="ignore"):
-        for log, predictor in zip(logs, predictors, strict=True):
-            hazard = hazard + np.exp(log + predictor)
+        for log, predictor, gone in zip(logs, predictors, since, strict=True):
+            gained = log if gone is None else _gained(log, gone)
+            hazard = hazard + np.exp(gained + predictor)
     return hazard
+
+
+def _gained(until, since):
+    """Logarithm of the hazard between two times; of none where the first is not the later."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(until > since, until + np.log(-np.expm1(since - until)), -np.inf)
 
 
 def _share_values(times, logs, predictors, rows, out):

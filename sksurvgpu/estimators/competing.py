@@ -195,6 +195,41 @@ class FineGrayCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, incidence)
 
+    def predict_risk(self, X, times, *, strata=None):
+        """Probability that the event of interest has happened by each horizon, for every row.
+
+        It refers to the beginning. The risk of those who are still free of all events at a later
+        time does not follow from this model: a subdistribution hazard knows how many have met the
+        event of interest by then, not how many a competing one.
+
+        Parameters
+        ----------
+        <<X>>
+        <<times>>
+        <<strata_of_fit>>
+
+        Returns
+        -------
+        risk : pandas.DataFrame of shape (n_samples, n_times)
+            <<risks>>
+
+        See Also
+        --------
+        sksurvgpu.metrics.calibration : Compares risks with what was observed.
+
+        Examples
+        --------
+        >>> from sksurvgpu import FineGrayCCD
+        >>> from sksurvgpu.datasets import simulate_fine_gray
+        >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+        >>> model = FineGrayCCD(alpha=0.02).fit(data.X, data.y)
+        >>> model.predict_risk(data.X[:2], [0.2, 0.5]).round(2)
+        time  0.2   0.5
+        0     0.1  0.22
+        1     0.1  0.22
+        """
+        return self._risks(X, times, strata)
+
     def score(self, X, y, sample_weight=None, strata=None):
         """Concordance index for the event of interest, weighted for censoring.
 

@@ -18,7 +18,7 @@ from ..solver.problem import Problem
 from ._base import PenalizedModel, count_threads
 from ._curves import CurveModel
 from ._docs import documented
-from .baseline import Timeline, survival
+from .baseline import Timeline, cumulative_hazard, survival
 from .time_varying import Terms
 
 __all__ = ["CoxLassoCCD"]
@@ -199,7 +199,7 @@ class CoxLassoCCD(CurveModel):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
         return self._fitted_baseline().functions(survival)
 
-    def predict_survival_function(self, X, strata=None, return_array=False):
+    def predict_survival_function(self, X, strata=None, return_array=False, *, start=None):
         """Probability of no event until each time, for every row.
 
         Parameters
@@ -207,13 +207,63 @@ class CoxLassoCCD(CurveModel):
         <<X>>
         <<strata_of_fit>>
         <<return_array>>
+        <<start>>
 
         Returns
         -------
         survival : ndarray
             <<curves>>
         """
-        return self._curves(X, strata, return_array, survival)
+        return self._curves(X, strata, return_array, survival, start)
+
+    def predict_cumulative_hazard_function(self, X, strata=None, return_array=False, *, start=None):
+        """Cumulative hazard until each time, for every row.
+
+        Parameters
+        ----------
+        <<X>>
+        <<strata_of_fit>>
+        <<return_array>>
+        <<start>>
+
+        Returns
+        -------
+        hazard : ndarray
+            <<curves>>
+        """
+        return self._curves(X, strata, return_array, cumulative_hazard, start)
+
+    def predict_risk(self, X, times, *, strata=None, start=None):
+        """Probability that the event has happened by each horizon, for every row.
+
+        Parameters
+        ----------
+        <<X>>
+        <<times>>
+        <<strata_of_fit>>
+        <<start>>
+
+        Returns
+        -------
+        risk : pandas.DataFrame of shape (n_samples, n_times)
+            <<risks>>
+
+        See Also
+        --------
+        sksurvgpu.metrics.calibration : Compares risks with what was observed.
+
+        Examples
+        --------
+        >>> from sksurvgpu import CoxLassoCCD
+        >>> from sksurvgpu.datasets import simulate_cox
+        >>> data = simulate_cox(1_000, 50, random_state=0)
+        >>> model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
+        >>> model.predict_risk(data.X[:2], [10, 20, 40]).round(2)
+        time  10.0  20.0  40.0
+        0     0.23  0.41  0.66
+        1     0.23  0.41  0.66
+        """
+        return self._risks(X, times, strata, start)
 
     # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
