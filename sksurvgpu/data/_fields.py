@@ -48,24 +48,25 @@ def check_plain(vector, content):
         )
 
 
-def check_structured(y, builder, fields):
+def check_structured(y, builder, fields, name="y"):
     """Check that `y` is a vector of records that `builder` could have made."""
     remedy = how_to_build(builder, fields)
-    check_given(y, f"; {remedy}")
+    if name == "y":
+        check_given(y, f"; {remedy}")
     if not isinstance(y, np.ndarray):
         columns = ", ".join(f"df['{field}']" for field in fields)
         raise TypeError(
-            f"`y` is of type {type(y).__name__}, must be a structured array; {remedy}, from a "
+            f"`{name}` is of type {type(y).__name__}, must be a structured array; {remedy}, from a "
             f"DataFrame with {builder}({columns})."
         )
     if y.dtype.names is None or len(y.dtype.names) < len(fields):
         nouns = [f"{'an' if field[0] in 'aeiou' else 'a'} {field}" for field in fields]
         raise TypeError(
-            f"`y` has dtype {y.dtype}, must be a structured array with "
+            f"`{name}` has dtype {y.dtype}, must be a structured array with "
             f"{', '.join(nouns[:-1])} and {nouns[-1]}; {remedy}."
         )
     if y.ndim != 1:
-        raise ValueError(f"`y` has shape {y.shape}, must be one-dimensional.")
+        raise ValueError(f"`{name}` has shape {y.shape}, must be one-dimensional.")
 
 
 def check_named(y, builder, fields, n_rows):
@@ -82,23 +83,23 @@ def check_named(y, builder, fields, n_rows):
         raise ValueError("`y` has no rows; pass at least one row with an event.")
 
 
-def split_survival(y, builder, n_rows):
+def split_survival(y, builder, n_rows, name="y"):
     """Check the form of a survival outcome; return the names of its event and time, and others."""
-    check_structured(y, builder, EVENT_TIME)
-    check_length(y, "y", n_rows)
+    check_structured(y, builder, EVENT_TIME, name)
+    check_length(y, name, n_rows)
     if y.size == 0:
-        raise ValueError("`y` has no rows; pass at least one row with an event.")
+        raise ValueError(f"`{name}` has no rows; pass at least one row with an event.")
     event_field, time_field, *others = y.dtype.names
     other_builder = OTHER_BUILDERS.get((event_field, time_field))
     if other_builder is not None:  # the names of a survival outcome are free, so it might pass
         raise TypeError(
-            f"`y` has the fields {event_field!r} and {time_field!r} of {other_builder}, must have "
-            f"an event and a time; {how_to_build(builder, EVENT_TIME)}."
+            f"`{name}` has the fields {event_field!r} and {time_field!r} of {other_builder}, must "
+            f"have an event and a time; {how_to_build(builder, EVENT_TIME)}."
         )
     unknown = [field for field in others if field not in RESERVED_FIELDS]
     if unknown:
         raise ValueError(
-            f"`y` has a field {unknown[0]!r} that a survival outcome cannot have; after event "
+            f"`{name}` has a field {unknown[0]!r} that a survival outcome cannot have; after event "
             "and time only 'start', 'stratum' and 'subject' are read."
         )
     return event_field, time_field, others

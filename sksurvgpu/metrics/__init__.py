@@ -1,6 +1,24 @@
 """How well predicted risks agree with what was observed."""
 
+from .calibration import Calibration, calibration
 from .competing import concordance_competing
+from .competing_scores import (
+    auc_competing,
+    brier_score_competing,
+    integrated_brier_score_competing,
+)
 from .harrell import concordance
+from .scores import auc, brier_score, integrated_brier_score
 
-__all__ = ["concordance", "concordance_competing"]
+__all__ = [
+    "Calibration",
+    "auc",
+    "auc_competing",
+    "brier_score",
+    "brier_score_competing",
+    "calibration",
+    "concordance",
+    "concordance_competing",
+    "integrated_brier_score",
+    "integrated_brier_score_competing",
+]

@@ -1,0 +1,218 @@
+"""Whether as many have met the event as was predicted, in groups of like risk and in all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .nonparametric import observed_risk, risk_interval
+from .observed import read_observed, read_risks
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+__all__ = ["Calibration", "calibration"]
+
+ESTIMATES = ["observed", "lower", "upper"]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Predicted and observed risks by one horizon; made by `calibration`.
+
+    Attributes
+    ----------
+    groups : pandas.DataFrame
+        A row for each group of like risk, from the lowest on, indexed by ``group`` from 1 on: its
+        rows ``n``, their events of interest by the horizon ``events``, the mean of the risks
+        ``predicted``, the ``observed`` risk and its confidence limits ``lower`` and ``upper``.
+    expected : float
+        Mean of all predicted risks.
+    observed : float
+        Observed risk of all rows.
+    lower, upper : float
+        Its confidence limits.
+    time : float
+        The horizon.
+    level : float
+        Of the confidence intervals.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> from sksurvgpu.metrics import calibration
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0.005).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], 20)
+    >>> result = calibration(data.y[500:], risk, 20, n_groups=3)
+    >>> result.groups.round(2)
+             n  events  predicted  observed  lower  upper
+    group
+    1      169      35       0.22      0.21   0.16   0.28
+    2      165      57       0.36      0.35   0.28   0.43
+    3      166     101       0.62      0.62   0.54   0.69
+    >>> result.summary().round(2)
+    expected       0.40
+    observed       0.39
+    lower          0.35
+    upper          0.44
+    ratio          0.97
+    ratio_lower    0.87
+    ratio_upper    1.08
+    dtype: float64
+    """
+
+    groups: DataFrame
+    expected: float
+    observed: float
+    lower: float
+    upper: float
+    time: float
+    level: float
+
+    @property
+    def curve(self) -> DataFrame:
+        """Points of a calibration plot: the groups whose observed risk is known."""
+        return self.groups[["predicted", *ESTIMATES]].dropna(subset=["observed"])
+
+    def summary(self) -> Series:
+        """Calibration in the large: observed and expected risk of all rows, and their ratio.
+
+        Returns
+        -------
+        summary : pandas.Series
+            ``expected``, ``observed`` with its limits ``lower`` and ``upper``, and the three
+            divided by ``expected``: ``ratio``, ``ratio_lower`` and ``ratio_upper``. A ratio above
+            1 means more events than predicted. The limits say how well the observed risk is
+            known; the predicted ones are taken as they are.
+        """
+        from pandas import Series
+
+        found = np.array([self.observed, self.lower, self.upper])
+        with np.errstate(divide="ignore"):
+            ratios = found / np.float64(self.expected)
+        names = ["expected", *ESTIMATES, "ratio", "ratio_lower", "ratio_upper"]
+        return Series([self.expected, *found, *ratios], index=names)
+
+
+def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) -> Calibration:
+    """Compare predicted risks by a horizon with those observed, in groups of like risk.
+
+    Parameters
+    ----------
+    y : structured ndarray of shape (n_samples,)
+        Outcome, from `sksurvgpu.surv` or `sksurvgpu.competing_risks`, of rows that the fit has
+        not seen.
+    risk : DataFrame or array-like of shape (n_samples,)
+        Predicted risks by `time`; a table as of ``predict_risk`` has a column for it.
+    time : float
+        Horizon, before the last time of `y`.
+    n_groups : int, default=10
+        Number of groups. Bounds are quantiles of the risks; rows of equal risk stay together, so
+        that there may be fewer groups.
+    event_of_interest : int, default=1
+        Code of the event; all others compete with it.
+    level : float, default=0.95
+        Of the confidence intervals.
+
+    Returns
+    -------
+    calibration : Calibration
+        The table of groups, and observed and expected risk of all rows.
+
+    See Also
+    --------
+    brier_score : Calibration and discrimination in one number.
+
+    Notes
+    -----
+    The observed risk is one minus the Kaplan-Meier estimate, with competing events that of Aalen
+    and Johansen, which takes censoring for independent of the risk inside a group. Its variance is
+    Greenwood's, by the delta method also with competing events, as in R's ``survfit``. The
+    intervals are symmetric in log(-log(1 - risk)); with competing events ``survfit`` has
+    log(-log(risk)). They are NaN where the observed risk is 0 or 1, and the observed risk is NaN
+    where the last row of a group is censored before the horizon.
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import calibration
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.005).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> calibration(data.y[500:], risk, 0.5, n_groups=2).groups.round(2)
+             n  events  predicted  observed  lower  upper
+    group
+    1      334      41       0.17      0.16   0.12   0.21
+    2      166      42       0.34      0.32   0.24   0.41
+    """
+    _check_options(time, n_groups, level)
+    outcome = read_observed(y, "y", event_of_interest)
+    [risk] = read_risks(_at(risk, time), time, len(outcome.time), "y")[0].T
+    outcome.check_follow_up(np.array([float(time)]), "time")
+    outcome.check_events(time)
+    observed, *limits = _observe(outcome, slice(None), time, level)
+    return Calibration(
+        groups=_groups(outcome, risk, (time, n_groups, level)),
+        expected=float(risk.mean()),
+        observed=observed,
+        lower=limits[0],
+        upper=limits[1],
+        time=float(time),
+        level=level,
+    )
+
+
+def _check_options(time, n_groups, level):
+    if isinstance(time, bool) or not isinstance(time, Real) or not 0 <= time < np.inf:
+        raise ValueError(f"`time` is {time!r}, must be one finite number of at least 0.")
+    if isinstance(n_groups, bool) or not isinstance(n_groups, Integral) or n_groups < 1:
+        raise ValueError(f"`n_groups` is {n_groups!r}, must be a whole number of at least 1.")
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"`level` is {level!r}, must lie between 0 and 1, e.g. 0.95.")
+
+
+def _at(risk, time):
+    """Risks by one horizon out of a table with a column for each."""
+    from pandas import DataFrame
+
+    if not isinstance(risk, DataFrame) or risk.columns.name != "time":
+        return risk
+    if time not in risk.columns:
+        raise ValueError(
+            f"`risk` has the horizons {risk.columns.tolist()}, `time` is {time:g}; predict the "
+            "risk by this time."
+        )
+    return risk[[time]]
+
+
+def _groups(outcome, risk, options):
+    """Table of the groups between quantiles of risk."""
+    from pandas import DataFrame, RangeIndex
+
+    time, n_groups, level = options
+    last_ranks = np.arange(1, n_groups) * len(risk) // n_groups - 1
+    bounds = np.sort(risk)[last_ranks[last_ranks >= 0]]
+    group = np.unique(np.searchsorted(bounds, risk, side="left"), return_inverse=True)[1]
+    is_case = (outcome.status == 1) & (outcome.time <= time)
+    n = np.bincount(group)
+    rows = [np.flatnonzero(group == g) for g in range(len(n))]
+    columns = {
+        "n": n,
+        "events": np.bincount(group[is_case], minlength=len(n)),
+        "predicted": [risk[own].mean() for own in rows],
+    }
+    estimates = zip(*(_observe(outcome, own, time, level) for own in rows), strict=True)
+    columns.update(zip(ESTIMATES, estimates, strict=True))
+    return DataFrame(columns, index=RangeIndex(1, len(n) + 1, name="group"))
+
+
+def _observe(outcome, rows, time, level):
+    """Observed risk of some rows and its confidence limits."""
+    risk, error = observed_risk(outcome.status[rows], outcome.time[rows], time)
+    return risk, *risk_interval(risk, error, level)

@@ -1,0 +1,196 @@
+r"""Brier score and AUC of the predicted risks of one of several kinds of events.
+
+By a horizon t a row has met the event of interest (a case), met a competing event, is free of
+events, or was censored before. With G the Kaplan-Meier curve of censoring, events first at tied
+times, rows in sight stand for those censored with the weights
+
+    W(t) = 1 / G(T-)  after an event at T <= t,   1 / G(t)  if free of events at t,   0  else
+
+and with predicted risks F(t) (Schoop et al. 2011; Blanche, Dartigues and Jacqmin-Gadda 2013)
+
+    Brier(t) = mean_i W_i(t) (D_i(t) - F_i(t))^2,    D_i(t) = [case by t]
+    AUC(t) = sum_{i case, j no case} W_i W_j ([F_i > F_j] + [F_i = F_j] / 2) / sum W_i W_j .
+
+Sorting by risk makes either O(n log n) a horizon.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .nonparametric import Censoring
+from .observed import read_observed, read_risks
+from .scores import by_horizon, mean_over_time
+
+__all__ = ["auc_competing", "brier_score_competing", "integrated_brier_score_competing"]
+
+
+def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """Mean squared error of predicted risks of one kind of event, weighted for censoring.
+
+    Parameters
+    ----------
+    y_train : structured ndarray
+        Outcome, from `sksurvgpu.competing_risks`, whose censoring is estimated; as a rule that of
+        the fit.
+    y_test : structured ndarray of shape (n_samples,)
+        Outcome of the rows whose risk was predicted.
+    risk : DataFrame or array-like of shape (n_samples, n_times)
+        Predicted risks of the event of interest, as from ``predict_risk``.
+    times : float or array-like of shape (n_times,), optional
+        Horizons, increasing, before the last times of both outcomes; by default the columns of
+        `risk`.
+    event_of_interest : int, default=1
+        Its code; all other events compete with it.
+
+    Returns
+    -------
+    score : pandas.Series of shape (n_times,)
+        By horizon; 0 is best.
+
+    See Also
+    --------
+    brier_score : For a single kind of event.
+    integrated_brier_score_competing : Its mean over time.
+
+    Notes
+    -----
+    Rows with an event at T by the horizon t weigh ``1 / G(T-)``, those free of events ``1 / G(t)``
+    and those censored by then nothing; G is the Kaplan-Meier estimate of the probability not to be
+    censored, where events come before censorings at the same time. Without competing events this
+    is `brier_score` wherever no event is tied with a censoring: scikit-survival has ``G(T)``.
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import brier_score_competing
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> brier_score_competing(data.y[:500], data.y[500:], risk).round(3).tolist()
+    [0.087, 0.174]
+    """
+    test, weights, risks, horizons = _read(y_train, y_test, risk, times, event_of_interest)
+    test.check_events(horizons[-1])
+    is_case = _are_cases(test, horizons)
+    return by_horizon(np.mean(weights * (is_case - risks) ** 2, axis=0), horizons, "brier_score")
+
+
+def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """Brier score, averaged over the time between the first and the last horizon.
+
+    Parameters
+    ----------
+    y_train : structured ndarray
+        Outcome, from `sksurvgpu.competing_risks`, whose censoring is estimated.
+    y_test : structured ndarray of shape (n_samples,)
+        Outcome of the rows whose risk was predicted.
+    risk : DataFrame or array-like of shape (n_samples, n_times)
+        Predicted risks of the event of interest, as from ``predict_risk``.
+    times : array-like of shape (n_times,), optional
+        Two horizons or more; see `brier_score_competing`.
+    event_of_interest : int, default=1
+        Its code; all other events compete with it.
+
+    Returns
+    -------
+    score : float
+        Integral by the trapezoidal rule, divided by the time between the horizons.
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import integrated_brier_score_competing
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> round(integrated_brier_score_competing(data.y[:500], data.y[500:], risk), 3)
+    0.13
+    """
+    score = brier_score_competing(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+    return mean_over_time(score)
+
+
+def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """Area under the cumulative/dynamic ROC curve for one kind of event, weighted for censoring.
+
+    The probability that a row with the event of interest by the horizon has a higher predicted
+    risk than one without it, be it free of events or kept from it by another one; ties count one
+    half.
+
+    Parameters
+    ----------
+    y_train : structured ndarray
+        Outcome, from `sksurvgpu.competing_risks`, whose censoring is estimated.
+    y_test : structured ndarray of shape (n_samples,)
+        Outcome of the rows whose risk was predicted.
+    risk : DataFrame or array-like of shape (n_samples, n_times)
+        Predicted risks of the event of interest, as from ``predict_risk``.
+    times : float or array-like of shape (n_times,), optional
+        Horizons; see `brier_score_competing`.
+    event_of_interest : int, default=1
+        Its code; all other events compete with it.
+
+    Returns
+    -------
+    area : pandas.Series of shape (n_times,)
+        By horizon; 0.5 for risks that say nothing.
+
+    See Also
+    --------
+    auc : For a single kind of event.
+    concordance_competing : One number for all times.
+
+    Notes
+    -----
+    Pairs weigh the product of their rows' weights, which are those of `brier_score_competing`.
+    This is the second of the two definitions of Blanche, Dartigues and Jacqmin-Gadda (Statistics
+    in Medicine 32, 2013, 5381-5397). Without competing events it is `auc`, wherever no event is
+    tied with a censoring.
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import auc_competing
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> auc_competing(data.y[:500], data.y[500:], risk).round(3).tolist()
+    [0.549, 0.541]
+    """
+    test, weights, risks, horizons = _read(y_train, y_test, risk, times, event_of_interest)
+    test.check_events(horizons[0])
+    is_case = _are_cases(test, horizons)
+    area = [_area(*column) for column in zip(is_case.T, weights.T, risks.T, strict=True)]
+    return by_horizon(area, horizons, "auc")
+
+
+def _read(y_train, y_test, risk, times, event_of_interest):
+    """Outcome of the test, its weights at the horizons, risks and horizons."""
+    train = read_observed(y_train, "y_train", event_of_interest)
+    test = read_observed(y_test, "y_test", event_of_interest)
+    risks, horizons = read_risks(risk, times, len(test.time), "y_test")
+    for observed in (train, test):  # before the last time no probability is 0
+        observed.check_follow_up(horizons)
+    censoring = Censoring.of(train)
+    is_over = test.time[:, None] <= horizons
+    until = np.minimum(test.time, horizons[-1])  # later ones have no part, and may be 0
+    ended = np.where(test.status > 0, 1.0 / censoring.before(until), 0.0)
+    weights = np.where(is_over, ended[:, None], 1.0 / censoring.at(horizons))
+    return test, weights, risks, horizons
+
+
+def _are_cases(test, horizons):
+    return (test.status == 1)[:, None] & (test.time[:, None] <= horizons)
+
+
+def _area(is_case, weight, risk):
+    """Share of pairs, by weight, in which the case has the higher risk."""
+    values, rank = np.unique(risk, return_inverse=True)
+    cases = np.bincount(rank, is_case * weight, len(values))
+    others = np.bincount(rank, ~is_case * weight, len(values))
+    below = np.append(0.0, np.cumsum(others))
+    return min(1.0, cases @ (below[:-1] + 0.5 * others) / (cases.sum() * below[-1]))

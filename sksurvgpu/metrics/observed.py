@@ -1,0 +1,157 @@
+"""Outcomes, risks and horizons as the metrics of predicted risks read them.
+
+Left out are rows with delayed entry: the mean risk of those who enter late, and have survived until
+then, is not that of the population whose risk from the beginning is estimated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+
+from ..data._fields import (
+    EVENT_TIME,
+    check_flags,
+    check_whole,
+    checked_fields,
+    how_to_build,
+    split_survival,
+)
+from ..data.checks import as_array, check_horizons
+from ..data.competing import CODES
+from ..data.outcome import SWAPPED
+
+__all__ = ["Observed", "read_observed", "read_risks"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """How and when each row ended.
+
+    Attributes
+    ----------
+    status : ndarray of shape (n_rows,), uint8
+        0 censored, 1 event of interest, 2 competing event.
+    time : ndarray of shape (n_rows,), float64
+    name : str
+        What the user calls the outcome.
+    """
+
+    status: np.ndarray
+    time: np.ndarray
+    name: str
+
+    def check_follow_up(self, horizons, argument="times"):
+        """Check that horizons lie before the last time."""
+        last = self.time.max()
+        if horizons[-1] >= last:
+            late = horizons[np.argmax(horizons >= last)]
+            raise ValueError(
+                f"`{argument}` has {late:g}, must be before the last time of `{self.name}`, "
+                f"{last:g}: from then on nobody is seen to be free of events; take an earlier "
+                "horizon, however little."
+            )
+
+    def check_events(self, horizon=np.inf):
+        """Check that somebody has met the event of interest, by a horizon if one is given."""
+        if (self.status[self.time <= horizon] == 1).any():
+            return
+        if horizon == np.inf:
+            raise ValueError(
+                f"`{self.name}` has no event ({self.time.size:,} rows); take more rows."
+            )
+        raise ValueError(
+            f"`{self.name}` has no event of interest by the time {horizon:g}; take a later "
+            "horizon or more rows."
+        )
+
+
+def read_observed(y, name, event_of_interest=None) -> Observed:
+    """Check an outcome of `surv`, or given the event of interest one of `competing_risks`."""
+    builder = "surv" if event_of_interest is None else "competing_risks"
+    event_field, time_field, others = split_survival(y, builder, None, name)
+    if "start" in others:
+        raise ValueError(
+            f"`{name}` has a field 'start', but predicted risks cannot be judged by rows with "
+            "delayed entry, who are not like those at the beginning; leave such rows out, then "
+            "the field."
+        )
+    kind = y.dtype[0].kind
+    if kind != "b" and (event_of_interest is None or kind not in "iu"):
+        several = "; for several kinds of event there are the metrics named _competing"
+        raise TypeError(
+            f"`{name}` has dtype {y.dtype[0]} in its first field {event_field!r}, must be bool"
+            f"{'' if event_of_interest is None else ' or integer codes'}; "
+            f"{how_to_build(builder, EVENT_TIME)}{several if kind in 'iu' else ''}."
+        )
+    if kind == "b":
+        event = check_flags(y[event_field], "event", SWAPPED)
+    else:
+        event = check_whole(y[event_field], "event", CODES)
+    time = checked_fields(event, y[time_field])["time"]
+    code = _check_code(event_of_interest)
+    status = np.where(event == code, 1, np.where(event > 0, 2, 0))
+    return Observed(status.astype(np.uint8), time, name)
+
+
+def _check_code(code):
+    if code is None:
+        return 1
+    if isinstance(code, bool) or not isinstance(code, Integral):
+        raise TypeError(
+            f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
+        )
+    if code < 1:
+        raise ValueError(
+            f"`event_of_interest` is {code}, must be a positive code; 0 stands for censored rows."
+        )
+    return code
+
+
+def read_risks(risk, times, n_rows, name):
+    """Check risks of rows by horizons; return them, (n_rows, n_times), and the horizons.
+
+    A table as of ``predict_risk`` has its horizons with it.
+    """
+    from pandas import DataFrame
+    from pandas.api.types import is_numeric_dtype
+
+    has_horizons = isinstance(risk, DataFrame) and is_numeric_dtype(risk.columns)
+    if times is None and not has_horizons:
+        raise ValueError("`times` is missing; pass the horizon of each column of `risk`.")
+    horizons = check_horizons(risk.columns.to_numpy() if times is None else times)
+    if has_horizons and not np.array_equal(horizons, risk.columns):
+        raise ValueError(
+            f"`times` is {horizons.tolist()}, but the columns of `risk` are "
+            f"{risk.columns.tolist()}; leave out `times`, or select these columns of `risk`."
+        )
+    values = as_array(risk, "risk")
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"`risk` has dtype {values.dtype}; pass numbers.")
+    values = values.reshape(len(values), 1) if values.ndim == 1 else values
+    if values.shape != (n_rows, len(horizons)):
+        raise ValueError(
+            f"`risk` has shape {np.shape(risk)}, but there are {n_rows:,} rows of `{name}` and "
+            f"{len(horizons):,} horizon(s); pass a risk for each row and each horizon."
+        )
+    _check_probabilities(values, horizons)
+    return values.astype(np.float64), horizons
+
+
+def _check_probabilities(risk, horizons):
+    is_valid = (risk >= 0) & (risk <= 1)
+    if is_valid.all():
+        return
+    row, column = np.argwhere(~is_valid)[0]
+    found = risk[row, column]
+    remedy = (
+        "leave out horizons beyond the follow-up of the fit"
+        if np.isnan(found)
+        else "pass probabilities, as predict_risk returns them, and no linear predictors"
+    )
+    raise ValueError(
+        f"`risk` is {found:g} in row {row:,} for the time {horizons[column]:g}, must lie between 0 "
+        f"and 1; {remedy}."
+    )

@@ -1,0 +1,392 @@
+"""Brier score and AUC of predicted risks: the definition, scikit-survival, complete data."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from mistakes import check
+from sklearn.metrics import brier_score_loss, roc_auc_score
+from sksurv.metrics import brier_score as ipcw_brier_score
+from sksurv.metrics import cumulative_dynamic_auc
+from sksurv.metrics import integrated_brier_score as ipcw_integrated
+from sksurv.nonparametric import kaplan_meier_estimator
+from sksurv.util import Surv
+
+from sksurvgpu import competing_risks, surv
+from sksurvgpu.metrics import (
+    auc,
+    auc_competing,
+    brier_score,
+    brier_score_competing,
+    integrated_brier_score,
+    integrated_brier_score_competing,
+)
+from sksurvgpu.metrics.nonparametric import Censoring
+from sksurvgpu.metrics.observed import Observed
+
+TIMES = [4.0, 7.5, 11.0]
+
+
+def draw(seed, n=70, n_times=16, censored=True):
+    """Codes, times and risks by `TIMES`, with many ties."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0 if censored else 1, 3, n)
+    time = rng.integers(1, n_times, n).astype(float)
+    risk = np.sort(rng.integers(0, 12, (n, len(TIMES))) / 11, axis=1)
+    return codes, time, risk
+
+
+def table(risk):
+    return pd.DataFrame(risk, columns=pd.Index(TIMES, name="time"))
+
+
+# --- the definition ----------------------------------------------------------------------------
+
+
+def uncensored_share(codes, time, at, *, including):
+    """Kaplan-Meier of censoring at one time, or just before it; events leave first."""
+    share = 1.0
+    for t in np.unique(time[codes == 0]):
+        if t < at or (including and t == at):
+            beyond = np.sum(time > t)
+            share *= beyond / (beyond + np.sum((time == t) & (codes == 0)))
+    return share
+
+
+def by_definition(train, test, horizon, risk, code=1):
+    """Brier score and AUC at one horizon, pair by pair."""
+    codes, time = test
+    weights, is_case = np.zeros(len(time)), (codes == code) & (time <= horizon)
+    for i in range(len(time)):
+        if time[i] > horizon:
+            weights[i] = 1 / uncensored_share(*train, horizon, including=True)
+        elif codes[i] != 0:
+            weights[i] = 1 / uncensored_share(*train, time[i], including=False)
+    error = sum(w * (c - r) ** 2 for w, c, r in zip(weights, is_case, risk, strict=True))
+    agreeing = pairs = 0.0
+    for i in np.flatnonzero(is_case):
+        for j in np.flatnonzero(~is_case):
+            pairs += weights[i] * weights[j]
+            order = (risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j])
+            agreeing += weights[i] * weights[j] * order
+    return error / len(time), agreeing / pairs
+
+
+@pytest.mark.parametrize("code", [1, 2])
+@pytest.mark.parametrize("seed", range(6))
+def test_competing_scores_equal_the_definition(seed, code):
+    (*train, _), (*test, risk) = draw([seed, 0], n=90, n_times=20), draw([seed, 1])
+    outcomes = competing_risks(*train), competing_risks(*test)
+    expected = [
+        by_definition(train, test, *column, code) for column in zip(TIMES, risk.T, strict=True)
+    ]
+    brier = brier_score_competing(*outcomes, risk, TIMES, event_of_interest=code)
+    area = auc_competing(*outcomes, risk, TIMES, event_of_interest=code)
+    np.testing.assert_allclose(np.column_stack([brier, area]), expected, rtol=1e-12)
+    integrated = integrated_brier_score_competing(*outcomes, risk, TIMES, event_of_interest=code)
+    parts = (brier.iloc[:-1].to_numpy() + brier.iloc[1:].to_numpy()) / 2 * np.diff(TIMES)
+    assert integrated == pytest.approx(parts.sum() / (TIMES[-1] - TIMES[0]), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_censoring_equals_scikit_survival(seed):
+    codes, time, _ = draw(seed)
+    times, expected = kaplan_meier_estimator(codes > 0, time, reverse=True)
+    censoring = Censoring.of(Observed(codes, time, "y"))
+    np.testing.assert_allclose(censoring.at(times), expected, rtol=1e-13)
+    np.testing.assert_allclose(censoring.at(times + 0.5), expected, rtol=1e-13)
+    np.testing.assert_allclose(censoring.before(times), [1.0, *expected[:-1]], rtol=1e-13)
+    assert censoring.before(0.0) == censoring.at(0.0) == 1.0
+
+
+# --- one kind of event -------------------------------------------------------------------------
+
+
+def draw_survival(seed):
+    """Train, test and risks; censorings are never tied with events."""
+    outcomes = []
+    for part, n in ((0, 90), (1, 70)):
+        codes, time, risk = draw([seed, part], n=n)
+        outcomes.append(surv(codes > 0, time + 0.25 * (codes == 0)))
+    return *outcomes, risk
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_kind_of_event_by_either_way_and_scikit_survival(seed):
+    train, test, risk = draw_survival(seed)
+    theirs = [Surv.from_arrays(y["event"], y["time"]) for y in (train, test)]
+    brier = ipcw_brier_score(*theirs, 1 - risk, TIMES)[1]
+    area = cumulative_dynamic_auc(*theirs, risk, TIMES)[0]
+    integrated = ipcw_integrated(*theirs, 1 - risk, TIMES)
+    codes = [competing_risks(y["event"].astype(int) * 5, y["time"]) for y in (train, test)]
+    for outcomes, options in (((train, test), {}), (codes, {"event_of_interest": 5})):
+        found = brier_score_competing(*outcomes, risk, TIMES, **options)
+        np.testing.assert_allclose(found, brier, rtol=1e-12)
+        found = auc_competing(*outcomes, risk, TIMES, **options)
+        np.testing.assert_allclose(found, area, rtol=1e-12)
+        found = integrated_brier_score_competing(*outcomes, risk, TIMES, **options)
+        assert found == pytest.approx(integrated, rel=1e-12)
+    np.testing.assert_allclose(brier_score(train, test, risk, TIMES), brier, rtol=1e-12)
+    np.testing.assert_allclose(auc(train, test, risk, TIMES), area, rtol=1e-12)
+    found = integrated_brier_score(train, test, risk, TIMES)
+    assert found == pytest.approx(integrated, rel=1e-12)
+
+
+def test_follow_up_of_the_test_may_be_longer_than_that_of_training():
+    """scikit-survival refuses it where the last training row has the event."""
+    train, test, risk = draw_survival(0)
+    early = train["time"] < 13.0
+    train = surv(train["event"] | (train["time"] >= 13.0), np.minimum(train["time"], 13.0))
+    theirs = [Surv.from_arrays(y["event"], y["time"]) for y in (train, test)]
+    with pytest.raises(ValueError, match="time must be smaller than largest observed time point"):
+        ipcw_brier_score(*theirs, 1 - risk, TIMES)
+    assert early.any()
+    for ours, competing in ((brier_score, brier_score_competing), (auc, auc_competing)):
+        expected = competing(train, test, risk, TIMES)
+        np.testing.assert_allclose(ours(train, test, risk, TIMES), expected, rtol=1e-12)
+
+
+# --- complete data -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("several", [False, True])
+def test_complete_data(seed, several):
+    """Then whether the event has happened by the horizon is a label, with scores of its own."""
+    codes, time, risk = draw(seed, censored=False)
+    y = competing_risks(codes, time) if several else surv(codes > 0, time)
+    find_brier, find_auc = (brier_score_competing, auc_competing) if several else (brier_score, auc)
+    brier, area = find_brier(y, y, risk, TIMES), find_auc(y, y, risk, TIMES)
+    for t, column in zip(TIMES, risk.T, strict=True):
+        label = (time <= t) & (codes == 1 if several else codes > 0)
+        assert brier[t] == pytest.approx(brier_score_loss(label, column), rel=1e-12)
+        assert area[t] == pytest.approx(roc_auc_score(label, column), rel=1e-12)
+
+
+def test_they_estimate_the_scores_without_censoring():
+    rng = np.random.default_rng(0)
+    n, times = 40_000, [0.5, 1.5]
+    predictor = rng.normal(size=n)
+    time, other = rng.exponential(np.exp(-predictor)), rng.exponential(2.0, n)
+    codes, time = np.where(time < other, 1, 2), np.minimum(time, other)
+    risk = np.column_stack([1 / (1 + np.exp(-predictor - shift)) for shift in (-1.0, 0.0)])
+    lost = rng.exponential(1.5, n)
+    complete = competing_risks(codes, time)
+    y = competing_risks(np.where(lost < time, 0, codes), np.minimum(lost, time))
+    for score in (brier_score_competing, auc_competing):
+        expected = score(complete, complete, risk, times)
+        np.testing.assert_allclose(score(y, y, risk, times), expected, atol=0.006)
+
+
+# --- properties --------------------------------------------------------------------------------
+
+
+def test_properties():
+    (*train, _), (*test, risk) = draw([9, 0]), draw([9, 1])
+    outcomes = competing_risks(*train), competing_risks(*test)
+    area = auc_competing(*outcomes, risk, TIMES)
+    np.testing.assert_allclose(auc_competing(*outcomes, risk**2, TIMES), area, rtol=1e-12)
+    np.testing.assert_allclose(auc_competing(*outcomes, 1 - risk, TIMES), 1 - area, rtol=1e-12)
+    assert (auc_competing(*outcomes, np.full_like(risk, 0.3), TIMES) == 0.5).all()
+    order = np.random.default_rng(0).permutation(len(risk))
+    shuffled = outcomes[0], outcomes[1][order], risk[order]
+    for score in (brier_score_competing, auc_competing):
+        expected = score(*outcomes, risk, TIMES)
+        np.testing.assert_allclose(score(*shuffled, TIMES), expected, rtol=1e-12)
+        pd.testing.assert_series_equal(score(*outcomes, table(risk)), expected)
+        for t, column in zip(TIMES, risk.T, strict=True):
+            assert score(*outcomes, column, t)[t] == pytest.approx(expected[t], rel=1e-14)
+    assert expected.index.name == "time" and expected.index.tolist() == TIMES
+
+
+def test_risks_that_hardly_differ_are_not_tied():
+    """Risks of rare events are small; scikit-survival takes a difference of 1e-8 for a tie."""
+    y = surv([True, True, False, False], [1.0, 2.0, 3.0, 4.0])
+    risk = np.array([4e-9, 3e-9, 2e-9, 1e-9])
+    assert auc(y, y, risk, 2.5)[2.5] == auc_competing(y, y, risk, 2.5)[2.5] == 1.0
+
+
+def test_the_best_order_is_no_better_than_one():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        y = competing_risks(rng.integers(0, 3, 50), rng.exponential(size=50))
+        horizon = np.median(y["time"])
+        is_case = (y["event"] == 1) & (y["time"] <= horizon)
+        assert 1 - 1e-12 < auc_competing(y, y, is_case * 1.0, horizon).iloc[0] <= 1.0
+
+
+def test_strata_are_not_used():
+    codes, time, risk = draw(3)
+    y = surv(codes > 0, time)
+    of_strata = surv(codes > 0, time, stratum=np.arange(70) % 2)
+    for score in (brier_score, auc, brier_score_competing, auc_competing):
+        np.testing.assert_array_equal(
+            score(y, y, risk, TIMES), score(of_strata, of_strata, risk, TIMES)
+        )
+
+
+def test_large_data_take_no_square():
+    rng = np.random.default_rng(0)
+    n = 200_000
+    y = competing_risks(rng.integers(0, 3, n), rng.exponential(size=n))
+    risk = rng.random((n, 2))
+    assert auc_competing(y, y, risk, [0.5, 1.0]).to_numpy() == pytest.approx(0.5, abs=0.02)
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+CODES, TIME, RISK = draw(4)
+Y, Y_CODES = surv(CODES > 0, TIME), competing_risks(CODES, TIME)
+LAST = TIME.max()
+ENTERED = surv(CODES > 0, TIME, start=np.zeros(70))
+BOTH = {"brier": (brier_score, Y), "auc": (auc, Y)}
+COMPETING = {"brier": (brier_score_competing, Y_CODES), "auc": (auc_competing, Y_CODES)}
+
+
+def changed(row, column, value):
+    risk = RISK.copy()
+    risk[row, column] = value
+    return risk
+
+
+SHARED_MISTAKES = {
+    "horizon at the last time": (
+        lambda score, y: score(y, y, RISK, [4.0, 7.5, LAST]),
+        ValueError,
+        f"`times` has {LAST:g}, must be before the last time of `y_train`, {LAST:g}: from then on "
+        "nobody is seen to be free of events; take an earlier horizon, however little.",
+    ),
+    "horizon beyond the test": (
+        lambda score, y: score(y, y[TIME < 11], RISK[TIME < 11], TIMES),
+        ValueError,
+        ("`times` has 11, must be before the last time of `y_test`, 10", "however little."),
+    ),
+    "unsorted horizons": (
+        lambda score, y: score(y, y, RISK, TIMES[::-1]),
+        ValueError,
+        "`times` has 7.5 after 11; pass each horizon once, in increasing order.",
+    ),
+    "no horizons": (
+        lambda score, y: score(y, y, RISK),
+        ValueError,
+        "`times` is missing; pass the horizon of each column of `risk`.",
+    ),
+    "other horizons": (
+        lambda score, y: score(y, y, table(RISK), [4, 7.5, 12]),
+        ValueError,
+        "`times` is [4.0, 7.5, 12.0], but the columns of `risk` are [4.0, 7.5, 11.0]; leave out "
+        "`times`, or select these columns of `risk`.",
+    ),
+    "fewer horizons": (
+        lambda score, y: score(y, y, RISK, [4, 7.5]),
+        ValueError,
+        "`risk` has shape (70, 3), but there are 70 rows of `y_test` and 2 horizon(s); pass a risk "
+        "for each row and each horizon.",
+    ),
+    "fewer rows": (
+        lambda score, y: score(y, y, RISK[:60], TIMES),
+        ValueError,
+        (
+            "`risk` has shape (60, 3), but there are 70 rows of `y_test`",
+            "each row and each horizon.",
+        ),
+    ),
+    "linear predictor": (
+        lambda score, y: score(y, y, changed(3, 1, -0.5), TIMES),
+        ValueError,
+        "`risk` is -0.5 in row 3 for the time 7.5, must lie between 0 and 1; pass probabilities, "
+        "as predict_risk returns them, and no linear predictors.",
+    ),
+    "risk nan": (
+        lambda score, y: score(y, y, changed(3, 2, np.nan), TIMES),
+        ValueError,
+        "`risk` is nan in row 3 for the time 11, must lie between 0 and 1; leave out horizons "
+        "beyond the follow-up of the fit.",
+    ),
+    "risk of words": (
+        lambda score, y: score(y, y, RISK.astype(str), TIMES),
+        TypeError,
+        ("`risk` has dtype <U", "; pass numbers."),
+    ),
+    "no outcome": (
+        lambda score, y: score(None, y, RISK, TIMES),
+        TypeError,
+        ("`y_train` is of type NoneType, must be a structured array; build it with", ")."),
+    ),
+    "outcomes swapped with risks": (
+        lambda score, y: score(y, RISK, y, TIMES),
+        TypeError,
+        ("`y_test` has dtype float64, must be a structured array", ")."),
+    ),
+    "delayed entry": (
+        lambda score, y: score(ENTERED, y, RISK, TIMES),
+        ValueError,
+        "`y_train` has a field 'start', but predicted risks cannot be judged by rows with delayed "
+        "entry, who are not like those at the beginning; leave such rows out, then the field.",
+    ),
+    "no event by the horizon": (
+        lambda score, y: score(y, y[TIME > 8], RISK[TIME > 8, :1], 8.5),
+        ValueError,
+        "`y_test` has no event of interest by the time 8.5; take a later horizon or more rows.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["brier", "auc"])
+@pytest.mark.parametrize("scores", [BOTH, COMPETING], ids=["one", "competing"])
+@pytest.mark.parametrize("name", SHARED_MISTAKES)
+def test_mistakes_with_any_score(name, scores, kind):
+    call, error, message = SHARED_MISTAKES[name]
+    check(lambda: call(*scores[kind]), error, message)
+
+
+MISTAKES = {
+    "codes": (
+        lambda: brier_score(Y_CODES, Y_CODES, RISK, TIMES),
+        TypeError,
+        "`y_train` has dtype int64 in its first field 'event', must be bool; build it with "
+        "sksurvgpu.surv(event, time); for several kinds of event there are the metrics named "
+        "_competing.",
+    ),
+    "numbers in place of codes": (
+        lambda: auc_competing(Y_CODES, Y.astype([("e", float), ("t", float)]), RISK, TIMES),
+        TypeError,
+        "`y_test` has dtype float64 in its first field 'e', must be bool or integer codes; build "
+        "it with sksurvgpu.competing_risks(event, time).",
+    ),
+    "before the first time": (
+        lambda: brier_score(Y, Y[TIME > 5], RISK[TIME > 5], TIMES),
+        ValueError,
+        "`times` has 4, before the first time of `y_test`, 6; nothing has happened by then, take "
+        "later horizons.",
+    ),
+    "training without events": (
+        lambda: auc(surv(CODES > 5, TIME), Y, RISK, TIMES),
+        ValueError,
+        "`y_train` has no event (70 rows); take more rows.",
+    ),
+    "no such code": (
+        lambda: brier_score_competing(Y_CODES, Y_CODES, RISK, TIMES, event_of_interest=3),
+        ValueError,
+        "`y_test` has no event of interest by the time 11; take a later horizon or more rows.",
+    ),
+    "code of the censored": (
+        lambda: auc_competing(Y_CODES, Y_CODES, RISK, TIMES, event_of_interest=0),
+        ValueError,
+        "`event_of_interest` is 0, must be a positive code; 0 stands for censored rows.",
+    ),
+    "code a name": (
+        lambda: auc_competing(Y_CODES, Y_CODES, RISK, TIMES, event_of_interest="relapse"),
+        TypeError,
+        "`event_of_interest` is 'relapse' of type str; pass an integer code.",
+    ),
+    "mean over one horizon": (
+        lambda: integrated_brier_score(Y, Y, RISK[:, 0], 4),
+        ValueError,
+        "`times` has one entry, 4; a mean over time takes two horizons or more.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name):
+    check(*MISTAKES[name])
