@@ -145,6 +145,23 @@ def test_follow_up_of_the_test_may_be_longer_than_that_of_training():
         np.testing.assert_allclose(ours(train, test, risk, TIMES), expected, rtol=1e-12)
 
 
+def test_nobody_of_the_training_may_be_left_when_the_last_of_the_test_has_an_event():
+    codes, time, risk = draw(0)
+    keep = time < 13.0
+    train = competing_risks(np.append(codes[keep], 0), np.append(time[keep], 13.0))
+    test = competing_risks(codes, time)
+    assert np.any((codes > 0) & (time > 13.0))
+    expected = [
+        by_definition((train["event"], train["time"]), (codes, time), t, column)
+        for t, column in zip(TIMES, risk.T, strict=True)
+    ]
+    found = [score(train, test, risk, TIMES) for score in (brier_score_competing, auc_competing)]
+    np.testing.assert_allclose(np.column_stack(found), expected, rtol=1e-12)
+    flags = [surv(y["event"] > 0, y["time"]) for y in (train, test)]
+    assert np.isfinite(brier_score(*flags, risk, TIMES)).all()
+    assert np.isfinite(auc(*flags, risk, TIMES)).all()
+
+
 # --- complete data -----------------------------------------------------------------------------
 
 
@@ -193,6 +210,7 @@ def test_properties():
         expected = score(*outcomes, risk, TIMES)
         np.testing.assert_allclose(score(*shuffled, TIMES), expected, rtol=1e-12)
         pd.testing.assert_series_equal(score(*outcomes, table(risk)), expected)
+        pd.testing.assert_series_equal(score(*outcomes, pd.DataFrame(risk), TIMES), expected)
         for t, column in zip(TIMES, risk.T, strict=True):
             assert score(*outcomes, column, t)[t] == pytest.approx(expected[t], rel=1e-14)
     assert expected.index.name == "time" and expected.index.tolist() == TIMES
@@ -208,10 +226,11 @@ def test_risks_that_hardly_differ_are_not_tied():
 def test_the_best_order_is_no_better_than_one():
     for seed in range(30):
         rng = np.random.default_rng(seed)
-        y = competing_risks(rng.integers(0, 3, 50), rng.exponential(size=50))
+        y = competing_risks(rng.integers(0, 3, 60), rng.exponential(size=60))
         horizon = np.median(y["time"])
         is_case = (y["event"] == 1) & (y["time"] <= horizon)
-        assert 1 - 1e-12 < auc_competing(y, y, is_case * 1.0, horizon).iloc[0] <= 1.0
+        risk = 0.5 * is_case + 0.4 * rng.random(60)
+        assert 1 - 1e-12 < auc_competing(y, y, risk, horizon).iloc[0] <= 1.0
 
 
 def test_strata_are_not_used():
@@ -267,6 +286,11 @@ SHARED_MISTAKES = {
     ),
     "no horizons": (
         lambda score, y: score(y, y, RISK),
+        ValueError,
+        "`times` is missing; pass the horizon of each column of `risk`.",
+    ),
+    "unnamed columns": (
+        lambda score, y: score(y, y, pd.DataFrame(RISK)),
         ValueError,
         "`times` is missing; pass the horizon of each column of `risk`.",
     ),
@@ -385,6 +409,16 @@ MISTAKES = {
         "`times` has one entry, 4; a mean over time takes two horizons or more.",
     ),
 }
+
+
+@pytest.mark.parametrize("scores", [BOTH, COMPETING], ids=["one", "competing"])
+def test_an_early_horizon_without_a_case(scores):
+    """Nothing has a higher risk than no case; squares of errors there are all the same."""
+    codes = np.where(TIME < 5, 0, 1 + (CODES == 2))
+    y = surv(codes > 0, TIME) if scores is BOTH else competing_risks(codes, TIME)
+    assert np.isfinite(scores["brier"][0](y, y, RISK, TIMES)).all()
+    with pytest.raises(ValueError, match=r"`y_test` has no event of interest by the time 4; take"):
+        scores["auc"][0](y, y, RISK, TIMES)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -171,8 +171,8 @@ def lacks_event(y, code=1) -> bool:
     return y.size > 0 and not (y[y.dtype.names[0]] == code).any()
 
 
-def check_event_of_interest(code, event):
-    """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
+def check_code(code):
+    """Check that `code` could be that of an event."""
     if not isinstance(code, Integral) or isinstance(code, bool):
         raise TypeError(
             f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
@@ -181,6 +181,11 @@ def check_event_of_interest(code, event):
         raise ValueError(
             f"`event_of_interest` is {code}, must be a positive code; 0 stands for censored rows."
         )
+
+
+def check_event_of_interest(code, event):
+    """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
+    check_code(code)
     if event.dtype.kind == "b":
         if code != 1:
             raise ValueError(

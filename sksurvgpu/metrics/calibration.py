@@ -52,9 +52,9 @@ class Calibration:
     >>> result.groups.round(2)
              n  events  predicted  observed  lower  upper
     group
-    1      169      35       0.22      0.21   0.16   0.28
-    2      165      57       0.36      0.35   0.28   0.43
-    3      166     101       0.62      0.62   0.54   0.69
+    1      166      35       0.22      0.22   0.16   0.29
+    2      167      57       0.36      0.34   0.28   0.42
+    3      167     101       0.62      0.61   0.54   0.69
     >>> result.summary().round(2)
     expected       0.40
     observed       0.39

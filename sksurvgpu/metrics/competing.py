@@ -21,12 +21,13 @@ W^2, and neither do all of them.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
 from .._compile import kernel
 from ..data.checks import check_labels, check_row_values
+from ..data.competing import check_code
 from .pairs import as_concordance, group_rows, reader_of_rows, scale_weights, sum_pairs
 
 __all__ = ["concordance_competing"]
@@ -132,16 +133,7 @@ def concordance_competing(
 
 
 def _check_choices(event_of_interest, tau, censoring):
-    if isinstance(event_of_interest, bool) or not isinstance(event_of_interest, Integral):
-        raise TypeError(
-            f"`event_of_interest` is {event_of_interest!r} of type "
-            f"{type(event_of_interest).__name__}; pass an integer code."
-        )
-    if event_of_interest < 1:
-        raise ValueError(
-            f"`event_of_interest` is {event_of_interest}, must be a positive code; 0 stands for "
-            "censored rows."
-        )
+    check_code(event_of_interest)
     if tau is not None and (
         isinstance(tau, bool) or not isinstance(tau, Real) or np.isnan(float(tau))
     ):

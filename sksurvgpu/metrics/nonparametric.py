@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 __all__ = ["Censoring", "observed_risk", "risk_interval"]
 
@@ -86,7 +86,7 @@ def risk_interval(risk, error, level):
     if not error > ROUNDING:
         return np.nan, np.nan
     hazard = -np.log1p(-risk)
-    spread = norm.isf(0.5 * (1.0 - level)) * error / ((1.0 - risk) * hazard)
+    spread = -ndtri(0.5 * (1.0 - level)) * error / ((1.0 - risk) * hazard)
     with np.errstate(over="ignore"):
         lower, upper = -np.expm1(-hazard * np.exp([-spread, spread]))
     return float(lower), float(upper)

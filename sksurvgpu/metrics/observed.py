@@ -7,7 +7,6 @@ then, is not that of the population whose risk from the beginning is estimated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ..data._fields import (
     split_survival,
 )
 from ..data.checks import as_array, check_horizons
-from ..data.competing import CODES
+from ..data.competing import CODES, check_code
 from ..data.outcome import SWAPPED
 
 __all__ = ["Observed", "read_observed", "read_risks"]
@@ -91,34 +90,20 @@ def read_observed(y, name, event_of_interest=None) -> Observed:
     else:
         event = check_whole(y[event_field], "event", CODES)
     time = checked_fields(event, y[time_field])["time"]
-    code = _check_code(event_of_interest)
+    code = 1 if event_of_interest is None else event_of_interest
+    check_code(code)
     status = np.where(event == code, 1, np.where(event > 0, 2, 0))
     return Observed(status.astype(np.uint8), time, name)
-
-
-def _check_code(code):
-    if code is None:
-        return 1
-    if isinstance(code, bool) or not isinstance(code, Integral):
-        raise TypeError(
-            f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
-        )
-    if code < 1:
-        raise ValueError(
-            f"`event_of_interest` is {code}, must be a positive code; 0 stands for censored rows."
-        )
-    return code
 
 
 def read_risks(risk, times, n_rows, name):
     """Check risks of rows by horizons; return them, (n_rows, n_times), and the horizons.
 
-    A table as of ``predict_risk`` has its horizons with it.
+    A table as of ``predict_risk``, whose columns are named "time", has its horizons with it.
     """
     from pandas import DataFrame
-    from pandas.api.types import is_numeric_dtype
 
-    has_horizons = isinstance(risk, DataFrame) and is_numeric_dtype(risk.columns)
+    has_horizons = isinstance(risk, DataFrame) and risk.columns.name == "time"
     if times is None and not has_horizons:
         raise ValueError("`times` is missing; pass the horizon of each column of `risk`.")
     horizons = check_horizons(risk.columns.to_numpy() if times is None else times)

@@ -157,8 +157,8 @@ def _read(y_train, y_test, risk, times, first=-1):
         )
     # What follows the last horizon plays no part, but has to be within the times of training.
     time = np.minimum(test.time, np.nextafter(horizons[-1], np.inf))
-    event = (test.status == 1) & (test.time <= horizons[-1])
-    outcomes = Surv.from_arrays(train.status == 1, train.time), Surv.from_arrays(event, time)
+    train_and_test = ((train.status, train.time), (test.status, time))
+    outcomes = [Surv.from_arrays(status == 1, time) for status, time in train_and_test]
     return *outcomes, risks, horizons
 
 
