@@ -134,6 +134,30 @@ def test_rows_far_from_zero(time_varying):
     assert (near.to_numpy() > 0.2).any()
 
 
+# R 4.2.2, survival 3.5-3, with the rows of the test, in whose curves the time is 0 at the start:
+#   s <- survSplit(Surv(time, event) ~ ., data.frame(x, time, event), cut = 8, episode = "piece")
+#   s$early <- s$x * (s$piece == 1); s$late <- s$x * (s$piece == 2)
+#   fit <- coxph(Surv(tstart, time, event) ~ early + late, s, ties = "breslow")
+#   row <- function(start) data.frame(tstart = c(start, 8), time = c(8, 20), event = FALSE,
+#                                     early = c(0.9, 0), late = c(0, 0.9), id = 1)
+#   1 - summary(survfit(fit, row(start), id = id), times = c(7, 10, 15) - start)$surv
+SURVFIT = {
+    0: [0.1970288119010923, 0.3720962941211199, 0.7067564551133307],
+    5: [0.0600388047534303, 0.2649734802128878, 0.6567279660399690],
+}
+
+
+@pytest.mark.parametrize("start", SURVFIT)
+def test_equals_survfit_with_coefficients_that_change(start):
+    i = np.arange(1, 91)
+    y = surv((i * i * 7 + i) % 13 % 3 > 0, 1 + i * 37 % 91 // 5)
+    model = CoxLassoCCD(alpha=0, tol=1e-12, time_varying={0: [8]}).fit(
+        (i * 29 % 97 / 97)[:, None], y
+    )
+    [risk] = model.predict_risk([[0.9]], [7, 10, 15], start=start).to_numpy()
+    assert risk == pytest.approx(SURVFIT[start], rel=1e-9)
+
+
 # --- risks -------------------------------------------------------------------------------------
 
 

@@ -87,6 +87,25 @@ def test_competing_scores_equal_the_definition(seed, code):
     assert integrated == pytest.approx(parts.sum() / (TIMES[-1] - TIMES[0]), rel=1e-12)
 
 
+# hazardous 0.2.0, with the rows of the test:
+#   table = lambda codes, time: pandas.DataFrame({"event": codes, "duration": time})
+#   brier_score_incidence(table(*train), table(*test), risk, times, event_of_interest=code)
+HAZARDOUS = {
+    1: [0.25176671480382584, 0.41323563903348637, 0.4333736261567879],
+    2: [0.188474234588587, 0.30523050791460543, 0.4126324044073551],
+}
+
+
+@pytest.mark.parametrize("code", HAZARDOUS)
+def test_competing_brier_score_equals_hazardous(code):
+    i, times = np.arange(1, 91), np.array([20.0, 45.0, 70.0])
+    train = competing_risks((i * i * 7 + i) % 13 % 3, i * 37 % 91)
+    test = competing_risks((i * i * 3 + i) % 17 % 3, i * 53 % 91 + 0.5)
+    risk = (i[:, None] * 29 % 97 / 97) ** (50 / times)
+    found = brier_score_competing(train, test, risk, times, event_of_interest=code)
+    np.testing.assert_allclose(found, HAZARDOUS[code], rtol=1e-13)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_censoring_equals_scikit_survival(seed):
     codes, time, _ = draw(seed)
