@@ -1,7 +1,8 @@
 # Cyclops' lasso by cyclic coordinate descent.
-# Usage: Rscript cyclops.R PROBLEM_DIR OUT.json MODEL_TYPE TOLERANCE
+# Usage: Rscript cyclops.R PROBLEM_DIR OUT.json MODEL_TYPE TOLERANCE [FOLDS REPEATS LOW HIGH STEPS]
 # MODEL_TYPE is one of Cyclops', or "auto"; TOLERANCE bounds the relative change of its "gradient"
-# criterion between cycles (its default is 1e-6).
+# criterion between cycles (its default is 1e-6).  With FOLDS the prior variance is chosen by its
+# cross-validation, from STEPS values between LOW and HIGH.
 here <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)))
 source(file.path(here, "peer_problem.R"))
 for (package in c("jsonlite", "Cyclops")) require_peer(package)
@@ -83,9 +84,19 @@ fit <- function(problem, prepared) {
   penalty <- problem$penalty * if (type == "ls") 2 else 1
   prior <- Cyclops::createPrior("none")
   if (penalty > 0) prior <- Cyclops::createPrior("laplace", variance = 2 / penalty^2)
-  control <- Cyclops::createControl(
+  search <- list()
+  if (!is.null(driver_argument(3)) && problem$n > 100) { # the tiny problem only loads code
+    prior <- Cyclops::createPrior("laplace", useCrossValidation = TRUE)
+    search <- list(
+      cvType = "grid", fold = as.integer(driver_argument(3)), minCVData = 1L, seed = 1,
+      cvRepetitions = as.integer(driver_argument(4)), lowerLimit = as.numeric(driver_argument(5)),
+      upperLimit = as.numeric(driver_argument(6)), gridSteps = as.integer(driver_argument(7))
+    )
+  }
+  options <- list(
     tolerance = tolerance, maxIterations = 10000, threads = 1, noiseLevel = "silent"
   )
+  control <- do.call(Cyclops::createControl, c(options, search))
   fitted <- Cyclops::fitCyclopsModel(prepared, prior = prior, control = control, warnings = FALSE)
   coefficients <- numeric(problem$p) # a column without entries is unknown to Cyclops
   estimates <- stats::coef(fitted)
