@@ -1,4 +1,4 @@
-"""Kernels over the columns of a Design: row reordering, product, inspection of values.
+"""Kernels over the columns of a Design: rows chosen and reordered, product, look at values.
 
 Reordering maps each column's row indices through the inverse permutation and must
 leave them ascending. Sorting costs O(m log m) for m entries. Instead the mapped rows
@@ -79,7 +79,7 @@ def _insert_sorted(inverse, rows, rows_out, values, values_out):
 
 
 @device
-def _drain_bitmap(words, summary, rows_out):
+def drain_bitmap(words, summary, rows_out):
     """Write the marked rows in ascending order and clear both bitmaps."""
     one = np.uint64(1)
     out = 0
@@ -133,13 +133,70 @@ def reorder_columns(first, last, order, inverse, given, moved):
             _insert_sorted(inverse, rows, rows_out, values, values_out)
             continue
         _mark(inverse, rows, words, summary)
-        _drain_bitmap(words, summary, rows_out)
+        drain_bitmap(words, summary, rows_out)
         if count and scratch.size == 0:
             scratch = np.empty(n, dtype=np.float64)
         for k in range(count):
             scratch[inverse[rows[k]]] = values[k]
         for k in range(count):
             values_out[k] = scratch[rows_out[k]]
+
+
+@kernel
+def chain_rows(rows, first, following):
+    """Write where rows go when row i of a selection is ``rows[i]``.
+
+    Row r goes to ``first[r]``, from there to ``following[first[r]]`` and so on, -1 ends it.
+    """
+    first[:] = -1
+    for i in range(rows.size - 1, -1, -1):
+        following[i] = first[rows[i]]
+        first[rows[i]] = i
+
+
+@kernel
+def count_taken(copies, columns, counts):
+    """Entries that every column has when row r is taken ``copies[r]`` times."""
+    for j in range(counts.size):
+        count = 0
+        for k in range(columns.indptr[j], columns.indptr[j + 1]):
+            count += copies[columns.indices[k]]
+        counts[j] = count
+
+
+@kernel
+def take_columns(rows, first, following, given, taken):
+    """Write the chosen rows of `given` into `taken`, ascending in every column.
+
+    Reads the pointers of both; writes `taken.indices` and `taken.values` only. `first` and
+    `following` are those of `chain_rows`: rows in a list each would cost another missed cache line
+    before the branch that needs it.
+    """
+    n = rows.size
+    words = np.zeros((n >> 6) + 1, dtype=np.uint64)
+    summary = np.zeros((n >> 12) + 1, dtype=np.uint64)
+    scratch = np.empty(n if (given.kind == SPARSE).any() else 0, dtype=np.float64)
+    one = np.uint64(1)
+    for j in range(given.kind.size):
+        source, target = given.value_ptr[j], taken.value_ptr[j]
+        if given.kind[j] == DENSE:
+            for i in range(n):
+                taken.values[target + i] = given.values[source + rows[i]]
+            continue
+        is_valued = given.kind[j] == SPARSE
+        for k in range(given.indptr[j], given.indptr[j + 1]):
+            row = first[given.indices[k]]
+            while row >= 0:
+                words[row >> 6] |= one << np.uint64(row & 63)
+                summary[row >> 12] |= one << np.uint64((row >> 6) & 63)
+                if is_valued:
+                    scratch[row] = given.values[source + k - given.indptr[j]]
+                row = following[row]
+        rows_out = taken.indices[taken.indptr[j] : taken.indptr[j + 1]]
+        drain_bitmap(words, summary, rows_out)
+        if is_valued:
+            for k in range(rows_out.size):
+                taken.values[target + k] = scratch[rows_out[k]]
 
 
 @kernel

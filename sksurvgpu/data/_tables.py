@@ -22,7 +22,7 @@ BLOCK_COLUMNS = 16
 def read_table(X, name):
     """Check X and return its columns; `name` is the argument's name in messages."""
     if sp.issparse(X):
-        _check_shape(X.shape, name)
+        check_shape(X.shape, name)
         return _from_sparse(X, name)
     if nw.dependencies.is_pandas_dataframe(X):
         return _from_pandas(X, name)
@@ -43,7 +43,7 @@ def packed_offsets(sizes):
     return np.where(sizes > 0, np.cumsum(sizes) - sizes, 0)
 
 
-def _check_shape(shape, name):
+def check_shape(shape, name):
     if len(shape) != 2:
         raise ValueError(
             f"`{name}` has shape {shape}, must be two-dimensional: one row per "
@@ -158,7 +158,7 @@ def _as_table(X, name):
         raise ValueError(
             f"`{name}` is a list of rows of different lengths; pass one value per column."
         ) from error
-    _check_shape(table.shape, name)
+    check_shape(table.shape, name)
     if table.dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: `{name}` has dtype {table.dtype}; pass real numbers."
@@ -197,7 +197,7 @@ def _from_numpy(table, name):
 
 
 def _from_pandas(frame, name):
-    _check_shape(frame.shape, name)
+    check_shape(frame.shape, name)
     labels = list(frame.columns)
     _check_dtypes(list(frame.dtypes), _is_pandas_number, labels, name)
 
@@ -209,7 +209,7 @@ def _from_pandas(frame, name):
 
 
 def _from_frame(frame, name):
-    _check_shape(frame.shape, name)
+    check_shape(frame.shape, name)
     labels = list(frame.columns)
     _check_dtypes(list(frame.schema.values()), _is_narwhals_number, labels, name)
 

@@ -18,17 +18,27 @@ from ._reorder import (
     SPARSE,
     Columns,
     add_products,
+    chain_rows,
+    count_taken,
     invert_permutation,
     reorder_columns,
+    take_columns,
 )
-from ._tables import packed_offsets, read_table, value_sizes
+from ._tables import check_shape, packed_offsets, read_table, value_sizes
 
 __all__ = ["DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
+
+KIND_NAMES = ("indicator", "sparse", "dense")  # by number
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Columns of X; rows in the caller's order until `reordered`.
+    """Columns of X in the form that fits read, accepted wherever a table of covariates is.
+
+    Made by `from_long`, as the attribute ``X`` of its result. Rows are chosen by ``X[rows]``, with
+    row numbers in any order, a boolean mask or a slice, so that scikit-learn's splits and searches
+    take a design as they take an array; ``X[rows, columns]`` chooses columns, too. Its arrays are
+    read by compiled code: they are not to be written to.
 
     Attributes
     ----------
@@ -45,6 +55,21 @@ class Design:
         Where a column's values start in `values`; 0 for an indicator, which has none.
     names : ndarray of shape (n_columns,), object, or None
         Column names when all of them are strings.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sksurvgpu import from_long
+    >>> persons = pd.DataFrame({"row_id": [1, 2, 3], "age": [61.0, 48.0, 70.0]})
+    >>> codes = pd.DataFrame({"row_id": [3, 1, 3], "covariate_id": [20, 20, 10]})
+    >>> X = from_long(persons, codes).X.with_columns(persons[["age"]])
+    >>> X
+    <Design of 3 rows and 3 columns (2 indicator, 1 dense) with 3 sparse entries>
+    >>> X.names.tolist(), X.shape
+    (['10', '20', 'age'], (3, 3))
+    >>> X[[2, 0]].to_scipy().toarray()
+    array([[ 1.,  1., 70.],
+           [ 0.,  1., 61.]])
     """
 
     n_rows: int
@@ -55,9 +80,64 @@ class Design:
     value_ptr: np.ndarray
     names: np.ndarray | None = None
 
+    # Without it Python would iterate over rows by index, of which each were a design.
+    __iter__ = None
+
     @property
     def n_columns(self) -> int:
         return self.kind.size
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self.n_rows, self.n_columns
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def __repr__(self) -> str:
+        counts = np.bincount(self.kind, minlength=len(KIND_NAMES))
+        kinds = [f"{n:,} {name}" for n, name in zip(counts, KIND_NAMES, strict=True) if n]
+        return (
+            f"<Design of {self.n_rows:,} rows and {self.n_columns:,} columns ({', '.join(kinds)}) "
+            f"with {self.indptr[-1]:,} sparse entries>"
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "a Design is not made dense by itself; pass it to estimators of this package, or take "
+            "X.to_scipy(), or X.to_scipy().toarray() where memory allows."
+        )
+
+    def __getitem__(self, key) -> "Design":
+        rows, *others = key if isinstance(key, tuple) else (key,)
+        columns = [other for other in others if other is not Ellipsis]
+        if len(columns) > 1:
+            raise IndexError(f"a Design has rows and columns, the index has {len(key)} parts.")
+        design = self.select(columns[0]) if columns else self
+        is_all = rows is Ellipsis or (isinstance(rows, slice) and rows == slice(None))
+        return design if is_all else design._take(rows)
+
+    def _take(self, rows) -> "Design":
+        """Some of the rows, in the order asked for; a row may be asked for more than once."""
+        rows = np.arange(self.n_rows, dtype=np.int32)[rows]
+        if rows.ndim != 1:
+            raise TypeError(
+                "rows of a Design are chosen by a list, mask or slice: X[[3]], not X[3]."
+            )
+        if rows.size >= 2**31:
+            raise ValueError(f"{rows.size:,} rows are chosen; choose fewer than 2^31.")
+        first, following = np.empty(self.n_rows, dtype=np.int32), np.empty_like(rows)
+        chain_rows(rows, first, following)
+        counts = np.empty(self.n_columns, dtype=np.int64)
+        copies = np.bincount(rows, minlength=self.n_rows).astype(np.int32)
+        count_taken(copies, self._columns(), counts)
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        sizes = value_sizes(self.kind, indptr, rows.size)
+        indices = np.empty(indptr[-1], dtype=np.int32)
+        taken = Columns(self.kind, indptr, indices, np.empty(sizes.sum()), packed_offsets(sizes))
+        take_columns(rows, first, following, self._columns(), taken)
+        return Design(rows.size, *taken, self.names)
 
     @property
     def nbytes(self) -> int:
@@ -140,6 +220,72 @@ class Design:
         kind, value_ptr = self.kind[columns], self.value_ptr[columns]
         return Design(self.n_rows, kind, indptr, indices, self.values, value_ptr, names)
 
+    def with_columns(self, table) -> "Design":
+        """Add the columns of a table on the right.
+
+        Parameters
+        ----------
+        table : DataFrame, ndarray, scipy sparse matrix or Design with the same rows
+            In the order of the rows of this design; an index is not looked at. Its columns need
+            names where those of this design have some, and other ones.
+
+        Returns
+        -------
+        design : Design
+            A copy, with the columns of both.
+        """
+        other = build_design(table, name="table")
+        if other.n_rows != self.n_rows:
+            raise ValueError(
+                f"`table` has {other.n_rows:,} rows, the design has {self.n_rows:,}; pass one row "
+                "for each, in the same order."
+            )
+        names = _join_names(self.names, other.names)
+        indptr = np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]])
+        parts = [part.indices[: part.indptr[-1]] for part in (self, other)]
+        indices = np.concatenate(parts)
+        values = np.concatenate([self.values, other.values])
+        value_ptr = np.concatenate([self.value_ptr, self.values.size + other.value_ptr])
+        kind = np.concatenate([self.kind, other.kind])
+        value_ptr[kind == INDICATOR] = 0
+        return Design(self.n_rows, kind, indptr, indices, values, value_ptr, names)
+
+    def to_scipy(self):
+        """Copy the columns into a sparse array.
+
+        Returns
+        -------
+        X : scipy.sparse.csc_array of shape (n_rows, n_columns)
+            In float64, with sorted indices and without stored zeros.
+        """
+        from scipy.sparse import csc_array
+
+        is_dense = self.kind == DENSE
+        counts = np.where(is_dense, self.n_rows, np.diff(self.indptr))
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        # scipy wants one index type, int32 where it fits.
+        index_type = np.int32 if indptr[-1] < 2**31 else np.int64
+        indices, data = np.empty(indptr[-1], dtype=index_type), np.ones(indptr[-1])
+        for j in np.flatnonzero(counts):
+            part = slice(indptr[j], indptr[j + 1])
+            indices[part] = (
+                np.arange(self.n_rows)
+                if is_dense[j]
+                else self.indices[self.indptr[j] : self.indptr[j + 1]]
+            )
+            if self.kind[j] != INDICATOR:
+                data[part] = self.values[self.value_ptr[j] : self.value_ptr[j] + counts[j]]
+        X = csc_array((data, indices, indptr.astype(index_type)), shape=self.shape)
+        X.eliminate_zeros()
+        return X
+
+    def header(self):
+        """Return the names of the columns as a table without rows, which scikit-learn can read."""
+        from pandas import DataFrame
+
+        empty = np.empty((0, self.n_columns))
+        return empty if self.names is None else DataFrame(empty, columns=self.names)
+
     def dot(self, coef) -> np.ndarray:
         """Return X @ coef, shape (n_rows,); costs the nonzeros of columns with coef ≠ 0."""
         coef = np.ascontiguousarray(coef, dtype=np.float64)
@@ -157,9 +303,10 @@ def build_design(X, *, name: str = "X") -> Design:
 
     Parameters
     ----------
-    X : scipy sparse matrix or array, ndarray of shape (n_rows, n_columns), or DataFrame
+    X : scipy sparse matrix or array, ndarray of shape (n_rows, n_columns), DataFrame or Design
         Any sparse format, pandas (its sparse columns stay sparse), polars and other
-        eager frames known to narwhals. Numbers and booleans only, all finite.
+        eager frames known to narwhals. Numbers and booleans only, all finite. A design is
+        returned as it is.
     name : str, default="X"
         Name of the argument in messages.
 
@@ -174,7 +321,29 @@ def build_design(X, *, name: str = "X") -> Design:
     each nonzero (8 for COO and BSR of narrow integers, whose sums might overflow).
     Dense tables cost what the design itself takes, plus a block of 16 columns.
     """
+    if isinstance(X, Design):
+        check_shape(X.shape, name)
+        return X
     return Design(*read_table(X, name))
+
+
+def _join_names(names, others):
+    """Names of the columns of two tables next to each other; None where neither has any."""
+    if names is None and others is None:
+        return None
+    if names is None or others is None:
+        which = "table" if others is None else "design"
+        raise ValueError(
+            f"the columns of the {which} have no names, those of the other have; pass a DataFrame "
+            "whose column names are strings."
+        )
+    twice = sorted(set(names) & set(others))
+    if twice:
+        raise ValueError(
+            f"`table` has a column {twice[0]!r}, which the design has already"
+            f"{f' ({len(twice):,} such names)' if len(twice) > 1 else ''}; rename it."
+        )
+    return np.concatenate([names, others])
 
 
 def _column_ranges(cost, n_parts):

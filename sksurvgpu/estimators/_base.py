@@ -266,7 +266,7 @@ class PenalizedModel(BaseEstimator):
     def _describe_columns(self, X) -> dict[str, Any]:
         """scikit-learn's attributes of the columns of X, read on a copy of the estimator."""
         reader = copy.copy(self)
-        validate_data(reader, X, y="no_validation", skip_check_array=True)
+        validate_data(reader, _header(X), y="no_validation", skip_check_array=True)
         read = vars(reader)
         return {name: read[name] for name in COLUMN_ATTRIBUTES if name in read}
 
@@ -322,7 +322,7 @@ class PenalizedModel(BaseEstimator):
         check_is_fitted(self)
         X = to_host(X)
         design = build_design(X)
-        validate_data(self, X, y="no_validation", reset=False, skip_check_array=True)
+        validate_data(self, _header(X), y="no_validation", reset=False, skip_check_array=True)
         return design
 
     def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
@@ -373,6 +373,11 @@ class PenalizedModel(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             return self.feature_names_in_
         return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+
+
+def _header(X):
+    """A table whose number and names of columns scikit-learn can read."""
+    return X.header() if isinstance(X, Design) else X
 
 
 def _heights(prepared: Prepared, column: int) -> np.ndarray:

@@ -159,7 +159,7 @@ _SHARED = {
             Where the fit ran, and why there.
         """,
     "X": """
-        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
             Numbers without missing values. Sparse input stays sparse.
         """,
     "sample_weight": """

@@ -181,7 +181,7 @@ def fit_path(
     ----------
     estimator : estimator of this package
         Model and options; its ``alpha`` and ``warm_start`` are not used, and it is not changed.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+    X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
         Covariates.
     y : ndarray of shape (n_samples,)
         Outcome, as the estimator's ``fit`` takes it.
