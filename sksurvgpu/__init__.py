@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from . import datasets, exceptions, metrics
     from .data.competing import competing_risks
     from .data.counts import case_series, matched
+    from .data.design import Design
+    from .data.long_table import LongData, LongReport, from_long
     from .data.outcome import as_sksurv, surv
     from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
     from .estimators.competing import FineGrayCCD
@@ -42,11 +44,14 @@ __all__ = [
     "ConditionalPoissonCCD",
     "CoxLassoCCD",
     "CoxLassoCV",
+    "Design",
     "FineGrayCCD",
     "FineGrayCV",
     "LinearCCD",
     "LogisticCCD",
     "LogisticCV",
+    "LongData",
+    "LongReport",
     "Path",
     "PoissonCCD",
     "PoissonCV",
@@ -58,6 +63,7 @@ __all__ = [
     "datasets",
     "exceptions",
     "fit_path",
+    "from_long",
     "matched",
     "metrics",
     "show_versions",
@@ -73,11 +79,14 @@ _DEFINED_IN = {
     "ConditionalPoissonCCD": ".estimators.case_series",
     "CoxLassoCCD": ".estimators.survival",
     "CoxLassoCV": ".selection.models",
+    "Design": ".data.design",
     "FineGrayCCD": ".estimators.competing",
     "FineGrayCV": ".selection.models",
     "LinearCCD": ".estimators.regression",
     "LogisticCCD": ".estimators.logistic",
     "LogisticCV": ".selection.models",
+    "LongData": ".data.long_table",
+    "LongReport": ".data.long_table",
     "Path": ".selection.path",
     "PoissonCCD": ".estimators.regression",
     "PoissonCV": ".selection.models",
@@ -86,6 +95,7 @@ _DEFINED_IN = {
     "case_series": ".data.counts",
     "competing_risks": ".data.competing",
     "fit_path": ".selection.path",
+    "from_long": ".data.long_table",
     "matched": ".data.counts",
     "surv": ".data.outcome",
 }

@@ -1,0 +1,193 @@
+"""Lines (row, column, value) in any order become columns with ascending rows.
+
+A counting sort by column: the lines of every column are counted in a first pass and written to
+their places in a second, O(1) a line. The rows of a column are then sorted as `_reorder.py` sorts
+them, by marking bits, which also finds the same row twice. Columns are packed as they are settled.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compile import device, kernel
+from ._reorder import INDICATOR, SPARSE, Columns, drain_bitmap
+from ._tables import packed_offsets, value_sizes
+
+__all__ = ["ERROR", "LAST", "MAX", "SUM", "Grouping", "Settled", "Tally"]
+
+# What becomes of the values of a row that a column has twice.
+ERROR, SUM, MAX, LAST = range(4)
+NOT_SETTLED = -1
+
+
+class Settled(NamedTuple):
+    """Columns as a Design takes them, and what happened on the way.
+
+    `n_rows_of` are the rows of every column before rare ones were left out, `is_kept` says which
+    were not. `repeated` is None or the column and the row of a line that must not be there.
+    """
+
+    columns: Columns
+    n_rows_of: np.ndarray
+    is_kept: np.ndarray
+    n_duplicates: int
+    n_zeros: int
+    repeated: tuple | None
+
+
+class Tally:
+    """Lines of every column so far, and whether one has a value other than 1."""
+
+    def __init__(self):
+        self.counts = np.zeros(0, dtype=np.int64)
+        self.is_valued = np.zeros(0, dtype=np.bool_)
+
+    def grow(self, n_columns):
+        """Make room for columns up to `n_columns` - 1."""
+        n_new = n_columns - self.counts.size
+        if n_new:
+            self.counts = np.append(self.counts, np.zeros(n_new, dtype=np.int64))
+            self.is_valued = np.append(self.is_valued, np.zeros(n_new, dtype=np.bool_))
+
+    def add(self, codes, values):
+        """Count lines of columns for which there is room; `values` is None where all are 1."""
+        self.counts += np.bincount(codes, minlength=self.counts.size)
+        if values is not None:
+            self.is_valued[codes[values != 1.0]] = True
+
+
+class Grouping:
+    """Places for all lines that a tally has counted, in columns of a given order."""
+
+    def __init__(self, tally, order, n_rows, *, sums_duplicates):
+        self.n_rows = n_rows
+        # Sums of ones are values, too.
+        is_valued = tally.is_valued[order] | sums_duplicates
+        kind = np.where(is_valued, SPARSE, INDICATOR).astype(np.uint8)
+        indptr = np.concatenate([[0], np.cumsum(tally.counts[order])])
+        sizes = value_sizes(kind, indptr, n_rows)
+        indices, values = np.empty(indptr[-1], dtype=np.int32), np.empty(sizes.sum())
+        self._given = Columns(kind, indptr, indices, values, packed_offsets(sizes))
+        self._column_of = np.empty(order.size, dtype=np.int32)
+        self._column_of[order] = np.arange(order.size, dtype=np.int32)
+        self._next = indptr[:-1].copy()
+
+    def place(self, rows, codes, values):
+        """Write lines to their columns; return whether there was room for all of them."""
+        values = np.empty(0) if values is None else values
+        return _place(rows, codes, values, self._column_of, self._next, self._given)
+
+    def is_full(self):
+        """Whether as many lines were placed as had been counted."""
+        return bool((self._next == self._given.indptr[1:]).all())
+
+    def settle(self, policy, min_count) -> Settled:
+        """Sort rows, join duplicates, drop zeros and columns with fewer rows than `min_count`."""
+        kind, _, indices, values, _ = self._given
+        scratch = np.empty(self.n_rows if values.size else 0)
+        n_rows_of = np.full(kind.size, NOT_SETTLED, dtype=np.int64)
+        dropped = np.zeros(2, dtype=np.int64)
+        row = _settle(self.n_rows, policy, min_count, self._given, scratch, n_rows_of, dropped)
+        repeated = None if row < 0 else (int(np.argmax(n_rows_of == NOT_SETTLED)), int(row))
+        is_kept = (n_rows_of >= min_count) & (n_rows_of != NOT_SETTLED)
+        kind = kind[is_kept]
+        indptr = np.concatenate([[0], np.cumsum(n_rows_of[is_kept])])
+        sizes = value_sizes(kind, indptr, self.n_rows)
+        # Nobody else has these arrays, and this object ends here: give back what they do not need.
+        indices.resize(indptr[-1], refcheck=False)
+        values.resize(sizes.sum(), refcheck=False)
+        columns = Columns(kind, indptr, indices, values, packed_offsets(sizes))
+        return Settled(columns, n_rows_of, is_kept, int(dropped[0]), int(dropped[1]), repeated)
+
+
+@kernel
+def _place(rows, codes, values, column_of, following, columns):
+    """Write line after line; return False where a column has more than were counted."""
+    for i in range(rows.size):
+        j = column_of[codes[i]]
+        k = following[j]
+        if k == columns.indptr[j + 1]:
+            return False
+        columns.indices[k] = rows[i]
+        if columns.kind[j] == SPARSE:
+            position = columns.value_ptr[j] + k - columns.indptr[j]
+            columns.values[position] = values[i] if values.size else 1.0
+        following[j] = k + 1
+    return True
+
+
+@device
+def _mark(rows, values, policy, scratch, words, summary):
+    """Mark rows in both bitmaps and leave their values, joined, in `scratch`.
+
+    Returns how many rows were marked, or -1 - row where a second line of a row is an error.
+    """
+    one = np.uint64(1)
+    count = 0
+    for k in range(rows.size):
+        row = rows[k]
+        bit = one << np.uint64(row & 63)
+        if words[row >> 6] & bit:
+            if policy == ERROR:
+                return -1 - np.int64(row)
+            if values.size:
+                if policy == SUM:
+                    scratch[row] += values[k]
+                elif policy == LAST or values[k] > scratch[row]:
+                    scratch[row] = values[k]
+            continue
+        words[row >> 6] |= bit
+        summary[row >> 12] |= one << np.uint64((row >> 6) & 63)
+        count += 1
+        if values.size:
+            scratch[row] = values[k]
+    return count
+
+
+@device
+def _write_values(rows, scratch, values):
+    """Write the values of rows, moved up where one is zero; return how many are left."""
+    count = 0
+    for k in range(rows.size):
+        value = scratch[rows[k]]
+        if value != 0.0:
+            rows[count] = rows[k]
+            values[count] = value
+            count += 1
+    return count
+
+
+@kernel
+def _settle(n_rows, policy, min_count, columns, scratch, counts, dropped):
+    """Settle one column after the other in place: none ends behind where it did.
+
+    Writes the rows of every column to `counts`, its new kind to `columns.kind`, and the numbers of
+    duplicates and of zeros to `dropped`. Returns the row of a duplicate that is an error, else -1.
+    """
+    words = np.zeros((n_rows >> 6) + 1, dtype=np.uint64)
+    summary = np.zeros((n_rows >> 12) + 1, dtype=np.uint64)
+    end, value_end = 0, 0
+    for j in range(counts.size):
+        given = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+        source = columns.value_ptr[j]
+        n_values = given.size if columns.kind[j] == SPARSE else 0
+        values = columns.values[source : source + n_values]
+        count = _mark(given, values, policy, scratch, words, summary)
+        if count < 0:
+            return -1 - count
+        dropped[0] += given.size - count
+        rows = columns.indices[end : end + count]
+        drain_bitmap(words, summary, rows)
+        only_ones = True
+        if n_values:
+            values = columns.values[value_end : value_end + count]
+            n_nonzero = _write_values(rows, scratch, values)
+            dropped[1] += count - n_nonzero
+            count = n_nonzero
+            only_ones = (values[:count] == 1.0).all()
+        columns.kind[j] = INDICATOR if only_ones else SPARSE
+        counts[j] = count
+        if count >= min_count:
+            end += count
+            value_end += 0 if only_ones else count
+    return -1

@@ -1,0 +1,189 @@
+"""Identifiers of rows and covariates: read from columns, numbered in order of appearance.
+
+Integers are numbered by a hash table with open addressing, compiled, of which a look-up costs one
+or two cache lines. Strings are numbered by a dictionary, once for each distinct one of a batch.
+"""
+
+import narwhals as nw
+import numpy as np
+
+from .._compile import device, kernel
+from ._fields import LARGEST_WHOLE
+
+__all__ = ["IntegerIds", "TextIds", "new_ids", "read_ids"]
+
+ABSENT = -1
+FEWEST_SLOTS = 1 << 10
+# Of the finalizer of SplitMix64 (Steele, Lea and Flood 2014): no regular identifiers pile up.
+MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def read_ids(series: nw.Series, label: str) -> np.ndarray:
+    """Return the identifiers of a column without missing entries, as int64 or as strings.
+
+    Parameters
+    ----------
+    series : narwhals Series
+    label : str
+        Name of argument and column in messages.
+    """
+    dtype = series.dtype
+    if dtype.is_integer() or dtype.is_float():
+        return _whole(series.to_numpy(), label)
+    if isinstance(dtype, nw.Categorical | nw.Enum):
+        series = series.cast(nw.String)
+    elif dtype == nw.Object:
+        from pandas.api.types import infer_dtype
+
+        if infer_dtype(series.to_numpy()) == "integer":
+            return _whole(np.array(series.to_list()), label)
+    if series.dtype not in (nw.String, nw.Object):
+        raise TypeError(f"{label} has dtype {dtype}; identifiers are integers or strings.")
+    return np.asarray(series.to_numpy(), dtype=object)
+
+
+def _whole(values, label):
+    is_float = values.dtype.kind == "f"
+    limit = LARGEST_WHOLE if is_float else 2**63 - 1  # beyond, neighbouring floats are one number
+    is_bad = (values > limit) | (values < -limit)
+    if is_float:
+        is_bad |= values != np.floor(values)
+    if is_bad.any():
+        raise ValueError(
+            f"{label} has {values[np.argmax(is_bad)]}; identifiers are integers that fit into 64 "
+            "bits (as floating point, into 53), or strings."
+        )
+    return values.astype(np.int64)
+
+
+def new_ids(values: np.ndarray) -> "IntegerIds | TextIds":
+    """Return the empty numbering that identifiers such as `values` need."""
+    return IntegerIds() if values.dtype == np.int64 else TextIds()
+
+
+@device
+def _slot(key, keys, codes):
+    """Where `key` is or belongs: linear probing from its hash."""
+    mask = keys.size - 1
+    mixed = np.uint64(key)
+    mixed = (mixed ^ (mixed >> SHIFTS[0])) * MULTIPLIERS[0]
+    mixed = (mixed ^ (mixed >> SHIFTS[1])) * MULTIPLIERS[1]
+    slot = np.int64(mixed ^ (mixed >> SHIFTS[2])) & mask
+    while codes[slot] >= 0 and keys[slot] != key:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _find(ids, keys, codes, found):
+    """Number of every identifier, ABSENT for an unknown one."""
+    for i in range(ids.size):
+        if i > 0 and ids[i] == ids[i - 1]:  # tables are often sorted
+            found[i] = found[i - 1]
+        else:
+            found[i] = codes[_slot(ids[i], keys, codes)]
+
+
+@kernel
+def _add(ids, start, table, found):
+    """Number identifiers from `start` on until `distinct` is full; return where it ended.
+
+    Writes `size[0]`, the number of distinct identifiers.
+    """
+    keys, codes, distinct, size = table
+    for i in range(start, ids.size):
+        slot = _slot(ids[i], keys, codes)
+        if codes[slot] < 0:
+            if size[0] == distinct.size:
+                return i
+            keys[slot], codes[slot] = ids[i], size[0]
+            distinct[size[0]] = ids[i]
+            size[0] += 1
+        found[i] = codes[slot]
+    return ids.size
+
+
+class IntegerIds:
+    """Numbers of int64 identifiers."""
+
+    kind = "integers"
+
+    def __init__(self):
+        self._size = np.zeros(1, dtype=np.int64)
+        self._grow(FEWEST_SLOTS)
+
+    def __len__(self):
+        return int(self._size[0])
+
+    def _grow(self, n_slots):
+        """Make the table larger; half of it is filled at most."""
+        known = self.distinct() if len(self) else np.empty(0, dtype=np.int64)
+        self._keys = np.empty(n_slots, dtype=np.int64)
+        self._codes = np.full(n_slots, ABSENT, dtype=np.int32)
+        self._distinct = np.empty(n_slots // 2, dtype=np.int64)
+        self._size[0] = 0
+        self._add_from(0, known, np.empty(known.size, dtype=np.int32))
+
+    def _add_from(self, start, ids, found):
+        return _add(ids, start, (self._keys, self._codes, self._distinct, self._size), found)
+
+    def distinct(self):
+        """Identifiers by number."""
+        return self._distinct[: len(self)]
+
+    def add(self, ids):
+        """Numbers of identifiers; new ones get the next."""
+        found = np.empty(ids.size, dtype=np.int32)
+        done = self._add_from(0, ids, found)
+        while done < ids.size:
+            self._grow(2 * self._keys.size)
+            done = self._add_from(done, ids, found)
+        return found
+
+    def find(self, ids):
+        """Numbers of identifiers, ABSENT for unknown ones."""
+        found = np.empty(ids.size, dtype=np.int32)
+        _find(ids, self._keys, self._codes, found)
+        return found
+
+
+class TextIds:
+    """Numbers of strings."""
+
+    kind = "strings"
+
+    def __init__(self):
+        self._codes = {}
+
+    def __len__(self):
+        return len(self._codes)
+
+    def distinct(self):
+        return np.array([*self._codes], dtype=object)
+
+    def add(self, ids):
+        positions, distinct = self._factorize(ids)
+        for text in distinct:
+            self._codes.setdefault(text, len(self._codes))
+        return self._look_up(distinct)[positions]
+
+    def find(self, ids):
+        positions, distinct = self._factorize(ids)
+        return self._look_up(distinct)[positions]
+
+    def _look_up(self, distinct):
+        codes = (self._codes.get(text, ABSENT) for text in distinct)
+        return np.fromiter(codes, dtype=np.int32, count=len(distinct))
+
+    def _factorize(self, ids):
+        from pandas import factorize
+
+        positions, distinct = factorize(ids)
+        for text in distinct:
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"identifiers are of types str and {type(text).__name__} ({text!r}) in one "
+                    "column; pass all integers or all strings."
+                )
+        return positions, distinct

@@ -1,0 +1,90 @@
+"""Readable names of covariates, one a column and all different."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ._ids import read_ids
+from ._long_lines import is_missing
+from ._sources import open_source
+
+__all__ = ["name_covariates"]
+
+
+def name_covariates(ids, names, covariate_id, name):
+    """Return the name of every covariate, and how many have their identifier for a name.
+
+    Parameters
+    ----------
+    ids : ndarray of shape (n_covariates,)
+    names : mapping, pandas.Series, table or None
+        Names by identifier.
+    covariate_id, name : str
+        Columns of a table `names`.
+    """
+    given = _read_names(names, covariate_id, name)
+    ids = ids.tolist()
+    found = [given.get(id) for id in ids]
+    n_unnamed = found.count(None)
+    if given and n_unnamed == len(ids):
+        raise ValueError(
+            f"`names` names none of the {len(ids):,} covariates: its identifiers are like "
+            f"{next(iter(given))!r}, those of `covariates` like {ids[0]!r}."
+        )
+    labels = [str(id) if label is None else label for id, label in zip(ids, found, strict=True)]
+    return np.array(_make_unique(labels, ids), dtype=object), n_unnamed
+
+
+def _make_unique(labels, ids):
+    """Names that occur more than once get their identifier in parentheses."""
+    while len(set(labels)) < len(labels):
+        seen, shared = set(), set()
+        for label in labels:
+            (shared if label in seen else seen).add(label)
+        labels = [
+            f"{label} ({id})" if label in shared else label
+            for id, label in zip(ids, labels, strict=True)
+        ]
+    return labels
+
+
+def _read_names(names, covariate_id, name):
+    """Names by identifier as Python holds them; missing names are left out."""
+    from pandas import Series, isna
+
+    if names is None:
+        return {}
+    if isinstance(names, Mapping | Series):
+        pairs = list(names.items())
+    else:
+        pairs = _read_table(names, covariate_id, name)
+    given = {}
+    for id, label in pairs:
+        if isinstance(label, str):
+            if given.setdefault(id, label) != label:
+                raise ValueError(
+                    f"`names` has two names of covariate {id!r}, {given[id]!r} and {label!r}; keep "
+                    "one."
+                )
+        elif not isna(label):
+            raise TypeError(
+                f"`names` has {label!r} of type {type(label).__name__} for covariate {id!r}; names "
+                "are strings."
+            )
+    return given
+
+
+def _read_table(table, covariate_id, name):
+    source = open_source(table, "names")
+    for argument, label in (("covariate_id", covariate_id), ("name", name)):
+        if label not in source.columns:
+            raise ValueError(
+                f"`names` has no column {label!r}; name one of its columns "
+                f"({', '.join(map(repr, source.columns))}) by {argument}=."
+            )
+    pairs = []
+    for frame in source.open([covariate_id, name], 1 << 20):
+        frame = frame.filter((~is_missing(frame.get_column(covariate_id))).tolist())
+        ids = read_ids(frame.get_column(covariate_id), f"`names`[{covariate_id!r}]")
+        pairs += zip(ids.tolist(), frame.get_column(name).to_list(), strict=True)
+    return pairs

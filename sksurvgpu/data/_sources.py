@@ -1,0 +1,224 @@
+"""Tables of any size, read in batches: frames, Arrow, files of Parquet and Feather, chunks.
+
+A source that can be read again is read twice and never kept; one that can be read once says so.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+
+__all__ = ["Source", "open_source", "to_pandas"]
+
+# Suffix of a file -> its format, as pyarrow.dataset calls it.
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table that is read in batches.
+
+    Attributes
+    ----------
+    name : str
+        Name of the argument in messages.
+    columns : list of str
+        Columns of the table.
+    is_single : bool
+        Whether it can be read once only.
+    open : callable
+        From a list of columns and a number of lines to an iterator of frames with these columns,
+        of about so many lines.
+    """
+
+    name: str
+    columns: list
+    is_single: bool
+    open: Callable[[list, int], Iterable[Any]]
+
+    def batches(self, columns: list, size: int) -> Iterator[nw.DataFrame]:
+        """Read some columns in batches of at most `size` lines."""
+        for frame in self.open(columns, size):
+            for first in range(0, len(frame), size):
+                yield frame[first : first + size]
+
+
+def open_source(table, name: str) -> Source:
+    """Find out how a table can be read; `name` is the argument's name in messages."""
+    paths = _as_paths(table)
+    if paths is not None:
+        return _open_files(_list_files(paths, name), name)
+    frame = nw.from_native(table, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        return _open_lazy(nw.to_native(frame), name)
+    if isinstance(frame, nw.DataFrame):
+        return Source(name, list(frame.columns), False, lambda columns, _: [frame.select(columns)])
+    if hasattr(table, "scanner") and hasattr(table, "schema"):
+        return _open_dataset(table, name)
+    if isinstance(table, dict | bytes) or not isinstance(table, Iterable):
+        raise TypeError(
+            f"`{name}` is of type {type(table).__name__}; pass a DataFrame, an Arrow table, reader "
+            "or dataset, a path of Parquet or Feather files, or an iterable of frames."
+        )
+    return _open_chunks(table, name)
+
+
+def to_pandas(frame: nw.DataFrame):
+    """Return a frame as pandas holds it; a pandas frame is copied."""
+    from pandas import DataFrame
+
+    if frame.implementation.is_pandas():
+        return nw.to_native(frame).copy()
+    return DataFrame({label: frame.get_column(label).to_numpy() for label in frame.columns})
+
+
+# --- files ----------------------------------------------------------------------------
+
+
+def _as_paths(table):
+    kinds = (str, os.PathLike)
+    if isinstance(table, kinds):
+        return [Path(table)]
+    if isinstance(table, list | tuple) and table and all(isinstance(t, kinds) for t in table):
+        return [Path(path) for path in table]
+    return None
+
+
+def _list_files(paths, name):
+    """Files of Parquet or Feather among paths and in folders, in the order given, then sorted."""
+    files = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.rglob("*"))
+            files += [file for file in inside if _is_data(file.relative_to(path))]
+        elif not path.exists():
+            raise FileNotFoundError(f"`{name}` names {str(path)!r}, which does not exist.")
+        else:
+            files.append(path)
+    found = {FORMATS.get(file.suffix.lower()) for file in files}
+    if len(found) != 1 or None in found:
+        suffixes = sorted({file.suffix or file.name for file in files})
+        what = ", ".join(map(repr, suffixes)) or "no such file"
+        raise ValueError(
+            f"`{name}` must name files of one format, Parquet (.parquet, .pq) or Feather (.feather,"
+            f" .arrow, .ipc), or folders with such; found {what}."
+        )
+    return files
+
+
+def _is_data(path):
+    """Whether a file in a folder is a part of the table; others have a dot or underscore first."""
+    return path.suffix.lower() in FORMATS and not any(p[0] in "._" for p in path.parts)
+
+
+def _open_files(files, name):
+    kind = FORMATS[files[0].suffix.lower()]
+    if find_spec("pyarrow") is not None:
+        return _open_with_pyarrow(files, kind, name)
+    if find_spec("polars") is not None:
+        return _open_with_polars(files, kind, name)
+    raise ImportError(
+        f"`{name}` is a path, and reading files of Parquet or Feather takes pyarrow or polars, of "
+        "which none is installed: pip install pyarrow."
+    )
+
+
+def _open_with_pyarrow(files, kind, name):
+    from pyarrow.dataset import dataset
+
+    try:
+        return _open_dataset(dataset([*map(str, files)], format=kind), name)
+    except (OSError, ValueError) as error:  # Arrow's own errors are such
+        raise ValueError(f"`{name}` has a file that cannot be read: {error}") from error
+
+
+def _open_with_polars(files, kind, name):
+    import polars
+
+    scan = polars.scan_parquet if kind == "parquet" else polars.scan_ipc
+    try:
+        return _open_lazy(scan(files), name)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise ValueError(f"`{name}` has a file that cannot be read: {error}") from error
+
+
+# --- what can be read in batches -------------------------------------------------------
+
+
+def _open_dataset(dataset, name):
+    import pyarrow
+
+    def read(columns, size):
+        batches = dataset.to_batches(
+            columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
+        )
+        for batch in batches:
+            yield nw.from_native(pyarrow.Table.from_batches([batch]))
+
+    return Source(name, list(dataset.schema.names), False, read)
+
+
+def _open_lazy(frame, name):
+    if not hasattr(frame, "collect_batches"):
+        raise TypeError(
+            f"`{name}` is a lazy frame ({type(frame).__module__}) without collect_batches, which "
+            "those of current polars have; collect it, or pass an iterable of frames."
+        )
+
+    def read(columns, size):
+        for batch in frame.select(columns).collect_batches(chunk_size=size):
+            yield nw.from_native(batch)
+
+    return Source(name, frame.collect_schema().names(), False, read)
+
+
+def _open_chunks(chunks, name):
+    iterator = iter(chunks)
+    is_single = iterator is chunks
+    first = next(iterator, None)
+    if first is None:
+        raise ValueError(f"`{name}` is an iterable without any frame.")
+    names = list(_as_frame(first, name).columns)
+
+    def read(columns, _):
+        number = -1
+        for number, chunk in enumerate(chain([first], iterator) if is_single else chunks):
+            frame = _as_frame(chunk, name)
+            absent = [label for label in columns if label not in frame.columns]
+            if absent:
+                raise ValueError(
+                    f"chunk {number:,} of `{name}` has no column {absent[0]!r}, which the first "
+                    f"one has; it has {', '.join(map(repr, frame.columns))}."
+                )
+            yield frame.select(columns)
+        if number < 0:
+            raise ValueError(f"`{name}` can be iterated over only once; pass iter(...) of it.")
+
+    return Source(name, names, is_single, read)
+
+
+def _as_frame(chunk, name):
+    kind = type(chunk)
+    if kind.__name__ == "RecordBatch" and kind.__module__.startswith("pyarrow"):
+        import pyarrow
+
+        chunk = pyarrow.Table.from_batches([chunk])
+    frame = nw.from_native(chunk, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(
+            f"`{name}` is an iterable with an item of type {kind.__name__}; pass a DataFrame, an "
+            "Arrow table, reader or dataset, a path of Parquet or Feather files, or an iterable of "
+            "DataFrames."
+        )
+    return frame

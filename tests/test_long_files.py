@@ -1,0 +1,171 @@
+"""Long tables from files and from Arrow, read in batches by pyarrow or polars."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sksurvgpu import from_long
+from sksurvgpu.data import _sources
+
+PERSONS = pd.DataFrame({"row_id": np.arange(50) * 3, "time": np.arange(50.0)})
+RNG = np.random.default_rng(0)
+CODES = pl.DataFrame(
+    {
+        "row_id": RNG.permutation(np.repeat(np.arange(50) * 3, 8)),
+        "covariate_id": RNG.integers(0, 12, 400) * 1_000,
+        "more": ["text"] * 400,
+        "value": RNG.choice([1.0, 2.0, 0.5], 400),
+    }
+)
+EXPECTED = from_long(PERSONS, CODES, duplicates="sum")
+WRITE = {
+    ".parquet": pl.DataFrame.write_parquet,
+    ".pq": pl.DataFrame.write_parquet,
+    ".feather": pl.DataFrame.write_ipc,
+    ".arrow": pl.DataFrame.write_ipc,
+}
+
+
+def check(covariates, persons=PERSONS, **options):
+    data = from_long(persons, covariates, duplicates="sum", **options)
+    difference = data.X.to_scipy() - EXPECTED.X.to_scipy()
+    assert abs(difference).max() < 1e-12
+    assert data.X.names.tolist() == EXPECTED.X.names.tolist()
+    assert data.report == EXPECTED.report
+
+
+@pytest.fixture(params=["pyarrow", "polars"])
+def reader(request, monkeypatch):
+    """The package that reads files: the other one is hidden."""
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow")
+    monkeypatch.setattr(_sources, "find_spec", lambda name: name == request.param or None)
+    return request.param
+
+
+@pytest.mark.parametrize("suffix", WRITE)
+def test_files_folders_and_lists(reader, suffix, tmp_path):
+    whole = tmp_path / f"whole{suffix}"
+    WRITE[suffix](CODES, whole)
+    check(whole, batch_size=30)
+    check(str(whole))
+    folder = tmp_path / "parts" / "year=2020"
+    folder.mkdir(parents=True)
+    for i in range(0, 400, 150):
+        WRITE[suffix](CODES[i : i + 150], folder / f"part-{i}{suffix}")
+    (folder / "_SUCCESS").touch()
+    (folder / f".part-0{suffix}").write_text("of another program")
+    (folder / "notes.txt").write_text("not data")
+    check(folder.parent, batch_size=70)
+    check(sorted(folder.glob(f"part*{suffix}")))
+
+
+def test_outcomes_and_names_from_files(reader, tmp_path):
+    outcomes, names = tmp_path / "outcomes.parquet", tmp_path / "names.parquet"
+    pl.DataFrame(PERSONS.to_dict("list")).write_parquet(outcomes)
+    pl.DataFrame({"covariate_id": [1_000, 2_000], "name": ["age", "sex"]}).write_parquet(names)
+    check(CODES, outcomes, batch_size=7)
+    data = from_long(outcomes, CODES, duplicates="sum", names=names)
+    assert data.X.names[:4].tolist() == ["0", "age", "sex", "3000"]
+    assert data.outcomes.to_dict("list") == PERSONS.to_dict("list")
+
+
+def test_polars_is_asked_for_small_batches(tmp_path, monkeypatch):
+    sizes, lengths = [], []
+    collect = pl.LazyFrame.collect_batches
+
+    def recording(frame, *, chunk_size):
+        sizes.append(chunk_size)
+        for batch in collect(frame, chunk_size=chunk_size):
+            lengths.append((len(batch), batch.columns))
+            yield batch
+
+    monkeypatch.setattr(pl.LazyFrame, "collect_batches", recording)
+    CODES.write_parquet(tmp_path / "codes.parquet", row_group_size=50)
+    check(pl.scan_parquet(tmp_path / "codes.parquet"), batch_size=30)
+    assert sizes == [30, 30]  # it is read twice
+    assert sum(length for length, _ in lengths) == 800
+    assert all(columns == ["row_id", "covariate_id", "value"] for _, columns in lengths)
+
+
+class RecordingDataset:
+    """An Arrow dataset that remembers what it was asked for, and what it gave."""
+
+    def __init__(self, dataset):
+        self.schema, self.scanner = dataset.schema, dataset.scanner
+        self.dataset, self.asked, self.lengths = dataset, [], []
+
+    def to_batches(self, **options):
+        self.asked.append(options)
+        for batch in self.dataset.to_batches(**options):
+            self.lengths.append(batch.num_rows)
+            yield batch
+
+
+def test_a_dataset_is_asked_for_small_batches(tmp_path):
+    pyarrow_dataset = pytest.importorskip("pyarrow.dataset")
+    CODES.write_parquet(tmp_path / "codes.parquet", row_group_size=50)
+    recording = RecordingDataset(pyarrow_dataset.dataset(tmp_path / "codes.parquet"))
+    check(recording, batch_size=30)
+    assert len(recording.asked) == 2  # it is read twice
+    for options in recording.asked:
+        assert options == {
+            "columns": ["row_id", "covariate_id", "value"],
+            "batch_size": 30,
+            "batch_readahead": 1,
+            "fragment_readahead": 1,
+        }
+    assert max(recording.lengths) <= 30
+    assert sum(recording.lengths) == 800
+
+
+def test_every_form_of_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(CODES.to_dict(as_series=False))
+    batches = table.to_batches(max_chunksize=90)
+    check(table, batch_size=40)
+    check(batches, batch_size=40)
+    check(iter(batches))
+    check(pyarrow.RecordBatchReader.from_batches(table.schema, batches), batch_size=40)
+    check(table, pyarrow.table(PERSONS.to_dict("list")))
+    text = table.set_column(0, "row_id", table["row_id"].cast(pyarrow.string()).dictionary_encode())
+    check(text, PERSONS.astype({"row_id": str}))
+    flags = pyarrow.table(
+        {"row_id": [0, 3, None], "covariate_id": [1, 1, 1], "value": [True, False, True]}
+    )
+    data = from_long(PERSONS, flags, missing="drop")
+    assert (data.report.n_missing, data.report.n_zeros, data.report.n_entries) == (1, 1, 1)
+
+
+def test_files_that_cannot_be_read(reader, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"`covariates` names .*nothing.parquet"):
+        from_long(PERSONS, tmp_path / "nothing.parquet")
+    with pytest.raises(ValueError, match="found no such file"):
+        from_long(PERSONS, tmp_path)
+    (tmp_path / "codes.csv").write_text("row_id,covariate_id")
+    with pytest.raises(ValueError, match=r"Parquet \(.parquet, .pq\) or Feather .* found '.csv'"):
+        from_long(PERSONS, tmp_path / "codes.csv")
+    CODES.write_parquet(tmp_path / "a.parquet")
+    CODES.write_ipc(tmp_path / "b.feather")
+    with pytest.raises(ValueError, match=r"of one format, .* found '.feather', '.parquet'"):
+        from_long(PERSONS, tmp_path)
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 but no more")
+    with pytest.raises(ValueError, match="`covariates` has a file that cannot be read: "):
+        from_long(PERSONS, broken)
+
+
+def test_without_a_package_that_reads_files(tmp_path, monkeypatch):
+    CODES.write_parquet(tmp_path / "codes.parquet")
+    monkeypatch.setattr(_sources, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"takes pyarrow or polars, .*: pip install pyarrow"):
+        from_long(PERSONS, tmp_path / "codes.parquet")
+
+
+def test_lazy_frames_that_give_no_batches(monkeypatch):
+    monkeypatch.delattr(pl.LazyFrame, "collect_batches")
+    with pytest.raises(
+        TypeError, match=r"a lazy frame .polars.* without collect_batches, .*collect it"
+    ):
+        from_long(PERSONS, CODES.lazy())
