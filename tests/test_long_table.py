@@ -605,6 +605,7 @@ def test_report_says_what_was_left_out():
         "1 covariates left out: in too few rows",
         "1 covariates named by their identifier",
     ]
+    assert {type(count) for count in vars(data.report).values()} == {int}
     assert repr(data).startswith("<LongData: 5 rows, 3 covariates")
 
 

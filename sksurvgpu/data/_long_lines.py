@@ -99,7 +99,7 @@ class Lines:
                     "out lines with a missing entry."
                 )
             is_absent |= is_absent_here
-        n_absent = np.count_nonzero(is_absent)
+        n_absent = int(np.count_nonzero(is_absent))
         counts.missing += n_absent
         return frame.filter((~is_absent).tolist()) if n_absent else frame
 
@@ -108,7 +108,7 @@ class Lines:
         values = self._values(frame, row_ids, ids)
         rows = _find(self._rows, row_ids, f"`covariates`[{self.columns[0]!r}]", "rows")
         is_known = rows >= 0
-        n_unknown = is_known.size - np.count_nonzero(is_known)
+        n_unknown = int(np.count_nonzero(~is_known))
         if n_unknown:
             counts.unknown += n_unknown
             if self.example_of_unknown is None:
@@ -117,7 +117,7 @@ class Lines:
             values = None if values is None else values[is_known]
         codes = self._codes(ids)
         is_used = codes != ABSENT
-        n_unused = is_used.size - np.count_nonzero(is_used)
+        n_unused = int(np.count_nonzero(~is_used))
         if n_unused:
             counts.unused += n_unused
             rows, codes = rows[is_used], codes[is_used]
