@@ -82,6 +82,7 @@ def test_every_form_gives_the_same(form, size):
     report = data.report
     assert (report.n_rows, report.n_covariates, report.n_entries, report.n_lines) == (5, 3, 6, 6)
     assert (report.n_rows_without, report.smallest_count, report.largest_count) == (1, 2, 2)
+    assert report.n_unnamed == 0
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -544,6 +545,8 @@ def test_tables_without_values():
     np.testing.assert_array_equal(dense(from_long(PERSONS, other, value="amount")), DENSE_CODES)
     flags = CODES.assign(value=CODES["value"] == 1)
     assert dense(from_long(PERSONS, flags)).sum() == 5
+    with pytest.raises(ValueError, match="'row_id' and 'value'; name three different columns"):
+        from_long(PERSONS, CODES, covariate_id="row_id")
     with pytest.raises(ValueError, match="no column 'amount' of values"):
         from_long(PERSONS, codes, value="amount")
 

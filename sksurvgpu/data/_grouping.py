@@ -77,10 +77,6 @@ class Grouping:
         values = np.empty(0) if values is None else values
         return _place(rows, codes, values, self._column_of, self._next, self._given)
 
-    def is_full(self):
-        """Whether as many lines were placed as had been counted."""
-        return bool((self._next == self._given.indptr[1:]).all())
-
     def settle(self, policy, min_count) -> Settled:
         """Sort rows, join duplicates, drop zeros and columns with fewer rows than `min_count`."""
         kind, _, indices, values, _ = self._given

@@ -31,6 +31,11 @@ def choose_columns(columns, row_id, covariate_id, value):
                 f"`covariates` has no column {label!r}; name one of its columns ({listed}) by "
                 f"{argument}=."
             )
+    if len({row_id, covariate_id, value}) < 3:
+        raise ValueError(
+            f"`row_id`, `covariate_id` and `value` are {row_id!r}, {covariate_id!r} and {value!r}; "
+            "name three different columns."
+        )
     if value is None:
         return [row_id, covariate_id]
     if value in columns:

@@ -12,7 +12,7 @@ __all__ = ["name_covariates"]
 
 
 def name_covariates(ids, names, covariate_id, name):
-    """Return the name of every covariate, and how many have their identifier for a name.
+    """Return the name of every covariate, and how many `names` leaves without one.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def name_covariates(ids, names, covariate_id, name):
     given = _read_names(names, covariate_id, name)
     ids = ids.tolist()
     found = [given.get(id) for id in ids]
-    n_unnamed = found.count(None)
+    n_unnamed = 0 if names is None else found.count(None)
     if given and n_unnamed == len(ids):
         raise ValueError(
             f"`names` names none of the {len(ids):,} covariates: its identifiers are like "

@@ -252,7 +252,7 @@ def _group(source, lines, n_rows, batch_size, sums_duplicates):
     else:
         parts = lines.read(source.batches(lines.columns, batch_size), again)
     has_room = all(grouping.place(*part) for part in parts)
-    if not (has_room and grouping.is_full() and counts == again):
+    if not (has_room and counts == again):  # as many lines as were counted, none too many anywhere
         raise ValueError(
             "`covariates` changed between two readings of it, or can be read only once; pass a "
             "table that stays as it is, or iter(...) of it, which is read once."
