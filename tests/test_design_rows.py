@@ -41,7 +41,7 @@ def mixed():
         [
             rng.random(300) < 0.2,
             (rng.random(300) < 0.2) * rng.normal(size=300),
-            rng.normal(size=300),
+            rng.normal(size=300) * (np.arange(300) % 5 > 0),  # dense, with zeros
             np.zeros(300),
             rng.random(300) < 0.02,
         ]
