@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .estimators.logistic import LogisticCCD
     from .estimators.regression import LinearCCD, PoissonCCD
     from .estimators.survival import CoxLassoCCD
+    from .inference.bootstrap import BootstrapResult, bootstrap
+    from .inference.profile import ProfileResult, profile_likelihood
     from .selection.folds import SurvivalKFold
     from .selection.models import (
         CaseSeriesCV,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BootstrapResult",
     "CaseSeriesCCD",
     "CaseSeriesCV",
     "ConditionalLogisticCCD",
@@ -55,9 +58,11 @@ __all__ = [
     "Path",
     "PoissonCCD",
     "PoissonCV",
+    "ProfileResult",
     "SurvivalKFold",
     "__version__",
     "as_sksurv",
+    "bootstrap",
     "case_series",
     "competing_risks",
     "datasets",
@@ -66,12 +71,14 @@ __all__ = [
     "from_long",
     "matched",
     "metrics",
+    "profile_likelihood",
     "show_versions",
     "surv",
 ]
 
 # Public name -> module that defines it.
 _DEFINED_IN = {
+    "BootstrapResult": ".inference.bootstrap",
     "CaseSeriesCCD": ".estimators.case_series",
     "CaseSeriesCV": ".selection.models",
     "ConditionalLogisticCCD": ".estimators.conditional_logistic",
@@ -90,13 +97,16 @@ _DEFINED_IN = {
     "Path": ".selection.path",
     "PoissonCCD": ".estimators.regression",
     "PoissonCV": ".selection.models",
+    "ProfileResult": ".inference.profile",
     "SurvivalKFold": ".selection.folds",
     "as_sksurv": ".data.outcome",
+    "bootstrap": ".inference.bootstrap",
     "case_series": ".data.counts",
     "competing_risks": ".data.competing",
     "fit_path": ".selection.path",
     "from_long": ".data.long_table",
     "matched": ".data.counts",
+    "profile_likelihood": ".inference.profile",
     "surv": ".data.outcome",
 }
 _SUBMODULES = {"datasets", "exceptions", "metrics"}

@@ -129,6 +129,7 @@ class PenalizedModel(BaseEstimator):
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
     _effect: str | None = None  # what exp(coef) is called, where it is a ratio
+    _has_dispersion = False  # whether the errors have a variance, taken for 1 by the likelihood
 
     def __init__(
         self,

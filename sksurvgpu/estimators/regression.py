@@ -204,6 +204,7 @@ class LinearCCD(RegressorMixin, LinearModel):
     """
 
     _likelihood = Gaussian
+    _has_dispersion = True
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None):

@@ -212,18 +212,11 @@ def fit_path(
     >>> path.at(10).coef_.shape
     (50,)
     """
-    if not isinstance(estimator, PenalizedModel) or "alpha" not in estimator.get_params():
-        raise TypeError(
-            f"`estimator` is of type {type(estimator).__name__}; pass an estimator of this package "
-            "such as CoxLassoCCD, and transform X beforehand."
-        )
-    fitted = clone(estimator)
-    fitted._validate_params()
+    fitted = copy_of(estimator, "fit_path", fit_params)
     if alphas is None:
         _check_grid(n_alphas, alpha_min_ratio)
     else:
         alphas = check_alphas(alphas)
-    _check_names(fit_params, fitted)
     prepared = fitted._prepare(X, y, **fit_params)
     if alphas is None:
         alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
@@ -266,14 +259,30 @@ def _gather(fitted, alphas, solutions):
     )
 
 
-def _check_names(fit_params, estimator):
+def copy_of(estimator, caller, fit_params):
+    """Unfitted copy of an estimator, after a check of it and of the arguments for its ``fit``."""
+    name = type(estimator).__name__
+    if not isinstance(estimator, PenalizedModel):
+        raise TypeError(
+            f"`estimator` is of type {name}; pass an estimator of this package such as "
+            "CoxLassoCCD, and transform X beforehand."
+        )
+    if "alpha" not in estimator.get_params():
+        model = type(estimator).__bases__[-1].__name__
+        raise TypeError(
+            f"`estimator` is of type {name}, which chooses its penalty itself; pass "
+            f"{model}(alpha=...), with the `alpha_` of a fitted {name} if that is what you want."
+        )
     known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
-    for name in fit_params:
-        if name not in known:
+    for given in fit_params:
+        if given not in known:
             raise TypeError(
-                f"`{name}` is no argument of fit_path and {type(estimator).__name__}.fit; the "
-                f"latter takes {', '.join(known)}."
+                f"`{given}` is no argument of {caller} and {name}.fit; the latter takes "
+                f"{', '.join(known)}."
             )
+    copied = clone(estimator)
+    copied._validate_params()
+    return copied
 
 
 def find_alpha_max(prepared):

@@ -99,7 +99,7 @@ class Batch:
 
     lambdas: np.ndarray  # (n_penalties, n_fits), on the sum scale
     l1_ratio: float = 1.0
-    factor: np.ndarray | None = None  # (n_columns,) penalty factors
+    factor: np.ndarray | None = None  # (n_columns,) or (n_columns, n_fits) penalty factors
     # case weights (n_rows, n_fits), rows as the caller has them
     weight: np.ndarray | ColumnsOnDemand | None = None
     offset: np.ndarray | ColumnsOnDemand | None = None  # (n_rows, n_fits)

@@ -100,7 +100,7 @@ def fit(batch, index, n_columns, options):
 def _fit(batch, index, n_columns, options):
     """The solutions, and the state at the last one, with its penalty and scale."""
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
-    factor = np.ones(n_columns) if batch.factor is None else batch.factor
+    factor = _column(batch.factor, index, np.ones(n_columns))
     start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
     lambdas = batch.lambdas[:, index]
     if batch.loan is None:
@@ -215,7 +215,9 @@ def _null_model(state, fixed, factor, l1_ratio, options):
 
 
 def _column(values, index, default):
-    return default if values is None else values[:, index if values.shape[1] > 1 else 0]
+    if values is None:
+        return default
+    return values if values.ndim == 1 else values[:, index if values.shape[1] > 1 else 0]
 
 
 def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
@@ -262,3 +264,13 @@ def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
     logliks = np.array(backend.run(problem, batch, coroutines, n_threads))
     require_finite(logliks)
     return logliks
+
+
+def curvatures(problem, batch, coef, columns, backend, n_threads=1):
+    """Curvature of minus the log-likelihood along each of some columns, the others held."""
+
+    def evaluate():
+        require_finite((yield "start", coef))
+        return (yield "refer", columns, False)
+
+    return backend.run(problem, batch, [evaluate()], n_threads)[0]

@@ -1,0 +1,316 @@
+"""Bootstrap: replicates are fits of one batch that differ in their row weights.
+
+A replicate is a weight for every unit (row, subject, matched set or group), made anew from the seed
+and its number whenever a fit asks for it, so that results depend on neither threads nor order.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..data._draw import generator
+from ..data.checks import check_labels, check_sample_weight
+from ..selection.path import copy_of
+from ..selection.progress import Progress
+from ..solver.problem import ColumnsOnDemand
+from .intervals import check_level, with_ratios
+
+__all__ = ["BootstrapResult", "bootstrap"]
+
+KINDS = ("multinomial", "exponential")
+
+
+@dataclass(frozen=True, eq=False)
+class BootstrapResult:
+    """Coefficients of bootstrap replicates; made by `bootstrap`.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_coef,)
+        Coefficients of the fit to all rows.
+    coefs : ndarray of shape (n_coef, n_replicates)
+        Coefficients of the replicates; NaN where a replicate could not be fitted.
+    level : float
+        Level of the intervals.
+    feature_names : ndarray of shape (n_coef,)
+        Name of each row of `coefs`.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, bootstrap
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 20, random_state=0)
+    >>> result = bootstrap(CoxLassoCCD(), data.X, data.y, n_replicates=50, random_state=0)
+    >>> result
+    <BootstrapResult of 50 replicates, 20 coefficients, 95% percentile intervals>
+    >>> result.intervals.columns.tolist()
+    ['coef', 'lower', 'upper']
+    """
+
+    coef: np.ndarray
+    coefs: np.ndarray
+    level: float
+    feature_names: np.ndarray
+    _effect: str | None = field(repr=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"<BootstrapResult of {self.n_replicates:,} replicates, {len(self.coef):,} "
+            f"coefficients, {100 * self.level:g}% percentile intervals>"
+        )
+
+    @property
+    def n_replicates(self) -> int:
+        """Number of replicates, also those that could not be fitted."""
+        return self.coefs.shape[1]
+
+    @property
+    def _fitted(self):
+        return self.coefs[:, np.isfinite(self.coefs).all(axis=0)]
+
+    @property
+    def intervals(self):
+        """Percentile intervals: a DataFrame by feature with ``coef``, ``lower`` and ``upper``."""
+        from pandas import DataFrame
+
+        tail = 0.5 * (1.0 - self.level)
+        lower, upper = np.quantile(self._fitted, [tail, 1.0 - tail], axis=1)
+        columns = {"coef": self.coef, "lower": lower, "upper": upper}
+        return DataFrame(columns, index=self._index())
+
+    @property
+    def selection_frequency(self):
+        """Share of the replicates in which a coefficient is not zero, a Series by feature."""
+        return self._series((self._fitted != 0).mean(axis=1), "selection_frequency")
+
+    @property
+    def standard_errors(self):
+        """Standard deviation of the replicates, a Series by feature."""
+        return self._series(self._fitted.std(axis=1, ddof=1), "standard_error")
+
+    def to_frame(self):
+        """Table of all replicates.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each replicate, a column for each coefficient.
+        """
+        from pandas import DataFrame, RangeIndex
+
+        index = RangeIndex(self.n_replicates, name="replicate")
+        return DataFrame(self.coefs.T, index=index, columns=self.feature_names)
+
+    def summary(self):
+        """Table of coefficients with intervals, standard errors and selection frequencies.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each coefficient, indexed by feature. Where exp(coef) is a ratio, there are
+            columns for it and its interval, too.
+        """
+        table = self.intervals.join([self.standard_errors, self.selection_frequency])
+        return with_ratios(table, self._effect)
+
+    def _index(self):
+        from pandas import Index
+
+        return Index(self.feature_names, name="feature")
+
+    def _series(self, values, name):
+        from pandas import Series
+
+        return Series(values, index=self._index(), name=name)
+
+
+def bootstrap(
+    estimator,
+    X,
+    y,
+    *,
+    n_replicates=200,
+    level=0.95,
+    kind="multinomial",
+    groups=None,
+    random_state=None,
+    **fit_params,
+) -> BootstrapResult:
+    """Refit an estimator to random weights of its rows.
+
+    What is drawn are units: `groups` where they are given, else the subjects or matched sets of
+    the outcome, else rows. A replicate is ``fit`` with ``sample_weight`` multiplied by the weights
+    of the draw, at the same ``alpha``; all replicates are solved together, from the fit to all
+    rows.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Model and options; it is not changed.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates.
+    y : ndarray of shape (n_samples,)
+        Outcome, as the estimator's ``fit`` takes it.
+    n_replicates : int, default=200
+        Number of replicates, at least 2.
+    level : float, default=0.95
+        Level of the percentile intervals.
+    kind : {"multinomial", "exponential"}, default="multinomial"
+        Weights of a replicate: how often each unit is drawn when as many as there are are drawn
+        with replacement; or independent standard exponential numbers, the Bayesian bootstrap, in
+        which no unit is ever left out.
+    groups : array-like of shape (n_samples,), optional
+        Labels of rows that are drawn together, such as persons or hospitals.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the weights.
+    **fit_params : array-like of shape (n_samples,), optional
+        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+
+    Returns
+    -------
+    result : BootstrapResult
+        Coefficients of all replicates, intervals and selection frequencies.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, bootstrap
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 20, random_state=0)
+    >>> result = bootstrap(CoxLassoCCD(), data.X, data.y, n_replicates=50, random_state=0)
+    >>> result.coefs.shape
+    (20, 50)
+    >>> bool(result.selection_frequency.between(0, 1).all())
+    True
+    """
+    fitted = copy_of(estimator, "bootstrap", fit_params)
+    level = check_level(level)
+    if not isinstance(n_replicates, Integral) or n_replicates < 2:
+        raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
+    if kind not in KINDS:
+        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
+    prepared = fitted._prepare(X, y, **fit_params)
+    vars(fitted).update(prepared.shared)
+    replicates = _Replicates(
+        fitted,
+        prepared.outcome,
+        check_sample_weight(fit_params.get("sample_weight"), prepared.outcome.n_rows),
+        _units(groups, prepared.outcome),
+        kind,
+        int(generator(random_state).integers(2**63)),
+    )
+    totals = replicates.totals(int(n_replicates))
+    full, solutions = _fit(fitted, prepared, replicates, totals)
+    coefs = np.full((prepared.problem.n_columns, len(totals)), np.nan)
+    coefs[:, totals > 0] = np.stack([solution.coef for solution in solutions], axis=1)
+    _warn(fitted, [full, *solutions], len(totals))
+    names = np.array(fitted._coef_names(), dtype=object)
+    return BootstrapResult(full.coef, coefs, level, names, fitted._effect)
+
+
+def _units(groups, outcome):
+    """Number of the unit of every row; None where rows are units."""
+    own = outcome.unit
+    if groups is None:
+        return own
+    unit = np.unique(check_labels(groups, "groups", outcome.n_rows), return_inverse=True)[1]
+    if own is not None:
+        first = np.zeros(own.max() + 1, unit.dtype)
+        first[own] = unit
+        torn = unit != first[own]
+        if torn.any():
+            row = int(np.argmax(torn))
+            raise ValueError(
+                f"`groups` tears rows apart that belong together: row {row:,} is in another group "
+                "than a row of the same subject, stratum or matched set; give them one label."
+            )
+    return unit
+
+
+@dataclass(frozen=True)
+class _Replicates:
+    """Weights of replicates, each from the seed and its number."""
+
+    model: object
+    outcome: object
+    base: np.ndarray | None  # of the rows, as the caller gave them
+    unit: np.ndarray | None
+    kind: str
+    seed: int
+
+    def weight(self, number):
+        """Weights of the rows in a replicate, as ``fit`` makes them of `sample_weight`."""
+        n_rows = self.outcome.n_rows
+        n_units = n_rows if self.unit is None else int(self.unit.max()) + 1
+        random = np.random.default_rng([self.seed, number])
+        if self.kind == "multinomial":
+            drawn = np.bincount(random.integers(n_units, size=n_units), minlength=n_units)
+        else:
+            drawn = random.standard_exponential(n_units)
+        weight = drawn.astype(np.float64) if self.unit is None else drawn[self.unit]
+        if self.base is not None:
+            weight = weight * self.base
+        checked = self.model._check_weight(weight, self.outcome)
+        return np.ones(n_rows) if checked is None else checked
+
+    def totals(self, n_replicates):
+        """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""
+        totals = np.zeros(n_replicates)
+        for number in range(n_replicates):
+            try:
+                totals[number] = self.weight(number).sum()
+            except ValueError:  # no event, one class, or nothing to compare
+                continue
+        return totals
+
+
+def _fit(model, prepared, replicates, totals):
+    """Solutions of all rows, and of the replicates that can be fitted."""
+    numbers = np.flatnonzero(totals)
+    if len(numbers) < 2:
+        raise ValueError(
+            f"{len(numbers)} of {len(totals):,} replicates can be fitted, the others have no event "
+            'or nothing to compare; use kind="exponential", in which every row keeps some weight.'
+        )
+    verbose = max(int(model.verbose) - 1, 0)
+    options = replace(prepared.options, baseline=False, verbose=verbose)
+    prepared = replace(prepared, options=options)
+    [full] = prepared.solve([model.alpha])[0]
+    shape = prepared.outcome.n_rows, len(numbers)
+    weight = ColumnsOnDemand(shape, lambda b: replicates.weight(int(numbers[b])))
+    progress = Progress(model)
+    with progress.batch("bootstrap", len(numbers)) as done:
+        solutions = prepared.solve(
+            np.full((1, len(numbers)), float(model.alpha)),
+            total=totals[numbers],
+            on_fit=done,
+            weight=weight,
+            coef=full.coef[:, None],
+            scale=np.full(len(numbers), full.scale),
+        )
+    progress.end()
+    return full, [of_fit[0] for of_fit in solutions]
+
+
+def _warn(model, solutions, n_replicates):
+    missing = n_replicates + 1 - len(solutions)
+    if missing:
+        warnings.warn(
+            f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, and "
+            'are NaN; kind="exponential" leaves no row out.',
+            UserWarning,
+            stacklevel=3,
+        )
+    failed = sum(not solution.converged for solution in solutions)
+    if failed:
+        warnings.warn(
+            f"{failed:,} of the {len(solutions):,} fits of the bootstrap did not converge, one of "
+            f"which is the fit to all rows; raise max_iter={model.max_iter:,} or tol={model.tol:g}"
+            ", or penalize columns whose coefficients may be infinite in a replicate.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
