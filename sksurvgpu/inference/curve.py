@@ -84,17 +84,21 @@ class Bound:
         self._curve, self._sign, self._root = curve, sign, root
         longest = LONGEST_STEP / curve.span if curve.span > 0 else np.inf
         self._step = min(first_step, longest)
-        self._least = np.inf  # |r - c| of the best point so far
+        self._least = np.inf  # |r - c| of the best point, where an interpolation followed it
         self.value = None if curve.span > 0 else sign * np.inf
 
     def propose(self):
         """Value to evaluate next; None where the bound is known, and in `value`."""
-        if self.value is not None:
-            return None
+        proposal = None if self.value is not None else self._propose()
+        if proposal in self._curve.values:  # nothing lies between neighbouring numbers
+            self.value, proposal = proposal, None
+        return proposal
+
+    def _propose(self):
         x, r, centre = self._curve.outward(self._sign)
         error = np.abs(r - self._root)
         best = int(np.argmin(error))
-        slow, self._least = error[best] > 0.5 * self._least, float(error[best])
+        slow, self._least = error[best] > 0.5 * self._least, np.inf
         beyond = np.flatnonzero(r >= self._root)
         beyond = beyond[beyond > centre]
         if len(beyond):
@@ -109,7 +113,8 @@ class Bound:
             return self._settle(high, high)
         found = self._curve.interpolate(self._sign, self._root)
         if slow or not low < found < high:
-            found = 0.5 * (low + high)
+            return self._at(0.5 * (low + high))
+        self._least = float(error[best])
         return self._at(found)
 
     def _at(self, x):
@@ -141,6 +146,7 @@ class Bound:
         # By convexity the bound is not beyond this.
         surely = start + (last - start) * enough / rise if rise > 0 else np.inf
         found = self._curve.interpolate(self._sign, self._root)
-        if slow or not last < found < surely:
-            found = surely
-        return self._at(min(found, farthest))
+        if slow or not last < found < min(surely, farthest):
+            return self._at(min(surely, farthest))
+        self._least = self._root - float(r[-1])
+        return self._at(found)

@@ -11,7 +11,7 @@ __all__ = ["check_level", "with_ratios"]
 
 def check_level(level) -> float:
     """Check the coverage that intervals are meant to have."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
         raise ValueError(f"`level` is {level!r}, must lie between 0 and 1, such as 0.95.")
     return float(level)
 

@@ -310,10 +310,9 @@ class _Profiler:
         """Standard errors if the other coefficients were known, which are too small."""
         prepared, columns = self._prepared, np.array([profile.column for profile in profiles])
         given = prepared.batch, self._full.coef, columns, prepared.backend, prepared.n_threads
-        curvature = np.array([profile.curve.dispersion for profile in profiles])
-        curvature = curvatures(self._problem, *given) / curvature
+        dispersion = np.array([profile.curve.dispersion for profile in profiles])
         with np.errstate(divide="ignore"):
-            return 1.0 / np.sqrt(np.maximum(curvature, 0.0))
+            return np.sqrt(dispersion / np.maximum(curvatures(self._problem, *given), 0.0))
 
     def _wanted(self, profiles):
         found = [(profile, [bound.propose() for bound in profile.bounds]) for profile in profiles]
