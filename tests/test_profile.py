@@ -276,6 +276,15 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
     assert not hasattr(model, "coef_")
 
 
+def test_a_loose_tolerance_is_tightened():
+    data = simulate_cox(250, 8, density=0.4, random_state=3)
+    loose, tight = (
+        profile_likelihood(CoxLassoCCD(alpha=0.01, tol=tol), data.X, data.y, [0, 5]).intervals
+        for tol in (0.1, 1e-11)
+    )
+    np.testing.assert_allclose(loose, tight, atol=1e-5)
+
+
 def test_few_fits_are_needed(monkeypatch, capsys):
     """A profile of one column: less than a dozen fits, most of them from a start nearby."""
     data = simulate_cox(500, 10, density=0.3, random_state=0)
