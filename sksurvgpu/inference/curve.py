@@ -24,7 +24,7 @@ GROWTH = 8.0  # most that a step may multiply the distance from the first point
 # Ranges of the linear predictor. Beyond e^100 all rows but the highest have lost their say, and a
 # slope that is still there has no meaning; the last one ends the search where q keeps falling.
 LONGEST_STEP, FLAT_BEYOND, FARTHEST = 30.0, 100.0, 1e6
-FLAT = 1e-3  # rise of q, as a share of what makes a bound, below which it is none
+FLAT = 1e-4  # rise of q, as a share of what makes a bound, below which it is none
 
 
 class Curve:
@@ -128,19 +128,22 @@ class Bound:
     def _at_maximum(self):
         return self._curve.maximum - self._curve.origin
 
+    def _falls(self, least):
+        """Whether the objective fell by more than `least` between the last two points."""
+        ratios = self._curve.ratios()
+        before, last = np.argsort(self._sign * np.array(self._curve.values))[-2:]
+        return ratios[before] - ratios[last] > least
+
     def _expand(self, x, r, centre, slow):
         """Go farther out than the last point, or find that the likelihood does not fall."""
         last, rise = float(x[-1]), float(r[-1] ** 2)
-        enough = self._root**2
+        enough, reach = self._root**2, float(x[-1]) * self._curve.span
         if last <= 0:
             return self._at(self._step)
-        if last * self._curve.span >= FLAT_BEYOND and rise <= FLAT * enough:
-            ratios = self._curve.ratios()
-            positions = np.argsort(self._sign * np.array(self._curve.values))
-            still_falls = ratios[positions[-2]] - ratios[positions[-1]] > FLAT * enough
-            if not still_falls or last * self._curve.span >= FARTHEST:
-                self.value = self._sign * np.inf
-                return None
+        is_flat = reach >= FLAT_BEYOND and rise <= FLAT * enough and not self._falls(FLAT * enough)
+        if is_flat or reach >= FARTHEST:
+            self.value = self._sign * np.inf
+            return None
         farthest = GROWTH * last
         start = float(x[centre])
         # By convexity the bound is not beyond this.
