@@ -111,9 +111,8 @@ def _row(result):
     percent = [f"{100 * result[name]:.1f} %" for name in ("coverage", "error")]
     counts = [str(result[name]) for name in ("covered", "of")]
     misses = [str(result[name]) for name in ("below", "above")]
-    return [result["design"], result["interval"], *counts, *percent, *misses] + [
-        number(result["width"])
-    ]
+    width = number(result["width"])
+    return [result["design"], result["interval"], *counts, *percent, *misses, width]
 
 
 def _read(arguments):
