@@ -380,7 +380,7 @@ def unlike_fits(data, rng, n_fits):
     top = largest_gradient(data)
     return Batch(
         lambdas=top * rng.uniform(0.02, 0.5, size=(2, n_fits)),
-        factor=rng.uniform(0.5, 2, size=p),
+        factor=rng.uniform(0.5, 2, size=(p, n_fits)),
         weight=rng.choice([0.0, 1.0, 1.0, 2.5], size=(data.n, n_fits)),
         offset=rng.normal(size=(data.n, n_fits)),
         coef=start,
@@ -395,7 +395,7 @@ def one_of(batch, b):
     return Batch(
         cut(batch.lambdas),
         batch.l1_ratio,
-        batch.factor,
+        batch.factor[:, b],
         cut(batch.weight),
         cut(batch.offset),
         cut(batch.coef),
