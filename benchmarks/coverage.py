@@ -121,12 +121,12 @@ def _read(arguments):
     )
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     parser.add_argument("--data-sets", type=int, help="data sets a design (200)")
-    parser.add_argument("--replicates", type=int, help="bootstrap replicates of each (200)")
+    parser.add_argument("--replicates", type=int, help="bootstrap replicates of each (100)")
     parser.add_argument("--quick", action="store_true", help="20 data sets, 40 replicates")
     parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
     options = parser.parse_args(arguments)
     options.data_sets = options.data_sets or (20 if options.quick else 200)
-    options.replicates = options.replicates or (40 if options.quick else 200)
+    options.replicates = options.replicates or (40 if options.quick else 100)
     options.output = options.output or default_output("coverage", options.quick)
     return options
 
