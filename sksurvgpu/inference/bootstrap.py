@@ -279,7 +279,8 @@ def _fit(model, prepared, replicates, totals):
     verbose = max(int(model.verbose) - 1, 0)
     options = replace(prepared.options, baseline=False, verbose=verbose)
     prepared = replace(prepared, options=options)
-    [full] = prepared.solve([model.alpha])[0]
+    # its quadratic model serves the replicates, which are near it
+    full, loan = prepared.solve_and_lend(float(model.alpha), len(numbers))
     shape = prepared.outcome.n_rows, len(numbers)
     weight = ColumnsOnDemand(shape, lambda b: replicates.weight(int(numbers[b])))
     progress = Progress(model)
@@ -291,6 +292,8 @@ def _fit(model, prepared, replicates, totals):
             weight=weight,
             coef=full.coef[:, None],
             scale=np.full(len(numbers), full.scale),
+            loan=loan,
+            share=totals[numbers] / prepared.total_weight,
         )
     progress.end()
     return full, [of_fit[0] for of_fit in solutions]
