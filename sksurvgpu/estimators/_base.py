@@ -34,6 +34,7 @@ from ..data.design import Design, build_design
 from ..exceptions import NothingToCompareError
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution, log_likelihoods, solve, solve_and_lend
+from ._report import add_intervals, fit_card
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
 # with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
@@ -344,23 +345,41 @@ class PenalizedModel(BaseEstimator):
         """Linear predictor of every row in each piece of the time axis."""
         return design.dot(coef)[:, None]
 
-    def summary(self):
+    def summary(self, intervals=None):
         """Table of coefficients.
+
+        Parameters
+        ----------
+        intervals : object with intervals, optional
+            Result for this fit, such as of `bootstrap` or `profile_likelihood`, whose bounds are
+            added; NaN for coefficients that it does not have.
 
         Returns
         -------
         table : pandas.DataFrame
-            A row for each coefficient, indexed by the name of its column: ``coef`` and, where
-            exp(coef) is a ratio of hazards, odds or rates, that ratio.
+            A row for each coefficient, indexed by the name of its column: ``coef``, ``lower`` and
+            ``upper`` where there are intervals, and, where exp(coef) is a ratio of hazards, odds
+            or rates, the same of that ratio.
         """
         from pandas import DataFrame, Index
 
         check_is_fitted(self)
         table = DataFrame({"coef": self.coef_}, index=Index(self._coef_names(), name="feature"))
+        if intervals is not None:
+            add_intervals(table, intervals)
         if self._effect is not None:
             with np.errstate(over="ignore"):
-                table[self._effect] = np.exp(self.coef_)
+                for column in list(table.columns):
+                    suffix = "" if column == "coef" else f"_{column}"
+                    table[self._effect + suffix] = np.exp(table[column])
         return table
+
+    def _get_fitted_attr_html(self, doc_link=""):
+        """scikit-learn's table of fitted attributes (from 1.9 on, which calls this), below ours."""
+        attributes = super()._get_fitted_attr_html(doc_link)
+        table_of_sklearn = attributes._html_repr
+        attributes._html_repr = lambda: fit_card(self) + table_of_sklearn()
+        return attributes
 
     def _coef_names(self) -> list[str]:
         return [str(name) for name in self._feature_names()]

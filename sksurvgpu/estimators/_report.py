@@ -1,0 +1,87 @@
+"""What a fit shows of itself: its table of coefficients, and its card in notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+__all__ = ["add_intervals", "fit_card"]
+
+# Coefficients of a fit and of a result that differ by more, absolutely or relatively, belong to
+# different fits; refits of one model differ by what the solver's tolerance allows.
+SAME_FIT = 1e-2
+MOST_COEFFICIENTS = 5
+CELL = "padding: .25em .7em"
+# The classes are scikit-learn's: its sheet sets their colours, in light and in dark.
+CARD = (
+    '<div class="estimator-table"><details open><summary>{title}</summary>'
+    '<table class="parameters-table"><tbody>{rows}</tbody></table></details></div>'
+)
+
+
+def add_intervals(table, result) -> None:
+    """Add the bounds of a result to a table of coefficients."""
+    bounds = getattr(result, "intervals", None)
+    if bounds is None or not {"coef", "lower", "upper"} <= set(bounds):
+        raise TypeError(
+            f"`intervals` is of type {type(result).__name__}, which has no table `intervals` with "
+            "columns coef, lower and upper; pass what bootstrap or profile_likelihood returns."
+        )
+    bounds = bounds.set_axis([str(name) for name in bounds.index])
+    unknown = [name for name in bounds.index if name not in table.index]
+    if unknown:
+        raise ValueError(
+            f"`intervals` has the feature {unknown[0]!r}, which is no coefficient of this fit; "
+            "pass a result for the same columns."
+        )
+    own = table["coef"].reindex(bounds.index)
+    is_far = ~np.isclose(own, bounds["coef"], rtol=SAME_FIT, atol=SAME_FIT)
+    if is_far.any():
+        name = bounds.index[int(np.argmax(is_far))]
+        raise ValueError(
+            f"`intervals` belongs to another fit: its coefficient of {name!r} is "
+            f"{bounds['coef'][name]:.4g}, the one here {own[name]:.4g}; fit both with the same "
+            "options to the same rows."
+        )
+    for column in ("lower", "upper"):
+        table[column] = bounds[column].reindex(table.index)
+
+
+def fit_card(estimator) -> str:
+    """HTML tables of a fit and of its largest coefficients."""
+    coef = estimator.coef_
+    rows = [
+        ("alpha", f"{getattr(estimator, 'alpha_', getattr(estimator, 'alpha', np.nan)):.4g}"),
+        ("nonzero coefficients", f"{np.count_nonzero(coef):,} of {coef.size:,}"),
+        ("log-likelihood", f"{estimator.log_likelihood_:,.4f}"),
+        ("KKT residual", f"{estimator.kkt_:.2g}"),
+        ("iterations", f"{estimator.n_iter_:,}"),
+        ("converged", "yes" if estimator.converged_ else "no"),
+        ("backend", estimator.backend_),
+    ]
+    return _table("Fit", rows) + _largest(estimator)
+
+
+def _largest(estimator) -> str:
+    table = estimator.summary()
+    table = table[table["coef"] != 0]
+    if not len(table):
+        return ""
+    order = np.argsort(-np.abs(table["coef"].to_numpy()), kind="stable")[:MOST_COEFFICIENTS]
+    head = ("feature", *(str(column).replace("_", " ") for column in table.columns))
+    rows = [
+        (name, *(f"{value:.4g}" for value in values))
+        for name, *values in table.iloc[order].itertuples(name=None)
+    ]
+    return _table("Largest coefficients", rows, head)
+
+
+def _table(title, rows, head=()) -> str:
+    cells = "".join(f'<th style="{CELL}">{escape(name)}</th>' for name in head)
+    lines = [f'<tr class="default">{cells}</tr>'] if head else []
+    for name, *values in rows:
+        cells = f'<td class="param" style="{CELL}">{escape(name)}</td>'
+        cells += "".join(f'<td style="{CELL}">{escape(value)}</td>' for value in values)
+        lines.append(f'<tr class="default">{cells}</tr>')
+    return CARD.format(title=escape(title), rows="".join(lines))
