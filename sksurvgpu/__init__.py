@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from .estimators.survival import CoxLassoCCD
     from .inference.bootstrap import BootstrapResult, bootstrap
     from .inference.profile import ProfileResult, profile_likelihood
+    from .plotting.bootstrap import BootstrapDisplay
+    from .plotting.calibration import CalibrationDisplay
+    from .plotting.coefficients import CoefficientDisplay
+    from .plotting.cv import CVDisplay
+    from .plotting.incidence import CumulativeIncidenceDisplay
+    from .plotting.path import PathDisplay
+    from .plotting.profile import ProfileDisplay
+    from .plotting.survival import SurvivalDisplay
     from .selection.folds import SurvivalKFold
     from .selection.models import (
         CaseSeriesCV,
@@ -39,14 +47,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BootstrapDisplay",
     "BootstrapResult",
+    "CVDisplay",
+    "CalibrationDisplay",
     "CaseSeriesCCD",
     "CaseSeriesCV",
+    "CoefficientDisplay",
     "ConditionalLogisticCCD",
     "ConditionalLogisticCV",
     "ConditionalPoissonCCD",
     "CoxLassoCCD",
     "CoxLassoCV",
+    "CumulativeIncidenceDisplay",
     "Design",
     "FineGrayCCD",
     "FineGrayCV",
@@ -56,9 +69,12 @@ __all__ = [
     "LongData",
     "LongReport",
     "Path",
+    "PathDisplay",
     "PoissonCCD",
     "PoissonCV",
+    "ProfileDisplay",
     "ProfileResult",
+    "SurvivalDisplay",
     "SurvivalKFold",
     "__version__",
     "as_sksurv",
@@ -78,14 +94,19 @@ __all__ = [
 
 # Public name -> module that defines it.
 _DEFINED_IN = {
+    "BootstrapDisplay": ".plotting.bootstrap",
     "BootstrapResult": ".inference.bootstrap",
+    "CVDisplay": ".plotting.cv",
+    "CalibrationDisplay": ".plotting.calibration",
     "CaseSeriesCCD": ".estimators.case_series",
     "CaseSeriesCV": ".selection.models",
+    "CoefficientDisplay": ".plotting.coefficients",
     "ConditionalLogisticCCD": ".estimators.conditional_logistic",
     "ConditionalLogisticCV": ".selection.models",
     "ConditionalPoissonCCD": ".estimators.case_series",
     "CoxLassoCCD": ".estimators.survival",
     "CoxLassoCV": ".selection.models",
+    "CumulativeIncidenceDisplay": ".plotting.incidence",
     "Design": ".data.design",
     "FineGrayCCD": ".estimators.competing",
     "FineGrayCV": ".selection.models",
@@ -95,9 +116,12 @@ _DEFINED_IN = {
     "LongData": ".data.long_table",
     "LongReport": ".data.long_table",
     "Path": ".selection.path",
+    "PathDisplay": ".plotting.path",
     "PoissonCCD": ".estimators.regression",
     "PoissonCV": ".selection.models",
+    "ProfileDisplay": ".plotting.profile",
     "ProfileResult": ".inference.profile",
+    "SurvivalDisplay": ".plotting.survival",
     "SurvivalKFold": ".selection.folds",
     "as_sksurv": ".data.outcome",
     "bootstrap": ".inference.bootstrap",

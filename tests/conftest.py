@@ -1,6 +1,8 @@
 """Tolerances and fixtures.  Seeds are written in the tests; no test reads a global generator."""
 
 import json
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,9 @@ _PHASES = [phase for phase in Phase if phase is not Phase.explain]
 settings.register_profile("repeatable", deadline=None, derandomize=True, phases=_PHASES)
 settings.register_profile("wide", deadline=None, max_examples=1000, phases=_PHASES)
 settings.load_profile("repeatable")
+
+# Before anything imports pyplot: figures are drawn without a screen.
+os.environ["MPLBACKEND"] = "agg"
 
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
@@ -34,6 +39,14 @@ TOLERANCES = {
     ("float32", "u"): 1e-4,
     ("float32", "coef"): 1e-4,
 }
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Close what a test or an example has drawn; pyplot keeps figures until it is told."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="session")

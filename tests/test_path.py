@@ -1,7 +1,6 @@
 """Paths: their fits are the estimator's own fits."""
 
 import pickle
-import sys
 
 import numpy as np
 import pandas as pd
@@ -95,19 +94,6 @@ def test_table_and_pickle(data):
     np.testing.assert_array_equal(table.index, path.alphas)
     expected = frame.to_numpy() @ path.coefs[:, 3]
     np.testing.assert_allclose(path.at(3).predict(frame), expected, atol=1e-12)
-
-
-def test_plot_shows_selected_columns(data):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    path = fit_path(CoxLassoCCD(), data.X, data.y, n_alphas=6, alpha_min_ratio=0.3)
-    axes = path.plot()
-    selected = np.any(path.coefs != 0, axis=1).sum()
-    assert 0 < selected < 15
-    assert len(axes.lines) == selected + 1  # and the zero line
-    assert axes.get_xlabel() == "alpha" and axes.xaxis_inverted()
-    assert path.plot(axes) is axes
-    sys.modules["matplotlib.pyplot"].close("all")
 
 
 def test_not_converging_warns_once(data):

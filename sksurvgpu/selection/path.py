@@ -23,7 +23,7 @@ HUGE = 1e100  # a penalty above which nothing moves, on any scale of the data
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Fits of one model at descending penalties; made by `fit_path`.
+    """Fits of one model at descending penalties; made by `fit_path`, drawn by `PathDisplay`.
 
     Attributes
     ----------
@@ -138,31 +138,6 @@ class Path:
         return DataFrame(
             self.coefs.T, index=Index(self.alphas, name="alpha"), columns=self.feature_names
         )
-
-    def plot(self, ax=None):
-        """Draw the coefficients over alpha; needs matplotlib.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            What was drawn on. Columns that are never selected are left out.
-        """
-        if ax is None:
-            from matplotlib import pyplot
-
-            _, ax = pyplot.subplots()
-        ax.plot(self.alphas, self.coefs[np.any(self.coefs != 0, axis=1)].T)
-        ax.axhline(0.0, color="black", linewidth=0.5)
-        ax.set_xscale("log")
-        ax.invert_xaxis()
-        ax.set_xlabel("alpha")
-        ax.set_ylabel("coefficient")
-        return ax
 
 
 def fit_path(

@@ -1,0 +1,219 @@
+"""The parts of a forest plot: lines with a point and an interval, names left, numbers right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._style import COLOURS, MARKERS, MUTED, shorten, show_ratios, text_size
+
+__all__ = ["Forest"]
+
+LINE = 1.5  # distance of lines of numbers, in units of their size
+GAP = 0.6  # more between rows of several lines
+FRAME = 0.85  # inches, of the axis below the rows and the head above them
+REACH = 4.0  # bounds farther from their estimate, in typical half widths, are cut
+MARGIN = 0.04  # of the axis, on both sides of what it shows
+NAMES_SHARE = 0.38  # of what the axes had without names and numbers
+DIGIT = 0.62  # width of a character in units of its size, about
+HALF_DIGIT = 0.36  # half its height
+
+
+class Forest:
+    """Rows of one or more tables with coefficients and bounds, in the same order.
+
+    Rows stand at integer heights that ascend downwards; those of several tables beside each other.
+    """
+
+    def __init__(self, tables, effect, xlim):
+        self.tables, self.effect = tables, effect
+        self.names = list(next(iter(tables.values())).index)
+        self.points, self.intervals, self.arrows = {}, {}, {}
+        self.limits = self._limits(xlim)
+
+    def shown(self, coefs):
+        """Coefficients as the axis has them."""
+        with np.errstate(over="ignore"):
+            return np.exp(coefs) if self.effect else np.asarray(coefs)
+
+    def height(self):
+        """Inches that the figure needs."""
+        from matplotlib import rcParams
+
+        return FRAME + len(self.names) * self._lines() * rcParams["font.size"] / 72.0
+
+    def _lines(self):
+        """Of a row: its height, in units of the text's."""
+        return LINE * len(self.tables) + (GAP if len(self.tables) > 1 else 0.0)
+
+    def _heights(self, key):
+        place = list(self.tables).index(key) - 0.5 * (len(self.tables) - 1)
+        return np.arange(len(self.names)) + place * LINE / self._lines()
+
+    def _limits(self, xlim):
+        """Limits of the axis on the scale of the coefficients."""
+        if xlim is not None:
+            low, high = map(float, xlim)
+            if not low < high or (self.effect and low <= 0):
+                kind = "positive and ascending" if self.effect else "ascending"
+                raise ValueError(f"`xlim` is {tuple(xlim)}, must be {kind}.")
+            return (np.log(low), np.log(high)) if self.effect else (low, high)
+        coef, lower, upper = np.concatenate([table.to_numpy() for table in self.tables.values()]).T
+        halves = np.concatenate([coef - lower, upper - coef])
+        halves = halves[np.isfinite(halves)]
+        reach = REACH * np.median(halves) if len(halves) else 1.0
+        finite = np.isfinite(coef)
+        ends = [
+            np.fmax(np.where(np.isnan(lower), coef, lower), coef - reach)[finite],
+            np.fmin(np.where(np.isnan(upper), coef, upper), coef + reach)[finite],
+            [0.0],  # where the line of no effect is
+        ]
+        ends = np.concatenate(ends)
+        low, high = ends.min(), ends.max()
+        margin = MARGIN * (high - low) if high > low else 1.0
+        return low - margin, high + margin
+
+    def draw(self, ax):
+        """Draw points, intervals and the axis."""
+        if self.effect:
+            ax.set_xscale("log")
+        ax.set_xlim(*self.shown(np.array(self.limits)))
+        ax.axvline(self.shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
+        for i, (key, table) in enumerate(self.tables.items()):
+            self._draw_table(ax, key, table, COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)])
+        edge = 0.5 * (1.0 + (0.2 if len(self.names) == 1 else 0.0))
+        ax.set_ylim(len(self.names) - 1 + edge, -edge)
+        ax.set_xlabel(self.effect or "coefficient")
+        if len(self.tables) > 1:
+            ax.legend(
+                self.points.values(),
+                self.points,
+                loc="lower left",
+                bbox_to_anchor=(0.0, 1.0),
+                ncols=len(self.tables),
+                borderaxespad=1.5,  # above the head of the numbers
+                handletextpad=0.2,
+                columnspacing=1.0,
+            )
+
+    def _draw_table(self, ax, key, table, colour, marker):
+        height = self._heights(key)
+        coef, lower, upper = (table[name].to_numpy() for name in ("coef", "lower", "upper"))
+        if np.isnan(lower).all() and np.isnan(upper).all():  # no intervals: stems from no effect
+            lower, upper = np.fmin(coef, 0.0), np.fmax(coef, 0.0)
+        left, right = self.limits
+        ends = [np.where(np.isnan(end), coef, end) for end in (lower, upper)]
+        ends = np.clip(ends, left, right)
+        drawn = np.isfinite(coef)
+        self.intervals[key] = ax.hlines(
+            height[drawn], *self.shown(ends[:, drawn]), color=colour, linewidth=1.2, zorder=2
+        )
+        is_inside = drawn & (coef >= left) & (coef <= right)
+        self.points[key] = ax.scatter(
+            self.shown(coef[is_inside]),
+            height[is_inside],
+            s=16,
+            color=colour,
+            marker=marker,
+            zorder=3,
+        )
+        for name, beyond, x, head in (
+            ("lower", lower < left, left, "<"),
+            ("upper", upper > right, right, ">"),
+        ):
+            if not beyond.any():  # a line without points would widen the figure
+                continue
+            [self.arrows[key, name]] = ax.plot(
+                np.full(np.count_nonzero(beyond), self.shown(x)),
+                height[beyond],
+                linestyle="none",
+                marker=head,
+                markersize=4,
+                color=colour,
+                clip_on=False,
+                zorder=3,
+            )
+
+    def name_rows(self, ax):
+        """Write the names of the rows, as long as there is room."""
+        size = self._size(ax)
+        width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
+        longest = int(NAMES_SHARE * width / (DIGIT * size))
+        ax.set_yticks(np.arange(len(self.names)), shorten(self.names, longest), size=size)
+        ax.tick_params(axis="y", length=0)
+        ax.spines["left"].set_visible(False)
+
+    def _size(self, ax):
+        """Of the text of a row in points: smaller where the axes are too low for the rows."""
+        ax.figure.canvas.figure.draw_without_rendering()
+        height = ax.get_window_extent().height * 72.0 / ax.figure.dpi
+        return min(text_size(ax), height / (1.1 * len(self.names) * self._lines() / LINE))
+
+    def mark_axis(self, ax):
+        """Numbers on the axis, once its width is known."""
+        if self.effect:
+            ax.figure.canvas.figure.draw_without_rendering()
+            show_ratios(ax)
+
+    def write_numbers(self, ax, level):
+        """Write estimates, aligned right, and intervals, aligned left, beside the axes."""
+        size = self._size(ax)
+        rows = [
+            (height, number(self.shown(coef)), self._interval(lower, upper))
+            for key, table in self.tables.items()
+            for height, (coef, lower, upper) in zip(
+                self._heights(key), table.to_numpy(), strict=True
+            )
+            if np.isfinite(coef)
+        ]
+        rows.sort()
+        room = DIGIT * size * (1 + max(len(text) for _, text, _ in rows))
+        texts = [
+            (
+                self._write(ax, height, estimate, room, "right", size),
+                self._write(ax, height, interval, room + 0.5 * size, "left", size),
+            )
+            for height, estimate, interval in rows
+        ]
+        if any(interval for _, _, interval in rows):
+            head = f"{100 * level:g} % interval" if level else "interval"
+            ax.annotate(
+                head,
+                (1.0, 1.0),
+                xytext=(room + 0.5 * size, 2.0),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                size=size,
+                color="0.4",
+            )
+        return texts
+
+    def _interval(self, lower, upper):
+        if np.isnan(lower) and np.isnan(upper):
+            return ""
+        return f"({number(self.shown(lower))}, {number(self.shown(upper))})"
+
+    def _write(self, ax, height, text, offset, side, size):
+        return ax.annotate(
+            text,
+            (1.0, height),
+            xytext=(offset, -HALF_DIGIT * size),
+            xycoords=ax.get_yaxis_transform(),
+            textcoords="offset points",
+            ha=side,
+            va="baseline",  # brackets are higher than digits: their centres differ
+            size=size,
+            annotation_clip=False,
+        )
+
+
+def number(value) -> str:
+    """A coefficient or ratio with two decimals, as far as they matter."""
+    if np.isnan(value):
+        return "–"
+    sign = "−" if value < 0 else ""
+    size = abs(value)
+    if size == 0 or np.isinf(size):
+        return f"{sign}∞" if size else "0"
+    if size >= 1e5:
+        return f"{sign}{size:.0e}"
+    return f"{sign}{size:,.0f}" if size >= 100 else f"{sign}{size:.2f}"

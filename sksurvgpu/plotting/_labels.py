@@ -1,0 +1,78 @@
+"""Names beside what they name, without overlap."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._style import LEADER, MUTED, text_size
+
+__all__ = ["count_lines", "label_ends", "spread"]
+
+LINE = 1.25  # distance of lines of text, in units of their size
+LEADER_LENGTH = 14.0  # points, from the axes to the names
+
+
+def spread(positions, gap, low, high):
+    """Move positions as little as possible (least squares) until they are `gap` apart.
+
+    They keep their order and stay between `low` and `high`. Less the room that the ones before
+    take, they need only not descend: an isotonic regression.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    positions = np.asarray(positions, dtype=np.float64)
+    order = np.argsort(positions, kind="stable")
+    room = gap * np.arange(len(positions))
+    moved = np.empty_like(positions)
+    moved[order] = room + isotonic_regression(
+        positions[order] - room, y_min=low, y_max=high - room[-1]
+    )
+    return moved
+
+
+def count_lines(ax) -> int:
+    """How many lines of text fit beside the axes, which take their final height here."""
+    ax.figure.canvas.figure.draw_without_rendering()
+    height = ax.get_window_extent().height * 72.0 / ax.figure.dpi
+    return max(1, int(height / (LINE * text_size(ax))))
+
+
+def label_ends(ax, points, names, colours, side="right"):
+    """Write names beside the axes, each with a thin line to its point (x, y).
+
+    The first names matter most: those for which there is no room are left out.
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    n_lines = count_lines(ax)
+    points = np.asarray(points, dtype=np.float64).reshape(-1, 2)[:n_lines]
+    if not len(points):
+        return []
+    heights = ax.transAxes.inverted().transform(ax.transData.transform(points))[:, 1]
+    half = 0.5 / n_lines
+    heights = spread(heights, 1.0 / n_lines, half, 1.0 - half)
+    is_right = side == "right"
+    away = ScaledTranslation(
+        (1 if is_right else -1) * LEADER_LENGTH / 72.0, 0.0, ax.figure.dpi_scale_trans
+    )
+    return [
+        ax.annotate(
+            name,
+            xy=point,
+            xytext=(float(is_right), height),
+            textcoords=ax.transAxes + away,
+            ha="left" if is_right else "right",
+            va="center",
+            size=text_size(ax),
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colour or MUTED,
+                "linewidth": LEADER,
+                "shrinkA": 1.0,
+                "shrinkB": 0.0,
+                "relpos": (float(not is_right), 0.5),
+            },
+        )
+        for point, height, name, colour in zip(points, heights, names, colours, strict=False)
+    ]

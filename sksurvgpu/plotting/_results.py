@@ -1,0 +1,60 @@
+"""What figures read from results with intervals."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+__all__ = ["choose_rows", "effect_of", "read_intervals"]
+
+WANTED = ("coef", "lower", "upper")
+
+
+def read_intervals(result, name="result"):
+    """Table of coefficients and bounds of a result, with names as strings."""
+    table = getattr(result, "intervals", None)
+    if table is None or not all(column in table for column in WANTED):
+        raise TypeError(
+            f"`{name}` is of type {type(result).__name__}, which has no table `intervals` with "
+            "columns coef, lower and upper; pass what bootstrap or profile_likelihood returns."
+        )
+    table = table[list(WANTED)].astype(np.float64)
+    table.index = [str(feature) for feature in table.index]
+    return table
+
+
+def effect_of(result) -> str | None:
+    """What exp(coef) is called, where it is a ratio: the column of the summary with bounds."""
+    columns = set(map(str, result.summary().columns))
+    found = [column for column in columns if f"{column}_lower" in columns]
+    return found[0].replace("_", " ") if found else None
+
+
+def choose_rows(names, columns):
+    """Positions of coefficients that were asked for by name or by position."""
+    if isinstance(columns, str | Integral):
+        columns = [columns]
+    names, chosen = list(names), []
+    for column in columns:
+        if isinstance(column, Integral) and not isinstance(column, bool):
+            if not -len(names) <= column < len(names):
+                raise ValueError(
+                    f"`columns` has the position {column}, there are {len(names):,} coefficients."
+                )
+            chosen.append(int(column) % len(names))
+        elif str(column) in names:
+            chosen.append(names.index(str(column)))
+        else:
+            raise ValueError(_unknown(str(column), names))
+    if not chosen:
+        raise ValueError("`columns` is empty; name one column or more, or leave it out.")
+    return chosen
+
+
+def _unknown(column, names):
+    from difflib import get_close_matches
+
+    close = get_close_matches(column, names, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else f", such as {names[0]!r}."
+    return f"`columns` has {column!r}, which is no coefficient of the result{hint}"

@@ -1,0 +1,156 @@
+"""How all figures look: thin axes, small type, colours that everybody can tell apart.
+
+A setting of ours counts only where the user left matplotlib's own default in place, and only while
+a figure is drawn. Axes that a user passes keep the style that they were made with.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+
+__all__ = [
+    "BAND",
+    "COLOURS",
+    "LEADER",
+    "MARKERS",
+    "MUTED",
+    "new_axes",
+    "new_figure",
+    "require_pyplot",
+    "shorten",
+    "show_ratios",
+    "styled",
+    "text_size",
+]
+
+# Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+MUTED = "0.6"  # what is there to be compared with; visible on white and on black
+LEADER = 0.5  # points, lines from a text to what it names
+BAND = 0.2  # opacity of the area of an interval
+INK = "0.1"
+
+STYLE = {
+    "font.size": 8.0,  # what journals set in a column of 3.5 inches
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": "medium",
+    "legend.frameon": False,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.0,
+    "text.color": INK,
+    "xtick.color": INK,
+    "xtick.major.size": 3.0,
+    "xtick.major.width": 0.6,
+    "xtick.minor.size": 1.5,
+    "xtick.minor.width": 0.4,
+    "ytick.color": INK,
+    "ytick.major.size": 3.0,
+    "ytick.major.width": 0.6,
+    "ytick.minor.size": 1.5,
+    "ytick.minor.width": 0.4,
+}
+MOST_TICKS, LEAST_TICKS = 6, 3
+TICK_WIDTH = 3.5  # of a number with what keeps it apart, in units of its size
+RATIO_STEPS = (  # from dense to sparse, within a decade
+    (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 2.0, 3.0, 5.0),
+    (1.0, 2.0, 5.0),
+    (1.0, 3.0),
+    (1.0,),
+)
+
+
+def require_pyplot():
+    """Import pyplot, or say how to get it."""
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            'figures need matplotlib, which is not installed: pip install "sksurvgpu[plot]".'
+        ) from error
+    return pyplot
+
+
+@contextmanager
+def styled():
+    """Our settings, for as long as something is drawn."""
+    pyplot = require_pyplot()
+    from matplotlib import rcParamsDefault
+
+    ours = {key: value for key, value in STYLE.items() if is_default(key, rcParamsDefault)}
+    with pyplot.rc_context(ours):
+        yield pyplot
+
+
+def is_default(key, defaults):
+    from matplotlib import rcParams
+
+    return rcParams[key] == defaults[key]
+
+
+def new_axes(ax, height=None):
+    """Axes to draw on and their figure: the user's, or new ones of the user's width."""
+    if ax is not None:
+        return ax, ax.figure
+    figure, ax = new_figure(height, 1, 1)
+    return ax, figure
+
+
+def new_figure(height, n_rows, n_columns, **kwargs):
+    """Figure of the width that the user has set, and its axes."""
+    from matplotlib import rcParams
+
+    width, usual = rcParams["figure.figsize"]
+    return require_pyplot().subplots(
+        n_rows,
+        n_columns,
+        figsize=(width, usual if height is None else height),
+        layout="constrained",
+        **kwargs,
+    )
+
+
+def text_size(ax):
+    """Size in points of the name of an axis; what we write into the figure has the same."""
+    return ax.xaxis.label.get_size()
+
+
+def shorten(names, longest):
+    """Names with their middle left out where they have more characters than `longest`."""
+    keep = max(longest, 5) - 1
+    return [
+        name if len(name) <= keep + 1 else f"{name[: keep - keep // 3]}…{name[-(keep // 3) :]}"
+        for name in map(str, names)
+    ]
+
+
+def show_ratios(ax):
+    """Numbers like 0.5, 1, 2 on a logarithmic horizontal axis, as many as have room."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+    low, high = sorted(ax.get_xlim())
+    width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
+    most = int(np.clip(width / (TICK_WIDTH * text_size(ax)), LEAST_TICKS, MOST_TICKS))
+    for steps in RATIO_STEPS:
+        locator = LogLocator(base=10.0, subs=steps, numticks=most + 3)
+        ticks = locator.tick_values(low, high)
+        n_inside = np.count_nonzero((ticks >= low) & (ticks <= high))
+        if n_inside <= most:
+            break
+    if n_inside < LEAST_TICKS:
+        from matplotlib.ticker import MaxNLocator
+
+        locator = MaxNLocator(most - 1, steps=[1, 2, 2.5, 5, 10])
+        ticks = 1.0 + locator.tick_values(low - 1.0, high - 1.0)  # 1 is one of them
+        locator = FixedLocator(ticks[ticks > 0])
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -1,0 +1,245 @@
+"""Percentile intervals of hundreds of coefficients, and how often each was selected."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+
+from ._labels import label_ends
+from ._results import effect_of, read_intervals
+from ._style import COLOURS, MUTED, new_axes, shorten, show_ratios, styled
+
+__all__ = ["BootstrapDisplay"]
+
+LONGEST_NAME = 24  # characters
+# Both ends of the colours of the frequencies are visible on white.
+PALEST, DARKEST = 0.25, 1.0
+ROOM = 0.05  # of the axis, on both sides of the estimates and their typical bounds
+WIDEST = 99.0  # percentile of the bounds' distances from 0 that the axis shows
+
+
+class BootstrapDisplay:
+    """Percentile intervals ranked by estimate, shaded by selection frequency.
+
+    Parameters
+    ----------
+    intervals : DataFrame
+        Columns coef, lower and upper, with the features as index.
+    frequency : ndarray of shape (n_coef,)
+        Share of the replicates in which each coefficient was not 0.
+    effect : str or None, default=None
+        What exp(coef) is called; None where it is no ratio.
+    level : float, default=0.95
+        Of the intervals.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    intervals_ : matplotlib LineCollection
+        Intervals, from the least estimate at height 0.
+    points_ : matplotlib PathCollection
+        Estimates of all rows.
+    labels_ : list of matplotlib Annotation
+        Names of the coefficients farthest from 0.
+    colorbar_ : matplotlib Colorbar
+        Colours of the selection frequencies.
+
+    See Also
+    --------
+    CoefficientDisplay : A forest plot, with numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sksurvgpu import BootstrapDisplay
+    >>> table = pd.DataFrame(
+    ...     {"coef": [0.3, -0.1, 0.0], "lower": [0.0, -0.3, 0.0], "upper": [0.5, 0.0, 0.0]},
+    ...     index=["a", "b", "c"],
+    ... )
+    >>> display = BootstrapDisplay(table, np.array([1.0, 0.4, 0.0])).plot()
+    >>> display.table.index.tolist()  # the third is never selected
+    ['b', 'a']
+    """
+
+    def __init__(self, intervals, frequency, *, effect=None, level=0.95):
+        self.table = _ranked(intervals.assign(frequency=np.asarray(frequency, dtype=np.float64)))
+        self.effect = effect
+        self.level = level
+
+    @classmethod
+    def from_result(
+        cls, result, *, ratio=True, min_frequency=0.0, n_top=None, n_labels=20, ax=None
+    ):
+        """Draw the intervals of a bootstrap.
+
+        Parameters
+        ----------
+        result : BootstrapResult
+            From `bootstrap`.
+        ratio : bool, default=True
+            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
+        min_frequency : float, default=0.0
+            Coefficients selected in a smaller share of the replicates are left out, and always
+            those that never were.
+        n_top : int, optional
+            Show only so many coefficients, those whose estimates are farthest from 0.
+        n_labels : int, default=20
+            How many of them are named at most; fewer where the figure has no room.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : BootstrapDisplay
+            What was drawn.
+        """
+        intervals = read_intervals(result)
+        if not hasattr(result, "selection_frequency"):
+            raise TypeError(
+                f"`result` is of type {type(result).__name__}, which has no `selection_frequency`; "
+                "pass what bootstrap returns, or use CoefficientDisplay."
+            )
+        if not isinstance(min_frequency, Real) or not 0 <= min_frequency <= 1:
+            raise ValueError(f"`min_frequency` is {min_frequency!r}, must lie between 0 and 1.")
+        if n_top is not None and (not isinstance(n_top, Integral) or n_top < 1):
+            raise ValueError(f"`n_top` is {n_top!r}, must be a whole number of at least 1.")
+        frequency = np.asarray(result.selection_frequency, dtype=np.float64)
+        effect = effect_of(result) if ratio else None
+        display = cls(intervals, frequency, effect=effect, level=float(result.level))
+        table = display.table[display.table["frequency"] >= min_frequency]
+        if n_top is not None:
+            largest = table["coef"].abs().sort_values(ascending=False, kind="stable")
+            table = _ranked(table.loc[largest.index[:n_top]])
+        if not len(table):
+            raise ValueError(
+                f"no coefficient was selected in {min_frequency:.0%} of the replicates or more; "
+                "lower `min_frequency`, or the penalty of the fits."
+            )
+        display.table = table
+        return display.plot(ax, n_labels=n_labels)
+
+    def plot(self, ax=None, *, n_labels=20):
+        """Draw the intervals.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        n_labels : int, default=20
+            How many coefficients are named at most.
+
+        Returns
+        -------
+        display : BootstrapDisplay
+            This object.
+        """
+        if not len(self.table):
+            raise ValueError("no coefficient was ever selected, so there is nothing to draw.")
+        with styled():
+            self.ax_, self.figure_ = new_axes(ax)
+            self._draw_intervals()
+            self._draw_axes()
+            self._name_largest(int(n_labels))
+            if self.effect:
+                self.figure_.canvas.figure.draw_without_rendering()
+                show_ratios(self.ax_)
+        return self
+
+    def _shown(self, coefs):
+        with np.errstate(over="ignore"):
+            return np.exp(coefs) if self.effect else np.asarray(coefs)
+
+    def _limits(self):
+        """Limits on the scale of the coefficients, that a few endless intervals do not stretch."""
+        ends = self.table[["coef", "lower", "upper"]].to_numpy()
+        finite = np.where(np.isfinite(ends), ends, ends[:, :1])
+        widest = np.percentile(np.abs(finite), WIDEST)
+        low = min(np.fmax(finite, -widest).min(), ends[:, 0].min(), 0.0)
+        high = max(np.fmin(finite, widest).max(), ends[:, 0].max(), 0.0)
+        margin = ROOM * (high - low) or 1.0
+        return low - margin, high + margin
+
+    def _draw_intervals(self):
+        from matplotlib import colormaps
+        from matplotlib.colors import ListedColormap, Normalize
+
+        blues = ListedColormap(colormaps["Blues"](np.linspace(PALEST, DARKEST, 256)))
+        coef, lower, upper, frequency = self.table.to_numpy().T
+        rank = np.arange(len(coef))
+        low, high = self._limits()
+        lower = np.clip(np.where(np.isnan(lower), coef, lower), low, high)
+        upper = np.clip(np.where(np.isnan(upper), coef, upper), low, high)
+        room = self.ax_.get_window_extent().height * 72.0 / self.ax_.figure.dpi / len(rank)
+        self.intervals_ = self.ax_.hlines(
+            rank,
+            self._shown(lower),
+            self._shown(upper),
+            array=frequency,
+            linewidth=np.clip(0.75 * room, 0.3, 1.5),
+            zorder=2,
+            cmap=blues,
+            norm=Normalize(0.0, 1.0),
+        )
+        self.points_ = self.ax_.scatter(
+            self._shown(coef),
+            rank,
+            color=COLOURS[1],
+            s=np.clip(room, 1.2, 4.0) ** 2,
+            linewidths=0,
+            zorder=3,
+        )
+
+    def _draw_axes(self):
+        ax, n_rows = self.ax_, len(self.table)
+        if self.effect:
+            ax.set_xscale("log")
+        ax.set_xlim(*self._shown(np.array(self._limits())))
+        ax.axvline(self._shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
+        ax.set_ylim(-0.02 * n_rows - 0.5, 1.02 * n_rows - 0.5)
+        ax.set_yticks([])
+        ax.spines["left"].set_visible(False)
+        ax.set_xlabel(
+            f"{self.effect or 'coefficient'}, {100 * self.level:g} % interval\n"
+            f"({n_rows:,} coefficients, from the largest)"
+        )
+        self.colorbar_ = ax.figure.colorbar(
+            self.intervals_,
+            ax=ax,
+            location="top",
+            shrink=0.5,
+            aspect=30,
+            anchor=(0.0, 1.0),
+            pad=0.02,
+        )
+        self.colorbar_.outline.set_visible(False)
+        self.colorbar_.ax.tick_params(labelsize=ax.xaxis.label.get_size())
+        self.colorbar_.set_label(
+            "share of replicates that select it", size=ax.xaxis.label.get_size(), loc="left"
+        )
+
+    def _name_largest(self, n_labels):
+        """Names at the ends of the intervals that point away from no effect."""
+        coef, lower, upper = self.table[["coef", "lower", "upper"]].to_numpy().T
+        largest = np.argsort(-np.abs(coef), kind="stable")[: max(n_labels, 0)]
+        low, high = self._limits()
+        self.labels_ = []
+        for side, bound, chosen in (
+            ("left", lower, largest[coef[largest] < 0]),
+            ("right", upper, largest[coef[largest] >= 0]),
+        ):
+            ends = np.clip(np.where(np.isnan(bound), coef, bound), low, high)
+            self.labels_ += label_ends(
+                self.ax_,
+                np.column_stack([self._shown(ends), np.arange(len(coef))])[chosen],
+                shorten(self.table.index[chosen], LONGEST_NAME),
+                [None] * len(chosen),
+                side,
+            )
+
+
+def _ranked(table):
+    """Rows that were ever selected, from the least estimate."""
+    return table[table["frequency"] > 0].sort_values("coef", kind="stable")

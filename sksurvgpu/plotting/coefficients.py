@@ -1,0 +1,202 @@
+"""Forest plots: coefficients with their intervals, one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ._forest import Forest
+from ._results import choose_rows, effect_of, read_intervals
+from ._style import new_axes, styled
+
+__all__ = ["CoefficientDisplay"]
+
+MOST_ROWS = 100
+SORTS = ("coef", "magnitude", None)
+
+
+class CoefficientDisplay:
+    """Forest plot of coefficients or ratios, of one result or of several side by side.
+
+    Parameters
+    ----------
+    tables : dict of {str: DataFrame}
+        For each result the coefficients and bounds, with columns coef, lower and upper and the
+        features as index; the first one orders the rows. NaN where there is no bound.
+    effect : str or None, default=None
+        What exp(coef) is called; None where it is no ratio.
+    level : float or None, default=None
+        Of the intervals.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    points_ : dict of {str: matplotlib PathCollection}
+        Estimates of each result.
+    intervals_ : dict of {str: matplotlib LineCollection}
+        Their intervals, within the axis.
+    arrows_ : dict of {(str, "lower" or "upper"): matplotlib Line2D}
+        Arrow heads of a result where bounds lie beyond the axis.
+    numbers_ : list of (matplotlib Text, matplotlib Text)
+        Estimate and interval in words, from the top.
+
+    See Also
+    --------
+    BootstrapDisplay : Hundreds of intervals.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sksurvgpu import CoefficientDisplay
+    >>> table = pd.DataFrame(
+    ...     {"coef": [0.28, -0.1], "lower": [0.1, -0.4], "upper": [0.46, 0.2]},
+    ...     index=["warfarin", "aspirin"],
+    ... )
+    >>> display = CoefficientDisplay({"": table}, effect="hazard ratio", level=0.95).plot()
+    >>> [text.get_text() for text in display.numbers_[0]]
+    ['1.32', '(1.11, 1.58)']
+    """
+
+    def __init__(self, tables, *, effect=None, level=None):
+        self.tables = dict(tables)
+        self.effect = effect
+        self.level = level
+
+    @classmethod
+    def from_result(
+        cls, result, *, columns=None, ratio=True, sort="coef", numbers=True, xlim=None, ax=None
+    ):
+        """Draw the intervals of results.
+
+        Parameters
+        ----------
+        result : object with intervals, or dict of {str: object with intervals}
+            From `bootstrap`, `profile_likelihood` or another function that makes intervals; of a
+            dictionary all, side by side.
+        columns : list of str or int, optional
+            Coefficients, by name or by position, that are shown; by default those that all results
+            have.
+        ratio : bool, default=True
+            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
+        sort : {"coef", "magnitude", None}, default="coef"
+            Order of the rows by the first result: from the largest coefficient, from the one
+            farthest from 0, or as in `columns` or the result.
+        numbers : bool, default=True
+            Write estimates and intervals beside the axes.
+        xlim : (float, float), optional
+            Limits of the axis, of ratios where these are shown; arrows stand for what is beyond.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : CoefficientDisplay
+            What was drawn.
+        """
+        results = dict(result) if isinstance(result, Mapping) else {"": result}
+        if not results:
+            raise ValueError("`result` is an empty dictionary; pass one result or more.")
+        tables = {str(key): read_intervals(value) for key, value in results.items()}
+        levels = {float(value.level) for value in results.values()}
+        effects = {effect_of(value) for value in results.values()} if ratio else {None}
+        for found, name in ((levels, "levels"), (effects, "kinds of ratio")):
+            if len(found) > 1:
+                listed = ", ".join(sorted(map(str, found)))
+                raise ValueError(f"the results have different {name}: {listed}; draw them apart.")
+        tables = _in_order(tables, columns, sort)
+        display = cls(tables, effect=effects.pop(), level=levels.pop())
+        return display.plot(ax, numbers=numbers, xlim=xlim)
+
+    @classmethod
+    def from_estimator(cls, estimator, *, n_top=20, ratio=True, numbers=True, xlim=None, ax=None):
+        """Draw the largest coefficients of a fit, which has no intervals.
+
+        Parameters
+        ----------
+        estimator : estimator of this package
+            Fitted.
+        n_top : int, default=20
+            How many coefficients, of those that are not 0.
+        ratio : bool, default=True
+            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
+        numbers : bool, default=True
+            Write the estimates beside the axes.
+        xlim : (float, float), optional
+            Limits of the axis, of ratios where these are shown.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : CoefficientDisplay
+            What was drawn.
+        """
+        if not hasattr(estimator, "summary"):
+            raise TypeError(
+                f"`estimator` is of type {type(estimator).__name__}; pass a fitted estimator of "
+                "this package."
+            )
+        summary = estimator.summary()
+        ratios = [name for name in summary.columns if name != "coef"]
+        table = summary.loc[summary["coef"] != 0, ["coef"]].assign(lower=np.nan, upper=np.nan)
+        if not len(table):
+            raise ValueError("all coefficients are 0; fit with a smaller `alpha`.")
+        largest = table["coef"].abs().sort_values(ascending=False, kind="stable").index[:n_top]
+        table = table.loc[largest].sort_values("coef", ascending=False, kind="stable")
+        effect = ratios[0].replace("_", " ") if ratio and ratios else None
+        return cls({"": table}, effect=effect).plot(ax, numbers=numbers, xlim=xlim)
+
+    def plot(self, ax=None, *, numbers=True, xlim=None):
+        """Draw the forest.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new figure, as high as the rows need.
+        numbers : bool, default=True
+            Write estimates and intervals beside the axes.
+        xlim : (float, float), optional
+            Limits of the axis, of ratios where these are shown; arrows stand for what is beyond.
+
+        Returns
+        -------
+        display : CoefficientDisplay
+            This object.
+        """
+        with styled():
+            forest = Forest(self.tables, self.effect, xlim)
+            self.ax_, self.figure_ = new_axes(ax, forest.height())
+            forest.draw(self.ax_)
+            self.points_, self.intervals_ = forest.points, forest.intervals
+            self.arrows_ = forest.arrows
+            forest.name_rows(self.ax_)
+            self.numbers_ = forest.write_numbers(self.ax_, self.level) if numbers else []
+            forest.mark_axis(self.ax_)
+        return self
+
+
+def _in_order(tables, columns, sort):
+    """Tables with the rows that are shown, in their order."""
+    if sort not in SORTS:
+        raise ValueError(f'`sort` is {sort!r}, must be "coef", "magnitude" or None.')
+    first, *others = tables.values()
+    if columns is None:
+        names = [name for name in first.index if all(name in table.index for table in others)]
+    else:
+        known = list(dict.fromkeys(name for table in tables.values() for name in table.index))
+        names = list(dict.fromkeys(known[k] for k in choose_rows(known, columns)))
+    if not names:
+        raise ValueError("the results have no coefficient in common; draw them apart.")
+    if len(names) > MOST_ROWS:
+        raise ValueError(
+            f"there are {len(names):,} coefficients, a forest plot shows at most {MOST_ROWS}; name "
+            "some in `columns`, or use BootstrapDisplay."
+        )
+    ordered = {key: table.reindex(names) for key, table in tables.items()}
+    if sort is not None:
+        key = ordered[next(iter(ordered))]["coef"]
+        key = key.abs() if sort == "magnitude" else key
+        names = key.sort_values(ascending=False, kind="stable").index
+    return {key: table.loc[names] for key, table in ordered.items()}

@@ -1,0 +1,177 @@
+"""Cross-validated scores over the penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._penalties import count_on_top, refuse_zero, show_penalties
+from ._style import BAND, COLOURS, MUTED, new_axes, styled
+
+__all__ = ["CVDisplay"]
+
+MOST_BARS = 40  # of errors; a band for more penalties
+WANTED = ("alpha", "mean_score", "standard_error", "n_nonzero")
+
+
+class CVDisplay:
+    """Mean score of cross-validation over the penalty, with its standard error.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns alpha, mean_score, standard_error and n_nonzero, a row for each penalty.
+    alpha : float
+        Penalty that was chosen.
+    scoring : str, default="score"
+        Name of the score.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    top_axis_ : matplotlib SecondaryAxis
+        Numbers of nonzero coefficients.
+    line_ : matplotlib Line2D
+        Mean scores.
+    errors_ : matplotlib PolyCollection or LineCollection
+        One standard error to both sides: a band, or bars for 40 penalties or fewer.
+    best_, one_se_ : matplotlib Line2D
+        Vertical lines at the penalty of the best mean, and at the largest one whose mean is within
+        a standard error of it.
+    chosen_ : matplotlib Line2D
+        Point at the penalty that was chosen.
+
+    See Also
+    --------
+    PathDisplay : The coefficients.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sksurvgpu import CVDisplay
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "alpha": [0.1, 0.03, 0.01],
+    ...         "mean_score": [-5.1, -4.6, -4.7],
+    ...         "standard_error": [0.2, 0.2, 0.3],
+    ...         "n_nonzero": [0, 4, 9],
+    ...     }
+    ... )
+    >>> display = CVDisplay(table, 0.03, scoring="loglik").plot()
+    >>> display.alpha_best, display.alpha_one_se
+    (0.03, 0.03)
+    """
+
+    def __init__(self, table, alpha, *, scoring="score"):
+        missing = [name for name in WANTED if name not in table]
+        if missing:
+            raise ValueError(
+                f"the table of scores has no column {missing[0]!r}; pass `cv_results_`."
+            )
+        scores = table.loc[np.isfinite(table["mean_score"]), list(WANTED)]
+        if not len(scores):
+            raise ValueError("no penalty has a finite mean score, so there is nothing to draw.")
+        self.table = scores.sort_values("alpha", ascending=False).reset_index(drop=True)
+        self.alpha = float(alpha)
+        self.scoring = str(scoring)
+        means, errors = self.table["mean_score"], self.table["standard_error"].fillna(0.0)
+        best = int(np.argmax(means))
+        self.alpha_best = float(self.table["alpha"][best])
+        # The rows descend in alpha, so that the first one within reach has the largest.
+        within = int(np.argmax(means >= means[best] - errors[best]))
+        self.alpha_one_se = float(self.table["alpha"][within])
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Draw the scores of an estimator that has chosen its penalty.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, such as CoxLassoCV.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : CVDisplay
+            What was drawn.
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(estimator)
+        if not hasattr(estimator, "cv_results_") or not hasattr(estimator, "alpha_"):
+            raise TypeError(
+                f"`estimator` is of type {type(estimator).__name__}, which has chosen no alpha by "
+                "cross-validation; pass a fitted one that has, such as CoxLassoCV."
+            )
+        scoring = getattr(estimator, "scoring", "score")
+        if not isinstance(scoring, str):
+            scoring = getattr(scoring, "__name__", "score")
+        return cls(estimator.cv_results_, estimator.alpha_, scoring=scoring).plot(ax)
+
+    def plot(self, ax=None):
+        """Draw the scores.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : CVDisplay
+            This object.
+        """
+        alphas = self.table["alpha"].to_numpy(dtype=np.float64)
+        refuse_zero(alphas, "leave it out of `alphas`")
+        with styled():
+            self.ax_, self.figure_ = new_axes(ax)
+            self._draw_scores(alphas)
+            self._mark_choice()
+            show_penalties(self.ax_, alphas)
+            counts = self.table["n_nonzero"].to_numpy(dtype=np.float64)
+            self.top_axis_ = count_on_top(self.ax_, alphas, counts)
+            name = "held-out log-likelihood" if self.scoring == "loglik" else self.scoring
+            self.ax_.set_ylabel(f"mean {name.replace('_', ' ')}")
+            self.ax_.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none")
+        return self
+
+    def _draw_scores(self, alphas):
+        means = self.table["mean_score"].to_numpy(dtype=np.float64)
+        errors = self.table["standard_error"].to_numpy(dtype=np.float64)
+        is_few = len(alphas) <= MOST_BARS
+        [self.line_] = self.ax_.plot(
+            alphas, means, color=COLOURS[0], marker="o" if is_few else None, markersize=3, zorder=3
+        )
+        if is_few:
+            self.errors_ = self.ax_.vlines(
+                alphas, means - errors, means + errors, color=COLOURS[0], linewidth=0.8, zorder=2
+            )
+        else:
+            self.errors_ = self.ax_.fill_between(
+                alphas, means - errors, means + errors, color=COLOURS[0], alpha=BAND, linewidth=0
+            )
+
+    def _mark_choice(self):
+        n_of = dict(zip(self.table["alpha"], self.table["n_nonzero"], strict=True))
+
+        def mark(alpha, name, style):
+            label = f"{name}: {alpha:.3g} ({n_of[alpha]:,.0f} nonzero)"
+            return self.ax_.axvline(
+                alpha, color=MUTED, linestyle=style, linewidth=0.8, zorder=1, label=label
+            )
+
+        self.best_ = mark(self.alpha_best, "best", "-")
+        self.one_se_ = mark(self.alpha_one_se, "one s.e.", (0, (4, 2)))
+        nearest = int(np.argmin(np.abs(self.table["alpha"] - self.alpha)))
+        [self.chosen_] = self.ax_.plot(
+            self.alpha,
+            self.table["mean_score"][nearest],
+            color=COLOURS[1],
+            marker="D",
+            linestyle="none",
+            markersize=5,
+            zorder=4,
+            label="chosen",
+        )

@@ -1,0 +1,187 @@
+"""Coefficients along a regularization path."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._labels import label_ends
+from ._penalties import count_on_top, refuse_zero, show_penalties
+from ._style import COLOURS, MUTED, new_axes, shorten, styled
+
+__all__ = ["PathDisplay"]
+
+LONGEST_NAME = 24  # characters
+
+
+class PathDisplay:
+    """Coefficients over the penalty or over their norm.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Penalties, descending.
+    coefs : ndarray of shape (n_coef, n_alphas)
+        Coefficients.
+    feature_names : sequence of str, of length n_coef
+        Their names.
+    x : {"alpha", "norm"}, default="alpha"
+        What the horizontal axis shows.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    top_axis_ : matplotlib SecondaryAxis
+        Numbers of nonzero coefficients.
+    lines_ : list of matplotlib Line2D
+        A line for each coefficient that is ever nonzero, labelled with its name.
+    labels_ : list of matplotlib Annotation
+        Names at the ends of the largest, largest first.
+    highlight_ : matplotlib Line2D or None
+        Vertical line at the highlighted penalty.
+
+    See Also
+    --------
+    CVDisplay : How well the fits of a path predict.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, PathDisplay, fit_path
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> path = fit_path(CoxLassoCCD(), data.X, data.y, n_alphas=20, alpha_min_ratio=0.05)
+    >>> display = PathDisplay.from_path(path, highlight=path.alphas[9], n_labels=3)
+    >>> len(display.lines_) == int((path.coefs != 0).any(axis=1).sum())
+    True
+    """
+
+    def __init__(self, alphas, coefs, feature_names, *, x="alpha"):
+        self.alphas = np.asarray(alphas, dtype=np.float64)
+        self.coefs = np.asarray(coefs, dtype=np.float64)
+        self.feature_names = [str(name) for name in feature_names]
+        self.x = x
+
+    @classmethod
+    def from_path(cls, path, *, x="alpha", highlight=None, n_labels=10, ax=None):
+        """Draw a path.
+
+        Parameters
+        ----------
+        path : Path
+            From `fit_path`.
+        x : {"alpha", "norm"}, default="alpha"
+            Horizontal axis: the penalty, on a logarithmic axis that descends, or the sum of the
+            absolute values of the coefficients.
+        highlight : float, optional
+            Penalty at which a vertical line is drawn.
+        n_labels : int, default=10
+            How many of the coefficients that end largest are named and coloured.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : PathDisplay
+            What was drawn.
+        """
+        for name in ("alphas", "coefs", "feature_names"):
+            if not hasattr(path, name):
+                raise TypeError(
+                    f"`path` is of type {type(path).__name__}; pass a Path, from fit_path."
+                )
+        display = cls(path.alphas, path.coefs, path.feature_names, x=x)
+        return display.plot(ax, highlight=highlight, n_labels=n_labels)
+
+    def plot(self, ax=None, *, highlight=None, n_labels=10):
+        """Draw the path.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        highlight : float, optional
+            Penalty at which a vertical line is drawn.
+        n_labels : int, default=10
+            How many of the coefficients that end largest are named and coloured.
+
+        Returns
+        -------
+        display : PathDisplay
+            This object.
+        """
+        position = self._positions()
+        marked = None if highlight is None else self._position_of(highlight, position)
+        with styled():
+            self.ax_, self.figure_ = new_axes(ax)
+            self._draw_lines(position, int(n_labels))
+            self._draw_axes(position)
+            self.highlight_ = None
+            if marked is not None:
+                self.highlight_ = self.ax_.axvline(
+                    marked, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1
+                )
+            self._name_ends(position)
+        return self
+
+    def _positions(self):
+        if self.x == "norm":
+            return np.abs(self.coefs).sum(axis=0)
+        if self.x != "alpha":
+            raise ValueError(f'`x` is {self.x!r}, must be "alpha" or "norm".')
+        refuse_zero(self.alphas, 'pass x="norm"')
+        return self.alphas
+
+    def _position_of(self, alpha, position):
+        low, high = self.alphas.min(), self.alphas.max()
+        if not low * (1 - 1e-9) <= alpha <= high * (1 + 1e-9):
+            raise ValueError(
+                f"`highlight` is {alpha:g}, outside the penalties of the path, {low:g} to {high:g}."
+            )
+        if self.x == "alpha":
+            return float(alpha)
+        return float(np.interp(-alpha, -self.alphas, position))
+
+    def _draw_lines(self, position, n_labels):
+        is_selected = (self.coefs != 0).any(axis=1)
+        selected = np.flatnonzero(is_selected)
+        # a coefficient that has gone back to zero is not named before one that is still there
+        size = np.abs(self.coefs[selected])
+        self._order = selected[np.lexsort((-size.max(axis=1), -size[:, -1]))]
+        self._colour = {
+            k: COLOURS[i % len(COLOURS)] for i, k in enumerate(self._order[: max(n_labels, 0)])
+        }
+        marker = "o" if len(position) == 1 else None
+        self.lines_ = [
+            self.ax_.plot(
+                position,
+                self.coefs[k],
+                color=self._colour.get(k, MUTED),
+                linewidth=1.2 if k in self._colour else 0.6,
+                marker=marker,
+                zorder=3 if k in self._colour else 2,
+                label=self.feature_names[k],
+            )[0]
+            for k in selected
+        ]
+
+    def _draw_axes(self, position):
+        ax = self.ax_
+        ax.axhline(0.0, color=MUTED, linewidth=0.6, zorder=1)
+        ax.set_ylabel("coefficient")
+        if not self.lines_:
+            ax.set_ylim(-1.0, 1.0)
+        if self.x == "alpha":
+            show_penalties(ax, position)
+        else:
+            ax.set_xlim(0.0, max(position.max() * 1.01, 1e-12))
+            ax.set_xlabel("sum of absolute coefficients")
+        self.top_axis_ = count_on_top(ax, position, np.count_nonzero(self.coefs, axis=0))
+
+    def _name_ends(self, position):
+        named = list(self._colour)
+        self.labels_ = label_ends(
+            self.ax_,
+            [(position[-1], self.coefs[k, -1]) for k in named],
+            shorten([self.feature_names[k] for k in named], LONGEST_NAME),
+            list(self._colour.values()),
+        )

@@ -1,0 +1,191 @@
+"""Profile likelihoods, a small panel a coefficient."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._results import choose_rows, effect_of, read_intervals
+from ._style import COLOURS, MUTED, new_figure, require_pyplot, shorten, show_ratios, styled
+
+__all__ = ["ProfileDisplay"]
+
+MOST_PANELS = 30
+PANEL_WIDTH, PANEL_HEIGHT = 1.7, 1.5  # inches, at least and about
+CHARACTER = 0.62  # its width in units of its size, about
+HEADROOM = 1.6  # height of the axes in units of the cut
+CURVE = ("feature", "value", "log_likelihood_ratio")
+
+
+class ProfileDisplay:
+    """Twice the drop of the profile log-likelihood over each coefficient.
+
+    Parameters
+    ----------
+    curves : DataFrame
+        Columns feature, value and log_likelihood_ratio, 0 at the maximum.
+    intervals : DataFrame
+        Columns coef, lower and upper, with the features that are shown as index.
+    effect : str or None, default=None
+        What exp(coef) is called; None where it is no ratio.
+    level : float, default=0.95
+        Of the intervals.
+
+    Attributes
+    ----------
+    axes_, figure_ : ndarray of matplotlib Axes, and Figure
+        What was drawn on, an axes for each coefficient.
+    curves_ : list of matplotlib Line2D
+        Curve of each.
+    cuts_ : list of matplotlib Line2D
+        Horizontal lines at the quantile of chi-square with one degree of freedom.
+    bounds_ : list of matplotlib PathCollection
+        Points where the curve meets the cut, as far as the bounds are finite.
+
+    See Also
+    --------
+    CoefficientDisplay : The intervals alone, a line each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sksurvgpu import ProfileDisplay
+    >>> value = np.linspace(-0.2, 0.8, 21)
+    >>> ratio = ((value - 0.3) / 0.15) ** 2
+    >>> curves = pd.DataFrame({"feature": "a", "value": value, "log_likelihood_ratio": ratio})
+    >>> intervals = pd.DataFrame({"coef": 0.3, "lower": 0.006, "upper": 0.594}, index=["a"])
+    >>> display = ProfileDisplay(curves, intervals).plot()
+    >>> round(display.cut, 3)
+    3.841
+    """
+
+    def __init__(self, curves, intervals, *, effect=None, level=0.95):
+        from scipy.stats import chi2
+
+        missing = [name for name in CURVE if name not in curves]
+        if missing:
+            raise ValueError(f"the table of curves has no column {missing[0]!r}.")
+        self.curves = curves.assign(feature=curves["feature"].astype(str))
+        self.intervals = intervals
+        self.effect = effect
+        self.level = level
+        self.cut = float(chi2.ppf(level, 1))
+
+    @classmethod
+    def from_result(cls, result, *, columns=None, ratio=True, axes=None):
+        """Draw the curves of a result.
+
+        Parameters
+        ----------
+        result : ProfileResult
+            From `profile_likelihood`.
+        columns : list of str or int, optional
+            Coefficients, by name or by position, that are shown; all by default.
+        ratio : bool, default=True
+            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
+        axes : array of matplotlib Axes, optional
+            Where to draw, an axes for each coefficient; a new figure by default.
+
+        Returns
+        -------
+        display : ProfileDisplay
+            What was drawn.
+        """
+        intervals = read_intervals(result)
+        if not hasattr(result, "curves"):
+            raise TypeError(
+                f"`result` is of type {type(result).__name__}, which has no `curves`; pass what "
+                "profile_likelihood returns."
+            )
+        if columns is not None:
+            intervals = intervals.iloc[choose_rows(intervals.index, columns)]
+        effect = effect_of(result) if ratio else None
+        return cls(result.curves, intervals, effect=effect, level=float(result.level)).plot(axes)
+
+    def plot(self, axes=None):
+        """Draw the panels.
+
+        Parameters
+        ----------
+        axes : array of matplotlib Axes, optional
+            Where to draw, an axes for each coefficient; a new figure by default.
+
+        Returns
+        -------
+        display : ProfileDisplay
+            This object.
+        """
+        n_panels = len(self.intervals)
+        if n_panels > MOST_PANELS:
+            raise ValueError(
+                f"there are {n_panels:,} coefficients, a figure shows at most {MOST_PANELS}; name "
+                "some in `columns`, or use CoefficientDisplay."
+            )
+        with styled():
+            self._make_axes(axes, n_panels)
+            self.curves_, self.cuts_, self.bounds_ = [], [], []
+            for ax, (name, row) in zip(self.axes_, self.intervals.iterrows(), strict=True):
+                self._draw_panel(ax, name, row)
+            self._name_panels()
+        return self
+
+    def _make_axes(self, axes, n_panels):
+        if axes is not None:
+            self.axes_ = np.asarray(axes, dtype=object).ravel()
+            if len(self.axes_) != n_panels:
+                raise ValueError(
+                    f"`axes` has {len(self.axes_)} axes for {n_panels} coefficient(s); pass one "
+                    "for each, or none."
+                )
+            self.figure_ = self.axes_[0].figure
+            return
+        width = require_pyplot().rcParams["figure.figsize"][0]
+        n_across = int(np.clip(width / PANEL_WIDTH, 1, n_panels))
+        n_down = -(-n_panels // n_across)
+        height = 0.5 + PANEL_HEIGHT * n_down
+        self.figure_, grid = new_figure(height, n_down, n_across, squeeze=False)
+        for ax in grid.ravel()[n_panels:]:
+            ax.remove()
+        self.axes_ = grid.ravel()[:n_panels]
+        self.figure_.supxlabel(self.effect or "coefficient", size="medium")
+        self.figure_.supylabel("2 × drop of the log-likelihood", size="medium")
+
+    def _draw_panel(self, ax, name, row):
+        curve = self.curves[self.curves["feature"] == name].sort_values("value")
+        value, drop = curve["value"].to_numpy(), curve["log_likelihood_ratio"].to_numpy()
+        near = drop <= HEADROOM * self.cut
+        value, drop = value[_widened(near)], drop[_widened(near)]
+        shown = np.exp if self.effect else np.asarray
+        if self.effect:
+            ax.set_xscale("log")
+        self.curves_ += ax.plot(shown(value), drop, color=COLOURS[0], zorder=3)
+        self.cuts_.append(
+            ax.axhline(self.cut, color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1)
+        )
+        bounds = row[["lower", "upper"]].to_numpy(dtype=np.float64)
+        bounds = bounds[np.isfinite(bounds)]
+        ax.vlines(shown(bounds), 0.0, self.cut, color=COLOURS[1], linewidth=0.8, zorder=2)
+        self.bounds_.append(
+            ax.scatter(
+                shown(bounds), np.full(len(bounds), self.cut), s=14, color=COLOURS[1], zorder=4
+            )
+        )
+        ax.plot(shown(row["coef"]), 0.0, "o", color=COLOURS[0], clip_on=False, zorder=4)
+        ax.set_ylim(0.0, HEADROOM * self.cut)
+
+    def _name_panels(self):
+        """Titles and numbers, as long and as many as the panels, now laid out, have room for."""
+        self.figure_.canvas.figure.draw_without_rendering()
+        for ax, name in zip(self.axes_, self.intervals.index, strict=True):
+            width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
+            ax.set_title(shorten([name], int(width / (CHARACTER * ax.title.get_size())))[0])
+            if self.effect:
+                show_ratios(ax)
+
+
+def _widened(mask):
+    """Also what is beside the marked, where a curve leaves the axes."""
+    wide = mask.copy()
+    wide[1:] |= mask[:-1]
+    wide[:-1] |= mask[1:]
+    return wide

@@ -1,0 +1,268 @@
+"""Survival curves of a few rows, beside what was observed."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import numpy as np
+
+from ..data.checks import check_labels
+from ..data.outcome import read_outcome
+from ._steps import check_functions, draw_steps, name_steps, predict_steps
+from ._style import COLOURS, MUTED, new_axes, shorten, styled, text_size
+
+__all__ = ["SurvivalDisplay"]
+
+ALL = "all"  # the name of the only group
+DASHES = (0, (4, 1.5))
+DIGIT = 0.62  # width of a character in units of its size, about
+LINE = 1.3  # distance of lines of text, in units of their size
+LONGEST_NAME = 16  # characters, of a group
+
+
+class SurvivalDisplay:
+    """Survival curves, with Kaplan-Meier curves and numbers at risk where an outcome is given.
+
+    Parameters
+    ----------
+    functions : sequence of sksurv.functions.StepFunction
+        Survival functions.
+    labels : sequence of str, optional
+        Their names; by default "row 0" and so on.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    lines_ : list of matplotlib Line2D
+        Curves of the functions.
+    observed_ : dict of {str: matplotlib Line2D}
+        Kaplan-Meier curves of the groups.
+    legend_ : matplotlib Legend
+        Names of the curves.
+    at_risk_ : dict of {str: list of int}
+        Numbers at risk in each group.
+    at_risk_times_ : list of float
+        The times that they are for.
+
+    See Also
+    --------
+    CumulativeIncidenceDisplay : For competing risks.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, SurvivalDisplay
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
+    >>> display = SurvivalDisplay.from_estimator(
+    ...     model, data.X[:3], kaplan_meier=data.y, at_risk=True
+    ... )
+    >>> len(display.lines_), display.at_risk_["all"][0]
+    (3, 1000)
+    """
+
+    def __init__(self, functions, labels=None):
+        self.functions, self.labels = check_functions(functions, labels)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        *,
+        strata=None,
+        labels=None,
+        kaplan_meier=None,
+        groups=None,
+        at_risk=False,
+        ax=None,
+    ):
+        """Draw the curves that an estimator predicts.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with ``predict_survival_function``.
+        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
+            At most 20 rows.
+        strata : array-like of shape (n_rows,), optional
+            Stratum of each row; required if and only if the model was fitted with strata.
+        labels : sequence of str, optional
+            Names of the rows; by default the index of a DataFrame, or positions.
+        kaplan_meier : structured ndarray of shape (n_samples,), optional
+            Outcome whose Kaplan-Meier curves are drawn, dashed.
+        groups : array-like of shape (n_samples,), optional
+            Group of each of its entries, with a curve each. A group that is called as one of
+            `labels` gets the same colour.
+        at_risk : bool, default=False
+            Write the numbers at risk in these groups below the axes.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : SurvivalDisplay
+            What was drawn.
+        """
+        functions, labels = predict_steps(estimator, "predict_survival_function", X, strata, labels)
+        return cls(functions, labels).plot(
+            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+        )
+
+    @classmethod
+    def from_functions(
+        cls, functions, *, labels=None, kaplan_meier=None, groups=None, at_risk=False, ax=None
+    ):
+        """Draw survival functions.
+
+        Parameters
+        ----------
+        functions : sequence of sksurv.functions.StepFunction
+            At most 20.
+        labels : sequence of str, optional
+            Their names; by default "row 0" and so on.
+        kaplan_meier : structured ndarray of shape (n_samples,), optional
+            Outcome whose Kaplan-Meier curves are drawn, dashed.
+        groups : array-like of shape (n_samples,), optional
+            Group of each of its entries, with a curve each.
+        at_risk : bool, default=False
+            Write the numbers at risk in these groups below the axes.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : SurvivalDisplay
+            What was drawn.
+        """
+        return cls(functions, labels).plot(
+            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+        )
+
+    def plot(self, ax=None, *, kaplan_meier=None, groups=None, at_risk=False):
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        kaplan_meier : structured ndarray of shape (n_samples,), optional
+            Outcome whose Kaplan-Meier curves are drawn, dashed.
+        groups : array-like of shape (n_samples,), optional
+            Group of each of its entries, with a curve each.
+        at_risk : bool, default=False
+            Write the numbers at risk in these groups below the axes.
+
+        Returns
+        -------
+        display : SurvivalDisplay
+            This object.
+        """
+        observed = _split(kaplan_meier, groups, at_risk)
+        with styled():
+            self.ax_, self.figure_ = new_axes(ax)
+            self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 1.0)
+            self.observed_ = self._draw_observed(observed)
+            self.ax_.set_ylim(0.0, 1.02)
+            self.ax_.set_ylabel("survival")
+            self.legend_ = self._name_curves()
+            self.at_risk_, self.at_risk_times_ = {}, []
+            if at_risk:
+                self._count_at_risk(observed)
+                self._write_at_risk()
+        return self
+
+    def _draw_observed(self, observed):
+        from sksurv.nonparametric import kaplan_meier_estimator
+
+        colour_of = dict(zip(self.labels, (line.get_color() for line in self.lines_), strict=True))
+        drawn, others = {}, cycle(["0.35", *COLOURS[::-1]])
+        for key, (event, time, start) in observed.items():
+            times, survival = kaplan_meier_estimator(event, time, time_enter=start)
+            [drawn[key]] = self.ax_.step(
+                np.r_[0.0, times],
+                np.r_[1.0, survival],
+                where="post",
+                color=colour_of.get(key, next(others)),
+                linewidth=0.9,
+                linestyle=DASHES,
+                label="Kaplan-Meier" if key == ALL else f"{key} (Kaplan-Meier)",
+            )
+        return drawn
+
+    def _name_curves(self):
+        from matplotlib.lines import Line2D
+
+        others = [line for key, line in self.observed_.items() if key not in self.labels]
+        if len(others) < len(self.observed_):
+            others.append(Line2D([], [], color=MUTED, linestyle=DASHES, label="Kaplan-Meier"))
+        ends = [line.get_ydata()[-1] for line in self.lines_]
+        place = "upper right" if np.mean(ends) < 0.5 else "lower left"
+        return name_steps(self.ax_, self.lines_ + others, place)
+
+    def _count_at_risk(self, observed):
+        """Count at the numbers of the axis; at every second or third where there is no room."""
+        ax = self.ax_
+        ax.figure.canvas.figure.draw_without_rendering()
+        low, high = ax.get_xlim()
+        ticks = np.array([tick for tick in ax.get_xticks() if low <= tick <= high])
+        apart = np.diff(ax.transData.transform(np.column_stack([ticks, ticks]))[:, 0])
+        n_digits = len(f"{max(len(time) for _, time, _ in observed.values()):,}")
+        needed = DIGIT * text_size(ax) * (n_digits + 1) * ax.figure.dpi / 72.0
+        step = int(np.ceil(needed / apart.min())) if len(apart) else 1
+        self.at_risk_times_ = ticks[::step].tolist()
+        for key, (_, time, start) in observed.items():
+            # Whoever is there from the start is counted at time 0.
+            start = np.zeros_like(time) if start is None else start
+            self.at_risk_[key] = [
+                int(np.count_nonzero((time >= tick) & ((start < tick) | (start <= 0))))
+                for tick in self.at_risk_times_
+            ]
+
+    def _write_at_risk(self):
+        ax, size = self.ax_, text_size(self.ax_)
+        below = ax.get_window_extent().y0 - ax.xaxis.get_tightbbox().y0
+        depth = below * 72.0 / ax.figure.dpi + 0.8 * size
+
+        def write(text, place, depth, offset, side):
+            ax.annotate(
+                text,
+                place,
+                xytext=(offset, -depth),
+                xycoords=ax.get_xaxis_transform(),
+                textcoords="offset points",
+                ha=side,
+                va="center",
+                size=size,
+                annotation_clip=False,
+            )
+
+        left = ax.get_xlim()[0]
+        write("number at risk", (left, 0.0), depth, 0.0, "left")
+        for key, counts in self.at_risk_.items():
+            depth += LINE * size
+            if len(self.at_risk_) > 1 or key != ALL:
+                write(shorten([key], LONGEST_NAME)[0], (left, 0.0), depth, -2.0 * size, "right")
+            for tick, count in zip(self.at_risk_times_, counts, strict=True):
+                write(f"{count:,}", (tick, 0.0), depth, 0.0, "center")
+
+
+def _split(y, groups, at_risk):
+    """{group: (event, time, start)} of an outcome."""
+    if y is None:
+        if at_risk or groups is not None:
+            name = "at_risk" if at_risk else "groups"
+            raise ValueError(f"`{name}` needs an outcome: pass it as `kaplan_meier`.")
+        return {}
+    outcome = read_outcome(y)
+    if groups is None:
+        return {ALL: (outcome.event, outcome.time, outcome.start)}
+    groups = np.array([str(label) for label in check_labels(groups, "groups", len(outcome.time))])
+    return {
+        str(key): tuple(
+            None if values is None else values[groups == key]
+            for values in (outcome.event, outcome.time, outcome.start)
+        )
+        for key in dict.fromkeys(groups)
+    }
