@@ -101,15 +101,19 @@ class CalibrationDisplay:
         display : CalibrationDisplay
             This object.
         """
-        known = {key: table[WANTED].dropna(subset="observed") for key, table in self.tables.items()}
-        top = MARGIN * max((np.nanmax(table, initial=0.0) for table in known.values()), default=0.0)
+        known = {
+            key: table[WANTED].dropna(subset="observed").to_numpy(dtype=np.float64)
+            for key, table in self.tables.items()
+        }
+        largest = [np.fmax.reduce(table, axis=None, initial=0.0) for table in known.values()]
+        top = MARGIN * max(largest, default=0.0)
         if not top > 0:
             raise ValueError("no group has a known risk above 0, so there is nothing to draw.")
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self.points_, self.intervals_ = {}, {}
             for i, (key, table) in enumerate(known.items()):
-                predicted, observed, lower, upper = table.to_numpy(dtype=np.float64).T
+                predicted, observed, lower, upper = table.T
                 style = {"color": COLOURS[i % len(COLOURS)], "zorder": 2 + i}
                 place = predicted + ASIDE * top * (i - 0.5 * (len(known) - 1))
                 self.intervals_[key] = self.ax_.vlines(place, lower, upper, linewidth=0.9, **style)

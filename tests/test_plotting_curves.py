@@ -1,0 +1,185 @@
+"""Figures of curves over time: survival, cumulative incidence, and what was observed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sksurv.functions import StepFunction
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    CumulativeIncidenceDisplay,
+    FineGrayCCD,
+    LinearCCD,
+    SurvivalDisplay,
+    surv,
+)
+from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulate_cox(120, 5, density=0.4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
+
+
+def product_limit(event, time, start, at):
+    """Kaplan-Meier estimate at one time, from its definition."""
+    survival = 1.0
+    for t in np.unique(time[event & (time <= at)]):
+        at_risk = ((start < t) & (time >= t)).sum()
+        survival *= 1 - (event & (time == t)).sum() / at_risk
+    return survival
+
+
+def value_at(line, time):
+    """Value of a drawn step curve."""
+    x, y = line.get_data()
+    assert line.get_drawstyle() == "steps-post"
+    return y[np.searchsorted(x, time, side="right") - 1]
+
+
+def legend(display):
+    return [text.get_text() for text in display.legend_.get_texts()]
+
+
+def test_survival_of_rows(data, model):
+    display = SurvivalDisplay.from_estimator(model, data.X[:3])
+    functions = model.predict_survival_function(data.X[:3])
+    for line, function in zip(display.lines_, functions, strict=True):
+        for time in np.linspace(0, function.domain[1], 17):
+            assert value_at(line, time) == function(time)
+    assert legend(display) == ["row 0", "row 1", "row 2"]
+    assert display.ax_.get_ylim()[0] == 0.0 and display.ax_.get_xlim()[0] == 0.0
+    assert not display.observed_ and not display.at_risk_
+
+
+def test_steps_begin_at_time_zero_and_may_be_scaled():
+    function = StepFunction(np.array([2.0, 3.0]), np.array([0.4, 0.2]), a=2.0, b=0.1)
+    display = SurvivalDisplay.from_functions([function], labels=["a"])
+    np.testing.assert_allclose(display.lines_[0].get_xydata(), [[0, 1], [2, 0.9], [3, 0.5]])
+    display = CumulativeIncidenceDisplay.from_functions(function, labels="b")
+    np.testing.assert_allclose(display.lines_[0].get_xydata(), [[0, 0], [2, 0.9], [3, 0.5]])
+
+
+def test_rows_of_a_frame_have_names(data):
+    frame = pd.DataFrame(data.X.toarray(), columns=list("abcde"))
+    model = CoxLassoCCD(alpha=0.01).fit(frame, data.y)
+    few = frame.iloc[:2].set_axis(["smith", "jones"])
+    assert legend(SurvivalDisplay.from_estimator(model, few)) == ["smith", "jones"]
+    named = SurvivalDisplay.from_estimator(model, few, labels=["one", "two"])
+    assert legend(named) == ["one", "two"]
+
+
+def test_strata_are_passed_on():
+    data = simulate_cox(200, 5, density=0.4, n_strata=2, random_state=0)
+    model = CoxLassoCCD(alpha=0.01).fit(data.X, data.y, strata=data.strata)
+    strata = data.strata[:4]
+    display = SurvivalDisplay.from_estimator(model, data.X[:4], strata=strata)
+    functions = model.predict_survival_function(data.X[:4], strata)
+    for line, function in zip(display.lines_, functions, strict=True):
+        assert line.get_ydata()[-1] == function.y[-1]
+
+
+@pytest.mark.parametrize("entry", [False, True])
+def test_kaplan_meier_and_numbers_at_risk(model, data, entry):
+    rng = np.random.default_rng(0)
+    event, time = data.y["event"], np.ceil(10 * data.y["time"] / data.y["time"].max())
+    start = np.where(rng.random(120) < 0.4, 0.5 * time, 0.0) if entry else np.zeros(120)
+    start = np.where(time == time.min(), 0.0, start)
+    y = surv(event, time, start=start) if entry else surv(event, time)
+    group = rng.choice(["treated", "control"], 120)
+    display = SurvivalDisplay.from_estimator(
+        model,
+        data.X[:2],
+        labels=["treated", "other"],
+        kaplan_meier=y,
+        groups=group,
+        at_risk=True,
+    )
+    assert set(display.observed_) == {"treated", "control"}
+    for key, line in display.observed_.items():
+        rows = group == key
+        for at in range(11):
+            expected = product_limit(event[rows], time[rows], start[rows], at)
+            assert value_at(line, at) == pytest.approx(expected)
+        counts = []
+        for at in display.at_risk_times_:
+            there = (start[rows] < at) | (start[rows] == 0)
+            counts.append((there & (time[rows] >= at)).sum())
+        assert display.at_risk_[key] == counts
+        assert f"{counts[0]:,}" in [text.get_text() for text in display.ax_.texts]
+    assert display.at_risk_times_[0] == 0.0 and len(display.at_risk_times_) > 3
+    # a group that is called as a row has its colour
+    assert display.observed_["treated"].get_color() == display.lines_[0].get_color()
+    others = {line.get_color() for line in display.lines_}
+    assert display.observed_["control"].get_color() not in others
+    assert legend(display) == ["treated", "other", "control (Kaplan-Meier)", "Kaplan-Meier"]
+
+
+def test_one_group(model, data):
+    display = SurvivalDisplay.from_estimator(model, data.X[:1], kaplan_meier=data.y, at_risk=True)
+    assert display.at_risk_["all"][0] == 120
+    assert legend(display) == ["row 0", "Kaplan-Meier"]
+    assert "all" not in [text.get_text() for text in display.ax_.texts]
+
+
+def test_numbers_at_risk_have_room_below_the_axis(model, data):
+    with pyplot.rc_context({"figure.figsize": (3.5, 2.8)}):
+        display = SurvivalDisplay.from_estimator(
+            model, data.X[:2], kaplan_meier=data.y[np.arange(20_000) % 120], at_risk=True
+        )
+    display.figure_.draw_without_rendering()
+    below = display.ax_.xaxis.get_tightbbox().y0
+    boxes = [text.get_window_extent() for text in display.ax_.texts]
+    assert all(display.figure_.bbox.y0 <= box.y0 and box.y1 <= below + 1 for box in boxes)
+    assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+
+
+def test_many_curves_are_named_beside_the_axes(model, data):
+    with pyplot.rc_context({"figure.figsize": (3.5, 2.8)}):
+        display = SurvivalDisplay.from_estimator(model, data.X[:20])
+    display.figure_.draw_without_rendering()
+    assert display.legend_.get_window_extent().x0 >= display.ax_.bbox.x1
+    styles = {(line.get_color(), line.get_linestyle()) for line in display.lines_}
+    assert len(legend(display)) == len(styles) == 20
+
+
+def test_incidence_of_rows():
+    data = simulate_fine_gray(200, 5, density=0.4, random_state=0)
+    model = FineGrayCCD(alpha=0.01).fit(data.X, data.y)
+    display = CumulativeIncidenceDisplay.from_estimator(model, data.X[:2])
+    functions = model.predict_cumulative_incidence_function(data.X[:2])
+    for line, function in zip(display.lines_, functions, strict=True):
+        for time in np.linspace(0, function.domain[1], 17):
+            assert value_at(line, time) == function(time)
+    assert display.ax_.get_ylabel() == "cumulative incidence"
+    assert legend(display) == ["row 0", "row 1"]
+
+
+def test_curves_refuse(model, data):
+    with pytest.raises(ValueError, match=r"120 rows, .* at most 20; pass a few .* X\[:5\]"):
+        SurvivalDisplay.from_estimator(model, data.X)
+    with pytest.raises(TypeError, match="LinearCCD, which has no `predict_survival_function`"):
+        SurvivalDisplay.from_estimator(LinearCCD(), data.X[:2])
+    with pytest.raises(TypeError, match="has no `predict_cumulative_incidence_function`"):
+        CumulativeIncidenceDisplay.from_estimator(model, data.X[:2])
+    with pytest.raises(ValueError, match=r"1 entries for 2 curve\(s\)"):
+        SurvivalDisplay.from_estimator(model, data.X[:2], labels=["a"])
+    functions = model.predict_survival_function(data.X[:21])
+    with pytest.raises(ValueError, match="21 curves, a figure shows at most 20"):
+        SurvivalDisplay.from_functions(functions)
+    with pytest.raises(ValueError, match="there is no curve"):
+        CumulativeIncidenceDisplay.from_functions([])
+    with pytest.raises(ValueError, match="`at_risk` needs an outcome"):
+        SurvivalDisplay.from_functions(functions[:2], at_risk=True)
+    with pytest.raises(ValueError, match="`groups` needs an outcome"):
+        SurvivalDisplay.from_functions(functions[:2], groups=[1, 2])
+    with pytest.raises(ValueError, match="`groups` has 2 entries"):
+        SurvivalDisplay.from_functions(functions[:2], kaplan_meier=data.y, groups=[1, 2])
+    assert not pyplot.get_fignums()

@@ -1,0 +1,171 @@
+"""What a fit shows of itself: the table of coefficients with bounds, the card in notebooks."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from results import Result
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sksurvgpu import CoxLassoCCD, LinearCCD
+from sksurvgpu.datasets import simulate_cox
+
+shows_the_fit = pytest.mark.skipif(
+    not hasattr(BaseEstimator, "_get_fitted_attr_html"),
+    reason="scikit-learn before 1.9 does not ask for attributes",
+)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    data = simulate_cox(300, 8, density=0.4, random_state=0)
+    names = ["<b>bold</b> & co", *(f"x{j}" for j in range(1, 8))]
+    return pd.DataFrame(data.X.toarray(), columns=names), data.y
+
+
+@pytest.fixture(scope="module")
+def model(frame):
+    return CoxLassoCCD(alpha=0.02).fit(*frame)
+
+
+def bounds(model, columns=slice(None)):
+    table = model.summary()[["coef"]]
+    table = table.assign(lower=table["coef"] - 0.1, upper=table["coef"] + 0.2)
+    return table.iloc[columns]
+
+
+# -- summary ----------------------------------------------------------------------------------
+
+
+def test_summary_with_intervals(model):
+    table = model.summary(intervals=Result(bounds(model)))
+    assert table.columns.tolist() == [
+        "coef",
+        "lower",
+        "upper",
+        "hazard_ratio",
+        "hazard_ratio_lower",
+        "hazard_ratio_upper",
+    ]
+    np.testing.assert_allclose(table["lower"], model.coef_ - 0.1)
+    np.testing.assert_allclose(table["hazard_ratio_lower"], np.exp(model.coef_ - 0.1))
+    np.testing.assert_allclose(table["hazard_ratio_upper"], np.exp(model.coef_ + 0.2))
+    pd.testing.assert_frame_equal(table[["coef", "hazard_ratio"]], model.summary())
+
+
+def test_summary_with_intervals_of_some_columns_in_another_order(model):
+    table = model.summary(intervals=Result(bounds(model, [5, 2])))
+    assert np.flatnonzero(table["upper"].notna()).tolist() == [2, 5]
+    assert table["upper"].iloc[5] == pytest.approx(model.coef_[5] + 0.2)
+    assert table["hazard_ratio_upper"].iloc[[0, 1]].isna().all()
+
+
+def test_summary_without_ratio():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    model = LinearCCD(alpha=0.01).fit(X, X @ [1.0, 2.0])
+    table = model.summary(intervals=Result(bounds(model), effect=None))
+    assert table.columns.tolist() == ["coef", "lower", "upper"]
+
+
+def test_summary_with_endless_bounds(model):
+    endless = bounds(model).assign(lower=-np.inf, upper=np.inf)
+    table = model.summary(intervals=Result(endless))
+    assert (table["hazard_ratio_lower"] == 0).all() and np.isinf(table["hazard_ratio_upper"]).all()
+
+
+def test_summary_refuses(model):
+    table = bounds(model)
+    with pytest.raises(TypeError, match="`intervals` is of type DataFrame, which has no table"):
+        model.summary(intervals=table)
+    with pytest.raises(TypeError, match="columns coef, lower and upper"):
+        model.summary(intervals=Result(table.drop(columns="upper")))
+    with pytest.raises(ValueError, match="the feature 'x9', which is no coefficient of this fit"):
+        model.summary(intervals=Result(table.rename(index={"x3": "x9"})))
+    changed = table.copy()
+    changed.loc["x3", "coef"] += 0.5
+    with pytest.raises(ValueError, match="another fit: its coefficient of 'x3' is"):
+        model.summary(intervals=Result(changed))
+
+
+# -- notebooks --------------------------------------------------------------------------------
+
+
+class Tables(HTMLParser):
+    """Cells of all tables, a list a row."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows, self.is_cell, self.open_tags = [], False, []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self.is_cell = True
+
+    def handle_endtag(self, tag):
+        self.is_cell = self.is_cell and tag not in ("td", "th")
+
+    def handle_data(self, data):
+        if self.is_cell:
+            self.rows[-1][-1] += data
+
+
+def cells(html):
+    return {row[0].strip(): row[1:] for row in Tables(html).rows if row}
+
+
+@shows_the_fit
+def test_card_of_a_fit(model):
+    found = cells(model._repr_html_())
+    n_nonzero = np.count_nonzero(model.coef_)
+    assert 0 < n_nonzero < 8
+    assert found["alpha"] == ["0.02"]
+    assert found["nonzero coefficients"] == [f"{n_nonzero} of 8"]
+    assert found["log-likelihood"] == [f"{model.log_likelihood_:,.4f}"]
+    assert found["KKT residual"] == [f"{model.kkt_:.2g}"]
+    assert found["iterations"] == [str(model.n_iter_)]
+    assert found["converged"] == ["yes"] and found["backend"] == ["cpu"]
+    largest = np.argsort(-np.abs(model.coef_))[:5]
+    names = model.feature_names_in_[largest]
+    for name, coef in zip(names, model.coef_[largest], strict=True):
+        if coef != 0:
+            assert found[name] == [f"{coef:.4g}", f"{np.exp(coef):.4g}"]
+    assert found["feature"] == ["coef", "hazard ratio"]
+    assert model._repr_mimebundle_()["text/html"].count("Largest coefficients") == 1
+
+
+@shows_the_fit
+def test_card_escapes_names(frame):
+    model = CoxLassoCCD(alpha=0.001).fit(*frame)
+    html = model._repr_html_()
+    assert "<b>bold" not in html
+    assert "&lt;b&gt;bold&lt;/b&gt; &amp; co" in html
+    assert len(re.findall("<table", html)) == len(re.findall("</table>", html)) >= 3
+
+
+@shows_the_fit
+def test_card_in_a_pipeline(frame):
+    pipeline = make_pipeline(FunctionTransformer(), CoxLassoCCD(alpha=0.02))
+    assert "KKT residual" not in pipeline._repr_html_()
+    html = pipeline.fit(*frame)._repr_html_()
+    assert cells(html)["converged"] == ["yes"]
+
+
+@shows_the_fit
+def test_card_without_a_coefficient(frame):
+    html = CoxLassoCCD(alpha=10.0).fit(*frame)._repr_html_()
+    assert cells(html)["nonzero coefficients"] == ["0 of 8"]
+    assert "Largest coefficients" not in html
+
+
+def test_unfitted_estimators_are_shown_by_scikit_learn():
+    html = CoxLassoCCD()._repr_html_()
+    assert "KKT residual" not in html and "CoxLassoCCD" in html
