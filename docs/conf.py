@@ -14,6 +14,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "matplotlib.sphinxext.plot_directive",
     "numpydoc",
 ]
 exclude_patterns = ["_build"]
@@ -24,6 +25,12 @@ autodoc_typehints = "none"
 # autosummary lists the members itself; numpydoc's own table would repeat them.
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+
+# Figures of the pages are drawn when these are built, from the examples that the tests run.
+plot_include_source = True
+plot_html_show_source_link = False
+plot_html_show_formats = False
+plot_formats = [("png", 150)]
 
 # The theme is in the docs extra; a plain Sphinx still builds the pages.
 html_theme = "pydata_sphinx_theme" if find_spec("pydata_sphinx_theme") else "alabaster"

@@ -6,9 +6,10 @@ import numpy as np
 
 from ._style import LEADER, MUTED, text_size
 
-__all__ = ["count_lines", "label_ends", "spread"]
+__all__ = ["below_axis", "count_lines", "label_ends", "legend_below", "spread"]
 
 LINE = 1.25  # distance of lines of text, in units of their size
+ENTRY = 13.0  # width of an entry of a legend, in units of the text's size
 LEADER_LENGTH = 14.0  # points, from the axes to the names
 
 
@@ -28,6 +29,31 @@ def spread(positions, gap, low, high):
         positions[order] - room, y_min=low, y_max=high - room[-1]
     )
     return moved
+
+
+def below_axis(ax) -> float:
+    """Points from the axes down to the end of the name of their horizontal axis."""
+    ax.figure.canvas.figure.draw_without_rendering()
+    depth = ax.get_window_extent().y0 - ax.xaxis.get_tightbbox().y0
+    return depth * 72.0 / ax.figure.dpi
+
+
+def legend_below(ax):
+    """Legend under the axes, in one line where they are wide: what is drawn may fill them."""
+    from matplotlib.transforms import ScaledTranslation
+
+    down = ScaledTranslation(0.0, -below_axis(ax) / 72.0, ax.figure.dpi_scale_trans)
+    width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
+    return ax.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        bbox_transform=ax.transAxes + down,
+        ncols=int(np.clip(width / (ENTRY * text_size(ax)), 1, 3)),
+        frameon=False,
+        columnspacing=1.5,
+        handlelength=1.5,
+        labelspacing=0.3,
+    )
 
 
 def count_lines(ax) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._labels import legend_below
 from ._penalties import count_on_top, refuse_zero, show_penalties
 from ._style import BAND, COLOURS, MUTED, new_axes, styled
 
@@ -134,7 +135,7 @@ class CVDisplay:
             self.top_axis_ = count_on_top(self.ax_, alphas, counts)
             name = "held-out log-likelihood" if self.scoring == "loglik" else self.scoring
             self.ax_.set_ylabel(f"mean {name.replace('_', ' ')}")
-            self.ax_.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none")
+            legend_below(self.ax_)
         return self
 
     def _draw_scores(self, alphas):

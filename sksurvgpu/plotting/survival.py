@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data.checks import check_labels
 from ..data.outcome import read_outcome
+from ._labels import below_axis
 from ._steps import check_functions, draw_steps, name_steps, predict_steps
 from ._style import COLOURS, MUTED, new_axes, shorten, styled, text_size
 
@@ -222,8 +223,7 @@ class SurvivalDisplay:
 
     def _write_at_risk(self):
         ax, size = self.ax_, text_size(self.ax_)
-        below = ax.get_window_extent().y0 - ax.xaxis.get_tightbbox().y0
-        depth = below * 72.0 / ax.figure.dpi + 0.8 * size
+        depth = below_axis(ax) + 0.8 * size
 
         def write(text, place, depth, offset, side):
             ax.annotate(
