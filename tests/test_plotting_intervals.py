@@ -108,6 +108,11 @@ def test_number(value, text):
     assert number(value) == text
 
 
+@pytest.mark.parametrize(("ratio", "text"), [(0.0341, "0.034"), (0.1, "0.10"), (0.0, "0")])
+def test_small_ratios_have_a_decimal_more(ratio, text):
+    assert number(ratio, is_ratio=True) == text
+
+
 def test_forest_bounds_beyond_the_axis_are_arrows():
     table = awkward_table(12)
     display = CoefficientDisplay.from_result(Result(table), sort=None)

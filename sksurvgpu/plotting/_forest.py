@@ -15,6 +15,7 @@ REACH = 4.0  # bounds farther from their estimate, in typical half widths, are c
 MARGIN = 0.04  # of the axis, on both sides of what it shows
 NAMES_SHARE = 0.38  # of what the axes had without names and numbers
 DIGIT = 0.62  # width of a character in units of its size, about
+SMALL_RATIO = 0.1  # below which a third decimal is shown
 HALF_DIGIT = 0.36  # half its height
 
 
@@ -158,7 +159,7 @@ class Forest:
         """Write estimates, aligned right, and intervals, aligned left, beside the axes."""
         size = self._size(ax)
         rows = [
-            (height, number(self.shown(coef)), self._interval(lower, upper))
+            (height, self._number(coef), self._interval(lower, upper))
             for key, table in self.tables.items()
             for height, (coef, lower, upper) in zip(
                 self._heights(key), table.to_numpy(), strict=True
@@ -183,14 +184,17 @@ class Forest:
                 xycoords="axes fraction",
                 textcoords="offset points",
                 size=size,
-                color="0.4",
+                alpha=0.7,
             )
         return texts
 
     def _interval(self, lower, upper):
         if np.isnan(lower) and np.isnan(upper):
             return ""
-        return f"({number(self.shown(lower))}, {number(self.shown(upper))})"
+        return f"({self._number(lower)}, {self._number(upper)})"
+
+    def _number(self, coef):
+        return number(self.shown(coef), is_ratio=bool(self.effect))
 
     def _write(self, ax, height, text, offset, side, size):
         return ax.annotate(
@@ -206,8 +210,8 @@ class Forest:
         )
 
 
-def number(value) -> str:
-    """A coefficient or ratio with two decimals, as far as they matter."""
+def number(value, is_ratio=False) -> str:
+    """A coefficient or ratio with two decimals; three for small ratios, none for large numbers."""
     if np.isnan(value):
         return "–"
     sign = "−" if value < 0 else ""
@@ -216,4 +220,6 @@ def number(value) -> str:
         return f"{sign}∞" if size else "0"
     if size >= 1e5:
         return f"{sign}{size:.0e}"
-    return f"{sign}{size:,.0f}" if size >= 100 else f"{sign}{size:.2f}"
+    if size >= 100:
+        return f"{sign}{size:,.0f}"
+    return f"{size:.3f}" if is_ratio and size < SMALL_RATIO else f"{sign}{size:.2f}"
