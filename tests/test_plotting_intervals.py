@@ -319,6 +319,9 @@ def test_bootstrap_chooses_rows():
     result = bootstrap_result(40)
     often = BootstrapDisplay.from_result(result, min_frequency=0.5).table
     assert set(often.index) == {f"drug {j}" for j in range(20)}
+    share = float(result.selection_frequency.iloc[9])
+    some = BootstrapDisplay.from_result(result, min_frequency=share).table
+    assert set(some.index) == {f"drug {j}" for j in range(10)}
     top = BootstrapDisplay.from_result(result, n_top=7).table
     assert set(top.index) == {*result.intervals["coef"].abs().nlargest(7).index}
     assert top["coef"].is_monotonic_increasing
@@ -421,6 +424,8 @@ def test_profile_refuses():
         ProfileDisplay.from_result(Result(result.intervals))
     with pytest.raises(ValueError, match="no column 'value'"):
         ProfileDisplay(result.curves.drop(columns="value"), result.intervals)
+    with pytest.raises(ValueError, match="no rows for 'drug 1'"):
+        ProfileDisplay(result.curves.iloc[:20], result.intervals)
     with pytest.raises(ValueError, match=r"1 axes for 2 coefficient\(s\)"):
         ProfileDisplay.from_result(result, axes=[None])
     with pytest.raises(ValueError, match="31 coefficients, a figure shows at most 30"):

@@ -1,6 +1,7 @@
 """Figures over the penalty, and what all figures share."""
 
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -88,6 +89,12 @@ def test_path_names_what_ends_largest(path):
     assert not PathDisplay.from_path(path, n_labels=0).labels_
 
 
+def test_path_names_what_came_back_last():
+    path = fake_path([[0, 5, 0.1], [0, 1, 1], [0, 2, 0], [0, 3, 0]], [0.3, 0.2, 0.1])
+    display = PathDisplay.from_path(path)
+    assert [text.get_text() for text in display.labels_] == ["x1", "x0", "x3", "x2"]
+
+
 def test_names_do_not_overlap_and_stay_in_the_figure():
     ends = [0.5, 0.501, 0.502, 0.503, -0.2, -0.2, 0.0001, 1.0]
     path = fake_path(np.outer(ends, [0, 1]), [0.1, 0.01], [LONG_NAME, *"abcdefg"])
@@ -127,6 +134,20 @@ def test_awkward_paths(coefs, alphas, x):
     display.figure_.draw_without_rendering()
     assert len(display.lines_) == np.any(np.array(coefs) != 0, axis=1).sum()
     assert np.all(np.isfinite(display.ax_.get_xlim())) and np.ptp(display.ax_.get_xlim()) > 0
+
+
+@pytest.mark.parametrize("least", [0.19, 0.1, 0.02, 1e-3, 1e-5, 1e-12])
+@pytest.mark.parametrize("width", [1.8, 3.5, 7.0])
+def test_numbers_of_penalties_do_not_overlap(least, width):
+    _, ax = pyplot.subplots(figsize=(width, 2.5), layout="constrained")
+    display = PathDisplay.from_path(fake_path([[0.0, 0.3]], [0.2, least]), ax=ax)
+    display.figure_.draw_without_rendering()
+    places = [tick for tick in ax.get_xticks() if ax.get_xlim()[1] <= tick <= ax.get_xlim()[0]]
+    texts = dict(zip(ax.get_xticks(), ax.get_xticklabels(), strict=True))
+    assert 1 <= len(places) <= 6
+    assert all(texts[place].get_text() == f"{place:g}" for place in places)
+    boxes = sorted((texts[place].get_window_extent() for place in places), key=lambda b: b.x0)
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
 
 
 def test_path_refuses():

@@ -166,6 +166,17 @@ def test_card_without_a_coefficient(frame):
     assert "Largest coefficients" not in html
 
 
+@shows_the_fit
+def test_card_of_a_fit_with_a_chosen_penalty(frame):
+    class Chooses(CoxLassoCCD):
+        def fit(self, X, y):
+            self.alpha_ = 0.0123
+            return super().fit(X, y)
+
+    found = cells(Chooses().fit(*frame)._repr_html_())
+    assert found["alpha (chosen)"] == ["0.0123"]
+
+
 def test_unfitted_estimators_are_shown_by_scikit_learn():
     html = CoxLassoCCD()._repr_html_()
     assert "KKT residual" not in html and "CoxLassoCCD" in html

@@ -12,6 +12,16 @@ __all__ = ["add_intervals", "fit_card"]
 # different fits; refits of one model differ by what the solver's tolerance allows.
 SAME_FIT = 1e-2
 MOST_COEFFICIENTS = 5
+# (name, attribute, how it is written); an estimator that chooses alpha has it with an underscore.
+SHOWN = (
+    ("alpha", "alpha", "{:.4g}".format),
+    ("alpha (chosen)", "alpha_", "{:.4g}".format),
+    ("log-likelihood", "log_likelihood_", "{:,.4f}".format),
+    ("KKT residual", "kkt_", "{:.2g}".format),
+    ("iterations", "n_iter_", "{:,}".format),
+    ("converged", "converged_", lambda value: "yes" if value else "no"),
+    ("backend", "backend_", str),
+)
 CELL = "padding: .25em .7em"
 # The classes are scikit-learn's: its sheet sets their colours, in light and in dark.
 CARD = (
@@ -51,14 +61,11 @@ def add_intervals(table, result) -> None:
 def fit_card(estimator) -> str:
     """HTML tables of a fit and of its largest coefficients."""
     coef = estimator.coef_
-    rows = [
-        ("alpha", f"{getattr(estimator, 'alpha_', getattr(estimator, 'alpha', np.nan)):.4g}"),
-        ("nonzero coefficients", f"{np.count_nonzero(coef):,} of {coef.size:,}"),
-        ("log-likelihood", f"{estimator.log_likelihood_:,.4f}"),
-        ("KKT residual", f"{estimator.kkt_:.2g}"),
-        ("iterations", f"{estimator.n_iter_:,}"),
-        ("converged", "yes" if estimator.converged_ else "no"),
-        ("backend", estimator.backend_),
+    rows = [("nonzero coefficients", f"{np.count_nonzero(coef):,} of {coef.size:,}")]
+    rows += [
+        (name, form(getattr(estimator, attribute)))
+        for name, attribute, form in SHOWN
+        if hasattr(estimator, attribute)
     ]
     return _table("Fit", rows) + _largest(estimator)
 

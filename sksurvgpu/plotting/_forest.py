@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._style import COLOURS, MARKERS, MUTED, shorten, show_ratios, text_size
+from ._style import (
+    CHARACTER,
+    COLOURS,
+    MARKERS,
+    MUTED,
+    lay_out,
+    shorten,
+    show_ratios,
+    size_of,
+    text_size,
+)
 
 __all__ = ["Forest"]
 
@@ -14,7 +24,6 @@ FRAME = 0.85  # inches, of the axis below the rows and the head above them
 REACH = 4.0  # bounds farther from their estimate, in typical half widths, are cut
 MARGIN = 0.04  # of the axis, on both sides of what it shows
 NAMES_SHARE = 0.38  # of what the axes had without names and numbers
-DIGIT = 0.62  # width of a character in units of its size, about
 SMALL_RATIO = 0.1  # below which a third decimal is shown
 HALF_DIGIT = 0.36  # half its height
 
@@ -136,28 +145,27 @@ class Forest:
 
     def name_rows(self, ax):
         """Write the names of the rows, as long as there is room."""
-        size = self._size(ax)
-        width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
-        longest = int(NAMES_SHARE * width / (DIGIT * size))
+        size = self._text_size = self._fitting_size(ax)
+        longest = int(NAMES_SHARE * size_of(ax)[0] / (CHARACTER * size))
         ax.set_yticks(np.arange(len(self.names)), shorten(self.names, longest), size=size)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
 
-    def _size(self, ax):
+    def _fitting_size(self, ax):
         """Of the text of a row in points: smaller where the axes are too low for the rows."""
-        ax.figure.canvas.figure.draw_without_rendering()
-        height = ax.get_window_extent().height * 72.0 / ax.figure.dpi
+        lay_out(ax)
+        height = size_of(ax)[1]
         return min(text_size(ax), height / (1.1 * len(self.names) * self._lines() / LINE))
 
     def mark_axis(self, ax):
         """Numbers on the axis, once its width is known."""
         if self.effect:
-            ax.figure.canvas.figure.draw_without_rendering()
+            lay_out(ax)
             show_ratios(ax)
 
     def write_numbers(self, ax, level):
-        """Write estimates, aligned right, and intervals, aligned left, beside the axes."""
-        size = self._size(ax)
+        """Write estimates, aligned right, and intervals, aligned left; after the names."""
+        size = self._text_size
         rows = [
             (height, self._number(coef), self._interval(lower, upper))
             for key, table in self.tables.items()
@@ -167,7 +175,7 @@ class Forest:
             if np.isfinite(coef)
         ]
         rows.sort()
-        room = DIGIT * size * (1 + max(len(text) for _, text, _ in rows))
+        room = CHARACTER * size * (1 + max(len(text) for _, text, _ in rows))
         texts = [
             (
                 self._write(ax, height, estimate, room, "right", size),

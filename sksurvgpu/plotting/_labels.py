@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._style import LEADER, MUTED, text_size
+from ._style import LEADER, MUTED, lay_out, size_of, text_size
 
 __all__ = ["below_axis", "count_lines", "label_ends", "legend_below", "spread"]
 
@@ -33,7 +33,7 @@ def spread(positions, gap, low, high):
 
 def below_axis(ax) -> float:
     """Points from the axes down to the end of the name of their horizontal axis."""
-    ax.figure.canvas.figure.draw_without_rendering()
+    lay_out(ax)
     depth = ax.get_window_extent().y0 - ax.xaxis.get_tightbbox().y0
     return depth * 72.0 / ax.figure.dpi
 
@@ -43,12 +43,12 @@ def legend_below(ax):
     from matplotlib.transforms import ScaledTranslation
 
     down = ScaledTranslation(0.0, -below_axis(ax) / 72.0, ax.figure.dpi_scale_trans)
-    width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
+    n_columns = int(np.clip(size_of(ax)[0] / (ENTRY * text_size(ax)), 1, 3))
     return ax.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         bbox_transform=ax.transAxes + down,
-        ncols=int(np.clip(width / (ENTRY * text_size(ax)), 1, 3)),
+        ncols=n_columns,
         frameon=False,
         columnspacing=1.5,
         handlelength=1.5,
@@ -58,9 +58,8 @@ def legend_below(ax):
 
 def count_lines(ax) -> int:
     """How many lines of text fit beside the axes, which take their final height here."""
-    ax.figure.canvas.figure.draw_without_rendering()
-    height = ax.get_window_extent().height * 72.0 / ax.figure.dpi
-    return max(1, int(height / (LINE * text_size(ax))))
+    lay_out(ax)
+    return max(1, int(size_of(ax)[1] / (LINE * text_size(ax))))
 
 
 def label_ends(ax, points, names, colours, side="right"):

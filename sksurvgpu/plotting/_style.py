@@ -12,15 +12,18 @@ import numpy as np
 
 __all__ = [
     "BAND",
+    "CHARACTER",
     "COLOURS",
     "LEADER",
     "MARKERS",
     "MUTED",
+    "lay_out",
     "new_axes",
     "new_figure",
     "require_pyplot",
     "shorten",
     "show_ratios",
+    "size_of",
     "styled",
     "text_size",
 ]
@@ -57,7 +60,8 @@ STYLE = {
     "ytick.minor.width": 0.4,
 }
 MOST_TICKS, LEAST_TICKS = 6, 3
-TICK_WIDTH = 3.5  # of a number with what keeps it apart, in units of its size
+CHARACTER = 0.62  # its width in units of the size of the text, about
+APART = 1.2  # what keeps numbers on an axis apart, in the same units
 RATIO_STEPS = (  # from dense to sparse, within a decade
     (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0),
     (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
@@ -132,25 +136,43 @@ def shorten(names, longest):
     ]
 
 
+def lay_out(ax):
+    """Let the figure give every axes its place, beside all that is written so far."""
+    ax.figure.canvas.figure.draw_without_rendering()
+
+
+def size_of(ax):
+    """Width and height of the axes in points, as of the last layout."""
+    extent = ax.get_window_extent()
+    return extent.width * 72.0 / ax.figure.dpi, extent.height * 72.0 / ax.figure.dpi
+
+
 def show_ratios(ax):
     """Numbers like 0.5, 1, 2 on a logarithmic horizontal axis, as many as have room."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = sorted(ax.get_xlim())
-    width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
-    most = int(np.clip(width / (TICK_WIDTH * text_size(ax)), LEAST_TICKS, MOST_TICKS))
     for steps in RATIO_STEPS:
-        locator = LogLocator(base=10.0, subs=steps, numticks=most + 3)
+        locator = LogLocator(base=10.0, subs=steps, numticks=MOST_TICKS + 3)
         ticks = locator.tick_values(low, high)
-        n_inside = np.count_nonzero((ticks >= low) & (ticks <= high))
-        if n_inside <= most:
+        ticks = ticks[(ticks >= low) & (ticks <= high)]
+        # Over many decades matplotlib gives no ticks between them.
+        if 0 < len(ticks) <= _most_ticks(ax, ticks):
             break
-    if n_inside < LEAST_TICKS:
-        from matplotlib.ticker import MaxNLocator
-
-        locator = MaxNLocator(most - 1, steps=[1, 2, 2.5, 5, 10])
+    else:
+        decades = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1.0)
+        every = -(-len(decades) // max(1, _most_ticks(ax, ticks)))  # second, third, ... decade
+        locator = FixedLocator(10.0 ** decades[decades % every == 0])
+    if len(ticks) < LEAST_TICKS and high < 10.0 * low:
+        locator = MaxNLocator(LEAST_TICKS, steps=[1, 2, 2.5, 5, 10])
         ticks = 1.0 + locator.tick_values(low - 1.0, high - 1.0)  # 1 is one of them
         locator = FixedLocator(ticks[ticks > 0])
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _most_ticks(ax, ticks):
+    """How many numbers as long as the longest of these have room on the horizontal axis."""
+    longest = max((len(f"{tick:g}") for tick in ticks), default=1)
+    return min(MOST_TICKS, int(size_of(ax)[0] / (text_size(ax) * (CHARACTER * longest + APART))))

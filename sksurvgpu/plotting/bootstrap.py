@@ -8,7 +8,7 @@ import numpy as np
 
 from ._labels import label_ends
 from ._results import effect_of, read_intervals
-from ._style import COLOURS, MUTED, new_axes, shorten, show_ratios, styled
+from ._style import COLOURS, MUTED, lay_out, new_axes, shorten, show_ratios, size_of, styled
 
 __all__ = ["BootstrapDisplay"]
 
@@ -144,7 +144,7 @@ class BootstrapDisplay:
             self._draw_axes()
             self._name_largest(int(n_labels))
             if self.effect:
-                self.figure_.canvas.figure.draw_without_rendering()
+                lay_out(self.ax_)
                 show_ratios(self.ax_)
         return self
 
@@ -172,7 +172,7 @@ class BootstrapDisplay:
         low, high = self._limits()
         lower = np.clip(np.where(np.isnan(lower), coef, lower), low, high)
         upper = np.clip(np.where(np.isnan(upper), coef, upper), low, high)
-        room = self.ax_.get_window_extent().height * 72.0 / self.ax_.figure.dpi / len(rank)
+        room = size_of(self.ax_)[1] / len(rank)
         self.intervals_ = self.ax_.hlines(
             rank,
             self._shown(lower),

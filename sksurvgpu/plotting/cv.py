@@ -6,7 +6,7 @@ import numpy as np
 
 from ._labels import legend_below
 from ._penalties import count_on_top, refuse_zero, show_penalties
-from ._style import BAND, COLOURS, MUTED, new_axes, styled
+from ._style import BAND, COLOURS, MUTED, lay_out, new_axes, show_ratios, styled
 
 __all__ = ["CVDisplay"]
 
@@ -136,6 +136,8 @@ class CVDisplay:
             name = "held-out log-likelihood" if self.scoring == "loglik" else self.scoring
             self.ax_.set_ylabel(f"mean {name.replace('_', ' ')}")
             legend_below(self.ax_)
+            lay_out(self.ax_)
+            show_ratios(self.ax_)
         return self
 
     def _draw_scores(self, alphas):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._labels import label_ends
 from ._penalties import count_on_top, refuse_zero, show_penalties
-from ._style import COLOURS, MUTED, new_axes, shorten, styled
+from ._style import COLOURS, MUTED, lay_out, new_axes, shorten, show_ratios, styled
 
 __all__ = ["PathDisplay"]
 
@@ -121,6 +121,9 @@ class PathDisplay:
                     marked, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1
                 )
             self._name_ends(position)
+            if self.x == "alpha":
+                lay_out(self.ax_)
+                show_ratios(self.ax_)
         return self
 
     def _positions(self):

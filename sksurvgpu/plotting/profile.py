@@ -5,13 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from ._results import choose_rows, effect_of, read_intervals
-from ._style import COLOURS, MUTED, new_figure, require_pyplot, shorten, show_ratios, styled
+from ._style import (
+    CHARACTER,
+    COLOURS,
+    MUTED,
+    lay_out,
+    new_figure,
+    require_pyplot,
+    shorten,
+    show_ratios,
+    size_of,
+    styled,
+)
 
 __all__ = ["ProfileDisplay"]
 
 MOST_PANELS = 30
 PANEL_WIDTH, PANEL_HEIGHT = 1.7, 1.5  # inches, at least and about
-CHARACTER = 0.62  # its width in units of its size, about
 HEADROOM = 1.6  # height of the axes in units of the cut
 CURVE = ("feature", "value", "log_likelihood_ratio")
 
@@ -66,6 +76,9 @@ class ProfileDisplay:
         if missing:
             raise ValueError(f"the table of curves has no column {missing[0]!r}.")
         self.curves = curves.assign(feature=curves["feature"].astype(str))
+        without = [name for name in intervals.index if not (self.curves["feature"] == name).any()]
+        if without:
+            raise ValueError(f"the table of curves has no rows for {without[0]!r}.")
         self.intervals = intervals
         self.effect = effect
         self.level = level
@@ -175,10 +188,10 @@ class ProfileDisplay:
 
     def _name_panels(self):
         """Titles and numbers, as long and as many as the panels, now laid out, have room for."""
-        self.figure_.canvas.figure.draw_without_rendering()
+        lay_out(self.axes_[0])
         for ax, name in zip(self.axes_, self.intervals.index, strict=True):
-            width = ax.get_window_extent().width * 72.0 / ax.figure.dpi
-            ax.set_title(shorten([name], int(width / (CHARACTER * ax.title.get_size())))[0])
+            longest = int(size_of(ax)[0] / (CHARACTER * ax.title.get_size()))
+            ax.set_title(shorten([name], longest)[0])
             if self.effect:
                 show_ratios(ax)
 

@@ -10,13 +10,12 @@ from ..data.checks import check_labels
 from ..data.outcome import read_outcome
 from ._labels import below_axis
 from ._steps import check_functions, draw_steps, name_steps, predict_steps
-from ._style import COLOURS, MUTED, new_axes, shorten, styled, text_size
+from ._style import CHARACTER, COLOURS, MUTED, lay_out, new_axes, shorten, styled, text_size
 
 __all__ = ["SurvivalDisplay"]
 
 ALL = "all"  # the name of the only group
 DASHES = (0, (4, 1.5))
-DIGIT = 0.62  # width of a character in units of its size, about
 LINE = 1.3  # distance of lines of text, in units of their size
 LONGEST_NAME = 16  # characters, of a group
 
@@ -205,12 +204,12 @@ class SurvivalDisplay:
     def _count_at_risk(self, observed):
         """Count at the numbers of the axis; at every second or third where there is no room."""
         ax = self.ax_
-        ax.figure.canvas.figure.draw_without_rendering()
+        lay_out(ax)
         low, high = ax.get_xlim()
         ticks = np.array([tick for tick in ax.get_xticks() if low <= tick <= high])
         apart = np.diff(ax.transData.transform(np.column_stack([ticks, ticks]))[:, 0])
         n_digits = len(f"{max(len(time) for _, time, _ in observed.values()):,}")
-        needed = DIGIT * text_size(ax) * (n_digits + 1) * ax.figure.dpi / 72.0
+        needed = CHARACTER * text_size(ax) * (n_digits + 1) * ax.figure.dpi / 72.0
         step = int(np.ceil(needed / apart.min())) if len(apart) else 1
         self.at_risk_times_ = ticks[::step].tolist()
         for key, (_, time, start) in observed.items():
