@@ -87,7 +87,7 @@ def test_strata_are_passed_on():
 
 
 @pytest.mark.parametrize("entry", [False, True])
-def test_kaplan_meier_and_numbers_at_risk(model, data, entry):
+def test_kaplan_meier_and_numbers_at_risk(data, entry):
     rng = np.random.default_rng(0)
     event, time = data.y["event"], np.ceil(10 * data.y["time"] / data.y["time"].max())
     start = np.where(rng.random(120) < 0.4, 0.5 * time, 0.0) if entry else np.zeros(120)
@@ -95,7 +95,7 @@ def test_kaplan_meier_and_numbers_at_risk(model, data, entry):
     y = surv(event, time, start=start) if entry else surv(event, time)
     group = rng.choice(["treated", "control"], 120)
     display = SurvivalDisplay.from_estimator(
-        model,
+        CoxLassoCCD(alpha=0.01).fit(data.X, y),
         data.X[:2],
         labels=["treated", "other"],
         kaplan_meier=y,
@@ -115,6 +115,7 @@ def test_kaplan_meier_and_numbers_at_risk(model, data, entry):
         assert display.at_risk_[key] == counts
         assert f"{counts[0]:,}" in [text.get_text() for text in display.ax_.texts]
     assert display.at_risk_times_[0] == 0.0 and len(display.at_risk_times_) > 3
+    assert set(display.at_risk_times_[1:]) <= set(time)  # who leaves then is still counted
     # a group that is called as a row has its colour
     assert display.observed_["treated"].get_color() == display.lines_[0].get_color()
     others = {line.get_color() for line in display.lines_}
@@ -127,6 +128,12 @@ def test_one_group(model, data):
     assert display.at_risk_["all"][0] == 120
     assert legend(display) == ["row 0", "Kaplan-Meier"]
     assert "all" not in [text.get_text() for text in display.ax_.texts]
+
+
+def test_longer_follow_up_is_shown(model, data):
+    longer = surv(data.y["event"], 3 * data.y["time"])
+    display = SurvivalDisplay.from_estimator(model, data.X[:1], kaplan_meier=longer)
+    assert display.ax_.get_xlim()[1] > 3 * data.y["time"].max()
 
 
 def test_numbers_at_risk_have_room_below_the_axis(model, data):

@@ -136,8 +136,8 @@ def test_awkward_paths(coefs, alphas, x):
     assert np.all(np.isfinite(display.ax_.get_xlim())) and np.ptp(display.ax_.get_xlim()) > 0
 
 
-@pytest.mark.parametrize("least", [0.19, 0.1, 0.02, 1e-3, 1e-5, 1e-12])
-@pytest.mark.parametrize("width", [1.8, 3.5, 7.0])
+@pytest.mark.parametrize("least", [0.19, 0.02, 1e-5, 1e-12])
+@pytest.mark.parametrize("width", [1.8, 7.0])
 def test_numbers_of_penalties_do_not_overlap(least, width):
     _, ax = pyplot.subplots(figsize=(width, 2.5), layout="constrained")
     display = PathDisplay.from_path(fake_path([[0.0, 0.3]], [0.2, least]), ax=ax)

@@ -152,6 +152,17 @@ def test_card_escapes_names(frame):
 
 
 @shows_the_fit
+def test_card_has_the_five_largest_in_order(frame):
+    model = CoxLassoCCD(alpha=0.001).fit(*frame)
+    assert np.count_nonzero(model.coef_) > 5
+    order = np.argsort(-np.abs(model.coef_))[:5]
+    names = list(cells(model._repr_html_()))
+    start = names.index("feature") + 1
+    assert names[start : start + 5] == model.feature_names_in_[order].tolist()
+    assert not set(model.feature_names_in_[np.argsort(-np.abs(model.coef_))[5:]]) & set(names)
+
+
+@shows_the_fit
 def test_card_in_a_pipeline(frame):
     pipeline = make_pipeline(FunctionTransformer(), CoxLassoCCD(alpha=0.02))
     assert "KKT residual" not in pipeline._repr_html_()

@@ -16,6 +16,7 @@ __all__ = [
 ]
 
 MOST_CURVES = 20
+MARGIN = 1.02  # the axis ends at so many times the last time
 MOST_INSIDE = 8  # names within the axes
 COLUMN = 12  # names below each other
 STYLES = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)))  # of the first, second, ... use of the colours
@@ -87,7 +88,7 @@ def draw_steps(ax, functions, labels, start):
             linestyle=STYLES[i // len(COLOURS)],
             label=label,
         )
-    ax.set_xlim(0.0, 1.02 * max(line.get_xdata()[-1] for line in lines))
+    ax.set_xlim(0.0, MARGIN * max(line.get_xdata()[-1] for line in lines))
     ax.set_xlabel("time")
     return lines
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..data.checks import check_labels
 from ..data.outcome import read_outcome
 from ._labels import below_axis
-from ._steps import check_functions, draw_steps, name_steps, predict_steps
+from ._steps import MARGIN, check_functions, draw_steps, name_steps, predict_steps
 from ._style import CHARACTER, COLOURS, MUTED, lay_out, new_axes, shorten, styled, text_size
 
 __all__ = ["SurvivalDisplay"]
@@ -180,6 +180,7 @@ class SurvivalDisplay:
         drawn, others = {}, cycle(["0.35", *COLOURS[::-1]])
         for key, (event, time, start) in observed.items():
             times, survival = kaplan_meier_estimator(event, time, time_enter=start)
+            self.ax_.set_xlim(right=max(self.ax_.get_xlim()[1], MARGIN * times[-1]))
             [drawn[key]] = self.ax_.step(
                 np.r_[0.0, times],
                 np.r_[1.0, survival],
