@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from .estimators.regression import LinearCCD, PoissonCCD
     from .estimators.survival import CoxLassoCCD
     from .inference.bootstrap import BootstrapResult, bootstrap
+    from .inference.likelihood_ratio import LikelihoodRatioResult, likelihood_ratio_test
     from .inference.profile import ProfileResult, profile_likelihood
+    from .inference.proportional_hazards import (
+        ProportionalHazardsResult,
+        proportional_hazards_test,
+    )
+    from .inference.residuals import residuals
+    from .inference.wald import WaldResult, wald
     from .plotting.bootstrap import BootstrapDisplay
     from .plotting.calibration import CalibrationDisplay
     from .plotting.coefficients import CoefficientDisplay
@@ -63,6 +70,7 @@ __all__ = [
     "Design",
     "FineGrayCCD",
     "FineGrayCV",
+    "LikelihoodRatioResult",
     "LinearCCD",
     "LogisticCCD",
     "LogisticCV",
@@ -74,8 +82,10 @@ __all__ = [
     "PoissonCV",
     "ProfileDisplay",
     "ProfileResult",
+    "ProportionalHazardsResult",
     "SurvivalDisplay",
     "SurvivalKFold",
+    "WaldResult",
     "__version__",
     "as_sksurv",
     "bootstrap",
@@ -85,11 +95,15 @@ __all__ = [
     "exceptions",
     "fit_path",
     "from_long",
+    "likelihood_ratio_test",
     "matched",
     "metrics",
     "profile_likelihood",
+    "proportional_hazards_test",
+    "residuals",
     "show_versions",
     "surv",
+    "wald",
 ]
 
 # Public name -> module that defines it.
@@ -110,6 +124,7 @@ _DEFINED_IN = {
     "Design": ".data.design",
     "FineGrayCCD": ".estimators.competing",
     "FineGrayCV": ".selection.models",
+    "LikelihoodRatioResult": ".inference.likelihood_ratio",
     "LinearCCD": ".estimators.regression",
     "LogisticCCD": ".estimators.logistic",
     "LogisticCV": ".selection.models",
@@ -121,17 +136,23 @@ _DEFINED_IN = {
     "PoissonCV": ".selection.models",
     "ProfileDisplay": ".plotting.profile",
     "ProfileResult": ".inference.profile",
+    "ProportionalHazardsResult": ".inference.proportional_hazards",
     "SurvivalDisplay": ".plotting.survival",
     "SurvivalKFold": ".selection.folds",
+    "WaldResult": ".inference.wald",
     "as_sksurv": ".data.outcome",
     "bootstrap": ".inference.bootstrap",
     "case_series": ".data.counts",
     "competing_risks": ".data.competing",
     "fit_path": ".selection.path",
     "from_long": ".data.long_table",
+    "likelihood_ratio_test": ".inference.likelihood_ratio",
     "matched": ".data.counts",
     "profile_likelihood": ".inference.profile",
+    "proportional_hazards_test": ".inference.proportional_hazards",
+    "residuals": ".inference.residuals",
     "surv": ".data.outcome",
+    "wald": ".inference.wald",
 }
 _SUBMODULES = {"datasets", "exceptions", "metrics"}
 

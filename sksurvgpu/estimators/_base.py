@@ -131,6 +131,7 @@ class PenalizedModel(BaseEstimator):
 
     _effect: str | None = None  # what exp(coef) is called, where it is a ratio
     _has_dispersion = False  # whether the errors have a variance, taken for 1 by the likelihood
+    _clusters = "subject"  # what of the outcome names rows that are not independent, if it has it
 
     def __init__(
         self,
@@ -238,6 +239,8 @@ class PenalizedModel(BaseEstimator):
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         total = float(design.n_rows if batch.weight is None else batch.weight.sum())
         shared["_total_weight"] = total
+        has_weight = design.n_rows if batch.weight is None else np.count_nonzero(batch.weight)
+        shared["_n_rows"] = int(has_weight)
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         shared = {**shared, **of_model}

@@ -63,6 +63,7 @@ class CaseSeriesCCD(ConditionalModel):
     """
 
     _effect = "rate_ratio"
+    _clusters = "group"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None):

@@ -73,6 +73,7 @@ class ConditionalLogisticCCD(ConditionalModel):
     __metadata_request__fit = {"strata": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
     _effect = "odds_ratio"
+    _clusters = "group"
 
     def __init__(
         self,

@@ -1,0 +1,250 @@
+"""Means over risk sets, and score residuals, for blocks of dense columns.
+
+The second derivative of a Cox-type log-likelihood is a sum over *atoms*: one for each event time
+under Breslow, one for each tied death under Efron. Atom a at cell k(a) spares a fraction f_a of the
+tied deaths' w = c exp(eta), so that with D, T the sums of w over the rows at risk and over the
+deaths of a cell, and S, R those of w x,
+
+    den_a = D - f_a T,   mean_a = (S - f_a R) / den_a,   g_a = N_a / den_a
+
+    information = X' diag(h) X - sum_a N_a mean_a mean_a'
+    score of row i, per unit of its weight, with e = exp(eta):
+        delta (x - average of mean_a at its cell) - e sum over atoms at risk of g_a (x - mean_a)
+        + delta e sum over atoms of its cell of g_a f_a (x - mean_a)
+
+N_a being the weight of the deaths at the cell over its number of atoms. Sums over cells are scans;
+a block costs O((rows + cells) * columns). Rows with a competing event stay (`backends.cpu.carried`)
+and add v = w / G(T-) times G_k to later cells, in a scan of their own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compile import device, kernel
+from ..backends.formulas import two_sum
+
+__all__ = [
+    "Atoms",
+    "Cells",
+    "Lanes",
+    "Rows",
+    "atoms_of",
+    "scale_risk",
+    "scan_expected",
+    "scan_scores",
+    "sum_cells",
+]
+
+
+class Rows(NamedTuple):
+    """Rows of a risk-set problem; a row is at risk in the cells (enter, exit]."""
+
+    exit_idx: np.ndarray  # uint32
+    enter_idx: np.ndarray  # uint32; empty where nobody enters late
+    event: np.ndarray  # bool: an event of a row of positive weight
+    risk: np.ndarray  # exp(eta) on the scale of the row's stratum; 0 where it is at no risk
+    weight: np.ndarray
+    cell_ptr: np.ndarray  # cells of each (piece, stratum)
+
+
+class Lanes(NamedTuple):
+    """How rows are carried beyond their exit; without any, arrays are empty."""
+
+    idx: np.ndarray  # uint32 per row: lane cell of its exit
+    inverse: np.ndarray  # per row: 1 / G(T-), 0 where the row is not carried
+    ptr: np.ndarray  # lane cells of each lane
+    first: np.ndarray  # per lane: first cell of its stratum
+    survival: np.ndarray  # per lane cell: G
+
+
+class Atoms(NamedTuple):
+    """Factors of the partial likelihood, in the order of cells."""
+
+    cell: np.ndarray
+    fraction: np.ndarray
+    weight: np.ndarray  # N
+
+
+class Cells(NamedTuple):
+    """What scores take from the cells: scans of numbers, and of means (`_x`)."""
+
+    hazard: np.ndarray  # sum of g up to the cell
+    hazard_x: np.ndarray
+    held: np.ndarray  # sum of g f at the cell
+    held_x: np.ndarray
+    mean: np.ndarray  # average of means at the cell
+    after: np.ndarray  # per lane cell: sum of g G after it
+    after_x: np.ndarray
+
+
+def atoms_of(deaths, death_weight, uses_ties) -> Atoms:
+    """Atoms of cells with the given numbers of deaths, and weights of these."""
+    cell = np.flatnonzero(deaths > 0)
+    count = deaths[cell].astype(np.int64) if uses_ties else np.ones(len(cell), np.int64)
+    start = np.repeat(np.cumsum(count) - count, count)
+    fraction = (np.arange(len(start)) - start) / np.repeat(count, count)
+    weight = np.repeat(death_weight[cell] / count, count)
+    return Atoms(np.repeat(cell, count), fraction, weight)
+
+
+@device
+def _sum_exits(rows, x, total, rest, tied):
+    for i in range(len(rows.exit_idx)):
+        w = rows.risk[i] * rows.weight[i]
+        if w == 0.0:
+            continue
+        k = rows.exit_idx[i]
+        for j in range(x.shape[1]):
+            total[k, j] += w * x[i, j]
+        if len(tied) and rows.event[i]:
+            for j in range(x.shape[1]):
+                tied[k, j] += w * x[i, j]
+        if len(rows.enter_idx):
+            e = rows.enter_idx[i]
+            for j in range(x.shape[1]):
+                total[e, j], error = two_sum(total[e, j], -w * x[i, j])
+                rest[e, j] += error
+
+
+@device
+def _carry(rows, lanes, x, total):
+    """Add the rows carried along every lane to the cells after their exits."""
+    width = x.shape[1]
+    left = np.zeros((lanes.ptr[-1], width))
+    for i in range(len(lanes.idx)):
+        v = rows.risk[i] * rows.weight[i] * lanes.inverse[i]
+        if v > 0.0:
+            for j in range(width):
+                left[lanes.idx[i], j] += v * x[i, j]
+    carried = np.zeros(width)
+    for lane in range(len(lanes.ptr) - 1):
+        carried[:] = 0.0
+        shift = lanes.first[lane] - lanes.ptr[lane]
+        for q in range(lanes.ptr[lane], lanes.ptr[lane + 1]):
+            for j in range(width):
+                total[q + shift, j] += lanes.survival[q] * carried[j]
+                carried[j] += left[q, j]
+
+
+@kernel
+def sum_cells(rows, lanes, x, total, tied):
+    """Sums of w x over the rows at risk, and over tied deaths where `tied` is not empty.
+
+    Exits minus entries cancel: rounding errors of entries are kept apart.
+    """
+    width = x.shape[1]
+    rest = np.zeros((len(total) if len(rows.enter_idx) else 0, width))
+    _sum_exits(rows, x, total, rest, tied)
+    for s in range(len(rows.cell_ptr) - 1):
+        for k in range(rows.cell_ptr[s + 1] - 2, rows.cell_ptr[s] - 1, -1):
+            for j in range(width):
+                if len(rest):
+                    total[k, j], error = two_sum(total[k, j], total[k + 1, j])
+                    rest[k, j] += error + rest[k + 1, j]
+                else:
+                    total[k, j] += total[k + 1, j]
+    for k in range(len(rest)):
+        for j in range(width):
+            total[k, j] += rest[k, j]
+    if len(lanes.idx):
+        _carry(rows, lanes, x, total)
+
+
+@device
+def _scan_cells(rows, atoms, slope, mean, cells):
+    """Prefix scans of the atoms' g and g mean; what belongs to a cell alone."""
+    width, n_atoms, a = mean.shape[1], len(atoms.cell), 0
+    for s in range(len(rows.cell_ptr) - 1):
+        first = rows.cell_ptr[s]
+        for k in range(first + 1, rows.cell_ptr[s + 1]):
+            cells.hazard[k] = cells.hazard[k - 1]
+            cells.hazard_x[k] = cells.hazard_x[k - 1]
+            begin = a
+            while a < n_atoms and atoms.cell[a] == k:
+                held = slope[a] * atoms.fraction[a]
+                cells.hazard[k] += slope[a]
+                cells.held[k] += held
+                for j in range(width):
+                    cells.hazard_x[k, j] += slope[a] * mean[a, j]
+                    cells.held_x[k, j] += held * mean[a, j]
+                    cells.mean[k, j] += mean[a, j]
+                a += 1
+            if a - begin > 1:
+                for j in range(width):
+                    cells.mean[k, j] /= a - begin
+
+
+@device
+def _scan_lanes(lanes, cells):
+    """Suffix scans of G times what the cells gained, for the rows that are carried."""
+    width = cells.hazard_x.shape[1]
+    for lane in range(len(lanes.ptr) - 1):
+        shift = lanes.first[lane] - lanes.ptr[lane]
+        for q in range(lanes.ptr[lane + 1] - 2, lanes.ptr[lane] - 1, -1):
+            k, survival = q + 1 + shift, lanes.survival[q + 1]
+            gain = cells.hazard[k] - cells.hazard[k - 1]
+            cells.after[q] = cells.after[q + 1] + survival * gain
+            for j in range(width):
+                gain = cells.hazard_x[k, j] - cells.hazard_x[k - 1, j]
+                cells.after_x[q, j] = cells.after_x[q + 1, j] + survival * gain
+
+
+@kernel
+def scan_scores(rows, lanes, x, atoms, slope, mean, cells, out):
+    """Score residuals of all rows per unit of weight; `slope` is g, and `cells` starts as zeros."""
+    _scan_cells(rows, atoms, slope, mean, cells)
+    if len(lanes.idx):
+        _scan_lanes(lanes, cells)
+    for i in range(len(rows.exit_idx)):
+        k, e = rows.exit_idx[i], rows.risk[i]
+        begin = rows.enter_idx[i] if len(rows.enter_idx) else k
+        hazard = cells.hazard[k]
+        if len(rows.enter_idx):
+            hazard -= cells.hazard[begin]
+        if rows.event[i]:
+            hazard -= cells.held[k]
+        for j in range(x.shape[1]):
+            expected = cells.hazard_x[k, j]
+            if len(rows.enter_idx):
+                expected -= cells.hazard_x[begin, j]
+            score = 0.0
+            if rows.event[i]:
+                expected -= cells.held_x[k, j]
+                score = x[i, j] - cells.mean[k, j]
+            out[i, j] = score - e * (x[i, j] * hazard - expected)
+        if len(lanes.idx) and lanes.inverse[i] > 0.0:
+            v, q = e * lanes.inverse[i], lanes.idx[i]
+            for j in range(x.shape[1]):
+                out[i, j] -= v * (x[i, j] * cells.after[q] - cells.after_x[q, j])
+
+
+@kernel
+def scan_expected(rows, lanes, atoms, slope, cells, out):
+    """Expected events of all rows per unit of weight; `cells` starts as zeros, without columns."""
+    _scan_cells(rows, atoms, slope, np.zeros((len(atoms.cell), 0)), cells)
+    if len(lanes.idx):
+        _scan_lanes(lanes, cells)
+    for i in range(len(rows.exit_idx)):
+        k, e = rows.exit_idx[i], rows.risk[i]
+        hazard = cells.hazard[k]
+        if len(rows.enter_idx):
+            hazard -= cells.hazard[rows.enter_idx[i]]
+        if rows.event[i]:
+            hazard -= cells.held[k]
+        out[i] = e * hazard
+        if len(lanes.idx):
+            out[i] += e * lanes.inverse[i] * cells.after[lanes.idx[i]]
+
+
+@kernel
+def scale_risk(eta, live, cell_ptr, group_idx, risk):
+    """exp(eta) of every row on the scale of its group's largest; 0 for rows at no risk."""
+    top = np.full(len(cell_ptr) - 1, -np.inf)
+    for i in range(len(eta)):
+        if live[i]:
+            top[group_idx[i]] = max(top[group_idx[i]], eta[i])
+    for i in range(len(eta)):
+        risk[i] = np.exp(eta[i] - top[group_idx[i]]) if live[i] else 0.0

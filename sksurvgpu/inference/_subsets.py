@@ -1,0 +1,124 @@
+"""Information of the exact conditional logistic likelihood.
+
+Given its m cases, the rows of a set are drawn like independent Z_i with P(Z_i = 1) = p_i whose sum
+S is m (`backends.cpu.subsets`). The information is the variance of sum Z_i x_i under this law. With
+f_k = P(S = k) and the moments of X_J = sum Z_i x_iJ on the event S = k,
+
+    f_k  <- q f_k + p f_{k-1}
+    F_k  <- q F_k + p (F_{k-1} + x f_{k-1})                                   E[X_J; S = k]
+    FF_k <- q FF_k + p (FF_{k-1} + x F'_{k-1} + F_{k-1} x' + x x' f_{k-1})    E[X_J X_K'; S = k]
+
+one row after the other, and the set adds FF_m / f_m - (F_m / f_m)(F_m / f_m)'. Columns are centred
+at their mean under the inclusion probabilities, which makes F_m vanish and costs no digits. Only k
+from which m can still be reached matters, within nine standard deviations of the running mean.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compile import device, kernel
+from ..backends.cpu.subsets import DEVIATIONS, MARGIN, split
+
+__all__ = ["SubsetMoments"]
+
+
+class SubsetMoments:
+    """Second moments of dense columns over the subsets of all matched sets."""
+
+    def __init__(self, rows):
+        self._sets = rows.session.pattern._sets
+        self._eta, self._weight = rows.session.eta, rows.weight
+
+    def cross(self, x, z) -> tuple[np.ndarray, np.ndarray]:
+        """Information of two blocks of columns, and the diagonal of x' diag(pi) z."""
+        total, size = np.zeros((x.shape[1], z.shape[1])), np.zeros(x.shape[1])
+        _cross(self._sets, self._eta, self._weight, x, z, total, size)
+        return total, size
+
+
+class _Moments(NamedTuple):
+    """Moments of a set on S = k, for every k."""
+
+    law: np.ndarray  # f
+    first: np.ndarray  # F of one block of columns
+    second: np.ndarray  # ... and of the other
+    both: np.ndarray  # FF
+
+
+@device
+def _centre(share, cases, x, out):
+    """Columns of a set less their means under the inclusion probabilities."""
+    for j in range(x.shape[1]):
+        mean = 0.0
+        for i in range(len(x)):
+            mean += share[i] * x[i, j]
+        mean /= cases
+        for i in range(len(x)):
+            out[i, j] = x[i, j] - mean
+
+
+@device
+def _add_row(p, q, x, z, k, moments):
+    """Moments on S = k after a row, from those before it."""
+    law, first, second, both = moments
+    before = law[k - 1]
+    for a in range(len(x)):
+        for b in range(len(z)):
+            cross = x[a] * second[k - 1, b] + first[k - 1, a] * z[b] + x[a] * z[b] * before
+            both[k, a, b] = q * both[k, a, b] + p * (both[k - 1, a, b] + cross)
+    for a in range(len(x)):
+        first[k, a] = q * first[k, a] + p * (first[k - 1, a] + x[a] * before)
+    for b in range(len(z)):
+        second[k, b] = q * second[k, b] + p * (second[k - 1, b] + z[b] * before)
+    law[k] = q * law[k] + p * before
+
+
+@device
+def _scan_set(eta, tau, cases, x, z, moments):
+    """Moments on S = cases of one set."""
+    law, first, second, both = moments
+    law[: cases + 1], first[: cases + 1] = 0.0, 0.0
+    second[: cases + 1], both[: cases + 1] = 0.0, 0.0
+    law[0] = 1.0
+    mean, variance, n = 0.0, 0.0, len(eta)
+    for i in range(n):
+        p, q = split(eta[i] - tau)
+        mean += p
+        variance += p * q
+        width = DEVIATIONS * np.sqrt(variance) + MARGIN
+        low = max(cases - (n - 1 - i), int(np.floor(mean - width)), 0)
+        high = min(cases, i + 1, int(np.ceil(mean + width)))
+        for k in range(high, max(low, 1) - 1, -1):
+            _add_row(p, q, x[i], z[i], k, moments)
+        if low == 0:
+            law[0] *= q
+
+
+@kernel
+def _cross(sets, eta, weight, x, z, total, size):
+    width, other, most, longest = x.shape[1], z.shape[1], 0, 0
+    for s in range(len(sets.cases)):
+        most = max(most, sets.cases[s])
+        longest = max(longest, sets.ptr[s + 1] - sets.ptr[s])
+    law, both = np.empty(most + 1), np.empty((most + 1, width, other))
+    first, second = np.empty((most + 1, width)), np.empty((most + 1, other))
+    moments = _Moments(law, first, second, both)
+    x_set, z_set = np.empty((longest, width)), np.empty((longest, other))
+    for s in range(len(sets.cases)):
+        m, begin, end = sets.cases[s], sets.ptr[s], sets.ptr[s + 1]
+        if m == 0:
+            continue
+        share, n = sets.share[begin:end], end - begin
+        _centre(share, m, x[begin:end], x_set)
+        _centre(share, m, z[begin:end], z_set)
+        _scan_set(eta[begin:end], sets.tau[s], m, x_set[:n], z_set[:n], moments)
+        c, inverse = weight[begin], 1.0 / law[m]
+        for a in range(width):
+            for b in range(other):
+                product = first[m, a] * second[m, b] * inverse
+                total[a, b] += c * inverse * (both[m, a, b] - product)
+            for i in range(n):
+                size[a] += c * share[i] * x[begin + i, a] ** 2

@@ -1,0 +1,305 @@
+"""What the likelihoods have in common at their coefficients: information and scores.
+
+A *view* reads the state of a likelihood for blocks of dense columns. With its h and its atoms (see
+`_risk_sets`; the groups of a model without time, or all rows under an intercept, are atoms too),
+the information is X' diag(h) X - M' diag(N) M, exactly, with M the means over the atoms. Only the
+exact conditional logistic likelihood is another sum (`_subsets`).
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from itertools import combinations_with_replacement
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ._censoring import add_censoring_scores, plan_schedule
+from ._risk_sets import (
+    Cells,
+    Lanes,
+    Rows,
+    atoms_of,
+    scale_risk,
+    scan_expected,
+    scan_scores,
+    sum_cells,
+)
+from ._rows import FittedRows
+from ._subsets import SubsetMoments
+
+__all__ = ["RiskSetView", "View", "view_of"]
+
+SMALLEST_RISK = 1e-280  # below, a sum over a risk set has lost its digits
+CONSTANT = 1e-13  # spread of a column relative to its mean that is rounding
+
+
+class View:
+    """Information and scores of a fit's likelihood at its coefficients."""
+
+    is_free = True  # whether shifts of a column within groups change nothing
+    n_atoms = 0
+    widest: int | None = None  # most columns of a block, None for as many as memory allows
+
+    def __init__(self, rows: FittedRows):
+        self.rows = rows
+
+    def centred(self, columns) -> np.ndarray:
+        """Dense columns less their means, which would cost digits."""
+        x = self.rows.block(columns)
+        if self.is_free:
+            mean = x.mean(axis=0)
+            x -= mean
+            spread = np.maximum(x.max(axis=0), -x.min(axis=0))
+            x[:, spread <= CONSTANT * np.abs(mean)] = 0.0
+        return x
+
+    def information(self) -> tuple[np.ndarray, np.ndarray]:
+        """Information of the coefficients, and its diagonal before means within groups go."""
+        p = self.rows.n_coef
+        total, size = np.zeros((p, p)), np.zeros(p)
+        blocks = self.rows.blocks(self.rows.plan.n_rows + self.n_atoms, self.widest)
+        for first, second in combinations_with_replacement(range(len(blocks)), 2):
+            J, K = blocks[first], blocks[second]
+            x = self.centred(J)
+            z = x if first == second else self.centred(K)
+            part, own = self.cross(x, z)
+            total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
+            if first == second:
+                size[J] = own
+        return total, size
+
+    def cross(self, x, z) -> tuple[np.ndarray, np.ndarray]:
+        """Information of two blocks of columns, and the diagonal of x' diag(h) z."""
+        raise NotImplementedError
+
+    def scores(self, x) -> np.ndarray:
+        """Contribution of every row to the gradient along dense columns."""
+        raise NotImplementedError
+
+    def default_clusters(self) -> np.ndarray | None:
+        """Rows that belong together unless a user says otherwise, in the caller's order."""
+        return getattr(self.rows.outcome, self.rows.estimator._clusters, None)
+
+    def meat(self, cluster) -> np.ndarray:
+        """Sum over clusters of the squares of their scores; None: every row by itself."""
+        p, sums = self.rows.n_coef, self._sums_over(cluster)
+        blocks = self.rows.blocks(3 * self.rows.plan.n_rows)
+        total = np.zeros((p, p))
+        for first, second in combinations_with_replacement(range(len(blocks)), 2):
+            J, K = blocks[first], blocks[second]
+            left = sums(J)
+            part = left.T @ (left if first == second else sums(K))
+            total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
+        return total
+
+    def _sums_over(self, cluster):
+        """Function from columns to the summed scores of every cluster."""
+        if cluster is None:
+            return lambda columns: self.rows.per_row(self.scores(self.centred(columns)))
+        plan = self.rows.plan
+        of_row = plan.per_copy(cluster[plan.order])
+        n = len(of_row)
+        collect = csr_array((np.ones(n), (of_row, np.arange(n))), shape=(cluster.max() + 1, n))
+        return lambda columns: collect @ self.scores(self.centred(columns))
+
+
+class _MeanView(View):
+    """Likelihoods whose information is X' diag(h) X - M' diag(N) M."""
+
+    h: np.ndarray
+    atom_weight: np.ndarray
+
+    def means(self, x) -> np.ndarray:
+        """Means of dense columns over every atom."""
+        raise NotImplementedError
+
+    def cross(self, x, z):
+        mean = self.means(x)
+        other = mean if z is x else self.means(z)
+        weighted = (x * self.h[:, None]).T @ z
+        part = weighted - (mean * self.atom_weight[:, None]).T @ other
+        return part, np.diagonal(weighted)
+
+
+class GroupView(_MeanView):
+    """Models without time: rows in groups, within which the mean is free."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        session, plan = rows.session, rows.plan
+        session.pattern.refer(session.eta, session.u, session.rh)
+        self.h = session.rh[:, 1].copy()
+        self._member = csr_array((self.h, np.arange(plan.n_rows), plan.ptr))
+        self.atom_weight = self._member.sum(axis=1)
+        self._some = self.atom_weight > 0
+        self.n_atoms = len(self.atom_weight)
+
+    def means(self, x):
+        sums = self._member @ x
+        sums[self._some] /= self.atom_weight[self._some, None]
+        sums[~self._some] = 0.0
+        return sums
+
+    def scores(self, x):
+        return (x - self.means(x)[self.rows.plan.group_idx]) * self.rows.session.u[:, None]
+
+
+class RowView(GroupView):
+    """Generalized linear models; all rows are one group where there is an intercept."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self.is_free = rows.problem.likelihood.intercept
+
+    def means(self, x):
+        return super().means(x) if self.is_free else np.zeros((1, x.shape[1]))
+
+
+class SubsetView(View):
+    """Exact conditional logistic regression."""
+
+    widest = 32  # moments take a number for each pair of columns and number of cases
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self._moments = SubsetMoments(rows)
+
+    def cross(self, x, z):
+        return self._moments.cross(x, z)
+
+    def scores(self, x):
+        return x * self.rows.session.u[:, None]  # which sums to 0 within a set
+
+
+class RiskSetView(_MeanView):
+    """Cox-type likelihoods, with rows that are carried beyond their exit or without."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        plan, pattern = rows.plan, rows.session.pattern
+        self._lanes = _lanes_of(pattern)
+        counts = pattern.risk_sets
+        group_idx = np.searchsorted(plan.cell_ptr, plan.exit_idx, side="right") - 1
+        risk = np.empty(plan.n_rows)
+        scale_risk(rows.session.eta, counts.live, plan.cell_ptr, group_idx, risk)
+        self.state = Rows(
+            plan.exit_idx,
+            np.empty(0, np.uint32) if plan.enter_idx is None else plan.enter_idx,
+            (plan.event > 0) & (rows.weight > 0),
+            risk,
+            rows.weight,
+            plan.cell_ptr,
+        )
+        self.atoms = atoms_of(counts.deaths, counts.death_weight, rows.problem.likelihood.uses_ties)
+        self.n_atoms = len(self.atoms.cell)
+        den = self._sums(np.ones((plan.n_rows, 1)))[:, 0]
+        if not (den > SMALLEST_RISK).all():
+            raise ValueError(
+                "the linear predictor spans too wide a range within a risk set for its means to "
+                "be computed; rescale columns with huge coefficients, or leave them out."
+            )
+        self._den = den
+
+    def _sums(self, x):
+        """Sums over the risk sets of the atoms."""
+        n_cells, width = self.rows.plan.n_cells, x.shape[1]
+        total = np.zeros((n_cells, width))
+        tied = np.zeros((n_cells if self.rows.problem.likelihood.uses_ties else 0, width))
+        sum_cells(self.state, self._lanes, x, total, tied)
+        cell, fraction, _ = self.atoms
+        return total[cell] - fraction[:, None] * tied[cell] if len(tied) else total[cell]
+
+    def means(self, x):
+        return self._sums(x) / self._den[:, None]
+
+    @property
+    def atom_weight(self):
+        return self.atoms.weight
+
+    @cached_property
+    def h(self):
+        return self.expected(self.atoms.weight) * self.rows.weight
+
+    def expected(self, atom_weight) -> np.ndarray:
+        """Expected events of every row per unit of weight, if atoms had these weights."""
+        out = np.empty(self.rows.plan.n_rows)
+        slope = atom_weight / self._den
+        scan_expected(self.state, self._lanes, self.atoms, slope, self.cells(0), out)
+        return out
+
+    def cells(self, width) -> Cells:
+        """Room for the scans of some columns."""
+        n_cells, n_lanes = self.rows.plan.n_cells, len(self._lanes.survival)
+        numbers, columns = np.zeros((2, n_cells)), np.zeros((3, n_cells, width))
+        return Cells(
+            numbers[0],
+            columns[0],
+            numbers[1],
+            columns[1],
+            columns[2],
+            np.zeros(n_lanes),
+            np.zeros((n_lanes, width)),
+        )
+
+    def unit_scores(self, x) -> np.ndarray:
+        """Score residuals of every row per unit of its weight."""
+        return self._scan(x)[0]
+
+    def _scan(self, x) -> tuple[np.ndarray, Cells]:
+        out, slope = np.empty_like(x), self.atoms.weight / self._den
+        cells = self.cells(x.shape[1])
+        scan_scores(self.state, self._lanes, x, self.atoms, slope, self.means(x), cells, out)
+        return out, cells
+
+    def scores(self, x):
+        return self.unit_scores(x) * self.rows.weight[:, None]
+
+    def schoenfeld(self, x) -> np.ndarray:
+        """Columns of every event less their average mean over the atoms of its cell."""
+        cell, starts, counts = np.unique(self.atoms.cell, return_index=True, return_counts=True)
+        mean = np.add.reduceat(self.means(x), starts) / counts[:, None]
+        own = np.searchsorted(cell, self.state.exit_idx[self.state.event])
+        return x[self.state.event] - mean[own]
+
+    def reweighted(self, factor) -> RiskSetView:
+        """View in which the atoms' weights are multiplied by a factor, which may be negative."""
+        view = copy.copy(self)
+        vars(view).pop("h", None)
+        view.atoms = self.atoms._replace(weight=self.atoms.weight * factor)
+        return view
+
+
+class CarriedView(RiskSetView):
+    """Fine and Gray's model, whose robust scores know that the censoring curve is an estimate."""
+
+    def scores(self, x):
+        out, cells = self._scan(x)
+        schedule = plan_schedule(
+            self.rows.plan, self.rows.outcome.time[self.rows.plan.order], self.rows.weight
+        )
+        add_censoring_scores(schedule, self.state, self._lanes, x, cells, out)
+        return out * self.rows.weight[:, None]
+
+
+def _lanes_of(pattern) -> Lanes:
+    carry = getattr(pattern, "_carry", None)
+    if carry is None:
+        none, numbers = np.empty(0, np.uint32), np.empty(0)
+        return Lanes(none, numbers, np.zeros(1, np.int64), np.empty(0, np.int64), numbers)
+    return Lanes(carry.idx, carry.inverse, carry.lane_ptr, carry.lane_cell, carry.survival)
+
+
+_VIEWS = {
+    "rows": RowView,
+    "group_sums": GroupView,
+    "subsets": SubsetView,
+    "risk_sets": RiskSetView,
+    "carried_risk_sets": CarriedView,
+}
+
+
+def view_of(rows: FittedRows) -> View:
+    """View of a fit's likelihood."""
+    return _VIEWS[rows.problem.likelihood.pattern](rows)

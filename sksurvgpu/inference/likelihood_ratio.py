@@ -1,0 +1,136 @@
+"""Likelihood-ratio test of two nested fits without a penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimators._base import PenalizedModel
+from ..estimators.regression import LinearCCD
+from ._rows import check_estimator, require_unpenalized
+
+__all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
+
+ROUNDING = 1e-6  # of log-likelihoods of two fits of one model, each stopped by its tolerance
+
+
+@dataclass(frozen=True)
+class LikelihoodRatioResult:
+    """Likelihood-ratio test; made by `likelihood_ratio_test`.
+
+    Attributes
+    ----------
+    statistic : float
+        Twice the difference of the log-likelihoods.
+    df : int
+        Number of coefficients that the full model has beyond the restricted one.
+    p_value : float
+        Probability of a larger statistic if the restricted model holds: the upper tail of the
+        chi-squared distribution.
+    """
+
+    statistic: float
+    df: int
+    p_value: float
+
+    def __repr__(self) -> str:
+        return (
+            f"<Likelihood-ratio test: chi2({self.df}) = {self.statistic:.4g}, "
+            f"p = {self.p_value:.3g}>"
+        )
+
+
+def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
+    """Test whether a model needs the coefficients that another one does not have.
+
+    Parameters
+    ----------
+    restricted : fitted estimator of this package
+        The smaller model, fitted without a penalty.
+    full : fitted estimator of this package
+        The larger model: same class, parameters and rows, and the columns of the other among its
+        own.
+
+    Returns
+    -------
+    result : LikelihoodRatioResult
+        Statistic, degrees of freedom and p value.
+
+    Notes
+    -----
+    The variance of a linear model's errors is estimated under both models. Collinear columns of
+    the full model count as degrees of freedom although they add nothing: leave them out.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, likelihood_ratio_test
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+    >>> full = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> restricted = CoxLassoCCD(alpha=0).fit(data.X[:, :2], data.y)
+    >>> likelihood_ratio_test(restricted, full).df
+    2
+    """
+    from scipy.stats import chi2
+
+    for name, model in (("restricted", restricted), ("full", full)):
+        check_estimator(model, name)
+        require_unpenalized(model, "a likelihood-ratio test", "Compare fits with alpha=0.", name)
+    _check_same_model(restricted, full)
+    _check_nested(restricted, full)
+    df = len(full.coef_) - len(restricted.coef_)
+    gain = full.log_likelihood_ - restricted.log_likelihood_
+    if not gain >= -ROUNDING * max(1.0, abs(full.log_likelihood_)):
+        raise ValueError(
+            f"`full` has the log-likelihood {full.log_likelihood_:.10g}, less than "
+            f"{restricted.log_likelihood_:.10g} of `restricted`: the models are not nested, were "
+            "fitted to different rows, or did not converge; fit them to the same rows."
+        )
+    statistic = 2.0 * max(gain, 0.0)
+    if isinstance(full, LinearCCD):
+        with np.errstate(divide="ignore"):
+            ratio = restricted.log_likelihood_ / full.log_likelihood_  # of sums of squares
+            statistic = full._n_rows * max(float(np.log(ratio)), 0.0)
+    return LikelihoodRatioResult(float(statistic), df, float(chi2.sf(statistic, df)))
+
+
+def _check_same_model(restricted, full) -> None:
+    if type(restricted) is not type(full):
+        raise TypeError(
+            f"`restricted` is a {type(restricted).__name__} and `full` a {type(full).__name__}; "
+            "compare fits of one class."
+        )
+    free = {*PenalizedModel().get_params(), "time_varying"}
+    given = restricted.get_params()
+    for name, value in full.get_params().items():
+        if name not in free and given[name] != value:
+            raise ValueError(
+                f"`restricted` has {name}={given[name]!r} and `full` {name}={value!r}, so that "
+                "their likelihoods cannot be compared; fit both with the same."
+            )
+    for name, noun in (("_n_rows", "rows"), ("_total_weight", "the sum of weights")):
+        left, right = getattr(restricted, name), getattr(full, name)
+        if not np.isclose(left, right, rtol=1e-12, atol=0.0):
+            raise ValueError(
+                f"`restricted` and `full` were fitted to different data ({noun}: {left:,g} and "
+                f"{right:,g}); fit both to the same rows and weights."
+            )
+
+
+def _check_nested(restricted, full) -> None:
+    few, many = len(restricted.coef_), len(full.coef_)
+    if few >= many:
+        raise ValueError(
+            f"`restricted` has {few} coefficients and `full` {many}; pass the model with fewer "
+            "coefficients first."
+        )
+    names = [getattr(model, "feature_names_in_", None) for model in (restricted, full)]
+    if names[0] is None or names[1] is None:
+        return
+    missing = [name for name in names[0] if name not in set(names[1])]
+    if missing:
+        raise ValueError(
+            f"`restricted` has a column {missing[0]!r} that `full` does not have: the models are "
+            "not nested; give the full model all columns of the restricted one."
+        )

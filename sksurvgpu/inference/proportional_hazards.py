@@ -1,0 +1,260 @@
+r"""Score test of proportional hazards.
+
+If the coefficient of column j were :math:`\beta_j + \theta_j g(t)`, the score of :math:`\theta` at
+0 would be the sum of g times the Schoenfeld residuals, and its information, with :math:`I_m` the
+information in which the atoms' weights are multiplied by :math:`g^m`,
+
+.. math:: I_2 - I_1' I_0^{-1} I_1
+
+because :math:`\beta` was estimated, too (Grambsch and Therneau 1994, without their approximation
+that the variance of a column is the same in all risk sets). g is centred at its mean over events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..data.checks import _position
+from ..estimators.survival import CoxLassoCCD
+from ._covariance import model_covariance
+from ._rows import open_rows, require_unpenalized
+from ._views import RiskSetView
+from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
+
+__all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
+
+INSTEAD = (
+    "After a selection by penalty the statistic has no chi-squared distribution: fit the columns "
+    "in question with alpha=0, best on other rows than those that selected them."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionalHazardsResult:
+    """Test of proportional hazards; made by `proportional_hazards_test`.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        ``chisq``, ``df`` and ``p`` of every tested column, and of all of them together in the row
+        ``GLOBAL``.
+    time : ndarray of shape (n_events,)
+        Times of the events, in the order of strata and time.
+    transformed_time : ndarray of shape (n_events,)
+        The function of time that was tested, at these times.
+    residuals : ndarray of shape (n_events, n_columns)
+        Scaled Schoenfeld residuals of the tested columns; smoothed over `transformed_time` they
+        show how a coefficient changes.
+    transform : str
+        Name of the function of time.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, proportional_hazards_test
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 3, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> proportional_hazards_test(model, data.X, data.y)
+    <Test of proportional hazards over km: 3 columns, GLOBAL chi2(3) = ..., p = ...>
+    """
+
+    table: Any
+    time: np.ndarray
+    transformed_time: np.ndarray
+    residuals: np.ndarray
+    transform: str
+
+    def __repr__(self) -> str:
+        chisq, df, p = self.table.loc["GLOBAL"]
+        return (
+            f"<Test of proportional hazards over {self.transform}: {len(self.table) - 1} columns, "
+            f"GLOBAL chi2({df:g}) = {chisq:.4g}, p = {p:.3g}>"
+        )
+
+
+def proportional_hazards_test(
+    estimator, X, y, columns=None, transform="km", **fit_params
+) -> ProportionalHazardsResult:
+    """Test whether coefficients of a Cox model change with a function of time.
+
+    Parameters
+    ----------
+    estimator : CoxLassoCCD
+        Fitted without a penalty.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates of the fit.
+    y : structured ndarray of shape (n_samples,)
+        Outcome of the fit.
+    columns : list of str or int, optional
+        Columns to test, by name or position; by default all. The others are adjusted for.
+    transform : {"km", "rank", "identity", "log"} or callable, default="km"
+        Function of time: one minus the Kaplan-Meier curve just before it, its rank among all
+        times, the time itself, its logarithm, or a function of an array of times.
+    **fit_params : array-like of shape (n_samples,), optional
+        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+
+    Returns
+    -------
+    result : ProportionalHazardsResult
+        Table of tests; times and residuals for plots.
+
+    Notes
+    -----
+    The score test of ``cox.zph`` in version 3 of R's survival, not the correlation test of earlier
+    versions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksurvgpu import CoxLassoCCD, proportional_hazards_test
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 3, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> proportional_hazards_test(model, data.X, data.y, [2], np.sqrt).table.index.tolist()
+    ['x2', 'GLOBAL']
+    """
+    check_survival_model(estimator, "test of proportional hazards", (CoxLassoCCD,))
+    require_unpenalized(estimator, "the test of proportional hazards", INSTEAD)
+    tested = _positions(estimator, columns)
+    rows = open_rows(estimator, X, y, fit_params)
+    if rows.plan.n_pieces > 1:
+        raise ValueError(
+            "`estimator` has coefficients that change over time (time_varying), whose hazards are "
+            "not meant to be proportional; test a fit without them."
+        )
+    view = RiskSetView(rows)
+    covariance, _ = model_covariance(view)
+    event = view.state.event
+    time, schoenfeld = rows.plan.cell_time[rows.plan.exit_idx[event]], schoenfeld_of(view)
+    transformed = _transform(transform, rows, time)
+    score_time = transformed - transformed.mean()
+    score_time /= np.abs(score_time).max()  # any scale does
+    slope = (rows.weight[event] * score_time) @ schoenfeld
+    variance = _variance_of_slope(view, score_time, covariance)
+    scaled = scale_schoenfeld(schoenfeld, covariance, estimator.coef_)
+    names = np.array(estimator._coef_names(), dtype=object)
+    return ProportionalHazardsResult(
+        table=_table(slope[tested], variance[np.ix_(tested, tested)], names[tested]),
+        time=time,
+        transformed_time=transformed,
+        residuals=scaled[:, tested],
+        transform=_name_of(transform),
+    )
+
+
+def _positions(estimator, columns) -> np.ndarray:
+    """Positions of the columns to test."""
+    n = estimator.n_features_in_
+    if columns is None:
+        return np.arange(n)
+    if isinstance(columns, str | Integral) or not len(columns):
+        raise TypeError(
+            f"`columns` is {columns!r}; pass a list of one or more names or positions of columns."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    found = [_position(column, "columns", n, names) for column in columns]
+    if len(set(found)) < len(found):
+        raise ValueError(f"`columns` is {list(columns)!r}, which names a column twice.")
+    return np.array(found)
+
+
+def _transform(transform, rows, time) -> np.ndarray:
+    """Function of time at the events."""
+    if isinstance(transform, str):
+        if transform not in _TRANSFORMS:
+            raise ValueError(
+                f"`transform` is {transform!r}, must be one of "
+                f"{', '.join(map(repr, _TRANSFORMS))} or a function of an array of times."
+            )
+        values = _TRANSFORMS[transform](time, rows)
+    elif callable(transform):
+        values = np.asarray(transform(time.copy()), dtype=np.float64)
+    else:
+        raise TypeError(
+            f"`transform` is of type {type(transform).__name__}; pass a name or a function."
+        )
+    if values.shape != time.shape or not np.isfinite(values).all():
+        raise ValueError(
+            f"`transform` ({_name_of(transform)}) must make of {len(time):,} times as many finite "
+            f"numbers, and made an array of shape {values.shape} with "
+            f"{np.count_nonzero(~np.isfinite(values)):,} others; choose another one."
+        )
+    if not np.ptp(values) > 0:
+        raise ValueError(
+            f"`transform` ({_name_of(transform)}) is the same at all {len(time):,} events, so "
+            "that no change over it can be seen; take another function of time."
+        )
+    return values
+
+
+def _name_of(transform) -> str:
+    return transform if isinstance(transform, str) else getattr(transform, "__name__", "function")
+
+
+def _times(rows):
+    """Times and entries of the rows that count."""
+    outcome = rows.outcome
+    counts = slice(None) if rows.given_weight is None else rows.given_weight > 0
+    return outcome.time[counts], None if outcome.start is None else outcome.start[counts]
+
+
+def _rank(time, rows) -> np.ndarray:
+    """Rank among the times of all rows, ties sharing the mean of theirs."""
+    times = np.sort(_times(rows)[0])
+    low, high = (np.searchsorted(times, time, side=side) for side in ("left", "right"))
+    return (low + high + 1) / 2.0
+
+
+def _one_minus_kaplan_meier(time, rows) -> np.ndarray:
+    """One minus the Kaplan-Meier curve of all rows, whatever their stratum, before each time."""
+    until, since = _times(rows)
+    distinct, deaths = np.unique(time, return_counts=True)
+    at_risk = len(until) - np.searchsorted(np.sort(until), distinct, side="left")
+    if since is not None:
+        at_risk -= len(since) - np.searchsorted(np.sort(since), distinct, side="left")
+    curve = np.append(1.0, np.cumprod(1.0 - deaths / at_risk))
+    return 1.0 - curve[np.searchsorted(distinct, time, side="left")]
+
+
+_TRANSFORMS = {
+    "km": _one_minus_kaplan_meier,
+    "rank": _rank,
+    "identity": lambda time, rows: time,
+    "log": lambda time, rows: np.log(time),
+}
+
+
+def _variance_of_slope(view, score_time, covariance) -> np.ndarray:
+    """Information of the slopes over time, with what it cost to estimate the coefficients."""
+    cell_of_event = view.state.exit_idx[view.state.event]
+    of_cell = np.zeros(view.rows.plan.n_cells)
+    of_cell[cell_of_event] = score_time
+    at_atoms = of_cell[view.atoms.cell]
+    first = view.reweighted(at_atoms).information()[0]
+    second = view.reweighted(at_atoms**2).information()[0]
+    known = np.flatnonzero(~np.isnan(np.diagonal(covariance)))
+    variance = np.full_like(second, np.nan)
+    inner = covariance[np.ix_(known, known)]
+    cross = first[np.ix_(known, known)]
+    variance[np.ix_(known, known)] = second[np.ix_(known, known)] - cross.T @ inner @ cross
+    return variance
+
+
+def _table(slope, variance, names):
+    """Tests of single columns, and of all together."""
+    from pandas import DataFrame, Index
+    from scipy.stats import chi2
+
+    known = ~np.isnan(np.diagonal(variance))
+    single = slope**2 / np.diagonal(variance)
+    joint = slope[known] @ np.linalg.solve(variance[np.ix_(known, known)], slope[known])
+    chisq = np.append(single, joint if known.any() else np.nan)
+    df = np.append(np.ones(len(slope), np.int64), np.count_nonzero(known))
+    return DataFrame(
+        {"chisq": chisq, "df": df, "p": chi2.sf(chisq, df)},
+        index=Index([*names, "GLOBAL"], name="feature"),
+    )

@@ -1,0 +1,149 @@
+"""Residuals of Cox and Fine-Gray fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..estimators.competing import FineGrayCCD
+from ..estimators.survival import CoxLassoCCD
+from ._covariance import model_covariance
+from ._rows import check_estimator, open_rows, require_unpenalized
+from ._views import RiskSetView, view_of
+
+__all__ = ["check_survival_model", "residuals", "scale_schoenfeld", "schoenfeld_of"]
+
+
+def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
+    """Residuals of a Cox or Fine-Gray fit.
+
+    Parameters
+    ----------
+    estimator : CoxLassoCCD or FineGrayCCD
+        Fitted estimator.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates of the fit.
+    y : structured ndarray of shape (n_samples,)
+        Outcome of the fit.
+    kind : str, default="martingale"
+        "martingale", "deviance", "score", "schoenfeld", "scaled_schoenfeld" or "dfbeta"; the last
+        two only for fits without a penalty.
+    **fit_params : array-like of shape (n_samples,), optional
+        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+
+    Returns
+    -------
+    residuals : ndarray
+        A number a row for martingale and deviance residuals, a row of n_coef numbers for score
+        residuals and dfbeta, in the order of the rows of X; NaN for rows of weight 0. Schoenfeld
+        residuals have a row for each event (of interest) of positive weight, in the order of
+        strata and time; events that are tied, in the order of X.
+
+    Notes
+    -----
+    The conventions are those of R's ``residuals.coxph``: residuals do not count the row's own
+    weight, except for dfbeta, the approximate change of the coefficients when the row is left
+    out. Those of a Fine-Gray fit are the sums over a person's rows in the expanded data of R's
+    ``survival::finegray``.
+
+    With coefficients that change over time, only martingale and deviance residuals exist: those
+    of a row over all of its time.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, residuals
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> martingale = residuals(model, data.X, data.y)
+    >>> bool(abs(martingale.sum()) < 1e-6)
+    True
+    >>> residuals(model, data.X, data.y, kind="dfbeta").shape
+    (1000, 4)
+    """
+    check_survival_model(estimator, "residuals")
+    if kind not in _KINDS:
+        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, _KINDS))}.")
+    compute, needs_covariance = _KINDS[kind]
+    if needs_covariance:
+        require_unpenalized(estimator, f'kind="{kind}"', 'Take kind="score" or "schoenfeld".')
+    rows = open_rows(estimator, X, y, fit_params)
+    if rows.plan.n_pieces > 1 and compute not in (_martingale, _deviance):
+        raise ValueError(
+            f'kind="{kind}" has no meaning for coefficients that change over time '
+            '(time_varying); take kind="martingale" or "deviance".'
+        )
+    view = view_of(rows)
+    return compute(view, model_covariance(view)[0]) if needs_covariance else compute(view)
+
+
+def check_survival_model(estimator, what, models=(CoxLassoCCD, FineGrayCCD)) -> None:
+    """Check that an estimator is a fitted model of survival."""
+    check_estimator(estimator)
+    if not isinstance(estimator, models):
+        names = " or ".join(model.__name__ for model in models)
+        raise TypeError(
+            f"`estimator` is a {type(estimator).__name__}, which has no {what}; pass a fitted "
+            f"{names}."
+        )
+
+
+def _martingale(view: RiskSetView) -> np.ndarray:
+    observed = view.state.event - view.expected(view.atoms.weight)
+    observed[view.rows.weight == 0] = np.nan
+    return view.rows.per_row(observed)
+
+
+def _deviance(view: RiskSetView) -> np.ndarray:
+    martingale = _martingale(view)
+    event = view.rows.per_row(view.state.event.astype(np.float64))
+    logarithm = np.log(np.where(event > 0, event - martingale, 1.0))
+    return np.sign(martingale) * np.sqrt(np.maximum(-2.0 * (martingale + logarithm), 0.0))
+
+
+def _scores(view: RiskSetView) -> np.ndarray:
+    rows = view.rows
+    out = np.empty((rows.plan.n_rows, rows.n_coef))
+    for columns in rows.blocks(4 * rows.plan.n_rows):
+        out[:, columns] = view.unit_scores(view.centred(columns))
+    out[rows.weight == 0] = np.nan
+    return rows.per_row(out)
+
+
+def _dfbeta(view: RiskSetView, covariance) -> np.ndarray:
+    weight = view.rows.given_weight
+    change = _scores(view) @ np.nan_to_num(covariance)
+    change[:, np.isnan(np.diagonal(covariance))] = np.nan
+    return change if weight is None else change * weight[:, None]
+
+
+def schoenfeld_of(view: RiskSetView) -> np.ndarray:
+    """Schoenfeld residuals of all columns."""
+    rows, n_events = view.rows, np.count_nonzero(view.state.event)
+    out = np.empty((n_events, rows.n_coef))
+    for columns in rows.blocks(3 * rows.plan.n_rows):
+        out[:, columns] = view.schoenfeld(view.centred(columns))
+    return out
+
+
+def scale_schoenfeld(schoenfeld, covariance, coef) -> np.ndarray:
+    """Scale Schoenfeld residuals so that their mean over time is the coefficient."""
+    scaled = len(schoenfeld) * (schoenfeld @ np.nan_to_num(covariance)) + coef
+    scaled[:, np.isnan(np.diagonal(covariance))] = np.nan
+    return scaled
+
+
+def _scaled_schoenfeld(view: RiskSetView, covariance) -> np.ndarray:
+    return scale_schoenfeld(schoenfeld_of(view), covariance, view.rows.estimator.coef_)
+
+
+# Kind -> (its function, whether it takes the covariance of the coefficients).
+_KINDS: dict[str, tuple[Callable[..., np.ndarray], bool]] = {
+    "martingale": (_martingale, False),
+    "deviance": (_deviance, False),
+    "score": (_scores, False),
+    "schoenfeld": (schoenfeld_of, False),
+    "scaled_schoenfeld": (_scaled_schoenfeld, True),
+    "dfbeta": (_dfbeta, True),
+}

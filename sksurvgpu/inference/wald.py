@@ -1,0 +1,195 @@
+"""Wald inference: standard errors, intervals and tests of coefficients without a penalty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from numbers import Real
+
+import numpy as np
+
+from ..likelihoods.gaussian import Gaussian
+from ._covariance import clusters_of, model_covariance, robust_covariance
+from ._rows import check_estimator, open_rows, require_unpenalized
+from ._views import view_of
+
+__all__ = ["WaldResult", "check_level", "wald"]
+
+INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0."
+
+
+@dataclass(frozen=True, eq=False)
+class WaldResult:
+    """Coefficients of a fit with their covariance; made by `wald`.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_coef,)
+        Coefficients of the fit.
+    covariance : ndarray of shape (n_coef, n_coef)
+        Their covariance; NaN where the data do not determine a coefficient.
+    level : float
+        Confidence level of the intervals.
+    robust : bool
+        Whether the covariance is a sandwich.
+    feature_names : ndarray of shape (n_coef,)
+        Name of each coefficient.
+    df : int or None
+        Degrees of freedom of the t distribution of a linear model's tests; None where
+        coefficients are taken for normal.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, wald
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+    >>> result = wald(CoxLassoCCD(alpha=0).fit(data.X, data.y), data.X, data.y)
+    >>> result
+    <WaldResult of 4 coefficients, 95 % intervals>
+    >>> result.standard_errors.shape
+    (4,)
+    """
+
+    coef: np.ndarray
+    covariance: np.ndarray
+    level: float
+    robust: bool
+    feature_names: np.ndarray
+    df: int | None = None
+    _effect: str | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        robust = ", robust" if self.robust else ""
+        return (
+            f"<WaldResult of {len(self.coef):,} coefficients, {100 * self.level:g} % "
+            f"intervals{robust}>"
+        )
+
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """Square roots of the covariance's diagonal."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    @property
+    def intervals(self):
+        """Confidence intervals of the coefficients.
+
+        A DataFrame indexed by feature with the columns ``coef``, ``lower`` and ``upper``.
+        """
+        from pandas import DataFrame, Index
+
+        reach = self._distribution().isf((1.0 - self.level) / 2.0) * self.standard_errors
+        return DataFrame(
+            {"coef": self.coef, "lower": self.coef - reach, "upper": self.coef + reach},
+            index=Index(self.feature_names, name="feature"),
+        )
+
+    def summary(self):
+        """Table of coefficients with their standard errors, tests and intervals.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each coefficient, indexed by its name: ``coef``, ``standard_error``, ``z``
+            (``t`` for a linear model), ``p`` and the bounds ``lower`` and ``upper`` of the
+            interval; where exp(coef) is a ratio, such as ``hazard_ratio``, also that ratio and
+            its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``.
+        """
+        table = self.intervals
+        table.insert(1, "standard_error", self.standard_errors)
+        statistic = self.coef / self.standard_errors
+        table.insert(2, "z" if self.df is None else "t", statistic)
+        table.insert(3, "p", 2.0 * self._distribution().sf(np.abs(statistic)))
+        if self._effect is not None:
+            with np.errstate(over="ignore"):
+                for column, name in (("coef", ""), ("lower", "_lower"), ("upper", "_upper")):
+                    table[self._effect + name] = np.exp(table[column])
+        return table
+
+    def _distribution(self):
+        from scipy.stats import norm, t
+
+        return norm() if self.df is None else t(self.df)
+
+
+def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_params) -> WaldResult:
+    """Standard errors and Wald intervals of a fit without a penalty.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of this package
+        Fitted with ``alpha=0``, or with penalty factors of 0 only.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates of the fit.
+    y : ndarray of shape (n_samples,)
+        Outcome of the fit.
+    level : float, default=0.95
+        Confidence level of the intervals.
+    robust : bool, default=False
+        Whether the covariance is the sandwich of the rows' scores, which does not rely on the
+        model's variance: Lin and Wei's for Cox models, Huber and White's (HC0) for generalized
+        linear models, and Fine and Gray's, which knows that the censoring was estimated.
+    cluster : array-like of shape (n_samples,), optional
+        Labels of rows that are not independent, such as persons or practices; implies `robust`.
+        By default what `y` says: its field ``subject``, the subjects of a case series, or the
+        matched sets; each row by itself where it says nothing.
+    **fit_params : array-like of shape (n_samples,), optional
+        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+
+    Returns
+    -------
+    result : WaldResult
+        Covariance, standard errors, intervals and tests.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, wald
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> wald(model, data.X, data.y).summary().columns.tolist()
+    ['coef', 'standard_error', 'z', 'p', 'lower', 'upper', 'hazard_ratio', 'hazard_ratio_lower',
+     'hazard_ratio_upper']
+    >>> wald(model, data.X, data.y, robust=True, level=0.9)
+    <WaldResult of 4 coefficients, 90 % intervals, robust>
+    """
+    check_level(level)
+    check_estimator(estimator)
+    require_unpenalized(estimator, "Wald inference", INSTEAD)
+    rows = open_rows(estimator, X, y, fit_params)
+    view = view_of(rows)
+    robust = bool(robust) or cluster is not None
+    cluster = clusters_of(view, cluster) if robust else None
+    covariance, rank = model_covariance(view)
+    df = None
+    if robust:
+        covariance = robust_covariance(view, covariance, cluster)
+    elif isinstance(rows.problem.likelihood, Gaussian):
+        df = _residual_df(rows, rank)
+        covariance = covariance * (-2.0 * estimator.log_likelihood_ / df)
+    return WaldResult(
+        coef=estimator.coef_.copy(),
+        covariance=covariance,
+        level=float(level),
+        robust=robust,
+        feature_names=np.array(estimator._coef_names(), dtype=object),
+        df=df,
+        _effect=estimator._effect,
+    )
+
+
+def check_level(level) -> None:
+    """Check a confidence level."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
+        raise ValueError(f"`level` is {level!r}, must be a number between 0 and 1, such as 0.95.")
+
+
+def _residual_df(rows, rank) -> int:
+    """Rows of positive weight less the number of estimated means."""
+    df = int(np.count_nonzero(rows.weight)) - rank - int(rows.problem.likelihood.intercept)
+    if df < 1:
+        raise ValueError(
+            f"the linear model has {rank} coefficients and an intercept for "
+            f"{np.count_nonzero(rows.weight):,} rows, so that nothing is left to estimate the "
+            "variance of its errors from; take fewer columns, or robust=True."
+        )
+    return df
