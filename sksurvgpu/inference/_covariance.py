@@ -9,6 +9,7 @@ the fit shares the effect among them in no particular way.
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..data.checks import check_labels
 from ..estimators._base import MOST_NAMES
 from ._views import SubsetView, View
 
-__all__ = ["clusters_of", "invert", "model_covariance", "robust_covariance"]
+__all__ = ["Inverse", "clusters_of", "invert", "invert_information"]
 
 # Share of a column's variance that means within groups leave, and eigenvalue of the information of
 # columns scaled to 1, below which they are rounding.
@@ -25,47 +26,53 @@ CONSTANT, COLLINEAR = 1e-12, 1e-11
 IN_NULL_SPACE = 1e-5  # entry of a unit vector without information that is not rounding
 
 
-def invert(information, size) -> tuple[np.ndarray, int]:
-    """Inverse of an information, NaN for columns that have none, and its rank.
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """Generalized inverse of an information."""
 
-    `size` is its diagonal before the means within groups were taken out.
-    """
-    diagonal, p = np.diagonal(information), len(information)
-    covariance = np.full((p, p), np.nan)
-    varies = diagonal > CONSTANT * size
+    matrix: np.ndarray
+    identified: np.ndarray  # bool per column: whether the data determine its coefficient
+    rank: int
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """The inverse, NaN for coefficients that the data do not determine."""
+        return self.mask(self.matrix)
+
+    def mask(self, matrix) -> np.ndarray:
+        """Copy of a matrix over the columns that is NaN where a coefficient is not determined."""
+        return np.where(self.identified & self.identified[:, None], matrix, np.nan)
+
+
+def invert(information, size) -> Inverse:
+    """Invert an information; `size` is its diagonal before means within groups were taken out."""
+    diagonal = np.diagonal(information)
+    varies = np.flatnonzero(diagonal > CONSTANT * size)
     unit = 1.0 / np.sqrt(diagonal[varies])
     values, vectors = np.linalg.eigh(information[np.ix_(varies, varies)] * np.outer(unit, unit))
-    is_null = values <= COLLINEAR
-    identified = np.all(np.abs(vectors[:, is_null]) < IN_NULL_SPACE, axis=1)
-    kept, vectors = np.flatnonzero(varies)[identified], vectors[np.ix_(identified, ~is_null)]
-    inverse = (vectors / values[~is_null]) @ vectors.T
-    covariance[np.ix_(kept, kept)] = inverse * np.outer(unit[identified], unit[identified])
-    return covariance, int(np.count_nonzero(~is_null))
+    has_information = values > COLLINEAR
+    null, vectors = vectors[:, ~has_information], unit[:, None] * vectors[:, has_information]
+    identified, matrix = np.zeros(len(size), bool), np.zeros_like(information)
+    identified[varies] = np.all(np.abs(null) < IN_NULL_SPACE, axis=1)
+    matrix[np.ix_(varies, varies)] = (vectors / values[has_information]) @ vectors.T
+    return Inverse(matrix, identified, int(np.count_nonzero(has_information)))
 
 
-def model_covariance(view: View) -> tuple[np.ndarray, int]:
-    """Inverse of the information and its rank; warns of columns that have no information."""
-    covariance, rank = invert(*view.information())
-    lost = np.flatnonzero(np.isnan(np.diagonal(covariance)))
+def invert_information(view: View) -> Inverse:
+    """Invert the information of a fit; warns of columns that have none."""
+    inverse = invert(*view.information())
+    lost = np.flatnonzero(~inverse.identified)
     if len(lost):
         names = np.array(view.rows.estimator._coef_names(), dtype=object)[lost[:MOST_NAMES]]
         more = f" and {len(lost) - MOST_NAMES:,} more" if len(lost) > MOST_NAMES else ""
         warnings.warn(
             f"the data do not determine the coefficients of "
             f"{', '.join(f'`{name}`' for name in names)}{more}: constant or collinear columns, "
-            "or columns without an event; their standard errors are NaN. Leave some of them out.",
+            "or columns without an event; what is computed of them is NaN. Leave some of them out.",
             UserWarning,
             stacklevel=3,
         )
-    return covariance, rank
-
-
-def robust_covariance(view: View, covariance, cluster) -> np.ndarray:
-    """Sandwich of the scores summed over clusters."""
-    kept = np.flatnonzero(~np.isnan(np.diagonal(covariance)))
-    bread, out = covariance[np.ix_(kept, kept)], np.full_like(covariance, np.nan)
-    out[np.ix_(kept, kept)] = bread @ view.meat(cluster)[np.ix_(kept, kept)] @ bread
-    return out
+    return inverse
 
 
 def clusters_of(view: View, cluster) -> np.ndarray | None:
@@ -78,7 +85,7 @@ def clusters_of(view: View, cluster) -> np.ndarray | None:
     codes, labels = encode(check_labels(cluster, "cluster", n_rows))
     if len(labels) < 2:
         raise ValueError(
-            f"`cluster` has one label ({labels[0]!r}) for all {n_rows:,} rows; robust standard "
+            f"`cluster` has one label ({labels[0]}) for all {n_rows:,} rows; robust standard "
             "errors need several clusters that are independent of each other."
         )
     if given and isinstance(view, SubsetView):
@@ -94,7 +101,7 @@ def _check_whole_sets(codes, outcome) -> None:
     if differs.any():
         row = int(np.argmax(differs))
         raise ValueError(
-            f"`cluster` divides the matched set {outcome.group_labels[group[row]]!r} (row "
+            f"`cluster` divides the matched set {outcome.group_labels[group[row]]} (row "
             f"{row:,}), but the exact likelihood has no terms for parts of a set; give all rows "
             'of a set one label, or fit with ties="efron" or "breslow".'
         )

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..data.checks import _position
 from ..estimators.survival import CoxLassoCCD
-from ._covariance import model_covariance
+from ._covariance import invert_information
 from ._rows import open_rows, require_unpenalized
 from ._views import RiskSetView
 from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
@@ -127,15 +127,15 @@ def proportional_hazards_test(
             "not meant to be proportional; test a fit without them."
         )
     view = RiskSetView(rows)
-    covariance, _ = model_covariance(view)
+    inverse = invert_information(view)
     event = view.state.event
     time, schoenfeld = rows.plan.cell_time[rows.plan.exit_idx[event]], schoenfeld_of(view)
     transformed = _transform(transform, rows, time)
     score_time = transformed - transformed.mean()
     score_time /= np.abs(score_time).max()  # any scale does
     slope = (rows.weight[event] * score_time) @ schoenfeld
-    variance = _variance_of_slope(view, score_time, covariance)
-    scaled = scale_schoenfeld(schoenfeld, covariance, estimator.coef_)
+    variance = _variance_of_slope(view, score_time, inverse)
+    scaled = scale_schoenfeld(schoenfeld, inverse, estimator.coef_)
     names = np.array(estimator._coef_names(), dtype=object)
     return ProportionalHazardsResult(
         table=_table(slope[tested], variance[np.ix_(tested, tested)], names[tested]),
@@ -228,7 +228,7 @@ _TRANSFORMS = {
 }
 
 
-def _variance_of_slope(view, score_time, covariance) -> np.ndarray:
+def _variance_of_slope(view, score_time, inverse) -> np.ndarray:
     """Information of the slopes over time, with what it cost to estimate the coefficients."""
     cell_of_event = view.state.exit_idx[view.state.event]
     of_cell = np.zeros(view.rows.plan.n_cells)
@@ -236,12 +236,7 @@ def _variance_of_slope(view, score_time, covariance) -> np.ndarray:
     at_atoms = of_cell[view.atoms.cell]
     first = view.reweighted(at_atoms).information()[0]
     second = view.reweighted(at_atoms**2).information()[0]
-    known = np.flatnonzero(~np.isnan(np.diagonal(covariance)))
-    variance = np.full_like(second, np.nan)
-    inner = covariance[np.ix_(known, known)]
-    cross = first[np.ix_(known, known)]
-    variance[np.ix_(known, known)] = second[np.ix_(known, known)] - cross.T @ inner @ cross
-    return variance
+    return inverse.mask(second - first @ inverse.matrix @ first)
 
 
 def _table(slope, variance, names):

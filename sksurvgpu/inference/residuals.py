@@ -8,7 +8,7 @@ import numpy as np
 
 from ..estimators.competing import FineGrayCCD
 from ..estimators.survival import CoxLassoCCD
-from ._covariance import model_covariance
+from ._covariance import Inverse, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
 from ._views import RiskSetView, view_of
 
@@ -65,8 +65,8 @@ def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
     check_survival_model(estimator, "residuals")
     if kind not in _KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, _KINDS))}.")
-    compute, needs_covariance = _KINDS[kind]
-    if needs_covariance:
+    compute, needs_inverse = _KINDS[kind]
+    if needs_inverse:
         require_unpenalized(estimator, f'kind="{kind}"', 'Take kind="score" or "schoenfeld".')
     rows = open_rows(estimator, X, y, fit_params)
     if rows.plan.n_pieces > 1 and compute not in (_martingale, _deviance):
@@ -75,7 +75,7 @@ def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
             '(time_varying); take kind="martingale" or "deviance".'
         )
     view = view_of(rows)
-    return compute(view, model_covariance(view)[0]) if needs_covariance else compute(view)
+    return compute(view, invert_information(view)) if needs_inverse else compute(view)
 
 
 def check_survival_model(estimator, what, models=(CoxLassoCCD, FineGrayCCD)) -> None:
@@ -111,10 +111,10 @@ def _scores(view: RiskSetView) -> np.ndarray:
     return rows.per_row(out)
 
 
-def _dfbeta(view: RiskSetView, covariance) -> np.ndarray:
+def _dfbeta(view: RiskSetView, inverse: Inverse) -> np.ndarray:
     weight = view.rows.given_weight
-    change = _scores(view) @ np.nan_to_num(covariance)
-    change[:, np.isnan(np.diagonal(covariance))] = np.nan
+    change = _scores(view) @ inverse.matrix
+    change[:, ~inverse.identified] = np.nan
     return change if weight is None else change * weight[:, None]
 
 
@@ -127,18 +127,18 @@ def schoenfeld_of(view: RiskSetView) -> np.ndarray:
     return out
 
 
-def scale_schoenfeld(schoenfeld, covariance, coef) -> np.ndarray:
+def scale_schoenfeld(schoenfeld, inverse: Inverse, coef) -> np.ndarray:
     """Scale Schoenfeld residuals so that their mean over time is the coefficient."""
-    scaled = len(schoenfeld) * (schoenfeld @ np.nan_to_num(covariance)) + coef
-    scaled[:, np.isnan(np.diagonal(covariance))] = np.nan
+    scaled = len(schoenfeld) * (schoenfeld @ inverse.matrix) + coef
+    scaled[:, ~inverse.identified] = np.nan
     return scaled
 
 
-def _scaled_schoenfeld(view: RiskSetView, covariance) -> np.ndarray:
-    return scale_schoenfeld(schoenfeld_of(view), covariance, view.rows.estimator.coef_)
+def _scaled_schoenfeld(view: RiskSetView, inverse: Inverse) -> np.ndarray:
+    return scale_schoenfeld(schoenfeld_of(view), inverse, view.rows.estimator.coef_)
 
 
-# Kind -> (its function, whether it takes the covariance of the coefficients).
+# Kind -> (its function, whether it takes the inverse of the information).
 _KINDS: dict[str, tuple[Callable[..., np.ndarray], bool]] = {
     "martingale": (_martingale, False),
     "deviance": (_deviance, False),

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from ..likelihoods.gaussian import Gaussian
-from ._covariance import clusters_of, model_covariance, robust_covariance
+from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
 from ._views import view_of
 
@@ -159,16 +159,16 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     view = view_of(rows)
     robust = bool(robust) or cluster is not None
     cluster = clusters_of(view, cluster) if robust else None
-    covariance, rank = model_covariance(view)
-    df = None
+    inverse = invert_information(view)
+    covariance, df = inverse.matrix, None
     if robust:
-        covariance = robust_covariance(view, covariance, cluster)
+        covariance = covariance @ view.meat(cluster) @ covariance
     elif isinstance(rows.problem.likelihood, Gaussian):
-        df = _residual_df(rows, rank)
+        df = _residual_df(rows, inverse.rank)
         covariance = covariance * (-2.0 * estimator.log_likelihood_ / df)
     return WaldResult(
         coef=estimator.coef_.copy(),
-        covariance=covariance,
+        covariance=inverse.mask(covariance),
         level=float(level),
         robust=robust,
         feature_names=np.array(estimator._coef_names(), dtype=object),

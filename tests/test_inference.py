@@ -1,0 +1,462 @@
+"""Inference against slow references, and what must hold for every model.
+
+R's figures are in `test_inference_published`.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from faces import FACES, SUBJECT, X
+from models import MODELS, dense, open_session
+from oracles.reference_likelihoods import split_rows
+from oracles.reference_scores import fine_gray_scores
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    FineGrayCCD,
+    LinearCCD,
+    likelihood_ratio_test,
+    proportional_hazards_test,
+    residuals,
+    surv,
+    wald,
+)
+from sksurvgpu.inference import _rows
+from sksurvgpu.inference._rows import FittedRows
+from sksurvgpu.inference._views import view_of
+
+P = X.shape[1]
+
+
+def view_at(model, sample, coef):
+    """View of a likelihood at any coefficients, without an estimator."""
+    session, _, problem = open_session(model, sample, coef)
+    outcome = type("Outcome", (), {"time": sample.y.get("time")})
+    return view_of(FittedRows(None, outcome, problem, session, sample.weights)), session
+
+
+def drawn(name, seed):
+    model = MODELS[name]
+    sample = model.sample(seed, p=5)
+    return model, sample, np.random.default_rng(seed).normal(size=5) * 0.5
+
+
+# -- information and scores -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", MODELS)
+def test_information_is_the_hessian(name, seed, check_close):
+    model, sample, coef = drawn(name, seed)
+    view, _ = view_at(model, sample, coef)
+    x = dense(sample.X)
+    expected = x.T @ model.exact_hessian(sample, sample.eta(coef)) @ x
+    check_close(view.information()[0], expected, "curvature")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_sum_to_the_gradient(name, check_close):
+    model, sample, coef = drawn(name, 3)
+    view, _ = view_at(model, sample, coef)
+    scores = view.rows.per_row(view.scores(view.centred(np.arange(5))))
+    expected = dense(sample.X).T @ model.reference_at(sample, coef).u
+    check_close(scores.sum(axis=0), expected, "u")
+    if sample.weights is not None:
+        assert not scores[sample.weights == 0].any()
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("fine_gray")])
+@pytest.mark.parametrize("seed", [4, 5])
+def test_fine_gray_scores_know_the_censoring(name, seed, check_close):
+    model, sample, coef = drawn(name, seed)
+    view, _ = view_at(model, sample, coef)
+    scores = view.rows.per_row(view.scores(view.centred(np.arange(5))))
+    y = sample.y
+    curve = y["strata"] if y["curve"] is None else y["curve"]
+    given = y["time"], y["status"], y["strata"], sample.weights, curve
+    ties = "events_first" if model.plan(y).carrying.events_first else "together"
+    expected = fine_gray_scores(dense(sample.X), sample.eta(coef), *given, ties)
+    check_close(scores, expected, "u")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_blocks_of_columns_change_nothing(name, monkeypatch, check_close):
+    model, sample, coef = drawn(name, 6)
+    cluster = np.arange(sample.n) % 7
+    view, _ = view_at(model, sample, coef)
+    expected = view.information()[0], view.meat(cluster), view.meat(None)
+    monkeypatch.setattr(_rows, "MOST_NUMBERS", 2 * sample.n)
+    monkeypatch.setattr(type(view), "widest", 2)
+    found = view.information()[0], view.meat(cluster), view.meat(None)
+    assert len(view.rows.blocks(sample.n, view.widest)) > 1
+    for one, other in zip(found, expected, strict=True):
+        check_close(one, other, "curvature")
+
+
+# -- Wald -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_result_has_what_all_results_have(name):
+    face = FACES[name]
+    names = [f"column {j}" for j in range(P)]
+    table = pd.DataFrame(X.toarray(), columns=names)
+    model = face.fit(table, alpha=0.0, names=[*face.rows])
+    result = wald(model, table, face.y, level=0.9, **face.rows)
+    assert result.intervals.columns.tolist() == ["coef", "lower", "upper"]
+    assert result.intervals.index.name == "feature"
+    assert result.intervals.index.tolist() == names
+    assert result.level == 0.9 and not result.robust
+    np.testing.assert_array_equal(result.coef, model.coef_)
+    summary = result.summary()
+    assert (face.ratio is not None) == (f"{face.ratio}_lower" in summary)
+    if face.ratio is not None:
+        np.testing.assert_allclose(summary[f"{face.ratio}_upper"], np.exp(summary["upper"]))
+    wider = wald(model, table, face.y, level=0.99, **face.rows).intervals
+    assert (wider["lower"] < summary["lower"]).all()
+    at_bound = wald(model, table, face.y, level=1 - summary["p"].iloc[0], **face.rows).intervals
+    bound = at_bound[["lower", "upper"]].abs().min(axis=1).iloc[0]
+    assert bound < 1e-9  # an interval of level 1 - p ends at zero
+
+
+@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix, pd.DataFrame])
+def test_form_of_the_table_does_not_matter(name, form):
+    face = FACES[name]
+    model = face.fit(X.toarray(), alpha=0.0)
+    found, expected = (
+        wald(model, table, face.y, robust=True, **face.arguments()).covariance
+        for table in (form(X.toarray()), X.toarray())
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_weight_of_two_is_the_row_twice():
+    """By cluster, where the two copies are one."""
+    rng, face = np.random.default_rng(7), FACES["fine-gray"]
+    weight = rng.integers(0, 4, len(SUBJECT))
+    copies = np.repeat(np.arange(len(weight)), weight)
+    for cls, y in ((CoxLassoCCD, FACES["cox"].y), (FineGrayCCD, face.y)):
+        weighted = cls(alpha=0, tol=1e-10).fit(X, y, sample_weight=weight)
+        repeated = cls(alpha=0, tol=1e-10).fit(X[copies], y[copies])
+        for robust in ({}, {"cluster": np.arange(len(weight))}):
+            one = wald(weighted, X, y, sample_weight=weight, **robust)
+            of_copies = {name: labels[copies] for name, labels in robust.items()}
+            other = wald(repeated, X[copies], y[copies], **of_copies)
+            np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-6, atol=1e-9)
+
+
+def test_robust_scores_of_weights_are_weighted():
+    """A row alone in its cluster adds the square of its weight."""
+    weight = np.where(np.arange(len(SUBJECT)) == 3, 2.0, 1.0)
+    face = FACES["cox"]
+    model = face.make(alpha=0.0).fit(X, face.y, sample_weight=weight)
+    result = wald(model, X, face.y, robust=True, sample_weight=weight)
+    bread = wald(model, X, face.y, sample_weight=weight).covariance
+    change = residuals(model, X, face.y, "score", sample_weight=weight) * weight[:, None] @ bread
+    np.testing.assert_allclose(result.covariance, change.T @ change, rtol=1e-9)
+
+
+def test_coefficients_that_change_over_time_are_those_of_split_rows():
+    face, cuts = FACES["cox"], [10.0, 30.0]
+    y, table = face.y, X.toarray()[:, 5:]
+    model = face.make(alpha=0.0, time_varying={1: cuts}).fit(table, y)
+    row, piece, since, until, event = split_rows(y["time"], y["event"], cuts)
+    since = np.maximum(since, 0.0)
+    inside = (piece[:, None] == np.arange(3)) * table[row, 1:2]
+    split = np.column_stack([table[row, :1], inside, table[row, 2:]])
+    of_split = surv(event, until, start=since, subject=row)
+    other = face.make(alpha=0.0).fit(split, of_split)
+    np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-7)
+    for robust in (False, True):
+        found = wald(model, table, y, robust=robust)
+        expected = wald(other, split, of_split, robust=robust)
+        np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-6, atol=1e-8)
+    assert found.feature_names[1:4].tolist() == ["x1 (0, 10]", "x1 (10, 30]", "x1 (30, inf)"]
+    for kind in ("martingale", "deviance"):
+        whole = residuals(model, table, y, kind)
+        assert whole.shape == (len(y),)
+    parts = residuals(other, split, of_split)
+    np.testing.assert_allclose(
+        residuals(model, table, y), np.bincount(row, parts), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_sets_and_subjects_are_clusters_unless_told_otherwise():
+    for name in ("case series", "conditional logistic"):
+        face = FACES[name]
+        model = face.fit(alpha=0.0)
+        found = wald(model, X, face.y, robust=True, **face.arguments()).covariance
+        by_group = wald(model, X, face.y, cluster=SUBJECT, **face.arguments()).covariance
+        np.testing.assert_array_equal(found, by_group)
+    model = face.fit(alpha=0.0, ties="efron")
+    found = wald(model, X, face.y, robust=True, **face.arguments()).covariance
+    by_set = wald(model, X, face.y, cluster=SUBJECT, **face.arguments()).covariance
+    np.testing.assert_array_equal(found, by_set)
+    assert face.groups is not None
+
+
+# -- columns without information --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_columns_that_are_not_determined(name):
+    face = FACES[name]
+    table = pd.DataFrame(X.toarray()[:, 4:]).add_prefix("c")
+    wide = table.assign(sum=table["c0"] + table["c1"], constant=1.7e9)
+    model = face.make(alpha=0.0).fit(wide, face.y, **face.arguments())
+    with pytest.warns(UserWarning, match="`c0`, `c1`, `sum`, `constant`: constant or collinear"):
+        found = wald(model, wide, face.y, **face.arguments())
+    lost = np.isnan(found.standard_errors)
+    assert found.feature_names[lost].tolist() == ["c0", "c1", "sum", "constant"]
+    small = face.make(alpha=0.0).fit(table, face.y, **face.arguments())
+    expected = wald(small, table, face.y, **face.arguments())
+    np.testing.assert_allclose(found.standard_errors[2:8], expected.standard_errors[2:], rtol=1e-5)
+    with pytest.warns(UserWarning, match="what is computed of them is NaN"):
+        robust = wald(model, wide, face.y, robust=True, **face.arguments())
+    expected = wald(small, table, face.y, robust=True, **face.arguments())
+    np.testing.assert_allclose(robust.standard_errors[2:8], expected.standard_errors[2:], rtol=1e-5)
+
+
+def test_column_that_is_constant_within_strata():
+    face = FACES["cox"]
+    strata = np.arange(len(SUBJECT)) % 3
+    table = np.column_stack([X.toarray()[:, :2], 1e6 * strata])
+    model = face.make(alpha=0.0).fit(table, face.y, strata=strata)
+    with pytest.warns(UserWarning, match="`x2`"):
+        found = wald(model, table, face.y, strata=strata)
+    assert np.isnan(found.standard_errors).tolist() == [False, False, True]
+    with pytest.warns(UserWarning, match="`x2`"):
+        test = proportional_hazards_test(model, table, face.y, strata=strata)
+    without = face.make(alpha=0.0).fit(table[:, :2], face.y, strata=strata)
+    expected = proportional_hazards_test(without, table[:, :2], face.y, strata=strata)
+    np.testing.assert_allclose(test.table.drop(index="x2"), expected.table, rtol=1e-6)
+    assert np.isnan(test.table.loc["x2", "chisq"])
+
+
+# -- residuals --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cox", "fine-gray"])
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+def test_residuals_sum_to_what_they_must(name, alpha):
+    face = FACES[name]
+    model = face.fit(alpha=alpha, names=[*face.rows])
+    weight = face.rows["sample_weight"]
+    found = {
+        kind: residuals(model, X, face.y, kind, **face.rows)
+        for kind in ("martingale", "deviance", "score", "schoenfeld")
+    }
+    absent = weight == 0
+    for kind in ("martingale", "deviance", "score"):
+        assert np.isnan(found[kind][absent]).all()
+        assert not np.isnan(found[kind][~absent]).any()
+    assert abs(np.nansum(weight * found["martingale"])) < 1e-9
+    np.testing.assert_array_equal(np.sign(found["deviance"]), np.sign(found["martingale"]))
+    event = face.y["event"] == 1
+    gradient = np.nansum(weight[:, None] * found["score"], axis=0)
+    order = np.lexsort((face.y["time"], face.rows["strata"]))
+    order = order[event[order] & (weight[order] > 0)]
+    np.testing.assert_allclose(weight[order] @ found["schoenfeld"], gradient, atol=1e-8)
+    bound = alpha * weight.sum() + 1e-6
+    assert np.abs(gradient).max() <= bound
+    if alpha > 0:
+        assert np.abs(gradient).max() > 0.9 * bound
+
+
+def test_dfbeta_is_the_change_without_the_row():
+    face, row = FACES["cox"], 17
+    model = face.make(alpha=0.0).fit(X, face.y)
+    change = residuals(model, X, face.y, "dfbeta")
+    keep = np.arange(len(face.y)) != row
+    without = face.make(alpha=0.0).fit(X[keep], face.y[keep])
+    expected = model.coef_ - without.coef_
+    np.testing.assert_allclose(change[row], expected, atol=0.15 * np.abs(expected).max())
+
+
+# -- likelihood ratio -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_likelihood_ratio(name):
+    face = FACES[name]
+    full = face.fit(alpha=0.0, names=[*face.rows])
+    restricted = face.make(alpha=0.0).fit(X[:, :-2], face.y, **face.rows)
+    result = likelihood_ratio_test(restricted, full)
+    gain = 2 * (full.log_likelihood_ - restricted.log_likelihood_)
+    if name == "linear":
+        n = np.count_nonzero(face.rows["sample_weight"])
+        gain = n * np.log(restricted.log_likelihood_ / full.log_likelihood_)
+    assert result.df == 2
+    np.testing.assert_allclose(result.statistic, gain)
+    np.testing.assert_allclose(result.p_value, np.exp(-gain / 2))  # two degrees of freedom
+    assert repr(result).startswith("<Likelihood-ratio test: chi2(2) = ")
+
+
+def test_likelihood_ratio_of_a_changing_coefficient():
+    face = FACES["cox"]
+    restricted = face.make(alpha=0.0).fit(X, face.y)
+    full = face.make(alpha=0.0, time_varying={3: [20.0]}).fit(X, face.y)
+    assert likelihood_ratio_test(restricted, full).df == 1
+
+
+# -- proportional hazards ---------------------------------------------------------------------
+
+
+def test_columns_of_the_test_of_proportional_hazards():
+    face = FACES["cox"]
+    table = pd.DataFrame(X.toarray()).add_prefix("c")
+    model = face.make(alpha=0.0).fit(table, face.y)
+    every = proportional_hazards_test(model, table, face.y, transform="log")
+    some = proportional_hazards_test(model, table, face.y, ["c4", 1], transform=np.log)
+    assert some.table.index.tolist() == ["c4", "c1", "GLOBAL"]
+    np.testing.assert_allclose(some.table.iloc[:2], every.table.loc[["c4", "c1"]])
+    assert some.table.loc["GLOBAL", "df"] == 2
+    assert some.transform == "log"
+    np.testing.assert_array_equal(some.residuals, every.residuals[:, [4, 1]])
+    scaled = residuals(model, table, face.y, "scaled_schoenfeld")
+    np.testing.assert_array_equal(every.residuals, scaled)
+    np.testing.assert_allclose(every.transformed_time, np.log(np.sort(every.time)))
+    assert repr(some).startswith("<Test of proportional hazards over log: 2 columns, GLOBAL chi2")
+
+
+def test_test_of_proportional_hazards_sees_a_change():
+    rng = np.random.default_rng(8)
+    table = rng.normal(size=(2_000, 2))
+    early = rng.exponential(size=2_000) * np.exp(-table[:, 0])
+    late = 1.0 + rng.exponential(size=2_000) * np.exp(table[:, 0])
+    time = np.where(early < 1.0, early, late)
+    model = CoxLassoCCD(alpha=0).fit(table, surv(np.ones(2_000, bool), time))
+    p = proportional_hazards_test(model, table, surv(np.ones(2_000, bool), time)).table["p"]
+    assert p["x0"] < 1e-20
+    assert p["x1"] > 1e-4
+
+
+# -- bad input --------------------------------------------------------------------------------
+
+COX = FACES["cox"]
+
+
+@pytest.fixture(scope="module")
+def cox():
+    return COX.make(alpha=0.0).fit(X, COX.y)
+
+
+@pytest.fixture(scope="module")
+def lasso():
+    return COX.make().fit(X, COX.y)
+
+
+def test_other_rows_are_refused(cox):
+    with pytest.raises(ValueError, match=r"not the rows of the fit: the log-likelihood at `coef_`"):
+        wald(cox, X[1:], COX.y[1:])
+    with pytest.raises(ValueError, match="not the rows of the fit"):
+        residuals(cox, X, COX.y, sample_weight=COX.rows["sample_weight"])
+    with pytest.raises(ValueError, match="not the rows of the fit"):
+        proportional_hazards_test(cox, X, COX.y, strata=COX.rows["strata"])
+
+
+def test_other_objects_are_refused(cox):
+    with pytest.raises(TypeError, match="`estimator` is of type str; pass a fitted estimator"):
+        wald("cox", X, COX.y)
+    with pytest.raises(TypeError, match="`stratum` is no argument of CoxLassoCCD"):
+        wald(cox, X, COX.y, stratum=COX.rows["strata"])
+    logistic = FACES["logistic"].fit(alpha=0.0)
+    with pytest.raises(TypeError, match="is a LogisticCCD, which has no residuals; pass a fitted"):
+        residuals(logistic, X, FACES["logistic"].y)
+    fine_gray = FACES["fine-gray"].fit(alpha=0.0)
+    with pytest.raises(TypeError, match="which has no test of proportional hazards"):
+        proportional_hazards_test(fine_gray, X, FACES["fine-gray"].y)
+
+
+def test_penalized_fits_are_refused(lasso):
+    for function in (wald, proportional_hazards_test):
+        with pytest.raises(ValueError, match=r"alpha=0.02, which penalizes `x0`, .* and 7 more"):
+            function(lasso, X, COX.y)
+    with pytest.raises(ValueError, match="`bootstrap` or `profile_likelihood` instead"):
+        wald(lasso, X, COX.y)
+    with pytest.raises(ValueError, match='kind="dfbeta" is for fits without a penalty'):
+        residuals(lasso, X, COX.y, "dfbeta")
+    free = COX.make(penalty_factor=dict.fromkeys(range(P), 0)).fit(X, COX.y)
+    assert wald(free, X, COX.y).standard_errors.shape == (P,)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, "0.95", True, np.nan])
+def test_bad_level(cox, level):
+    with pytest.raises(ValueError, match=r"`level` is .*, must be a number between 0 and 1"):
+        wald(cox, X, COX.y, level=level)
+
+
+def test_bad_clusters(cox):
+    with pytest.raises(ValueError, match="`cluster` has"):
+        wald(cox, X, COX.y, cluster=SUBJECT[1:])
+    with pytest.raises(ValueError, match=r"`cluster` has one label \(0\) for all 240 rows"):
+        wald(cox, X, COX.y, cluster=np.zeros(len(SUBJECT), int))
+    face = FACES["conditional logistic"]
+    model = face.fit(alpha=0.0)
+    with pytest.raises(ValueError, match=r"divides the matched set \d+ \(row \d+\), but the exact"):
+        wald(model, X, face.y, cluster=np.arange(len(SUBJECT)), **face.arguments())
+
+
+def test_bad_kinds_of_residuals(cox):
+    with pytest.raises(ValueError, match="`kind` is 'pearson', must be one of 'martingale'"):
+        residuals(cox, X, COX.y, "pearson")
+    changing = COX.make(alpha=0.0, time_varying={0: [20.0]}).fit(X, COX.y)
+    with pytest.raises(ValueError, match='kind="score" has no meaning for coefficients'):
+        residuals(changing, X, COX.y, "score")
+    with pytest.raises(ValueError, match="not meant to be proportional"):
+        proportional_hazards_test(changing, X, COX.y)
+
+
+def test_bad_transforms_and_columns(cox):
+    def test(**params):
+        return proportional_hazards_test(cox, X, COX.y, **params)
+
+    with pytest.raises(ValueError, match="`transform` is 'sqrt', must be one of 'km', 'rank'"):
+        test(transform="sqrt")
+    with pytest.raises(TypeError, match="`transform` is of type int"):
+        test(transform=3)
+    with pytest.raises(ValueError, match="is the same at all"):
+        test(transform=np.zeros_like)
+    with pytest.raises(ValueError, match=r"must make of \d+ times as many finite numbers"):
+        test(transform=lambda time: time[:2])
+    with pytest.raises(ValueError, match="`columns` names column 12, `X` has columns 0 to 11"):
+        test(columns=[12])
+    with pytest.raises(TypeError, match="`columns` is 'x0'; pass a list"):
+        test(columns="x0")
+    with pytest.raises(ValueError, match="which names a column twice"):
+        test(columns=[1, 1])
+
+
+def test_bad_likelihood_ratios(cox, lasso):
+    small = COX.make(alpha=0.0).fit(X[:, :4], COX.y)
+    with pytest.raises(ValueError, match=r"`full` was fitted with alpha=0\.02"):
+        likelihood_ratio_test(small, lasso)
+    with pytest.raises(ValueError, match="pass the model with fewer coefficients first"):
+        likelihood_ratio_test(cox, small)
+    with pytest.raises(TypeError, match="`restricted` is a FineGrayCCD and `full` a CoxLassoCCD"):
+        likelihood_ratio_test(FACES["fine-gray"].fit(alpha=0.0), cox)
+    efron = COX.make(alpha=0.0, ties="efron").fit(X[:, :4], COX.y)
+    with pytest.raises(ValueError, match="has ties='efron' and `full` ties='breslow'"):
+        likelihood_ratio_test(efron, cox)
+    fewer = COX.make(alpha=0.0).fit(X[1:, :4], COX.y[1:])
+    with pytest.raises(ValueError, match=r"different data \(rows: 239 and 240\)"):
+        likelihood_ratio_test(fewer, cox)
+    other = X.toarray()[:, ::-1] * np.random.default_rng(9).normal(size=(len(SUBJECT), 1))
+    with pytest.raises(ValueError, match="the models are not nested, were fitted to different"):
+        likelihood_ratio_test(cox, COX.make(alpha=0.0).fit(np.tile(0.0 * other, 2), COX.y))
+    left, right = (
+        COX.make(alpha=0.0).fit(pd.DataFrame(X.toarray()[:, :k]).add_prefix(prefix), COX.y)
+        for k, prefix in ((3, "a"), (5, "b"))
+    )
+    with pytest.raises(ValueError, match="has a column 'a0' that `full` does not have"):
+        likelihood_ratio_test(left, right)
+
+
+def test_linear_model_needs_rows():
+    rng = np.random.default_rng(10)
+    table, y = rng.normal(size=(5, 4)), rng.normal(size=5)
+    model = LinearCCD(alpha=0).fit(table, y)
+    with pytest.raises(ValueError, match="4 coefficients and an intercept for 5 rows"):
+        wald(model, table, y)
