@@ -16,12 +16,16 @@ from sksurvgpu import (
     CoxLassoCCD,
     FineGrayCCD,
     LinearCCD,
+    competing_risks,
     likelihood_ratio_test,
     proportional_hazards_test,
     residuals,
     surv,
     wald,
 )
+from sksurvgpu.backends.cpu.session import Session
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.data.design import build_design
 from sksurvgpu.inference import _rows
 from sksurvgpu.inference._rows import FittedRows
 from sksurvgpu.inference._views import view_of
@@ -78,6 +82,32 @@ def test_fine_gray_scores_know_the_censoring(name, seed, check_close):
     ties = "events_first" if model.plan(y).carrying.events_first else "together"
     expected = fine_gray_scores(dense(sample.X), sample.eta(coef), *given, ties)
     check_close(scores, expected, "u")
+
+
+def test_scores_are_the_change_of_the_gradient_with_a_weight():
+    """Weights move the censoring curves, too; up to terms of the size of 1 / rows at risk."""
+    rng, n = np.random.default_rng(11), 600
+    table, group = rng.normal(size=(n, 2)), np.arange(n) % 3
+    latent = rng.exponential(size=(3, n)) / np.exp(
+        [table[:, 0], -table[:, 1], 0.3 * group + 0.5 * table[:, 1]]
+    )
+    y = competing_risks((1 + latent.argmin(axis=0)) % 3, latent.min(axis=0))
+    model = FineGrayCCD(alpha=0, tol=1e-10).fit(table, y, censoring_groups=group)
+
+    def gradient(weight):
+        problem, batch, _ = model._assemble(build_design(table), y, weight, None, given)
+        session = Session(problem, batch.weight[:, 0], None, Threads(1))
+        session.start(model.coef_)
+        return session.gradient(np.arange(2))
+
+    given = {"censoring_groups": group}
+    rows = np.argsort(y["time"])[: n // 2 : 5]  # later ones have fewer rows at risk
+    step = 1e-5 * np.eye(n)[rows]
+    expected = np.array([gradient(1 + d) - gradient(1 - d) for d in step]) / 2e-5
+    view = view_of(_rows.open_rows(model, table, y, given))
+    found = view.rows.per_row(view.scores(view.centred(np.arange(2))))[rows]
+    ignoring = view.rows.per_row(view.unit_scores(view.centred(np.arange(2))))[rows]
+    assert np.abs(found - expected).max() < 0.02 * np.abs(ignoring - expected).max()
 
 
 @pytest.mark.parametrize("name", MODELS)
