@@ -351,6 +351,16 @@ def test_columns_of_the_test_of_proportional_hazards():
     assert repr(some).startswith("<Test of proportional hazards over log: 2 columns, GLOBAL chi2")
 
 
+def test_incidence_before_an_event():
+    """By hand: four rows at risk, then three, then two."""
+    y = competing_risks([2, 1, 1, 0], [1.0, 2.0, 3.0, 4.0])
+    table = np.array([[0.0], [1.0], [0.0], [1.0]])
+    model = FineGrayCCD(alpha=0).fit(table, y)
+    found = proportional_hazards_test(model, table, y)
+    np.testing.assert_allclose(found.transformed_time, [0.0, 0.75 / 3])
+    assert proportional_hazards_test(model, table, y, transform="rank").transformed_time[1] == 3
+
+
 def test_test_of_proportional_hazards_sees_a_change():
     rng = np.random.default_rng(8)
     table = rng.normal(size=(2_000, 2))
@@ -395,9 +405,8 @@ def test_other_objects_are_refused(cox):
     logistic = FACES["logistic"].fit(alpha=0.0)
     with pytest.raises(TypeError, match="is a LogisticCCD, which has no residuals; pass a fitted"):
         residuals(logistic, X, FACES["logistic"].y)
-    fine_gray = FACES["fine-gray"].fit(alpha=0.0)
     with pytest.raises(TypeError, match="which has no test of proportional hazards"):
-        proportional_hazards_test(fine_gray, X, FACES["fine-gray"].y)
+        proportional_hazards_test(logistic, X, FACES["logistic"].y)
 
 
 def test_penalized_fits_are_refused(lasso):
@@ -459,6 +468,14 @@ def test_bad_transforms_and_columns(cox):
         test(columns=[1, 1])
 
 
+def test_logarithm_of_an_event_at_time_zero():
+    time = np.where(np.arange(len(SUBJECT)) == np.argmax(COX.y["event"]), 0.0, COX.y["time"])
+    y = surv(COX.y["event"], time)
+    model = COX.make(alpha=0.0).fit(X, y)
+    with pytest.raises(ValueError, match=r"\(log\) must make of .* with 1 others; choose another"):
+        proportional_hazards_test(model, X, y, transform="log")
+
+
 def test_bad_likelihood_ratios(cox, lasso):
     small = COX.make(alpha=0.0).fit(X[:, :4], COX.y)
     with pytest.raises(ValueError, match=r"`full` was fitted with alpha=0\.02"):
@@ -482,6 +499,16 @@ def test_bad_likelihood_ratios(cox, lasso):
     )
     with pytest.raises(ValueError, match="has a column 'a0' that `full` does not have"):
         likelihood_ratio_test(left, right)
+
+
+def test_linear_model_without_errors():
+    table = np.column_stack([np.arange(8.0), np.arange(8) % 3])
+    y = np.full(8, 2.0)  # nothing to explain
+    model, smaller = LinearCCD(alpha=0).fit(table, y), LinearCCD(alpha=0).fit(table[:, :1], y)
+    assert model.log_likelihood_ == 0.0
+    assert not wald(model, table, y).standard_errors.any()
+    assert wald(model, table, y).summary()["t"].isna().all()
+    assert likelihood_ratio_test(smaller, model).statistic == 0.0
 
 
 def test_linear_model_needs_rows():

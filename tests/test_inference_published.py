@@ -118,6 +118,9 @@ def test_fine_gray_residuals(name):
     close(wald(model, X, y).covariance, case["covariance"])
     for kind, expected in case["residuals"].items():
         close(residuals(model, X, y, KINDS.get(kind, kind)), expected)
+    for transform, expected in case["tests"].items():
+        found = proportional_hazards_test(model, X, y, transform=transform)
+        np.testing.assert_allclose(found.table["chisq"], expected, rtol=1e-6)
 
 
 FINE_GRAY_CASES = {

@@ -130,7 +130,7 @@ class PenalizedModel(BaseEstimator):
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
     _effect: str | None = None  # what exp(coef) is called, where it is a ratio
-    _has_dispersion = False  # whether the errors have a variance, taken for 1 by the likelihood
+    _has_dispersion = False  # whether the variance of the outcome is a parameter of its own
     _clusters = "subject"  # what of the outcome names rows that are not independent, if it has it
 
     def __init__(

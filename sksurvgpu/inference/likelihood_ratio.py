@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..estimators._base import PenalizedModel
-from ..estimators.regression import LinearCCD
 from ._rows import check_estimator, require_unpenalized
 
 __all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
@@ -88,10 +87,10 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
             "fitted to different rows, or did not converge; fit them to the same rows."
         )
     statistic = 2.0 * max(gain, 0.0)
-    if isinstance(full, LinearCCD):
-        with np.errstate(divide="ignore"):
-            ratio = restricted.log_likelihood_ / full.log_likelihood_  # of sums of squares
-            statistic = full._n_rows * max(float(np.log(ratio)), 0.0)
+    if full._has_dispersion and gain > 0:
+        squares = -2.0 * np.array([full.log_likelihood_, restricted.log_likelihood_])
+        with np.errstate(divide="ignore"):  # a perfect fit
+            statistic = full._n_rows * np.diff(np.log(squares))[0]
     return LikelihoodRatioResult(float(statistic), df, float(chi2.sf(statistic, df)))
 
 

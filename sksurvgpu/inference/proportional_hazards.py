@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from ..data.checks import _position
-from ..estimators.survival import CoxLassoCCD
 from ._covariance import invert_information
 from ._rows import open_rows, require_unpenalized
 from ._views import RiskSetView
@@ -79,11 +78,11 @@ class ProportionalHazardsResult:
 def proportional_hazards_test(
     estimator, X, y, columns=None, transform="km", **fit_params
 ) -> ProportionalHazardsResult:
-    """Test whether coefficients of a Cox model change with a function of time.
+    """Test whether coefficients of a Cox or Fine-Gray model change with a function of time.
 
     Parameters
     ----------
-    estimator : CoxLassoCCD
+    estimator : CoxLassoCCD or FineGrayCCD
         Fitted without a penalty.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates of the fit.
@@ -92,8 +91,9 @@ def proportional_hazards_test(
     columns : list of str or int, optional
         Columns to test, by name or position; by default all. The others are adjusted for.
     transform : {"km", "rank", "identity", "log"} or callable, default="km"
-        Function of time: one minus the Kaplan-Meier curve just before it, its rank among all
-        times, the time itself, its logarithm, or a function of an array of times.
+        Function of time: one minus the Kaplan-Meier curve just before it (with competing events,
+        the cumulative incidence), its rank among all times, the time itself, its logarithm, or a
+        function of an array of times.
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -105,7 +105,8 @@ def proportional_hazards_test(
     Notes
     -----
     The score test of ``cox.zph`` in version 3 of R's survival, not the correlation test of earlier
-    versions.
+    versions. For a Fine-Gray model it takes the weights of rows that stay after a competing event
+    as known.
 
     Examples
     --------
@@ -117,7 +118,7 @@ def proportional_hazards_test(
     >>> proportional_hazards_test(model, data.X, data.y, [2], np.sqrt).table.index.tolist()
     ['x2', 'GLOBAL']
     """
-    check_survival_model(estimator, "test of proportional hazards", (CoxLassoCCD,))
+    check_survival_model(estimator, "test of proportional hazards")
     require_unpenalized(estimator, "the test of proportional hazards", INSTEAD)
     tested = _positions(estimator, columns)
     rows = open_rows(estimator, X, y, fit_params)
@@ -195,36 +196,48 @@ def _name_of(transform) -> str:
     return transform if isinstance(transform, str) else getattr(transform, "__name__", "function")
 
 
-def _times(rows):
-    """Times and entries of the rows that count."""
-    outcome = rows.outcome
+def _counted(rows, *fields):
+    """Fields of the outcome for the rows of positive weight; None where there is none."""
     counts = slice(None) if rows.given_weight is None else rows.given_weight > 0
-    return outcome.time[counts], None if outcome.start is None else outcome.start[counts]
+    found = (getattr(rows.outcome, field, None) for field in fields)
+    return [None if values is None else values[counts] for values in found]
+
+
+def _logarithm(time, rows) -> np.ndarray:
+    with np.errstate(divide="ignore"):  # an event at time 0 gets a message
+        return np.log(time)
 
 
 def _rank(time, rows) -> np.ndarray:
     """Rank among the times of all rows, ties sharing the mean of theirs."""
-    times = np.sort(_times(rows)[0])
-    low, high = (np.searchsorted(times, time, side=side) for side in ("left", "right"))
+    (until,) = _counted(rows, "time")
+    until = np.sort(until)
+    low, high = (np.searchsorted(until, time, side=side) for side in ("left", "right"))
     return (low + high + 1) / 2.0
 
 
-def _one_minus_kaplan_meier(time, rows) -> np.ndarray:
-    """One minus the Kaplan-Meier curve of all rows, whatever their stratum, before each time."""
-    until, since = _times(rows)
-    distinct, deaths = np.unique(time, return_counts=True)
+def _incidence_before(time, rows) -> np.ndarray:
+    """Cumulative incidence before each time, by all rows, whatever their stratum.
+
+    Without competing events this is one minus the Kaplan-Meier curve.
+    """
+    until, since, event, status = _counted(rows, "time", "start", "event", "status")
+    ended = event if status is None else status > 0
+    distinct, of_row = np.unique(until[ended], return_inverse=True)
+    events, endings = np.bincount(of_row, event[ended]), np.bincount(of_row)
     at_risk = len(until) - np.searchsorted(np.sort(until), distinct, side="left")
     if since is not None:
         at_risk -= len(since) - np.searchsorted(np.sort(since), distinct, side="left")
-    curve = np.append(1.0, np.cumprod(1.0 - deaths / at_risk))
-    return 1.0 - curve[np.searchsorted(distinct, time, side="left")]
+    survival = np.append(1.0, np.cumprod(1.0 - endings / at_risk))
+    incidence = np.append(0.0, np.cumsum(survival[:-1] * events / at_risk))
+    return incidence[np.searchsorted(distinct, time, side="left")]
 
 
 _TRANSFORMS = {
-    "km": _one_minus_kaplan_meier,
+    "km": _incidence_before,
     "rank": _rank,
     "identity": lambda time, rows: time,
-    "log": lambda time, rows: np.log(time),
+    "log": _logarithm,
 }
 
 

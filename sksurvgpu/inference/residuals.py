@@ -78,14 +78,13 @@ def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
     return compute(view, invert_information(view)) if needs_inverse else compute(view)
 
 
-def check_survival_model(estimator, what, models=(CoxLassoCCD, FineGrayCCD)) -> None:
+def check_survival_model(estimator, what) -> None:
     """Check that an estimator is a fitted model of survival."""
     check_estimator(estimator)
-    if not isinstance(estimator, models):
-        names = " or ".join(model.__name__ for model in models)
+    if not isinstance(estimator, CoxLassoCCD | FineGrayCCD):
         raise TypeError(
             f"`estimator` is a {type(estimator).__name__}, which has no {what}; pass a fitted "
-            f"{names}."
+            "CoxLassoCCD or FineGrayCCD."
         )
 
 

@@ -7,7 +7,6 @@ from numbers import Real
 
 import numpy as np
 
-from ..likelihoods.gaussian import Gaussian
 from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
 from ._views import view_of
@@ -96,7 +95,8 @@ class WaldResult:
         """
         table = self.intervals
         table.insert(1, "standard_error", self.standard_errors)
-        statistic = self.coef / self.standard_errors
+        with np.errstate(divide="ignore", invalid="ignore"):  # a linear model without errors
+            statistic = self.coef / self.standard_errors
         table.insert(2, "z" if self.df is None else "t", statistic)
         table.insert(3, "p", 2.0 * self._distribution().sf(np.abs(statistic)))
         if self._effect is not None:
@@ -163,7 +163,7 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     covariance, df = inverse.matrix, None
     if robust:
         covariance = covariance @ view.meat(cluster) @ covariance
-    elif isinstance(rows.problem.likelihood, Gaussian):
+    elif estimator._has_dispersion:
         df = _residual_df(rows, inverse.rank)
         covariance = covariance * (-2.0 * estimator.log_likelihood_ / df)
     return WaldResult(

@@ -93,7 +93,11 @@ finegray_case <- function(dataset) {
     paste(dataset, "plain", "finegray", sep = "-"), "fine_gray", "survival::finegray, coxph",
     dataset, coef(fit),
     options = list(km_ties = "events_first"), file = "competing", covariance = flat(vcov(fit)),
-    residuals = found
+    residuals = found,
+    tests = lapply(
+      c(identity = "identity", log = "log"),
+      function(transform) flat(cox.zph(fit, transform, terms = FALSE)$table[, "chisq"])
+    )
   )
 }
 
