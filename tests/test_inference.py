@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from faces import FACES, SUBJECT, X
-from models import MODELS, dense, open_session
+from models import MODELS, Sample, dense, open_session
 from oracles.reference_likelihoods import split_rows
 from oracles.reference_scores import fine_gray_scores
 
@@ -57,6 +57,23 @@ def test_information_is_the_hessian(name, seed, check_close):
     x = dense(sample.X)
     expected = x.T @ model.exact_hessian(sample, sample.eta(coef)) @ x
     check_close(view.information()[0], expected, "curvature")
+
+
+@pytest.mark.parametrize("spread", [0.5, 4.0])
+def test_information_of_large_sets(spread, check_close):
+    """Against differences of the reference's scores; the sums run within a band here."""
+    rng, sizes = np.random.default_rng(12), [700, 300]
+    group = np.repeat([0, 1], sizes)
+    y = {"case": (rng.random(1_000) < np.where(group, 0.1, 0.4)).astype(float), "group": group}
+    sample = Sample(rng.normal(size=(1_000, 3)) + 5.0, y, offset=spread * rng.normal(size=1_000))
+    model, coef = MODELS["conditional_logistic"], np.zeros(3)
+    view, _ = view_at(model, sample, coef)
+    step = 1e-4 * np.eye(3)
+    change = [
+        model.reference_at(sample, coef - d).u - model.reference_at(sample, coef + d).u
+        for d in step
+    ]
+    check_close(view.information()[0], np.array(change) @ sample.X / 2e-4, "finite difference")
 
 
 @pytest.mark.parametrize("name", MODELS)

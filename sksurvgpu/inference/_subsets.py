@@ -29,14 +29,27 @@ class SubsetMoments:
     """Second moments of dense columns over the subsets of all matched sets."""
 
     def __init__(self, rows):
-        self._sets = rows.session.pattern._sets
-        self._eta, self._weight = rows.session.eta, rows.weight
+        state = rows.session.pattern._sets
+        self._sets = _Sets(
+            state.ptr, state.cases, state.tau, state.share, rows.session.eta, rows.weight
+        )
 
     def cross(self, x, z) -> tuple[np.ndarray, np.ndarray]:
         """Information of two blocks of columns, and the diagonal of x' diag(pi) z."""
         total, size = np.zeros((x.shape[1], z.shape[1])), np.zeros(x.shape[1])
-        _cross(self._sets, self._eta, self._weight, x, z, total, size)
+        _cross(self._sets, x, z, total, size)
         return total, size
+
+
+class _Sets(NamedTuple):
+    """Matched sets at the coefficients of a fit."""
+
+    ptr: np.ndarray
+    cases: np.ndarray  # per set; 0 where the set contributes nothing
+    tau: np.ndarray  # per set: shift of the predictor at which p sums to about m
+    share: np.ndarray  # per row: probability of being a case, given m
+    eta: np.ndarray
+    weight: np.ndarray
 
 
 class _Moments(NamedTuple):
@@ -98,7 +111,7 @@ def _scan_set(eta, tau, cases, x, z, moments):
 
 
 @kernel
-def _cross(sets, eta, weight, x, z, total, size):
+def _cross(sets, x, z, total, size):
     width, other, most, longest = x.shape[1], z.shape[1], 0, 0
     for s in range(len(sets.cases)):
         most = max(most, sets.cases[s])
@@ -114,8 +127,8 @@ def _cross(sets, eta, weight, x, z, total, size):
         share, n = sets.share[begin:end], end - begin
         _centre(share, m, x[begin:end], x_set)
         _centre(share, m, z[begin:end], z_set)
-        _scan_set(eta[begin:end], sets.tau[s], m, x_set[:n], z_set[:n], moments)
-        c, inverse = weight[begin], 1.0 / law[m]
+        _scan_set(sets.eta[begin:end], sets.tau[s], m, x_set[:n], z_set[:n], moments)
+        c, inverse = sets.weight[begin], 1.0 / law[m]
         for a in range(width):
             for b in range(other):
                 product = first[m, a] * second[m, b] * inverse
