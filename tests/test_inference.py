@@ -27,6 +27,7 @@ from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design import build_design
 from sksurvgpu.inference import _rows
+from sksurvgpu.inference._covariance import invert
 from sksurvgpu.inference._rows import FittedRows
 from sksurvgpu.inference._views import view_of
 
@@ -132,10 +133,10 @@ def test_blocks_of_columns_change_nothing(name, monkeypatch, check_close):
     model, sample, coef = drawn(name, 6)
     cluster = np.arange(sample.n) % 7
     view, _ = view_at(model, sample, coef)
-    expected = view.information()[0], view.meat(cluster), view.meat(None)
+    expected = *view.information(), view.meat(cluster), view.meat(None)
     monkeypatch.setattr(_rows, "MOST_NUMBERS", 2 * sample.n)
     monkeypatch.setattr(type(view), "widest", 2)
-    found = view.information()[0], view.meat(cluster), view.meat(None)
+    found = *view.information(), view.meat(cluster), view.meat(None)
     assert len(view.rows.blocks(sample.n, view.widest)) > 1
     for one, other in zip(found, expected, strict=True):
         check_close(one, other, "curvature")
@@ -264,6 +265,28 @@ def test_columns_that_are_not_determined(name):
         robust = wald(model, wide, face.y, robust=True, **face.arguments())
     expected = wald(small, table, face.y, robust=True, **face.arguments())
     np.testing.assert_allclose(robust.standard_errors[2:8], expected.standard_errors[2:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 1e9 / 7])
+def test_constants_are_found_whatever_their_mean_rounds_to(value):
+    face = FACES["cox"]
+    table = np.column_stack([X.toarray()[:, :2], np.full(len(SUBJECT), value)])
+    model = face.make(alpha=0.0).fit(table, face.y)
+    with pytest.warns(UserWarning, match="`x2`"):
+        found = wald(model, table, face.y)
+    assert np.isnan(found.standard_errors).tolist() == [False, False, True]
+
+
+def test_inverse_of_an_information():
+    """The second column has only rounding, the fourth repeats the third, the fifth is alone."""
+    information = np.diag([4.0, 1e-15, 1.0, 1.0, 1e-8])
+    information[2, 3] = information[3, 2] = 1.0
+    inverse = invert(information, np.array([5.0, 1.0, 1.0, 1.0, 1e-8]))
+    assert inverse.identified.tolist() == [True, False, False, False, True]
+    assert inverse.rank == 3
+    np.testing.assert_allclose(np.diagonal(inverse.covariance)[[0, 4]], [0.25, 1e8])
+    assert np.isnan(inverse.covariance[1:4]).all()
+    np.testing.assert_allclose(inverse.matrix @ information @ inverse.matrix, inverse.matrix)
 
 
 def test_column_that_is_constant_within_strata():

@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends.cpu import products
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
+from ..data.checks import check_penalty_factor
 from ..estimators._base import MOST_NAMES, PenalizedModel
 
-__all__ = ["FittedRows", "check_estimator", "factors_of", "open_rows", "require_unpenalized"]
+__all__ = ["FittedRows", "check_estimator", "open_rows", "require_unpenalized"]
 
 SAME_FIT = 1e-8  # relative difference of two evaluations of one log-likelihood
 MOST_NUMBERS = 2**25  # in a dense block of columns: 256 MiB
@@ -124,17 +125,9 @@ def _check_same(estimator, problem, session) -> None:
         )
 
 
-def factors_of(estimator) -> np.ndarray:
-    """Penalty factor of every column of X, which names them, too."""
-    from ..data.checks import check_penalty_factor
-
-    names = getattr(estimator, "feature_names_in_", None)
-    return check_penalty_factor(estimator.penalty_factor, estimator.n_features_in_, names)
-
-
 def require_unpenalized(estimator, what: str, instead: str, name="estimator") -> None:
     """Refuse fits with a penalty, whose coefficients are biased towards zero."""
-    penalized = np.flatnonzero(estimator.alpha * factors_of(estimator))
+    penalized = np.flatnonzero(estimator.alpha * _factors_of(estimator))
     if len(penalized):
         listed = estimator._feature_names()[penalized[:MOST_NAMES]]
         more = f" and {len(penalized) - MOST_NAMES:,} more" if len(penalized) > MOST_NAMES else ""
@@ -143,3 +136,9 @@ def require_unpenalized(estimator, what: str, instead: str, name="estimator") ->
             f"{', '.join(f'`{column}`' for column in listed)}{more}; {what} is for fits without a "
             f"penalty (alpha=0). {instead}"
         )
+
+
+def _factors_of(estimator) -> np.ndarray:
+    """Penalty factor of every column of X, which names them, too."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return check_penalty_factor(estimator.penalty_factor, estimator.n_features_in_, names)

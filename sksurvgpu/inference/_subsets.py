@@ -8,9 +8,9 @@ f_k = P(S = k) and the moments of X_J = sum Z_i x_iJ on the event S = k,
     F_k  <- q F_k + p (F_{k-1} + x f_{k-1})                                   E[X_J; S = k]
     FF_k <- q FF_k + p (FF_{k-1} + x F'_{k-1} + F_{k-1} x' + x x' f_{k-1})    E[X_J X_K'; S = k]
 
-one row after the other, and the set adds FF_m / f_m - (F_m / f_m)(F_m / f_m)'. Columns are centred
-at their mean under the inclusion probabilities, which makes F_m vanish and costs no digits. Only k
-from which m can still be reached matters, within nine standard deviations of the running mean.
+one row after the other. Columns are centred at their mean under the inclusion probabilities: then
+F_m is zero, and the set adds FF_m / f_m, from which nothing need be subtracted. Only k from which m
+can still be reached matters, within nine standard deviations of the running mean.
 """
 
 from __future__ import annotations
@@ -131,7 +131,6 @@ def _cross(sets, x, z, total, size):
         c, inverse = sets.weight[begin], 1.0 / law[m]
         for a in range(width):
             for b in range(other):
-                product = first[m, a] * second[m, b] * inverse
-                total[a, b] += c * inverse * (both[m, a, b] - product)
+                total[a, b] += c * inverse * both[m, a, b]
             for i in range(n):
                 size[a] += c * share[i] * x[begin + i, a] ** 2

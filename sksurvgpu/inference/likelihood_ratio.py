@@ -59,7 +59,9 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     Notes
     -----
     The variance of a linear model's errors is estimated under both models. Collinear columns of
-    the full model count as degrees of freedom although they add nothing: leave them out.
+    the full model count as degrees of freedom although they add nothing: leave them out. Rows must
+    be independent and weights counts; the test of a Fine-Gray model is approximate, because its
+    censoring curve is estimated, too.
 
     Examples
     --------
