@@ -32,7 +32,6 @@ from ._subsets import SubsetMoments
 __all__ = ["RiskSetView", "View", "view_of"]
 
 SMALLEST_RISK = 1e-280  # below, a sum over a risk set has lost its digits
-CONSTANT = 1e-13  # spread of a column relative to its mean that is rounding
 
 
 class View:
@@ -49,10 +48,7 @@ class View:
         """Dense columns less their means, which would cost digits."""
         x = self.rows.block(columns)
         if self.is_free:
-            mean = x.mean(axis=0)
-            x -= mean
-            spread = np.maximum(x.max(axis=0), -x.min(axis=0))
-            x[:, spread <= CONSTANT * np.abs(mean)] = 0.0
+            x -= x.mean(axis=0)
         return x
 
     def information(self) -> tuple[np.ndarray, np.ndarray]:
