@@ -13,7 +13,7 @@ from numpy.random import default_rng
 from . import __version__
 from .backends import explain
 from .datasets import simulate_cox
-from .estimators._base import count_threads
+from .estimators._prepared import count_threads
 from .estimators.survival import CoxLassoCCD
 from .selection.path import fit_path
 

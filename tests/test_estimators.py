@@ -25,7 +25,7 @@ from sksurv.metrics import concordance_index_censored, integrated_brier_score
 from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.data.design import build_design
 from sksurvgpu.datasets import simulate_cox
-from sksurvgpu.estimators._base import count_threads
+from sksurvgpu.estimators._prepared import count_threads
 from sksurvgpu.solver.solve import solve
 
 
@@ -199,7 +199,7 @@ def test_a_failed_refit_leaves_the_model_whole(data, strata, monkeypatch, error)
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("sksurvgpu.estimators._base.solve", fail)
+    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", fail)
     weight = np.full(200, 2.0)
     model.set_params(time_varying={0: [10.0]})
     with pytest.raises(error):
@@ -238,7 +238,7 @@ def test_stalling_is_not_a_lack_of_iterations(data, monkeypatch):
     def stall(*arguments):
         return [[replace(solve(*arguments)[0][0], converged=False, n_iter=7)]]
 
-    monkeypatch.setattr("sksurvgpu.estimators._base.solve", stall)
+    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", stall)
     message = (
         r"in 7 iteration\(s\): .* the residual stopped falling, .*: raise tol=1e-06 or rescale"
     )

@@ -369,7 +369,7 @@ def test_a_failed_refit_leaves_the_model_whole(face, monkeypatch, error):
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("sksurvgpu.estimators._base.solve", fail)
+    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", fail)
     half = np.isin(SUBJECT, np.arange(30))
     fewer = face.arguments(face.needed, half)
     y = np.where(face.y == "yes", "b", "a") if face is FACES["logistic"] else face.y
@@ -449,7 +449,7 @@ def test_stalling_is_not_a_lack_of_iterations(face, monkeypatch):
     def stall(*arguments):
         return [[replace(solve(*arguments)[0][0], converged=False, n_iter=7)]]
 
-    monkeypatch.setattr("sksurvgpu.estimators._base.solve", stall)
+    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", stall)
     with pytest.warns(ConvergenceWarning, match=r"the residual stopped falling, .*: raise tol="):
         face.fit()
 

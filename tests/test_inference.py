@@ -163,7 +163,9 @@ def test_result_has_what_all_results_have(name):
         np.testing.assert_allclose(summary[f"{face.ratio}_upper"], np.exp(summary["upper"]))
     wider = wald(model, table, face.y, level=0.99, **face.rows).intervals
     assert (wider["lower"] < summary["lower"]).all()
-    at_bound = wald(model, table, face.y, level=1 - summary["p"].iloc[0], **face.rows).intervals
+    at_bound = wald(
+        model, table, face.y, level=1 - summary["p_value"].iloc[0], **face.rows
+    ).intervals
     bound = at_bound[["lower", "upper"]].abs().min(axis=1).iloc[0]
     assert bound < 1e-9  # an interval of level 1 - p ends at zero
 
@@ -463,7 +465,7 @@ def test_penalized_fits_are_refused(lasso):
 
 @pytest.mark.parametrize("level", [0, 1, 95, "0.95", True, np.nan])
 def test_bad_level(cox, level):
-    with pytest.raises(ValueError, match=r"`level` is .*, must be a number between 0 and 1"):
+    with pytest.raises(ValueError, match=r"`level` is .*, must lie between 0 and 1"):
         wald(cox, X, COX.y, level=level)
 
 

@@ -16,9 +16,8 @@ of the weights.
 from __future__ import annotations
 
 import copy
-import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -32,8 +31,9 @@ from ..backends import choose, explain, to_host
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design, build_design
 from ..exceptions import NothingToCompareError
-from ..solver.problem import Batch, Loan, Problem
-from ..solver.solve import Options, Solution, log_likelihoods, solve, solve_and_lend
+from ..solver.problem import Batch, Problem
+from ..solver.solve import Options, Solution, log_likelihoods
+from ._prepared import Prepared, count_threads
 from ._report import add_intervals, fit_card
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
@@ -42,69 +42,7 @@ LARGEST_EFFECT, LARGEST_IF_BINARY = 20.0, 12.0
 MOST_NAMES = 5  # in a warning
 COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
-__all__ = ["PenalizedModel", "Prepared", "count_threads"]
-
-
-def count_threads(n_jobs: int | None) -> int:
-    """Threads of a fit: None what Numba would use, -1 all cores, -2 all but one, and so on."""
-    if n_jobs is None:
-        # joblib sets NUMBA_NUM_THREADS in its workers, so that nested fits do not pile up.
-        from numba import config
-
-        return int(config.NUMBA_NUM_THREADS)
-    if n_jobs == 0:
-        raise ValueError("`n_jobs` is 0; pass None, a number of threads, or -1 for all cores.")
-    if n_jobs > 0:
-        return int(n_jobs)
-    try:
-        n_cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        n_cores = os.cpu_count() or 1
-    return max(1, n_cores + 1 + int(n_jobs))
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Checked input of a fit: the problem, and what all of its fits share.
-
-    `batch` has no penalties yet; `total_weight` is the sum of the sample weights; `shared` are the
-    fitted attributes that do not depend on the penalty.
-    """
-
-    problem: Problem
-    outcome: Any  # of the rows as the caller has them
-    batch: Batch
-    backend: Any  # a module or an object with `run`
-    options: Options
-    n_threads: int
-    total_weight: float
-    shared: dict[str, Any]
-
-    @property
-    def weight(self) -> np.ndarray:
-        """Weight of every row, as the caller has them."""
-        weight = self.batch.weight
-        return np.ones(self.problem.design.n_rows) if weight is None else weight[:, 0]
-
-    def solve(self, alphas, *, total=None, on_fit=None, **changes) -> list[list[Solution]]:
-        """Fit at penalties on the mean scale, (n_alphas,) or (n_alphas, n_fits).
-
-        `changes` replaces fields of the batch; `total` is the sum of the weights of each fit,
-        where these are replaced.
-        """
-        batch = self._batch(alphas, total, changes)
-        return solve(self.problem, batch, self.backend, self.options, self.n_threads, on_fit)
-
-    def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
-        """Fit at one penalty; also its quadratic model, where that will serve other fits."""
-        shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
-        solutions, loan = solve_and_lend(*shared, self.n_threads, n_borrowers)
-        return solutions[0], loan
-
-    def _batch(self, alphas, total, changes):
-        alphas = np.asarray(alphas, dtype=np.float64)
-        lambdas = alphas.reshape(len(alphas), -1) * (self.total_weight if total is None else total)
-        return replace(self.batch, lambdas=lambdas, **changes)
+__all__ = ["MOST_NAMES", "PenalizedModel"]
 
 
 class PenalizedModel(BaseEstimator):

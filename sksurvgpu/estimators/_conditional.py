@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..data.groups import plan_groups
 from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..solver.problem import Problem
-from ._base import PenalizedModel, count_threads
+from ._base import PenalizedModel
 from ._docs import documented
+from ._prepared import count_threads
 
 __all__ = ["WEIGHTED", "ConditionalModel", "weighted"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..data.groups import plan_groups
 from ..solver.problem import Problem
-from ._base import PenalizedModel, count_threads
+from ._base import PenalizedModel
+from ._prepared import count_threads
 
 __all__ = ["LinearModel"]
 

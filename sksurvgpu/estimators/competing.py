@@ -14,9 +14,10 @@ from ..likelihoods.fine_gray import FineGray
 from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance
 from ..solver.problem import Problem
-from ._base import PenalizedModel, count_threads
+from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._docs import documented
+from ._prepared import count_threads
 from .baseline import Timeline, incidence
 
 __all__ = ["FineGrayCCD"]

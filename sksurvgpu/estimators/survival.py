@@ -15,9 +15,10 @@ from ..data.rowplan import plan_rows
 from ..likelihoods.cox import Cox
 from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
-from ._base import PenalizedModel, count_threads
+from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._docs import documented
+from ._prepared import count_threads
 from .baseline import Timeline, cumulative_hazard, survival
 from .time_varying import Terms
 

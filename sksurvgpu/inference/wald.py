@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Real
 
 import numpy as np
 
 from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
 from ._views import view_of
+from .intervals import check_level, with_ratios
 
-__all__ = ["WaldResult", "check_level", "wald"]
+__all__ = ["WaldResult", "wald"]
 
 INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0."
 
@@ -89,7 +89,7 @@ class WaldResult:
         -------
         table : pandas.DataFrame
             A row for each coefficient, indexed by its name: ``coef``, ``standard_error``, ``z``
-            (``t`` for a linear model), ``p`` and the bounds ``lower`` and ``upper`` of the
+            (``t`` for a linear model), ``p_value`` and the bounds ``lower`` and ``upper`` of the
             interval; where exp(coef) is a ratio, such as ``hazard_ratio``, also that ratio and
             its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``.
         """
@@ -98,12 +98,8 @@ class WaldResult:
         with np.errstate(divide="ignore", invalid="ignore"):  # a linear model without errors
             statistic = self.coef / self.standard_errors
         table.insert(2, "z" if self.df is None else "t", statistic)
-        table.insert(3, "p", 2.0 * self._distribution().sf(np.abs(statistic)))
-        if self._effect is not None:
-            with np.errstate(over="ignore"):
-                for column, name in (("coef", ""), ("lower", "_lower"), ("upper", "_upper")):
-                    table[self._effect + name] = np.exp(table[column])
-        return table
+        table.insert(3, "p_value", 2.0 * self._distribution().sf(np.abs(statistic)))
+        return with_ratios(table, self._effect)
 
     def _distribution(self):
         from scipy.stats import norm, t
@@ -147,12 +143,12 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
     >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
     >>> wald(model, data.X, data.y).summary().columns.tolist()
-    ['coef', 'standard_error', 'z', 'p', 'lower', 'upper', 'hazard_ratio', 'hazard_ratio_lower',
-     'hazard_ratio_upper']
+    ['coef', 'standard_error', 'z', 'p_value', 'lower', 'upper', 'hazard_ratio',
+     'hazard_ratio_lower', 'hazard_ratio_upper']
     >>> wald(model, data.X, data.y, robust=True, level=0.9)
     <WaldResult of 4 coefficients, 90 % intervals, robust>
     """
-    check_level(level)
+    level = check_level(level)
     check_estimator(estimator)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     rows = open_rows(estimator, X, y, fit_params)
@@ -169,18 +165,12 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     return WaldResult(
         coef=estimator.coef_.copy(),
         covariance=inverse.mask(covariance),
-        level=float(level),
+        level=level,
         robust=robust,
         feature_names=np.array(estimator._coef_names(), dtype=object),
         df=df,
         _effect=estimator._effect,
     )
-
-
-def check_level(level) -> None:
-    """Check a confidence level."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
-        raise ValueError(f"`level` is {level!r}, must be a number between 0 and 1, such as 0.95.")
 
 
 def _residual_df(rows, rank) -> int:
