@@ -201,6 +201,18 @@ def test_forest_side_by_side():
     assert [pair[0] for pair in texts(display)] == expected
 
 
+def test_a_legend_of_long_names_takes_several_lines():
+    table = pd.DataFrame({"coef": [0.2], "lower": [0.1], "upper": [0.3]}, index=["drug"])
+    tables = {f"a rather long name of the method {k}": table for k in range(4)}
+    display = CoefficientDisplay(tables, effect="hazard ratio", level=0.95).plot()
+    display.figure_.canvas.draw()
+    legend = display.ax_.get_legend().get_window_extent()
+    assert legend.x1 <= display.figure_.bbox.x1
+    assert legend.y1 <= display.figure_.bbox.y1
+    low = CoefficientDisplay({"a": table, "b": table}, effect=None, level=0.95).plot()
+    assert low.ax_.get_legend()._ncols == 2
+
+
 def test_forest_leaves_blank_what_a_result_does_not_have():
     first, second = interval_table(2), interval_table(4, seed=1)
     both = {"profile": Result(first), "bootstrap": Result(second)}

@@ -26,6 +26,7 @@ MARGIN = 0.04  # of the axis, on both sides of what it shows
 NAMES_SHARE = 0.38  # of what the axes had without names and numbers
 SMALL_RATIO = 0.1  # below which a third decimal is shown
 HALF_DIGIT = 0.36  # half its height
+KEY = 5  # characters that the marker of an entry of the legend takes, with the gap after it
 
 
 class Forest:
@@ -49,7 +50,15 @@ class Forest:
         """Inches that the figure needs."""
         from matplotlib import rcParams
 
-        return FRAME + len(self.names) * self._lines() * rcParams["font.size"] / 72.0
+        size = rcParams["font.size"]
+        beside = self._beside(72.0 * rcParams["figure.figsize"][0], size)
+        more_keys = -(-len(self.tables) // beside) - 1  # lines of the legend after the first
+        return FRAME + (len(self.names) * self._lines() + LINE * more_keys) * size / 72.0
+
+    def _beside(self, width, size):
+        """Entries of the legend that a line has room for, in points."""
+        longest = KEY + max(len(str(key)) for key in self.tables)
+        return int(np.clip(width / (CHARACTER * size * longest), 1, len(self.tables)))
 
     def _lines(self):
         """Of a row: its height, in units of the text's."""
@@ -99,7 +108,7 @@ class Forest:
                 self.points,
                 loc="lower left",
                 bbox_to_anchor=(0.0, 1.0),
-                ncols=len(self.tables),
+                ncols=self._beside(72.0 * ax.figure.bbox.width / ax.figure.dpi, text_size(ax)),
                 borderaxespad=1.5,  # above the head of the numbers
                 handletextpad=0.2,
                 columnspacing=1.0,
