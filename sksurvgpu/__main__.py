@@ -8,13 +8,13 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from numpy.random import default_rng
 
 from . import __version__
 from .backends import explain
 from .datasets import simulate_cox
 from .estimators._prepared import count_threads
 from .estimators.survival import CoxLassoCCD
+from .selection.models import CoxLassoCV
 from .selection.path import fit_path
 
 N_FOLDS = 5
@@ -41,19 +41,19 @@ def main(arguments=None) -> None:
         f"path of {N_ALPHAS} penalties",
         lambda: fit_path(model, data.X, data.y, n_alphas=N_ALPHAS, alpha_min_ratio=ALPHA_MIN_RATIO),
     )
-    criterion = _timed(
+    folds = {"cv": N_FOLDS, "random_state": options.seed, "n_jobs": options.threads}
+    chosen = _timed(
         f"{N_FOLDS}-fold cross-validation of the path",
-        lambda: _cross_validate(model, data, path.alphas, options.seed),
+        lambda: CoxLassoCV(alphas=path.alphas, **folds).fit(data.X, data.y),
     )
-    best = int(np.argmax(criterion))
     print(
-        f"\nchosen      alpha = {path.alphas[best]:.3g} "
-        f"({path.alphas[best] / path.alpha_max:.3f} of alpha_max), "
-        f"{path.df[best]} of {options.features:,} columns\n"
+        f"\nchosen      alpha = {chosen.alpha_:.3g} "
+        f"({chosen.alpha_ / path.alpha_max:.3f} of alpha_max), "
+        f"{np.count_nonzero(chosen.coef_)} of {options.features:,} columns\n"
     )
-    _print_ratios(path.at(best), data.coef)
+    _print_ratios(chosen, data.coef)
     if options.compare:
-        _compare(model.set_params(alpha=path.alphas[best]), data)
+        _compare(model.set_params(alpha=chosen.alpha_), data)
 
 
 def _read(arguments):
@@ -73,26 +73,6 @@ def _timed(label, call):
     result = call()
     print(f"{label:<42} {time.perf_counter() - start:>8.2f} s", flush=True)
     return result
-
-
-def _cross_validate(model, data, alphas, seed):
-    """Cross-validated log partial likelihood, l(b_k) - l_k(b_k) over folds k, at every alpha.
-
-    The difference of the likelihoods of all rows and of the training rows, both at the training
-    fit (Verweij and van Houwelingen 1993). The folds are weights of one batch.
-    """
-    n = len(data.y)
-    fold = default_rng(seed).permutation(n) % N_FOLDS
-    prepared = model._prepare(data.X, data.y)
-    training = (fold[:, None] != np.arange(N_FOLDS)).astype(float)
-    # The mean scale of a fold divides by its own number of rows.
-    shares = np.outer(alphas, training.mean(axis=0))
-    fits = prepared.solve(shares, weight=training)
-    coefs = np.array([solution.coef for path in fits for solution in path]).T
-    on_all = _evaluate(prepared, np.zeros((1, coefs.shape[1])), coefs)
-    on_training = np.array([solution.loglik for path in fits for solution in path])
-    differences = np.array([solution.loglik for solution in on_all]) - on_training
-    return differences.reshape(N_FOLDS, len(alphas)).sum(axis=0)
 
 
 def _evaluate(prepared, alphas, coefs):
