@@ -117,6 +117,7 @@ def loop(case, score, pairs):
 def loans(monkeypatch):
     """Every fit is lent the model of all rows, however few they are; counts the loans."""
     monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 1)
+    monkeypatch.setattr("sksurvgpu.selection.cv.WIDE_STEP", 1.0)
     monkeypatch.setattr("sksurvgpu.solver.majorized.SWEEPS_OF_BORROWER", np.inf)
     # before the first refer nothing is known of costs
     monkeypatch.setattr(Session, "gram_cost", lambda self, columns, n_fits=1: 1.0)

@@ -25,6 +25,7 @@ from .search import LIMITS, Point, alpha_of, choose, search_grid, search_varianc
 __all__ = ["CrossValidated"]
 
 FEWEST_BORROWERS = 5  # splits that make up for one more fit
+WIDE_STEP = 0.6  # from one penalty to the next: where loans and paths cost the same
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are scored
 _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "alphas": (None, ["array-like", None]),
@@ -136,8 +137,8 @@ class CrossValidated(CallbackSupport):
 class Evaluation:
     """Fits and scores of all splits; every call starts from the coefficients of the one before.
 
-    Where it pays, all rows are fitted first at every penalty, and lend their quadratic model to the
-    splits: these then need a few products with X each, and no model of their own.
+    Where penalties are far apart, all rows are fitted first at each, and lend their quadratic model
+    to the splits: these then need a few products with X, and no model of their own.
     """
 
     def __init__(self, model, prepared, splits, progress):
@@ -163,6 +164,8 @@ class Evaluation:
         Penalties are on the mean scale of all rows.
         """
         alphas, points = np.asarray(alphas, float), []
+        if len(alphas) > 1 and alphas[1] > WIDE_STEP * alphas[0]:  # a path is the better guide
+            return self._evaluate(alphas, on_sum, None)
         while len(points) < len(alphas):
             left = alphas[len(points) :]
             loan = self._borrow(float(left[0])) if self._lends else None
