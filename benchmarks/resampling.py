@@ -57,14 +57,14 @@ def measure(part, n, p, n_threads):
     model = CoxLassoCCD(alpha=PAPERS_PENALTY / n, n_jobs=n_threads, backend="cpu")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        BATCHES[part](model, X[:2_000], y[:2_000], n)  # loads the kernels
+        BATCHES[part](model, X[:2_000], y[:2_000])  # loads the kernels
         model.fit(X, y)
         begin = time.perf_counter()
         model.fit(X, y)
         cold = time.perf_counter() - begin
         before = memory_mb()
         begin = time.perf_counter()
-        n_fits, note = BATCHES[part](model, X, y, n)
+        n_fits, note = BATCHES[part](model, X, y)
         seconds = time.perf_counter() - begin
     return {
         "batch": part,
@@ -79,10 +79,11 @@ def measure(part, n, p, n_threads):
     }
 
 
-def cross_validate(model, X, y, n):
+def cross_validate(model, X, y):
     """All splits and penalties of `N_FOLDS` x `N_REPEATS` x `N_PENALTIES`."""
     from sksurvgpu import CoxLassoCV
 
+    n = len(y)
     alphas = penalties_of(model.fit(X, y).alpha_max_ * n) / n
     cv = CoxLassoCV(alphas=alphas, cv=N_FOLDS, n_repeats=N_REPEATS, n_jobs=model.n_jobs)
     results = cv.fit(X, y).cv_results_
@@ -92,7 +93,7 @@ def cross_validate(model, X, y, n):
     )
 
 
-def replicate(model, X, y, n):
+def replicate(model, X, y):
     """Bootstrap replicates at the model's penalty."""
     from sksurvgpu import bootstrap
 
@@ -100,7 +101,7 @@ def replicate(model, X, y, n):
     return N_REPLICATES, f"{np.mean(result.coefs != 0):.0%} of coefficients selected"
 
 
-def profile(model, X, y, n):
+def profile(model, X, y):
     """Profile-likelihood interval of the first column."""
     from sksurvgpu import profile_likelihood
 

@@ -243,3 +243,21 @@ def test_standard_errors_of_a_mean():
     parts = [y[treated == k] for k in (0.0, 1.0)]
     variance = sum(part.var() / (n / 2) / part.mean() ** 2 for part in parts)
     assert result.standard_errors.iloc[0] == pytest.approx(np.sqrt(variance), rel=0.1)
+
+
+def test_a_replicate_without_an_exposed_row_has_no_effect():
+    """As a fit of its own, which says 0, and not the coefficient of all rows."""
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.normal(size=(60, 2)), np.r_[1.0, 1.0, np.zeros(58)]])
+    y = surv(rng.random(60) < 0.7, rng.exponential(size=60))
+    model = CoxLassoCCD(alpha=0.01, l1_ratio=0.0)
+    result = bootstrap(model, table, y, n_replicates=60, random_state=0)
+    empty = result.coefs[2] == 0.0
+    assert 2 < np.count_nonzero(empty) < 20  # a share of exp(-2)
+    assert result.coef[2] != 0.0
+
+
+def test_one_unit_cannot_be_drawn():
+    data = simulate_cox(50, 3, density=0.3, random_state=0)
+    with pytest.raises(ValueError, match="belong to one unit"):
+        bootstrap(CoxLassoCCD(), data.X, data.y, groups=np.zeros(50, int))

@@ -144,8 +144,8 @@ def test_scores_are_those_of_a_loop(name, scoring, request):
     found = results[[f"split{b}_score" for b in range(3)]].to_numpy()
     np.testing.assert_allclose(found, expected / events, rtol=1e-6)
     np.testing.assert_allclose(results["mean_score"], expected.sum(axis=1) / events.sum())
-    deviation = (found - results["mean_score"].to_numpy()[:, None]) ** 2
-    error = np.sqrt((deviation @ events) / events.sum() / 2)
+    deviation = expected - results["mean_score"].to_numpy()[:, None] * events
+    error = np.sqrt(3 / 2 * np.sum(deviation**2, axis=1)) / events.sum()
     np.testing.assert_allclose(results["standard_error"], error, rtol=1e-5)
 
 
@@ -353,7 +353,7 @@ def test_cross_validation_inside_other_tools():
             CoxLassoCV,
             {"cv": [(np.flatnonzero(CODE != 1), np.flatnonzero(CODE == 1))]},
             ValueError,
-            "leaves no event",
+            "split 0 of `cv` leaves nothing to fit",
         ),
     ],
 )
@@ -380,19 +380,90 @@ def test_failed_fits_are_counted():
         CoxLassoCV(alphas=ALPHAS, cv=3, max_iter=1, tol=1e-12).fit(X, FACES["cox"].y)
 
 
-def test_splits_without_events_do_not_count():
-    face, rows = FACES["cox"], np.arange(N)
+def test_splits_without_events_still_count():
+    """Van Houwelingen's score of rows without events is not 0, nor is Poisson's likelihood."""
+    rows = np.arange(N)
     quiet = np.flatnonzero(CODE != 1)[:5]
-    pairs = [(np.setdiff1d(rows, quiet), quiet), *pairs_of(face)]
+    pairs = [(np.setdiff1d(rows, quiet), quiet), *pairs_of(FACES["cox"])]
+    face = FACES["cox"]
+    model = CoxLassoCV(alphas=ALPHAS, cv=pairs, tol=1e-11).fit(X, face.y)
+    expected, events = loop(CASES["cox"], "van_houwelingen", pairs)
+    assert (expected[:, 0] != 0).all()
+    assert events[0] == 0
+    np.testing.assert_allclose(
+        model.cv_results_["mean_score"], expected.sum(axis=1) / events.sum(), rtol=1e-6
+    )
+    assert model.cv_results_["split0_score"].isna().all()
+    silent = np.flatnonzero(COUNT == 0)[:5]
+    pairs = [(np.setdiff1d(rows, silent), silent), *pairs_of(face)]
+    model = PoissonCV(alphas=ALPHAS[:1], cv=pairs, tol=1e-11).fit(X, COUNT)
+    total = 0.0
+    for train, test in pairs:
+        plain = PoissonCCD(alpha=ALPHAS[0], tol=1e-11).fit(X[train], COUNT[train])
+        mean = plain.predict(X[test])
+        total += np.sum(COUNT[test] * np.log(mean) - mean)
+    expected = total / sum(COUNT[test].sum() for _, test in pairs)
+    assert model.cv_results_["mean_score"][0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_splits_that_cannot_be_compared_do_not_count():
+    rows = np.arange(N)
+    last = np.array([np.argmax(np.where(CODE == 1, TIME, 0.0))])
+    quiet = np.flatnonzero(CODE != 1)[:5]
+    face, pairs = FACES["cox"], pairs_of(FACES["cox"])
+    more = [(np.setdiff1d(rows, last), last), (np.setdiff1d(rows, quiet), quiet), *pairs]
     for scoring in ("held_out", "concordance"):
-        model = CoxLassoCV(alphas=ALPHAS, cv=pairs, scoring=scoring).fit(X, face.y)
-        other = CoxLassoCV(alphas=ALPHAS, cv=pairs[1:], scoring=scoring).fit(X, face.y)
-        assert model.cv_results_["split0_score"].isna().all()
-        np.testing.assert_allclose(
-            model.cv_results_["mean_score"], other.cv_results_["mean_score"], rtol=1e-4
-        )
+        model = CoxLassoCV(alphas=ALPHAS, cv=more, scoring=scoring).fit(X, face.y)
+        assert model.cv_results_["split1_score"].isna().all()
+    other = CoxLassoCV(alphas=ALPHAS, cv=pairs, scoring="concordance").fit(X, face.y)
+    assert model.cv_results_["split0_score"].isna().all()
+    np.testing.assert_allclose(
+        model.cv_results_["mean_score"], other.cv_results_["mean_score"], rtol=1e-3
+    )
     with pytest.raises(ValueError, match="no split of `cv` can be scored"):
-        CoxLassoCV(alphas=ALPHAS, cv=pairs[:1], scoring="held_out").fit(X, face.y)
+        CoxLassoCV(alphas=ALPHAS, cv=more[1:2], scoring="held_out").fit(X, face.y)
+
+
+def test_the_standard_error_does_not_ask_who_made_the_folds():
+    folds = SurvivalKFold(4, n_repeats=3, random_state=0)
+    ours, given = (
+        CoxLassoCV(alphas=ALPHAS, random_state=0, **cv).fit(X, FACES["cox"].y).cv_results_
+        for cv in ({"cv": 4, "n_repeats": 3}, {"cv": folds})
+    )
+    np.testing.assert_allclose(ours["standard_error"], given["standard_error"], rtol=1e-9)
+
+
+def test_predictions_beyond_floating_point_are_the_worst():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(120, 3))
+    count = rng.poisson(np.exp(0.5 * table[:, 0]))
+    table[7, 0] = 5_000.0
+    model = PoissonCV(alphas=[10.0, 0.001], cv=[(np.delete(np.arange(120), 7), np.arange(20))])
+    results = model.fit(table, count).cv_results_
+    assert results["mean_score"].tolist()[1] == -np.inf
+    assert model.alpha_ == 10.0
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("name", ["logistic", "cox", "poisson"])
+def test_loans_and_columns_without_effect(name, ratio, loans, monkeypatch):
+    """Constant, duplicate and rare columns, some of them empty in a split, also unpenalized."""
+    rng = np.random.default_rng(3)
+    rare = np.zeros((N, 3))
+    rare[:6, 0] = rare[[1, 3, 5], 1] = rare[:4, 2] = 1.0  # all within the first fold
+    table = np.column_stack([X.toarray()[:, :6], np.ones(N), X.toarray()[:, 0], rare])
+    fold = np.r_[np.zeros(6, int), rng.integers(0, 5, N - 6)]
+    pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(5)]
+    face, many = CASES[name][:2]
+    params = {"l1_ratio": ratio, "penalty_factor": {8: 0.0}, "tol": 1e-9, "alphas": ALPHAS}
+    lent = many(cv=pairs, **params).fit(table, FACES[face].y, offset=OFFSET)
+    assert len(loans) == 15
+    monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 100)
+    alone = many(cv=pairs, **params).fit(table, FACES[face].y, offset=OFFSET)
+    columns = [column for column in lent.cv_results_ if "score" in column]
+    np.testing.assert_allclose(
+        lent.cv_results_[columns], alone.cv_results_[columns], rtol=1e-6, atol=1e-7
+    )
 
 
 def test_verbose_tells_of_every_batch(capsys):

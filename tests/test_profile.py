@@ -396,3 +396,15 @@ def test_search_of_a_likelihood_without_maximum(gap):
 def test_search_where_nothing_changes():
     assert search(lambda b: 0.0 * b, 0.0, step=np.inf)[0] == [-np.inf, np.inf]
     assert search(lambda b: 0.0 * b, 0.0, span=0.0, step=np.inf)[0] == [-np.inf, np.inf]
+
+
+def test_small_factors_of_other_columns_do_not_loosen_the_tolerance():
+    """The null model's gradient in units of tiny penalty factors is no scale for a free column."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(200, 3))
+    y = rng.random(200) < 1 / (1 + np.exp(-0.3 * table[:, 0] - 0.5 * table[:, 2]))
+    factors = [1.0, 0.01, 1e-10]
+    ridge = {"alpha": 0.01, "l1_ratio": 0.0}
+    tiny = profile_likelihood(LogisticCCD(penalty_factor=factors, **ridge), table, y, 0)
+    free = profile_likelihood(LogisticCCD(penalty_factor=[1.0, 0.01, 0.0], **ridge), table, y, 0)
+    np.testing.assert_allclose(tiny.intervals, free.intervals, atol=1e-5)

@@ -31,6 +31,7 @@ from ..backends import choose, explain, to_host
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design, build_design
 from ..exceptions import NothingToCompareError
+from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
 from ._prepared import Prepared, count_threads
@@ -276,8 +277,9 @@ class PenalizedModel(BaseEstimator):
         except NothingToCompareError:
             return 0.0
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
-        coef = self.coef_[:, None]
-        return float(log_likelihoods(problem, batch, coef, backend, n_threads)[0])
+        [loglik] = log_likelihoods(problem, batch, self.coef_[:, None], backend, n_threads)
+        require_finite(loglik)
+        return float(loglik)
 
     def _predict_linear(self, X) -> np.ndarray:
         return self._read_features(X).dot(self.coef_)

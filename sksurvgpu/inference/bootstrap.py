@@ -203,6 +203,7 @@ def bootstrap(
         kind,
         int(generator(random_state).integers(2**63)),
     )
+    replicates.check_units()
     totals = replicates.totals(int(n_replicates))
     full, solutions = _fit(fitted, prepared, replicates, totals)
     coefs = np.full((prepared.problem.n_columns, len(totals)), np.nan)
@@ -256,6 +257,17 @@ class _Replicates:
             weight = weight * self.base
         checked = self.model._check_weight(weight, self.outcome)
         return np.ones(n_rows) if checked is None else checked
+
+    def check_units(self):
+        """There must be something to draw from."""
+        unit = np.arange(self.outcome.n_rows) if self.unit is None else self.unit
+        if self.base is not None:
+            unit = unit[self.base > 0]
+        if len(unit) == 0 or (unit == unit[0]).all():
+            raise ValueError(
+                "all rows of positive weight belong to one unit (subject, matched set or group), "
+                "so that every replicate is the same; pass data of several, or other `groups`."
+            )
 
     def totals(self, n_replicates):
         """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""

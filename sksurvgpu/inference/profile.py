@@ -231,6 +231,11 @@ class _Profiler:
         with self._progress.batch("fit of all columns", 1) as done:
             [self._full] = self._prepared.solve([model.alpha], on_fit=done)[0]
         self._count([self._full])
+        # A free column's gradient, in units of its deviation, is of the size of the events, however
+        # large those of columns with small penalty factors or in small units are.
+        self._scale = self._full.scale
+        if not model._has_dispersion:
+            self._scale = min(self._scale, float(prepared.weight @ prepared.outcome.n_events))
 
     def end(self):
         """Report that all is done."""
@@ -254,7 +259,7 @@ class _Profiler:
                 factor=factor,
                 fixed=fixed,
                 coef=np.stack(starts, axis=1),
-                scale=np.full(len(fits), self._full.scale),
+                scale=np.full(len(fits), self._scale),
             )
         solutions = [of_fit[0] for of_fit in solutions]
         self._count(solutions)

@@ -25,6 +25,7 @@ from .search import LIMITS, Point, alpha_of, choose, search_grid, search_varianc
 __all__ = ["CrossValidated"]
 
 FEWEST_BORROWERS = 5  # splits that make up for one more fit
+QUICK = 15  # iterations of a fit that a loan serves
 WIDE_STEP = 0.6  # from one penalty to the next: where loans and paths cost the same
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are scored
 _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
@@ -92,9 +93,10 @@ class CrossValidated(CallbackSupport):
         evaluate = Evaluation(model, prepared, splits, progress)
         points = self._search(prepared, evaluate)
         position = choose(points, self.rule)
-        self.alpha_ = points[position].alpha
+        alpha = points[position].alpha
         with progress.batch("refit", 1) as done:
-            [solution] = prepared.solve([self.alpha_], on_fit=done)[0]
+            [solution] = prepared.solve([alpha], on_fit=done)[0]
+        self.alpha_ = alpha
         self._adopt(prepared, solution)
         self.best_index_, self.best_score_ = position, points[position].mean
         self.n_splits_ = len(splits)
@@ -107,13 +109,14 @@ class CrossValidated(CallbackSupport):
         splits = split_rows(
             self.cv, X, y, prepared, n_repeats=self.n_repeats, random_state=self.random_state
         )
-        n_events = splits.base * prepared.outcome.n_events
-        for b, weight in enumerate(splits.train[:, b] for b in range(len(splits))):
-            if not n_events[weight > 0].any():
+        for b in range(len(splits)):
+            try:
+                self._check_weight(splits.train[:, b], prepared.outcome)
+            except ValueError as error:
                 raise ValueError(
-                    f"split {b} of `cv` leaves no event to fit; use fewer folds, or a splitter "
-                    "that gives every fold its share of the events."
-                )
+                    f"split {b} of `cv` leaves nothing to fit; use fewer folds, or a splitter that "
+                    f"gives every fold its share of the events. Of its rows: {error}"
+                ) from error
         return splits
 
     def _search(self, prepared, evaluate) -> list[Point]:
@@ -152,8 +155,7 @@ class Evaluation:
         )
         self._prepared = replace(prepared, options=options)
         self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
-        n_folds = len(splits) // int(model.n_repeats)
-        self._root_n = np.sqrt(max(n_folds - 1, 1))
+        self._n_repeats = splits.n_repeats()
         self._starts = {}  # fields of the next batch
         self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
         self._n_fits = self._n_failed = 0
@@ -201,6 +203,7 @@ class Evaluation:
                 penalties = np.repeat(alphas[:, None], len(splits), axis=1)
                 solutions = prepared.solve(penalties, total=totals[part], on_fit=done, **changes)
                 scores[part] = self._score(self._model, prepared, splits, solutions)
+                self._lends &= loan is None or _is_quick(solutions)
                 for fit in solutions:
                     n_nonzero += [np.count_nonzero(solution.coef) for solution in fit]
                     self._n_failed += sum(not solution.converged for solution in fit)
@@ -208,9 +211,8 @@ class Evaluation:
                     scales.append(fit[-1].scale)
         self._starts = {"coef": np.stack(coefs, axis=1), "scale": np.array(scales)}
         self._n_fits += scores.size
-        if self._is_sum:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                scores /= self._sizes[:, None]
+        if not self._is_sum:
+            scores *= self._sizes[:, None]
         return [
             self._point(float(alpha), score, float(n) / n_splits)
             for alpha, score, n in zip(alphas, scores.T, n_nonzero, strict=True)
@@ -227,14 +229,21 @@ class Evaluation:
         share = self._totals[part] / self._prepared.total_weight
         return starts | {"loan": loan, "share": share}
 
-    def _point(self, alpha, scores, n_nonzero):
-        sizes = np.where(np.isfinite(scores), self._sizes, 0.0)
-        if not sizes.any():
+    def _point(self, alpha, sums, n_nonzero):
+        """Mean score an event, and its standard error as that of a ratio of sums over the folds."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scores = np.where(self._sizes > 0, sums / self._sizes, np.nan)
+        known = ~np.isnan(sums)
+        size, n_folds = self._sizes[known].sum(), known.sum() / self._n_repeats
+        if not size > 0:
             return Point(alpha, scores, np.nan, np.nan, n_nonzero)
-        known = np.where(sizes > 0, scores, 0.0)
-        mean = float(np.average(known, weights=sizes))
-        spread = np.sqrt(np.average((known - mean) ** 2, weights=sizes))
-        return Point(alpha, scores, mean, float(spread / self._root_n), n_nonzero)
+        mean = float(sums[known].sum() / size)
+        if not np.isfinite(mean):
+            return Point(alpha, scores, mean, np.nan, n_nonzero)
+        square = np.sum((sums[known] - mean * self._sizes[known]) ** 2) / self._n_repeats
+        correction = n_folds / max(n_folds - 1.0, 1.0)
+        error = np.sqrt(correction * square) * self._n_repeats / size
+        return Point(alpha, scores, mean, float(error), n_nonzero)
 
     def doubts(self):
         """What to warn of."""
@@ -244,6 +253,11 @@ class Evaluation:
             f"{self._n_failed:,} of the {self._n_fits:,} fits of the cross-validation did not "
             f"converge; raise max_iter={self._model.max_iter:,}, or leave out the smallest alphas."
         ]
+
+
+def _is_quick(solutions):
+    """Whether fits were close to their starts."""
+    return np.mean([solution.n_iter for fit in solutions for solution in fit]) <= QUICK
 
 
 def _table(points, total, l1_ratio):

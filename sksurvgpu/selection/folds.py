@@ -198,6 +198,11 @@ class Splits:
         """Weights of the rows of either side."""
         return self._columns(self._both)
 
+    def n_repeats(self):
+        """How often a row is held out, of those that ever are."""
+        times = np.bincount(np.concatenate(self.tests), minlength=len(self.base))
+        return float(times[times > 0].mean()) if times.any() else 1.0
+
     def totals(self):
         """Sum of the weights of each fit."""
         return np.array([self._train(b).sum() for b in range(len(self))])
@@ -228,18 +233,23 @@ def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
     base, unit = prepared.weight, prepared.outcome.unit
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         folds = SurvivalKFold(cv, n_repeats=n_repeats, random_state=random_state)
-        tests = list(folds._tests(prepared.outcome.kind, unit))
+        kinds = np.unique(prepared.outcome.kind, return_inverse=True)[1]
+        kinds = np.where(base > 0, kinds, -1)  # rows that do not count are shared out, too
+        tests = list(folds._tests(kinds, unit))
         return Splits(base, [test.astype(np.int32) for test in tests], [None] * len(tests))
     if n_repeats != 1:
         raise ValueError("`n_repeats` is for a number of folds; repeat the splits of `cv` itself.")
-    pairs = list(cv.split(X, y, unit) if hasattr(cv, "split") else cv)
-    if not pairs:
-        raise ValueError(
-            "`cv` yields no split; pass a number of folds, a splitter or pairs of rows."
-        )
-    trains = [_as_rows(train, len(base)) for train, _ in pairs]
-    tests = [_as_rows(test, len(base)) for _, test in pairs]
+    trains, tests = [], []
+    for train, test in cv.split(X, y, unit) if hasattr(cv, "split") else cv:
+        train, test = _as_rows(train, len(base)), _as_rows(test, len(base))
+        is_rest = len(train) + len(test) == len(base) and not np.isin(test, train).any()
+        trains.append(None if is_rest else train)
+        tests.append(test)
+    if not tests:
+        raise ValueError("`cv` yields no split; pass a number of folds, or pairs of row numbers.")
     for b, (train, test) in enumerate(zip(trains, tests, strict=True)):
+        if train is None:
+            train = np.delete(np.arange(len(base)), test)
         if unit is not None and np.intersect1d(unit[train], unit[test]).size:
             raise ValueError(
                 f"split {b} of `cv` has rows of one subject or stratum on both sides; pass a "

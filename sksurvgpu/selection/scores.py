@@ -10,9 +10,11 @@ Either is one evaluation under other weights, all of them a batch.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+from sksurv.exceptions import NoComparablePairException
 
 from ..solver.problem import ColumnsOnDemand
 from ..solver.solve import log_likelihoods
@@ -51,7 +53,8 @@ def _evaluate(prepared, weights, solutions):
         changes["offset"] = ColumnsOnDemand(shape, offset)
     batch = replace(prepared.batch, lambdas=np.zeros((0, len(pairs))), **changes)
     logliks = log_likelihoods(problem, batch, coefs, prepared.backend, prepared.n_threads)
-    return logliks.reshape(len(solutions), -1)
+    # a penalty whose predictions are beyond floating point is the worst
+    return np.where(np.isfinite(logliks), logliks, -np.inf).reshape(len(solutions), -1)
 
 
 def concordance(model, prepared, splits, solutions):
@@ -67,7 +70,8 @@ def concordance(model, prepared, splits, solutions):
             ordered = model._predictors_of(prepared.problem.design, solution.coef)
             predictors = np.empty_like(ordered)
             predictors[order] = ordered
-            found[b, i] = model._concordance_of(outcome, predictors[rows], weight)
+            with suppress(NoComparablePairException):
+                found[b, i] = model._concordance_of(outcome, predictors[rows], weight)
     return found
 
 

@@ -26,6 +26,7 @@ MANY_PASSES, SWEEPS_IF_CORRELATED, SWEEPS_PER_PENALTY = 5, 8.0, 1.5
 SWEEPS_OF_BORROWER = 8.0  # what a fit near its optimum costs without a loan
 # Passes go on until their moves have shrunk this much; the first models are poor and get fewer.
 SHRINK, SHRINK_EARLY, EARLY = 0.3, 0.6, 2
+LOOSE = np.inf  # stands for the curvature of a column that lost it
 PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
 GRAM_BYTES = 2**29  # budget of the Gram matrix and its working copy
 
@@ -50,6 +51,7 @@ def descend(fit, penalty, tolerance, max_iter):
         target = fit.coef.copy()
         accuracy = tolerance, residual, SHRINK_EARLY if iteration < EARLY else SHRINK
         target[work] = yield from _minimize_model(fit, penalty, work, *accuracy)
+        target[_without_effect(fit, penalty)] = 0.0
         proposal = fit.extrapolation.propose(fit.coef, target)
         before = fit.objective
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
@@ -140,7 +142,7 @@ def _refer(fit, penalty, violation, left, slow):
     lost = (fit.curvature <= 0) & (violation[fit.reference] > 0)
     if lost.any():  # to rounding; without bins it is larger, and never lost
         yield ("loosen", fit.reference[lost])
-        fit.curvature[lost] = np.inf
+        fit.curvature[lost] = LOOSE
     return fit.reference if fit.in_gram else work
 
 
@@ -151,6 +153,8 @@ def _stretch(fit, work, violation):
     """
     missing = np.setdiff1d(work, fit.reference)
     missing = missing[violation[missing] > 0]
+    if not _gram_fits(len(fit.reference) + len(missing)):
+        return False
     if len(missing):
         added = yield ("append", missing)
         fit.reference = np.concatenate([fit.reference, missing])
@@ -167,9 +171,8 @@ def lend(fit, penalty, n_borrowers):
     if not cost < SWEEPS_OF_BORROWER:
         return columns, None
     curvature = yield ("refer", columns, True)
-    if (curvature <= 0).any():
-        yield ("loosen", columns[curvature <= 0])
-    return columns, (yield ("lend",))
+    matrix, kept = (yield ("lend",)), curvature > 0
+    return columns[kept], matrix[np.ix_(kept, kept)]
 
 
 def borrow(fit, loan, share, fixed):
@@ -196,6 +199,14 @@ def _enter_gram(fit, work, left):
 
 def _gram_fits(size):
     return 24 * size**2 <= GRAM_BYTES  # pairs, matrix and the copy that an extension makes
+
+
+def _without_effect(fit, penalty):
+    """Penalized columns that the likelihood does not see at this point, such as constant ones."""
+    columns = fit.reference[fit.curvature == LOOSE]
+    l1, l2 = penalty.l1[columns], penalty.l2[columns]
+    unseen = np.abs(fit.gradient[columns]) <= l1 + fit.noise[columns]
+    return columns[unseen & (l1 + l2 > 0)]
 
 
 def _minimize_model(fit, penalty, work, tolerance, residual, shrink):

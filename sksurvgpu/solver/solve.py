@@ -146,6 +146,7 @@ def _begin(batch, index, start, fixed, factor, options):
         scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
     else:
         scale, lam_max = float(batch.scale[index]), np.nan
+    start = np.where(fixed | (state.noise > 0), start, 0.0)  # nothing would move the others
     if batch.coef is not None and np.any(state.coef != start):
         state.coef = start
         state.loglik = yield ("start", start)
@@ -159,10 +160,14 @@ def _begin_with(loan, share, start, fixed, options):
     loglik = yield ("start", start)
     require_finite(loglik)
     gradient = yield ("gradient", np.arange(len(start)))
-    state = Fit(
-        start, loglik, gradient, loan.magnitude, loan.unit, loan.noise, verbose=options.verbose
-    )
-    yield from borrow(state, loan, share, fixed)
+    still = fixed
+    if np.any(gradient == 0.0):  # perhaps of columns without a row in this fit: their effect is 0
+        unseen = ~fixed & ((yield ("rounding",)) == 0)
+        start, still = np.where(unseen, 0.0, start), fixed | unseen
+        loglik = yield ("start", start)
+    noise = share * loan.noise
+    state = Fit(start, loglik, gradient, loan.magnitude, loan.unit, noise, verbose=options.verbose)
+    yield from borrow(state, loan, share, still)
     return state, loan.scale * share, np.nan
 
 
@@ -255,15 +260,16 @@ def _check_penalties(batch):
 
 
 def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
-    """Log-likelihood of every fit of a batch at given coefficients, (n_columns, n_fits)."""
+    """Log-likelihood of every fit of a batch at given coefficients, (n_columns, n_fits).
+
+    Not finite where it cannot be computed.
+    """
 
     def evaluate(coef):
         return (yield "start", coef)
 
     coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
-    logliks = np.array(backend.run(problem, batch, coroutines, n_threads))
-    require_finite(logliks)
-    return logliks
+    return np.array(backend.run(problem, batch, coroutines, n_threads))
 
 
 def curvatures(problem, batch, coef, columns, backend, n_threads=1):

@@ -116,6 +116,7 @@ class Session:
         self.reference, self.gram_share = np.empty(0, np.int64), 1.0
         self.position = np.full(self.n_columns, -1)
         self.curvature, self.loads = np.empty((0, 2)), None
+        self.loose = np.empty(0, bool)
         self.pairs = self.gram_matrix = np.empty((0, 0)) if with_gram else None
         return self.extend(columns)
 
@@ -125,6 +126,7 @@ class Session:
         self.reference = np.concatenate([self.reference, columns])
         curvature, loads = self.centring.load(self.columns, columns, self.rh, self.threads)
         self.curvature = np.concatenate([self.curvature, curvature])
+        self.loose = np.concatenate([self.loose, np.zeros(len(columns), bool)])
         self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
         if self.pairs is not None:
             self._form_gram()
@@ -134,6 +136,7 @@ class Session:
         """Give columns the model without bins: their curvature in it was lost to rounding."""
         position = self.position[columns]
         self.curvature[position, 0] = self.curvature[position, 1]
+        self.loose[position] = True
         if self.loads is not None:
             self.loads[position] = 0.0
         if self.pairs is not None:
@@ -148,6 +151,9 @@ class Session:
 
     def _finish_gram(self):
         self.gram_matrix = self.pairs - self.centring.gram_term(self.loads)
+        # entries without bins beside entries with them would not be of a convex model
+        self.gram_matrix[self.loose] = 0.0
+        self.gram_matrix[:, self.loose] = 0.0
         np.fill_diagonal(self.gram_matrix, self.curvature[:, 0])
 
     def sweep(self, columns, coef, l1, l2, unit, shrink):
