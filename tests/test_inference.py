@@ -3,6 +3,9 @@
 R's figures are in `test_inference_published`.
 """
 
+from copy import deepcopy
+from pickle import dumps, loads
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,9 +17,11 @@ from oracles.reference_scores import fine_gray_scores
 
 from sksurvgpu import (
     CoxLassoCCD,
+    CoxLassoCV,
     FineGrayCCD,
     LinearCCD,
     competing_risks,
+    fit_path,
     likelihood_ratio_test,
     proportional_hazards_test,
     residuals,
@@ -373,6 +378,65 @@ def test_likelihood_ratio_of_a_changing_coefficient():
     assert likelihood_ratio_test(restricted, full).df == 1
 
 
+def test_cut_points_of_nested_fits():
+    def fitted(columns, **time_varying):
+        table = pd.DataFrame(X.toarray()).add_prefix("c").iloc[:, columns]
+        return COX.make(alpha=0.0, time_varying=time_varying or None).fit(table, COX.y)
+
+    with pytest.raises(ValueError, match=r"'c3' that changes at \[20.0\] .* give the full model"):
+        likelihood_ratio_test(fitted([3, 4], c3=[20.0]), fitted([3, 4, 5, 6], c3=[10.0, 30.0]))
+    with pytest.raises(ValueError, match="the models are not nested"):
+        likelihood_ratio_test(fitted([3], c3=[20.0]), fitted([3, 4, 5]))
+    finer = likelihood_ratio_test(fitted([3, 4], c3=[20.0]), fitted([4, 3], c3=[10.0, 20.0]))
+    assert finer.df == 1
+
+    def nameless(width, cuts):
+        return COX.make(alpha=0.0, time_varying=cuts).fit(X[:, :width], COX.y)
+
+    with pytest.raises(ValueError, match="'x0' that changes at"):
+        likelihood_ratio_test(nameless(3, {0: [20.0]}), nameless(3, {0: [10.0], 1: [20.0]}))
+    with pytest.raises(ValueError, match="the models are not nested"):
+        likelihood_ratio_test(nameless(3, {0: [20.0]}), nameless(4, {0: [10.0]}))
+    assert likelihood_ratio_test(nameless(3, {0: [20.0]}), nameless(4, {0: [20.0]})).df == 1
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_constant_columns_are_no_degrees_of_freedom(name):
+    face = FACES[name]
+    constant = np.full((len(SUBJECT), 1), 1.0)
+    table = np.hstack([X.toarray()[:, 8:10], constant])
+    null, full = (face.make(alpha=0.0).fit(x, face.y, **face.rows) for x in (constant, table))
+    without = face.make(alpha=0.0).fit(table[:, :2], face.y, **face.rows)
+    result, expected = likelihood_ratio_test(null, full), likelihood_ratio_test(null, without)
+    assert result.df == expected.df == 2
+    np.testing.assert_allclose(result.p_value, expected.p_value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_fits_of_different_data_are_not_compared(name):
+    face = FACES[name]
+    full = loads(dumps(face.fit(alpha=0.0, names=[*face.rows])))
+    same = face.make(alpha=0.0).fit(X[:, :3], face.y, **face.rows)
+    assert likelihood_ratio_test(same, full).df == P - 3
+    for row in face.rows:
+        moved = {**face.rows, row: np.roll(face.rows[row], 1)}
+        try:
+            other = face.make(alpha=0.0).fit(X[:, :3], face.y, **moved)
+        except ValueError:  # weights that differ within a subject
+            continue
+        with pytest.raises(ValueError, match="different data"):
+            likelihood_ratio_test(other, full)
+
+
+def test_other_outcomes_are_not_compared(cox):
+    later = surv(COX.y["event"], COX.y["time"] + 1.0 * (COX.y["time"] > 30))
+    with pytest.raises(ValueError, match="different data: outcomes, strata, weights"):
+        likelihood_ratio_test(COX.make(alpha=0.0).fit(X[:, :3], later), cox)
+    plain = {"sample_weight": np.ones(len(SUBJECT)), "offset": np.zeros(len(SUBJECT))}
+    same = COX.make(alpha=0.0).fit(X[:, :3], COX.y, strata=["all"] * len(SUBJECT), **plain)
+    assert likelihood_ratio_test(same, cox).df == P - 3
+
+
 # -- proportional hazards ---------------------------------------------------------------------
 
 
@@ -459,6 +523,19 @@ def test_penalized_fits_are_refused(lasso):
         wald(lasso, X, COX.y)
     with pytest.raises(ValueError, match='kind="dfbeta" is for fits without a penalty'):
         residuals(lasso, X, COX.y, "dfbeta")
+    changed = deepcopy(lasso).set_params(alpha=0)
+    for function in (wald, proportional_hazards_test):
+        with pytest.raises(ValueError, match=r"alpha=0.02, which penalizes `x0`"):
+            function(changed, X, COX.y)
+    chosen = CoxLassoCV(cv=3, n_alphas=5, random_state=0).fit(X, COX.y)
+    with pytest.raises(ValueError, match=f"alpha={chosen.alpha_:g}, which penalizes"):
+        wald(chosen, X, COX.y)
+    path = fit_path(COX.make(), X, COX.y, alphas=[0.01, 0.0])
+    with pytest.raises(ValueError, match=r"alpha=0\.01, which penalizes"):
+        wald(path.at(0).set_params(alpha=0), X, COX.y)
+    assert wald(path.at(1), X, COX.y).standard_errors.shape == (P,)
+    unpenalized = COX.make(alpha=0.0).fit(X, COX.y).set_params(alpha=1.0)
+    assert wald(unpenalized, X, COX.y).standard_errors.shape == (P,)
     free = COX.make(penalty_factor=dict.fromkeys(range(P), 0)).fit(X, COX.y)
     assert wald(free, X, COX.y).standard_errors.shape == (P,)
 
@@ -532,9 +609,10 @@ def test_bad_likelihood_ratios(cox, lasso):
     fewer = COX.make(alpha=0.0).fit(X[1:, :4], COX.y[1:])
     with pytest.raises(ValueError, match=r"different data \(rows: 239 and 240\)"):
         likelihood_ratio_test(fewer, cox)
-    other = X.toarray()[:, ::-1] * np.random.default_rng(9).normal(size=(len(SUBJECT), 1))
+    small = COX.make(alpha=0.0).fit(np.sqrt(COX.y["time"])[:, None] / 20, COX.y)
+    other = np.random.default_rng(9).normal(size=(len(SUBJECT), 5))
     with pytest.raises(ValueError, match="the models are not nested, were fitted to different"):
-        likelihood_ratio_test(cox, COX.make(alpha=0.0).fit(np.tile(0.0 * other, 2), COX.y))
+        likelihood_ratio_test(small, COX.make(alpha=0.0).fit(other, COX.y))
     left, right = (
         COX.make(alpha=0.0).fit(pd.DataFrame(X.toarray()[:, :k]).add_prefix(prefix), COX.y)
         for k, prefix in ((3, "a"), (5, "b"))

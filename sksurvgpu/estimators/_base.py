@@ -34,7 +34,7 @@ from ..exceptions import NothingToCompareError
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
-from ._prepared import Prepared, count_threads
+from ._prepared import Prepared, count_threads, fingerprint
 from ._report import add_intervals, fit_card
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
@@ -180,6 +180,8 @@ class PenalizedModel(BaseEstimator):
         shared["_total_weight"] = total
         has_weight = design.n_rows if batch.weight is None else np.count_nonzero(batch.weight)
         shared["_n_rows"] = int(has_weight)
+        shared["_fingerprint"] = fingerprint(outcome, batch)
+        shared["_factor"] = batch.factor
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         shared = {**shared, **of_model}
@@ -228,10 +230,14 @@ class PenalizedModel(BaseEstimator):
         for name, value in prepared.shared.items():
             setattr(self, name, value)
         self._adopt_solution(solution)
+        if not len(self._penalized()):  # what only tests ask for
+            span, source = prepared.problem.design.span, prepared.problem.source
+            self._n_constant = sum(span(column) == 0.0 for column in source)
 
     def _adopt_solution(self, solution: Solution) -> None:
         """Set the attributes that depend on the penalty, on the mean scale."""
         scale = 1.0 / self._total_weight
+        self._penalty = solution.lam * scale  # alpha, which may be set to another one later
         self.coef_ = solution.coef.copy()
         self.alpha_max_ = solution.lam_max * scale
         self.objective_ = solution.objective * scale
@@ -240,6 +246,10 @@ class PenalizedModel(BaseEstimator):
         self.dual_gap_ = solution.gap * scale
         self.n_iter_ = solution.n_iter
         self.converged_ = bool(solution.converged)
+
+    def _penalized(self) -> np.ndarray:
+        """Coefficients that were penalized in the fit, whatever the parameters are now."""
+        return np.flatnonzero(self._penalty * self._factor)
 
     def _explain_failure(self, solution: Solution) -> str:
         if solution.n_iter < self.max_iter:

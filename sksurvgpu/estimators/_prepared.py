@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution, solve, solve_and_lend
 
-__all__ = ["Prepared", "count_threads"]
+__all__ = ["Prepared", "count_threads", "fingerprint"]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -30,6 +31,26 @@ def count_threads(n_jobs: int | None) -> int:
     except AttributeError:  # not on every system
         n_cores = os.cpu_count() or 1
     return max(1, n_cores + 1 + int(n_jobs))
+
+
+def fingerprint(outcome, batch) -> int:
+    """Checksum of all that a fit was given beside its columns, the same in every process.
+
+    Fits whose checksums differ cannot be compared. What is zero everywhere (an offset, an entry
+    time, the only stratum) is as if it was not given, and so are weights of one; labels count by
+    their codes, and those of subjects not at all, since no likelihood reads them.
+    """
+    given = {
+        field.name: getattr(outcome, field.name)
+        for field in fields(outcome)
+        if field.name != "subject" and not field.name.endswith("labels")
+    }
+    given |= {"weight": None if batch.weight is None else batch.weight - 1.0, "+": batch.offset}
+    code = 0
+    for name, values in given.items():
+        if isinstance(values, np.ndarray) and values.any():
+            code = crc32(values.tobytes(), crc32(name.encode(), code))
+    return code
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends.cpu import products
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
-from ..data.checks import check_penalty_factor
 from ..estimators._base import MOST_NAMES, PenalizedModel
 
 __all__ = ["FittedRows", "check_estimator", "open_rows", "require_unpenalized"]
@@ -126,18 +125,13 @@ def _check_same(estimator, problem, session) -> None:
 
 def require_unpenalized(estimator, what: str, instead: str, name="estimator") -> None:
     """Refuse fits with a penalty, whose coefficients are biased towards zero."""
-    penalized = np.flatnonzero(estimator.alpha * _factors_of(estimator))
+    penalized = estimator._penalized()
     if len(penalized):
-        listed = estimator._feature_names()[penalized[:MOST_NAMES]]
+        names = np.array(estimator._coef_names(), dtype=object)
+        listed = names[penalized[:MOST_NAMES]]
         more = f" and {len(penalized) - MOST_NAMES:,} more" if len(penalized) > MOST_NAMES else ""
         raise ValueError(
-            f"`{name}` was fitted with alpha={estimator.alpha:g}, which penalizes "
+            f"`{name}` was fitted with alpha={estimator._penalty:g}, which penalizes "
             f"{', '.join(f'`{column}`' for column in listed)}{more}; {what} is for fits without a "
             f"penalty (alpha=0). {instead}"
         )
-
-
-def _factors_of(estimator) -> np.ndarray:
-    """Penalty factor of every column of X, which names them, too."""
-    names = getattr(estimator, "feature_names_in_", None)
-    return check_penalty_factor(estimator.penalty_factor, estimator.n_features_in_, names)

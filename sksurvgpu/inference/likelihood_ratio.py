@@ -23,7 +23,8 @@ class LikelihoodRatioResult:
     statistic : float
         Twice the difference of the log-likelihoods.
     df : int
-        Number of coefficients that the full model has beyond the restricted one.
+        Number of coefficients that the full model has beyond the restricted one, without those of
+        constant columns.
     p_value : float
         Probability of a larger statistic if the restricted model holds: the upper tail of the
         chi-squared distribution.
@@ -46,10 +47,11 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     Parameters
     ----------
     restricted : fitted estimator of this package
-        The smaller model, fitted without a penalty.
+        The smaller model, fitted without a penalty. A model without any coefficient is one that
+        was fitted to a constant column.
     full : fitted estimator of this package
-        The larger model: same class, parameters and rows, and the columns of the other among its
-        own.
+        The larger model: same class and parameters, the same rows in the same order, the columns
+        of the other among its own, and their cut points of ``time_varying`` among its own.
 
     Returns
     -------
@@ -58,8 +60,9 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
 
     Notes
     -----
-    The variance of a linear model's errors is estimated under both models. Collinear columns of
-    the full model count as degrees of freedom although they add nothing: leave them out. Rows must
+    The variance of a linear model's errors is estimated under both models. Constant columns do not
+    count as degrees of freedom. Collinear columns, and those that are constant only within each
+    stratum, do although they add nothing: leave them out. Rows must
     be independent and weights counts; the test of a Fine-Gray model is approximate, because its
     censoring curve is estimated, too.
 
@@ -72,6 +75,12 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     >>> restricted = CoxLassoCCD(alpha=0).fit(data.X[:, :2], data.y)
     >>> likelihood_ratio_test(restricted, full).df
     2
+
+    All coefficients at once, by a fit to a column that says nothing:
+
+    >>> null = CoxLassoCCD(alpha=0).fit(0 * data.X[:, :1], data.y)
+    >>> likelihood_ratio_test(null, full).df
+    4
     """
     from scipy.stats import chi2
 
@@ -80,7 +89,7 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
         require_unpenalized(model, "a likelihood-ratio test", "Compare fits with alpha=0.", name)
     _check_same_model(restricted, full)
     _check_nested(restricted, full)
-    df = len(full.coef_) - len(restricted.coef_)
+    df = _n_determined(full) - _n_determined(restricted)
     gain = full.log_likelihood_ - restricted.log_likelihood_
     if not gain >= -ROUNDING * max(1.0, abs(full.log_likelihood_)):
         raise ValueError(
@@ -117,15 +126,27 @@ def _check_same_model(restricted, full) -> None:
                 f"`restricted` and `full` were fitted to different data ({noun}: {left:,g} and "
                 f"{right:,g}); fit both to the same rows and weights."
             )
+    if restricted._fingerprint != full._fingerprint:
+        raise ValueError(
+            "`restricted` and `full` were fitted to different data: outcomes, strata, weights, "
+            "offsets or censoring groups differ; fit both to the same rows, in the same order, and "
+            "give `fit` the same arguments."
+        )
+
+
+def _n_determined(model) -> int:
+    """Number of coefficients, without those of constant columns."""
+    return len(model.coef_) - model._n_constant
 
 
 def _check_nested(restricted, full) -> None:
-    few, many = len(restricted.coef_), len(full.coef_)
+    few, many = _n_determined(restricted), _n_determined(full)
     if few >= many:
         raise ValueError(
-            f"`restricted` has {few} coefficients and `full` {many}; pass the model with fewer "
-            "coefficients first."
+            f"`restricted` has {few} coefficients and `full` {many}, constant columns not counted; "
+            "pass the model with fewer coefficients first."
         )
+    _check_cuts(restricted, full)
     names = [getattr(model, "feature_names_in_", None) for model in (restricted, full)]
     if names[0] is None or names[1] is None:
         return
@@ -135,3 +156,34 @@ def _check_nested(restricted, full) -> None:
             f"`restricted` has a column {missing[0]!r} that `full` does not have: the models are "
             "not nested; give the full model all columns of the restricted one."
         )
+
+
+def _check_cuts(restricted, full) -> None:
+    """Check that a coefficient of the full model changes wherever one of the restricted does."""
+    own, known = _cuts_of(restricted), _cuts_of(full)
+    if not own:
+        return
+    named = all(hasattr(model, "feature_names_in_") for model in (restricted, full))
+    same_width = restricted.n_features_in_ == full.n_features_in_
+    for column, cuts in own.items():
+        # Without names, any column of a wider table may be the one of the narrower.
+        rivals = [known.get(column, set())] if named or same_width else known.values()
+        if not any(cuts <= rival for rival in rivals):
+            raise ValueError(
+                f"`restricted` has a coefficient of {column!r} that changes at "
+                f"{sorted(cuts)} (time_varying), which `full` does not have at all of these times: "
+                "the models are not nested; give the full model the same cut points, or more."
+            )
+
+
+def _cuts_of(model) -> dict[str, set[float]]:
+    """Cut points of the columns that have any."""
+    terms = getattr(model, "_terms", None)
+    if terms is None:
+        return {}
+    ends: dict[str, set[float]] = {}
+    for column, (first, _) in zip(terms.source, terms.piece_ptr, strict=True):
+        if first > 0:
+            name = str(model._feature_names()[column])
+            ends.setdefault(name, set()).add(float(terms.cuts[first - 1]))
+    return ends
