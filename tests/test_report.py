@@ -11,8 +11,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sksurvgpu import CoxLassoCCD, LinearCCD
+from sksurvgpu import CoxLassoCCD, CoxLassoCV, LinearCCD, profile_likelihood, wald
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.estimators._report import fit_card
 
 shows_the_fit = pytest.mark.skipif(
     not hasattr(BaseEstimator, "_get_fitted_attr_html"),
@@ -90,6 +91,34 @@ def test_summary_refuses(model):
     changed.loc["x3", "coef"] += 0.5
     with pytest.raises(ValueError, match="another fit: its coefficient of 'x3' is"):
         model.summary(intervals=Result(changed))
+
+
+def test_summary_refuses_small_coefficients_of_another_fit():
+    rng = np.random.default_rng(1)
+    X = 1_000.0 * rng.normal(size=(60, 2))  # coefficients and intervals of thousandths
+    model, other = (LinearCCD(alpha=0).fit(X, rng.normal(size=60)) for _ in range(2))
+    assert np.abs([model.coef_, other.coef_]).max() < 1e-2
+    with pytest.raises(ValueError, match="belongs to another fit"):
+        model.summary(intervals=Result(bounds(other).assign(lower=-1e-4, upper=1e-4)))
+
+
+def test_summary_with_intervals_of_wald(frame):
+    model = CoxLassoCCD(alpha=0).fit(*frame)
+    result = wald(model, *frame)
+    table = model.summary(intervals=result)
+    pd.testing.assert_frame_equal(table[["coef", "lower", "upper"]], result.intervals)
+
+
+def test_summary_with_profiles_of_penalized_columns(frame):
+    model = CoxLassoCCD(alpha=0.02, penalty_factor={1: 0.0}).fit(*frame)
+    result = profile_likelihood(model, *frame, [1, 2])
+    table = model.summary(intervals=result)
+    np.testing.assert_array_equal(table["coef"], model.coef_)
+    assert abs(result.intervals.loc["x2", "coef"] - model.coef_[2]) > 0.01
+    assert table.loc["x2", "upper"] == result.intervals.loc["x2", "upper"]
+    other = CoxLassoCCD(alpha=0.2, penalty_factor={1: 0.0}).fit(*frame)
+    with pytest.raises(ValueError, match="another fit: its coefficient of 'x1'"):
+        other.summary(intervals=result)
 
 
 # -- notebooks --------------------------------------------------------------------------------
@@ -179,13 +208,10 @@ def test_card_without_a_coefficient(frame):
 
 @shows_the_fit
 def test_card_of_a_fit_with_a_chosen_penalty(frame):
-    class Chooses(CoxLassoCCD):
-        def fit(self, X, y):
-            self.alpha_ = 0.0123
-            return super().fit(X, y)
-
-    found = cells(Chooses().fit(*frame)._repr_html_())
-    assert found["alpha (chosen)"] == ["0.0123"]
+    model = CoxLassoCV(cv=3, n_alphas=5, random_state=0).fit(*frame)
+    found = cells(model._repr_html_())
+    assert found["alpha (chosen)"] == [f"{model.alpha_:.4g}"]
+    assert "alpha" not in cells(fit_card(model))
 
 
 def test_unfitted_estimators_are_shown_by_scikit_learn():

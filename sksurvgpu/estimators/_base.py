@@ -304,8 +304,10 @@ class PenalizedModel(BaseEstimator):
         Parameters
         ----------
         intervals : object with intervals, optional
-            Result for this fit, such as of `bootstrap` or `profile_likelihood`, whose bounds are
-            added; NaN for coefficients that it does not have.
+            Result for this fit, of `wald`, `bootstrap` or `profile_likelihood`, whose bounds are
+            added; NaN for coefficients that it does not have. The bounds of `profile_likelihood`
+            are those of a coefficient without its penalty: where the fit penalizes it, ``coef`` is
+            still the fit's, and may lie outside of them.
 
         Returns
         -------
@@ -319,7 +321,7 @@ class PenalizedModel(BaseEstimator):
         check_is_fitted(self)
         table = DataFrame({"coef": self.coef_}, index=Index(self._coef_names(), name="feature"))
         if intervals is not None:
-            add_intervals(table, intervals)
+            add_intervals(table, intervals, self._penalized())
         if self._effect is not None:
             with np.errstate(over="ignore"):
                 for column in list(table.columns):

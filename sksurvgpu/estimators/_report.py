@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["add_intervals", "fit_card"]
 
-# Coefficients of a fit and of a result that differ by more, absolutely or relatively, belong to
+# Coefficients of a fit and of a result that differ by more, in widths of their interval, belong to
 # different fits; refits of one model differ by what the solver's tolerance allows.
 SAME_FIT = 1e-2
 MOST_COEFFICIENTS = 5
@@ -30,13 +30,18 @@ CARD = (
 )
 
 
-def add_intervals(table, result) -> None:
-    """Add the bounds of a result to a table of coefficients."""
+def add_intervals(table, result, penalized) -> None:
+    """Add the bounds of a result to a table of coefficients, some of which have a penalty.
+
+    A result whose class says `frees_penalty` has penalized coefficients as they are without it,
+    which are not those of the fit.
+    """
     bounds = getattr(result, "intervals", None)
     if bounds is None or not {"coef", "lower", "upper"} <= set(bounds):
         raise TypeError(
             f"`intervals` is of type {type(result).__name__}, which has no table `intervals` with "
-            "columns coef, lower and upper; pass what bootstrap or profile_likelihood returns."
+            "columns coef, lower and upper; pass what wald, bootstrap or profile_likelihood "
+            "returns."
         )
     bounds = bounds.set_axis([str(name) for name in bounds.index])
     unknown = [name for name in bounds.index if name not in table.index]
@@ -46,7 +51,11 @@ def add_intervals(table, result) -> None:
             "pass a result for the same columns."
         )
     own = table["coef"].reindex(bounds.index)
-    is_far = ~np.isclose(own, bounds["coef"], rtol=SAME_FIT, atol=SAME_FIT)
+    width = (bounds["upper"] - bounds["lower"]).to_numpy()
+    unit = np.where(np.isfinite(width) & (width > 0), width, np.abs(own))
+    is_far = ~(np.abs(own - bounds["coef"]) <= SAME_FIT * unit)
+    if getattr(result, "frees_penalty", False):
+        is_far &= ~own.index.isin(table.index[penalized])
     if is_far.any():
         name = bounds.index[int(np.argmax(is_far))]
         raise ValueError(
@@ -60,12 +69,12 @@ def add_intervals(table, result) -> None:
 
 def fit_card(estimator) -> str:
     """HTML tables of a fit and of its largest coefficients."""
-    coef = estimator.coef_
+    coef, params = estimator.coef_, estimator.get_params()
     rows = [("nonzero coefficients", f"{np.count_nonzero(coef):,} of {coef.size:,}")]
     rows += [
         (name, form(getattr(estimator, attribute)))
         for name, attribute, form in SHOWN
-        if hasattr(estimator, attribute)
+        if attribute in params or (attribute.endswith("_") and hasattr(estimator, attribute))
     ]
     return _table("Fit", rows) + _largest(estimator)
 

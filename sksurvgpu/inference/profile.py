@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
@@ -70,6 +70,8 @@ class ProfileResult:
     thresholds: Any
     level: float
     _effect: str | None = field(repr=False)
+
+    frees_penalty: ClassVar[bool] = True  # coefficients are those of columns without a penalty
 
     def __repr__(self) -> str:
         n = len(self.intervals)
