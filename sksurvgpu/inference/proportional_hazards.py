@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..data.checks import _position
-from ._covariance import invert_information
+from ._covariance import invert, invert_information
 from ._rows import open_rows, require_unpenalized
 from ._views import RiskSetView
 from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
@@ -39,8 +39,9 @@ class ProportionalHazardsResult:
     Attributes
     ----------
     table : pandas.DataFrame
-        ``chisq``, ``df`` and ``p`` of every tested column, and of all of them together in the row
-        ``GLOBAL``.
+        ``chisq``, ``df`` and ``p_value`` of every tested column, and of all of them together in the
+        last row, ``GLOBAL``. Collinear columns are NaN by themselves, and count together as many
+        degrees of freedom as they have dimensions.
     time : ndarray of shape (n_events,)
         Times of the events, in the order of strata and time.
     transformed_time : ndarray of shape (n_events,)
@@ -68,7 +69,7 @@ class ProportionalHazardsResult:
     transform: str
 
     def __repr__(self) -> str:
-        chisq, df, p = self.table.loc["GLOBAL"]
+        chisq, df, p = self.table.iloc[-1]  # a feature may have this name, too
         return (
             f"<Test of proportional hazards over {self.transform}: {len(self.table) - 1} columns, "
             f"GLOBAL chi2({df:g}) = {chisq:.4g}, p = {p:.3g}>"
@@ -88,7 +89,7 @@ def proportional_hazards_test(
         Covariates of the fit.
     y : structured ndarray of shape (n_samples,)
         Outcome of the fit.
-    columns : list of str or int, optional
+    columns : str, int or list of these, optional
         Columns to test, by name or position; by default all. The others are adjusted for.
     transform : {"km", "rank", "identity", "log"} or callable, default="km"
         Function of time: one minus the Kaplan-Meier curve just before it (with competing events,
@@ -135,11 +136,13 @@ def proportional_hazards_test(
     score_time = transformed - transformed.mean()
     score_time /= np.abs(score_time).max()  # any scale does
     slope = (rows.weight[event] * score_time) @ schoenfeld
-    variance = _variance_of_slope(view, score_time, inverse)
+    variance, size = _variance_of_slope(view, score_time, inverse)
+    single = np.diagonal(inverse.mask(variance))[tested]
+    joint = invert(variance[np.ix_(tested, tested)], size[tested])
     scaled = scale_schoenfeld(schoenfeld, inverse, estimator.coef_)
     names = np.array(estimator._coef_names(), dtype=object)
     return ProportionalHazardsResult(
-        table=_table(slope[tested], variance[np.ix_(tested, tested)], names[tested]),
+        table=_table(slope[tested], single, joint, names[tested]),
         time=time,
         transformed_time=transformed,
         residuals=scaled[:, tested],
@@ -152,14 +155,13 @@ def _positions(estimator, columns) -> np.ndarray:
     n = estimator.n_features_in_
     if columns is None:
         return np.arange(n)
-    if isinstance(columns, str | Integral) or not len(columns):
-        raise TypeError(
-            f"`columns` is {columns!r}; pass a list of one or more names or positions of columns."
-        )
+    listed = [columns] if isinstance(columns, str | Integral) else list(columns)
+    if not listed:
+        raise ValueError("`columns` is empty; name one or more columns of X.")
     names = getattr(estimator, "feature_names_in_", None)
-    found = [_position(column, "columns", n, names) for column in columns]
+    found = [_position(column, "columns", n, names) for column in listed]
     if len(set(found)) < len(found):
-        raise ValueError(f"`columns` is {list(columns)!r}, which names a column twice.")
+        raise ValueError(f"`columns` is {listed!r}, which names a column twice.")
     return np.array(found)
 
 
@@ -241,28 +243,29 @@ _TRANSFORMS = {
 }
 
 
-def _variance_of_slope(view, score_time, inverse) -> np.ndarray:
-    """Information of the slopes over time, with what it cost to estimate the coefficients."""
+def _variance_of_slope(view, score_time, inverse) -> tuple[np.ndarray, np.ndarray]:
+    """Information of the slopes over time, with what it cost to estimate the coefficients.
+
+    Also its diagonal before means within risk sets were taken out.
+    """
     cell_of_event = view.state.exit_idx[view.state.event]
     of_cell = np.zeros(view.rows.plan.n_cells)
     of_cell[cell_of_event] = score_time
     at_atoms = of_cell[view.atoms.cell]
     first = view.reweighted(at_atoms).information()[0]
-    second = view.reweighted(at_atoms**2).information()[0]
-    return inverse.mask(second - first @ inverse.matrix @ first)
+    second, size = view.reweighted(at_atoms**2).information()
+    return second - first @ inverse.matrix @ first, size
 
 
-def _table(slope, variance, names):
+def _table(slope, variance, joint, names):
     """Tests of single columns, and of all together."""
     from pandas import DataFrame, Index
     from scipy.stats import chi2
 
-    known = ~np.isnan(np.diagonal(variance))
-    single = slope**2 / np.diagonal(variance)
-    joint = slope[known] @ np.linalg.solve(variance[np.ix_(known, known)], slope[known])
-    chisq = np.append(single, joint if known.any() else np.nan)
-    df = np.append(np.ones(len(slope), np.int64), np.count_nonzero(known))
+    together = slope @ joint.matrix @ slope if joint.rank else np.nan
+    chisq = np.append(slope**2 / variance, together)
+    df = np.append(np.ones(len(slope), np.int64), joint.rank)
     return DataFrame(
-        {"chisq": chisq, "df": df, "p": chi2.sf(chisq, df)},
+        {"chisq": chisq, "df": df, "p_value": chi2.sf(chisq, df)},
         index=Index([*names, "GLOBAL"], name="feature"),
     )

@@ -63,9 +63,7 @@ def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
     (1000, 4)
     """
     check_survival_model(estimator, "residuals")
-    if kind not in _KINDS:
-        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, _KINDS))}.")
-    compute, needs_inverse = _KINDS[kind]
+    compute, needs_inverse = _find_kind(kind)
     if needs_inverse:
         require_unpenalized(estimator, f'kind="{kind}"', 'Take kind="score" or "schoenfeld".')
     rows = open_rows(estimator, X, y, fit_params)
@@ -76,6 +74,17 @@ def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
         )
     view = view_of(rows)
     return compute(view, invert_information(view)) if needs_inverse else compute(view)
+
+
+def _find_kind(kind) -> tuple[Callable[..., np.ndarray], bool]:
+    """Function of a kind, and whether it takes the inverse of the information."""
+    known = ", ".join(map(repr, _KINDS))
+    if not isinstance(kind, str):
+        raise TypeError(f"`kind` is {kind!r}; pass one string, one of {known}.")
+    if kind not in _KINDS:
+        hint = f" {_NAMES_IN_R[kind]}" if kind in _NAMES_IN_R else ""
+        raise ValueError(f"`kind` is {kind!r}, must be one of {known}.{hint}")
+    return _KINDS[kind]
 
 
 def check_survival_model(estimator, what) -> None:
@@ -145,4 +154,8 @@ _KINDS: dict[str, tuple[Callable[..., np.ndarray], bool]] = {
     "schoenfeld": (schoenfeld_of, False),
     "scaled_schoenfeld": (_scaled_schoenfeld, True),
     "dfbeta": (_dfbeta, True),
+}
+_NAMES_IN_R = {
+    "scaledsch": "What R calls 'scaledsch' is 'scaled_schoenfeld' here.",
+    "dfbetas": "What R calls 'dfbetas' is 'dfbeta' divided by the standard errors of `wald`.",
 }

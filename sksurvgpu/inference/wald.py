@@ -34,7 +34,7 @@ class WaldResult:
         Name of each coefficient.
     df : int or None
         Degrees of freedom of the t distribution of a linear model's tests; None where
-        coefficients are taken for normal.
+        coefficients are taken for normal, as those of robust covariances are.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class WaldResult:
     >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
     >>> result = wald(CoxLassoCCD(alpha=0).fit(data.X, data.y), data.X, data.y)
     >>> result
-    <WaldResult of 4 coefficients, 95 % intervals>
+    <WaldResult of 4 coefficients, 95% intervals>
     >>> result.standard_errors.shape
     (4,)
     """
@@ -59,7 +59,7 @@ class WaldResult:
     def __repr__(self) -> str:
         robust = ", robust" if self.robust else ""
         return (
-            f"<WaldResult of {len(self.coef):,} coefficients, {100 * self.level:g} % "
+            f"<WaldResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
             f"intervals{robust}>"
         )
 
@@ -89,9 +89,9 @@ class WaldResult:
         -------
         table : pandas.DataFrame
             A row for each coefficient, indexed by its name: ``coef``, ``standard_error``, ``z``
-            (``t`` for a linear model), ``p_value`` and the bounds ``lower`` and ``upper`` of the
-            interval; where exp(coef) is a ratio, such as ``hazard_ratio``, also that ratio and
-            its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``.
+            (``t`` for a linear model that is not robust), ``p_value`` and the bounds ``lower`` and
+            ``upper`` of the interval; where exp(coef) is a ratio, such as ``hazard_ratio``, also
+            that ratio and its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``.
         """
         table = self.intervals
         table.insert(1, "standard_error", self.standard_errors)
@@ -146,9 +146,11 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     ['coef', 'standard_error', 'z', 'p_value', 'lower', 'upper', 'hazard_ratio',
      'hazard_ratio_lower', 'hazard_ratio_upper']
     >>> wald(model, data.X, data.y, robust=True, level=0.9)
-    <WaldResult of 4 coefficients, 90 % intervals, robust>
+    <WaldResult of 4 coefficients, 90% intervals, robust>
     """
     level = check_level(level)
+    if not isinstance(robust, bool | np.bool_):
+        raise TypeError(f"`robust` is {robust!r}, must be True or False.")
     check_estimator(estimator)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     rows = open_rows(estimator, X, y, fit_params)
