@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 
@@ -25,7 +26,9 @@ from sksurv.metrics import concordance_index_censored, integrated_brier_score
 from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.data.design import build_design
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.estimators import baseline
 from sksurvgpu.estimators._prepared import count_threads
+from sksurvgpu.estimators.baseline import survival
 from sksurvgpu.solver.solve import solve
 
 
@@ -174,6 +177,29 @@ def test_clone_and_pickle(data, strata):
         ),
     ):
         np.testing.assert_array_equal(kept, restored)
+
+
+@pytest.mark.parametrize("since", [None, 4.0])
+def test_curves_take_little_more_memory_than_they_are(data, strata, since, monkeypatch):
+    model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y, strata=strata)
+    rows = np.tile(np.arange(data.X.shape[0]), 40)
+    X, labels = data.X[rows], np.asarray(strata)[rows]
+    start = None if since is None else np.full(len(rows), since)
+
+    def curves():
+        predictors, codes = model._predictors(X), model._baseline.strata_of(labels, len(rows))
+        return model._baseline.curves(predictors, codes, True, survival, start)
+
+    monkeypatch.setattr(baseline, "BLOCK_NUMBERS", 10**9)
+    whole = curves()
+    monkeypatch.setattr(baseline, "BLOCK_NUMBERS", 2**14)
+    tracemalloc.start()
+    try:
+        found, peak = curves(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(found, whole)
+    assert peak < 1.5 * found.nbytes
 
 
 def test_warm_start_begins_where_the_last_fit_ended(data):

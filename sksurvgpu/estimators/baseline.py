@@ -30,6 +30,8 @@ from ..data.checks import check_labels
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "incidence", "survival"]
 
+BLOCK_NUMBERS = 2**18  # of the curves of the rows at work, 2 MiB an array
+
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
@@ -195,15 +197,19 @@ class Baseline:
         """Curve of every row at `unique_times`; NaN beyond the follow-up of its stratum."""
         unique, timeline = self.unique_times, self.timeline
         out = np.empty((len(predictors), len(unique)))
+        n_at_once = max(1, BLOCK_NUMBERS // max(len(unique), 1))
         for s, rows in _by_stratum(strata):
             own = timeline.of_stratum(s)
             before = np.searchsorted(timeline.times[own], unique, side="right")
             # Nothing has happened before the first time.
             padded = np.pad(self.log_hazards[:, own], ((0, 0), (1, 0)), constant_values=-np.inf)
-            gone = None if since is None else since[:, rows]
-            values = curve(_total(padded[:, before], predictors[rows].T[:, :, None], gone))
-            values[:, unique > timeline.times[own][-1]] = np.nan
-            out[rows] = values
+            logs, is_later = padded[:, before], unique > timeline.times[own][-1]
+            for first in range(0, len(rows), n_at_once):
+                block = rows[first : first + n_at_once]
+                gone = None if since is None else since[:, block]
+                values = curve(_total(logs, predictors[block].T[:, :, None], gone))
+                values[:, is_later] = np.nan
+                out[block] = values
         return out
 
     def row_functions(self, predictors, strata, curve, since) -> np.ndarray:
