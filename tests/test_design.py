@@ -243,8 +243,6 @@ def test_pandas_block_index_stored_zeros_and_labels():
     np.testing.assert_array_equal(to_array(design)[:, 0], [0, 1, 1, 0, 0, 1])
     assert design.kind.tolist() == [INDICATOR, INDICATOR]
     assert design.names is None
-    repeated = pd.DataFrame(np.eye(2), columns=["a", "a"])
-    np.testing.assert_array_equal(to_array(build_design(repeated)), np.eye(2))
 
 
 def test_polars_input():
@@ -418,3 +416,9 @@ def test_pickle_and_size():
     np.testing.assert_array_equal(to_array(copy), to_array(design))
     assert copy.names.tolist() == design.names.tolist()
     assert design.nbytes > design.values.nbytes + design.indices.nbytes
+
+
+def test_columns_of_one_name():
+    frame = pd.DataFrame(np.eye(3), columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="`X` has several columns named 'a'; rename or drop"):
+        build_design(frame)

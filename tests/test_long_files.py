@@ -156,6 +156,26 @@ def test_files_that_cannot_be_read(reader, tmp_path):
         from_long(PERSONS, broken)
 
 
+@pytest.mark.parametrize("suffix", WRITE)
+def test_files_have_the_same_columns(reader, suffix, tmp_path):
+    WRITE[suffix](CODES.drop("value"), tmp_path / f"a{suffix}")
+    WRITE[suffix](CODES, tmp_path / f"b{suffix}")
+    with pytest.raises(ValueError, match=r"file '.*b\..*' of `covariates` .* has also 'value'"):
+        from_long(PERSONS, tmp_path)
+    with pytest.raises(ValueError, match=r"file '.*a\..*' of `covariates` .* lacks 'value'"):
+        from_long(PERSONS, [tmp_path / f"b{suffix}", tmp_path / f"a{suffix}"])
+
+
+def test_files_that_break_while_they_are_read(reader, tmp_path):
+    file = tmp_path / "codes.parquet"
+    CODES.write_parquet(file, compression="uncompressed")
+    content = bytearray(file.read_bytes())
+    content[4:200] = bytes(196)  # pages of data; the description at the end is whole
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match="`covariates` has a file that cannot be read: "):
+        from_long(PERSONS, file)
+
+
 def test_without_a_package_that_reads_files(tmp_path, monkeypatch):
     CODES.write_parquet(tmp_path / "codes.parquet")
     monkeypatch.setattr(_sources, "find_spec", lambda name: None)

@@ -2,6 +2,7 @@
 
 import pickle
 from collections import Counter
+from datetime import datetime
 
 import narwhals as nw
 import numpy as np
@@ -240,6 +241,80 @@ def test_numbers_of_many_identifiers():
 def test_bad_identifiers(ids, error, message):
     with pytest.raises(error, match=message):
         from_long(PERSONS, CODES.assign(covariate_id=ids))
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        (pl.Series([1, 2], dtype=pl.Int128), TypeError, "has dtype Int128; .* at most 64 bits"),
+        (np.array([1, 4_096], np.float16), ValueError, "has 4096.0; .* floating point, into 11"),
+        (np.array([1, 2**25], np.float32), ValueError, "has 33554432.0; .*, into 24"),
+        (pd.Categorical([1.0, 0.5]), ValueError, "has 0.5; identifiers"),
+        (
+            pd.Categorical(pd.to_datetime(["2020-01-01", "2020-01-02"])),
+            TypeError,
+            "has dtype Datetime",
+        ),
+    ],
+    ids=["Int128", "float16", "float32", "category of float", "category of date"],
+)
+def test_bad_identifiers_of_rows(ids, error, message):
+    make = pl.DataFrame if isinstance(ids, pl.Series) else pd.DataFrame
+    with pytest.raises(error, match=rf"`outcomes`\['row_id'\] {message}"):
+        from_long(make({"row_id": ids}), CODES)
+
+
+def test_categories_are_identifiers_of_their_own_kind():
+    large = [2**60 + 1, 2**60, 7]
+    persons = pd.DataFrame({"row_id": pd.Categorical(large, categories=[7, 2**60, 2**60 + 1, 0])})
+    codes = pd.DataFrame({"row_id": large, "covariate_id": pd.Categorical([9, 10, 9])})
+    data = from_long(persons, codes)
+    assert data.row_ids.tolist() == large
+    assert data.covariate_ids.tolist() == [9, 10]
+    assert data.X.to_scipy().toarray().tolist() == [[1, 0], [0, 1], [1, 0]]
+    whole = from_long(persons.assign(row_id=pd.Categorical([1.0, 2.0, 7.0])), codes[2:])
+    assert whole.row_ids.tolist() == [1, 2, 7]
+
+
+def test_outcomes_in_chunks_have_the_same_columns():
+    parts = [PERSONS[:2], PERSONS[2:].assign(more=1)]
+    for chunks in (parts, iter(parts)):
+        with pytest.raises(ValueError, match=r"chunk 1 of `outcomes` .* it has also 'more'; give"):
+            from_long(chunks, CODES)
+    whole = from_long([PERSONS[:2], PERSONS[2:][PERSONS.columns[::-1]]], CODES)  # in any order
+    pd.testing.assert_frame_equal(whole.outcomes, PERSONS)
+
+
+def test_outcomes_of_other_packages_are_exact():
+    zone, large = "Europe/Berlin", 2**60 + 1
+    table = pl.DataFrame(
+        {
+            "row_id": [1, 2],
+            "whole": [large, None],
+            "small": pl.Series([None, 200], dtype=pl.UInt8),
+            "flag": [None, True],
+            "full": [large, 5],
+            "seen": pl.Series([datetime(2020, 7, 1, 12), None]).dt.replace_time_zone(zone),
+        }
+    )
+    codes = pd.DataFrame({"row_id": [1, 2], "covariate_id": [9, 9]})
+    for outcomes in (table, [table[:1], table[1:]]):
+        found = from_long(outcomes, codes).outcomes
+        assert found["whole"].tolist() == [large, pd.NA]
+        assert found["small"].tolist() == [pd.NA, 200]
+        assert found["flag"].tolist() == [pd.NA, True]
+        assert found["full"].tolist() == [large, 5]
+        assert found["seen"].tolist() == [pd.Timestamp(2020, 7, 1, 12, tz=zone), pd.NaT]
+    dtypes = from_long(table, codes).outcomes.dtypes.astype(str).to_dict()
+    assert [dtypes[name] for name in ("whole", "small", "flag", "full")] == [
+        "Int64",
+        "UInt8",
+        "boolean",
+        "int64",
+    ]
+    wide = table.with_columns(pl.col("full").cast(pl.Int128))
+    with pytest.raises(TypeError, match=r"`outcomes`\['full'\] has dtype Int128"):
+        from_long(wide, codes)
 
 
 def test_identifiers_of_different_kinds():
@@ -522,7 +597,23 @@ def test_batches_are_as_small_as_asked_for(monkeypatch):
         ([pl.LazyFrame({"row_id": [1]})], TypeError, "an item of type LazyFrame"),
         ([], ValueError, "`covariates` is an iterable without any frame"),
         (iter([]), ValueError, "`covariates` is an iterable without any frame"),
-        ([CODES, CODES[["row_id", "value"]]], ValueError, "chunk 1 .* no column 'covariate_id'"),
+        (
+            [CODES, CODES[["row_id", "value"]]],
+            ValueError,
+            "chunk 1 .* it lacks 'covariate_id'",
+        ),
+        ([CODES[["row_id", "covariate_id"]], CODES], ValueError, "chunk 1 .* it has also 'value'"),
+        (
+            CODES.set_axis(["row_id", "a", "row_id"], axis=1),
+            ValueError,
+            "several .*'row_id'",
+        ),
+        (CODES.set_axis([0, 1, 2], axis=1), TypeError, "named 0 of type int; names of columns are"),
+        (
+            [CODES.set_axis([0, 1, 2], axis=1)],
+            TypeError,
+            "`covariates` has .* named 0 of type",
+        ),
         (CODES[["row_id", "value"]], ValueError, "no column 'covariate_id'; name .* covariate_id="),
         (CODES.rename(columns={"row_id": "rowId"}), ValueError, "no column 'row_id'; .*'rowId'"),
         (CODES.rename(columns={"value": "amount"}), ValueError, "no column 'value' of values; .*="),

@@ -8,7 +8,6 @@ import narwhals as nw
 import numpy as np
 
 from .._compile import device, kernel
-from ._fields import LARGEST_WHOLE
 
 __all__ = ["IntegerIds", "TextIds", "new_ids", "read_ids"]
 
@@ -29,10 +28,15 @@ def read_ids(series: nw.Series, label: str) -> np.ndarray:
         Name of argument and column in messages.
     """
     dtype = series.dtype
+    if dtype in (nw.Int128, nw.UInt128):
+        raise TypeError(
+            f"{label} has dtype {dtype}; identifiers are integers of at most 64 bits or strings: "
+            "cast it to one of them."
+        )
     if dtype.is_integer() or dtype.is_float():
         return _whole(series.to_numpy(), label)
     if isinstance(dtype, nw.Categorical | nw.Enum):
-        series = series.cast(nw.String)
+        return _of_categories(series, label)
     elif dtype == nw.Object:
         from pandas.api.types import infer_dtype
 
@@ -43,16 +47,32 @@ def read_ids(series: nw.Series, label: str) -> np.ndarray:
     return np.asarray(series.to_numpy(), dtype=object)
 
 
+def _of_categories(series, label):
+    """Identifiers of a categorical column: those that its categories are."""
+    native = series.to_native()
+    if series.implementation.is_pandas_like():
+        used = native.cat.remove_unused_categories().cat
+        categories = nw.from_native(used.categories.to_series(), series_only=True)
+        return read_ids(categories, label)[used.codes.to_numpy()]
+    if series.implementation.is_pyarrow():
+        native = native.cast(native.type.value_type)
+        return read_ids(nw.from_native(native, series_only=True), label)
+    return np.asarray(series.cast(nw.String).to_numpy(), dtype=object)
+
+
 def _whole(values, label):
     is_float = values.dtype.kind == "f"
-    limit = LARGEST_WHOLE if is_float else 2**63 - 1  # beyond, neighbouring floats are one number
+    bits = np.finfo(values.dtype).nmant + 1 if is_float else 63
+    limit = 2**bits - (not is_float)  # beyond, neighbouring floats are one number
+    if is_float:
+        values, limit = values.astype(np.float64), float(limit)
     is_bad = (values > limit) | (values < -limit)
     if is_float:
         is_bad |= values != np.floor(values)
     if is_bad.any():
         raise ValueError(
             f"{label} has {values[np.argmax(is_bad)]}; identifiers are integers that fit into 64 "
-            "bits (as floating point, into 53), or strings."
+            f"bits (as floating point, into {bits if is_float else 53}), or strings."
         )
     return values.astype(np.int64)
 

@@ -5,13 +5,17 @@ A source that can be read again is read twice and never kept; one that can be re
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
+import numpy as np
+
+from .checks import check_column_names
 
 __all__ = ["Source", "open_source", "to_pandas"]
 
@@ -59,7 +63,7 @@ def open_source(table, name: str) -> Source:
     paths = _as_paths(table)
     if paths is not None:
         return _open_files(_list_files(paths, name), name)
-    frame = nw.from_native(table, pass_through=True)
+    frame = _face_of(table, name)
     if isinstance(frame, nw.LazyFrame):
         return _open_lazy(nw.to_native(frame), name)
     if isinstance(frame, nw.DataFrame):
@@ -74,13 +78,42 @@ def open_source(table, name: str) -> Source:
     return _open_chunks(table, name)
 
 
-def to_pandas(frame: nw.DataFrame):
-    """Return a frame as pandas holds it; a pandas frame is copied."""
+def _face_of(table, name):
+    """What narwhals makes of a table, whose columns must have names of their own."""
+    if nw.dependencies.is_pandas_dataframe(table):
+        check_column_names(table.columns, name, only_text=True)
+    elif nw.dependencies.is_pyarrow_table(table):
+        check_column_names(table.column_names, name)
+    return nw.from_native(table, pass_through=True)
+
+
+def to_pandas(frame: nw.DataFrame, name: str):
+    """Return a frame as pandas holds it, every entry exactly; a pandas frame is copied."""
     from pandas import DataFrame
 
     if frame.implementation.is_pandas():
         return nw.to_native(frame).copy()
-    return DataFrame({label: frame.get_column(label).to_numpy() for label in frame.columns})
+    return DataFrame({label: _column(frame.get_column(label), name) for label in frame.columns})
+
+
+def _column(series, name):
+    from pandas import Series, array
+
+    dtype = series.dtype
+    if dtype in (nw.Int128, nw.UInt128):
+        raise TypeError(
+            f"`{name}`[{series.name!r}] has dtype {dtype}, which pandas does not have; cast it to "
+            "64 bits or to strings."
+        )
+    is_null = series.is_null().to_numpy().astype(np.bool_)
+    if is_null.any() and (dtype.is_integer() or dtype == nw.Boolean):
+        values = array(series.fill_null(False if dtype == nw.Boolean else 0).to_numpy())
+        values = values.astype("boolean" if dtype == nw.Boolean else str(dtype))
+        values[is_null] = None
+        return values
+    zone = dtype.time_zone if isinstance(dtype, nw.Datetime) else None
+    values = series.to_numpy()  # times of a zone as those of UTC
+    return Series(values).dt.tz_localize("UTC").dt.tz_convert(zone) if zone else values
 
 
 # --- files ----------------------------------------------------------------------------
@@ -137,20 +170,69 @@ def _open_files(files, name):
 def _open_with_pyarrow(files, kind, name):
     from pyarrow.dataset import dataset
 
-    try:
-        return _open_dataset(dataset([*map(str, files)], format=kind), name)
-    except (OSError, ValueError) as error:  # Arrow's own errors are such
-        raise ValueError(f"`{name}` has a file that cannot be read: {error}") from error
+    errors = OSError, ValueError  # Arrow's own errors are such
+    with _readable(name, errors):
+        table = dataset([*map(str, files)], format=kind)
+        found = [(part.path, part.physical_schema.names) for part in table.get_fragments()]
+    _check_files(found, name)
+    return _guarded(_open_dataset(table, name), errors)
 
 
 def _open_with_polars(files, kind, name):
     import polars
 
-    scan = polars.scan_parquet if kind == "parquet" else polars.scan_ipc
+    scan, read_schema = {
+        "parquet": (polars.scan_parquet, polars.read_parquet_schema),
+        "ipc": (polars.scan_ipc, polars.read_ipc_schema),
+    }[kind]
+    errors = OSError, polars.exceptions.PolarsError
+    with _readable(name, errors):
+        found = [(file, list(read_schema(file))) for file in files]
+        source = _open_lazy(scan(files), name)
+    _check_files(found, name)
+    return _guarded(source, errors)
+
+
+def _check_files(found, name):
+    """Check that all files have the columns of the first one; `found` are pairs of both."""
+    for file, columns in found[1:]:
+        _check_same(found[0][1], columns, name, file)
+
+
+@contextmanager
+def _readable(name, errors):
+    """Say of errors of other packages what cannot be read."""
     try:
-        return _open_lazy(scan(files), name)
-    except (OSError, polars.exceptions.PolarsError) as error:
+        yield
+    except errors as error:
         raise ValueError(f"`{name}` has a file that cannot be read: {error}") from error
+
+
+def _guarded(source, errors):
+    def read(columns, size):
+        with _readable(source.name, errors):
+            yield from source.open(columns, size)
+
+    return replace(source, open=read)
+
+
+def _check_same(expected, found, name, part):
+    """Check that a chunk or file has the columns of the first one, in any order."""
+    added = [label for label in found if label not in expected]
+    absent = [label for label in expected if label not in found]
+    if added or absent:
+        what = "chunk" if isinstance(part, int) else "file"
+        which = f"{part:,}" if isinstance(part, int) else repr(str(part))
+        said = [
+            f"{verb} {', '.join(map(repr, labels))}"
+            for verb, labels in (("lacks", absent), ("has also", added))
+            if labels
+        ]
+        raise ValueError(
+            f"{what} {which} of `{name}` has other columns than the first {what}: it "
+            f"{' and '.join(said)}; give all the same columns, here "
+            f"{', '.join(map(repr, expected))}."
+        )
 
 
 # --- what can be read in batches -------------------------------------------------------
@@ -166,6 +248,7 @@ def _open_dataset(dataset, name):
         for batch in batches:
             yield nw.from_native(pyarrow.Table.from_batches([batch]))
 
+    check_column_names(dataset.schema.names, name)
     return Source(name, list(dataset.schema.names), False, read)
 
 
@@ -195,12 +278,7 @@ def _open_chunks(chunks, name):
         number = -1
         for number, chunk in enumerate(chain([first], iterator) if is_single else chunks):
             frame = _as_frame(chunk, name)
-            absent = [label for label in columns if label not in frame.columns]
-            if absent:
-                raise ValueError(
-                    f"chunk {number:,} of `{name}` has no column {absent[0]!r}, which the first "
-                    f"one has; it has {', '.join(map(repr, frame.columns))}."
-                )
+            _check_same(names, frame.columns, name, number)
             yield frame.select(columns)
         if number < 0:
             raise ValueError(f"`{name}` can be iterated over only once; pass iter(...) of it.")
@@ -214,7 +292,7 @@ def _as_frame(chunk, name):
         import pyarrow
 
         chunk = pyarrow.Table.from_batches([chunk])
-    frame = nw.from_native(chunk, pass_through=True)
+    frame = _face_of(chunk, name)
     if not isinstance(frame, nw.DataFrame):
         raise TypeError(
             f"`{name}` is an iterable with an item of type {kind.__name__}; pass a DataFrame, an "

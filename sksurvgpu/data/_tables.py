@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._reorder import DENSE, INDICATOR, SPARSE, scan_values
+from .checks import check_column_names
 
 # Densest 0/1 and valued columns of a dense table that are stored by row index. Time of
 # one gather and scatter over (u, h) against the dense loop, n = 1e4..1e6, one core:
@@ -25,6 +26,7 @@ def read_table(X, name):
         check_shape(X.shape, name)
         return _from_sparse(X, name)
     if nw.dependencies.is_pandas_dataframe(X):
+        check_column_names(X.columns, name)
         return _from_pandas(X, name)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):

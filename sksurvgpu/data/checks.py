@@ -206,6 +206,22 @@ def check_weight_by_group(weight, group, labels, name) -> None:
         )
 
 
+def check_column_names(labels, name, only_text=False):
+    """Check that columns have different names, and strings for names where others are unusable."""
+    seen = set()
+    for label in labels:
+        if label in seen:
+            raise ValueError(
+                f"`{name}` has several columns named {label!r}; rename or drop all but one."
+            )
+        seen.add(label)
+        if only_text and not isinstance(label, str):
+            raise TypeError(
+                f"`{name}` has a column named {label!r} of type {type(label).__name__}; names of "
+                f"columns are strings: {name}.rename(columns=str)."
+            )
+
+
 def check_horizons(times) -> np.ndarray:
     """Return horizons, one number or several, as increasing times of at least 0."""
     values = [times] if np.ndim(times) == 0 else times

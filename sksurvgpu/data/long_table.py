@@ -277,7 +277,7 @@ def _read_outcomes(outcomes, row_id, batch_size):
             raise ValueError(f"`outcomes` has rows without {row_id!r}; drop or number them.")
         if len(frame):
             ids.append(read_ids(series, f"`outcomes`[{row_id!r}]"))
-            parts.append(to_pandas(frame))
+            parts.append(to_pandas(frame, "outcomes"))
             rows = new_ids(ids[-1]) if rows is None else rows
             check_kind(rows, ids[-1], f"`outcomes`[{row_id!r}]", "other rows")
             _add_rows(rows, ids[-1], row_id)
