@@ -190,3 +190,14 @@ def test_curves_refuse(model, data):
     with pytest.raises(ValueError, match="`groups` has 2 entries"):
         SurvivalDisplay.from_functions(functions[:2], kaplan_meier=data.y, groups=[1, 2])
     assert not pyplot.get_fignums()
+
+
+def test_kaplan_meier_without_events_is_flat_and_groups_are_few():
+    curve = StepFunction(np.array([1.0, 2.0]), np.array([0.9, 0.5]))
+    y = surv([False] * 30, np.arange(30) + 1.0)
+    display = SurvivalDisplay.from_functions([curve], kaplan_meier=y)
+    assert set(display.observed_["all"].get_ydata()) == {1.0}
+    with pytest.raises(ValueError, match=r"`groups` has 30 groups, a figure shows .* at most 20"):
+        SurvivalDisplay.from_functions([curve], kaplan_meier=y, groups=np.arange(30))
+    with pytest.raises(TypeError, match="`kaplan_meier` is of type list"):
+        SurvivalDisplay.from_functions([curve], kaplan_meier=[1, 2])

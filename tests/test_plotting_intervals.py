@@ -16,17 +16,22 @@ from results import (
     profile_result,
 )
 from scipy.stats import chi2
+from sksurv.functions import StepFunction
 
 from sksurvgpu import (
     BootstrapDisplay,
     CalibrationDisplay,
     CoefficientDisplay,
     CoxLassoCCD,
+    CumulativeIncidenceDisplay,
     LinearCCD,
+    PathDisplay,
     ProfileDisplay,
+    SurvivalDisplay,
+    surv,
 )
 from sksurvgpu.datasets import simulate_cox
-from sksurvgpu.plotting._forest import number
+from sksurvgpu.plotting._forest import Forest, number
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 Text = pytest.importorskip("matplotlib.text").Text
@@ -378,7 +383,7 @@ def test_bootstrap_refuses():
     with pytest.raises(ValueError, match="`n_top` is 0, must be"):
         BootstrapDisplay.from_result(result, n_top=0)
     never = Bootstrap(result.intervals, selection_frequency=result.selection_frequency * 0)
-    with pytest.raises(ValueError, match="no coefficient was selected in 0% of"):
+    with pytest.raises(ValueError, match="all coefficients are 0 in all replicates"):
         BootstrapDisplay.from_result(never)
     assert not pyplot.get_fignums()
 
@@ -485,3 +490,72 @@ def test_calibration_refuses():
     empty.groups["observed"] = np.nan
     with pytest.raises(ValueError, match="no group has a known risk"):
         CalibrationDisplay.from_result(empty)
+
+
+# -- names and numbers that are hard to draw -----------------------------------------------------
+
+
+@pytest.mark.parametrize("coef", [20.0, -441.0, 900.0])
+@pytest.mark.parametrize("display", [CoefficientDisplay, BootstrapDisplay])
+def test_ratios_beyond_floating_point(display, coef):
+    table = interval_table(3)
+    table.iloc[1] = coef, -np.inf if coef < 0 else -8_600.0, 8_600.0
+    result = Result(table)
+    if display is BootstrapDisplay:
+        result = Bootstrap(table, selection_frequency=pd.Series(1.0, index=table.index))
+    drawn = display.from_result(result)
+    drawn.figure_.draw_without_rendering()
+    assert np.isfinite(drawn.ax_.get_xlim()).all()
+    if display is CoefficientDisplay:
+        assert {side for _, side in drawn.arrows_} == {"lower", "upper"}
+
+
+def test_nothing_to_draw_leaves_no_figure(monkeypatch):
+    before, table = pyplot.get_fignums(), interval_table(2)
+    for empty in (table[:0], table * np.nan):
+        with pytest.raises(ValueError, match=r"`result` has no .* there is nothing to draw"):
+            CoefficientDisplay.from_result(Result(empty))
+        with pytest.raises(ValueError, match=r"`tables` has no .* there is nothing to draw"):
+            CoefficientDisplay(empty).plot()
+    with pytest.raises(ValueError, match="`tables` has a table without the column 'lower'"):
+        CoefficientDisplay(table[["coef"]])
+    with monkeypatch.context() as patch:
+        patch.delattr(Forest, "mark_axis")
+        with pytest.raises(AttributeError, match="mark_axis"):
+            CoefficientDisplay(table).plot()
+    assert pyplot.get_fignums() == before
+    assert drawn_names(CoefficientDisplay(table).plot()) == table.index.tolist()
+
+
+@pytest.mark.parametrize("name", [r"$\frac{a$", "5$ to 9$"])
+@pytest.mark.parametrize("is_given", [False, True], ids=["new axes", "given axes"])
+def test_dollars_are_no_mathematics(name, is_given):
+    def ax():
+        return pyplot.subplots()[1] if is_given else None
+
+    rename = {"drug 1": name}
+    table = interval_table(3).rename(index=rename)
+    profile = profile_result(1)
+    profile.intervals = profile.intervals.rename(index=lambda _: name)
+    profile.curves = profile.curves.assign(feature=name)
+    curve = StepFunction(np.array([1.0, 2.0]), np.array([0.9, 0.5]))
+    groups = pd.DataFrame(
+        {"predicted": [0.1], "observed": [0.2], "lower": [0.1], "upper": [0.3]}, index=[1]
+    )
+    y = surv([True, False, True, True], [1.0, 2.0, 3.0, 4.0])
+    drawn = [
+        CoefficientDisplay({name: table, "other": table}, effect=name).plot(ax()),
+        BootstrapDisplay(table, np.ones(3), effect="hazard ratio").plot(ax()),
+        ProfileDisplay.from_result(profile, axes=[ax()] if is_given else None),
+        CalibrationDisplay({name: groups, "other": groups}).plot(ax()),
+        PathDisplay(np.array([1.0, 0.1]), np.array([[0.0, 1.0]]), [name]).plot(ax()),
+        SurvivalDisplay([curve], [name]).plot(
+            ax(), kaplan_meier=y, groups=[name, name, "b", "b"], at_risk=True
+        ),
+        CumulativeIncidenceDisplay([curve], [name]).plot(ax()),
+    ]
+    for display in drawn:
+        display.figure_.draw_without_rendering()
+        named = [text for text in display.figure_.findobj(Text) if "$" in text.get_text()]
+        assert named, type(display)
+        assert not any(text.get_parse_math() for text in named), type(display)

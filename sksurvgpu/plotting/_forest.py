@@ -7,13 +7,16 @@ import numpy as np
 from ._style import (
     CHARACTER,
     COLOURS,
+    LARGEST_LOG,
     MARKERS,
     MUTED,
     lay_out,
     shorten,
+    show_logarithmic,
     show_ratios,
     size_of,
     text_size,
+    within_floats,
 )
 
 __all__ = ["Forest"]
@@ -80,7 +83,7 @@ class Forest:
         halves = np.concatenate([coef - lower, upper - coef])
         halves = halves[np.isfinite(halves)]
         reach = REACH * np.median(halves) if len(halves) else 1.0
-        finite = np.isfinite(coef)
+        finite = np.isfinite(coef) & (np.abs(coef) <= (LARGEST_LOG if self.effect else np.inf))
         ends = [
             np.fmax(np.where(np.isnan(lower), coef, lower), coef - reach)[finite],
             np.fmin(np.where(np.isnan(upper), coef, upper), coef + reach)[finite],
@@ -89,19 +92,20 @@ class Forest:
         ends = np.concatenate(ends)
         low, high = ends.min(), ends.max()
         margin = MARGIN * (high - low) if high > low else 1.0
-        return low - margin, high + margin
+        low, high = low - margin, high + margin
+        return within_floats(low, high) if self.effect else (low, high)
 
     def draw(self, ax):
         """Draw points, intervals and the axis."""
         if self.effect:
-            ax.set_xscale("log")
+            show_logarithmic(ax)
         ax.set_xlim(*self.shown(np.array(self.limits)))
         ax.axvline(self.shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
         for i, (key, table) in enumerate(self.tables.items()):
             self._draw_table(ax, key, table, COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)])
         edge = 0.5 * (1.0 + (0.2 if len(self.names) == 1 else 0.0))
         ax.set_ylim(len(self.names) - 1 + edge, -edge)
-        ax.set_xlabel(self.effect or "coefficient")
+        ax.set_xlabel(self.effect or "coefficient", parse_math=False)
         if len(self.tables) > 1:
             ax.legend(
                 self.points.values(),
@@ -136,8 +140,8 @@ class Forest:
             zorder=3,
         )
         for name, beyond, x, head in (
-            ("lower", lower < left, left, "<"),
-            ("upper", upper > right, right, ">"),
+            ("lower", np.fmin(lower, coef) < left, left, "<"),
+            ("upper", np.fmax(upper, coef) > right, right, ">"),
         ):
             if not beyond.any():  # a line without points would widen the figure
                 continue
@@ -156,7 +160,8 @@ class Forest:
         """Write the names of the rows, as long as there is room."""
         size = self._text_size = self._fitting_size(ax)
         longest = int(NAMES_SHARE * size_of(ax)[0] / (CHARACTER * size))
-        ax.set_yticks(np.arange(len(self.names)), shorten(self.names, longest), size=size)
+        names = shorten(self.names, longest)
+        ax.set_yticks(np.arange(len(self.names)), names, size=size, parse_math=False)
         ax.tick_params(axis="y", length=0)
         ax.spines["left"].set_visible(False)
 

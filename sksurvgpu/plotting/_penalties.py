@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._style import show_ratios
+from ._style import show_logarithmic, show_ratios
 
 __all__ = ["count_on_top", "refuse_zero", "show_penalties"]
 
@@ -25,7 +25,7 @@ def show_penalties(ax, alphas):
     """Make the horizontal axis one of penalties, from the largest to the least."""
     low, high = alphas.min(), alphas.max()
     reach = (high / low) ** MARGIN if high > low else ALONE
-    ax.set_xscale("log")
+    show_logarithmic(ax)
     ax.set_xlim(high * reach, low / reach)
     show_ratios(ax)
     ax.set_xlabel("penalty (alpha)")

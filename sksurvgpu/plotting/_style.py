@@ -14,6 +14,7 @@ __all__ = [
     "BAND",
     "CHARACTER",
     "COLOURS",
+    "LARGEST_LOG",
     "LEADER",
     "MARKERS",
     "MUTED",
@@ -22,10 +23,12 @@ __all__ = [
     "new_figure",
     "require_pyplot",
     "shorten",
+    "show_logarithmic",
     "show_ratios",
     "size_of",
     "styled",
     "text_size",
+    "within_floats",
 ]
 
 # Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white.
@@ -59,9 +62,11 @@ STYLE = {
     "ytick.minor.size": 1.5,
     "ytick.minor.width": 0.4,
 }
+PLAIN_TEXT = {"text.parse_math": False, "axes.formatter.use_mathtext": False}
 MOST_TICKS, LEAST_TICKS = 6, 3
 CHARACTER = 0.62  # its width in units of the size of the text, about
 APART = 1.2  # what keeps numbers on an axis apart, in the same units
+LARGEST_LOG = 230.0  # ratios of 1e100: twice as many decades on, ticks would be infinite
 RATIO_STEPS = (  # from dense to sparse, within a decade
     (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0),
     (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
@@ -85,13 +90,22 @@ def require_pyplot():
 
 @contextmanager
 def styled():
-    """Our settings, for as long as something is drawn."""
+    """Our settings, for as long as something is drawn; a figure that fails is closed.
+
+    Dollars in names are no mathematics. Texts of axes that a user passes are told so one by one.
+    """
     pyplot = require_pyplot()
     from matplotlib import rcParamsDefault
 
     ours = {key: value for key, value in STYLE.items() if is_default(key, rcParamsDefault)}
-    with pyplot.rc_context(ours):
-        yield pyplot
+    before = pyplot.get_fignums()
+    with pyplot.rc_context({**ours, **PLAIN_TEXT}):
+        try:
+            yield pyplot
+        except BaseException:
+            for number in set(pyplot.get_fignums()).difference(before):
+                pyplot.close(number)
+            raise
 
 
 def is_default(key, defaults):
@@ -147,9 +161,23 @@ def size_of(ax):
     return extent.width * 72.0 / ax.figure.dpi, extent.height * 72.0 / ax.figure.dpi
 
 
+def within_floats(low, high):
+    """Limits of coefficients whose ratios an axis can show."""
+    return max(low, -LARGEST_LOG), min(high, LARGEST_LOG)
+
+
+def show_logarithmic(ax):
+    """Logarithmic horizontal axis with plain numbers: those of matplotlib are mathematics."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
 def show_ratios(ax):
     """Numbers like 0.5, 1, 2 on a logarithmic horizontal axis, as many as have room."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
     low, high = sorted(ax.get_xlim())
     for steps in RATIO_STEPS:
@@ -169,7 +197,6 @@ def show_ratios(ax):
         locator = FixedLocator(ticks[ticks > 0])
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _most_ticks(ax, ticks):

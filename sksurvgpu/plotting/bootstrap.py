@@ -8,7 +8,18 @@ import numpy as np
 
 from ._labels import label_ends
 from ._results import effect_of, read_intervals
-from ._style import COLOURS, MUTED, lay_out, new_axes, shorten, show_ratios, size_of, styled
+from ._style import (
+    COLOURS,
+    MUTED,
+    lay_out,
+    new_axes,
+    shorten,
+    show_logarithmic,
+    show_ratios,
+    size_of,
+    styled,
+    within_floats,
+)
 
 __all__ = ["BootstrapDisplay"]
 
@@ -109,6 +120,7 @@ class BootstrapDisplay:
         frequency = np.asarray(result.selection_frequency, dtype=np.float64)
         effect = effect_of(result) if ratio else None
         display = cls(intervals, frequency, effect=effect, level=float(result.level))
+        display._check_drawable()
         table = display.table[display.table["frequency"] >= min_frequency]
         if n_top is not None:
             largest = table["coef"].abs().sort_values(ascending=False, kind="stable")
@@ -136,8 +148,7 @@ class BootstrapDisplay:
         display : BootstrapDisplay
             This object.
         """
-        if not len(self.table):
-            raise ValueError("no coefficient was ever selected, so there is nothing to draw.")
+        self._check_drawable()
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self._draw_intervals()
@@ -147,6 +158,14 @@ class BootstrapDisplay:
                 lay_out(self.ax_)
                 show_ratios(self.ax_)
         return self
+
+    def _check_drawable(self):
+        """Check that some coefficient was ever selected and is a number."""
+        if not np.isfinite(self.table["coef"].to_numpy()).any():
+            raise ValueError(
+                "all coefficients are 0 in all replicates, so there is nothing to draw; fit with a "
+                "smaller `alpha`."
+            )
 
     def _shown(self, coefs):
         with np.errstate(over="ignore"):
@@ -160,7 +179,8 @@ class BootstrapDisplay:
         low = min(np.fmax(finite, -widest).min(), ends[:, 0].min(), 0.0)
         high = max(np.fmin(finite, widest).max(), ends[:, 0].max(), 0.0)
         margin = ROOM * (high - low) or 1.0
-        return low - margin, high + margin
+        low, high = low - margin, high + margin
+        return within_floats(low, high) if self.effect else (low, high)
 
     def _draw_intervals(self):
         from matplotlib import colormaps
@@ -195,7 +215,7 @@ class BootstrapDisplay:
     def _draw_axes(self):
         ax, n_rows = self.ax_, len(self.table)
         if self.effect:
-            ax.set_xscale("log")
+            show_logarithmic(ax)
         ax.set_xlim(*self._shown(np.array(self._limits())))
         ax.axvline(self._shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
         ax.set_ylim(-0.02 * n_rows - 0.5, 1.02 * n_rows - 0.5)
@@ -203,7 +223,8 @@ class BootstrapDisplay:
         ax.spines["left"].set_visible(False)
         ax.set_xlabel(
             f"{self.effect or 'coefficient'}, {100 * self.level:g} % interval\n"
-            f"({n_rows:,} coefficients, from the largest)"
+            f"({n_rows:,} coefficients, from the largest)",
+            parse_math=False,
         )
         self.colorbar_ = ax.figure.colorbar(
             self.intervals_,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ._forest import Forest
-from ._results import choose_rows, effect_of, read_intervals
+from ._results import WANTED, choose_rows, effect_of, read_intervals
 from ._style import new_axes, styled
 
 __all__ = ["CoefficientDisplay"]
@@ -21,7 +21,7 @@ class CoefficientDisplay:
 
     Parameters
     ----------
-    tables : dict of {str: DataFrame}
+    tables : DataFrame or dict of {str: DataFrame}
         For each result the coefficients and bounds, with columns coef, lower and upper and the
         features as index; the first one orders the rows. NaN where there is no bound.
     effect : str or None, default=None
@@ -60,7 +60,11 @@ class CoefficientDisplay:
     """
 
     def __init__(self, tables, *, effect=None, level=None):
-        self.tables = dict(tables)
+        self.tables = {"": tables} if hasattr(tables, "columns") else dict(tables)
+        for table in self.tables.values():
+            missing = [name for name in WANTED if name not in getattr(table, "columns", ())]
+            if missing:
+                raise ValueError(f"`tables` has a table without the column {missing[0]!r}.")
         self.effect = effect
         self.level = level
 
@@ -99,6 +103,7 @@ class CoefficientDisplay:
         if not results:
             raise ValueError("`result` is an empty dictionary; pass one result or more.")
         tables = {str(key): read_intervals(value) for key, value in results.items()}
+        _check_drawable(tables, "result")
         levels = {float(value.level) for value in results.values()}
         effects = {effect_of(value) for value in results.values()} if ratio else {None}
         for found, name in ((levels, "levels"), (effects, "kinds of ratio")):
@@ -165,6 +170,7 @@ class CoefficientDisplay:
         display : CoefficientDisplay
             This object.
         """
+        _check_drawable(self.tables, "tables")
         with styled():
             forest = Forest(self.tables, self.effect, xlim)
             self.ax_, self.figure_ = new_axes(ax, forest.height())
@@ -175,6 +181,11 @@ class CoefficientDisplay:
             self.numbers_ = forest.write_numbers(self.ax_, self.level) if numbers else []
             forest.mark_axis(self.ax_)
         return self
+
+
+def _check_drawable(tables, name):
+    if not any(np.isfinite(table["coef"].to_numpy(np.float64)).any() for table in tables.values()):
+        raise ValueError(f"`{name}` has no finite coefficient, so there is nothing to draw.")
 
 
 def _in_order(tables, columns, sort):

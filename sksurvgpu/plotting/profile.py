@@ -13,6 +13,7 @@ from ._style import (
     new_figure,
     require_pyplot,
     shorten,
+    show_logarithmic,
     show_ratios,
     size_of,
     styled,
@@ -129,6 +130,8 @@ class ProfileDisplay:
             This object.
         """
         n_panels = len(self.intervals)
+        if n_panels == 0:
+            raise ValueError("`intervals` has no rows, so there is nothing to draw.")
         if n_panels > MOST_PANELS:
             raise ValueError(
                 f"there are {n_panels:,} coefficients, a figure shows at most {MOST_PANELS}; name "
@@ -170,7 +173,7 @@ class ProfileDisplay:
         value, drop = value[_widened(near)], drop[_widened(near)]
         shown = np.exp if self.effect else np.asarray
         if self.effect:
-            ax.set_xscale("log")
+            show_logarithmic(ax)
         self.curves_ += ax.plot(shown(value), drop, color=COLOURS[0], zorder=3)
         self.cuts_.append(
             ax.axhline(self.cut, color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1)
@@ -191,7 +194,7 @@ class ProfileDisplay:
         lay_out(self.axes_[0])
         for ax, name in zip(self.axes_, self.intervals.index, strict=True):
             longest = int(size_of(ax)[0] / (CHARACTER * ax.title.get_size()))
-            ax.set_title(shorten([name], longest)[0])
+            ax.set_title(shorten([name], longest)[0], parse_math=False)
             if self.effect:
                 show_ratios(ax)
 

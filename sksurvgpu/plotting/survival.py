@@ -6,10 +6,10 @@ from itertools import cycle
 
 import numpy as np
 
+from ..data._fields import checked_fields, encode, split_survival
 from ..data.checks import check_labels
-from ..data.outcome import read_outcome
 from ._labels import below_axis
-from ._steps import MARGIN, check_functions, draw_steps, name_steps, predict_steps
+from ._steps import MARGIN, MOST_CURVES, check_functions, draw_steps, name_steps, predict_steps
 from ._style import CHARACTER, COLOURS, MUTED, lay_out, new_axes, shorten, styled, text_size
 
 __all__ = ["SurvivalDisplay"]
@@ -255,14 +255,31 @@ def _split(y, groups, at_risk):
             name = "at_risk" if at_risk else "groups"
             raise ValueError(f"`{name}` needs an outcome: pass it as `kaplan_meier`.")
         return {}
-    outcome = read_outcome(y)
+    event, time, start = observed = _read(y)
     if groups is None:
-        return {ALL: (outcome.event, outcome.time, outcome.start)}
-    groups = np.array([str(label) for label in check_labels(groups, "groups", len(outcome.time))])
-    return {
-        str(key): tuple(
-            None if values is None else values[groups == key]
-            for values in (outcome.event, outcome.time, outcome.start)
+        return {ALL: observed}
+    codes, distinct = encode(check_labels(groups, "groups", len(time)))
+    if len(distinct) > MOST_CURVES:
+        raise ValueError(
+            f"`groups` has {len(distinct):,} groups, a figure shows the curves of at most "
+            f"{MOST_CURVES}; join some."
         )
-        for key in dict.fromkeys(groups)
+    return {
+        str(distinct[code]): tuple(
+            None if values is None else values[codes == code] for values in (event, time, start)
+        )
+        for code in dict.fromkeys(codes.tolist())
     }
+
+
+def _read(y):
+    """Event, time and start of an outcome, which may have no event."""
+    event_field, time_field, others = split_survival(y, "surv", None, "kaplan_meier")
+    if y.dtype[0].kind != "b":
+        raise TypeError(
+            f"`kaplan_meier` has dtype {y.dtype[0]} in its first field {event_field!r}, must be "
+            "bool; of several kinds of event take one with as_sksurv(y, event_of_interest=...)."
+        )
+    given = {field: y[field] for field in others}
+    fields = checked_fields(y[event_field], y[time_field], **given)
+    return fields["event"], fields["time"], fields["start"]
