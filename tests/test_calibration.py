@@ -236,7 +236,8 @@ MISTAKES = {
     "horizon without a risk": (
         lambda: calibration(Y, TABLE, 5),
         ValueError,
-        "`risk` has the horizons [4.0, 8.0], `time` is 5; predict the risk by this time.",
+        "`risk` has the horizons [4.0, 8.0], `time` is 5 (nearest to 5.0: 4.0); "
+        "predict the risk by this time.",
     ),
     "risks of several horizons": (
         lambda: calibration(Y, TABLE.to_numpy(), 4),
@@ -268,7 +269,13 @@ MISTAKES = {
     "no such code": (
         lambda: calibration(competing_risks(CODES, TIME), RISK, 8, event_of_interest=7),
         ValueError,
-        "`y` has no event of interest by the time 8; take a later horizon or more rows.",
+        "`event_of_interest` is 7, but no row of `y` has this code; its codes of events are 1, 2.",
+    ),
+    "a table": (
+        lambda: calibration(pd.DataFrame({"time": TIME}), RISK, 8),
+        TypeError,
+        "`y` is of type DataFrame, must be a structured array; build it with sksurvgpu.surv(event, "
+        "time), for several kinds of event with sksurvgpu.competing_risks(event, time).",
     ),
     "delayed entry": (
         lambda: calibration(surv(CODES > 0, TIME, start=TIME - 1), RISK, 8),
@@ -301,3 +308,12 @@ MISTAKES = {
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name):
     check(*MISTAKES[name])
+
+
+def test_risks_say_of_which_event_they_are():
+    data = simulate_fine_gray(200, 5, random_state=0)
+    model = FineGrayCCD(alpha=0.05, event_of_interest=2).fit(data.X, data.y)
+    risk = model.predict_risk(data.X, [0.2])
+    assert calibration(data.y, risk, 0.2, event_of_interest=2).expected > 0
+    with pytest.raises(ValueError, match="`risk` was predicted for event 2, `event_of_interest`"):
+        calibration(data.y, risk, 0.2)

@@ -5,7 +5,8 @@ import pytest
 from sksurv.exceptions import NoComparablePairException
 from sksurv.metrics import concordance_index_censored
 
-from sksurvgpu.metrics import concordance
+from sksurvgpu import surv
+from sksurvgpu.metrics import concordance, concordance_competing
 from sksurvgpu.metrics.pairs import as_concordance, count_pairs, scale_weights
 
 
@@ -220,3 +221,10 @@ def test_bad_input(change, message):
     with pytest.raises(ValueError) as raised:
         concordance(**{"event": [True, False], "time": [1.0, 2.0], "risk": [1.0, 0.0], **change})
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize("metric", [concordance, concordance_competing])
+def test_event_and_time_are_passed_separately(metric):
+    y = surv([True, False, True], [1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match=r"`event` is a structured array; .* y\['time'"):
+        metric(y, y, [0.1, 0.2, 0.3])

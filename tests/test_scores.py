@@ -286,6 +286,13 @@ def changed(row, column, value):
     return risk
 
 
+def of_event(code):
+    """Risks that say of which event they are, as those of FineGrayCCD do."""
+    risk = table(RISK)
+    risk.attrs["event_of_interest"] = code
+    return risk
+
+
 SHARED_MISTAKES = {
     "horizon at the last time": (
         lambda score, y: score(y, y, RISK, [4.0, 7.5, LAST]),
@@ -316,8 +323,8 @@ SHARED_MISTAKES = {
     "other horizons": (
         lambda score, y: score(y, y, table(RISK), [4, 7.5, 12]),
         ValueError,
-        "`times` is [4.0, 7.5, 12.0], but the columns of `risk` are [4.0, 7.5, 11.0]; leave out "
-        "`times`, or select these columns of `risk`.",
+        "`times` is [4.0, 7.5, 12.0], but the columns of `risk` are [4.0, 7.5, 11.0] "
+        "(nearest to 12.0: 11.0); leave out `times`, or select these columns of `risk`.",
     ),
     "fewer horizons": (
         lambda score, y: score(y, y, RISK, [4, 7.5]),
@@ -410,7 +417,14 @@ MISTAKES = {
     "no such code": (
         lambda: brier_score_competing(Y_CODES, Y_CODES, RISK, TIMES, event_of_interest=3),
         ValueError,
-        "`y_test` has no event of interest by the time 11; take a later horizon or more rows.",
+        "`event_of_interest` is 3, but no row of `y_train` has this code; its codes of events are "
+        "1, 2.",
+    ),
+    "risks of another event": (
+        lambda: auc_competing(Y_CODES, Y_CODES, of_event(2), event_of_interest=1),
+        ValueError,
+        "`risk` was predicted for event 2, `event_of_interest` is 1; pass event_of_interest=2, or "
+        "risks of the other event.",
     ),
     "code of the censored": (
         lambda: auc_competing(Y_CODES, Y_CODES, RISK, TIMES, event_of_interest=0),

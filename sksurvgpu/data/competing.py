@@ -183,20 +183,20 @@ def check_code(code):
         )
 
 
-def check_event_of_interest(code, event):
+def check_event_of_interest(code, event, name="y"):
     """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
     check_code(code)
     if event.dtype.kind == "b":
         if code != 1:
             raise ValueError(
-                f"`event_of_interest` is {code}, but the events of `y` are booleans, which know "
-                "one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
+                f"`event_of_interest` is {code}, but the events of `{name}` are booleans, which "
+                "know one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
             )
     elif not (event == code).any():
         found = np.unique(event[event != 0])
         more = f" and {found.size - MOST_CODES:,} more" if found.size > MOST_CODES else ""
         listed = ", ".join(map(str, found[:MOST_CODES])) or "none"
         raise ValueError(
-            f"`event_of_interest` is {code}, but no row of `y` has this code; its codes of events "
-            f"are {listed}{more}."
+            f"`event_of_interest` is {code}, but no row of `{name}` has this code; its codes of "
+            f"events are {listed}{more}."
         )

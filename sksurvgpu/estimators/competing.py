@@ -229,7 +229,9 @@ class FineGrayCCD(CurveModel):
         0     0.1  0.22
         1     0.1  0.22
         """
-        return self._risks(X, times, strata)
+        risk = self._risks(X, times, strata)
+        risk.attrs["event_of_interest"] = self.event_of_interest
+        return risk
 
     def score(self, X, y, sample_weight=None, strata=None):
         """Concordance index for the event of interest, weighted for censoring.

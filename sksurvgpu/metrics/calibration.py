@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .nonparametric import observed_risk, risk_interval
-from .observed import read_observed, read_risks
+from .observed import check_same_event, nearest_horizon, read_observed, read_risks
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -152,7 +152,9 @@ def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) 
     2      166      42       0.34      0.32   0.24   0.41
     """
     _check_options(time, n_groups, level)
+    _check_outcome(y)
     outcome = read_observed(y, "y", event_of_interest)
+    check_same_event(risk, event_of_interest)
     [risk] = read_risks(_at(risk, time), time, len(outcome.time), "y")[0].T
     outcome.check_follow_up(np.array([float(time)]), "time")
     outcome.check_events(time)
@@ -166,6 +168,15 @@ def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) 
         time=float(time),
         level=level,
     )
+
+
+def _check_outcome(y):
+    if not isinstance(y, np.ndarray):
+        raise TypeError(
+            f"`y` is of type {type(y).__name__}, must be a structured array; build it with "
+            "sksurvgpu.surv(event, time), for several kinds of event with "
+            "sksurvgpu.competing_risks(event, time)."
+        )
 
 
 def _check_options(time, n_groups, level):
@@ -185,8 +196,8 @@ def _at(risk, time):
         return risk
     if time not in risk.columns:
         raise ValueError(
-            f"`risk` has the horizons {risk.columns.tolist()}, `time` is {time:g}; predict the "
-            "risk by this time."
+            f"`risk` has the horizons {risk.columns.tolist()}, `time` is {time!r}"
+            f"{nearest_horizon(risk, [time])}; predict the risk by this time."
         )
     return risk[[time]]
 

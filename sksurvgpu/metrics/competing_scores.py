@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from .nonparametric import Censoring
-from .observed import read_observed, read_risks
+from .observed import check_same_event, read_observed, read_risks
 from .scores import by_horizon, mean_over_time
 
 __all__ = ["auc_competing", "brier_score_competing", "integrated_brier_score_competing"]
@@ -172,6 +172,7 @@ def _read(y_train, y_test, risk, times, event_of_interest):
     """Outcome of the test, its weights at the horizons, risks and horizons."""
     train = read_observed(y_train, "y_train", event_of_interest)
     test = read_observed(y_test, "y_test", event_of_interest)
+    check_same_event(risk, event_of_interest)
     risks, horizons = read_risks(risk, times, len(test.time), "y_test")
     for observed in (train, test):  # before the last time no probability is 0
         observed.check_follow_up(horizons)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..data.checks import check_labels, check_row_values
-from .pairs import as_concordance, count_pairs, reader_of_rows, scale_weights
+from .pairs import as_concordance, column_of, count_pairs, reader_of_rows, scale_weights
 
 __all__ = ["concordance"]
 
@@ -41,7 +41,7 @@ def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tie
     >>> concordance([True, True, False], [1.0, 2.0, 3.0], [0.9, 0.1, 0.4])
     0.6666666666666666
     """
-    event = check_row_values(np.asarray(event) * 1, "event")
+    event = check_row_values(column_of(event, "event"), "event")
     if not np.isin(event, (0, 1)).all():
         raise ValueError("`event` has values other than 0 and 1; pass booleans or 0/1.")
     read = reader_of_rows(event.size, "event")

@@ -19,10 +19,10 @@ from ..data._fields import (
     split_survival,
 )
 from ..data.checks import as_array, check_horizons
-from ..data.competing import CODES, check_code
+from ..data.competing import CODES, check_code, check_event_of_interest
 from ..data.outcome import SWAPPED
 
-__all__ = ["Observed", "read_observed", "read_risks"]
+__all__ = ["Observed", "check_same_event", "nearest_horizon", "read_observed", "read_risks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +92,8 @@ def read_observed(y, name, event_of_interest=None) -> Observed:
     time = checked_fields(event, y[time_field])["time"]
     code = 1 if event_of_interest is None else event_of_interest
     check_code(code)
+    if event_of_interest is not None and event.any():
+        check_event_of_interest(code, event, name)
     status = np.where(event == code, 1, np.where(event > 0, 2, 0))
     return Observed(status.astype(np.uint8), time, name)
 
@@ -110,7 +112,8 @@ def read_risks(risk, times, n_rows, name):
     if has_horizons and not np.array_equal(horizons, risk.columns):
         raise ValueError(
             f"`times` is {horizons.tolist()}, but the columns of `risk` are "
-            f"{risk.columns.tolist()}; leave out `times`, or select these columns of `risk`."
+            f"{risk.columns.tolist()}{nearest_horizon(risk, horizons)}; leave out `times`, or "
+            "select these columns of `risk`."
         )
     values = as_array(risk, "risk")
     if values.dtype.kind not in "iuf":
@@ -123,6 +126,26 @@ def read_risks(risk, times, n_rows, name):
         )
     _check_probabilities(values, horizons)
     return values.astype(np.float64), horizons
+
+
+def nearest_horizon(risk, horizons):
+    """Words about the column of a table nearest to the first horizon that it has not."""
+    columns = risk.columns.to_numpy(dtype=np.float64)
+    absent = np.setdiff1d(horizons, columns)
+    if not absent.size:
+        return ""
+    nearest = columns[np.argmin(np.abs(columns - absent[0]))]
+    return f" (nearest to {float(absent[0])!r}: {float(nearest)!r})"
+
+
+def check_same_event(risk, event_of_interest):
+    """Check that risks, where they say of which event they are, are those of this one."""
+    predicted = getattr(risk, "attrs", {}).get("event_of_interest")
+    if predicted is not None and predicted != event_of_interest:
+        raise ValueError(
+            f"`risk` was predicted for event {predicted}, `event_of_interest` is "
+            f"{event_of_interest}; pass event_of_interest={predicted}, or risks of the other event."
+        )
 
 
 def _check_probabilities(risk, horizons):
