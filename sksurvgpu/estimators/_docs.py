@@ -128,7 +128,8 @@ _SHARED = {
     "cv_notes": """
         A split is fitted at the same penalty of the mean as all rows; with ``search="auto"`` at the
         same penalty of the sum, that is the same prior. All splits are one batch of fits that share
-        X, and results are the same for any number of threads.
+        X, and results are the same for any number of threads. Weights by class are those of all
+        rows, in the splits, too.
         With scikit-learn's metadata routing, the arguments of ``fit`` and ``score`` beyond X and y
         are requested unless ``set_fit_request`` or ``set_score_request`` say otherwise. With its
         callbacks (version 1.9), every batch of fits is a task.

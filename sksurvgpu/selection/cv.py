@@ -11,7 +11,7 @@ import copy
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -46,6 +46,10 @@ _NOT_OF_MODEL = ("alpha", "warm_start")
 
 class CrossValidated(CallbackSupport):
     """Choose `alpha` by cross-validation, then fit all rows with it."""
+
+    if TYPE_CHECKING:  # made below, for each class
+
+        def __init__(self, **params: Any) -> None: ...
 
     warm_start = False
     _loglik = "held_out"  # the score that "loglik" means
