@@ -30,6 +30,11 @@ CODES = pd.DataFrame(
 DENSE_CODES = np.array([[0, 1, 0], [0, 0, 1], [1, 1, 2.5], [1, 0, 0], [0, 0, 0]])
 
 
+def name_of(value):
+    """Part of a test's name, the same in every process."""
+    return value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
+
+
 def dense(data):
     return data.X.to_scipy().toarray()
 
@@ -620,7 +625,7 @@ def test_batches_are_as_small_as_asked_for(monkeypatch):
         (CODES.astype({"value": str}), TypeError, r"\['value'\] has dtype String; pass numbers"),
         (CODES[:0], ValueError, "leaves no column: of its 0 lines"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_bad_covariates(covariates, error, message):
     with pytest.raises(error, match=message):
@@ -657,7 +662,7 @@ def test_tables_without_values():
         (PERSONS.assign(row_id=[1, 2, None, 3, 4]), ValueError, "has rows without 'row_id'"),
         (PERSONS.assign(row_id=0.5), ValueError, r"`outcomes`\['row_id'\] has 0.5"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_bad_outcomes(outcomes, error, message):
     with pytest.raises(error, match=message):
@@ -674,7 +679,7 @@ def test_bad_outcomes(outcomes, error, message):
         ({"min_count": 2.5}, "`min_count` is 2.5"),
         ({"batch_size": True}, "`batch_size` is True"),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
