@@ -45,7 +45,9 @@ class Backend:
 
 def _columns(values, fits):
     """Columns of some fits; one column stands for all fits."""
-    return values if values is None or values.shape[1] == 1 else values[:, fits]
+    if values is None:
+        return None
+    return values[:, :1] if values.shape[1] == 1 else values[:, fits]
 
 
 def _serve(session, coroutines):
