@@ -20,6 +20,13 @@ os.environ["MPLBACKEND"] = "agg"
 
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin with the test that takes minutes: at the end, the other workers would wait for it."""
+    items.sort(key=lambda item: "test_figures_of_all_kernels" not in item.name)
+
+
 # (dtype, comparison) -> relative error, in units of what is compared.  Nobody loosens one to pass:
 # the table changes on its own and with a reason.
 TOLERANCES = {
