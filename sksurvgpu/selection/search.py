@@ -115,10 +115,10 @@ def _peak(x, score, best, errors):
 def choose(points, rule):
     """Position of the chosen point: the best one, or the sparsest within one standard error."""
     means = np.array([point.mean for point in points])
-    if np.isnan(means).all():
+    if not np.isfinite(means).any():
         raise ValueError(
-            "no split of `cv` can be scored: the rows held out have no events to compare; use "
-            "fewer folds."
+            "no split of `cv` can be scored: the rows held out have no events to compare, which "
+            "fewer folds mend, or predictions beyond floating point, which rescaled columns do."
         )
     best = int(np.nanargmax(means))
     if rule == "best":
