@@ -12,6 +12,7 @@ import narwhals as nw
 import numpy as np
 
 __all__ = [
+    "check_by_column",
     "check_exposure",
     "check_horizons",
     "check_labels",
@@ -270,24 +271,47 @@ def check_penalty_factor(factor, n_columns, names=None) -> np.ndarray:
     """
     if factor is None:
         return np.ones(n_columns)
-    if not isinstance(factor, Mapping):
-        factors = _numbers_by_position(factor, "penalty_factor", minimum=0)
-        if factors.size != n_columns:
+    return check_by_column(factor, "penalty_factor", n_columns, names, default=1.0, minimum=0)
+
+
+def check_by_column(values, name, n_columns, names=None, *, default, minimum=None) -> np.ndarray:
+    """Return a finite number for every column, shape (n_columns,), float64.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_columns,) or mapping
+        A mapping gives the numbers of some columns by name or position.
+    name : str
+        Name of the argument; its last word is what a number is called.
+    n_columns : int
+    names : ndarray of str or None
+    default : float
+        Number of the columns that a mapping does not name.
+    minimum : float, optional
+    """
+    if not isinstance(values, Mapping):
+        numbers = _numbers_by_position(values, name, minimum)
+        if numbers.size != n_columns:
             raise ValueError(
-                f"`penalty_factor` has {factors.size:,} entries, `X` has {n_columns:,} "
-                "columns; pass one per column, or a dictionary {column: factor}."
+                f"`{name}` has {numbers.size:,} entries, `X` has {n_columns:,} columns; pass one "
+                f"per column, or a dictionary {{column: {name.rpartition('_')[2]}}}."
             )
-        return factors
-    factors = np.ones(n_columns)
-    for j, (column, value) in _by_column(factor, "penalty_factor", n_columns, names).items():
+        return numbers
+    numbers = np.full(n_columns, default)
+    bound = "" if minimum is None else f" of at least {minimum:g}"
+    for j, (column, value) in _by_column(values, name, n_columns, names).items():
         number = np.asarray(value)
-        if number.ndim or number.dtype.kind not in "iuf" or not 0 <= number < np.inf:
+        if (
+            number.ndim
+            or number.dtype.kind not in "iuf"
+            or not np.isfinite(number)
+            or (minimum is not None and number < minimum)
+        ):
             raise ValueError(
-                f"`penalty_factor` of column {column!r} is {value!r}, must be a finite number "
-                "of at least 0."
+                f"`{name}` of column {column!r} is {value!r}, must be a finite number{bound}."
             )
-        factors[j] = number
-    return factors
+        numbers[j] = number
+    return numbers
 
 
 def check_time_varying(spec, n_columns, names=None) -> dict[int, np.ndarray]:

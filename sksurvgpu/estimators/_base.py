@@ -15,7 +15,6 @@ of the weights.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
@@ -25,15 +24,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from ..backends import choose, explain, to_host
+from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
-from ..data.design import Design, build_design
+from ..data.design import Design
 from ..exceptions import NothingToCompareError
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
+from ._columns import check_columns, feature_names, read_columns
 from ._prepared import Prepared, count_threads, fingerprint
 from ._report import add_intervals, fit_card
 
@@ -41,7 +41,6 @@ from ._report import add_intervals, fit_card
 # with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
 LARGEST_EFFECT, LARGEST_IF_BINARY = 20.0, 12.0
 MOST_NAMES = 5  # in a warning
-COLUMN_ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 __all__ = ["MOST_NAMES", "PenalizedModel"]
 
@@ -146,8 +145,10 @@ class PenalizedModel(BaseEstimator):
 
         Their gradient vanishes as the coefficient grows, so that a fit ends, anywhere.
         """
-        source, found = prepared.problem.source, {}
-        for k in np.flatnonzero((self.alpha * prepared.batch.factor == 0) & (solution.coef != 0)):
+        source = prepared.problem.source
+        found: dict[int, float] = {}
+        is_free = (self.alpha * prepared.batch.factor == 0) & (solution.coef != 0)
+        for k in map(int, np.flatnonzero(is_free)):
             size = abs(solution.coef[k])
             if size * prepared.problem.design.span(source[k]) > LARGEST_IF_BINARY:
                 height = _heights(prepared, source[k])
@@ -171,9 +172,7 @@ class PenalizedModel(BaseEstimator):
     def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
         """Check the input and build the problem."""
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
-        X = to_host(X)
-        design = build_design(X)
-        shared = self._describe_columns(X)
+        design, shared = read_columns(self, X)
         shared["backend_"], shared["backend_reason_"] = explain(self.backend)
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         total = float(design.n_rows if batch.weight is None else batch.weight.sum())
@@ -208,13 +207,6 @@ class PenalizedModel(BaseEstimator):
 
     def _choose_backend(self):
         return choose(self.backend, self.precision, int(self.device))
-
-    def _describe_columns(self, X) -> dict[str, Any]:
-        """scikit-learn's attributes of the columns of X, read on a copy of the estimator."""
-        reader = copy.copy(self)
-        validate_data(reader, _header(X), y="no_validation", skip_check_array=True)
-        read = vars(reader)
-        return {name: read[name] for name in COLUMN_ATTRIBUTES if name in read}
 
     def _start(self, n_coef):
         """Coefficients of the previous fit, where they are wanted and fit."""
@@ -273,11 +265,7 @@ class PenalizedModel(BaseEstimator):
     # -- predicting ---------------------------------------------------------------------------
     def _read_features(self, X) -> Design:
         """Check the columns of X against those of the fit."""
-        check_is_fitted(self)
-        X = to_host(X)
-        design = build_design(X)
-        validate_data(self, _header(X), y="no_validation", reset=False, skip_check_array=True)
-        return design
+        return check_columns(self, X)
 
     def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
         """Log-likelihood of rows at the fitted coefficients."""
@@ -345,14 +333,7 @@ class PenalizedModel(BaseEstimator):
         return f"n {name}" if name[0] in "aeiou" else f" {name}"
 
     def _feature_names(self) -> np.ndarray:
-        if hasattr(self, "feature_names_in_"):
-            return self.feature_names_in_
-        return np.array([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
-
-
-def _header(X):
-    """A table whose number and names of columns scikit-learn can read."""
-    return X.header() if isinstance(X, Design) else X
+        return feature_names(self)
 
 
 def _heights(prepared: Prepared, column: int) -> np.ndarray:

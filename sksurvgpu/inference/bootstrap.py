@@ -15,10 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..data._draw import generator
 from ..data.checks import check_labels, check_sample_weight
+from ..data.intervals import check_level, with_ratios
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
-from .intervals import check_level, with_ratios
 
 __all__ = ["BootstrapResult", "bootstrap"]
 

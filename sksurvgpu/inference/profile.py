@@ -17,11 +17,11 @@ import numpy as np
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data.intervals import check_level, with_ratios
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.solve import curvatures
 from .curve import Bound, Curve
-from .intervals import check_level, with_ratios
 
 __all__ = ["ProfileResult", "profile_likelihood"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..data.intervals import check_level, with_ratios
 from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
 from ._views import view_of
-from .intervals import check_level, with_ratios
 
 __all__ = ["WaldResult", "wald"]
 
