@@ -1,0 +1,270 @@
+"""What the chains of one run share: room for draws, the wish to stop, progress.
+
+A `Run` is a context: Ctrl-C asks for its end while chains are driven within it, and files of one
+that fails are deleted.  Each chain, or batch of chains, gives its state to a `Recorder`, which says
+whether to go on.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .draws import Draws
+
+__all__ = ["Recorder", "Run", "Sampled", "Stop", "name_chains"]
+
+BLOCK_DRAWS = 100  # that stay where they were made before they go to the host
+BLOCK_BYTES = 2**27  # and no more than these
+REPORTS = 10  # of a chain, over all its sweeps
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """What chains have drawn.
+
+    Attributes
+    ----------
+    draws : Draws
+        Draws by name, all chains of the same length, and moments of what has no draws.
+    schedule : Schedule
+        What was planned.
+    n_draws : int
+        Draws of each chain.
+    seconds : float
+        Time that sampling took.
+    doubts : list of str
+        What went otherwise than planned.
+    samplers : list
+        The samplers in their last state, one for each chain, or one for all of them.
+    """
+
+    draws: Draws
+    schedule: Any
+    n_draws: int
+    seconds: float
+    doubts: list[str] = field(default_factory=list)
+    samplers: list[Any] = field(default_factory=list)
+
+
+class Stop:
+    """Whether chains should end: after Ctrl-C, or because one of them failed."""
+
+    def __init__(self):
+        self.is_set = False
+        self.was_interrupted = False
+        self.error = None
+        self._lock = threading.Lock()
+
+    def fail(self, error, where):
+        """Keep the first error, which is the one to raise."""
+        with self._lock:
+            if self.error is None:
+                error.add_note(where)
+                self.error = error
+        self.is_set = True
+
+    @contextmanager
+    def on_interrupt(self):
+        """Let the first Ctrl-C end the chains after their sweep, the second one at once.
+
+        Signals reach the main thread only.  A handler that is not Python's belongs to someone who
+        would miss it.
+        """
+
+        def handle(signum, frame):
+            if self.was_interrupted:
+                raise KeyboardInterrupt
+            self.is_set = self.was_interrupted = True
+
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or not callable(signal.getsignal(signal.SIGINT)):
+            yield
+            return
+        before = signal.signal(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+class Run:
+    """What the chains of one run share; a context, within which they are driven.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Lengths of the chains.
+    shapes : dict of {str: tuple of int}
+        Shape of one draw of each quantity.
+    storage : Storage
+        How draws are kept.
+    verbose : int, default=0
+        1 prints a line when all is done, 2 also lines of each chain.
+    on_progress : callable, optional
+        Called with the chains, an array of their numbers, and the number of sweeps that these
+        have done, ten times or so.  One call at a time, from any thread.
+    """
+
+    def __init__(self, schedule, shapes, storage, *, verbose=0, on_progress=None):
+        self.schedule = schedule
+        self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
+        self.stop = Stop()
+        self.n_kept = np.zeros(schedule.n_chains, np.int64)
+        self._storage = storage
+        self._verbose = verbose
+        self._on_progress = on_progress
+        self._reporting = threading.Lock()
+        self._seconds = 0.0
+
+    def __enter__(self):
+        self.draws = self._storage.open(self.shapes, self.schedule.n_chains, self.schedule.n_draws)
+        self._handler = self.stop.on_interrupt()
+        self._handler.__enter__()
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self._seconds = time.perf_counter() - self._start
+        try:
+            if error is None:
+                self._raise_failure()
+                self.draws.close(int(self.n_kept.min()))  # Ctrl-C must not leave half of a file
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if error is not None:
+                self.draws.discard()
+            self._handler.__exit__(None, None, None)
+
+    def _raise_failure(self):
+        if self.stop.error is not None:
+            raise self.stop.error
+        if self.stop.was_interrupted and not self.n_kept.all():
+            raise KeyboardInterrupt("interrupted before every chain had kept a draw")
+
+    def recorder(self, chains, xp=np, to_host=np.asarray) -> Recorder:
+        """Make what takes the states of some chains.
+
+        Parameters
+        ----------
+        chains : ndarray of shape (B,)
+            Numbers of the chains.
+        xp : module, default=numpy
+            Whose arrays the states are.
+        to_host : callable, default=numpy.asarray
+            Makes such an array one of NumPy.
+
+        Returns
+        -------
+        recorder : Recorder
+            Of these chains.
+        """
+        return Recorder(self, chains, xp, to_host)
+
+    def result(self, samplers=()) -> Sampled:
+        """Describe what was drawn, after the context has ended.
+
+        Parameters
+        ----------
+        samplers : list, optional
+            What made the draws.
+
+        Returns
+        -------
+        sampled : Sampled
+            Draws of all chains.
+        """
+        n_draws, doubts = int(self.n_kept.min()), []
+        if self.stop.was_interrupted and n_draws < self.schedule.n_draws:
+            doubts.append(
+                f"interrupted after {n_draws:,} of {self.schedule.n_draws:,} draws a chain."
+            )
+        if self._verbose > 0:
+            print(
+                f"sampling: {self.schedule.n_chains:,} chains, {n_draws:,} draws each after "
+                f"{self.schedule.n_tune:,} sweeps of tuning, {self._seconds:.3g} s"
+            )
+        return Sampled(self.draws, self.schedule, n_draws, self._seconds, doubts, list(samplers))
+
+    def report(self, chains, iteration):
+        """Tell how far some chains are, now and then."""
+        n_sweeps = self.schedule.n_sweeps
+        if iteration * REPORTS // n_sweeps == (iteration - 1) * REPORTS // n_sweeps:
+            return
+        with self._reporting:
+            if self._on_progress is not None:
+                self._on_progress(chains, iteration)
+            if self._verbose > 1:
+                left = (time.perf_counter() - self._start) * (n_sweeps / iteration - 1.0)
+                tuning = " (tuning)" if self.schedule.is_tuning(iteration) else ""
+                print(
+                    f"{name_chains(chains)}: sweep {iteration:,} of {n_sweeps:,}{tuning}, "
+                    f"{left:.3g} s left"
+                )
+
+
+class Recorder:
+    """Takes the states of some chains, and gives them to the storage a block at a time."""
+
+    def __init__(self, run, chains, xp, to_host):
+        self._run, self._chains, self._to_host = run, np.asarray(chains), to_host
+        n_bytes = 8 * len(self._chains) * max(1, sum(map(prod, run.shapes.values())))
+        size = int(np.clip(BLOCK_BYTES // n_bytes, 1, min(BLOCK_DRAWS, run.schedule.n_draws)))
+        self._blocks = {
+            name: xp.empty((len(self._chains), size, *shape)) for name, shape in run.shapes.items()
+        }
+        self._size, self._n_filled, self._n_kept = size, 0, 0
+
+    def take(self, iteration, state) -> bool:
+        """Keep a state if it is this sweep's turn.
+
+        Parameters
+        ----------
+        iteration : int
+            Number of the sweep that was done, from 1.
+        state : callable
+            Returns the state after it, arrays of shape (B, ...) by name.
+
+        Returns
+        -------
+        goes_on : bool
+            Whether another sweep is wanted.
+        """
+        schedule = self._run.schedule
+        if schedule.is_kept(iteration):
+            for name, values in state().items():
+                self._blocks[name][:, self._n_filled] = values
+            self._n_filled += 1
+        goes_on = iteration < schedule.n_sweeps and not self._run.stop.is_set
+        if self._n_filled == self._size or not goes_on:
+            self._flush()
+        self._run.report(self._chains, iteration)
+        return goes_on
+
+    def _flush(self):
+        n_new, self._n_filled = self._n_filled, 0
+        if n_new == 0:
+            return
+        self._run.draws.write(
+            self._chains,
+            self._n_kept,
+            {name: self._to_host(block[:, :n_new]) for name, block in self._blocks.items()},
+        )
+        self._n_kept += n_new
+        self._run.n_kept[self._chains] = self._n_kept
+
+
+def name_chains(chains):
+    """Chains in words."""
+    if len(chains) == 1:
+        return f"chain {chains[0]}"
+    return f"chains {chains[0]} to {chains[-1]}"
