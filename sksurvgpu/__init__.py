@@ -12,11 +12,14 @@ from .show_versions import show_versions
 
 if TYPE_CHECKING:
     from . import datasets, exceptions, metrics
+    from .bayes.posterior import Posterior
     from .data.competing import competing_risks
     from .data.counts import case_series, matched
     from .data.design import Design
     from .data.long_table import LongData, LongReport, from_long
     from .data.outcome import as_sksurv, surv
+    from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
+    from .estimators.bayesian_regression import BayesianLasso
     from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
     from .estimators.competing import FineGrayCCD
     from .estimators.conditional_logistic import ConditionalLogisticCCD
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BayesianLasso",
+    "BayesianMultinomialLogistic",
     "BootstrapDisplay",
     "BootstrapResult",
     "CVDisplay",
@@ -80,6 +85,7 @@ __all__ = [
     "PathDisplay",
     "PoissonCCD",
     "PoissonCV",
+    "Posterior",
     "ProfileDisplay",
     "ProfileResult",
     "ProportionalHazardsResult",
@@ -108,6 +114,8 @@ __all__ = [
 
 # Public name -> module that defines it.
 _DEFINED_IN = {
+    "BayesianLasso": ".estimators.bayesian_regression",
+    "BayesianMultinomialLogistic": ".estimators.bayesian_multinomial",
     "BootstrapDisplay": ".plotting.bootstrap",
     "BootstrapResult": ".inference.bootstrap",
     "CVDisplay": ".plotting.cv",
@@ -134,6 +142,7 @@ _DEFINED_IN = {
     "PathDisplay": ".plotting.path",
     "PoissonCCD": ".estimators.regression",
     "PoissonCV": ".selection.models",
+    "Posterior": ".bayes.posterior",
     "ProfileDisplay": ".plotting.profile",
     "ProfileResult": ".inference.profile",
     "ProportionalHazardsResult": ".inference.proportional_hazards",

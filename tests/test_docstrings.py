@@ -7,14 +7,17 @@ from inspect import Parameter, cleandoc, signature
 import pytest
 from faces import FACES, X
 
+from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic
 from sksurvgpu.estimators import _docs
 from sksurvgpu.selection import models
 
 CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
 CLASSES |= {name: getattr(models, name) for name in models.__all__}
+BAYESIAN = {cls.__name__: cls for cls in (BayesianLasso, BayesianMultinomialLogistic)}
+EVERY = CLASSES | BAYESIAN
 PUBLIC = {
     f"{name}.{attribute}": (cls, attribute)
-    for name, cls in CLASSES.items()
+    for name, cls in EVERY.items()
     for attribute in dir(cls)
     if not attribute.startswith("_")
 }
@@ -43,16 +46,16 @@ def arguments(function):
     return [p.name for p in found if p.name != "self" and p.kind not in kinds]
 
 
-@pytest.mark.parametrize("name", [*CLASSES, *PUBLIC])
+@pytest.mark.parametrize("name", [*EVERY, *PUBLIC])
 def test_no_placeholder_remains(name):
-    item = CLASSES[name] if name in CLASSES else getattr(*PUBLIC[name])
+    item = EVERY[name] if name in EVERY else getattr(*PUBLIC[name])
     assert item.__doc__, name
     assert not re.search(r"<<\w*>>", item.__doc__)
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", EVERY)
 def test_parameters_of_the_constructor_are_documented(name):
-    cls = CLASSES[name]
+    cls = EVERY[name]
     documented = section(cleandoc(cls.__doc__), "Parameters")
     assert list(documented) == arguments(cls)
     for parameter, text in documented.items():
@@ -123,6 +126,6 @@ def test_arguments_of_fit_are_told_in_the_same_words():
 
 
 def test_every_shared_text_is_used():
-    used = "".join(cleandoc(item.__doc__) for item in [*CLASSES.values(), *METHODS.values()])
+    used = "".join(cleandoc(item.__doc__) for item in [*EVERY.values(), *METHODS.values()])
     for name, text in _docs._SHARED.items():
         assert cleandoc(text).splitlines()[0] in used, name

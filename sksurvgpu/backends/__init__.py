@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["choose", "explain", "to_host"]
+__all__ = ["choose", "choose_sampling", "explain", "to_host"]
 
 # Name that a user may ask for -> (backend that serves it, why).
 _SERVED_BY = {
@@ -34,6 +34,17 @@ def choose(backend: str, precision: str = "float64", device: int = 0) -> Any:
     from . import cpu
 
     return cpu
+
+
+def choose_sampling(backend: str, device: int = 0) -> Any:
+    """``make(seed, chains)`` of the backend that serves a request: what samplers compute with."""
+    if explain(backend)[0] == "cuda":
+        from .cuda.sampling import open_sampling
+
+        return open_sampling(device)
+    from .cpu.sampling import Sampling
+
+    return Sampling
 
 
 def to_host(X: Any) -> Any:

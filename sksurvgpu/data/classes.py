@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 from ._fields import check_given, check_plain, take_rows
 from .checks import as_array, check_comparable, check_length
 
-__all__ = ["TwoClasses", "read_classes"]
+__all__ = ["TwoClasses", "encode_labels", "read_classes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,17 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
     n_rows : int, optional
         Rows of X.
     """
+    labels, code = encode_labels(y, n_rows)
+    if len(labels) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is "
+            f"{type_of_target(labels[code])}: `y` has {len(labels):,} classes, must have two."
+        )
+    return TwoClasses(code.astype(np.float64), labels)
+
+
+def encode_labels(y, n_rows=None) -> tuple[np.ndarray, np.ndarray]:
+    """Check the labels of a classifier; the sorted labels, and the position of each row's."""
     check_given(y)
     vector = as_array(y, "y")
     check_plain(vector, "labels")
@@ -92,15 +103,9 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
         raise ValueError(f"Complex data not supported: `y` has dtype {vector.dtype}; pass labels.")
     check_classification_targets(vector)
     labels, code = np.unique(vector, return_inverse=True)
-    if len(labels) > 2:
-        kind = type_of_target(vector)
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}: `y` has "
-            f"{len(labels):,} classes, must have two."
-        )
     if len(labels) < 2:
         raise ValueError(
             f"`y` has one class, {labels.tolist()[0]!r}; a classifier can't train when only one "
             "class is present."
         )
-    return TwoClasses(code.astype(np.float64), labels)
+    return labels, code

@@ -74,6 +74,35 @@ _SHARED = {
         verbose : int, default=0
             0 is silent; 1 prints a line a penalty, 2 one an iteration.
         """,
+    "sampling": """
+        n_chains : int, default=4
+            Independent chains, by whose agreement convergence is judged.
+        n_tune : int, default=1000
+            First draws of each chain, which tune the sampler and are thrown away.
+        n_draws : int, default=1000
+            Draws of each chain that are kept.
+        thin : int, default=1
+            Keep one draw of so many that are made.
+        keep : {"float64", "float32", "summary"}, default="float64"
+            How draws are kept. "summary" keeps running means and covariances of long parameters in
+            place of their draws; of more than 2,000 numbers, variances.
+        folder : path or None, default=None
+            New folder for the draws of one fit, where memory is too small for them; None in
+            searches, which fit many times.
+        random_state : int, RandomState instance or None, default=0
+            Seed. A chain's draws are the same for any number of threads and of other chains.
+        backend : {"auto", "cpu", "cuda"}, default="auto"
+            Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
+            but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
+            where it cannot run.
+        device : int, default=0
+            Number of the CUDA device, as the driver counts them.
+        n_jobs : int or None, default=None
+            Threads, of which each runs chains. None takes as many as Numba would, that is all
+            cores, or what the environment variable ``NUMBA_NUM_THREADS`` says; -1 all cores.
+        verbose : int, default=0
+            0 is silent; 1 prints a line at the end, 2 also how far chains are.
+        """,
     "cross_validation": """
         alphas : array-like or None, default=None
             Penalties to score, all of them. By default a geometric sequence from the least that
@@ -158,6 +187,17 @@ _SHARED = {
             Their names, where X had strings as column names.
         backend_, backend_reason_ : str
             Where the fit ran, and why there.
+        """,
+    "sampled": """
+        posterior_ : Posterior
+            Draws, means, intervals and diagnostics of all unknowns. A fit warns where R-hat is
+            above 1.01 or a chain's share of the effective sample size below 100.
+        n_features_in_ : int
+            Columns of X.
+        feature_names_in_ : ndarray of shape (`n_features_in_`,)
+            Their names, where X had strings as column names.
+        backend_, backend_reason_ : str
+            Where the chains ran, and why there.
         """,
     "X": """
         X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)

@@ -1,0 +1,166 @@
+"""What estimators with a posterior share: how chains are run, kept and judged.
+
+A model checks its data, then calls `_sample` with a function that makes a sampler of some chains
+from the backend's `Sampling`. The estimator changes only after all chains have ended, so that a fit
+that fails leaves the one before it whole.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import replace
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..backends import choose_sampling, explain
+from ..bayes.chains import Schedule, run_chains
+from ..bayes.draws import Storage
+from ..bayes.posterior import Posterior
+from ..data.design import Design
+from ._columns import check_columns, feature_names
+from ._prepared import count_threads
+
+__all__ = ["SEEDS", "BayesianModel", "matrix_of"]
+
+SEEDS = 2**32  # keys of the generator have 32 bits
+DENSE_SHARE = 0.2  # of entries that are not zero: above, products with dense arrays are faster
+
+
+class BayesianModel(BaseEstimator):
+    """Base of the estimators with a posterior; see `BayesianLasso` for the parameters."""
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        "fit_intercept": ["boolean"],
+        "n_chains": [Interval(Integral, 1, None, closed="left")],
+        "n_tune": [Interval(Integral, 0, None, closed="left")],
+        "n_draws": [Interval(Integral, 4, None, closed="left")],
+        "thin": [Interval(Integral, 1, None, closed="left")],
+        "keep": [StrOptions({"float64", "float32", "summary"})],
+        "folder": [str, os.PathLike, None],
+        "random_state": ["random_state"],
+        "backend": [StrOptions({"auto", "cpu", "cuda"})],
+        "device": [Interval(Integral, 0, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+    # Rows' weights belong to them as the outcome does.
+    __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        *,
+        fit_intercept=True,
+        n_chains=4,
+        n_tune=1000,
+        n_draws=1000,
+        thin=1,
+        keep="float64",
+        folder=None,
+        random_state=0,
+        backend="auto",
+        device=0,
+        n_jobs=None,
+        verbose=0,
+    ):
+        self.fit_intercept = fit_intercept
+        self.n_chains = n_chains
+        self.n_tune = n_tune
+        self.n_draws = n_draws
+        self.thin = thin
+        self.keep = keep
+        self.folder = folder
+        self.random_state = random_state
+        self.backend = backend
+        self.device = device
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    # -- fitting ------------------------------------------------------------------------------
+    def _sample(self, make_sampler, names, *, on_host=False, **described) -> Posterior:
+        """Run the chains of a model.
+
+        Parameters
+        ----------
+        make_sampler : callable
+            Makes a sampler from a backend's `Sampling` of some chains.
+        names : dict of {str: list of str}
+            Labels of the numbers of each quantity that the sampler records.
+        on_host : bool, default=False
+            Whether the sampler itself runs on the host, whatever the backend: its rows do not.
+        **described : object
+            Further arguments of `Posterior`.
+        """
+        make_sampling = choose_sampling(self.backend, int(self.device))
+        batched = make_sampling.batched
+        if on_host and batched:
+            make_sampling = choose_sampling("cpu")
+        seed = check_random_state(self.random_state).randint(SEEDS, dtype=np.uint64)
+        schedule = Schedule(self.n_chains, self.n_tune, self.n_draws, self.thin, int(seed))
+        sampled = run_chains(
+            lambda chains: make_sampler(make_sampling(schedule.seed, chains)),
+            schedule,
+            storage=Storage(self.keep, self.folder),
+            n_threads=count_threads(self.n_jobs),
+            batched=batched,
+            verbose=int(self.verbose),
+        )
+        return Posterior(replace(sampled, samplers=[]), names, **described)
+
+    def _adopt(self, columns, posterior, **fitted) -> None:
+        """Set all fitted attributes, and say what is doubtful."""
+        if hasattr(self, "feature_names_in_"):  # of a fit before
+            del self.feature_names_in_
+        self.backend_, self.backend_reason_ = explain(self.backend)
+        for name, value in {**columns, **fitted}.items():
+            setattr(self, name, value)
+        self.posterior_ = posterior
+        for doubt in posterior.doubts():
+            message = f"{type(self).__name__}: {doubt}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+    # -- predicting ---------------------------------------------------------------------------
+    def _read_features(self, X):
+        """Check the columns of X against those of the fit; X as a matrix."""
+        return matrix_of(check_columns(self, X))
+
+    def summary(self, level=0.95):
+        """Table of the posterior.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Probability of the intervals, which leave as much on either side.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each parameter: ``mean``, ``sd``, ``lower`` and ``upper`` bounds, and the
+            diagnostics ``r_hat``, ``ess_bulk`` and ``ess_tail``.
+        """
+        check_is_fitted(self)
+        return self.posterior_.summary(level)
+
+    def _feature_names(self) -> list[str]:
+        return [str(name) for name in feature_names(self)]
+
+
+def matrix_of(design: Design):
+    """Columns as a dense matrix by rows, or as a sparse one where few entries are not zero."""
+    X = design.to_scipy()
+    if X.nnz < DENSE_SHARE * X.shape[0] * X.shape[1]:
+        return X.tocsr()
+    return X.toarray(order="C")

@@ -1,0 +1,70 @@
+"""Predictions from draws: a block of rows at a time, so that memory does not grow with rows."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+BLOCK = 2**21  # predictions, rows times draws, that are held at a time
+DRAWS_AT_ONCE = 256  # of coefficients, which may lie on disk
+NEWTON_STEPS = 60
+HALVINGS = 200  # bounds may be wider than the narrowest part by as many powers of two
+ROUNDING = 1e-12
+
+
+def row_blocks(n_rows, n_draws):
+    """Slices of rows whose predictions fit a block."""
+    size = max(1, BLOCK // n_draws)
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+def choose_draws(n_draws, n_kept, random):
+    """Some of the draws that were kept, in their order; all where `n_draws` is None."""
+    n_draws = n_kept if n_draws is None else n_draws
+    is_count = isinstance(n_draws, Integral) and not isinstance(n_draws, bool)
+    if not is_count or not 1 <= n_draws <= n_kept:
+        raise ValueError(
+            f"`n_draws` is {n_draws!r}, must be a whole number from 1 to the {n_kept:,} draws of "
+            "the posterior."
+        )
+    return np.sort(random.choice(n_kept, n_draws, replace=False))
+
+
+def predict_draws(X, coef, intercept):
+    """Linear predictors (n_rows, n_draws) of rows at draws (n_draws, p) and (n_draws,)."""
+    out = np.empty((X.shape[0], len(coef)))
+    for start in range(0, len(coef), DRAWS_AT_ONCE):
+        draws = slice(start, start + DRAWS_AT_ONCE)
+        out[:, draws] = X @ np.asarray(coef[draws], np.float64).T
+    return out + intercept
+
+
+def mixture_quantile(mean, sd, level):
+    """Quantiles of normal mixtures, one a row of `mean` (n_rows, n_draws), sds (n_draws,).
+
+    Newton steps on the distribution function, within bounds that hold the root: those of the
+    components' quantiles, which are halved where Newton steps do not get there.
+    """
+    parts = mean + ndtri(level) * sd
+    low, high = parts.min(axis=1), parts.max(axis=1)
+    smallest = np.finfo(float).eps * np.ptp(mean, axis=1)
+    value = np.clip(parts.mean(axis=1), low, high)
+    for step in range(NEWTON_STEPS + HALVINGS):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            scaled = (value[:, None] - mean) / sd
+            excess = ndtr(scaled).mean(axis=1) - level
+            density = (np.exp(-0.5 * scaled**2) / sd).mean(axis=1) / np.sqrt(2.0 * np.pi)
+            moved = value - excess / density
+        low, high = np.where(excess < 0, value, low), np.where(excess > 0, value, high)
+        inside = (moved >= low) & (moved <= high) & (step < NEWTON_STEPS)
+        moved = np.where(inside, moved, 0.5 * (low + high))
+        done = np.abs(moved - value) <= ROUNDING * np.abs(moved) + smallest
+        value = moved
+        if done.all():
+            return value
+    raise FloatingPointError(
+        "quantiles of predictions were not found: draws of the noise's variance, or predictions, "
+        "are not finite; rescale columns or outcome."
+    )

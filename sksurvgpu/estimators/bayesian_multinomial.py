@@ -1,0 +1,395 @@
+"""Bayesian multinomial logistic regression."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..backends import choose_sampling
+from ..bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
+from ..data.categories import read_categories
+from ..data.checks import check_length, check_sample_weight
+from ..data.intervals import check_level
+from ._bayes import BayesianModel, matrix_of
+from ._columns import read_columns
+from ._docs import documented
+from ._multinomial import (
+    check_size,
+    check_trials,
+    label_parameters,
+    locate,
+    order_classes,
+    read_prior,
+    with_intercept,
+)
+
+__all__ = ["BayesianMultinomialLogistic"]
+
+SAMPLERS = {"hmc": MultinomialHmc, "gibbs": MultinomialGibbs}
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+BLOCK = 2**22  # probabilities, of rows, classes and draws, that are held at a time
+DRAWS_AT_ONCE = 256  # of coefficients, which may lie on disk
+
+
+@documented
+class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
+    r"""Multinomial logistic regression with normal priors, sampled.
+
+    .. math:: P(y_i = j) = \frac{e^{b_j + x_i^\top\beta_j}}{\sum_l e^{b_l + x_i^\top\beta_l}},
+              \qquad \beta_j \sim N(m_j, P_j^{-1}),
+
+    with :math:`b = 0` and :math:`\beta = 0` for the reference class. With two classes it is
+    logistic regression. Columns are neither centred nor scaled.
+
+    Parameters
+    ----------
+    sampler : {"hmc", "gibbs"}, default="hmc"
+        Hamiltonian Monte Carlo, preconditioned at the mode, or Gibbs sampling with Polya-Gamma
+        variables. Both draw from the same posterior; "hmc" has many times the effective draws per
+        second, above all where classes are rare, and its cost does not depend on the counts; that
+        of "gibbs" grows with them.
+    prior_mean : float or array-like, default=0.0
+        Prior means of the coefficients: one number, those of all columns, shape (n_features,), or
+        a row for each class but the reference, shape (n_classes - 1, n_features).
+    prior_precision : float or array-like, default=1.0
+        Their precisions, the inverses of variances, at least 0, in the same shapes; or precision
+        matrices, shape (n_classes - 1, n_features, n_features), or (1, n_features, n_features) for
+        one that all classes share. 0 is a flat prior. Two dimensions are always diagonals, also
+        where there are as many classes beside the reference as columns.
+    intercept_precision : float or array-like of shape (n_classes - 1,), default=0.01
+        Precisions of the intercepts, whose means are 0.
+    fit_intercept : bool, default=True
+        Whether there are intercepts.
+    reference : label, default=None
+        Reference class, by default the last of `classes_`. Priors are of differences from it.
+    <<sampling>>
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels, or names or numbers of the columns of counts.
+    reference_ : label
+        The reference class.
+    coef_ : ndarray of shape (n_classes - 1, n_features)
+        Posterior means of the coefficients, a row for each class but the reference, in the order
+        of `classes_`: changes of log odds against the reference.
+    intercept_ : ndarray of shape (n_classes - 1,)
+        Those of the intercepts; 0 where none were wanted.
+    mode_coef_, mode_intercept_ : ndarray
+        Mode of the posterior, about which chains start; the maximum of the penalized likelihood.
+    <<sampled>>
+
+    See Also
+    --------
+    LogisticCCD : Two classes with a lasso or elastic-net penalty.
+
+    Notes
+    -----
+    A row is observed as often as its weight says, so that weights are whole numbers. Rows that are
+    alike are added up first.
+
+    scikit-learn's `coef_` has a row for every class, or for the second of two; here it has one for
+    each class but the reference, also of two.
+
+    Probabilities are averages over the draws, and not those at the average of the coefficients.
+    With a flat prior, the posterior is improper where a class is absent or columns separate it
+    from others; such fits are refused.
+
+    <<routing>>
+
+    References
+    ----------
+    Polson NG, Scott JG, Windle J (2013). Bayesian inference for logistic models using Polya-Gamma
+    latent variables. J Am Stat Assoc 108, 1339-1349.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sksurvgpu import BayesianMultinomialLogistic
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = BayesianMultinomialLogistic(n_tune=200, n_draws=500).fit(X, y)
+    >>> model.coef_.shape
+    (2, 4)
+    >>> model.predict_interval(X[:5], level=0.9).shape
+    (5, 3, 2)
+    """
+
+    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
+        **BayesianModel._parameter_constraints,
+        "sampler": [StrOptions(set(SAMPLERS))],
+        "prior_mean": [Real, "array-like"],
+        "prior_precision": [NOT_NEGATIVE, "array-like"],
+        "intercept_precision": [NOT_NEGATIVE, "array-like"],
+        "reference": "no_validation",
+    }
+
+    def __init__(
+        self,
+        *,
+        sampler="hmc",
+        prior_mean=0.0,
+        prior_precision=1.0,
+        intercept_precision=0.01,
+        fit_intercept=True,
+        reference=None,
+        n_chains=4,
+        n_tune=1000,
+        n_draws=1000,
+        thin=1,
+        keep="float64",
+        folder=None,
+        random_state=0,
+        backend="auto",
+        device=0,
+        n_jobs=None,
+        verbose=0,
+    ):
+        super().__init__(
+            fit_intercept=fit_intercept,
+            n_chains=n_chains,
+            n_tune=n_tune,
+            n_draws=n_draws,
+            thin=thin,
+            keep=keep,
+            folder=folder,
+            random_state=random_state,
+            backend=backend,
+            device=device,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.sampler = sampler
+        self.prior_mean = prior_mean
+        self.prior_precision = prior_precision
+        self.intercept_precision = intercept_precision
+        self.reference = reference
+
+    # -- fitting ------------------------------------------------------------------------------
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels; or counts of each class, whole numbers, at least one in every row.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often rows were observed, whole numbers.
+
+        Returns
+        -------
+        <<self>>
+        """
+        design, columns = read_columns(self, X)
+        outcome = read_categories(y, design.n_rows).weighted(sample_weight)
+        order = order_classes(outcome.labels, self.reference)
+        labels = outcome.labels[order]
+        shape = len(labels) - 1, design.n_columns
+        has_intercept = bool(self.fit_intercept)
+        prior = read_prior(
+            self.prior_mean, self.prior_precision, self.intercept_precision, shape, has_intercept
+        )
+        matrix = with_intercept(matrix_of(design)) if has_intercept else matrix_of(design)
+        check_size(matrix)
+        rows = collapse_rows(matrix, outcome.counts[:, order])
+        if self.sampler == "gibbs":
+            check_trials(rows)
+        names = [f"x{j}" for j in range(design.n_columns)]
+        names = [str(name) for name in columns.get("feature_names_in_", names)]
+        sampling = choose_sampling(self.backend, int(self.device))(0, np.arange(1))
+        mode, factor = locate(sampling, rows, prior, labels.tolist(), names)
+        posterior = self._sample(
+            self._maker(rows, prior, mode, factor),
+            label_parameters(names, labels[:-1].tolist()),
+            on_host=self.sampler == "hmc",
+            effect="odds_ratio",
+        )
+        mode = mode.reshape(prior.mean.shape)
+        self._adopt(
+            columns,
+            posterior,
+            classes_=outcome.labels,
+            reference_=labels[-1],
+            coef_=posterior.mean("coef"),
+            intercept_=posterior.mean("intercept") if has_intercept else np.zeros(shape[0]),
+            mode_coef_=mode[:, : shape[1]],
+            mode_intercept_=mode[:, -1] if has_intercept else np.zeros(shape[0]),
+            _order_of_classes=order,
+        )
+        return self
+
+    def _maker(self, rows, prior, mode, factor):
+        """A function that makes the sampler of some chains."""
+        open_rows = choose_sampling(self.backend, int(self.device))
+
+        def make(sampling):
+            # Hamiltonian chains are the host's; their rows are where the fit runs.
+            served = sampling if self.sampler == "gibbs" else open_rows(0, sampling.chains)
+            return SAMPLERS[self.sampler](
+                sampling,
+                rows.put(served),
+                prior,
+                mode,
+                factor,
+                has_intercept=bool(self.fit_intercept),
+            )
+
+        return make
+
+    # -- predicting ---------------------------------------------------------------------------
+    def predict_proba(self, X):
+        """Probability of each class, the mean over the draws.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`.
+        """
+        return np.concatenate([drawn.mean(axis=0) for drawn in self._probabilities(X)])
+
+    def predict_log_proba(self, X):
+        """Logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        log_probability : ndarray of shape (n_samples, n_classes)
+            Columns in the order of `classes_`; minus infinity where all draws underflow.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X):
+        """Likeliest class.
+
+        Parameters
+        ----------
+        <<X>>
+
+        Returns
+        -------
+        label : ndarray of shape (n_samples,)
+            Of `classes_`.
+        """
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[likeliest]
+
+    def predict_interval(self, X, level=0.95):
+        """Intervals of the probabilities of classes.
+
+        Parameters
+        ----------
+        <<X>>
+        level : float, default=0.95
+            Probability of an interval, which leaves as much on either side.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, n_classes, 2)
+            Lower and upper bounds.
+        """
+        level = check_level(level)
+        tails = 0.5 * (1.0 - level), 0.5 * (1.0 + level)
+        bounds = [np.quantile(drawn, tails, axis=0) for drawn in self._probabilities(X)]
+        return np.moveaxis(np.concatenate(bounds, axis=1), 0, -1)
+
+    def sample_predictive(self, X, n_draws=None, random_state=None):
+        """Draw new labels.
+
+        Parameters
+        ----------
+        <<X>>
+        n_draws : int, optional
+            Number of draws, by default and at most as many as the posterior has.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the choice of draws and of the labels.
+
+        Returns
+        -------
+        label : ndarray of shape (n_draws, n_samples)
+            Labels, all of a row of this array at the same parameters.
+        """
+        n_all = len(self._drawn("coef"))
+        n_draws = n_all if n_draws is None else n_draws
+        is_whole = isinstance(n_draws, Integral) and not isinstance(n_draws, bool)
+        if not is_whole or not 1 <= n_draws <= n_all:
+            raise ValueError(
+                f"`n_draws` is {n_draws!r}, must be a whole number from 1 to the {n_all:,} draws "
+                "of the posterior."
+            )
+        random = check_random_state(random_state)
+        chosen = np.sort(random.choice(n_all, n_draws, replace=False))
+        codes = []
+        for drawn in self._probabilities(X, chosen):
+            below = drawn[:, :, :-1].cumsum(axis=2) < random.uniform(size=(*drawn.shape[:2], 1))
+            codes.append(below.sum(axis=2))
+        return self.classes_[np.concatenate(codes, axis=1)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of the observations that are of the class predicted for their row.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels, or counts of the classes of the fit: columns with names by name.
+        <<sample_weight>>
+
+        Returns
+        -------
+        accuracy : float
+            With labels, as scikit-learn's.
+        """
+        if np.ndim(y) < 2 or np.shape(y)[1] < 2:
+            return super().score(X, y, sample_weight)
+        counts = read_categories(y).ordered_as(self.classes_)
+        predicted = self.predict_proba(X).argmax(axis=1)
+        check_length(predicted, "predict(X)", len(counts), "y")
+        weight = check_sample_weight(sample_weight, len(predicted))
+        weight = 1.0 if weight is None else weight
+        hits = counts[np.arange(len(predicted)), predicted]
+        return float(np.sum(hits * weight) / np.sum(counts.sum(axis=1) * weight))
+
+    def _drawn(self, name):
+        """Draws of a quantity, chains one after another."""
+        check_is_fitted(self)
+        if name not in self.posterior_.draws:
+            raise ValueError(
+                f'predictions are averages over draws, and keep="summary" kept none of {name}; fit '
+                'with keep="float64" or "float32".'
+            )
+        draws = self.posterior_.draws[name]
+        return draws.reshape(-1, *draws.shape[2:])
+
+    def _probabilities(self, X, chosen=None):
+        """Probabilities (n_draws, n_rows, n_classes) of some rows after the other."""
+        X, coef = self._read_features(X), self._drawn("coef")
+        intercept = self._drawn("intercept") if "intercept" in self.posterior_.draws else None
+        chosen = np.arange(len(coef)) if chosen is None else chosen
+        n_rows = max(1, BLOCK // (len(chosen) * len(self.classes_)))
+        back = np.argsort(self._order_of_classes)
+        for first in range(0, X.shape[0], n_rows):
+            rows = X[first : first + n_rows]
+            predictor = np.zeros((len(chosen), len(back), rows.shape[0]))
+            for at in range(0, len(chosen), DRAWS_AT_ONCE):
+                some = slice(at, at + DRAWS_AT_ONCE)
+                drawn = coef[chosen[some]].astype(np.float64)
+                found = rows @ drawn.reshape(-1, drawn.shape[2]).T
+                predictor[some, :-1] = found.T.reshape(*drawn.shape[:2], -1)
+                if intercept is not None:
+                    predictor[some, :-1] += intercept[chosen[some]][:, :, None]
+            yield np.moveaxis(softmax(predictor, axis=1)[:, back], 1, 2)
