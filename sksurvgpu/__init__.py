@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .estimators.survival import CoxLassoCCD
     from .inference.bootstrap import BootstrapResult, bootstrap
     from .inference.likelihood_ratio import LikelihoodRatioResult, likelihood_ratio_test
+    from .inference.posterior import posterior
     from .inference.profile import ProfileResult, profile_likelihood
     from .inference.proportional_hazards import (
         ProportionalHazardsResult,
@@ -104,6 +105,7 @@ __all__ = [
     "likelihood_ratio_test",
     "matched",
     "metrics",
+    "posterior",
     "profile_likelihood",
     "proportional_hazards_test",
     "residuals",
@@ -157,6 +159,7 @@ _DEFINED_IN = {
     "from_long": ".data.long_table",
     "likelihood_ratio_test": ".inference.likelihood_ratio",
     "matched": ".data.counts",
+    "posterior": ".inference.posterior",
     "profile_likelihood": ".inference.profile",
     "proportional_hazards_test": ".inference.proportional_hazards",
     "residuals": ".inference.residuals",

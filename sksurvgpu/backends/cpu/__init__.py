@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .session import Session
 from .threads import Threads, one_blas_thread
+
+batched = False  # each fit has a session, and threads share the fits
 
 FEWEST_ENTRIES = 500_000  # of X: below, threads cost more than they bring
 
@@ -33,6 +37,31 @@ def run(problem, batch, coroutines, n_threads):
                 return finished.value
 
         return fits.map(serve, range(len(coroutines)))
+
+
+def open_evaluator(problem, batch):
+    """Keep the rows of a batch of fits ready for evaluations, in one thread."""
+    return Evaluator(problem, batch)
+
+
+class Evaluator:
+    """Log-likelihoods and their gradients, of fits whose rows are set up once."""
+
+    def __init__(self, problem, batch):
+        arrays = batch.weight, batch.offset
+        self._sessions = [
+            Session(problem, *(_column(values, b) for values in arrays), Threads(1))
+            for b in range(batch.n_fits)
+        ]
+        self._columns = np.arange(problem.n_columns)
+
+    def evaluate(self, coefs):
+        """Log-likelihood (n_fits,) and gradient (n_fits, n_columns) at coefficients like it."""
+        logliks, gradients = np.empty(len(coefs)), np.empty(coefs.shape)
+        for b, (session, coef) in enumerate(zip(self._sessions, coefs, strict=True)):
+            logliks[b] = session.start(coef)
+            gradients[b] = session.gradient(self._columns)
+        return logliks, gradients
 
 
 def _column(values, index):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class Backend:
     device: object
     precision: str = "float64"
 
+    batched: ClassVar[bool] = True  # one session for all fits
+
     def run(self, problem, batch, coroutines, n_threads):
         """Serve the requests of every fit, as many fits at a time as memory holds."""
         wave = fits_at_once(problem, batch, self.device, self.precision)
@@ -41,6 +44,32 @@ class Backend:
             # no name holds the session: the next wave needs its memory
             results += _serve(Session(layout, problem, *rows), part)
         return results
+
+    def open_evaluator(self, problem, batch):
+        """Keep the rows of a batch of fits ready for evaluations, all of them at once."""
+        wave = fits_at_once(problem, batch, self.device, self.precision)
+        if wave < batch.n_fits:
+            raise MemoryError(
+                f"{batch.n_fits:,} chains do not fit into the memory of {self.device.name}, "
+                f'{wave:,} do; take fewer chains, another `device`, or backend="cpu".'
+            )
+        layout, dtype = Layout(self.device, problem), np.dtype(self.precision)
+        return Evaluator(
+            Session(layout, problem, batch.weight, batch.offset, batch.n_fits, dtype), batch.n_fits
+        )
+
+
+class Evaluator:
+    """Log-likelihoods and their gradients, of fits whose rows are set up once."""
+
+    def __init__(self, session, n_fits):
+        self._session, self._fits = session, np.arange(n_fits, dtype=np.int32)
+        self._columns = [np.arange(session.n_columns)] * n_fits
+
+    def evaluate(self, coefs):
+        """Log-likelihood (n_fits,) and gradient (n_fits, n_columns) at coefficients like it."""
+        logliks = self._session.start(self._fits, coefs)
+        return np.array(logliks), np.array(self._session.gradient(self._fits, self._columns))
 
 
 def _columns(values, fits):

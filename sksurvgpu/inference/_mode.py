@@ -1,0 +1,247 @@
+r"""A likelihood with independent normal priors: log posterior, its mode and its curvature there.
+
+With the log-likelihood :math:`\ell`, prior means m and precisions k,
+
+.. math:: \log \pi(\theta) = \ell(\theta) - \tfrac12 \sum_j k_j (\theta_j - m_j)^2 .
+
+The mode is that of a ridge with penalties k, of coefficients less m, where X m is part of the
+offset.  An evaluation with an implicit intercept is a maximum over it and no density, so that the
+intercept becomes the coefficient of a column of ones, the last one.  The solver still fits it
+implicitly, which needs no centred columns; Newton's method, which ends after one look at the
+Hessian unless the intercept has a prior, does the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cholesky
+
+from ..backends.cpu.session import Session
+from ..backends.cpu.threads import Threads, one_blas_thread
+from ..estimators._base import MOST_NAMES
+from ._covariance import invert
+from ._rows import FittedRows
+from ._views import view_of
+
+__all__ = ["Density", "Mode", "NormalPrior", "find_mode", "with_own_intercept"]
+
+MOST_STEPS, MOST_HALVINGS = 100, 40  # of Newton's method, and of a step of it
+NEAR = 1e-6  # of the mode, in units of log density: sampling starts there, and no more
+# Where the likelihood rises for ever, Newton steps gain less and less, and each moves some
+# predictor by about 1.  So near to a mode, they move none as far as `STILL`.
+NEARER, STILL = 1e-10, 1e-2
+WEAK = 1e-2  # precision, for a column that spans 1, that keeps where Newton's method starts finite
+BLAMED = 0.1  # share of the largest move with which a coefficient takes part in it
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPrior:
+    """Independent normal distributions of all coefficients; flat where a precision is 0."""
+
+    mean: np.ndarray  # (n_coef,)
+    precision: np.ndarray
+
+
+class Density:
+    """Log posterior at coefficients of the fits of a batch."""
+
+    def __init__(self, evaluate, prior):
+        self._evaluate, self._prior = evaluate, prior
+
+    def value_and_gradient(self, positions):
+        """Log density, up to a constant, and its gradient: (B,) and (B, d) at (B, d)."""
+        loglik, gradient = self._evaluate(positions)
+        distance = positions - self._prior.mean
+        pull = self._prior.precision * distance
+        return loglik - 0.5 * (pull * distance).sum(axis=1), gradient - pull
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """Where the posterior is densest, and the lower factor of minus its Hessian there."""
+
+    coef: np.ndarray
+    factor: np.ndarray
+
+
+def with_own_intercept(problem):
+    """The same problem with the intercept as the coefficient of a last column, of ones."""
+    design = problem.design
+    wider = replace(design, names=None).with_columns(np.ones((design.n_rows, 1)))
+    return replace(
+        problem.without_intercept(),
+        design=wider,
+        source=np.append(problem.source, design.n_columns),
+        piece_ptr=np.vstack([problem.piece_ptr, [[0, problem.plan.n_pieces]]]),
+    )
+
+
+def find_mode(model, prepared, problem, prior) -> Mode:
+    """Mode of a posterior.
+
+    Parameters
+    ----------
+    model : estimator
+        With the attributes that a fit shares, for names.
+    prepared : Prepared
+        Checked input of a fit of it.
+    problem : Problem
+        Whose coefficients are wanted: that of the fit, or the one with its own intercept.
+    prior : NormalPrior
+        Of these coefficients.
+    """
+    base = prepared.problem
+    n_coef, n_base = problem.n_columns, base.n_columns
+    precision = prior.precision[:n_base]
+    ridge = replace(
+        prepared,
+        batch=replace(prepared.batch, factor=np.maximum(precision, _weak_precision(base))),
+        options=replace(prepared.options, verbose=0),
+    )
+    offset = _offset_of_means(prepared, prior.mean[:n_base])
+    [solution] = ridge.solve([1.0], total=1.0, l1_ratio=0.0, offset=offset)[0]
+    start = prior.mean[:n_base] + solution.coef
+    if n_coef > n_base:
+        start = np.append(start, solution.baseline)
+    with one_blas_thread():
+        return _Climber(model, ridge, problem, prior).climb(start)
+
+
+def _spans(problem):
+    """Largest less smallest value of the column of each coefficient."""
+    return np.array([problem.design.span(column) for column in problem.source])
+
+
+def _weak_precision(problem):
+    """Precisions that hold a coefficient only where the likelihood rises for ever."""
+    square = _spans(problem) ** 2
+    return np.divide(WEAK, square, out=np.zeros_like(square), where=square > 0)
+
+
+def _offset_of_means(prepared, mean):
+    """Offset of a fit whose coefficients are measured from the prior's means."""
+    problem, offset = prepared.problem, prepared.batch.offset
+    if not mean.any():
+        return offset
+    by_column = np.zeros(problem.design.n_columns)
+    by_column[problem.source] = mean
+    shift = np.empty((problem.design.n_rows, 1))
+    shift[problem.plan.order, 0] = problem.design.dot(by_column)
+    return shift if offset is None else shift + offset
+
+
+class _Climber:
+    """Newton's method on a posterior, with steps halved until they go up."""
+
+    def __init__(self, model, prepared, problem, prior):
+        self._model, self._prepared, self._problem = model, prepared, problem
+        weight, offset = (
+            None if values is None else values[:, 0]
+            for values in (prepared.batch.weight, prepared.batch.offset)
+        )
+        self._weight, self._precision = weight, prior.precision
+        self._session = Session(problem, weight, offset, Threads(1))
+        self._density = Density(self._evaluate, prior)
+
+    def _evaluate(self, coefs):
+        loglik = self._session.start(coefs[0])
+        return loglik, self._session.gradient(np.arange(self._problem.n_columns))
+
+    def _at(self, coef):
+        value, slope = self._density.value_and_gradient(coef[None])
+        return value[0], slope[0]
+
+    def climb(self, coef) -> Mode:
+        """Go from coefficients to the mode."""
+        value, slope = self._at(coef)
+        step = np.zeros_like(coef)
+        for _ in range(MOST_STEPS):
+            hessian, inverse = self._curvature_after(step, coef)
+            step = inverse @ slope
+            gain = 0.5 * slope @ step
+            if gain <= NEAR and self._is_still(coef, step):
+                return Mode(coef, _factor(hessian))
+            if gain <= NEARER:
+                raise self._unbounded(step)
+            coef, value, slope = self._search_line(coef, value, step, gain)
+        raise _lost()
+
+    def _is_still(self, coef, step):
+        """Whether a step moves no predictor as it would where the likelihood rises for ever."""
+        return (self._precision > 0).all() or self._session.step(coef + step) < STILL
+
+    def _search_line(self, coef, value, step, gain):
+        """Halve a step until it gains half of what it promises, as far as digits tell."""
+        rounding = self._rounding()
+        for halvings in range(MOST_HALVINGS):
+            share = 0.5**halvings
+            trial = coef + share * step
+            found, slope = self._at(trial)
+            if gain <= rounding or found >= value + 0.5 * share * gain - rounding:
+                return trial, found, slope
+        raise _lost()
+
+    def _rounding(self):
+        """Rounding error of the log density where the session is."""
+        events, eta = self._session.pattern.events(), self._session.eta
+        size = np.abs(events) + np.abs(events - self._session.u)
+        return 4.0 * np.finfo(float).eps * float(size @ (1.0 + np.abs(eta)))
+
+    def _curvature_after(self, step, coef):
+        """Minus the Hessian and its inverse, which are lost where a step has no end."""
+        try:
+            return self._curvature(coef)
+        except ValueError as error:
+            if self._is_still(coef, step):
+                raise
+            raise self._unbounded(step) from error
+
+    def _curvature(self, coef):
+        """Minus the Hessian at coefficients where the session is, and its inverse."""
+        problem, outcome = self._problem, self._prepared.outcome
+        rows = FittedRows(self._model, outcome, problem, self._session, self._weight)
+        hessian, size = view_of(rows).information()
+        hessian[np.diag_indices_from(hessian)] += self._precision
+        inverse = invert(hessian, size + self._precision)
+        unknown = np.flatnonzero(~inverse.identified)
+        if len(unknown):
+            raise ValueError(
+                f"neither the data nor the prior determine the coefficients of "
+                f"{self._list(unknown)}: constant or collinear columns, or columns without an "
+                "event; give them a larger `prior_precision`, or leave some of them out."
+            )
+        return hessian, inverse.matrix
+
+    def _unbounded(self, step):
+        """Error that blames the coefficients under a flat prior that a step moves."""
+        span = _spans(self._prepared.problem)
+        reach = np.abs(step[: len(span)]) * span * (self._precision[: len(span)] == 0)
+        blamed = np.flatnonzero(reach >= BLAMED * reach.max(initial=0.0))
+        if not reach.any():
+            blamed = [len(span)]  # the intercept
+        return ValueError(
+            f"the coefficients of {self._list(blamed)} have a flat prior, and no posterior: the "
+            "likelihood rises for ever as they grow, as when a column separates the events; give "
+            "them a positive `prior_precision`, or leave them out."
+        )
+
+    def _list(self, coefs):
+        names = np.array([*self._model._coef_names(), "intercept"], dtype=object)[coefs]
+        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        return ", ".join(f"`{name}`" for name in names[:MOST_NAMES]) + more
+
+
+def _lost():
+    return ValueError(
+        "the mode of the posterior was not found; columns or offsets span many orders of "
+        "magnitude, or a prior is next to flat where the likelihood hardly changes: rescale "
+        "columns, or give a larger `prior_precision`."
+    )
+
+
+def _factor(hessian):
+    """Lower Cholesky factor, by way of a diagonal of ones: columns have any scale."""
+    scale = np.sqrt(np.diagonal(hessian))
+    return scale[:, None] * cholesky(hessian / np.outer(scale, scale), lower=True)
