@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .plotting.path import PathDisplay
     from .plotting.profile import ProfileDisplay
     from .plotting.survival import SurvivalDisplay
+    from .plotting.trace import TraceDisplay
     from .selection.folds import SurvivalKFold
     from .selection.models import (
         CaseSeriesCV,
@@ -92,6 +93,7 @@ __all__ = [
     "ProportionalHazardsResult",
     "SurvivalDisplay",
     "SurvivalKFold",
+    "TraceDisplay",
     "WaldResult",
     "__version__",
     "as_sksurv",
@@ -150,6 +152,7 @@ _DEFINED_IN = {
     "ProportionalHazardsResult": ".inference.proportional_hazards",
     "SurvivalDisplay": ".plotting.survival",
     "SurvivalKFold": ".selection.folds",
+    "TraceDisplay": ".plotting.trace",
     "WaldResult": ".inference.wald",
     "as_sksurv": ".data.outcome",
     "bootstrap": ".inference.bootstrap",

@@ -19,6 +19,8 @@ from scipy.stats import chi2
 from sksurv.functions import StepFunction
 
 from sksurvgpu import (
+    BayesianLasso,
+    BayesianMultinomialLogistic,
     BootstrapDisplay,
     CalibrationDisplay,
     CoefficientDisplay,
@@ -243,6 +245,24 @@ def test_forest_of_an_estimator():
     X = rng.normal(size=(50, 3))
     linear = LinearCCD(alpha=0.01).fit(X, X @ [1.0, -2.0, 3.0])
     assert CoefficientDisplay.from_estimator(linear).ax_.get_xlabel() == "coefficient"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [BayesianLasso, BayesianMultinomialLogistic])
+def test_fits_with_a_posterior_have_intervals(model):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 17)), random.integers(0, 3, 40)
+    params = {"n_chains": 1, "n_tune": 5, "n_draws": 8}
+    fitted = model(**params).fit(X, y)
+    display = CoefficientDisplay.from_estimator(fitted, n_top=3, ratio=False)
+    intervals = fitted.posterior_.intervals
+    largest = intervals["coef"].abs().nlargest(3).index
+    expected = intervals.loc[largest].sort_values("coef", ascending=False)
+    assert display.tables[""].index.tolist() == expected.index.tolist()
+    np.testing.assert_array_equal(display.tables[""], expected)
+    assert display.level == 0.95 and len(texts(display)) == 3
+    with pytest.raises(ValueError, match='cannot be computed: keep="summary" has kept'):
+        CoefficientDisplay.from_estimator(model(**params, keep="summary").fit(X, y))
 
 
 @pytest.mark.parametrize("n_rows", [1, 6, 60])

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["choose_rows", "effect_of", "read_intervals"]
+__all__ = ["choose_rows", "effect_of", "read_coefficients", "read_intervals"]
 
 WANTED = ("coef", "lower", "upper")
 
@@ -22,6 +22,20 @@ def read_intervals(result, name="result"):
     table = table[list(WANTED)].astype(np.float64)
     table.index = [str(feature) for feature in table.index]
     return table
+
+
+def read_coefficients(estimator):
+    """Table of a fit's coefficients, what exp(coef) is called, and the level of the bounds.
+
+    Bounds are those of its posterior; NaN, and no level, where it has none.
+    """
+    summary = estimator.summary()  # refuses what is not fitted
+    posterior = getattr(estimator, "posterior_", None)
+    if posterior is not None:
+        return read_intervals(posterior), effect_of(posterior), posterior.level
+    ratios = [name.replace("_", " ") for name in summary.columns if name != "coef"]
+    table = summary[["coef"]].assign(lower=np.nan, upper=np.nan)
+    return table, ratios[0] if ratios else None, None
 
 
 def effect_of(result) -> str | None:

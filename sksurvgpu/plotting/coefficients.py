@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ._forest import Forest
-from ._results import WANTED, choose_rows, effect_of, read_intervals
+from ._results import WANTED, choose_rows, effect_of, read_coefficients, read_intervals
 from ._style import new_axes, styled
 
 __all__ = ["CoefficientDisplay"]
@@ -116,7 +116,7 @@ class CoefficientDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, *, n_top=20, ratio=True, numbers=True, xlim=None, ax=None):
-        """Draw the largest coefficients of a fit, which has no intervals.
+        """Draw the largest coefficients of a fit, with intervals where it has a posterior.
 
         Parameters
         ----------
@@ -143,15 +143,14 @@ class CoefficientDisplay:
                 f"`estimator` is of type {type(estimator).__name__}; pass a fitted estimator of "
                 "this package."
             )
-        summary = estimator.summary()
-        ratios = [name for name in summary.columns if name != "coef"]
-        table = summary.loc[summary["coef"] != 0, ["coef"]].assign(lower=np.nan, upper=np.nan)
+        table, effect, level = read_coefficients(estimator)
+        table = table[table["coef"] != 0]
         if not len(table):
             raise ValueError("all coefficients are 0; fit with a smaller `alpha`.")
-        largest = table["coef"].abs().sort_values(ascending=False, kind="stable").index[:n_top]
-        table = table.loc[largest].sort_values("coef", ascending=False, kind="stable")
-        effect = ratios[0].replace("_", " ") if ratio and ratios else None
-        return cls({"": table}, effect=effect).plot(ax, numbers=numbers, xlim=xlim)
+        largest = np.argsort(-table["coef"].abs().to_numpy(), kind="stable")[:n_top]
+        table = table.iloc[largest].sort_values("coef", ascending=False, kind="stable")
+        display = cls({"": table}, effect=effect if ratio else None, level=level)
+        return display.plot(ax, numbers=numbers, xlim=xlim)
 
     def plot(self, ax=None, *, numbers=True, xlim=None):
         """Draw the forest.
