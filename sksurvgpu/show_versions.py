@@ -23,7 +23,7 @@ CORE_PACKAGES = (
     "pandas",
     "narwhals",
 )
-OPTIONAL_PACKAGES = ("numba-cuda", "matplotlib", "polars", "cupy")
+OPTIONAL_PACKAGES = ("numba-cuda", "cupy-cuda12x", "cupy-cuda13x", "matplotlib", "polars")
 DRIVER_LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 
 

@@ -19,6 +19,7 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
+from sksurvgpu.backends.cuda import gram
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
 from sksurvgpu.backends.cuda.patterns import subsets
@@ -161,6 +162,17 @@ def ask(session, coefs, kernels):
         session.cycle(fits, columns, coefs, N_FITS * [np.full(p, 0.1)], zeros, ones)
 
 
+def record_gram():
+    """Launches of a weighted Gram matrix: two ranges, each of two chunks of rows."""
+    rng, device = np.random.default_rng(3), Recorder()
+    X, weight = device.upload(rng.normal(size=(40, 2))), device.upload(rng.random((1, 40)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gram, "SIDE", 8)  # two warps
+        patch.setattr(gram, "LEAST_ROWS", 20)
+        gram.weighted_gram(device, X, weight, partial(device.empty, dtype=float))
+    return device.launches
+
+
 @pytest.fixture(scope="module")
 def launches():
     """All launches that synchronize, by case and kernel."""
@@ -175,7 +187,7 @@ def launches():
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    return found
+    return found | {f"samplers: {launch.name}": launch for launch in record_gram() if launch.met}
 
 
 def seed_that_notices(launches, make_machine, change=None, seeds=SEEDS):

@@ -25,7 +25,9 @@ from gpu.compiler import (
     target_of,
     write_table,
 )
+from gpu.cupy import simulate_sampling
 
+from sksurvgpu.backends import choose_sampling
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 
@@ -119,9 +121,33 @@ def launches(name, precision, shared_bytes, is_finite):
     return device.launched
 
 
+def launches_of_samplers():
+    """Kernels by name and signature that samplers may launch."""
+    device = IdleDevice()
+    with pytest.MonkeyPatch.context() as patch:
+        simulate_sampling(patch, device)
+        sampling = choose_sampling("cuda")(0, np.arange(2))
+        draws, ones = sampling.random, sampling.put(np.ones((2, 4)))
+        count = sampling.put(np.ones(4, np.int64))
+        for draw in (draws.normal, draws.uniform):
+            draw(0, 4)
+        for draw in (draws.gamma, draws.log_gamma):
+            draw(0, ones)
+        draws.inverse_gaussian(0, ones, ones)
+        draws.polya_gamma(0, count, ones)
+        sampling.linalg.weighted_gram(sampling.put(np.ones((4, 3))), ones)
+        coef, y = np.ones((2, 2, 3)), sampling.put(np.ones((1, 2, 4)))
+        rows = sampling.softmax_rows(sampling.put(np.ones((4, 3))), y, count)
+        rows.place(sampling.put(coef))
+        rows.offset(0)
+        rows.probability(coef)
+        rows.value_and_gradient(coef)
+    return device.launched
+
+
 @pytest.fixture(scope="module")
 def launched():
-    found = {}
+    found = launches_of_samplers()
     for name in NAMES:
         for settings in SETTINGS:
             for key, kernels in launches(name, *settings).items():

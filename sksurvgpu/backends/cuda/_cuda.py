@@ -17,7 +17,17 @@ import numpy as np
 from ..._compile import bind
 from ...exceptions import BackendUnavailableError
 
-__all__ = ["Device", "cuda", "device", "fetch", "inlined", "kernel", "open_device", "specialize"]
+__all__ = [
+    "Device",
+    "cuda",
+    "device",
+    "fetch",
+    "inlined",
+    "kernel",
+    "open_device",
+    "specialize",
+    "uses_stream_of_threads",
+]
 
 
 def _import_numba_cuda() -> tuple[ModuleType, type[Warning]]:
@@ -69,6 +79,13 @@ def fetch(array):
     return cuda.as_cuda_array(array).copy_to_host()
 
 
+def uses_stream_of_threads():
+    """Whether launches go to the default stream of each thread, not to the one of all."""
+    from numba.cuda.core import config
+
+    return bool(config.CUDA_PER_THREAD_DEFAULT_STREAM)
+
+
 class Device:
     """One CUDA device: its memory, its limits, and launches on it."""
 
@@ -91,6 +108,10 @@ class Device:
         if cuda.is_cuda_array(array):
             return cuda.as_cuda_array(array)
         return cuda.to_device(np.ascontiguousarray(array))
+
+    def share(self, array):
+        """CuPy's array for a launch, without a copy; both libraries use the same stream."""
+        return cuda.as_cuda_array(array, sync=False)
 
     def empty(self, shape, dtype):
         return cuda.device_array(shape, dtype)

@@ -46,3 +46,15 @@ def bytes_of_fit(problem, batch, precision):
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
     return row * plan.n_rows + 8 * loads + 64 * problem.n_columns + own
+
+
+def require_sampling(device, shared, each, n_chains, held):
+    """Refuse chains that do not fit, all at once, into what is free or `held` by CuPy's pool."""
+    needed, free = shared + n_chains * each, SHARE * (device.free_bytes() + held)
+    if needed > free:
+        raise MemoryError(
+            f"{n_chains} chains need {needed / GIB:.3g} GiB on {device.name}, "
+            f"{shared / GIB:.3g} for the data and {each / GIB:.3g} for each chain, and "
+            f"{free / GIB:.3g} GiB are free; pass a smaller `n_chains`, another `device` or "
+            'backend="cpu", or free memory that other programs and arrays hold.'
+        )

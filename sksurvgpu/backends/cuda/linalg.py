@@ -1,0 +1,158 @@
+"""Linear algebra of samplers on a device, by CuPy: the only place that imports it.
+
+Its arrays and Numba's share their memory without a copy.  Both libraries queue work on a stream of
+their own choice, and order is kept because it is the same one: `open_cupy` checks that.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ...exceptions import BackendUnavailableError
+from . import gram
+from ._cuda import uses_stream_of_threads
+
+__all__ = ["Linalg", "open_cupy", "require_cupy"]
+
+_STREAM_OF_THREADS = 2  # CUDA's handle of a thread's own default stream
+# Matrices of this order and below are taken all at once however few they are; CuPy's own rule for
+# the choice between one batched and many single factorizations.
+_BATCHED_ORDER = 256
+_SCALED_NUMBERS = 1 << 25  # of X scaled by the weights of some chains, 256 MiB
+_SINGULAR = "a matrix of order {:,} is not positive definite"
+
+
+def require_cupy():
+    """Say what to install where CuPy is missing."""
+    if find_spec("cupy") is None:
+        raise BackendUnavailableError.missing_package("cuda", "cupy", "bayes-cuda12")
+
+
+@cache
+def _import_cupy() -> ModuleType:
+    require_cupy()
+    import cupy
+    import cupyx.scipy.linalg
+    import cupyx.scipy.sparse  # noqa: F401
+
+    return cupy
+
+
+def open_cupy(ordinal: int) -> ModuleType:
+    """CuPy, its arrays of the calling thread on the given device."""
+    cupy = _import_cupy()
+    cupy.cuda.Device(ordinal).use()
+    stream = int(cupy.cuda.get_current_stream().ptr)
+    wanted = _STREAM_OF_THREADS if uses_stream_of_threads() else 0
+    if stream != wanted:
+        raise BackendUnavailableError(
+            f"CuPy's current stream has the handle {stream} and Numba's {wanted}, so that neither "
+            "would wait for the other; sample outside of `with stream`, and set both "
+            "CUPY_CUDA_PER_THREAD_DEFAULT_STREAM and NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM or "
+            "neither"
+        )
+    return cupy
+
+
+class Linalg:
+    """What `backends.cpu.linalg` has, for arrays of a device."""
+
+    def __init__(self, device, cupy):
+        self._device, self._cupy = device, cupy
+
+    def cholesky(self, stack):
+        """Lower factors of symmetric matrices (B, m, m), of which the lower triangle is read."""
+        from cupyx import errstate
+
+        n_matrices, order = stack.shape[:2]
+        try:
+            # By default CuPy does not look at what cuSOLVER reports.
+            with errstate(linalg="raise"):
+                if _at_once(n_matrices, order):
+                    factors = self._cupy.linalg.cholesky(stack)
+                else:
+                    factors = self._cupy.stack([self._cupy.linalg.cholesky(m) for m in stack])
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(_SINGULAR.format(order)) from error
+        # That cuSOLVER reports a NaN is nowhere promised.
+        if not bool(self._cupy.isfinite(self._diagonals(factors)).all()):
+            raise np.linalg.LinAlgError(_SINGULAR.format(order))
+        return factors
+
+    def solve_lower(self, factor, right):
+        """L^-1 b for factors (B, m, m) and right-hand sides (B, m)."""
+        return self._solve(factor, right, "N")
+
+    def solve_upper(self, factor, right):
+        """L^-T b for factors (B, m, m) and right-hand sides (B, m)."""
+        return self._solve(factor, right, "T")
+
+    def _solve(self, factor, right, trans):
+        from cupyx.scipy.linalg import solve_triangular
+
+        right = self._cupy.broadcast_to(right, factor.shape[:2])
+        if _at_once(*factor.shape[:2]):
+            return solve_triangular(factor, right, trans=trans, lower=True)
+        # Rows of a factor are columns to cuBLAS: its transpose is taken without a copy.
+        other = "T" if trans == "N" else "N"
+        solutions = [
+            solve_triangular(one.T, b, trans=other, lower=False)
+            for one, b in zip(factor, right, strict=True)
+        ]
+        return self._cupy.stack(solutions)
+
+    def weighted_gram(self, X, weight):
+        """X' diag(w) X of a matrix (n, p), dense or sparse, for weights (B, n) >= 0: (B, p, p)."""
+        if hasattr(X, "toarray"):
+            return self._cupy.stack([_sparse_gram(X, self._cupy.sqrt(w)) for w in weight])
+        if X.shape[1] <= gram.MOST_COLUMNS:
+            weight = self._cupy.ascontiguousarray(weight)
+            return gram.weighted_gram(self._device, X, weight, self._cupy.empty)
+        at_once = max(1, _SCALED_NUMBERS // (X.shape[0] * X.shape[1]))
+        parts = [weight[k : k + at_once] for k in range(0, len(weight), at_once)]
+        return self._cupy.concatenate([X.T @ (part[:, :, None] * X) for part in parts])
+
+    def gram_scratch(self, X):
+        """Numbers that `weighted_gram` holds besides its result, for any number of chains."""
+        n_rows, n_columns = X.shape
+        if hasattr(X, "toarray"):
+            return 3 * X.nnz  # two copies, of 12 bytes an entry
+        if n_columns <= gram.MOST_COLUMNS:
+            return gram.scratch(n_rows, n_columns)
+        return max(_SCALED_NUMBERS, n_rows * n_columns)
+
+    def log_determinant(self, factor):
+        """log|L L'| of lower factors (B, m, m): (B,)."""
+        return 2.0 * self._cupy.log(self._diagonals(factor)).sum(axis=1)
+
+    def _diagonals(self, stack):
+        return self._cupy.diagonal(stack, axis1=1, axis2=2)
+
+    def product(self, X, vectors):
+        """X b of a matrix (n, p), dense or sparse, for vectors (B, p): (B, n)."""
+        return (X @ vectors.T).T if hasattr(X, "toarray") else vectors @ X.T
+
+
+def _sparse_gram(X, root):
+    """X' diag(root^2) X; what it needs is free again before that of the next chain."""
+    scaled = X.multiply(root[:, None]).tocsr()
+    return (scaled.T @ scaled).toarray()
+
+
+def _at_once(n_matrices, order):
+    """Whether a stack is worked on by one call: many small matrices, or one call each of few."""
+    return n_matrices * _BATCHED_ORDER**2 >= order**2
+
+
+def put(cupy, array):
+    """Array on the device; sparse matrices by rows."""
+    if issparse(array):
+        from cupyx.scipy.sparse import csr_matrix
+
+        return csr_matrix(array.tocsr())
+    return cupy.ascontiguousarray(cupy.asarray(array))
