@@ -1,9 +1,10 @@
 """Everything that needs a CUDA device, in one command and a few minutes.
 
 Parity with the CPU and compute-sanitizer first, in processes side by side; then, one process at a
-time: the chip's ceilings, kernel fusion, the first fit, timings, and where CPU and device cross.
-A part has a share of the minutes, and what an earlier one left of its own; what finds no time is
-listed.  The tables come last.  Exit status 1: parity or sanitizer failed; 2: no device.
+time: the chip's ceilings, kernel fusion, the first fit, timings, samplers with their own parity,
+and where CPU and device cross.  A part has a share of the minutes, and what an earlier one left of
+its own; what finds no time is listed.  The tables come last.  Exit status 1: parity, sanitizer or
+samplers failed; 2: no device.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PARTS = {
     "fusion": ("fusion", 0.06),
     "first-fit": ("gpu_first_fit", 0.07),
     "timings": ("gpu_timings", 0.33),
+    "bayes": ("gpu_bayes", 0.2),
     "crossover": ("gpu_crossover", 0.08),
 }
 STAGES = (
@@ -39,12 +41,14 @@ STAGES = (
     ("fusion",),
     ("first-fit",),
     ("timings",),
+    ("bayes",),
     ("crossover",),
 )
 MUST_PASS = ("parity", "sanitizer")
+ALSO_CHECKED = ("bayes",)
 MARGIN = 0.05  # of the minutes, for starting, and ending what is late
 NOTE_WIDTH = 100
-CUDA_PACKAGES = re.compile(r"numba-cuda|cuda-.*|nvidia-(cuda|nvjitlink).*")
+CUDA_PACKAGES = re.compile(r"numba-cuda|cupy.*|cuda-.*|nvidia-(cuda|cublas|cusolver|nvjitlink).*")
 
 
 def main(arguments=None):
@@ -66,7 +70,8 @@ def main(arguments=None):
         write(path, content)
     print(show(content))
     print(f"written: {os.path.relpath(path)}")
-    return int(any(fails(part, content["parts"].get(part, {})) for part in MUST_PASS))
+    checked = MUST_PASS + ALSO_CHECKED
+    return int(any(fails(part, content["parts"].get(part, {})) for part in checked))
 
 
 def schedule(parts, begin, seconds):

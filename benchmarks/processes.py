@@ -54,7 +54,7 @@ def run(command, timeout, env):
     return process.returncode, printed
 
 
-def call(module, function, arguments, *, n_threads=None, timeout=None, **variables):
+def call(module, function, arguments, *, n_threads=None, timeout=None, python=None, **variables):
     """``module.function(**arguments)`` in a fresh interpreter; arguments and result are JSON."""
     code = (
         "import importlib, json, sys\n"
@@ -62,7 +62,7 @@ def call(module, function, arguments, *, n_threads=None, timeout=None, **variabl
         "result = getattr(importlib.import_module(module), function)(**json.loads(arguments))\n"
         "print(json.dumps(result))"
     )
-    command = [sys.executable, "-c", code, module, function, json.dumps(arguments)]
+    command = [python or sys.executable, "-c", code, module, function, json.dumps(arguments)]
     status, printed = run(command, timeout, environment(n_threads, **variables))
     if status:
         raise RuntimeError(f"{module}.{function}({arguments}) failed ({status}):\n{printed}")

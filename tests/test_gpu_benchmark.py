@@ -11,12 +11,14 @@ import pytest
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
+from gpu.cupy import simulate_sampling
 from gpu.device import SimulatedDevice
 
 import sksurvgpu.backends
 from benchmarks import (
     fusion,
     gpu,
+    gpu_bayes,
     gpu_cases,
     gpu_ceilings,
     gpu_crossover,
@@ -27,6 +29,7 @@ from benchmarks import (
     gpu_timings,
 )
 from sksurvgpu.backends import cpu, cuda
+from sksurvgpu.backends.cuda import gram, linalg
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
 
@@ -278,6 +281,40 @@ def test_crossover_is_where_the_device_always_wins():
     assert "nothing" in gpu_crossover.footer_of({"a": {"not_run": "no time"}})
     assert gpu_crossover.footer_of(results((1, 0.1))) == "CUDA wins nowhere"
     assert gpu_crossover.footer_of(results((1, 0.1), (2_000, 2))) == "CUDA wins from 2,000 on"
+
+
+SAMPLERS = gpu_bayes.Scale(
+    draws=8,
+    compared_draws=6,
+    lasso=(2, 4, 6),
+    multinomial=(12, 2, 3),
+    parity_lasso=(2, 4, 6),
+    parity_multinomial=(12, 2, 3),
+    parity_iterations=4,
+    iterations=1,
+    repeats=1,
+    ceilings=CEILINGS,
+)
+
+
+@pytest.mark.parametrize("item", items_of(gpu_bayes, SAMPLERS))
+def test_samplers(item, device, monkeypatch):
+    monkeypatch.setattr(gram, "SIDE", 1)
+    simulate_sampling(monkeypatch, device, compiled=True)
+    result = gpu_bayes.measure(item, SAMPLERS)
+    assert result.get("passed", True) and result["value"] >= 0
+    assert not gpu_bayes.failed(result)
+    cells = gpu_bayes.row(item, result)
+    assert len(cells) == len(gpu_bayes.HEADERS)
+    assert "within" in cells[-1] or "MISSES" in cells[-1] or item in gpu_bayes.PARITY
+
+
+def test_chains_that_differ_are_failures(monkeypatch):
+    draws = np.ones((3, 2, 4))
+    result = gpu_bayes._compare(draws, draws + 1e-5)
+    assert gpu_bayes.failed(result) and gpu_bayes.row("parity: lasso", result)[-1] == "FAILED"
+    monkeypatch.setattr(linalg, "find_spec", lambda name: None)
+    assert "cupy" in gpu_bayes.measure("lasso", SAMPLERS)["not_run"]
 
 
 @pytest.mark.slow
