@@ -202,16 +202,11 @@ def test_a_chain_that_fails_ends_the_others(options, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_runs_are_driven_by_others_too(tmp_path):
-    schedule, reports = Schedule(n_chains=2, n_tune=3, n_draws=4, thin=2), []
+def test_runs_are_driven_by_others_too(tmp_path, capsys):
+    schedule = Schedule(n_chains=2, n_tune=3, n_draws=4, thin=2)
 
     def drive(error=None):
-        run = Run(
-            schedule,
-            {"square": ()},
-            Storage(folder=tmp_path),
-            on_progress=lambda chains, iteration: reports.append((*chains, iteration)),
-        )
+        run = Run(schedule, {"square": ()}, Storage(folder=tmp_path), verbose=2)
         with run:
             recorder, goes_on, iteration = run.recorder(np.array([0, 1])), True, 0
             while goes_on:
@@ -225,11 +220,12 @@ def test_runs_are_driven_by_others_too(tmp_path):
     with pytest.raises(FloatingPointError):
         drive(FloatingPointError())
     assert list(tmp_path.iterdir()) == []
-    reports.clear()
+    capsys.readouterr()
     squares = np.array([5, 7, 9, 11]) ** 2
     np.testing.assert_array_equal(drive().draws.arrays["square"], [squares, 10 * squares])
     # a tenth of 11 sweeps: every one but the first tells something new
-    assert reports == [(0, 1, iteration) for iteration in range(2, 12)]
+    told = [line.partition(" of 11")[0] for line in capsys.readouterr().out.splitlines()[:-1]]
+    assert told == [f"chains 0 to 1: sweep {iteration}" for iteration in range(2, 12)]
 
 
 @pytest.mark.parametrize(

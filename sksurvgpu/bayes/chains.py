@@ -86,7 +86,6 @@ def run_chains(
     n_threads=1,
     batched=False,
     verbose=0,
-    on_progress=None,
 ) -> Sampled:
     """Run the chains of a sampler to their end, or until Ctrl-C.
 
@@ -104,9 +103,6 @@ def run_chains(
         Whether one sampler makes all chains, as on a device, or each chain has its own.
     verbose : int, default=0
         1 prints a line when all is done, 2 also lines of each chain.
-    on_progress : callable, optional
-        Called with the chains, an array of their numbers, and the number of sweeps that these
-        have done, ten times or so.  One call at a time, from any thread.
 
     Returns
     -------
@@ -122,7 +118,6 @@ def run_chains(
             samplers[0].shapes,
             Storage() if storage is None else storage,
             verbose=verbose,
-            on_progress=on_progress,
         )
         with run, Threads(min(n_threads, len(parts))) as threads:
             waiting = deque(

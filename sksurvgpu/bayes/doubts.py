@@ -50,7 +50,7 @@ def _stillness(labels, n_parameters):
         return []
     return [
         f"no chain moves: all draws are the same of {len(labels):,} of {n_parameters:,} "
-        f"parameters, first of {labels[0]}; rescale columns or outcome, or take another sampler."
+        f"parameters, first of {labels[0]}; rescale columns or outcome, or give a wider prior."
     ]
 
 

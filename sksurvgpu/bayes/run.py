@@ -108,19 +108,15 @@ class Run:
         How draws are kept.
     verbose : int, default=0
         1 prints a line when all is done, 2 also lines of each chain.
-    on_progress : callable, optional
-        Called with the chains, an array of their numbers, and the number of sweeps that these
-        have done, ten times or so.  One call at a time, from any thread.
     """
 
-    def __init__(self, schedule, shapes, storage, *, verbose=0, on_progress=None):
+    def __init__(self, schedule, shapes, storage, *, verbose=0):
         self.schedule = schedule
         self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
         self.stop = Stop()
         self.n_kept = np.zeros(schedule.n_chains, np.int64)
         self._storage = storage
         self._verbose = verbose
-        self._on_progress = on_progress
         self._reporting = threading.Lock()
         self._seconds = 0.0
 
@@ -198,18 +194,14 @@ class Run:
     def report(self, chains, iteration):
         """Tell how far some chains are, now and then."""
         n_sweeps = self.schedule.n_sweeps
-        if iteration * REPORTS // n_sweeps == (iteration - 1) * REPORTS // n_sweeps:
+        is_due = iteration * REPORTS // n_sweeps > (iteration - 1) * REPORTS // n_sweeps
+        if self._verbose < 2 or not is_due:
             return
-        with self._reporting:
-            if self._on_progress is not None:
-                self._on_progress(chains, iteration)
-            if self._verbose > 1:
-                left = (time.perf_counter() - self._start) * (n_sweeps / iteration - 1.0)
-                tuning = " (tuning)" if self.schedule.is_tuning(iteration) else ""
-                print(
-                    f"{name_chains(chains)}: sweep {iteration:,} of {n_sweeps:,}{tuning}, "
-                    f"{left:.3g} s left"
-                )
+        left = (time.perf_counter() - self._start) * (n_sweeps / iteration - 1.0)
+        tuning = " (tuning)" if self.schedule.is_tuning(iteration) else ""
+        done = f"sweep {iteration:,} of {n_sweeps:,}{tuning}"
+        with self._reporting:  # a line of one thread at a time
+            print(f"{name_chains(chains)}: {done}, {left:.3g} s left")
 
 
 class Recorder:
