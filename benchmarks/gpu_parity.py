@@ -143,30 +143,26 @@ def compare(name, problem, batch, scale, worst, algorithm="majorized", precision
 
 
 def kkt_of(problem, batch, solutions):
-    """KKT residuals, relative to the unit of `tol`, computed on the CPU."""
+    """Scores in standard errors, relative to the unit of `tol`, computed on the CPU."""
     from sksurvgpu.backends import cpu
     from sksurvgpu.solver.penalty import Penalty
 
     columns = np.arange(problem.n_columns)
     factor = np.ones(len(columns)) if batch.factor is None else batch.factor
-    free = np.flatnonzero(factor == 0)
 
     def judge(of_fit):
-        """Coroutine: units at the null point, then a gradient at each solution."""
-        unit, found = np.where(factor > 0, factor, 1.0), []
-        yield "start", np.zeros(len(columns))
-        noise = yield ("rounding",)
-        if len(free):
-            units = yield "units", free
-            unit[free] = np.where(units > 0, units, 1.0)
+        """Coroutine: a gradient at each solution."""
+        found = []
         for solution in of_fit:
             yield "start", solution.coef
             gradient = yield "gradient", columns
             nowhere = np.zeros(len(columns), bool)
             penalty = Penalty.of(solution.lam, batch.l1_ratio, factor, nowhere)
             violation = penalty.violation(solution.coef, gradient)
-            violation[violation <= noise] = 0.0
-            found.append(float((violation / unit).max(initial=0.0) / max(solution.scale, 1e-300)))
+            null = solution.null
+            violation[violation <= null.noise] = 0.0
+            unit = null.root * max(null.allows(1.0, solution.deviation), 1e-300)
+            found.append(float((violation / unit).max(initial=0.0)))
         return found
 
     return cpu.run(problem, batch, [judge(of_fit) for of_fit in solutions], 1)

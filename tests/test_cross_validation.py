@@ -470,7 +470,7 @@ def test_verbose_tells_of_every_batch(capsys):
     CoxLassoCV(n_alphas=12, alpha_min_ratio=0.1, cv=3, verbose=1).fit(STRONG.X, STRONG.y)
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[2] for line in lines] == [" 3 fits", " 3 fits", "", " 1 fits"]
-    assert lines[2].startswith("fit 0, penalty")
+    assert lines[2].startswith("alpha 0.0")
 
 
 def test_callbacks_see_every_fit():

@@ -250,9 +250,10 @@ def test_copies_keep_their_curves(data):
 
 def test_not_converging_warns_with_the_numbers(data):
     message = (
-        r"^CoxLassoCCD\(alpha=0\.001\) did not converge in 1 iteration\(s\): the KKT residual is "
-        r"\S+ \(kkt_\), more than tol=1e-06 times the largest gradient of the null model "
-        r"\(alpha_max_ is \S+\); raise max_iter=1\.$"
+        r"^CoxLassoCCD\(alpha=0\.001\) did not converge in 1 iteration\(s\): the largest "
+        r"violation of the optimality conditions is \S+ standard errors \(kkt_se_\), where "
+        r"tol=1e-06 allows \S+, or \S+ in units of alpha \(kkt_\), of which 1 % is allowed; "
+        r"raise max_iter=1\.$"
     )
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         model = CoxLassoCCD(alpha=0.001, max_iter=1).fit(data.X, data.y)

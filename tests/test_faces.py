@@ -324,9 +324,10 @@ def test_warm_start_begins_where_the_last_fit_ended(face):
 
 def test_not_converging_warns_with_the_numbers(face):
     message = (
-        rf"^{face.cls.__name__}\(alpha=0\.001\) did not converge in 1 iteration\(s\): the KKT "
-        r"residual is \S+ \(kkt_\), more than tol=1e-10 times the largest gradient of the null "
-        r"model \(alpha_max_ is \S+\); raise max_iter=1\.$"
+        rf"^{face.cls.__name__}\(alpha=0\.001\) did not converge in 1 iteration\(s\): the "
+        r"largest violation of the optimality conditions is \S+ standard errors \(kkt_se_\), where "
+        r"tol=1e-10 allows \S+, or \S+ in units of alpha \(kkt_\), of which 1 % is allowed; "
+        r"raise max_iter=1\.$"
     )
     algorithm = "exact" if face is FACES["linear"] else "majorized"  # one step solves least squares
     with pytest.warns(ConvergenceWarning, match=message) as caught:
@@ -346,7 +347,7 @@ def test_verbose(face, capsys):
     assert capsys.readouterr().out == ""
     face.fit(verbose=1)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("fit 0, penalty ")
+    assert len(lines) == 1 and lines[0].startswith("alpha 0.02 ")
     iterations = face.fit(verbose=2).n_iter_
     printed = capsys.readouterr().out
     assert printed.count("objective") >= iterations and "KKT" in printed

@@ -128,7 +128,8 @@ def test_parity_notices_a_difference():
     batch = replace(batch, lambdas=np.full((1, 1), 0.2 * lam))
     [solution] = sksurvgpu.solver.solve.solve(problem, batch, cpu)[0]
     right = gpu_parity.kkt_of(problem, batch, [[solution]])[0]
-    assert right[0] == pytest.approx(solution.kkt / solution.scale, rel=1e-6, abs=1e-15)
+    expected = 1e-6 * solution.score / solution.allowed
+    assert right[0] == pytest.approx(expected, rel=1e-6, abs=1e-15)
     wrong = replace(solution, coef=solution.coef + 1e-3, objective=solution.objective + 1e-3)
     worst = gpu_parity.Worst()
     worst.add("x", [wrong], [solution], gpu_parity.kkt_of(problem, batch, [[wrong]])[0], 1e-6)

@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design
+from ..data.units import check_magnitudes
 from ..exceptions import NothingToCompareError
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
@@ -173,6 +174,7 @@ class PenalizedModel(BaseEstimator):
         """Check the input and build the problem."""
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
         design, shared = read_columns(self, X)
+        check_magnitudes(design)
         shared["backend_"], shared["backend_reason_"] = explain(self.backend)
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         total = float(design.n_rows if batch.weight is None else batch.weight.sum())
@@ -235,6 +237,8 @@ class PenalizedModel(BaseEstimator):
         self.objective_ = solution.objective * scale
         self.log_likelihood_ = solution.loglik
         self.kkt_ = solution.kkt * scale
+        self.kkt_se_ = solution.score
+        self.kkt_se_bound_ = solution.allowed
         self.dual_gap_ = solution.gap * scale
         self.n_iter_ = solution.n_iter
         self.converged_ = bool(solution.converged)
@@ -256,10 +260,10 @@ class PenalizedModel(BaseEstimator):
             remedy += "; without a penalty the optimum may be infinite: try alpha > 0"
         return (
             f"{type(self).__name__}(alpha={self.alpha:g}) did not converge in "
-            f"{solution.n_iter:,} iteration(s): the KKT residual is "
-            f"{solution.kkt / self._total_weight:.3g} (kkt_), more than tol={self.tol:g} times the "
-            f"largest gradient of the null model (alpha_max_ is "
-            f"{solution.lam_max / self._total_weight:.3g}); {remedy}."
+            f"{solution.n_iter:,} iteration(s): the largest violation of the optimality conditions "
+            f"is {solution.score:.3g} standard errors (kkt_se_), where tol={self.tol:g} allows "
+            f"{solution.allowed:.3g}, or {solution.kkt / self._total_weight:.3g} in units of "
+            f"alpha (kkt_), of which 1 % is allowed; {remedy}."
         )
 
     # -- predicting ---------------------------------------------------------------------------

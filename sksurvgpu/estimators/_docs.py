@@ -30,7 +30,9 @@ _SHARED = {
             one-dimensional Newton step for each coordinate, the published cyclic descent, which
             reaches the same optimum more slowly.
         tol : float, default=1e-6
-            Bound of the KKT residual, relative to the largest gradient of the null model.
+            Bound of the violations of the optimality conditions in standard errors, relative to the
+            largest score of the null model, of which 100 standard errors count at most. By default
+            no score is off by more than 1e-4 standard errors.
         max_iter : int, default=1000
             Most outer iterations.
         warm_start : bool, default=False
@@ -56,7 +58,9 @@ _SHARED = {
             one-dimensional Newton step for each coordinate, the published cyclic descent, which
             reaches the same optimum more slowly.
         tol : float, default=1e-6
-            Bound of the KKT residual, relative to the largest gradient of the null model.
+            Bound of the violations of the optimality conditions in standard errors, relative to the
+            largest score of the null model, of which 100 standard errors count at most. By default
+            no score is off by more than 1e-4 standard errors.
         max_iter : int, default=1000
             Most outer iterations.
         backend : {"auto", "cpu", "cuda"}, default="auto"
@@ -171,16 +175,23 @@ _SHARED = {
             Minimum found of the objective above, a mean.
         log_likelihood_ : float
             Log-likelihood at `coef_`, a sum.
+        kkt_se_ : float
+            Largest violation of the optimality conditions in standard errors, computed afresh after
+            the fit: that of a column is divided by the square root of its curvature in the null
+            model.
+        kkt_se_bound_ : float
+            What `tol` allows `kkt_se_` to be.
         kkt_ : float
-            Largest violation of the optimality conditions, computed afresh after the fit; in units
-            of the objective's gradient, hence of `alpha`. That of a column is divided by its
-            penalty factor, or if it is unpenalized by twice its standard deviation.
+            Largest violation in units of the objective's gradient, hence of `alpha`. That of a
+            column is divided by its penalty factor, or if it is unpenalized by twice its standard
+            deviation.
         dual_gap_ : float
             Upper bound of `objective_` minus the optimum; NaN where some column is unpenalized.
         n_iter_ : int
             Outer iterations.
         converged_ : bool
-            Whether `kkt_` met `tol`.
+            Whether `kkt_se_` is at most `kkt_se_bound_`, and no violation of a column with a lasso
+            penalty is more than 1 % of that.
         n_features_in_ : int
             Columns of X.
         feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -82,8 +82,14 @@ class Prepared:
         `changes` replaces fields of the batch; `total` is the sum of the weights of each fit,
         where these are replaced.
         """
-        batch = self._batch(alphas, total, changes)
-        return solve(self.problem, batch, self.backend, self.options, self.n_threads, on_fit)
+        batch, problem = self._batch(alphas, total, changes), self.problem
+        fits = solve(problem, batch, self.backend, self.options, self.n_threads, on_fit)
+        if problem.center is None:
+            return fits
+        return [
+            [replace(s, baseline=problem.baseline_of(s.baseline, s.coef)) for s in solutions]
+            for solutions in fits
+        ]
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""
@@ -93,5 +99,7 @@ class Prepared:
 
     def _batch(self, alphas, total, changes):
         alphas = np.asarray(alphas, dtype=np.float64)
-        lambdas = alphas.reshape(len(alphas), -1) * (self.total_weight if total is None else total)
-        return replace(self.batch, lambdas=lambdas, **changes)
+        total = np.atleast_1d(self.total_weight if total is None else total)
+        lambdas = alphas.reshape(len(alphas), -1) * total
+        total = np.broadcast_to(total, lambdas.shape[1])
+        return replace(self.batch, lambdas=lambdas, total=total, **changes)

@@ -67,11 +67,15 @@ class Mode:
 
 
 def with_own_intercept(problem):
-    """The same problem with the intercept as the coefficient of a last column, of ones."""
-    design = problem.design
+    """The same problem with the intercept as the coefficient of a last column, of ones.
+
+    It is that of columns which are not centred.
+    """
+    design = problem.uncentred().design
     wider = replace(design, names=None).with_columns(np.ones((design.n_rows, 1)))
     return replace(
         problem.without_intercept(),
+        center=None,
         design=wider,
         source=np.append(problem.source, design.n_columns),
         piece_ptr=np.vstack([problem.piece_ptr, [[0, problem.plan.n_pieces]]]),

@@ -303,7 +303,7 @@ def _fit(model, prepared, replicates, totals):
             on_fit=done,
             weight=weight,
             coef=full.coef[:, None],
-            scale=np.full(len(numbers), full.scale),
+            null=(full.null,),
             loan=loan,
             share=totals[numbers] / prepared.total_weight,
         )

@@ -25,9 +25,9 @@ from .curve import Bound, Curve
 
 __all__ = ["ProfileResult", "profile_likelihood"]
 
-# An objective is off by about the squared gradient over twice the curvature: a residual of 1e-8 of
-# the null model's gradient is far below 1e-5 of a quantile. A fit that stalls before, at the
-# accuracy of floating point, is good enough up to the second one.
+# An objective is off by about half the squared score in standard errors: that of `tol` 1e-8, at
+# most 1e-6, is far below 1e-5 of a quantile. A fit that stalls before, at the accuracy of floating
+# point, is good enough up to the second one.
 TIGHTEST, GOOD_ENOUGH = 1e-8, 1e-6
 BLOCK_BYTES = 2**28  # of the coefficients of all points of the columns at work
 POINTS = 24  # of a column, expected
@@ -233,11 +233,6 @@ class _Profiler:
         with self._progress.batch("fit of all columns", 1) as done:
             [self._full] = self._prepared.solve([model.alpha], on_fit=done)[0]
         self._count([self._full])
-        # A free column's gradient, in units of its deviation, is of the size of the events, however
-        # large those of columns with small penalty factors or in small units are.
-        self._scale = self._full.scale
-        if not model._has_dispersion:
-            self._scale = min(self._scale, float(prepared.weight @ prepared.outcome.n_events))
 
     def end(self):
         """Report that all is done."""
@@ -245,7 +240,8 @@ class _Profiler:
 
     def _count(self, solutions):
         self.n_fits += len(solutions)
-        self.n_failed += sum(s.kkt > GOOD_ENOUGH * s.scale for s in solutions)
+        good_enough = GOOD_ENOUGH / self._prepared.options.tol
+        self.n_failed += sum(s.score > good_enough * s.allowed for s in solutions)
 
     def _solve(self, name, columns, starts, held):
         """Fits without the penalty of one column each, which is held at its start or free."""
@@ -261,7 +257,7 @@ class _Profiler:
                 factor=factor,
                 fixed=fixed,
                 coef=np.stack(starts, axis=1),
-                scale=np.full(len(fits), self._scale),
+                null=(self._full.null,),
             )
         solutions = [of_fit[0] for of_fit in solutions]
         self._count(solutions)

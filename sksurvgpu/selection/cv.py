@@ -161,6 +161,7 @@ class Evaluation:
         self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
         self._n_repeats = splits.n_repeats()
         self._starts = {}  # fields of the next batch
+        self._nulls = None  # of the splits, where these had to find their own
         self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
         self._n_fits = self._n_failed = 0
 
@@ -182,7 +183,7 @@ class Evaluation:
         """A loan of the fit of all rows, or None; nobody lends where the first to try does not."""
         last, start = self._lender, {}
         if last is not None:
-            start = {"coef": last.coef[:, None], "scale": np.array([last.scale])}
+            start = {"coef": last.coef[:, None], "null": (last.null,)}
         self._lender, loan = self._prepared.solve_and_lend(alpha, len(self._splits), **start)
         if loan is None and self._lender.coef.any():
             self._lends = False
@@ -197,7 +198,7 @@ class Evaluation:
         )
         totals = np.full(n_splits, prepared.total_weight) if on_sum else self._totals
         scores, n_nonzero = np.empty((n_splits, len(alphas))), np.zeros(len(alphas))
-        coefs, scales = [], []
+        coefs, nulls = [], []
         name = f"alpha {alphas[0]:.3g}" + (f" to {alphas[-1]:.3g}" if len(alphas) > 1 else "")
         with self._progress.batch(name, n_splits) as done:
             for first in range(0, n_splits, size):
@@ -212,8 +213,10 @@ class Evaluation:
                     n_nonzero += [np.count_nonzero(solution.coef) for solution in fit]
                     self._n_failed += sum(not solution.converged for solution in fit)
                     coefs.append(fit[-1].coef)
-                    scales.append(fit[-1].scale)
-        self._starts = {"coef": np.stack(coefs, axis=1), "scale": np.array(scales)}
+                    nulls.append(fit[-1].null)
+        self._starts = {"coef": np.stack(coefs, axis=1)}
+        if loan is None:
+            self._nulls = nulls
         self._n_fits += scores.size
         if not self._is_sum:
             scores *= self._sizes[:, None]
@@ -226,12 +229,12 @@ class Evaluation:
         """Fields of the batch that begin with what is known."""
         starts = {name: values[..., part] for name, values in self._starts.items()}
         if loan is None:
-            return starts
+            return starts if self._nulls is None else starts | {"null": tuple(self._nulls[part])}
         if not starts:
             n_fits = part.stop - part.start
             starts["coef"] = np.repeat(self._lender.coef[:, None], n_fits, axis=1)
         share = self._totals[part] / self._prepared.total_weight
-        return starts | {"loan": loan, "share": share}
+        return starts | {"loan": loan, "null": (self._lender.null,), "share": share}
 
     def _point(self, alpha, sums, n_nonzero):
         """Mean score an event, and its standard error as that of a ratio of sums over the folds."""

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..estimators._base import PenalizedModel
-from ..solver.solve import RIDGE_PATH_RATIO
+from ..solver.null import RIDGE_PATH_RATIO
 
 __all__ = ["Path", "fit_path"]
 
@@ -39,12 +39,14 @@ class Path:
         Number of coefficients that are not zero.
     kkt : ndarray of shape (n_alphas,)
         Largest violation of the optimality conditions, in units of alpha.
+    kkt_se : ndarray of shape (n_alphas,)
+        The same in standard errors.
     dual_gap : ndarray of shape (n_alphas,)
         Upper bound of `objective` minus the optimum; NaN where some column is unpenalized.
     n_iter : ndarray of shape (n_alphas,), int
         Outer iterations.
     converged : ndarray of shape (n_alphas,), bool
-        Whether `kkt` met the tolerance.
+        Whether the violations met the tolerance, as ``converged_`` of a fit.
     alpha_max : float
         Least alpha at which all penalized coefficients are zero.
     feature_names : ndarray of shape (n_coef,)
@@ -68,6 +70,7 @@ class Path:
     log_likelihood: np.ndarray
     df: np.ndarray
     kkt: np.ndarray
+    kkt_se: np.ndarray
     dual_gap: np.ndarray
     n_iter: np.ndarray
     converged: np.ndarray
@@ -224,13 +227,14 @@ def _gather(fitted, alphas, solutions):
         log_likelihood=of("loglik"),
         df=np.count_nonzero(coefs, axis=0),
         kkt=of("kkt") * scale,
+        kkt_se=of("score"),
         dual_gap=of("gap") * scale,
         n_iter=of("n_iter"),
         converged=of("converged"),
         alpha_max=fitted.alpha_max_,
         feature_names=np.array(fitted._coef_names(), dtype=object),
         _fitted=fitted,
-        _solutions=tuple(replace(solution, coef=None) for solution in solutions),
+        _solutions=tuple(replace(solution, coef=None, null=None) for solution in solutions),
     )
 
 

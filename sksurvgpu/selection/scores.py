@@ -48,7 +48,8 @@ def _evaluate(prepared, weights, solutions):
 
         def offset(k):
             known = np.zeros(shape[0]) if given is None else given[:, 0]
-            return known + pairs[k][1].baseline
+            solution = pairs[k][1]
+            return known + solution.baseline + problem.shift_of(solution.coef)[0]
 
         changes["offset"] = ColumnsOnDemand(shape, offset)
     batch = replace(prepared.batch, lambdas=np.zeros((0, len(pairs))), **changes)

@@ -10,18 +10,18 @@ import numpy as np
 
 from .line_search import rounding
 
-FIRST_REACH, SHORTEST = 2.0, 1e-14
+SHORTEST = 1e-14  # of the first reach: steps no longer count
 
 
 def descend_exactly(fit, penalty, tolerance, max_iter):
     """Coroutine: move `fit` to the optimum under `penalty`; objectives from first to last."""
     columns = np.flatnonzero(~penalty.fixed)
-    reach = np.full(len(columns), FIRST_REACH)
+    first = reach = fit.reach[columns]
     objectives = [fit.objective]
     for iteration in range(max_iter + 1):
         residual = float(fit.violation(penalty).max(initial=0.0))
         fit.report(iteration, residual)
-        if residual <= tolerance or iteration == max_iter or reach.max(initial=0.0) < SHORTEST:
+        if residual <= tolerance or iteration == max_iter or np.all(reach < SHORTEST * first):
             break
         coef = fit.coef.copy()
         request = columns, coef[columns], penalty.l1[columns], penalty.l2[columns]

@@ -26,12 +26,13 @@ class Anderson:
         """Begin a new sequence, of another penalty or after a shortened step."""
         self._residual = self._image = None
 
-    def propose(self, coef, image):
+    def propose(self, coef, image, root):
         """Image corrected by the secants, so that the predicted residual is least; or None.
 
         Zeros of the image stay zero and no sign changes, so that the support is the iteration's.
+        `root` is one over the units of the coefficients.
         """
-        residual = image - coef
+        residual = root * (image - coef)
         if self._residual is not None:
             self._residual_steps = [*self._residual_steps, residual - self._residual][-DEPTH:]
             self._image_steps = [*self._image_steps, image - self._image][-DEPTH:]

@@ -52,7 +52,7 @@ def descend(fit, penalty, tolerance, max_iter):
         accuracy = tolerance, residual, SHRINK_EARLY if iteration < EARLY else SHRINK
         target[work] = yield from _minimize_model(fit, penalty, work, *accuracy)
         target[_without_effect(fit, penalty)] = 0.0
-        proposal = fit.extrapolation.propose(fit.coef, target)
+        proposal = fit.extrapolation.propose(fit.coef, target, fit.root)
         before = fit.objective
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
         if not moved and (yield from search(fit, penalty, target)) < 1.0:
@@ -105,7 +105,7 @@ def _iterations_left(residual, previous, tolerance):
     return np.log(residual / tolerance) / np.log(previous / residual)
 
 
-def _near(fit, penalty, share):
+def near(fit, penalty, share=NEAR_ACTIVE):
     """Columns that are not zero or whose gradient exceeds a share of its threshold."""
     close = np.abs(fit.gradient) >= share * penalty.l1
     return np.flatnonzero(((fit.coef != 0) | close) & ~penalty.fixed)
@@ -116,7 +116,7 @@ def _refer(fit, penalty, violation, left, slow):
 
     `left` is the number of iterations to come, 0 where nothing is known of it.
     """
-    work = _near(fit, penalty, NEAR_ACTIVE)
+    work = near(fit, penalty)
     if fit.borrowed:
         if not slow and (yield from _stretch(fit, work, violation)):
             return fit.reference
@@ -126,7 +126,7 @@ def _refer(fit, penalty, violation, left, slow):
         slow |= yield from _enter_gram(fit, work, left)
     wanted = work
     if fit.in_gram and fit.penalties_left:
-        wanted = _near(fit, penalty, NEAR_LATER)
+        wanted = near(fit, penalty, NEAR_LATER)
     if slow or (fit.in_gram and not _gram_fits(len(np.union1d(fit.reference, wanted)))):
         fit.in_gram &= _gram_fits(len(wanted))
         if fit.in_gram:
@@ -164,7 +164,7 @@ def _stretch(fit, work, violation):
 
 def lend(fit, penalty, n_borrowers):
     """Coroutine: columns and matrix of the model at the optimum; None where it is not worth it."""
-    columns = _near(fit, penalty, NEAR_LATER)
+    columns = near(fit, penalty, NEAR_LATER)
     if not len(columns) or not _gram_fits(len(columns)):
         return columns, None
     cost = yield ("gram_cost", columns, n_borrowers)

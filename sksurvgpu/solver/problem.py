@@ -10,6 +10,7 @@ import numpy as np
 from ..data.design import Design
 from ..data.groups import GroupPlan
 from ..data.rowplan import RowPlan
+from ..data.units import find_centers, moved
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,9 @@ class Problem:
 
     ``source`` and ``piece_ptr`` map the model's columns to columns of X: a column whose coefficient
     changes over time appears once per interval of its own cut points (see `data.rowplan`).
+
+    Columns far from zero are centred where the likelihood does not mind: the mean of a column times
+    its coefficient then belongs to the baseline (`shift_of`).
     """
 
     design: Design
@@ -25,6 +29,7 @@ class Problem:
     likelihood: object
     source: np.ndarray  # int64 per model column: its column of X
     piece_ptr: np.ndarray  # int64 (n_columns, 2): pieces where the coefficient applies
+    center: np.ndarray | None = None  # (n_columns of X,) what was taken from columns of X
 
     @classmethod
     def build(cls, design, plan, likelihood, source=None, piece_ptr=None, n_threads=1):
@@ -33,7 +38,34 @@ class Problem:
             source = np.arange(design.n_columns)
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
         design = design.reordered(plan.order, n_threads=n_threads)
-        return cls(design, plan, likelihood, source.astype(np.int64), piece_ptr.astype(np.int64))
+        maps = source.astype(np.int64), piece_ptr.astype(np.int64)
+        if getattr(likelihood, "intercept", True) and (center := find_centers(design)).any():
+            return cls(moved(design, -center), plan, likelihood, *maps, center)
+        return cls(design, plan, likelihood, *maps)
+
+    def uncentred(self):
+        """The same problem with the columns as they were given."""
+        if self.center is None:
+            return self
+        return replace(self, design=moved(self.design, self.center), center=None)
+
+    def shift_of(self, coef):
+        """What centring has taken from the predictor, (n_pieces,)."""
+        shift = np.zeros(getattr(self.plan, "n_pieces", 1))
+        if self.center is not None:
+            for j in np.flatnonzero(coef * self.center[self.source]):
+                shift[slice(*self.piece_ptr[j])] += coef[j] * self.center[self.source[j]]
+        return shift
+
+    def baseline_of(self, baseline, coef):
+        """A baseline as it is for columns that are not centred."""
+        shift = self.shift_of(coef)
+        if baseline is None or not shift.any():
+            return baseline
+        if self.has_intercept:
+            return baseline - shift[0]
+        groups = np.repeat(shift, self.plan.n_strata)
+        return baseline - np.repeat(groups, np.diff(self.plan.cell_ptr))
 
     @property
     def n_columns(self):
@@ -83,10 +115,6 @@ class Loan:
 
     columns: np.ndarray  # int64 (n_lent,)
     matrix: np.ndarray  # (n_lent, n_lent)
-    unit: np.ndarray  # (n_columns,) of the gradient's violations
-    noise: np.ndarray  # (n_columns,) rounding error of the gradient
-    magnitude: float  # of the log-likelihood
-    scale: float  # of the null model
 
 
 @dataclass(frozen=True)
@@ -105,9 +133,11 @@ class Batch:
     offset: np.ndarray | ColumnsOnDemand | None = None  # (n_rows, n_fits)
     coef: np.ndarray | None = None  # (n_columns, n_fits) starts
     fixed: np.ndarray | None = None  # bool (n_columns, n_fits): columns held at their start
-    scale: np.ndarray | None = None  # (n_fits,) of the null models, where fits before have it
-    loan: Loan | None = None  # a model to start with, for fits that have a start
-    share: np.ndarray | None = None  # (n_fits,) of the lender's weight that a fit has
+    null: tuple | None = None  # (n_fits,) or one for all: null models, where fits before have them
+    loan: Loan | None = None  # with `null`: a model to start with, for fits that have a start
+    share: np.ndarray | None = None  # (n_fits,) of the weight behind `null` that a fit has
+    total: np.ndarray | None = None  # (n_fits,) sums of weights: lambdas over alphas
+    reach: np.ndarray | None = None  # (n_columns,) longest first step of the exact algorithm
 
     @property
     def n_fits(self):

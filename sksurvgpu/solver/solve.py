@@ -8,25 +8,30 @@ fits and serve them in one launch.  This file therefore knows neither likelihood
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..data.units import typical_values
 from .exact import descend_exactly
 from .extrapolate import Anderson
 from .line_search import require_finite
 from .majorized import borrow, descend, lend
+from .null import Null, descend_by, find_null
 from .penalty import Penalty
 from .problem import Loan
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
 LARGEST_PENALTY = 1e150
-RIDGE_PATH_RATIO = 1e-3  # alpha_max of a pure ridge is infinite; glmnet's convention instead
+FIRST_REACH = 2.0  # of an indicator
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to solve: `tol` bounds the KKT residual relative to the null model's largest gradient."""
+    """How to solve: `tol` bounds scores in standard errors, relative to the null model's largest.
+
+    `null.Null` has the details.
+    """
 
     tol: float = 1e-6
     max_iter: int = 1000
@@ -43,8 +48,10 @@ class Fit:
     loglik: float
     gradient: np.ndarray
     magnitude: float  # of the null model's log-likelihood, the unit of rounding errors
-    unit: np.ndarray  # of the gradient's violations: penalty factors; deviations if unpenalized
+    unit: np.ndarray  # of the gradient's violations, see `null.Null.unit`
+    root: np.ndarray  # one over the units of the coefficients: standard errors in the null model
     noise: np.ndarray  # rounding error of the gradient
+    reach: np.ndarray | None = None  # longest first step of the exact algorithm
     objective: float = np.inf
     reference: np.ndarray | None = None  # columns of the quadratic model in use
     curvature: np.ndarray | None = None  # ... their curvature in it
@@ -75,18 +82,21 @@ class Fit:
 
 @dataclass(frozen=True)
 class Solution:
-    """One fit at one penalty; `kkt` is recomputed from scratch at the reported coefficients."""
+    """One fit at one penalty; residuals are recomputed from scratch at its coefficients."""
 
     coef: np.ndarray
     loglik: float
     objective: float
-    kkt: float
+    kkt: float  # largest violation in plain units, see `null.Null.plain_unit`
+    score: float  # ... in standard errors
+    allowed: float  # largest score of a fit that has converged
+    deviation: float  # standard deviation of the errors, 1 where the likelihood knows it
     gap: float  # bound of objective - optimum; nan where it does not apply
     n_iter: int
     converged: bool
     lam: float
     lam_max: float
-    scale: float  # largest gradient of the null model, the unit of `Options.tol`
+    null: Null
     baseline: object = None
     objectives: tuple = ()  # after every outer iteration
 
@@ -98,125 +108,118 @@ def fit(batch, index, n_columns, options):
 
 
 def _fit(batch, index, n_columns, options):
-    """The solutions, and the state at the last one, with its penalty and scale."""
+    """The solutions, and the state at the last one, with its penalty."""
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
     factor = _column(batch.factor, index, np.ones(n_columns))
-    start = np.array(_column(batch.coef, index, np.zeros(n_columns)), dtype=np.float64)
     lambdas = batch.lambdas[:, index]
-    if batch.loan is None:
-        state, scale, lam_max = yield from _begin(batch, index, start, fixed, factor, options)
-    else:
-        share = 1.0 if batch.share is None else float(batch.share[index])
-        state, scale, lam_max = yield from _begin_with(batch.loan, share, start, fixed, options)
+    penalties = [Penalty.of(lam, batch.l1_ratio, factor, fixed) for lam in lambdas]
+    begin = _begin if batch.null is None else _begin_with_null
+    state, null = yield from begin(batch, index, penalties[0], factor, options)
     bound = yield ("largest_loglik",)
     solutions = []
-    schedule = SCHEDULES[options.algorithm]
-    for position, lam in enumerate(lambdas):
+    for position, (lam, penalty) in enumerate(zip(lambdas, penalties, strict=True)):
         state.penalties_left = len(lambdas) - 1 - position
-        penalty = Penalty.of(lam, batch.l1_ratio, factor, fixed)
         state.objective = penalty.value(state.coef) - state.loglik
         if options.verbose:
-            print(f"fit {index}, penalty {lam:.6g} ({position + 1} of {len(lambdas)})")
-        trace = yield from schedule(state, penalty, scale * options.tol, options.max_iter)
-        kkt = float(state.violation(penalty).max(initial=0.0))
+            _announce(batch, index, position)
+        trace, allowed, deviation = yield from descend_by(
+            SCHEDULES[options.algorithm], state, null, penalty, options
+        )
+        violation, is_free = state.violation(penalty), factor * lam == 0
+        error = deviation if deviation > 0 else 1.0
         solutions.append(
             Solution(
                 coef=state.coef.copy(),
                 loglik=state.loglik,
                 objective=state.objective,
-                kkt=kkt,
+                kkt=_largest(violation * state.unit / null.plain_unit(factor, is_free)),
+                score=_largest(violation * state.unit / null.root) / error,
+                allowed=allowed / error,
+                deviation=deviation,
                 gap=penalty.gap(state.coef, state.gradient, state.loglik, bound),
                 n_iter=len(trace) - 1,
-                converged=kkt <= options.tol * scale,
+                converged=_largest(violation) <= allowed,
                 lam=float(lam),
-                lam_max=lam_max,
-                scale=scale,
+                lam_max=null.lam_max,
+                null=null,
                 baseline=(yield ("baseline",)) if options.baseline else None,
                 objectives=tuple(trace),
             )
         )
-    return solutions, (state, penalty, scale)
+    return solutions, (state, penalty)
 
 
-def _begin(batch, index, start, fixed, factor, options):
-    """State at the start of a fit, the scale of its null model and the least empty penalty."""
-    penalties = factor * batch.lambdas[:, index].max(initial=0.0)
-    state = yield from _null_point(start, fixed, penalties, factor, options)
-    if batch.scale is None:
-        scale, lam_max = yield from _null_model(state, fixed, factor, batch.l1_ratio, options)
-    else:
-        scale, lam_max = float(batch.scale[index]), np.nan
+def _largest(violation):
+    return float(violation.max(initial=0.0))
+
+
+def _announce(batch, index, position):
+    """Say which penalty comes next, as users give it."""
+    n_penalties = len(batch.lambdas)
+    alpha = batch.lambdas[position, index] / (1.0 if batch.total is None else batch.total[index])
+    which = f"fit {index}, " if batch.n_fits > 1 else ""
+    print(f"{which}alpha {alpha:.6g} ({position + 1} of {n_penalties})")
+
+
+def _begin(batch, index, penalty, factor, options):
+    """State at the start of a fit, after its null model was found."""
+    fixed, start = penalty.fixed, _start(batch, index, penalty)
+    state = yield from _open(np.where(fixed, start, 0.0), options, batch.reach)
+    state.noise = yield ("rounding",)
+    null = yield from find_null(state, penalty, factor, batch.l1_ratio, options)
     start = np.where(fixed | (state.noise > 0), start, 0.0)  # nothing would move the others
     if batch.coef is not None and np.any(state.coef != start):
-        state.coef = start
-        state.loglik = yield ("start", start)
-        require_finite(state.loglik)
-        state.gradient = yield ("gradient", np.arange(len(start)))
-    return state, scale, lam_max
+        yield from _move(state, start)
+        state.reference = None
+    state.root = null.root
+    return state, null
 
 
-def _begin_with(loan, share, start, fixed, options):
-    """The same with another fit's model and null model."""
-    loglik = yield ("start", start)
+def _begin_with_null(batch, index, penalty, factor, options):
+    """The same with the null model of a fit like it, and perhaps its quadratic model."""
+    share = 1.0 if batch.share is None else float(batch.share[index])
+    null = batch.null[index if len(batch.null) > 1 else 0].of_share(share)
+    state = yield from _open(_start(batch, index, penalty), options, batch.reach)
+    still = penalty.fixed
+    if np.any(state.gradient == 0.0):  # perhaps of columns without a row in this fit: no effect
+        unseen = ~still & ((yield ("rounding",)) == 0)
+        still = still | unseen
+        yield from _move(state, np.where(unseen, 0.0, state.coef))
+    state.noise, state.root, state.magnitude = null.noise, null.root, null.magnitude
+    if batch.loan is not None:
+        yield from borrow(state, batch.loan, share, still)
+    return state, null
+
+
+def _start(batch, index, penalty):
+    return np.array(_column(batch.coef, index, np.zeros(len(penalty.fixed))), dtype=np.float64)
+
+
+def _open(coef, options, reach):
+    """State at coefficients."""
+    loglik = yield ("start", coef)
     require_finite(loglik)
-    gradient = yield ("gradient", np.arange(len(start)))
-    still = fixed
-    if np.any(gradient == 0.0):  # perhaps of columns without a row in this fit: their effect is 0
-        unseen = ~fixed & ((yield ("rounding",)) == 0)
-        start, still = np.where(unseen, 0.0, start), fixed | unseen
-        loglik = yield ("start", start)
-    noise = share * loan.noise
-    state = Fit(start, loglik, gradient, loan.magnitude, loan.unit, noise, verbose=options.verbose)
-    yield from borrow(state, loan, share, still)
-    return state, loan.scale * share, np.nan
+    gradient = yield ("gradient", np.arange(len(coef)))
+    nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
+    measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
+    return Fit(coef, loglik, gradient, abs(loglik), verbose=options.verbose, **measures)
+
+
+def _move(state, coef):
+    """Move to other coefficients."""
+    state.coef = coef
+    state.loglik = yield ("start", coef)
+    require_finite(state.loglik)
+    state.gradient = yield ("gradient", np.arange(len(coef)))
 
 
 def fit_and_lend(batch, n_columns, options, n_borrowers):
     """Coroutine: solutions of the first fit, and a loan of its model if that serves others."""
-    solutions, (state, penalty, scale) = yield from _fit(batch, 0, n_columns, options)
+    solutions, (state, penalty) = yield from _fit(batch, 0, n_columns, options)
     if options.algorithm != "majorized":
         return solutions, None
     columns, matrix = yield from lend(state, penalty, n_borrowers)
-    if matrix is None:
-        return solutions, None
-    return solutions, Loan(columns, matrix, state.unit, state.noise, state.magnitude, scale)
-
-
-def _null_point(start, fixed, penalties, factor, options):
-    """State with every free coefficient at zero, and the units of its gradient."""
-    null = np.where(fixed, start, 0.0)
-    loglik = yield ("start", null)
-    require_finite(loglik)
-    gradient = yield ("gradient", np.arange(len(null)))
-    noise = yield ("rounding",)
-    unit = np.where(fixed | (penalties == 0), 1.0, factor)
-    unpenalized = np.flatnonzero(~fixed & (penalties == 0))
-    if len(unpenalized):
-        units = yield ("units", unpenalized)
-        unit[unpenalized] = np.where(units > 0, units, 1.0)
-    return Fit(null, loglik, gradient, abs(loglik), unit, noise, verbose=options.verbose)
-
-
-def _null_model(state, fixed, factor, l1_ratio, options):
-    """Move the state to the null model; the scale of its gradient, and lambda_max.
-
-    Unpenalized columns are fitted in it, fixed columns stay at their start.
-    """
-    nothing = np.zeros(len(fixed))
-    penalized = ~fixed & (factor > 0)
-    scale = float(state.violation(Penalty(nothing, nothing, fixed)).max(initial=0.0))
-    if not penalized.any():
-        return scale, 0.0
-    if not penalized[~fixed].all():
-        free = Penalty(nothing, nothing, fixed | penalized)
-        state.objective = -state.loglik
-        yield from descend(state, free, scale * options.tol, options.max_iter)
-        # unpenalized columns that explain everything leave no gradient to measure by
-        slope = float(state.violation(Penalty(nothing, nothing, ~penalized)).max())
-        scale = max(slope, 1e-3 * scale)
-    slope = np.where(np.abs(state.gradient) > state.noise, np.abs(state.gradient), 0.0)
-    lam_max = float((slope[penalized] / factor[penalized]).max())
-    return scale, lam_max / max(l1_ratio, RIDGE_PATH_RATIO)
+    return solutions, None if matrix is None else Loan(columns, matrix)
 
 
 def _column(values, index, default):
@@ -239,12 +242,14 @@ def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
             on_fit(b)
         return solutions
 
+    batch = _with_reach(problem, batch, options)
     return backend.run(problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
 
 
 def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
     """Solutions of the first fit of a batch, and a `Loan` for fits like it, or None."""
     _check_penalties(batch)
+    batch = _with_reach(problem, batch, options)
     leader = fit_and_lend(batch, problem.n_columns, options, n_borrowers)
     return backend.run(problem, batch, [leader], n_threads)[0]
 
@@ -257,6 +262,12 @@ def _check_penalties(batch):
             f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "
             "compute with; make `alpha` or `penalty_factor` smaller."
         )
+
+
+def _with_reach(problem, batch, options):
+    if options.algorithm != "exact":
+        return batch
+    return replace(batch, reach=FIRST_REACH / typical_values(problem.design)[problem.source])
 
 
 def log_likelihoods(problem, batch, coefs, backend, n_threads=1):

@@ -303,16 +303,19 @@ class Centring:
         self._bins, self._few = bins, few
         self.sweep = _sweep_few if few else _sweep_strata
 
+    @property
+    def n_bins(self):
+        return len(self._bins.base)
+
     def load(self, X, columns, rh, threads):
         """Curvature of columns (centred, and not), and their loads where bins are few."""
-        n_bins = len(self._bins.base)
         curvature = np.empty((len(columns), 2))
-        loads = np.empty((len(columns), n_bins)) if self._few else None
+        loads = np.empty((len(columns), self.n_bins)) if self._few else None
 
         def part(low, high):
             where, out = columns[low:high], curvature[low:high]
             if loads is None:
-                load_strata(X, where, rh, self._bins, np.zeros(n_bins), out)
+                load_strata(X, where, rh, self._bins, np.zeros(self.n_bins), out)
             else:
                 load_few(X, where, rh, self._bins, loads[low:high], out)
 

@@ -174,8 +174,11 @@ def _support_step(gram, coef, gradient, l1, l2):
     block[np.diag_indices_from(block)] += l2[support]
     slope = gradient[support] - l1[support] * np.sign(old) - l2[support] * old
     try:
-        step = cho_solve(cho_factor(block, overwrite_a=True, check_finite=False), slope)
+        factor = cho_factor(block, overwrite_a=True, check_finite=False)
+        step = cho_solve(factor, slope, check_finite=False)
     except LinAlgError:  # duplicate columns: the passes alone converge
+        return
+    if not np.isfinite(step).all():  # a factor may be next to singular, and its step overflow
         return
     new = old + step
     new[(new * old < 0) & (l1[support] > 0)] = 0.0

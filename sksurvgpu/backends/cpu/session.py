@@ -19,6 +19,7 @@ from .patterns import PATTERNS
 
 SMALLEST_ROW_RANGE = 50_000
 MAX_PASSES = 10
+LOAD_BYTES = 2**24  # of loads that are forgotten at once
 
 
 class Session:
@@ -98,16 +99,12 @@ class Session:
         self.threads.over_ranges(part, len(out))
         return 4.0 * np.finfo(float).eps * out
 
-    def units(self, columns):
-        """Twice the standard deviation of columns among the deaths expected at this point.
-
-        It is 1 for an indicator of half of the rows, and makes gradients comparable.
-        """
-        curvature = self.refer(columns, False)
-        return 2.0 * np.sqrt(curvature / max(self.rh[:, 1].sum(), np.finfo(float).tiny))
-
     def largest_loglik(self):
         return self.pattern.largest_loglik()
+
+    def error_weight(self):
+        """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
+        return self.pattern.error_weight()
 
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, columns, with_gram):
@@ -131,6 +128,20 @@ class Session:
         if self.pairs is not None:
             self._form_gram()
         return curvature[:, 0]
+
+    def measure(self, columns):
+        """Curvature of columns in the model, with bins and without, and the sum of h.
+
+        The model does not get the columns: their loads are forgotten.
+        """
+        curvature = np.empty((len(columns), 2))
+        size = max(1, LOAD_BYTES // (8 * self.centring.n_bins))
+        for low in range(0, len(columns), size):
+            part = slice(low, low + size)
+            curvature[part], _ = self.centring.load(
+                self.columns, columns[part], self.rh, self.threads
+            )
+        return curvature, float(self.rh[:, 1].sum())
 
     def loosen(self, columns):
         """Give columns the model without bins: their curvature in it was lost to rounding."""

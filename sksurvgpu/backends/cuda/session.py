@@ -119,18 +119,12 @@ class Session:
         self.layout.launch_tasks(kernel, len(tasks), *arguments)
         return tasks.split(self.device.download(out))
 
-    def units(self, fits, columns):
-        """Twice the standard deviation of columns among the deaths expected at this point."""
-        curvatures = self.refer(fits, columns, [False] * len(fits))
-        totals = self._square_steps(fits)[:, 0]
-        tiny = np.finfo(float).tiny
-        return [
-            2.0 * np.sqrt(curvature / max(total, tiny))
-            for curvature, total in zip(curvatures, totals, strict=True)
-        ]
-
     def largest_loglik(self, fits):
         return [self.pattern.largest_loglik(fit) for fit in fits]
+
+    def error_weight(self, fits):
+        """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
+        return [self.pattern.error_weight(fit) for fit in fits]
 
     def baseline(self, fits):
         """The model's baseline at the last evaluation, for predictions."""
@@ -144,6 +138,20 @@ class Session:
 
     def extend(self, fits, columns):
         """Add columns to the model, at its old reference point; returns their curvature."""
+        found = self._load(fits, columns)
+        for fit, where, curvature in zip(fits, columns, found, strict=True):
+            self.curvature[fit, where] = curvature
+        return [curvature[:, 0] for curvature in found]
+
+    def measure(self, fits, columns):
+        """Curvature of columns in the model, with bins and without, and the sum of h."""
+        totals = self._square_steps(fits)[:, 0]
+        return list(zip(self._load(fits, columns), map(float, totals), strict=True))
+
+    def _load(self, fits, columns):
+        """Loads of columns, where bins are few; their curvature, with bins and without."""
+        if not any(map(len, columns)):
+            return [np.empty((0, 2))] * len(fits)
         tasks = _Tasks(self.device, fits, columns)
         out = self.device.empty((len(tasks), 2), np.float64)
         arguments = self.X, tasks.fits, tasks.columns, self.pattern.bins, self.rh
@@ -153,10 +161,7 @@ class Session:
             kernel, shared = bin_kernels.load_few, 3 * 8 * self.n_bins
             arguments = *arguments, self.loads
         self.layout.launch_tasks(kernel, len(tasks), *arguments, out, shared_bytes=shared)
-        found = tasks.split(self.device.download(out))
-        for fit, where, curvature in zip(fits, columns, found, strict=True):
-            self.curvature[fit, where] = curvature
-        return [curvature[:, 0] for curvature in found]
+        return tasks.split(self.device.download(out))
 
     def loosen(self, fits, columns):
         """Give columns the model without bins: their curvature in it was lost to rounding."""

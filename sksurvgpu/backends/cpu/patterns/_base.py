@@ -48,6 +48,10 @@ class Pattern:
         """Upper bound of the log-likelihood, for the duality gap."""
         raise NotImplementedError
 
+    def error_weight(self):
+        """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
+        return 0.0
+
     def baseline(self):
         """What predictions need of the last evaluation."""
         return None

@@ -82,6 +82,12 @@ class RowPattern(Pattern):
         weight = np.ones(len(value)) if weight is None else weight
         return self._likelihood.largest_loglik(value, weight)
 
+    def error_weight(self):
+        if not self._likelihood.is_quadratic:
+            return 0.0
+        value, weight = self._rows
+        return float(len(value) if weight is None else weight.sum())
+
     def baseline(self):
         """The intercept."""
         return self._intercept

@@ -79,6 +79,9 @@ class Pattern:
     def largest_loglik(self, fit):
         return self.host(fit).largest_loglik()
 
+    def error_weight(self, fit):
+        return self.host(fit).error_weight()
+
     def reach(self, span, size):
         """The line search's R from the range and the size of a step."""
         return span if self.ignores_shifts else size

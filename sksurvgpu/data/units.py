@@ -1,0 +1,109 @@
+"""Columns far from one or from zero: what their units are, and centring.
+
+A column that lies many standard deviations from zero loses its digits in sums of squares. Models
+with a free baseline or intercept ignore shifts of the predictor, so that such columns can be
+centred, and their means given back to the baseline. Squares of values beyond `LARGEST` and below
+its inverse leave the range of floating point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from .._compile import kernel
+from .design import DENSE, INDICATOR
+
+__all__ = ["check_magnitudes", "find_centers", "moved", "typical_values"]
+
+# A column is centred where its standard deviation is a share of its mean between these: below, it
+# is constant up to rounding.
+NEAR_CONSTANT, ROUNDING = 1 / 30, 64 * np.finfo(float).eps
+LARGEST = 1e100
+
+
+def _values(design, n_stored):
+    """Offsets and number of the values of every column; 0 of an indicator."""
+    return design.value_ptr, np.where(design.kind == INDICATOR, 0, n_stored)
+
+
+def _stored(design):
+    return np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr))
+
+
+@kernel
+def _find_largest(values, ptr, size, largest):
+    """Largest absolute value of each column."""
+    for j in range(len(ptr)):
+        most = 0.0
+        for q in range(ptr[j], ptr[j] + size[j]):
+            most = max(most, abs(values[q]))
+        largest[j] = most
+
+
+@kernel
+def _find_centers(values, ptr, size, near, rounding, center):
+    """Means of the columns whose deviation is a share of it below `near`, but not mere rounding."""
+    for j in range(len(ptr)):
+        mean = square = center[j] = 0.0
+        for q in range(ptr[j], ptr[j] + size[j]):
+            mean += values[q] / size[j]
+        if mean == 0.0:
+            continue
+        for q in range(ptr[j], ptr[j] + size[j]):
+            square += ((values[q] - mean) / mean) ** 2 / size[j]
+        if rounding * rounding < square < near * near:
+            center[j] = mean
+
+
+def _largest_values(design):
+    largest = np.empty(design.n_columns)
+    _find_largest(design.values, *_values(design, _stored(design)), largest)
+    is_one = (design.kind == INDICATOR) & (np.diff(design.indptr) > 0)
+    return np.where(is_one, 1.0, largest)
+
+
+def typical_values(design):
+    """Median of the absolute values of each column that are not zero; 1 where there are none."""
+    typical = np.ones(design.n_columns)
+    for j, (first, count) in enumerate(zip(*_values(design, _stored(design)), strict=True)):
+        values = np.abs(design.values[first : first + count])
+        if values.any():
+            typical[j] = np.median(values[values > 0])
+    return typical
+
+
+def check_magnitudes(design, name="X"):
+    """Refuse columns whose squares a fit could not compute with."""
+    largest = _largest_values(design)
+    is_bad = (largest > LARGEST) | ((largest > 0) & (largest < 1 / LARGEST))
+    if not is_bad.any():
+        return
+    j = int(np.argmax(is_bad))
+    label = f"x{j}" if design.names is None else repr(design.names[j])
+    more = f" ({is_bad.sum():,} such columns)" if is_bad.sum() > 1 else ""
+    raise ValueError(
+        f"`{name}` column {label} has values of at most {largest[j]:.3g} in absolute value{more}, "
+        f"and fits compute with squares: bring it between {1 / LARGEST:g} and {LARGEST:g}, that is "
+        f"{'divide' if largest[j] > 1 else 'multiply'} it by a power of ten."
+    )
+
+
+def find_centers(design):
+    """What to take from each column: the mean of one that lies far from zero, 0 from others.
+
+    Only columns with a value for every row can lie so far.
+    """
+    center, stored = np.zeros(design.n_columns), _stored(design)
+    ptr, size = _values(design, np.where(stored == design.n_rows, stored, 0))
+    _find_centers(design.values, ptr, size, NEAR_CONSTANT, ROUNDING, center)
+    return center
+
+
+def moved(design, by):
+    """Add a number to all values of each column; columns with other than 0 have one a row."""
+    values = design.values.copy()
+    for j in np.flatnonzero(by):
+        values[design.value_ptr[j] : design.value_ptr[j] + design.n_rows] += by[j]
+    return replace(design, values=values)

@@ -1,0 +1,140 @@
+"""The null model, and what it says of units: the measure of every fit that comes after it.
+
+With C_j the curvature of minus the log-likelihood along column j in the model whose penalized
+coefficients are zero, 1 / sqrt(C_j) is the standard error of the coefficient of a column by itself,
+and a violation of stationarity divided by sqrt(C_j) is a score *in standard errors*: the number of
+them by which the coefficient is off.  It does not depend on the unit of any column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .majorized import descend, near
+from .penalty import Penalty
+
+LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
+LEAST_SCALE = 1e-3  # of the scale before unpenalized columns were fitted, which may explain all
+SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation beside it
+RIDGE_PATH_RATIO = 1e-3  # alpha_max of a pure ridge is infinite; glmnet's convention instead
+
+
+@dataclass(frozen=True)
+class Null:
+    """What fits keep of their null model."""
+
+    root: np.ndarray  # (n_columns,) square root of the curvature
+    noise: np.ndarray  # (n_columns,) rounding error of the gradient
+    magnitude: float  # of the log-likelihood, the unit of rounding errors
+    events: float  # that the model expects: sum of h
+    scale: float  # largest score in standard errors
+    lam_max: float  # least penalty that leaves all penalized coefficients at zero
+
+    def of_share(self, share):
+        """The null model of a fit with a share of the weights."""
+        root, scale = np.sqrt(share) * self.root, np.sqrt(share) * self.scale
+        noise, events = share * self.noise, share * self.events
+        return replace(self, root=root, noise=noise, events=events, scale=scale)
+
+    def allows(self, tol, deviation):
+        """Largest score in standard errors of a fit that has converged.
+
+        `deviation` is that of the errors, 1 where the likelihood knows it.
+        """
+        return tol * min(self.scale, LARGEST_SCALE * deviation)
+
+    def unit(self, penalty, allowed):
+        """Units in which violations are compared with what is `allowed`.
+
+        Where a penalty is small beside that, its share is all that is allowed: else a path would
+        stand still where its penalties are below the tolerance.
+        """
+        if not allowed > 0:
+            return self.root
+        limit = np.where(penalty.l1 > 0, SHARE_OF_PENALTY / allowed * penalty.l1, np.inf)
+        return np.minimum(self.root, limit)
+
+    def plain_unit(self, factor, is_free):
+        """Units of the plain residual: of the penalty, and for free columns their deviation.
+
+        The latter is 1 for an indicator of half of the rows.
+        """
+        deviation = 2.0 * self.root / np.sqrt(max(self.events, np.finfo(float).tiny))
+        return np.where(is_free, deviation, factor)
+
+
+def find_null(state, penalty, factor, l1_ratio, options):
+    """Coroutine: move `state`, whose free coefficients are zero, to the null model; returns it.
+
+    The quadratic model is left there, of the columns with which the fit under `penalty` begins.
+    """
+    is_penalized = ~penalty.fixed & (factor > 0)
+    is_free = ~penalty.fixed & ~is_penalized
+    scale = 0.0
+    if is_penalized.any() and is_free.any():
+        scale = LEAST_SCALE * (yield from _fit_free(state, is_free, options))
+    root, events = yield from _measure(state, near(state, penalty))
+    judged = is_penalized if is_penalized.any() else is_free
+    gradient = np.where(np.abs(state.gradient) > state.noise, np.abs(state.gradient), 0.0)
+    scale = max(scale, float((gradient / root)[judged].max(initial=0.0)))
+    slope = gradient[is_penalized] / factor[is_penalized]
+    lam_max = float(slope.max(initial=0.0)) / max(l1_ratio, RIDGE_PATH_RATIO)
+    return Null(root, state.noise, state.magnitude, events, scale, lam_max)
+
+
+def _fit_free(state, is_free, options):
+    """Coroutine: fit the unpenalized columns alone; their largest score before that."""
+    columns, nothing = np.flatnonzero(is_free), np.zeros(len(is_free))
+    root, events = yield from _measure(state, columns, columns)
+    scale = float((np.abs(state.gradient) / root)[columns].max())
+    point = Null(root, state.noise, state.magnitude, events, scale, 0.0)
+    state.objective = -state.loglik
+    yield from descend_by(descend, state, point, Penalty(nothing, nothing, ~is_free), options)
+    return scale
+
+
+def _measure(state, first, columns=None):
+    """Coroutine: roots of the curvature of columns at the last evaluation, and its sum over rows.
+
+    The quadratic model is taken there, of the columns `first`. A column that is constant within
+    bins has the curvature without them, and one that is empty a root of 1, as if it had an event.
+    """
+    columns = np.arange(len(state.coef)) if columns is None else columns
+    first = first if len(first) else columns[:1]
+    state.in_gram = False
+    state.extrapolation.clear()
+    state.curvature = yield ("refer", first, False)
+    state.reference, curvature = first, np.zeros(len(state.coef))
+    curvature[first] = state.curvature
+    found, events = yield ("measure", columns[curvature[columns] == 0.0])
+    curvature[columns[curvature[columns] == 0.0]] = np.where(
+        found[:, 0] > 0.0, found[:, 0], found[:, 1]
+    )
+    return np.sqrt(np.where(curvature > 0.0, curvature, 1.0)), events
+
+
+def descend_by(schedule, state, null, penalty, options):
+    """Coroutine: descend until scores are what the null model allows.
+
+    Objectives, what was allowed, and the deviation of the errors: where that is estimated, it is
+    smaller at the optimum than before.
+    """
+    objectives, weight = [state.objective], (yield ("error_weight",))
+    allowed = null.allows(options.tol, _deviation(state, weight))
+    while True:
+        state.unit, given = null.unit(penalty, allowed), allowed
+        left = options.max_iter - (len(objectives) - 1)
+        objectives += (yield from schedule(state, penalty, allowed, left))[1:]
+        deviation = _deviation(state, weight)
+        allowed = null.allows(options.tol, deviation)
+        residual = state.violation(penalty).max(initial=0.0)
+        if not allowed < residual <= given:
+            state.unit = null.unit(penalty, allowed)
+            return objectives, allowed, deviation
+
+
+def _deviation(state, weight):
+    """Standard deviation of the errors; 1 where the likelihood knows it, and `weight` is 0."""
+    return np.sqrt(max(-2.0 * state.loglik, 0.0) / weight) if weight > 0 else 1.0
