@@ -103,6 +103,18 @@ def test_units_do_not_matter_to_cross_validation():
     same(other.cv_results_, plain.cv_results_)
 
 
+@pytest.mark.parametrize("power", [-99, 99])
+def test_units_at_the_ends_of_floating_point(power):
+    """Nothing overflows on the way, which would warn."""
+    face, scale = FACES["cox"], np.where(np.arange(P) % 4 == 0, 10.0**power, 1.0)
+    plain, other = (
+        fit_path(face.make(tol=1e-6, penalty_factor=s), scaled(s), face.y, n_alphas=5)
+        for s in (np.ones(P), scale)
+    )
+    assert plain.converged.all() and other.converged.all()
+    np.testing.assert_allclose(other.coefs * scale[:, None], plain.coefs, atol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def platelets():
     """Indicators and a count of platelets, as health records have them."""

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..estimators._base import PenalizedModel
 from ..solver.null import RIDGE_PATH_RATIO
+from ..solver.solve import LARGEST_PENALTY
 
 __all__ = ["Path", "fit_path"]
 
@@ -267,7 +268,8 @@ def copy_of(estimator, caller, fit_params):
 def find_alpha_max(prepared):
     """Least alpha without a penalized coefficient, from a fit in which nothing moves."""
     quiet = replace(prepared, options=replace(prepared.options, verbose=0))
-    [null] = quiet.solve([HUGE], l1_ratio=1.0)[0]
+    largest = prepared.total_weight * max(1.0, float(prepared.batch.factor.max()))
+    [null] = quiet.solve([min(HUGE, LARGEST_PENALTY / (2.0 * largest))], l1_ratio=1.0)[0]
     if null.lam_max == 0.0:
         raise ValueError(
             "no column can enter the model: all are unpenalized, constant or unrelated to the "
