@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._reorder import DENSE, INDICATOR, SPARSE, scan_values
+from ._sparse import trusted_column, trusted_matrix
 from .checks import check_column_names
 
 # Densest 0/1 and valued columns of a dense table that are stored by row index. Time of
@@ -61,6 +62,11 @@ def check_shape(shape, name):
         raise ValueError(
             f"`{name}` has {shape[0]:,} rows; row indices are int32, so at most 2,147,483,647 fit."
         )
+    if shape[1] >= 2**31:
+        raise ValueError(
+            f"`{name}` has {shape[1]:,} columns, of which at most 2,147,483,647 fit, empty ones "
+            "included; number only columns that occur, as from_long does."
+        )
 
 
 def _check_finite(n_nonfinite, label, name):
@@ -78,12 +84,6 @@ def _check_finite(n_nonfinite, label, name):
 
 
 def _from_sparse(X, name):
-    if X.dtype.kind == "c":
-        raise ValueError(
-            f"Complex data not supported: `{name}` has dtype {X.dtype}; pass real numbers."
-        )
-    if X.dtype.kind not in "biuf":
-        raise TypeError(f"`{name}` has dtype {X.dtype}; pass numbers: {name}.astype(float).")
     csc, owned = _canonical_csc(X, name)
     n_nonfinite = np.empty(csc.shape[1], dtype=np.int64)
     has_only_ones = np.empty(csc.shape[1], dtype=np.bool_)
@@ -111,26 +111,12 @@ def _from_sparse(X, name):
 
 def _canonical_csc(X, name):
     """Return X as CSC, sorted and without duplicates, and whether its arrays are ours."""
-    given = X
-    if X.format in ("csc", "csr", "bsr", "coo"):
-        # A second face on the same arrays: flags that the caller's object has cached may
-        # be stale, and checking must not rewrite its index arrays. Bad indices would
-        # crash the conversion, so they are checked first.
-        try:
-            if X.format == "coo":
-                X = type(X)((X.data, X.coords), shape=X.shape, copy=False)
-            else:
-                X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
-                X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(
-                f"`{name}` is a malformed {given.format.upper()} matrix: {error}."
-            ) from error
+    owned = X.format != "csc"
+    X = trusted_matrix(X, name)
     is_narrow = X.dtype.kind in "iu" and X.dtype.itemsize < 8
     if is_narrow and X.format in ("coo", "bsr"):
         X = X.astype(np.float64)  # conversion sums duplicates in the dtype of X
     csc = X.tocsc()
-    owned = given.format != "csc"
     if not csc.has_canonical_format:
         csc = csc.astype(np.float64) if is_narrow else csc
         csc = csc if owned or is_narrow else csc.copy()
@@ -200,12 +186,12 @@ def _from_numpy(table, name):
 
 def _from_pandas(frame, name):
     check_shape(frame.shape, name)
-    labels = list(frame.columns)
+    n_rows, labels = len(frame), list(frame.columns)
     _check_dtypes(list(frame.dtypes), _is_pandas_number, labels, name)
 
     def columns():
         for j in range(len(labels)):
-            yield _pandas_column(frame.iloc[:, j].array)
+            yield _pandas_column(frame.iloc[:, j].array, n_rows, repr(labels[j]), name)
 
     return _from_columns(columns, frame.shape, labels, name)
 
@@ -245,14 +231,16 @@ def _is_pandas_number(dtype):
     return is_numeric_dtype(dtype) and not is_complex_dtype(dtype)
 
 
-def _pandas_column(array):
+def _pandas_column(array, n_rows, label, name):
     """Return a pandas column as float64 values, or as (rows, values) if kept sparse."""
     if hasattr(array, "sp_index"):
+        rows, stored = trusted_column(array, n_rows, label, name)
         if array.fill_value == 0:  # also False; NaN and other fills are not sparse data
-            stored = np.asarray(array.sp_values, dtype=np.float64)
             is_kept = stored != 0
-            return array.sp_index.indices[is_kept], stored[is_kept]
-        array = array.to_dense()
+            return rows[is_kept], stored[is_kept]
+        dense = np.full(n_rows, array.fill_value, dtype=np.float64)
+        dense[rows] = stored
+        return dense
     if hasattr(array, "isna") and array.isna().any():
         return array.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.ascontiguousarray(array, dtype=np.float64)
