@@ -129,6 +129,11 @@ DESIGNS = {
         TypeError,
         f"`X` column 'bad' has dtype string; {ENCODE}",
     ),
+    "pandas intervals": (
+        frame(pd.IntervalIndex.from_breaks([0, 1, 2])),
+        TypeError,
+        f"`X` column 'bad' has dtype interval[int64, right]; {ENCODE}",
+    ),
     "pandas date": (
         frame(["2020-01-01", "2021-01-01"], "datetime64[ns]"),
         TypeError,
@@ -277,6 +282,16 @@ OUTCOMES = {
         ValueError,
         f"`time` {MISSING}",
     ),
+    "time masked": (
+        lambda: surv([1, 0], np.ma.array([1.0, 2.0], mask=[False, True])),
+        ValueError,
+        "`time` is a masked array with 1 masked (NaN) entries; impute them or drop those rows.",
+    ),
+    "records masked": (
+        lambda: read_outcome(np.ma.array(Y, mask=[(False, True), (False, False)])),
+        ValueError,
+        "`y` is a masked array with 1 masked (NaN) entries; impute them or drop those rows.",
+    ),
     "start negative": (
         lambda: surv([1, 0], [1, 2], start=[-1, 0]),
         ValueError,
@@ -327,6 +342,11 @@ OUTCOMES = {
         lambda: read_outcome(Y, strata=np.array(["2020", "2021"], dtype="M8[Y]")),
         TypeError,
         "`strata` has labels of dtype datetime64[Y]; pass integers or strings.",
+    ),
+    "label masked": (
+        lambda: read_outcome(Y, strata=np.ma.array(["a", "b"], mask=[True, False])),
+        ValueError,
+        "`strata` is a masked array with 1 masked (NaN) entries; impute them or drop those rows.",
     ),
     "strata length": (
         lambda: read_outcome(Y, strata=[1, 2, 3]),

@@ -123,14 +123,15 @@ def _buffers(X):
 
 
 @pytest.mark.parametrize("format", ["coo", "csc", "csr"])
-def test_sums_of_narrow_integers_do_not_overflow(format):
-    value = np.array([100, 100], dtype=np.int8)
+@pytest.mark.parametrize(("dtype", "entry"), [(np.int8, 100), (np.int64, 2**62)])
+def test_sums_of_integers_do_not_overflow(format, dtype, entry):
+    value = np.array([entry, entry], dtype=dtype)
     if format == "coo":
         X = sp.coo_array((value, ([1, 1], [0, 0])), shape=(2, 2))
     else:
         make = sp.csc_array if format == "csc" else sp.csr_array
         X = make((value, [0, 0], [0, 2, 2]), shape=(2, 2))
-    assert to_array(build_design(X)).sum() == 200
+    assert to_array(build_design(X)).sum() == 2 * entry
 
 
 def test_stale_canonical_flag_is_not_believed():

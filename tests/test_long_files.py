@@ -189,3 +189,39 @@ def test_lazy_frames_that_give_no_batches(monkeypatch):
         TypeError, match=r"a lazy frame .polars.* without collect_batches, .*collect it"
     ):
         from_long(PERSONS, CODES.lazy())
+
+
+def test_strings_that_point_outside_their_table(tmp_path):
+    """Arrow maps a Feather file as it is; such offsets crashed."""
+    pyarrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
+    offsets, letters = np.array([0, 2**30, 4, 6], dtype=np.int32), b"102030"
+    names = pyarrow.StringArray.from_buffers(
+        3, pyarrow.py_buffer(offsets), pyarrow.py_buffer(letters)
+    )
+    damaged = pyarrow.table({"row_id": [0, 3, 6], "covariate_id": names})
+    with pytest.raises(ValueError, match=r"`covariates` is a damaged Arrow table: .*offset"):
+        from_long(PERSONS, damaged)
+    whole, path = (
+        damaged.set_column(1, "covariate_id", [["10", "20", "30"]]),
+        tmp_path / "a.feather",
+    )
+    feather.write_feather(whole, path, compression="uncompressed")
+    good = np.array([0, 2, 4, 6], dtype=np.int32).tobytes()
+    content = path.read_bytes()
+    assert content.count(good) == 1
+    path.write_bytes(content.replace(good, offsets.tobytes()))
+    with pytest.raises(ValueError, match=r"`covariates` .* damaged Arrow table: .*offset"):
+        from_long(PERSONS, path)
+
+
+def test_sizes_that_no_memory_has(tmp_path):
+    """Arrow says so with an error that is neither an OSError nor a ValueError."""
+    feather = pytest.importorskip("pyarrow.feather")
+    path = tmp_path / "a.feather"
+    feather.write_feather(CODES.to_arrow(), path, compression="zstd")
+    content = path.read_bytes()
+    # A compressed buffer begins with its size.
+    at = content.index(b"\x28\xb5\x2f\xfd") - 8
+    path.write_bytes(content[:at] + (2**60).to_bytes(8, "little") + content[at + 8 :])
+    with pytest.raises(ValueError, match=r"`covariates` has a file that cannot be read: .*size"):
+        from_long(PERSONS, path)

@@ -1,4 +1,4 @@
-"""Sparse input whose arrays were damaged: refused in words, before compiled code follows them."""
+"""Input whose arrays were damaged: refused in words, before compiled code follows them."""
 
 import re
 
@@ -332,3 +332,23 @@ def test_columns_beyond_any_memory():
     X = sp.coo_array(([1.0], ([0], [2**40])), shape=(1, 2**41))
     with pytest.raises(ValueError, match=re.escape("`X` has 2,199,023,255,552 columns, of which")):
         build_design(X)
+
+
+@pytest.mark.parametrize("format", ["csc", "csr", "coo", "dia", "bsr"])
+def test_half_precision_is_read_exactly(format):
+    X = sp.csr_array(np.array([[0.0, 1.5], [2.5, 0.0]])).asformat(format)
+    X.data = X.data.astype(np.float16)
+    np.testing.assert_array_equal(build_design(X).to_scipy().toarray(), [[0.0, 1.5], [2.5, 0.0]])
+
+
+def test_an_arrow_column_that_is_shorter_than_it_says(tmp_path):
+    """As read from a damaged file; what lies behind the column in memory was taken for rows."""
+    pyarrow, feather = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.feather")
+    path, size = tmp_path / "a.feather", 7777
+    feather.write_feather(pyarrow.table({"a": np.arange(float(size))}), path, "uncompressed")
+    content = path.read_bytes()
+    path.write_bytes(
+        content.replace(size.to_bytes(8, "little"), (size + 5000).to_bytes(8, "little"))
+    )
+    with pytest.raises(ValueError, match="`X` is a damaged Arrow table: "):
+        build_design(feather.read_table(path))

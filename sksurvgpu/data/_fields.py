@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from .checks import as_vector, check_labels, check_length, check_row_values, from_objects
+from .checks import (
+    as_vector,
+    check_labels,
+    check_length,
+    check_row_values,
+    check_unmasked,
+    from_objects,
+)
 
 RESERVED_FIELDS = ("start", "stratum", "subject")
 EVENT_TIME = ("event", "time")
@@ -65,6 +72,7 @@ def check_structured(y, builder, fields, name="y"):
             f"`{name}` has dtype {y.dtype}, must be a structured array with "
             f"{', '.join(nouns[:-1])} and {nouns[-1]}; {remedy}."
         )
+    check_unmasked(y, name)
     if y.ndim != 1:
         raise ValueError(f"`{name}` has shape {y.shape}, must be one-dimensional.")
 

@@ -15,6 +15,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from ._tables import check_arrow
 from .checks import check_column_names
 
 __all__ = ["Source", "open_source", "to_pandas"]
@@ -84,6 +85,7 @@ def _face_of(table, name):
         check_column_names(table.columns, name, only_text=True)
     elif nw.dependencies.is_pyarrow_table(table):
         check_column_names(table.column_names, name)
+        check_arrow(table, name)
     return nw.from_native(table, pass_through=True)
 
 
@@ -168,9 +170,11 @@ def _open_files(files, name):
 
 
 def _open_with_pyarrow(files, kind, name):
+    from pyarrow import ArrowException
     from pyarrow.dataset import dataset
 
-    errors = OSError, ValueError  # Arrow's own errors are such
+    # Of damaged files Arrow also says that something is not implemented, or too large for memory.
+    errors = OSError, ValueError, ArrowException
     with _readable(name, errors):
         table = dataset([*map(str, files)], format=kind)
         found = [(part.path, part.physical_schema.names) for part in table.get_fragments()]
@@ -246,7 +250,7 @@ def _open_dataset(dataset, name):
             columns=columns, batch_size=size, batch_readahead=1, fragment_readahead=1
         )
         for batch in batches:
-            yield nw.from_native(pyarrow.Table.from_batches([batch]))
+            yield _face_of(pyarrow.Table.from_batches([batch]), name)
 
     check_column_names(dataset.schema.names, name)
     return Source(name, list(dataset.schema.names), False, read)

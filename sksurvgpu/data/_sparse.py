@@ -39,6 +39,8 @@ def trusted_matrix(X, name):
         )
     if values.dtype.kind not in NUMBERS:
         raise TypeError(f"`{name}` has dtype {values.dtype}; pass numbers: {name}.astype(float).")
+    if values.dtype == np.float16:  # which SciPy's conversions do not know
+        values = values.astype(np.float32)
     return make((values, *index), shape=X.shape)
 
 

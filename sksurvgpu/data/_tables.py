@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ._reorder import DENSE, INDICATOR, SPARSE, scan_values
 from ._sparse import trusted_column, trusted_matrix
-from .checks import check_column_names
+from .checks import check_column_names, check_unmasked
 
 # Densest 0/1 and valued columns of a dense table that are stored by row index. Time of
 # one gather and scatter over (u, h) against the dense loop, n = 1e4..1e6, one core:
@@ -29,6 +29,8 @@ def read_table(X, name):
     if nw.dependencies.is_pandas_dataframe(X):
         check_column_names(X.columns, name)
         return _from_pandas(X, name)
+    if nw.dependencies.is_pyarrow_table(X):
+        check_arrow(X, name)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(f"`{name}` is a lazy frame; pass {name}.collect().")
@@ -67,6 +69,16 @@ def check_shape(shape, name):
             f"`{name}` has {shape[1]:,} columns, of which at most 2,147,483,647 fit, empty ones "
             "included; number only columns that occur, as from_long does."
         )
+
+
+def check_arrow(table, name):
+    """Check an Arrow table, of which a mapped file or foreign buffers may have said anything."""
+    from pyarrow import ArrowException
+
+    try:
+        table.validate(full=True)
+    except ArrowException as error:
+        raise ValueError(f"`{name}` is a damaged Arrow table: {error}; build it anew.") from error
 
 
 def _check_finite(n_nonfinite, label, name):
@@ -113,13 +125,13 @@ def _canonical_csc(X, name):
     """Return X as CSC, sorted and without duplicates, and whether its arrays are ours."""
     owned = X.format != "csc"
     X = trusted_matrix(X, name)
-    is_narrow = X.dtype.kind in "iu" and X.dtype.itemsize < 8
-    if is_narrow and X.format in ("coo", "bsr"):
+    is_integer = X.dtype.kind in "iu"  # a sum of duplicates might overflow
+    if is_integer and X.format in ("coo", "bsr"):
         X = X.astype(np.float64)  # conversion sums duplicates in the dtype of X
     csc = X.tocsc()
     if not csc.has_canonical_format:
-        csc = csc.astype(np.float64) if is_narrow else csc
-        csc = csc if owned or is_narrow else csc.copy()
+        csc = csc.astype(np.float64) if is_integer else csc
+        csc = csc if owned or is_integer else csc.copy()
         csc.sum_duplicates()
         owned = True
     return csc, owned
@@ -130,11 +142,7 @@ def _canonical_csc(X, name):
 
 def _as_table(X, name):
     """Return X as a two-dimensional numeric ndarray, or say why it cannot be one."""
-    if np.ma.isMaskedArray(X) and np.ma.getmaskarray(X).any():
-        raise ValueError(
-            f"`{name}` is a masked array with {np.ma.getmaskarray(X).sum():,} masked "
-            "(NaN) entries; impute them or drop those rows."
-        )
+    check_unmasked(X, name)
     if not hasattr(X, "__array__") and not isinstance(X, (list, tuple)):
         raise TypeError(
             f"`{name}` is of type {type(X).__name__}; pass a scipy sparse matrix, a NumPy array "
@@ -225,9 +233,10 @@ def _is_narwhals_number(dtype):
 
 
 def _is_pandas_number(dtype):
+    from pandas import SparseDtype
     from pandas.api.types import is_complex_dtype, is_numeric_dtype
 
-    dtype = getattr(dtype, "subtype", dtype)  # of a sparse column
+    dtype = dtype.subtype if isinstance(dtype, SparseDtype) else dtype
     return is_numeric_dtype(dtype) and not is_complex_dtype(dtype)
 
 

@@ -41,6 +41,7 @@ def as_vector(values, name, *, keep_objects=False):
 
 def as_array(values, name, *, keep_objects=False):
     """Return `values` as an ndarray of any shape; see `as_vector`."""
+    check_unmasked(values, name)
     series = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(series, nw.Series):
         n_missing = series.null_count()
@@ -54,6 +55,17 @@ def as_array(values, name, *, keep_objects=False):
         return np.asarray(values, dtype=object if keep_objects and not is_array else None)
     except ValueError as error:
         raise ValueError(f"`{name}` must be one-dimensional; its entries are ragged.") from error
+
+
+def check_unmasked(values, name):
+    """Check that no entry of an array is masked; NumPy would read what is below the mask."""
+    if np.ma.isMaskedArray(values):
+        mask = np.ascontiguousarray(np.ma.getmaskarray(values)).view(np.bool_)  # also of records
+        if mask.any():
+            raise ValueError(
+                f"`{name}` is a masked array with {np.count_nonzero(mask):,} masked (NaN) entries; "
+                "impute them or drop those rows."
+            )
 
 
 def check_length(vector, name, n_rows, other="X"):
@@ -225,8 +237,7 @@ def check_column_names(labels, name, only_text=False):
 
 def check_horizons(times) -> np.ndarray:
     """Return horizons, one number or several, as increasing times of at least 0."""
-    values = [times] if np.ndim(times) == 0 else times
-    horizons = _numbers_by_position(values, "times", minimum=0)
+    horizons = _numbers_by_position([times] if np.ndim(times) == 0 else times, "times", minimum=0)
     if not horizons.size:
         raise ValueError("`times` is empty; pass one or more horizons.")
     if (np.diff(horizons) <= 0).any():

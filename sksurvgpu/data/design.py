@@ -318,7 +318,7 @@ def build_design(X, *, name: str = "X") -> Design:
     Memory beyond X, for m nonzeros: a canonical CSC indicator with int32 indices costs
     O(n_columns); valued columns add 8 bytes a value unless all are valued and float64.
     CSR, COO and other formats are converted to CSC once: 4 bytes + the item size for
-    each nonzero (8 for COO and BSR of narrow integers, whose sums might overflow).
+    each nonzero (8 for COO and BSR of integers, whose sums might overflow).
     Dense tables cost what the design itself takes, plus a block of 16 columns.
     """
     if isinstance(X, Design):
