@@ -429,6 +429,24 @@ BAD_PREDICTIONS = {
         ValueError,
         "`strata` was passed, but the model was fitted without strata.",
     ),
+    "score without strata": (
+        lambda: STRATIFIED.score(X, Y),
+        ValueError,
+        (
+            "`strata` is missing: the model has 2 strata with a baseline hazard each; pass "
+            "one label per row."
+        ),
+    ),
+    "score with strata": (
+        lambda: FITTED.score(X, Y, strata=EVENT),
+        ValueError,
+        "`strata` was passed, but the model was fitted without strata.",
+    ),
+    "score with strata in the outcome": (
+        lambda: FITTED.score(X, surv(EVENT, TIME, stratum=EVENT)),
+        ValueError,
+        "`y` has a field 'stratum', but the model was fitted without strata.",
+    ),
     "no time": (
         lambda: VARYING.predict(X),
         ValueError,

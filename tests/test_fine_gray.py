@@ -237,7 +237,7 @@ def test_without_competing_events_it_is_cox():
 @pytest.mark.parametrize("strata", [None, STRATA], ids=["pooled", "strata"])
 @pytest.mark.parametrize("interest", [1, 2])
 def test_score_is_the_concordance_of_competing_risks(interest, strata, weight):
-    model = fit(event_of_interest=interest)
+    model = fit(strata=strata, event_of_interest=interest)
     expected = concordance_competing(
         CODE, TIME, model.predict(X), event_of_interest=interest, stratum=strata, weight=weight
     )

@@ -123,6 +123,17 @@ FINE_GRAY = {
         ValueError,
         "`strata` was passed, but the model was fitted without strata.",
     ),
+    "score without strata": (
+        lambda: FG_STRATA.score(X, FACES["fine-gray"].y),
+        ValueError,
+        "`strata` is missing: the model has 3 strata with a baseline hazard each; pass one label "
+        "per row.",
+    ),
+    "score with strata": (
+        lambda: FG.score(X, FACES["fine-gray"].y, strata=STRATA),
+        ValueError,
+        "`strata` was passed, but the model was fitted without strata.",
+    ),
     "curves of other columns": (
         lambda: FG.predict_cumulative_incidence_function(X[:, :2]),
         ValueError,

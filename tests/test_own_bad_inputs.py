@@ -113,6 +113,16 @@ CONDITIONAL_POISSON = {
         TypeError,
         "`strata` has labels of dtype float64; pass integers or strings.",
     ),
+    "score without strata": (
+        lambda: fit_counts("conditional poisson", strata=STRATA).score(X, COUNT),
+        ValueError,
+        "`strata` is missing: the model has 3 strata with a rate each; pass one label per row.",
+    ),
+    "score with strata": (
+        lambda: fit_counts("conditional poisson").score(X, COUNT, strata=STRATA),
+        ValueError,
+        "`strata` was passed, but the model was fitted without strata.",
+    ),
 }
 OF_COUNTS = {
     "count negative": (

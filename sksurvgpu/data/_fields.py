@@ -179,6 +179,19 @@ def choose_strata(labels, strata, n_rows):
     return (None, None) if labels is None else encode(labels)
 
 
+def check_strata_as_in_fit(
+    n_strata, is_given, *, own="a baseline hazard", found="`strata` was passed"
+):
+    """Check that rows have strata if and only if those of the fit had; None: they had not."""
+    if n_strata is None and is_given:
+        raise ValueError(f"{found}, but the model was fitted without strata.")
+    if n_strata is not None and not is_given:
+        raise ValueError(
+            f"`strata` is missing: the model has {n_strata:,} strata with {own} each; pass one "
+            "label per row."
+        )
+
+
 def encode(labels):
     """Return each row's position among the sorted distinct labels, and those labels."""
     from pandas import factorize

@@ -59,7 +59,7 @@ class GroupedOutcome:
     group : ndarray of shape (n_rows,), int64, or None
         Position of the row's label in `group_labels`.
     group_labels : ndarray of shape (n_groups,) or None
-        Sorted labels of subjects or strata, as the caller wrote them.
+        Sorted labels of subjects or strata, as the caller wrote them; None where there were none.
     offset : ndarray of shape (n_rows,), float64, or None
         Logarithm of the exposure.
     has_events : bool
@@ -226,8 +226,8 @@ def read_counts(
     group, labels = choose_strata(None, strata, value.size)
     if is_conditional:
         if group is None:
-            group, labels = np.zeros(value.size, np.int64), np.zeros(1, np.int64)
-        check_compared(value, group, len(labels), "stratum", "strata")
+            group = np.zeros(value.size, np.int64)
+        check_compared(value, group, 1 if labels is None else len(labels), "stratum", "strata")
     exposure = check_exposure(exposure, value.size)
     return GroupedOutcome(value, group, labels, None if exposure is None else np.log(exposure))
 

@@ -17,7 +17,7 @@ WEIGHTED = " of positive weight"
 def weighted(outcome, weight):
     """Values and groups of the rows that count, and the number of groups."""
     counts = weight > 0
-    return outcome.value[counts], outcome.group[counts], len(outcome.group_labels)
+    return outcome.value[counts], outcome.group[counts], outcome.group.max() + 1
 
 
 @documented

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..data._fields import check_strata_as_in_fit
 from ..data.checks import check_horizons, check_row_values
 from ._base import PenalizedModel
 from ._docs import documented
@@ -31,6 +32,16 @@ class CurveModel(PenalizedModel):
         """Linear predictor of every row in each piece of the time axis."""
         design = self._read_features(X)
         return self._predictors_of(design, self.coef_)
+
+    def _read_scored(self, y, n_rows, strata):
+        """Outcome of rows that a score compares as the fit did."""
+        outcome = self._read_outcome(y, n_rows, strata)
+        check_strata_as_in_fit(
+            self._timeline.n_labels,
+            outcome.stratum is not None,
+            found="`y` has a field 'stratum'" if strata is None else "`strata` was passed",
+        )
+        return outcome
 
     @property
     def unique_times_(self):

@@ -226,6 +226,11 @@ _SHARED = {
         strata : array-like of shape (n_samples,), optional
             Stratum of each row; required if and only if the model was fitted with strata.
         """,
+    "strata_of_score": """
+        strata : array-like of shape (n_samples,), optional
+            Stratum of each row, where `y` has no field ``stratum``; required if and only if the
+            model was fitted with strata. Labels need not occur in the fit.
+        """,
     "start": """
         start : float or array-like of shape (n_samples,), optional
             Time until which rows are known to be free of events. What is predicted is conditional

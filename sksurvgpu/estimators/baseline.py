@@ -26,6 +26,7 @@ import numpy as np
 from sksurv.functions import StepFunction
 
 from .._compile import kernel
+from ..data._fields import check_strata_as_in_fit
 from ..data.checks import check_labels
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "incidence", "survival"]
@@ -76,6 +77,11 @@ class Timeline:
     @property
     def n_strata(self) -> int:
         return len(self.time_ptr) - 1
+
+    @property
+    def n_labels(self) -> int | None:
+        """Number of strata; None for an unstratified model."""
+        return None if self.labels is None else len(self.labels)
 
     def of_stratum(self, s) -> slice:
         """Positions of a stratum's times."""
@@ -149,15 +155,9 @@ class Baseline:
     def strata_of(self, strata, n_rows: int) -> np.ndarray:
         """Number of the stratum of every row."""
         labels = self.timeline.labels
+        check_strata_as_in_fit(self.timeline.n_labels, strata is not None)
         if labels is None:
-            if strata is not None:
-                raise ValueError("`strata` was passed, but the model was fitted without strata.")
             return np.zeros(n_rows, int)
-        if strata is None:
-            raise ValueError(
-                f"`strata` is missing: the model has {len(labels):,} strata with a baseline "
-                "hazard each; pass one label per row."
-            )
         from pandas import Index
 
         given = check_labels(strata, "strata", n_rows)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from sklearn.base import _fit_context
+from sklearn.utils.validation import check_is_fitted
 
+from ..data._fields import check_strata_as_in_fit
 from ..data.checks import check_weight_by_group
 from ..data.counts import check_compared, read_case_series, read_counts
 from ._conditional import WEIGHTED, ConditionalModel, weighted
@@ -195,6 +197,11 @@ class ConditionalPoissonCCD(ConditionalModel):
             check_compared(*weighted(outcome, weight), "stratum", "strata", WEIGHTED)
         return weight
 
+    def _build(self, design, outcome, weight):
+        problem, of_model = super()._build(design, outcome, weight)
+        labels = outcome.group_labels
+        return problem, of_model | {"_n_strata": None if labels is None else len(labels)}
+
     def score(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.
 
@@ -205,7 +212,8 @@ class ConditionalPoissonCCD(ConditionalModel):
             Counts. Strata must be whole: split with ``GroupKFold``.
         <<sample_weight>>
         strata : array-like of shape (n_samples,), optional
-            Stratum labels; they need not occur in the fit.
+            Stratum of each row; required if and only if the model was fitted with strata. Labels
+            need not occur in the fit.
         exposure : array-like of shape (n_samples,), optional
             Time or number at risk of each row.
         <<offset_of_score>>
@@ -215,4 +223,6 @@ class ConditionalPoissonCCD(ConditionalModel):
         log_likelihood : float
             Sum over the counts of the logarithm of their shares of the stratum's total.
         """
+        check_is_fitted(self)
+        check_strata_as_in_fit(self._n_strata, strata is not None, own="a rate")
         return self._log_likelihood(X, y, sample_weight, offset, strata=strata, exposure=exposure)

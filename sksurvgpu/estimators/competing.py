@@ -245,8 +245,7 @@ class FineGrayCCD(CurveModel):
         y : structured ndarray of shape (n_samples,)
             Outcome.
         <<sample_weight>>
-        strata : array-like of shape (n_samples,), optional
-            Stratum labels, where `y` has no field ``stratum``; they need not occur in the fit.
+        <<strata_of_score>>
 
         Returns
         -------
@@ -256,7 +255,7 @@ class FineGrayCCD(CurveModel):
         risk = self._predictors(X)
         if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
-        outcome = self._read_outcome(y, len(risk), strata)
+        outcome = self._read_scored(y, len(risk), strata)
         return self._concordance_of(outcome, risk, check_sample_weight(sample_weight, len(risk)))
 
     def _concordance_of(self, outcome, predictors, weight):

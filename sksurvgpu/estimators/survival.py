@@ -281,8 +281,7 @@ class CoxLassoCCD(CurveModel):
             Outcome.
         sample_weight : array-like of shape (n_samples,), optional
             Row weights.
-        strata : array-like of shape (n_samples,), optional
-            Stratum labels, where `y` has no field ``stratum``; they need not occur in the fit.
+        <<strata_of_score>>
 
         Returns
         -------
@@ -292,7 +291,7 @@ class CoxLassoCCD(CurveModel):
         predictors = self._predictors(X)
         if lacks_event(y):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
-        outcome = self._read_outcome(y, len(predictors), strata)
+        outcome = self._read_scored(y, len(predictors), strata)
         weight = check_sample_weight(sample_weight, len(predictors))
         return self._concordance_of(outcome, predictors, weight)
 
