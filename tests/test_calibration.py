@@ -222,6 +222,8 @@ def test_a_right_model_is_calibrated(several):
 
 Y, RISK = surv(CODES > 0, TIME), ROWS / 100
 TABLE = pd.DataFrame({4.0: RISK, 8.0: RISK}).rename_axis(columns="time")
+OF_ONE_AMONG_SEVERAL = TABLE.copy()
+OF_ONE_AMONG_SEVERAL.attrs["event_of_interest"] = 1  # as predict_risk of FineGrayCCD
 MISTAKES = {
     "several horizons": (
         lambda: calibration(Y, RISK, [4, 8]),
@@ -270,6 +272,11 @@ MISTAKES = {
         lambda: calibration(competing_risks(CODES, TIME), RISK, 8, event_of_interest=7),
         ValueError,
         "`event_of_interest` is 7, but no row of `y` has this code; its codes of events are 1, 2.",
+    ),
+    "booleans for the risk of one among several events": (
+        lambda: calibration(Y, OF_ONE_AMONG_SEVERAL, 8),
+        TypeError,
+        ("field 'event' of `y` has dtype bool, in which there are", "a metric of a single kind."),
     ),
     "a table": (
         lambda: calibration(pd.DataFrame({"time": TIME}), RISK, 8),

@@ -36,8 +36,8 @@ def test_every_container_becomes_codes(container):
     assert y["time"].tolist() == TIME
 
 
-def test_builder_takes_booleans_strata_and_no_rows():
-    y = competing_risks([True, False], [1, 2], stratum=["b", "a"])
+def test_builder_takes_strata_and_no_rows():
+    y = competing_risks([1, 0], [1, 2], stratum=["b", "a"])
     assert y.dtype.names == ("event", "time", "stratum")
     assert y["event"].dtype == np.int64
     assert y["event"].tolist() == [1, 0]
@@ -74,11 +74,11 @@ def test_strata_become_codes_of_sorted_labels(where):
     assert outcome.stratum_labels.tolist() == ["a", "b"]
 
 
-def test_plain_survival_outcome_has_no_competing_events():
-    y = Surv.from_arrays([True, False], [2, 3], name_event="died", name_time="days")
-    assert read_competing(y).status.tolist() == [1, 0]
-    with_subject = surv([1, 0], [2, 3], stratum=[4, 4], subject=["p", "q"])
-    outcome = read_competing(with_subject)
+def test_rows_may_have_subjects_and_no_competing_event():
+    """As in a fold, where the codes of the others do not occur."""
+    dtype = [("event", int), ("time", float), ("stratum", int), ("subject", "U1")]
+    outcome = read_competing(np.array([(1, 2.0, 4, "p"), (0, 3.0, 4, "q")], dtype))
+    assert outcome.status.tolist() == [1, 0]
     assert outcome.stratum_labels.tolist() == [4]
     assert outcome.subject.tolist() == ["p", "q"]
 
@@ -109,6 +109,9 @@ CODES = "pass whole numbers, 0 where the row was censored and 1, 2, ... by kind 
 MISSING = "has 1 missing value(s); drop or fill those rows first."
 
 
+NO_COMPETING = f"dtype bool, in which there are no competing events; {CODES.rstrip('.')}"
+
+
 def by_hand(dtype, *rows):
     return np.array(list(rows), dtype=dtype)
 
@@ -118,6 +121,11 @@ MISTAKES = {
         lambda: competing_risks([1, 0], [1.0]),
         ValueError,
         "`time` has 1 entries, `event` has 2 entries; pass one per row.",
+    ),
+    "event of booleans": (
+        lambda: competing_risks(pd.Series([True, False], dtype=object), [1, 2]),
+        TypeError,
+        f"`event` has {NO_COMPETING}, or use surv for a single kind.",
     ),
     "event negative": (
         lambda: competing_risks([1, -1], [1, 2]),
@@ -213,7 +221,7 @@ MISTAKES = {
     "y codes as floats": (
         lambda: read_competing(by_hand("f8, f8", (1, 2))),
         TypeError,
-        f"`y` has dtype float64 in its first field 'f0', must be integer codes or bool; {BUILD}.",
+        f"`y` has dtype float64 in its first field 'f0', must be integer codes; {BUILD}.",
     ),
     "y negative code": (
         lambda: read_competing(by_hand("i8, f8", (1, 2), (-3, 1))),
@@ -243,10 +251,10 @@ MISTAKES = {
         ValueError,
         "`y` has no event (all 2 rows censored): a Fine-Gray model cannot be fitted.",
     ),
-    "plain y without events": (
-        lambda: read_competing(surv([0, 0], [1, 2])),
-        ValueError,
-        "`y` has no event (all 2 rows censored): a Fine-Gray model cannot be fitted.",
+    "y of booleans": (
+        lambda: read_competing(Surv.from_arrays([True, False], [2, 3], name_event="died")),
+        TypeError,
+        f"field 'died' of `y` has {NO_COMPETING}, or fit CoxLassoCCD for a single kind.",
     ),
     "strata twice": (
         lambda: read_competing(competing_risks([1], [1], stratum=[1]), strata=[1]),
@@ -274,12 +282,6 @@ MISTAKES = {
         lambda: read_competing(Y, event_of_interest=0),
         ValueError,
         "`event_of_interest` is 0, must be a positive code; 0 stands for censored rows.",
-    ),
-    "interest of booleans": (
-        lambda: read_competing(surv([1, 0], [1, 2]), event_of_interest=2),
-        ValueError,
-        "`event_of_interest` is 2, but the events of `y` are booleans, which know one kind of "
-        "event, 1; give codes with sksurvgpu.competing_risks(event, time).",
     ),
     "interest fractional": (
         lambda: read_competing(Y, event_of_interest=1.0),

@@ -212,22 +212,21 @@ def test_another_event_of_interest():
 def test_without_competing_events_it_is_cox():
     event = CODE == 1
     cox = CoxLassoCCD(**TIGHT).fit(X, surv(event, TIME), WEIGHT, STRATA, OFFSET)
-    for y in (surv(event, TIME), competing_risks(event * 1, TIME)):
-        model = fit(y, WEIGHT, STRATA, OFFSET)
-        np.testing.assert_allclose(model.coef_, cox.coef_, atol=1e-9)
-        assert model.log_likelihood_ == pytest.approx(cox.log_likelihood_, rel=1e-12)
-        for label, function in cox.cum_baseline_hazard_.items():
-            other = model.cum_baseline_hazard_[label]
-            np.testing.assert_array_equal(other.x, function.x)
-            np.testing.assert_allclose(other.y, function.y, rtol=1e-7)
-        curves = (
-            fitted(X, STRATA, return_array=True)
-            for fitted in (
-                model.predict_cumulative_incidence_function,
-                cox.predict_survival_function,
-            )
+    model = fit(competing_risks(event * 1, TIME), WEIGHT, STRATA, OFFSET)
+    np.testing.assert_allclose(model.coef_, cox.coef_, atol=1e-9)
+    assert model.log_likelihood_ == pytest.approx(cox.log_likelihood_, rel=1e-12)
+    for label, function in cox.cum_baseline_hazard_.items():
+        other = model.cum_baseline_hazard_[label]
+        np.testing.assert_array_equal(other.x, function.x)
+        np.testing.assert_allclose(other.y, function.y, rtol=1e-7)
+    curves = (
+        fitted(X, STRATA, return_array=True)
+        for fitted in (
+            model.predict_cumulative_incidence_function,
+            cox.predict_survival_function,
         )
-        np.testing.assert_allclose(sum(curves)[:, 0], 1.0, rtol=1e-9)
+    )
+    np.testing.assert_allclose(sum(curves)[:, 0], 1.0, rtol=1e-9)
 
 
 # --- scores ----------------------------------------------------------------------------------

@@ -31,11 +31,17 @@ FINE_GRAY = {
         TypeError,
         "`event_of_interest` is True of type bool; pass an integer code.",
     ),
-    "second event of booleans": (
-        lambda: fit("fine-gray", y=surv(CODE > 0, TIME), event_of_interest=2),
-        ValueError,
-        "`event_of_interest` is 2, but the events of `y` are booleans, which know one kind of "
-        "event, 1; give codes with sksurvgpu.competing_risks(event, time).",
+    "booleans": (
+        lambda: fit("fine-gray", y=surv(CODE > 0, TIME)),
+        TypeError,
+        "field 'event' of `y` has dtype bool, in which there are no competing events; "
+        f"{CODES.rstrip('.')}, or fit CoxLassoCCD for a single kind.",
+    ),
+    "score of booleans": (
+        lambda: FG.score(X, surv(CODE > 0, TIME)),
+        TypeError,
+        "field 'event' of `y` has dtype bool, in which there are no competing events; "
+        f"{CODES.rstrip('.')}, or fit CoxLassoCCD for a single kind.",
     ),
     "no event": (
         lambda: fit("fine-gray", y=competing_risks(0 * CODE, TIME)),
@@ -63,8 +69,8 @@ FINE_GRAY = {
     "codes as floats": (
         lambda: fit("fine-gray", y=raw(event=CODE * 1.0, time=TIME)),
         TypeError,
-        "`y` has dtype float64 in its first field 'event', must be integer codes or bool; build "
-        "it with sksurvgpu.competing_risks(event, time).",
+        "`y` has dtype float64 in its first field 'event', must be integer codes; build it "
+        "with sksurvgpu.competing_risks(event, time).",
     ),
     "negative time": (
         lambda: fit("fine-gray", y=raw(event=CODE, time=changed(TIME, 4, -2.0))),

@@ -198,8 +198,9 @@ def test_without_competing_events_it_is_unos_where_censoring_is_not_tied_with_ev
     before_the_last = time < time[~event].max()  # where scikit-survival's G is 0
     event, time, risk, y = (v[before_the_last] for v in (event, time, data["risk"], y))
     expected = concordance_index_ipcw(y, y, risk, tau=tau)[0]
-    assert concordance_competing(event, time, risk, tau=tau) == pytest.approx(expected, rel=1e-12)
-    tied = concordance_competing(event, np.floor(time), risk, tau=tau)
+    code = event * 1
+    assert concordance_competing(code, time, risk, tau=tau) == pytest.approx(expected, rel=1e-12)
+    tied = concordance_competing(code, np.floor(time), risk, tau=tau)
     assert tied == pytest.approx(expected, rel=1e-12)
 
 
@@ -348,6 +349,7 @@ def test_no_pairs(status, time, options):
         ({"risk": [1.0, np.nan]}, "`risk` has 1 NaN or infinite value(s), the first in row 1"),
         ({"time": [1.0]}, "`time` has 1 entries, `event` has 2 entries"),
         ({"event": [1, -1]}, "`event` is -1 in row 1; pass whole numbers, 0 where the row was"),
+        ({"event": [True, False]}, "`event` has dtype bool, in which there are no competing"),
         ({"event": [0.5, 1]}, "`event` is 0.5 in row 0; pass whole numbers"),
         ({"weight": [1.0, -1.0]}, "`weight` is -1 in row 1, must be at least 0."),
         ({"stratum": ["a"]}, "`stratum` has 1 entries, `event` has 2 entries"),

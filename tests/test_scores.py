@@ -129,6 +129,10 @@ def draw_survival(seed):
     return *outcomes, risk
 
 
+def as_codes(y, code=1):
+    return competing_risks(y["event"] * code, y["time"])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_one_kind_of_event_by_either_way_and_scikit_survival(seed):
     train, test, risk = draw_survival(seed)
@@ -136,14 +140,13 @@ def test_one_kind_of_event_by_either_way_and_scikit_survival(seed):
     brier = ipcw_brier_score(*theirs, 1 - risk, TIMES)[1]
     area = cumulative_dynamic_auc(*theirs, risk, TIMES)[0]
     integrated = ipcw_integrated(*theirs, 1 - risk, TIMES)
-    codes = [competing_risks(y["event"].astype(int) * 5, y["time"]) for y in (train, test)]
-    for outcomes, options in (((train, test), {}), (codes, {"event_of_interest": 5})):
-        found = brier_score_competing(*outcomes, risk, TIMES, **options)
-        np.testing.assert_allclose(found, brier, rtol=1e-12)
-        found = auc_competing(*outcomes, risk, TIMES, **options)
-        np.testing.assert_allclose(found, area, rtol=1e-12)
-        found = integrated_brier_score_competing(*outcomes, risk, TIMES, **options)
-        assert found == pytest.approx(integrated, rel=1e-12)
+    codes = [as_codes(y, 5) for y in (train, test)]
+    found = brier_score_competing(*codes, risk, TIMES, event_of_interest=5)
+    np.testing.assert_allclose(found, brier, rtol=1e-12)
+    found = auc_competing(*codes, risk, TIMES, event_of_interest=5)
+    np.testing.assert_allclose(found, area, rtol=1e-12)
+    found = integrated_brier_score_competing(*codes, risk, TIMES, event_of_interest=5)
+    assert found == pytest.approx(integrated, rel=1e-12)
     np.testing.assert_allclose(brier_score(train, test, risk, TIMES), brier, rtol=1e-12)
     np.testing.assert_allclose(auc(train, test, risk, TIMES), area, rtol=1e-12)
     found = integrated_brier_score(train, test, risk, TIMES)
@@ -160,7 +163,7 @@ def test_follow_up_of_the_test_may_be_longer_than_that_of_training():
         ipcw_brier_score(*theirs, 1 - risk, TIMES)
     assert early.any()
     for ours, competing in ((brier_score, brier_score_competing), (auc, auc_competing)):
-        expected = competing(train, test, risk, TIMES)
+        expected = competing(as_codes(train), as_codes(test), risk, TIMES)
         np.testing.assert_allclose(ours(train, test, risk, TIMES), expected, rtol=1e-12)
 
 
@@ -239,7 +242,8 @@ def test_risks_that_hardly_differ_are_not_tied():
     """Risks of rare events are small; scikit-survival takes a difference of 1e-8 for a tie."""
     y = surv([True, True, False, False], [1.0, 2.0, 3.0, 4.0])
     risk = np.array([4e-9, 3e-9, 2e-9, 1e-9])
-    assert auc(y, y, risk, 2.5)[2.5] == auc_competing(y, y, risk, 2.5)[2.5] == 1.0
+    codes = as_codes(y)
+    assert auc(y, y, risk, 2.5)[2.5] == auc_competing(codes, codes, risk, 2.5)[2.5] == 1.0
 
 
 def test_the_best_order_is_no_better_than_one():
@@ -256,7 +260,13 @@ def test_strata_are_not_used():
     codes, time, risk = draw(3)
     y = surv(codes > 0, time)
     of_strata = surv(codes > 0, time, stratum=np.arange(70) % 2)
-    for score in (brier_score, auc, brier_score_competing, auc_competing):
+    for score in (brier_score, auc):
+        np.testing.assert_array_equal(
+            score(y, y, risk, TIMES), score(of_strata, of_strata, risk, TIMES)
+        )
+    y = competing_risks(codes, time)
+    of_strata = competing_risks(codes, time, stratum=np.arange(70) % 2)
+    for score in (brier_score_competing, auc_competing):
         np.testing.assert_array_equal(
             score(y, y, risk, TIMES), score(of_strata, of_strata, risk, TIMES)
         )
@@ -400,8 +410,15 @@ MISTAKES = {
     "numbers in place of codes": (
         lambda: auc_competing(Y_CODES, Y.astype([("e", float), ("t", float)]), RISK, TIMES),
         TypeError,
-        "`y_test` has dtype float64 in its first field 'e', must be bool or integer codes; build "
-        "it with sksurvgpu.competing_risks(event, time).",
+        "`y_test` has dtype float64 in its first field 'e', must be integer codes; build it "
+        "with sksurvgpu.competing_risks(event, time).",
+    ),
+    "booleans with competing events": (
+        lambda: brier_score_competing(Y_CODES, Y, RISK, TIMES),
+        TypeError,
+        "field 'event' of `y_test` has dtype bool, in which there are no competing events; pass "
+        "whole numbers, 0 where the row was censored and 1, 2, ... by kind of event, or take risks "
+        "and a metric of a single kind.",
     ),
     "before the first time": (
         lambda: brier_score(Y, Y[TIME > 5], RISK[TIME > 5], TIMES),

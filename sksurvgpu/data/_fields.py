@@ -135,7 +135,7 @@ def same_rows(values, name, n_rows, check, other="event"):
 
 def check_flags(values, name, question="") -> np.ndarray:
     """Return booleans, given as such or as 0/1; `question` ends the message of other numbers."""
-    vector = _numbers_or_flags(values, name)
+    vector = numbers_or_flags(values, name)
     if vector.dtype.kind == "b":
         return np.ascontiguousarray(vector)
     if vector.dtype.kind not in "iuf":
@@ -151,7 +151,7 @@ def check_flags(values, name, question="") -> np.ndarray:
 
 def check_whole(values, name, meaning) -> np.ndarray:
     """Return whole numbers of at least 0 as int64; `meaning` says what they stand for."""
-    vector = _numbers_or_flags(values, name)
+    vector = numbers_or_flags(values, name)
     if vector.dtype.kind not in "biuf":
         raise TypeError(f"`{name}` has dtype {vector.dtype}; pass {meaning}.")
     is_whole = (vector >= 0) & (vector <= LARGEST_WHOLE)
@@ -163,7 +163,8 @@ def check_whole(values, name, meaning) -> np.ndarray:
     return vector.astype(np.int64)
 
 
-def _numbers_or_flags(values, name):
+def numbers_or_flags(values, name):
+    """Return a vector of numbers or booleans, given as such or as objects."""
     vector = as_vector(values, name)
     return from_objects(vector, name) if vector.dtype.kind == "O" else vector
 

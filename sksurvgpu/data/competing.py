@@ -18,6 +18,7 @@ from ._fields import (
     choose_strata,
     encode,
     how_to_build,
+    numbers_or_flags,
     pack,
     split_survival,
     take_rows,
@@ -113,7 +114,17 @@ def competing_risks(event, time, *, stratum=None) -> np.ndarray:
     array([(1, 2. ), (0, 3.5), (2, 1. )],
           dtype=[('event', '<i8'), ('time', '<f8')])
     """
+    refuse_flags(numbers_or_flags(event, "event").dtype, "`event`", "use surv for a single kind")
     return pack(checked_fields(check_whole(event, "event", CODES), time, stratum=stratum))
+
+
+def refuse_flags(dtype, where, otherwise):
+    """Refuse events that are True or False, which leave nothing to compete with."""
+    if dtype.kind == "b":
+        raise TypeError(
+            f"{where} has dtype bool, in which there are no competing events; pass {CODES}, or "
+            f"{otherwise}."
+        )
 
 
 def read_competing(
@@ -124,8 +135,7 @@ def read_competing(
     Parameters
     ----------
     y : structured ndarray of shape (n_rows,)
-        From `competing_risks`, or a plain survival outcome, which has no competing events:
-        first field integer or bool, second numeric, any names.
+        From `competing_risks`: first field integer, second numeric, any names.
     n_rows : int, optional
         Rows of X.
     strata : array-like of shape (n_rows,), optional
@@ -142,10 +152,11 @@ def read_competing(
             "leave it out, or fit the cause-specific hazard with CoxLassoCCD, where competing "
             "events are censored."
         )
-    if y.dtype[0].kind not in "biu":
+    refuse_flags(y.dtype[0], f"field {event_field!r} of `y`", "fit CoxLassoCCD for a single kind")
+    if y.dtype[0].kind not in "iu":
         raise TypeError(
             f"`y` has dtype {y.dtype[0]} in its first field {event_field!r}, must be integer "
-            f"codes or bool; {how_to_build('competing_risks', EVENT_TIME)}."
+            f"codes; {how_to_build('competing_risks', EVENT_TIME)}."
         )
     codes = check_whole(y[event_field], event_field, CODES)
     given = {field: y[field] for field in others}

@@ -132,8 +132,8 @@ class FineGrayCCD(CurveModel):
         ----------
         <<X>>
         y : structured ndarray of shape (n_samples,)
-            Outcome from `sksurvgpu.competing_risks`. An outcome with events that are True or
-            False, as for `CoxLassoCCD`, has no competing events.
+            Outcome from `sksurvgpu.competing_risks`. One with events that are True or False, as for
+            `CoxLassoCCD`, has no competing events and is refused.
         <<sample_weight>>
         <<strata>>
         <<offset>>

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .nonparametric import observed_risk, risk_interval
-from .observed import check_same_event, nearest_horizon, read_observed, read_risks
+from .observed import (
+    check_same_event,
+    is_competing,
+    nearest_horizon,
+    read_observed,
+    read_risks,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -105,8 +111,8 @@ def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) 
     Parameters
     ----------
     y : structured ndarray of shape (n_samples,)
-        Outcome, from `sksurvgpu.surv` or `sksurvgpu.competing_risks`, of rows that the fit has
-        not seen.
+        Outcome of rows that the fit has not seen, from `sksurvgpu.surv` or
+        `sksurvgpu.competing_risks`; from the latter for risks of a model of competing risks.
     risk : DataFrame or array-like of shape (n_samples,)
         Predicted risks by `time`; a table as of ``predict_risk`` has a column for it.
     time : float
@@ -153,7 +159,7 @@ def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) 
     """
     _check_options(time, n_groups, level)
     _check_outcome(y)
-    outcome = read_observed(y, "y", event_of_interest)
+    outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
     check_same_event(risk, event_of_interest)
     [risk] = read_risks(_at(risk, time), time, len(outcome.time), "y")[0].T
     outcome.check_follow_up(np.array([float(time)]), "time")

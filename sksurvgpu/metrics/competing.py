@@ -27,7 +27,7 @@ import numpy as np
 
 from .._compile import kernel
 from ..data.checks import check_labels, check_row_values
-from ..data.competing import check_code
+from ..data.competing import check_code, refuse_flags
 from .pairs import as_concordance, column_of, group_rows, reader_of_rows, scale_weights, sum_pairs
 
 __all__ = ["concordance_competing"]
@@ -109,6 +109,7 @@ def concordance_competing(
     >>> concordance_competing([1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0], [0.9, 0.3, 0.5, 0.6])
     0.8
     """
+    refuse_flags(np.asarray(event).dtype, "`event`", "use concordance for a single kind")
     codes = check_row_values(column_of(event, "event"), "event")
     is_code = (codes >= 0) & (codes == np.round(codes))
     if not is_code.all():

@@ -170,8 +170,10 @@ def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
 
 def _read(y_train, y_test, risk, times, event_of_interest):
     """Outcome of the test, its weights at the horizons, risks and horizons."""
-    train = read_observed(y_train, "y_train", event_of_interest)
-    test = read_observed(y_test, "y_test", event_of_interest)
+    train, test = (
+        read_observed(y, name, event_of_interest, may_be_flags=False)
+        for y, name in ((y_train, "y_train"), (y_test, "y_test"))
+    )
     check_same_event(risk, event_of_interest)
     risks, horizons = read_risks(risk, times, len(test.time), "y_test")
     for observed in (train, test):  # before the last time no probability is 0

@@ -19,10 +19,17 @@ from ..data._fields import (
     split_survival,
 )
 from ..data.checks import as_array, check_horizons
-from ..data.competing import CODES, check_code, check_event_of_interest
+from ..data.competing import CODES, check_code, check_event_of_interest, refuse_flags
 from ..data.outcome import SWAPPED
 
-__all__ = ["Observed", "check_same_event", "nearest_horizon", "read_observed", "read_risks"]
+__all__ = [
+    "Observed",
+    "check_same_event",
+    "is_competing",
+    "nearest_horizon",
+    "read_observed",
+    "read_risks",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +74,11 @@ class Observed:
         )
 
 
-def read_observed(y, name, event_of_interest=None) -> Observed:
-    """Check an outcome of `surv`, or given the event of interest one of `competing_risks`."""
+def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> Observed:
+    """Check an outcome of `surv`, or given the event of interest one of `competing_risks`.
+
+    With an event of interest, those of `surv` are read as well unless `may_be_flags` is False.
+    """
     builder = "surv" if event_of_interest is None else "competing_risks"
     event_field, time_field, others = split_survival(y, builder, None, name)
     if "start" in others:
@@ -78,11 +88,15 @@ def read_observed(y, name, event_of_interest=None) -> Observed:
             "the field."
         )
     kind = y.dtype[0].kind
+    if not may_be_flags:
+        where = f"field {event_field!r} of `{name}`"
+        refuse_flags(y.dtype[0], where, "take risks and a metric of a single kind")
     if kind != "b" and (event_of_interest is None or kind not in "iu"):
+        codes = "bool or integer codes" if may_be_flags else "integer codes"
         several = "; for several kinds of event there are the metrics named _competing"
         raise TypeError(
-            f"`{name}` has dtype {y.dtype[0]} in its first field {event_field!r}, must be bool"
-            f"{'' if event_of_interest is None else ' or integer codes'}; "
+            f"`{name}` has dtype {y.dtype[0]} in its first field {event_field!r}, must be "
+            f"{'bool' if event_of_interest is None else codes}; "
             f"{how_to_build(builder, EVENT_TIME)}{several if kind in 'iu' else ''}."
         )
     if kind == "b":
@@ -138,9 +152,18 @@ def nearest_horizon(risk, horizons):
     return f" (nearest to {float(absent[0])!r}: {float(nearest)!r})"
 
 
+def is_competing(risk):
+    """Whether risks say that they are of one event among competing ones."""
+    return _event_of(risk) is not None
+
+
+def _event_of(risk):
+    return getattr(risk, "attrs", {}).get("event_of_interest")
+
+
 def check_same_event(risk, event_of_interest):
     """Check that risks, where they say of which event they are, are those of this one."""
-    predicted = getattr(risk, "attrs", {}).get("event_of_interest")
+    predicted = _event_of(risk)
     if predicted is not None and predicted != event_of_interest:
         raise ValueError(
             f"`risk` was predicted for event {predicted}, `event_of_interest` is "
