@@ -18,6 +18,7 @@ from faces import (
     P,
     X,
 )
+from oracles.cases import load
 from scipy.special import xlogy
 
 from sksurvgpu import (
@@ -35,6 +36,12 @@ from sksurvgpu import (
 SERIES = FACES["case series"].y
 SETS = matched(IS_CASE, SUBJECT)
 TIGHT = {"alpha": 0.01, "tol": 1e-11}
+CONDITIONAL = load("conditional.json")
+CLOGIT = {
+    case["name"]: case
+    for case in CONDITIONAL["cases"]
+    if case["source"] == "survival::clogit" and case["dataset"] in ("lung", "colon")
+}
 IN_GROUPS = {
     "case series": (CaseSeriesCCD, SERIES, {}),
     "conditional poisson": (
@@ -196,7 +203,7 @@ def cox_log_likelihood(eta, case, group, ties):
     for g in np.unique(group):
         rows, chosen = eta[group == g], case[group == g]
         d = chosen.sum()
-        if d in (0, len(rows)):
+        if d == 0:
             continue
         gone = np.arange(d) / d if ties == "efron" else np.zeros(d)
         at_risk = np.exp(rows).sum() - gone * np.exp(rows[chosen]).sum()
@@ -243,17 +250,46 @@ def test_ties_are_the_same_with_one_case_in_a_set():
 
 
 @pytest.mark.parametrize("ties", ["exact", "efron", "breslow"])
-def test_sets_of_cases_or_controls_only_contribute_nothing(ties):
+def test_sets_of_cases_or_controls_only(ties):
+    """Neither says anything, but that Cox's approximations have a term for the former."""
     case = np.where(SUBJECT < 5, True, np.where(SUBJECT < 10, False, IS_CASE))
     n_cases = np.bincount(SUBJECT, case)
-    mixed = ((n_cases > 0) & (n_cases < np.bincount(SUBJECT)))[SUBJECT]
+    has_only_cases = (n_cases == np.bincount(SUBJECT))[SUBJECT]
+    counted = (n_cases > 0)[SUBJECT] & ~(has_only_cases & (ties == "exact"))
     y = matched(case, SUBJECT)
     whole = ConditionalLogisticCCD(ties=ties, **TIGHT).fit(X, y)
-    fewer = ConditionalLogisticCCD(**{**TIGHT, "alpha": 0.01 * N / mixed.sum()}, ties=ties)
-    fewer.fit(X[mixed], y[mixed])
+    fewer = ConditionalLogisticCCD(**{**TIGHT, "alpha": 0.01 * N / counted.sum()}, ties=ties)
+    fewer.fit(X[counted], y[counted])
     np.testing.assert_allclose(whole.coef_, fewer.coef_, atol=1e-9)
     assert whole.log_likelihood_ == pytest.approx(fewer.log_likelihood_, rel=1e-11)
-    assert whole.score(X[mixed], y[mixed]) == pytest.approx(whole.score(X, y), rel=1e-11)
+    assert whole.score(X[counted], y[counted]) == pytest.approx(whole.score(X, y), rel=1e-11)
+    of_cases = whole.score(X[has_only_cases], y[has_only_cases])
+    if ties == "exact":
+        assert of_cases == 0.0
+    else:
+        eta = X[has_only_cases] @ whole.coef_
+        rows = np.ones(len(eta), bool), SUBJECT[has_only_cases]
+        assert of_cases == pytest.approx(cox_log_likelihood(eta, *rows, ties), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", CLOGIT)
+def test_matched_sets_equal_clogit(name, check_close):
+    """Of survival; two sets of lung and of colon have cases only, which its approximations see."""
+    case = CLOGIT[name]
+    data = CONDITIONAL["datasets"][case["dataset"]]
+    table = np.column_stack(list(data["X"].values())).astype(float)
+    is_case, sets = np.array(data["case"]), np.array(data["stratum"])
+    of_set = np.bincount(sets, is_case) == np.bincount(sets)
+    assert of_set[1:].sum() == 2
+    rows = {
+        argument: np.array(data[use])
+        for argument, use in (("sample_weight", "weights"), ("offset", "offset"))
+        if use in case["uses"]
+    }
+    model = ConditionalLogisticCCD(alpha=0, ties=case["options"]["method"], tol=1e-12)
+    model.fit(table, matched(is_case, sets), **rows)
+    check_close(model.coef_, case["coefficients"], "published coef")
+    check_close(model.log_likelihood_, case["loglik"], "published loglik")
 
 
 def test_a_pair_is_a_logistic_regression_of_differences():

@@ -3,7 +3,8 @@
 A case series has one row for each era of a subject's follow-up: events counted, length, and whose
 it is. A matched set has one row for each case or control. Their likelihoods condition on the
 events of a group, so that a group tells something only if it has an event and two rows to choose
-from, a matched set only if it has a case and a control. Counts with an exposure and plain numbers
+from, a matched set only if it has a case and a control (Cox's approximations see one choice after
+the other, and a term where all rows are cases). Counts with an exposure and plain numbers
 come as vectors, as scikit-learn's regressors take them.
 """
 
@@ -167,7 +168,7 @@ def read_case_series(y, *, n_rows=None) -> GroupedOutcome:
     return GroupedOutcome(value, group, labels, np.log(fields["length"]))
 
 
-def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
+def read_matched(y, *, n_rows=None, strata=None, is_exact=True) -> GroupedOutcome:
     """Check the outcome of a study of matched sets.
 
     Parameters
@@ -178,6 +179,8 @@ def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
         Rows of X.
     strata : array-like of shape (n_rows,), optional
         Matched set of each row, where `y` is a vector.
+    is_exact : bool, default=True
+        Whether the likelihood is the exact one, to which sets of cases only say nothing.
     """
     check_given(y, f"; {how_to_build('matched', MATCHED)}")
     if getattr(getattr(y, "dtype", None), "names", None) or (np.ndim(y) > 1 and strata is None):
@@ -193,7 +196,7 @@ def read_matched(y, *, n_rows=None, strata=None) -> GroupedOutcome:
                 f"{how_to_build('matched', MATCHED)}."
             )
     group, labels = choose_strata(of_field, strata, case.size)
-    check_discordant(case, group, len(labels))
+    check_sets(case, group, len(labels), is_exact)
     return GroupedOutcome(case.astype(np.float64), group, labels)
 
 
@@ -301,8 +304,11 @@ def check_compared(value, group, n_groups, name, plural, among=""):
         )
 
 
-def check_discordant(case, group, n_groups, among=""):
-    """Some matched set must have a case and a control."""
+def check_sets(case, group, n_groups, is_exact, among=""):
+    """Some matched set must have a case and a control; two cases are enough to approximations."""
+    if not is_exact:
+        check_compared(case, group, n_groups, "stratum", "strata", among)
+        return
     n_rows = np.bincount(group, minlength=n_groups)
     n_cases = np.bincount(group, case, minlength=n_groups)
     if not ((n_cases > 0) & (n_cases < n_rows)).any():

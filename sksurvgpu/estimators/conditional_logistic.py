@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_weight_by_group
-from ..data.counts import check_discordant, read_matched
+from ..data.counts import check_sets, read_matched
 from ..data.groups import plan_groups
 from ..data.outcome import Outcome
 from ..data.rowplan import plan_rows
@@ -51,8 +51,9 @@ class ConditionalLogisticCCD(ConditionalModel):
 
     Notes
     -----
-    Sets without a case, or with nothing else, contribute nothing. (With "efron" and "breslow", R's
-    ``clogit`` lets sets of cases only contribute.)
+    Sets without a case contribute nothing, and neither do sets of cases only where `ties` is
+    "exact". "efron" and "breslow" are there to compare with other software, and have a term for
+    sets of several cases only, as R's ``clogit``: it pulls coefficients towards 0.
 
     <<routing>>
 
@@ -130,24 +131,21 @@ class ConditionalLogisticCCD(ConditionalModel):
         return self._fit(X, y, sample_weight, offset, strata=strata)
 
     def _read_outcome(self, y, n_rows, strata=None):
-        return read_matched(y, n_rows=n_rows, strata=strata)
+        is_exact = self.ties == "exact"
+        return read_matched(y, n_rows=n_rows, strata=strata, is_exact=is_exact)
 
     def _check_weight(self, sample_weight, outcome):
         weight = super()._check_weight(sample_weight, outcome)
         check_weight_by_group(weight, outcome.group, outcome.group_labels, "stratum")
         if weight is not None:
-            check_discordant(*weighted(outcome, weight), WEIGHTED)
+            check_sets(*weighted(outcome, weight), self.ties == "exact", WEIGHTED)
         return weight
 
     def _build(self, design, outcome, weight):
         if self.ties == "exact":
             plan = plan_groups(outcome.value, outcome.group)
             return self._problem(design, plan, ConditionalLogistic()), {}
-        # The approximations see information where all rows are cases; there is none.
-        n_cases = np.bincount(outcome.group, outcome.value)
-        has_others = (n_cases < np.bincount(outcome.group))[outcome.group]
-        time = np.ones(outcome.n_rows)
-        at_once = Outcome(outcome.event & has_others, time, stratum=outcome.group)
+        at_once = Outcome(outcome.event, np.ones(outcome.n_rows), stratum=outcome.group)
         return self._problem(design, plan_rows(at_once), Cox(self.ties)), {}
 
     def score(self, X, y, sample_weight=None, strata=None, offset=None):
