@@ -1,6 +1,6 @@
-"""Errors that users catch. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
+"""What users catch or filter. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
 
-__all__ = ["BackendUnavailableError", "NothingToCompareError"]
+__all__ = ["BackendUnavailableError", "NothingSelectedWarning", "NothingToCompareError"]
 
 
 class BackendUnavailableError(RuntimeError):
@@ -69,4 +69,24 @@ class NothingToCompareError(ValueError):
     """Rows of a conditional model say nothing: no subject, stratum or set has a choice to make.
 
     Fits raise it; the log-likelihood of such rows, as of an uninformative fold, is 0.
+    """
+
+
+class NothingSelectedWarning(UserWarning):
+    """A fit has a larger penalty than the least that keeps all penalized coefficients at 0.
+
+    Estimators with a fixed `alpha` warn of it; paths, cross-validation and the bootstrap, where it
+    is part of the matter, do not.
+
+    Examples
+    --------
+    A null model that is wanted needs no warning:
+
+    >>> import warnings
+    >>> from sksurvgpu import CoxLassoCCD
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> from sksurvgpu.exceptions import NothingSelectedWarning
+    >>> data = simulate_cox(100, 5, random_state=0)
+    >>> with warnings.catch_warnings(action="ignore", category=NothingSelectedWarning):
+    ...     null = CoxLassoCCD(alpha=10.0).fit(data.X, data.y)
     """

@@ -129,7 +129,7 @@ def test_replicates_without_an_event():
     rng = np.random.default_rng(0)
     event = np.arange(40) < 2
     y, table = surv(event, 1.0 + rng.permutation(40)), rng.normal(size=(40, 2))
-    model = CoxLassoCCD(alpha=0.05, tol=1e-10)
+    model = CoxLassoCCD(alpha=0.005, tol=1e-10)
     drawn = draws(0, 40, "multinomial", 30)
     missing = drawn[event].sum(axis=0) == 0
     assert 0 < missing.sum() < 28

@@ -45,6 +45,7 @@ def test_equals_scikit_learn(l1_ratio, weight, fit_intercept, check_close):
     assert type(model.intercept_) is float and (model.intercept_ != 0) == fit_intercept
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_the_intercept_is_not_penalized():
     model = ours(alpha=10.0).fit(X, IS_CASE, WEIGHT)
     assert not model.coef_.any()
@@ -79,6 +80,7 @@ def test_class_weights_multiply_sample_weights(weight):
     np.testing.assert_allclose(ridge.coef_, other.fit(DENSE, LABELS, weight).coef_[0], atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
 def test_balanced_classes_have_the_same_sum_of_weights(weight):
     rows = np.ones(N) if weight is None else weight

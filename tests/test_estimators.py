@@ -116,6 +116,7 @@ def test_fitted_numbers_belong_together(data):
     assert model.backend_ == "cpu" and "takes the CPU" in model.backend_reason_
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_alpha_max_is_the_least_alpha_without_coefficients(data):
     top = CoxLassoCCD(alpha=1.0, penalty_factor={3: 2.0}).fit(data.X, data.y).alpha_max_
     for factor, expected in ((1.001, 0), (0.98, 1)):
@@ -361,6 +362,7 @@ def test_curves_of_strata_far_apart(data, strata):
     np.testing.assert_allclose(far, near, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_curves_of_strata_and_cut_points(data, strata):
     """Pieces of time change no curve where all coefficients are zero."""
     plain = CoxLassoCCD(alpha=1.0).fit(data.X, data.y, strata=strata)
@@ -399,6 +401,7 @@ def test_curves_begin_at_time_zero():
     np.testing.assert_allclose(survival([0.0, 0.9, 1.0, 3.0]), np.exp([0, 0, -1 / 3, -5 / 6]))
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_metrics_of_scikit_survival(data):
     model = CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
     risk = model.predict(data.X)

@@ -240,6 +240,7 @@ def test_every_row_argument_matters(face):
             assert np.abs(full.coef_ - fewer.coef_).max() > 1e-4, name
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_alpha_max_is_the_least_alpha_without_coefficients(face):
     top = face.fit(alpha=1.0, penalty_factor={3: 2.0}, names=face.rows).alpha_max_
     for factor, expected in ((1.001, 0), (0.98, 1)):

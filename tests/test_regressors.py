@@ -77,6 +77,7 @@ def test_predicted_counts_are_rates_times_exposure():
     assert model.predict(X, EXPOSURE).sum() == pytest.approx(COUNT.sum(), rel=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 @WEIGHTED
 def test_poisson_score_is_the_share_of_the_deviance(weight):
     model = poisson().fit(X, COUNT, weight, exposure=EXPOSURE)
@@ -105,6 +106,7 @@ def test_a_constant_offset_moves_the_intercept():
     assert moved.intercept_ == pytest.approx(plain.intercept_ - 300.0, abs=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_the_null_model_is_the_mean_rate():
     model = poisson(alpha=100.0).fit(X, COUNT, WEIGHT, exposure=EXPOSURE)
     assert not model.coef_.any()

@@ -11,9 +11,18 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from sksurvgpu import CoxLassoCCD, CoxLassoCV, LinearCCD, profile_likelihood, wald
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    LinearCCD,
+    bootstrap,
+    fit_path,
+    profile_likelihood,
+    wald,
+)
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators._report import fit_card
+from sksurvgpu.exceptions import NothingSelectedWarning
 
 shows_the_fit = pytest.mark.skipif(
     not hasattr(BaseEstimator, "_get_fitted_attr_html"),
@@ -199,6 +208,7 @@ def test_card_in_a_pipeline(frame):
     assert cells(html)["converged"] == ["yes"]
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 @shows_the_fit
 def test_card_without_a_coefficient(frame):
     html = CoxLassoCCD(alpha=10.0).fit(*frame)._repr_html_()
@@ -217,3 +227,28 @@ def test_card_of_a_fit_with_a_chosen_penalty(frame):
 def test_unfitted_estimators_are_shown_by_scikit_learn():
     html = CoxLassoCCD()._repr_html_()
     assert "KKT residual" not in html and "CoxLassoCCD" in html
+
+
+def test_a_fit_that_selects_nothing_says_so(frame):
+    empty = CoxLassoCCD(alpha=5.0)
+    with pytest.warns(NothingSelectedWarning) as warned:
+        top = empty.fit(*frame).alpha_max_
+    assert warned[0].filename == __file__
+    assert str(warned[0].message) == (
+        f"CoxLassoCCD(alpha=5) selects nothing: from alpha_max_={top:.3g} on, all coefficients are "
+        "0; take a smaller alpha, or choose it by cross-validation."
+    )
+    factors = {"x1": 0.0}
+    with pytest.warns(NothingSelectedWarning, match="on, all penalized coefficients are 0"):
+        CoxLassoCCD(alpha=5.0, penalty_factor=factors).fit(*frame)
+    X, y = frame
+    for quiet in (
+        CoxLassoCCD(alpha=top),
+        CoxLassoCCD(alpha=5.0, l1_ratio=0.0),
+        CoxLassoCCD(alpha=5.0, penalty_factor=dict.fromkeys(X, 0.0)),
+        CoxLassoCV(alphas=[5.0, 4.0], cv=2),
+    ):
+        quiet.fit(X, y)
+    CoxLassoCCD(alpha=5.0).fit(0.0 * X, y)  # of which no penalty would select anything
+    fit_path(CoxLassoCCD(), X, y, alphas=[5.0, 4.0])
+    bootstrap(CoxLassoCCD(alpha=5.0), X, y, n_replicates=2)

@@ -234,6 +234,7 @@ def test_very_many_strata_and_horizons():
     assert (model.predict_risk(x, 1.5, strata=pair, start=1.0) == 0).to_numpy().all()
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_survivors_of_a_landmark_fare_as_predicted():
     """The mean risk from there on against the share among them, by Nelson and Aalen."""
     data = simulate_cox(20_000, 2, density=0.5, random_state=3)

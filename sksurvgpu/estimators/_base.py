@@ -30,13 +30,13 @@ from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design
 from ..data.units import check_magnitudes
-from ..exceptions import NothingToCompareError
+from ..exceptions import NothingSelectedWarning, NothingToCompareError
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
 from ._columns import check_columns, feature_names, read_columns
 from ._prepared import Prepared, count_threads, fingerprint
-from ._report import add_intervals, fit_card
+from ._report import add_intervals, explain_empty, fit_card
 
 # Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
 # with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
@@ -126,7 +126,10 @@ class PenalizedModel(BaseEstimator):
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         [solution] = prepared.solve([self.alpha])[0]
         self._adopt(prepared, solution)
-        self._warn(self._doubts(prepared, solution))
+        doubts = self._doubts(prepared, solution)
+        self._warn(doubts)
+        if not doubts:  # of a fit that can be trusted
+            self._warn(explain_empty(self), category=NothingSelectedWarning)
         return self
 
     def _doubts(self, prepared: Prepared, solution: Solution) -> list[str]:
@@ -136,10 +139,10 @@ class PenalizedModel(BaseEstimator):
             doubts += self._name_infinite(prepared, solution)
         return doubts
 
-    def _warn(self, doubts: list[str], stacklevel=5):
+    def _warn(self, doubts: list[str], stacklevel=5, category=ConvergenceWarning):
         """Warn the caller of `fit`: its decorator, `_fit` and this lie between."""
         if doubts:
-            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=stacklevel)
+            warnings.warn(" ".join(doubts), category, stacklevel=stacklevel)
 
     def _name_infinite(self, prepared: Prepared, solution: Solution) -> list[str]:
         """Name unpenalized columns whose likelihood seems to rise for ever.

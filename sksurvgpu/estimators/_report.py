@@ -1,4 +1,4 @@
-"""What a fit shows of itself: its table of coefficients, and its card in notebooks."""
+"""What a fit says of itself: its table of coefficients, its card in notebooks, that it is empty."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-__all__ = ["add_intervals", "fit_card"]
+__all__ = ["add_intervals", "explain_empty", "fit_card"]
 
 # Coefficients of a fit and of a result that differ by more, in widths of their interval, belong to
 # different fits; refits of one model differ by what the solver's tolerance allows.
@@ -101,3 +101,22 @@ def _table(title, rows, head=()) -> str:
         cells += "".join(f'<td style="{CELL}">{escape(value)}</td>' for value in values)
         lines.append(f'<tr class="default">{cells}</tr>')
     return CARD.format(title=escape(title), rows="".join(lines))
+
+
+def explain_empty(model) -> list[str]:
+    """Say that a fit selects nothing, where its penalty is larger than that takes.
+
+    Where `alpha_max_` is 0 no penalty would select anything, and the penalty is not to blame; a
+    ridge selects all.
+    """
+    if not model.alpha > model.alpha_max_ > 0 or model.l1_ratio == 0:
+        return []
+    penalized = model._penalized()
+    if not len(penalized) or model.coef_[penalized].any():
+        return []
+    of = "" if len(penalized) == len(model.coef_) else "penalized "
+    return [
+        f"{type(model).__name__}(alpha={model.alpha:g}) selects nothing: from "
+        f"alpha_max_={model.alpha_max_:.3g} on, all {of}coefficients are 0; take a smaller "
+        "alpha, or choose it by cross-validation."
+    ]
