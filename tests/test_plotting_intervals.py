@@ -140,6 +140,25 @@ def test_forest_bounds_beyond_the_axis_are_arrows():
     assert shown[3][1].endswith(", 8,103)")
 
 
+@pytest.mark.parametrize("effect", ["hazard_ratio", None])
+@pytest.mark.parametrize("coef", [-0.35, 0.0], ids=["off centre", "centred"])
+def test_forest_shows_ordinary_intervals_whole(effect, coef):
+    """Columns in small units have narrow intervals, beside which others look wide."""
+    table = pd.DataFrame({"coef": [0.02, 0.15, coef, 0.01, 0.03]})
+    half = np.array([0.01, 0.03, 0.25, 0.02, 0.01])  # exp(-0.35 - 0.25) to exp(-0.35 + 0.25)
+    table = table.assign(lower=table["coef"] - half, upper=table["coef"] + half)
+    display = CoefficientDisplay.from_result(Result(table, effect=effect), sort=None)
+    assert not display.arrows_
+    shown = np.exp if effect else np.asarray
+    ends = np.array(segments(display.intervals_[""]))[:, :2]
+    np.testing.assert_allclose(ends, shown(table[["lower", "upper"]].to_numpy()))
+    table.loc[4, "upper"] = 7.0  # orders of magnitude beyond the rest
+    display = CoefficientDisplay.from_result(Result(table, effect=effect), sort=None)
+    assert list(display.arrows_) == [("", "upper")]
+    np.testing.assert_array_equal(display.arrows_["", "upper"].get_ydata(), [4])
+    assert display.ax_.get_xlim()[1] < shown(0.5)
+
+
 def test_forest_limits_may_be_given():
     table = interval_table(4)
     display = CoefficientDisplay.from_result(Result(table), xlim=(0.9, 1.1))
@@ -229,6 +248,7 @@ def test_forest_leaves_blank_what_a_result_does_not_have():
     assert len(display.numbers_) == 3
 
 
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_forest_of_an_estimator():
     data = simulate_cox(400, 30, density=0.3, random_state=0)
     model = CoxLassoCCD(alpha=0.005).fit(data.X, data.y)

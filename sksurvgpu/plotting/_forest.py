@@ -24,7 +24,9 @@ __all__ = ["Forest"]
 LINE = 1.5  # distance of lines of numbers, in units of their size
 GAP = 0.6  # more between rows of several lines
 FRAME = 0.85  # inches, of the axis below the rows and the head above them
-REACH = 4.0  # bounds farther from their estimate, in typical half widths, are cut
+# Bounds are cut that lie farther from their estimate than so many typical half widths and, as a
+# ratio, so many times the estimate, as a coefficient so many times the span of all estimates.
+REACH, FAR_RATIO, FAR = 4.0, 100.0, 10.0
 MARGIN = 0.04  # of the axis, on both sides of what it shows
 NAMES_SHARE = 0.38  # of what the axes had without names and numbers
 SMALL_RATIO = 0.1  # below which a third decimal is shown
@@ -80,17 +82,16 @@ class Forest:
                 raise ValueError(f"`xlim` is {tuple(xlim)}, must be {kind}.")
             return (np.log(low), np.log(high)) if self.effect else (low, high)
         coef, lower, upper = np.concatenate([table.to_numpy() for table in self.tables.values()]).T
-        halves = np.concatenate([coef - lower, upper - coef])
-        halves = halves[np.isfinite(halves)]
-        reach = REACH * np.median(halves) if len(halves) else 1.0
         finite = np.isfinite(coef) & (np.abs(coef) <= (LARGEST_LOG if self.effect else np.inf))
-        ends = [
-            np.fmax(np.where(np.isnan(lower), coef, lower), coef - reach)[finite],
-            np.fmin(np.where(np.isnan(upper), coef, upper), coef + reach)[finite],
-            [0.0],  # where the line of no effect is
-        ]
-        ends = np.concatenate(ends)
-        low, high = ends.min(), ends.max()
+        places = np.append(coef[finite], 0.0)  # where the line of no effect is
+        halves = np.abs(np.stack([lower, upper]) - coef)
+        known = halves[np.isfinite(halves)]
+        typical = np.median(known) if len(known) else 1.0
+        far = np.log(FAR_RATIO) if self.effect else FAR * np.ptp(places)
+        # what is cut leaves room for its arrow, and stretches the axis no further
+        halves = np.where(halves > max(REACH * typical, far), typical, np.nan_to_num(halves))
+        low = np.min(places[:-1] - halves[0, finite], initial=0.0)
+        high = np.max(places[:-1] + halves[1, finite], initial=0.0)
         margin = MARGIN * (high - low) if high > low else 1.0
         low, high = low - margin, high + margin
         return within_floats(low, high) if self.effect else (low, high)
