@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sksurv.functions import StepFunction
 
@@ -201,3 +202,29 @@ def test_kaplan_meier_without_events_is_flat_and_groups_are_few():
         SurvivalDisplay.from_functions([curve], kaplan_meier=y, groups=np.arange(30))
     with pytest.raises(TypeError, match="`kaplan_meier` is of type list"):
         SurvivalDisplay.from_functions([curve], kaplan_meier=[1, 2])
+
+
+LEVELS = ["low", "medium", "high", "never seen"]
+SEEN = np.array(["high", "low", "medium"] * 4)
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        (pd.Categorical(SEEN, LEVELS, ordered=True), LEVELS[:3]),
+        (pd.Series(pd.Categorical(SEEN, LEVELS)), LEVELS[:3]),
+        (pl.Series(SEEN, dtype=pl.Enum(LEVELS)), LEVELS[:3]),
+        (pd.Categorical([30, 10, 20] * 4, [20, 30, 10]), ["20", "30", "10"]),
+        (np.array([10, 9, 30] * 4), ["9", "10", "30"]),
+        (pd.Series([True, False] * 6), ["False", "True"]),
+        (SEEN, ["high", "low", "medium"]),
+        (pl.Series(SEEN), ["high", "low", "medium"]),
+    ],
+    ids=["ordered", "pandas", "polars", "of numbers", "numbers", "flags", "strings", "text"],
+)
+def test_groups_come_in_their_order(groups, expected):
+    curve = StepFunction(np.array([1.0, 2.0]), np.array([0.9, 0.5]))
+    y = surv(np.ones(12, bool), np.arange(12) + 1.0)
+    display = SurvivalDisplay.from_functions([curve], kaplan_meier=y, groups=groups, at_risk=True)
+    assert list(display.observed_) == list(display.at_risk_) == expected
+    assert legend(display)[1:] == [f"{key} (Kaplan-Meier)" for key in expected]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle
 
+import narwhals as nw
 import numpy as np
 
 from ..data._fields import checked_fields, encode, split_survival
@@ -93,8 +94,9 @@ class SurvivalDisplay:
         kaplan_meier : structured ndarray of shape (n_samples,), optional
             Outcome whose Kaplan-Meier curves are drawn, dashed.
         groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each. A group that is called as one of
-            `labels` gets the same colour.
+            Group of each of its entries, with a curve each: categories in their order, numbers
+            ascending, other labels as they appear. A group that is called as one of `labels` gets
+            the same colour.
         at_risk : bool, default=False
             Write the numbers at risk in these groups below the axes.
         ax : matplotlib Axes, optional
@@ -125,7 +127,8 @@ class SurvivalDisplay:
         kaplan_meier : structured ndarray of shape (n_samples,), optional
             Outcome whose Kaplan-Meier curves are drawn, dashed.
         groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each.
+            Group of each of its entries, with a curve each: categories in their order, numbers
+            ascending, other labels as they appear.
         at_risk : bool, default=False
             Write the numbers at risk in these groups below the axes.
         ax : matplotlib Axes, optional
@@ -150,7 +153,8 @@ class SurvivalDisplay:
         kaplan_meier : structured ndarray of shape (n_samples,), optional
             Outcome whose Kaplan-Meier curves are drawn, dashed.
         groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each.
+            Group of each of its entries, with a curve each: categories in their order, numbers
+            ascending, other labels as they appear.
         at_risk : bool, default=False
             Write the numbers at risk in these groups below the axes.
 
@@ -268,8 +272,22 @@ def _split(y, groups, at_risk):
         str(distinct[code]): tuple(
             None if values is None else values[codes == code] for values in (event, time, start)
         )
-        for code in dict.fromkeys(codes.tolist())
+        for code in _in_order(groups, codes, distinct)
     }
+
+
+def _in_order(groups, codes, distinct):
+    """Codes of the groups in the order of their categories, of numbers, or of appearance."""
+    from pandas import CategoricalDtype
+
+    dtype = getattr(groups, "dtype", None)
+    if not isinstance(dtype, CategoricalDtype):
+        series = nw.from_native(groups, allow_series=True, pass_through=True)
+        dtype = series.dtype if isinstance(series, nw.Series) else None
+    if isinstance(dtype, CategoricalDtype | nw.Enum):
+        code_of = {label: code for code, label in enumerate(distinct.tolist())}
+        return [code_of[label] for label in dtype.categories if label in code_of]
+    return range(len(distinct)) if distinct.dtype.kind in "biu" else dict.fromkeys(codes.tolist())
 
 
 def _read(y):
