@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._style import LEADER, MUTED, lay_out, size_of, text_size
+from ._style import CHARACTER, LEADER, MUTED, lay_out, size_of, text_size
 
-__all__ = ["below_axis", "count_lines", "label_ends", "legend_below", "spread"]
+__all__ = ["below_axis", "count_lines", "label_ends", "legend_below", "legend_in_corner", "spread"]
 
 LINE = 1.25  # distance of lines of text, in units of their size
 ENTRY = 13.0  # width of an entry of a legend, in units of the text's size
+KEY = 5.0  # of its line and the gaps around it
 LEADER_LENGTH = 14.0  # points, from the axes to the names
 
 
@@ -38,13 +39,50 @@ def below_axis(ax) -> float:
     return depth * 72.0 / ax.figure.dpi
 
 
-def legend_below(ax):
-    """Legend under the axes, in one line where they are wide: what is drawn may fill them."""
+def legend_in_corner(ax, artists, names, corners, below=0.0, **style):
+    """Legend in the first corner where it covers nothing that is drawn, otherwise below the axes.
+
+    `below` are points that something else takes under the axis.
+    """
+    style = {"labelspacing": 0.3, "frameon": False, **style}
+    lay_out(ax)
+    for corner in corners:
+        legend = ax.legend(artists, names, loc=corner, **style)
+        if not _covers(ax, legend.get_window_extent()):
+            return legend
+    entry = max(ENTRY, CHARACTER * max(map(len, names)) + KEY)
+    return legend_below(ax, (artists, names), below, entry)
+
+
+def _covers(ax, box):
+    """Whether a box, in pixels, has part of a line, a point or an interval in it."""
+    for line in ax.lines:
+        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
+            return True
+    for collection in ax.collections:
+        transform, offsets = collection.get_transform(), collection.get_offsets()
+        paths = map(transform.transform_path, collection.get_paths())
+        if len(offsets) and collection.get_offset_transform() is ax.transData:  # markers
+            if box.count_contains(ax.transData.transform(offsets)):
+                return True
+        elif any(path.intersects_bbox(box, filled=False) for path in paths):
+            return True
+    return False
+
+
+def legend_below(ax, named=(), below=0.0, entry=ENTRY):
+    """Legend under the axes, in one line where they are wide: what is drawn may fill them.
+
+    `named` are artists and their names, by default all that have one; `entry` is the width of one
+    in units of the text's size.
+    """
     from matplotlib.transforms import ScaledTranslation
 
-    down = ScaledTranslation(0.0, -below_axis(ax) / 72.0, ax.figure.dpi_scale_trans)
-    n_columns = int(np.clip(size_of(ax)[0] / (ENTRY * text_size(ax)), 1, 3))
+    below = below or below_axis(ax)
+    down = ScaledTranslation(0.0, -below / 72.0, ax.figure.dpi_scale_trans)
+    n_columns = int(np.clip(size_of(ax)[0] / (entry * text_size(ax)), 1, 3))
     return ax.legend(
+        *named,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         bbox_transform=ax.transAxes + down,

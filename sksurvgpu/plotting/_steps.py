@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._labels import legend_in_corner
 from ._style import COLOURS, shorten
 
 __all__ = [
     "check_functions",
     "count_rows",
     "draw_steps",
+    "name_beside",
+    "name_inside",
     "name_rows",
-    "name_steps",
     "predict_steps",
 ]
 
@@ -21,6 +23,7 @@ MOST_INSIDE = 8  # names within the axes
 COLUMN = 12  # names below each other
 STYLES = ("-", "-.", ":", (0, (3, 1, 1, 1, 1, 1)))  # of the first, second, ... use of the colours
 LONGEST_NAME = 32  # characters
+HANDLE = 2.0  # length of a line in the legend, in units of the text's size
 
 
 def count_rows(X):
@@ -93,18 +96,26 @@ def draw_steps(ax, functions, labels, start):
     return lines
 
 
-def name_steps(ax, lines, place):
-    """Names of lines: in the free corner `place` where few, beside the axes where many."""
-    is_inside = len(lines) <= MOST_INSIDE
+def name_beside(ax, lines):
+    """Names of lines beside the axes where there are many; None where there are few."""
+    if len(lines) <= MOST_INSIDE:
+        return None
     return ax.legend(
         lines,
-        shorten([line.get_label() for line in lines], LONGEST_NAME),
-        loc=place if is_inside else "upper left",
-        bbox_to_anchor=None if is_inside else (1.0, 1.0),
-        frameon=is_inside,
-        framealpha=0.85,
-        edgecolor="none",
-        handlelength=2.0,
+        _names(lines),
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        handlelength=HANDLE,
         labelspacing=0.3,
         ncols=-(-len(lines) // COLUMN),
     )
+
+
+def name_inside(ax, lines, corners, below=0.0):
+    """Names of lines in the first corner that is free, or below all else, so many points."""
+    return legend_in_corner(ax, lines, _names(lines), corners, below, handlelength=HANDLE)
+
+
+def _names(lines):
+    return shorten([line.get_label() for line in lines], LONGEST_NAME)

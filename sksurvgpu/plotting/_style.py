@@ -12,12 +12,14 @@ import numpy as np
 
 __all__ = [
     "BAND",
+    "BAND_ON_DARK",
     "CHARACTER",
     "COLOURS",
     "LARGEST_LOG",
     "LEADER",
     "MARKERS",
     "MUTED",
+    "is_dark",
     "lay_out",
     "new_axes",
     "new_figure",
@@ -36,8 +38,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 MUTED = "0.6"  # what is there to be compared with; visible on white and on black
 LEADER = 0.5  # points, lines from a text to what it names
-BAND = 0.2  # opacity of the area of an interval
+BAND, BAND_ON_DARK = 0.2, 0.4  # opacity of the area of an interval
 INK = "0.1"
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of red, green and blue
 
 STYLE = {
     "font.size": 8.0,  # what journals set in a column of 3.5 inches
@@ -134,6 +137,15 @@ def new_figure(height, n_rows, n_columns, **kwargs):
         layout="constrained",
         **kwargs,
     )
+
+
+def is_dark(ax):
+    """Whether what is drawn stands on a dark ground, through which a white page may shine."""
+    ground = np.ones(3)
+    for face in (ax.figure.canvas.figure.get_facecolor(), ax.get_facecolor()):
+        *colour, opacity = face
+        ground += opacity * (np.array(colour) - ground)
+    return bool(ground @ LUMINANCE < 0.5)
 
 
 def text_size(ax):

@@ -11,6 +11,7 @@ from ._results import effect_of, read_intervals
 from ._style import (
     COLOURS,
     MUTED,
+    is_dark,
     lay_out,
     new_axes,
     shorten,
@@ -24,8 +25,8 @@ from ._style import (
 __all__ = ["BootstrapDisplay"]
 
 LONGEST_NAME = 24  # characters
-# Both ends of the colours of the frequencies are visible on white.
-PALEST, DARKEST = 0.25, 1.0
+# Both ends of the colours of the frequencies are visible, and the last, of 1, stands out.
+ON_LIGHT, ON_DARK = (0.45, 1.0), (0.85, 0.15)
 ROOM = 0.05  # of the axis, on both sides of the estimates and their typical bounds
 WIDEST = 99.0  # percentile of the bounds' distances from 0 that the axis shows
 
@@ -186,7 +187,8 @@ class BootstrapDisplay:
         from matplotlib import colormaps
         from matplotlib.colors import ListedColormap, Normalize
 
-        blues = ListedColormap(colormaps["Blues"](np.linspace(PALEST, DARKEST, 256)))
+        ends = ON_DARK if is_dark(self.ax_) else ON_LIGHT
+        blues = ListedColormap(colormaps["Blues"](np.linspace(*ends, 256)))
         coef, lower, upper, frequency = self.table.to_numpy().T
         rank = np.arange(len(coef))
         low, high = self._limits()

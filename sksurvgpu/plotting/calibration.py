@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ._labels import legend_in_corner
 from ._style import COLOURS, MARKERS, MUTED, new_axes, styled
 
 __all__ = ["CalibrationDisplay"]
@@ -126,5 +127,6 @@ class CalibrationDisplay:
             self.ax_.set_xlabel("predicted risk")
             self.ax_.set_ylabel("observed risk")
             if len(known) > 1:
-                self.ax_.legend(self.points_.values(), self.points_, loc="upper left")
+                corners = ("upper left", "lower right")
+                legend_in_corner(self.ax_, self.points_.values(), list(self.points_), corners)
         return self

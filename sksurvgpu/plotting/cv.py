@@ -6,7 +6,17 @@ import numpy as np
 
 from ._labels import legend_below
 from ._penalties import count_on_top, refuse_zero, show_penalties
-from ._style import BAND, COLOURS, MUTED, lay_out, new_axes, show_ratios, styled
+from ._style import (
+    BAND,
+    BAND_ON_DARK,
+    COLOURS,
+    MUTED,
+    is_dark,
+    lay_out,
+    new_axes,
+    show_ratios,
+    styled,
+)
 
 __all__ = ["CVDisplay"]
 
@@ -153,7 +163,12 @@ class CVDisplay:
             )
         else:
             self.errors_ = self.ax_.fill_between(
-                alphas, means - errors, means + errors, color=COLOURS[0], alpha=BAND, linewidth=0
+                alphas,
+                means - errors,
+                means + errors,
+                color=COLOURS[0],
+                alpha=BAND_ON_DARK if is_dark(self.ax_) else BAND,
+                linewidth=0,
             )
 
     def _mark_choice(self):

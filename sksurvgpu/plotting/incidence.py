@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._steps import check_functions, draw_steps, name_steps, predict_steps
+from ._steps import check_functions, draw_steps, name_beside, name_inside, predict_steps
 from ._style import new_axes, styled
 
 __all__ = ["CumulativeIncidenceDisplay"]
@@ -110,5 +110,8 @@ class CumulativeIncidenceDisplay:
             self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 0.0)
             self.ax_.set_ylim(bottom=0.0)
             self.ax_.set_ylabel("cumulative incidence")
-            self.legend_ = name_steps(self.ax_, self.lines_, "upper left")
+            corners = ("upper left", "lower right")
+            self.legend_ = name_beside(self.ax_, self.lines_) or name_inside(
+                self.ax_, self.lines_, corners
+            )
         return self

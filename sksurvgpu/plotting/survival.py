@@ -10,8 +10,26 @@ import numpy as np
 from ..data._fields import checked_fields, encode, split_survival
 from ..data.checks import check_labels
 from ._labels import below_axis
-from ._steps import MARGIN, MOST_CURVES, check_functions, draw_steps, name_steps, predict_steps
-from ._style import CHARACTER, COLOURS, MUTED, lay_out, new_axes, shorten, styled, text_size
+from ._steps import (
+    MARGIN,
+    MOST_CURVES,
+    check_functions,
+    draw_steps,
+    name_beside,
+    name_inside,
+    predict_steps,
+)
+from ._style import (
+    CHARACTER,
+    COLOURS,
+    MUTED,
+    is_dark,
+    lay_out,
+    new_axes,
+    shorten,
+    styled,
+    text_size,
+)
 
 __all__ = ["SurvivalDisplay"]
 
@@ -170,18 +188,23 @@ class SurvivalDisplay:
             self.observed_ = self._draw_observed(observed)
             self.ax_.set_ylim(0.0, 1.02)
             self.ax_.set_ylabel("survival")
-            self.legend_ = self._name_curves()
             self.at_risk_, self.at_risk_times_ = {}, []
+            named = self._named_lines()
+            self.legend_ = name_beside(self.ax_, named)  # which moves the numbers of the axis
+            depth = 0.0
             if at_risk:
                 self._count_at_risk(observed)
-                self._write_at_risk()
+                depth = self._write_at_risk()
+            if self.legend_ is None:
+                self.legend_ = name_inside(self.ax_, named, ("lower left", "upper right"), depth)
         return self
 
     def _draw_observed(self, observed):
         from sksurv.nonparametric import kaplan_meier_estimator
 
         colour_of = dict(zip(self.labels, (line.get_color() for line in self.lines_), strict=True))
-        drawn, others = {}, cycle(["0.35", *COLOURS[::-1]])
+        strong = "0.7" if is_dark(self.ax_) else "0.35"
+        drawn, others = {}, cycle([strong, *COLOURS[::-1]])
         for key, (event, time, start) in observed.items():
             times, survival = kaplan_meier_estimator(event, time, time_enter=start)
             self.ax_.set_xlim(right=max(self.ax_.get_xlim()[1], MARGIN * times[-1]))
@@ -196,15 +219,13 @@ class SurvivalDisplay:
             )
         return drawn
 
-    def _name_curves(self):
+    def _named_lines(self):
         from matplotlib.lines import Line2D
 
         others = [line for key, line in self.observed_.items() if key not in self.labels]
         if len(others) < len(self.observed_):
             others.append(Line2D([], [], color=MUTED, linestyle=DASHES, label="Kaplan-Meier"))
-        ends = [line.get_ydata()[-1] for line in self.lines_]
-        place = "upper right" if np.mean(ends) < 0.5 else "lower left"
-        return name_steps(self.ax_, self.lines_ + others, place)
+        return self.lines_ + others
 
     def _count_at_risk(self, observed):
         """Count at the numbers of the axis; at every second or third where there is no room."""
@@ -226,6 +247,7 @@ class SurvivalDisplay:
             ]
 
     def _write_at_risk(self):
+        """Write a line for each group below the axes; return how far down they reach, in points."""
         ax, size = self.ax_, text_size(self.ax_)
         depth = below_axis(ax) + 0.8 * size
 
@@ -250,6 +272,7 @@ class SurvivalDisplay:
                 write(shorten([key], LONGEST_NAME)[0], (left, 0.0), depth, -2.0 * size, "right")
             for tick, count in zip(self.at_risk_times_, counts, strict=True):
                 write(f"{count:,}", (tick, 0.0), depth, 0.0, "center")
+        return depth + 0.5 * LINE * size
 
 
 def _split(y, groups, at_risk):

@@ -1,0 +1,173 @@
+"""What every figure owes its reader: legends that cover nothing, colours seen on any ground."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from results import Result, bootstrap_result, interval_table, profile_result, score_table
+from sksurv.functions import StepFunction
+
+from sksurvgpu import (
+    BootstrapDisplay,
+    CalibrationDisplay,
+    CoefficientDisplay,
+    CumulativeIncidenceDisplay,
+    CVDisplay,
+    PathDisplay,
+    ProfileDisplay,
+    SurvivalDisplay,
+    TraceDisplay,
+    surv,
+)
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+from matplotlib import colors  # noqa: E402
+from matplotlib.collections import Collection, PolyCollection, QuadMesh  # noqa: E402
+from matplotlib.lines import Line2D  # noqa: E402
+from matplotlib.patches import FancyArrowPatch, StepPatch  # noqa: E402
+from matplotlib.text import Text  # noqa: E402
+
+TIMES = np.arange(40.0)
+OBSERVED = surv(np.arange(60) % 3 > 0, np.arange(60) + 1.0)
+GROUP = np.array(["a", "b", "c"])[np.arange(60) % 3]
+RNG = np.random.default_rng(0)
+
+
+def survival(*rates):
+    return [StepFunction(TIMES, np.exp(-rate * TIMES)) for rate in rates]
+
+
+def incidence(*rates):
+    return [StepFunction(TIMES, -np.expm1(-rate * TIMES)) for rate in rates]
+
+
+def groups(shift=0.0):
+    observed = np.array([0.1, 0.2, 0.3, 0.45])
+    table = {"predicted": observed, "observed": observed + shift}
+    return pd.DataFrame({**table, "lower": 0.9 * observed + shift, "upper": 1.1 * observed + shift})
+
+
+DISPLAYS = {
+    "bootstrap": lambda: BootstrapDisplay.from_result(bootstrap_result(20)),
+    "calibration": lambda: CalibrationDisplay({"a": groups(), "b": groups(0.1)}).plot(),
+    "coefficients": lambda: CoefficientDisplay.from_result(
+        {"a": Result(interval_table(5).assign(upper=np.inf)), "b": Result(interval_table(5))}
+    ),
+    "incidence": lambda: CumulativeIncidenceDisplay(incidence(0.01, 0.1)).plot(),
+    "path": lambda: PathDisplay([0.1, 0.01], np.outer([-1, 1, 2], [0, 1]), list("abc")).plot(
+        highlight=0.05, n_labels=2
+    ),
+    "profile": lambda: ProfileDisplay.from_result(profile_result(2)),
+    "scores": lambda: CVDisplay(score_table(12), 0.2).plot(),
+    "scores, band": lambda: CVDisplay(score_table(60), 0.2).plot(),
+    "survival": lambda: SurvivalDisplay(survival(0.01), ["a"]).plot(
+        kaplan_meier=OBSERVED, groups=GROUP, at_risk=True
+    ),
+    "trace": lambda: TraceDisplay({"a": RNG.normal(size=(4, 50))}).plot(),
+    "trace, ranks": lambda: TraceDisplay({"a": RNG.normal(size=(4, 50))}).plot(kind="rank"),
+}
+
+
+def luminance(colour):
+    parts = np.array(colors.to_rgb(colour))
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(colour, ground):
+    """Of WCAG 2, from 1 to 21; a colour lets the ground shine through."""
+    *colour, opacity = colors.to_rgba(colour)
+    colour = opacity * np.array(colour) + (1 - opacity) * np.array(colors.to_rgb(ground))
+    low, high = sorted((luminance(colour), luminance(ground)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def colours(artist):
+    """Colours in which a line, a text, a collection or a leader is drawn."""
+    if isinstance(artist, Collection) and artist.get_array() is not None:
+        return artist.to_rgba(np.linspace(*artist.get_clim(), 9))
+    if isinstance(artist, Collection):
+        return [*artist.get_edgecolors(), *artist.get_facecolors()]
+    if isinstance(artist, Line2D):
+        return [artist.get_color(), artist.get_markerfacecolor()]
+    if isinstance(artist, FancyArrowPatch | StepPatch):
+        return [artist.get_edgecolor()]
+    return [artist.get_color()] if isinstance(artist, Text) and artist.get_text() else []
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_everything_is_seen_on_its_ground(name, style):
+    with pyplot.style.context(style):
+        figure = DISPLAYS[name]().figure_
+        figure.draw_without_rendering()
+    ground, n_seen = figure.axes[0].get_facecolor(), 0
+    for artist in figure.findobj(lambda artist: artist.get_visible()):
+        if isinstance(artist, QuadMesh):  # the colours of a colour bar, which stand side by side
+            continue
+        least = 1.2 if isinstance(artist, PolyCollection) else 2.0
+        for colour in colours(artist):
+            if colors.to_rgba(colour)[3] > 0:
+                n_seen += 1
+                assert contrast(colour, ground) > least, (artist, colour)
+    assert n_seen > 20
+
+
+CURVES = {
+    "far apart": (0.001, 0.3),
+    "high": (0.001, 0.003),
+    "low": (0.3, 0.5),
+    "everywhere": (0.003, 0.01, 0.02, 0.05, 0.1, 0.3, 1.0),
+}
+
+
+def covered(legend, line):
+    """Whether some of many points along a step curve lies under the legend."""
+    box = legend.get_window_extent()
+    x, y = line.get_data()
+    steps = np.column_stack([np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]])
+    share = np.linspace(0, len(steps) - 1, 20_000)
+    dense = [np.interp(share, np.arange(len(steps)), column) for column in steps.T]
+    return box.count_contains(line.axes.transData.transform(np.column_stack(dense))) > 0
+
+
+@pytest.mark.parametrize("curves", CURVES)
+@pytest.mark.parametrize("kind", ["survival", "at risk", "incidence"])
+def test_legends_of_curves_cover_none(kind, curves):
+    with pyplot.rc_context({"figure.figsize": (3.5, 2.5)}):
+        if kind == "incidence":
+            display = CumulativeIncidenceDisplay(incidence(*CURVES[curves])).plot()
+            lines = display.lines_
+        else:
+            display = SurvivalDisplay(survival(*CURVES[curves])).plot(
+                kaplan_meier=OBSERVED, groups=GROUP, at_risk=kind == "at risk"
+            )
+            lines = [*display.lines_, *display.observed_.values()]
+    display.figure_.draw_without_rendering()
+    box = display.legend_.get_window_extent()
+    assert not any(covered(display.legend_, line) for line in lines)
+    assert not any(box.overlaps(text.get_window_extent()) for text in display.ax_.texts)
+    assert display.figure_.bbox.y0 <= box.y0 and box.x1 <= display.figure_.bbox.x1
+
+
+def test_legends_stand_inside_where_there_is_room():
+    display = SurvivalDisplay(survival(*CURVES["high"])).plot()
+    display.figure_.draw_without_rendering()
+    inside = display.ax_.get_window_extent()
+    box = display.legend_.get_window_extent()
+    assert inside.x0 <= box.x0 and box.x1 <= inside.x1
+    assert inside.y0 <= box.y0 and box.y1 <= inside.y0 + 0.5 * inside.height
+
+
+@pytest.mark.parametrize("shifts", [(0.0, 0.1), (0.3, -0.05), (0.4, 0.0, -0.05)])
+def test_legends_of_calibration_cover_nothing(shifts):
+    names = ["a model of a rather long name", "b", "c"]
+    tables = {name: groups(shift) for name, shift in zip(names, shifts, strict=False)}
+    with pyplot.rc_context({"figure.figsize": (3.5, 2.8)}):
+        display = CalibrationDisplay(tables).plot()
+    display.figure_.draw_without_rendering()
+    box, ax = display.ax_.get_legend().get_window_extent(), display.ax_
+    for key, points in display.points_.items():
+        assert not box.count_contains(ax.transData.transform(points.get_offsets()))
+        for bar in display.intervals_[key].get_segments():
+            dense = np.linspace(*bar, 50)
+            assert not box.count_contains(ax.transData.transform(dense))
