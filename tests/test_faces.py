@@ -131,6 +131,8 @@ EXPECTED_FAILURES = {"Eras": WITHIN_GROUPS, "OneSet": WITHIN_GROUPS, "Counts": O
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator).__name__, {}),
 )
+# With the default penalty, of tiny data, some select nothing.
+@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -251,6 +253,7 @@ def test_alpha_max_is_the_least_alpha_without_coefficients(face):
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.3])
 def test_both_algorithms_find_one_optimum(face, l1_ratio):
     params = {"l1_ratio": l1_ratio, "penalty_factor": {0: 0.0, 3: 2.0}, "names": face.rows}
+    params["alpha"] = 0.005
     majorized, exact = (face.fit(algorithm=a, **params) for a in ("majorized", "exact"))
     np.testing.assert_allclose(majorized.coef_, exact.coef_, atol=1e-7)
     assert majorized.coef_[0] != 0

@@ -25,7 +25,7 @@ def folds_of(face):
 
 def test_rows_are_routed_to_fit_and_score(face):
     folds, groups = folds_of(face)
-    alphas, step = [0.005, 0.05], face.cls.__name__.lower()
+    alphas, step = [0.005, 0.01], face.cls.__name__.lower()
     with sklearn.config_context(enable_metadata_routing=True):
         model = make_pipeline(MaxAbsScaler(), face.make())
         search = GridSearchCV(model, {f"{step}__alpha": alphas}, cv=folds)

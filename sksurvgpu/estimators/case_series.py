@@ -57,7 +57,7 @@ class CaseSeriesCCD(ConditionalModel):
     >>> from sksurvgpu import CaseSeriesCCD
     >>> from sksurvgpu.datasets import simulate_case_series
     >>> data = simulate_case_series(500, 30, random_state=0)
-    >>> model = CaseSeriesCCD(alpha=0.001).fit(data.X, data.y)
+    >>> model = CaseSeriesCCD(alpha=0.0001).fit(data.X, data.y)
     >>> model.converged_
     True
     >>> bool(model.score(data.X, data.y) == model.log_likelihood_)
