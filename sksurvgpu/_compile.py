@@ -1,25 +1,32 @@
 """How kernels for the CPU are compiled: nogil, cached on disk, never with fast-math.
 
-Numba's cache watches only the file that holds a kernel, not the files of the functions that the
-kernel calls.  A digest of all sources a kernel may be built from is therefore part of its name,
-so that an upgraded package never runs stale machine code.  Numba also numbers the cached versions
-of a kernel without a lock: of two processes that compile different versions at once, one could
-later run the other's.  Every process therefore writes under a name of its own.  Kernels with a
-formula from outside the package are compiled in every process.
+Numba's own cache watches only the file that holds a kernel, not the files of the functions that
+the kernel calls; a damaged file stops every later call; and processes that compile at once number
+their files without a lock.  Here a file begins with a digest of its content and of all it was made
+from, any file that does not fit is compiled anew and replaced as a whole, and its name follows from
+the kernel and the types of its arguments.  The digest finds accidents, not attackers: loading a
+file executes it.  Kernels with a formula from outside the package are compiled in every process.
 Fast-math is off because LLVM then turns gathers into vector gathers, which are three to five
 times slower than scalar loads on common server processors.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import pickle
 from pathlib import Path
 from types import FunctionType
 from uuid import uuid4
 
+import numba
 from numba import njit
+from numba.core.caching import FunctionCache
+from numba.core.serialize import dumps
 
 _OPTIONS = {"error_model": "numpy", "nogil": True}
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def _digest_sources():
@@ -28,23 +35,85 @@ def _digest_sources():
     for folder in ("backends", "data", "likelihoods"):
         for path in sorted((package / folder).rglob("*.py")):
             digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    return digest.hexdigest()
 
 
 _SOURCES = _digest_sources()
 
 
+class _Files:
+    """Compiled code of one kernel on disk, a file for the types of its arguments and the machine.
+
+    Processes that compile at once write the same file, each as a whole; the last one stays.
+    """
+
+    def __init__(self, folder, name, sources):
+        self._folder, self._name = Path(folder), name
+        self._origin = hashlib.sha256(repr((numba.__version__, name, sources)).encode())
+
+    def load(self, key):
+        """Return what was saved for `key`, or None where no whole file of today's sources is."""
+        content = self._path(key).read_bytes()
+        digest, body = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
+        if digest != self._digest(body):
+            return None
+        saved_key, data = pickle.loads(body)
+        # Tuples of one name in two modules look alike in the name of a file.
+        return data if saved_key == key else None
+
+    def save(self, key, data):
+        """Write the file of `key`, in place of any other."""
+        body, path = dumps((key, data)), self._path(key)
+        unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
+        try:
+            unfinished.write_bytes(self._digest(body) + body)
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def flush(self):
+        """Forget the kernel's compiled code, as Numba's recompilation asks."""
+        for path in self._folder.glob(f"{self._name}.*"):
+            path.unlink(missing_ok=True)
+
+    def _digest(self, body):
+        digest = self._origin.copy()
+        digest.update(body)
+        return digest.digest()
+
+    def _path(self, key):
+        # Half of the digits: Windows allows 260 letters for a whole path.
+        label = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+        return self._folder / f"{self._name}.{label}.nbc"
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of one kernel, with our files, and never the reason why a call fails."""
+
+    def __init__(self, function):
+        super().__init__(function)
+        locator = self._impl.locator
+        sources = _SOURCES, locator.get_source_stamp()
+        self._cache_file = _Files(self.cache_path, self._impl.filename_base, sources)
+
+    def load_overload(self, sig, target_context):
+        # Whatever stops a file from being read or used, such as another NumPy than the one it was
+        # made with, compiling is the answer.
+        with contextlib.suppress(Exception):
+            return super().load_overload(sig, target_context)
+
+    def save_overload(self, sig, data):
+        # On a full disk, or without the folder's rights, every process compiles.
+        with contextlib.suppress(OSError):
+            super().save_overload(sig, data)
+
+
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
-    function.__qualname__ = f"{function.__name__}_{_SOURCES}"
-    if _is_foreign(function):
-        return njit(**_OPTIONS)(function)
-    try:
-        compiled = njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder that can be written to: compile in every process
-        return njit(**_OPTIONS)(function)
-    file = compiled._cache._cache_file
-    file._data_name_pattern = file._data_name_pattern.replace(".nbc", f".{uuid4().hex}.nbc")
+    compiled = njit(**_OPTIONS)(function)
+    if not _is_foreign(function):
+        with contextlib.suppress(RuntimeError):  # no folder that can be written to
+            compiled._cache = _Cache(function)
     return compiled
 
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 from sksurvgpu._compile import bind, kernel, specialize
 
+ROOT = Path(__file__).resolve().parents[1]
 OURS = "sksurvgpu.likelihoods.tests"  # machine code is kept for the package only
 
 
 def double(x):
     return 2.0 * x
+
+
+def same(x):
+    return x
 
 
 def formula_one(x):
@@ -28,21 +40,44 @@ def apply(x):
 
 @pytest.fixture(autouse=True)
 def of_the_package(monkeypatch):
-    for function in (double, formula_one, formula_two, apply):
+    for function in (double, same, formula_one, formula_two, apply):
         monkeypatch.setattr(function, "__module__", OURS)
 
 
-def test_processes_never_write_under_one_name():
-    """Two processes that compile at once must not share a file: Numba's index has no lock."""
-    names = {kernel(double)._cache._cache_file._data_name(1) for _ in range(2)}
-    assert len(names) == 2
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="attempts are forks of one process")
+@pytest.mark.parametrize(
+    "n_attempts", [16, pytest.param(os.environ.get("ATTACKS"), marks=pytest.mark.slow)]
+)
+def test_damaged_files_are_compiled_anew(n_attempts):
+    """Every kind of damage once, and as many more attempts as the variable `ATTACKS` says."""
+    if n_attempts is None:
+        pytest.skip("set ATTACKS to a number of attempts")
+    attack = [sys.executable, "-m", "tests.attacks.cache_damage", "--attempts", str(n_attempts)]
+    done = subprocess.run(attack, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_tuples_of_one_name_are_not_taken_for_one_another(monkeypatch):
+    """They look alike in the name of a file; what a kernel returns is of its argument's class."""
+    for name in ("one", "two"):
+        module = ModuleType(name)
+        module.Same = namedtuple("Same", "x", module=name)
+        monkeypatch.setitem(sys.modules, name, module)
+        assert type(kernel(same)(module.Same(1.0))) is module.Same
+
+
+def test_numba_forgets_on_request():
+    compiled = kernel(double)
+    compiled(1.0)
+    compiled.recompile()
+    assert compiled(1.0) == 2.0 and not kernel(double).stats.cache_hits
 
 
 def test_templates_keep_their_formulas_apart():
     one = specialize(apply, formula=kernel(formula_one))
     two = specialize(apply, formula=kernel(formula_two))
     assert (one(1.0), two(1.0)) == (2.0, 3.0)
-    assert one._cache._cache_file._index_name != two._cache._cache_file._index_name
+    assert one._cache._cache_file._name != two._cache._cache_file._name
 
 
 def test_bound_templates_have_names_of_their_own():
