@@ -377,6 +377,14 @@ def test_storage_that_cannot_be(options, error, match):
         Storage(**options)
 
 
+def test_draws_go_to_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))  # HOME of Windows
+    draws = run(Schedule(n_chains=1, n_tune=0, n_draws=5), storage=Storage(folder="~/draws")).draws
+    assert draws.folder == tmp_path / "draws"
+    assert len(list(draws.folder.iterdir())) == len(SHAPES)
+
+
 def test_draws_on_disk_are_not_overwritten(tmp_path):
     schedule, storage = Schedule(n_chains=2, n_tune=0, n_draws=5), Storage(folder=tmp_path / "a")
     draws = run(schedule, storage=storage).draws

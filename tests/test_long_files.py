@@ -45,7 +45,7 @@ def reader(request, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", WRITE)
-def test_files_folders_and_lists(reader, suffix, tmp_path):
+def test_files_folders_and_lists(reader, suffix, tmp_path, monkeypatch):
     whole = tmp_path / f"whole{suffix}"
     WRITE[suffix](CODES, whole)
     check(whole, batch_size=30)
@@ -59,6 +59,10 @@ def test_files_folders_and_lists(reader, suffix, tmp_path):
     (folder / "notes.txt").write_text("not data")
     check(folder.parent, batch_size=70)
     check(sorted(folder.glob(f"part*{suffix}")))
+    for home in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(home, str(tmp_path))
+    check(f"~/{whole.name}")
+    check([f"~/parts/year=2020/{part.name}" for part in sorted(folder.glob(f"part*{suffix}"))])
 
 
 def test_outcomes_and_names_from_files(reader, tmp_path):

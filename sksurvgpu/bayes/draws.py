@@ -68,6 +68,7 @@ class Storage:
                 '`folder` is where draws are written, and keep="summary" keeps none; leave one '
                 "of the two out."
             )
+        object.__setattr__(self, "folder", Path(os.path.expanduser(self.folder)))
 
     def open(self, shapes, n_chains, n_draws) -> Draws:
         """Make room for the draws of all chains, or say how much is missing.

@@ -124,9 +124,9 @@ def _column(series, name):
 def _as_paths(table):
     kinds = (str, os.PathLike)
     if isinstance(table, kinds):
-        return [Path(table)]
+        table = [table]
     if isinstance(table, list | tuple) and table and all(isinstance(t, kinds) for t in table):
-        return [Path(path) for path in table]
+        return [Path(os.path.expanduser(path)) for path in table]
     return None
 
 

@@ -154,10 +154,11 @@ def from_long(
     covariates : table
         One line for each covariate of a row, in any order: identifiers of row and covariate and,
         unless all are 1, a value. Both tables may be a pandas or polars frame, also a lazy one, an
-        Arrow table, reader or dataset, a path of Parquet or Feather files, a folder or a list of
-        such (read by pyarrow or polars), or an iterable of frames. `outcomes` is held as a whole.
-        Of `covariates` a batch is, and every source that can be read again is read twice;
-        iterators and Arrow readers are kept as 8 bytes a line, 16 where values are not all 1.
+        Arrow table, reader or dataset, a path of Parquet or Feather files (``~`` is the user's
+        home), a folder or a list of such (read by pyarrow or polars), or an iterable of frames.
+        `outcomes` is held as a whole. Of `covariates` a batch is, and every source that can be read
+        again is read twice; iterators and Arrow readers are kept as 8 bytes a line, 16 where values
+        are not all 1.
     row_id : str, default="row_id"
         Name of the column of row identifiers, in both tables. Identifiers are 64-bit integers or
         strings.

@@ -83,7 +83,7 @@ def posterior(
         How draws are kept. "summary" keeps running means and covariances of long parameters in
         place of their draws.
     folder : path, optional
-        New folder for the draws, where memory is too small for them.
+        New folder for the draws, where memory is too small for them; ``~`` is the user's home.
     random_state : int, RandomState instance or None, default=0
         Seed. A chain's draws are the same for any number of threads and of other chains.
     verbose : int, default=0
