@@ -165,7 +165,8 @@ _SHARED = {
         rows, in the splits, too.
         With scikit-learn's metadata routing, the arguments of ``fit`` and ``score`` beyond X and y
         are requested unless ``set_fit_request`` or ``set_score_request`` say otherwise. With its
-        callbacks (version 1.9), every batch of fits is a task.
+        callbacks (version 1.9), every batch of fits is a task; its ``ProgressBar`` needs the
+        package rich.
         """,
     "fitted": """
         alpha_max_ : float
