@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
 from .arviz import to_arviz
 from .chains import Schedule
@@ -25,7 +26,7 @@ MOST_ROWS = 20  # of the table in notebooks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
+class Posterior(Versioned):
     """Draws from a posterior distribution, by name.
 
     Parameters

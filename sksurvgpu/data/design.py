@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .._versioned import Versioned
 from ._reorder import (
     DENSE,
     INDICATOR,
@@ -32,7 +33,7 @@ KIND_NAMES = ("indicator", "sparse", "dense")  # by number
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class Design(Versioned):
     """Columns of X in the form that fits read, accepted wherever a table of covariates is.
 
     Made by `from_long`, as the attribute ``X`` of its result. Rows are chosen by ``X[rows]``, with

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._versioned import Versioned
 from ._grouping import ERROR, LAST, MAX, SUM, Grouping, Settled, Tally
 from ._ids import new_ids, read_ids
 from ._long_lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns, is_missing
@@ -98,7 +99,7 @@ class LongReport:
 
 
 @dataclass(frozen=True, eq=False)
-class LongData:
+class LongData(Versioned):
     """Covariates and outcomes of the same rows; made by `from_long`.
 
     Attributes

@@ -26,6 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._versioned import Versioned
 from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
 from ..data.design import Design
@@ -46,7 +47,7 @@ MOST_NAMES = 5  # in a warning
 __all__ = ["MOST_NAMES", "PenalizedModel"]
 
 
-class PenalizedModel(BaseEstimator):
+class PenalizedModel(Versioned, BaseEstimator):
     """Base of the estimators; see `CoxLassoCCD` for the meaning of the parameters."""
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)

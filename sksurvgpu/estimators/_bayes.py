@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._versioned import Versioned
 from ..backends import choose_sampling, explain
 from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
@@ -33,7 +34,7 @@ SEEDS = 2**32  # keys of the generator have 32 bits
 DENSE_SHARE = 0.2  # of entries that are not zero: above, products with dense arrays are faster
 
 
-class BayesianModel(BaseEstimator):
+class BayesianModel(Versioned, BaseEstimator):
     """Base of the estimators with a posterior; see `BayesianLasso` for the parameters."""
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)

@@ -13,6 +13,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._versioned import Versioned
 from ..data._draw import generator
 from ..data.checks import check_labels, check_sample_weight
 from ..data.intervals import check_level, with_ratios
@@ -26,7 +27,7 @@ KINDS = ("multinomial", "exponential")
 
 
 @dataclass(frozen=True, eq=False)
-class BootstrapResult:
+class BootstrapResult(Versioned):
     """Coefficients of bootstrap replicates; made by `bootstrap`.
 
     Attributes

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._versioned import Versioned
 from ..estimators._base import PenalizedModel
 from ._rows import check_estimator, require_unpenalized
 
@@ -15,7 +16,7 @@ ROUNDING = 1e-6  # of log-likelihoods of two fits of one model, each stopped by 
 
 
 @dataclass(frozen=True)
-class LikelihoodRatioResult:
+class LikelihoodRatioResult(Versioned):
     """Likelihood-ratio test; made by `likelihood_ratio_test`.
 
     Attributes

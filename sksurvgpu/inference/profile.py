@@ -17,6 +17,7 @@ import numpy as np
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
+from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
 from ..selection.path import copy_of
 from ..selection.progress import Progress
@@ -35,7 +36,7 @@ WIDER = 0.25  # the curve's reach beyond its bounds, in widths of the interval
 
 
 @dataclass(frozen=True, eq=False)
-class ProfileResult:
+class ProfileResult(Versioned):
     """Profile likelihoods of some coefficients; made by `profile_likelihood`.
 
     Attributes

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .._versioned import Versioned
 from ..data.checks import _position
 from ._covariance import invert, invert_information
 from ._rows import open_rows, require_unpenalized
@@ -33,7 +34,7 @@ INSTEAD = (
 
 
 @dataclass(frozen=True, eq=False)
-class ProportionalHazardsResult:
+class ProportionalHazardsResult(Versioned):
     """Test of proportional hazards; made by `proportional_hazards_test`.
 
     Attributes

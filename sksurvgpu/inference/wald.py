@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
 from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
@@ -17,7 +18,7 @@ INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0
 
 
 @dataclass(frozen=True, eq=False)
-class WaldResult:
+class WaldResult(Versioned):
     """Coefficients of a fit with their covariance; made by `wald`.
 
     Attributes

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from .._versioned import Versioned
 from ..estimators._base import PenalizedModel
 from ..solver.null import RIDGE_PATH_RATIO
 from ..solver.solve import LARGEST_PENALTY
@@ -23,7 +24,7 @@ HUGE = 1e100  # a penalty above which nothing moves, on any scale of the data
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class Path(Versioned):
     """Fits of one model at descending penalties; made by `fit_path`, drawn by `PathDisplay`.
 
     Attributes
