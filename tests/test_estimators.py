@@ -568,13 +568,13 @@ def test_separated_data_stay_finite():
 def test_an_infinite_optimum_is_said():
     """Steps stop when the gradient has vanished, which says nothing about the coefficient."""
     X = np.column_stack([ORDERING[:, 0], np.random.default_rng(0).normal(size=len(ORDERING))])
-    with pytest.warns(ConvergenceWarning, match=r"may be infinite, as when .*: `x0` \(coeff") as w:
+    with pytest.warns(ConvergenceWarning, match=r"are infinite, because .*: `x0` \([\d.]+\)") as w:
         CoxLassoCCD(alpha=0.5, penalty_factor={0: 0.0}).fit(X, ORDERED)
     assert len(w) == 1 and w[0].filename == __file__
 
 
 def test_many_infinite_optima_are_one_warning():
-    with pytest.warns(ConvergenceWarning, match=r"`x4` \([^`]* and 3 more; penalize") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"`x4` \([^`]* and 3 more, with what") as caught:
         CoxLassoCCD(alpha=0.0).fit(IDENTITY, surv(np.arange(18) < 8, np.arange(18) + 1.0))
     assert len(caught) == 1 and "`x5`" not in str(caught[0].message)
 

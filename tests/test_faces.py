@@ -437,11 +437,10 @@ def test_infinite_coefficients_are_named(face):
     """Of all models but least squares, whose optimum is finite."""
     hit, y = separated(face)
     table = FRAME.assign(hit=hit)
-    noun = f"a{'n' if face.ratio[0] in 'aeiou' else ''} {face.ratio.replace('_', ' ')}"
     message = (
-        r"Coefficients of unpenalized columns may be infinite, as when the column separates the "
-        rf"events: `hit` \(coefficient -[\d.e+]+, {noun} of e\^\d+ over its range\); penalize them "
-        r"or leave them out\.$"
+        r"Coefficients of unpenalized columns are infinite, because the columns separate the "
+        r"events: `hit` \(-[\d.e+]+\), with what was reached when the fit stopped; penalize them "
+        r"\(alpha, penalty_factor\), merge them with others, or leave them out\.$"
     )
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         face.make(penalty_factor={"hit": 0.0}).fit(table, y, **face.arguments())

@@ -38,10 +38,8 @@ from ..solver.solve import Options, Solution, log_likelihoods
 from ._columns import check_columns, feature_names, read_columns
 from ._prepared import Prepared, count_threads, fingerprint
 from ._report import add_intervals, explain_empty, fit_card
+from ._separation import find_infinite
 
-# Log hazard ratios over a column's range beyond which it is taken for infinite: a normal column
-# with a strong but finite effect, 2.2 a standard deviation, reaches 17 in its tails.
-LARGEST_EFFECT, LARGEST_IF_BINARY = 20.0, 12.0
 MOST_NAMES = 5  # in a warning
 
 __all__ = ["MOST_NAMES", "PenalizedModel"]
@@ -136,42 +134,25 @@ class PenalizedModel(Versioned, BaseEstimator):
     def _doubts(self, prepared: Prepared, solution: Solution) -> list[str]:
         """What to warn of after a fit that was adopted."""
         doubts = [] if solution.converged else [self._explain_failure(solution)]
-        if self._effect is not None:
-            doubts += self._name_infinite(prepared, solution)
-        return doubts
+        return doubts + self._name_infinite()
 
     def _warn(self, doubts: list[str], stacklevel=5, category=ConvergenceWarning):
         """Warn the caller of `fit`: its decorator, `_fit` and this lie between."""
         if doubts:
             warnings.warn(" ".join(doubts), category, stacklevel=stacklevel)
 
-    def _name_infinite(self, prepared: Prepared, solution: Solution) -> list[str]:
-        """Name unpenalized columns whose likelihood seems to rise for ever.
-
-        Their gradient vanishes as the coefficient grows, so that a fit ends, anywhere.
-        """
-        source = prepared.problem.source
-        found: dict[int, float] = {}
-        is_free = (self.alpha * prepared.batch.factor == 0) & (solution.coef != 0)
-        for k in map(int, np.flatnonzero(is_free)):
-            size = abs(solution.coef[k])
-            if size * prepared.problem.design.span(source[k]) > LARGEST_IF_BINARY:
-                height = _heights(prepared, source[k])
-                is_binary = np.isin(height, (0.0, height.max())).all()
-                if size * height.max() > (LARGEST_IF_BINARY if is_binary else LARGEST_EFFECT):
-                    found[k] = size * height.max()
-        if not found:
+    def _name_infinite(self) -> list[str]:
+        """Name coefficients without a finite estimate: a fit of them ends anywhere."""
+        found = np.flatnonzero(self.infinite_)
+        if not len(found):
             return []
-        names = self._feature_names()
-        listed = [
-            f"`{names[source[k]]}` (coefficient {solution.coef[k]:.3g}, a{self._noun()} of "
-            f"e^{effect:.0f} over its range)"
-            for k, effect in list(found.items())[:MOST_NAMES]
-        ]
+        names = self._coef_names()
+        listed = [f"`{names[k]}` ({self.coef_[k]:.3g})" for k in found[:MOST_NAMES]]
         more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
         return [
-            "Coefficients of unpenalized columns may be infinite, as when the column separates the "
-            f"events: {', '.join(listed)}{more}; penalize them or leave them out."
+            "Coefficients of unpenalized columns are infinite, because the columns separate the "
+            f"events: {', '.join(listed)}{more}, with what was reached when the fit stopped; "
+            "penalize them (alpha, penalty_factor), merge them with others, or leave them out."
         ]
 
     def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
@@ -228,6 +209,8 @@ class PenalizedModel(Versioned, BaseEstimator):
         for name, value in prepared.shared.items():
             setattr(self, name, value)
         self._adopt_solution(solution)
+        is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
+        self.infinite_ = find_infinite(prepared.problem, prepared.weight, is_free)
         if not len(self._penalized()):  # what only tests ask for
             span, source = prepared.problem.design.span, prepared.problem.source
             self._n_constant = sum(span(column) == 0.0 for column in source)
@@ -310,7 +293,8 @@ class PenalizedModel(Versioned, BaseEstimator):
         table : pandas.DataFrame
             A row for each coefficient, indexed by the name of its column: ``coef``, ``lower`` and
             ``upper`` where there are intervals, and, where exp(coef) is a ratio of hazards, odds
-            or rates, the same of that ratio.
+            or rates, the same of that ratio. Where some coefficient is infinite, a last column
+            ``is_infinite`` says which: their ``coef`` is what was reached when the fit stopped.
         """
         from pandas import DataFrame, Index
 
@@ -323,6 +307,8 @@ class PenalizedModel(Versioned, BaseEstimator):
                 for column in list(table.columns):
                     suffix = "" if column == "coef" else f"_{column}"
                     table[self._effect + suffix] = np.exp(table[column])
+        if self.infinite_.any():
+            table["is_infinite"] = self.infinite_
         return table
 
     def _get_fitted_attr_html(self, doc_link=""):
@@ -335,25 +321,5 @@ class PenalizedModel(Versioned, BaseEstimator):
     def _coef_names(self) -> list[str]:
         return [str(name) for name in self._feature_names()]
 
-    def _noun(self) -> str:
-        """Name of exp(coef) after an "a"."""
-        name = str(self._effect).replace("_", " ")
-        return f"n {name}" if name[0] in "aeiou" else f" {name}"
-
     def _feature_names(self) -> np.ndarray:
         return feature_names(self)
-
-
-def _heights(prepared: Prepared, column: int) -> np.ndarray:
-    """Values of a column above the least of their stratum, in the rows with positive weight."""
-    problem, weight = prepared.problem, prepared.batch.weight
-    plan, unit = problem.plan, np.zeros(problem.design.n_columns)
-    unit[column] = 1.0
-    values = problem.design.dot(unit)
-    stratum = plan.stratum_of_row()
-    if weight is not None:
-        counts = weight[plan.order, 0] > 0
-        values, stratum = values[counts], stratum[counts]
-    least = np.full(plan.n_strata, np.inf)
-    np.minimum.at(least, stratum, values)
-    return values - least[stratum]

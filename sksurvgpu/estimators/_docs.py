@@ -169,6 +169,9 @@ _SHARED = {
         package rich.
         """,
     "fitted": """
+        infinite_ : ndarray of shape (n_coef,), bool
+            Coefficients that have no finite estimate, because unpenalized columns separate the
+            events. Their `coef_` is what was reached when the fit stopped.
         alpha_max_ : float
             Least `alpha` at which all penalized coefficients are zero (for ``l1_ratio=0``, where
             there is none, 1,000 times the lasso's); on the scale of `alpha`.

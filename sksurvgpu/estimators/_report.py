@@ -12,6 +12,7 @@ __all__ = ["add_intervals", "explain_empty", "fit_card"]
 # different fits; refits of one model differ by what the solver's tolerance allows.
 SAME_FIT = 1e-2
 MOST_COEFFICIENTS = 5
+YES_NO = {True: "yes", False: "no"}
 # (name, attribute, how it is written); an estimator that chooses alpha has it with an underscore.
 SHOWN = (
     ("alpha", "alpha", "{:.4g}".format),
@@ -19,7 +20,7 @@ SHOWN = (
     ("log-likelihood", "log_likelihood_", "{:,.4f}".format),
     ("KKT residual", "kkt_", "{:.2g}".format),
     ("iterations", "n_iter_", "{:,}".format),
-    ("converged", "converged_", lambda value: "yes" if value else "no"),
+    ("converged", "converged_", lambda value: YES_NO[value]),
     ("backend", "backend_", str),
 )
 CELL = "padding: .25em .7em"
@@ -87,7 +88,7 @@ def _largest(estimator) -> str:
     order = np.argsort(-np.abs(table["coef"].to_numpy()), kind="stable")[:MOST_COEFFICIENTS]
     head = ("feature", *(str(column).replace("_", " ") for column in table.columns))
     rows = [
-        (name, *(f"{value:.4g}" for value in values))
+        (name, *(YES_NO[v] if isinstance(v, bool) else f"{v:.4g}" for v in values))
         for name, *values in table.iloc[order].itertuples(name=None)
     ]
     return _table("Largest coefficients", rows, head)

@@ -9,7 +9,7 @@ the fit shares the effect among them in no particular way.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,20 +59,37 @@ def invert(information, size) -> Inverse:
 
 
 def invert_information(view: View) -> Inverse:
-    """Invert the information of a fit; warns of columns that have none."""
-    inverse = invert(*view.information())
-    lost = np.flatnonzero(~inverse.identified)
-    if len(lost):
-        names = np.array(view.rows.estimator._coef_names(), dtype=object)[lost[:MOST_NAMES]]
-        more = f" and {len(lost) - MOST_NAMES:,} more" if len(lost) > MOST_NAMES else ""
-        warnings.warn(
-            f"the data do not determine the coefficients of "
-            f"{', '.join(f'`{name}`' for name in names)}{more}: constant or collinear columns, "
-            "or columns without an event; what is computed of them is NaN. Leave some of them out.",
-            UserWarning,
-            stacklevel=3,
-        )
-    return inverse
+    """Invert the information of a fit; warns of columns that have none.
+
+    That of infinite coefficients vanishes as they grow, so that what is left of it where a fit
+    stopped says nothing.
+    """
+    estimator, inverse = view.rows.estimator, invert(*view.information())
+    is_infinite = estimator.infinite_
+    _warn_of(
+        estimator,
+        ~inverse.identified & ~is_infinite,
+        "the data do not determine the coefficients of {}: constant or collinear columns, or "
+        "columns without an event; what is computed of them is NaN. Leave some of them out.",
+    )
+    _warn_of(
+        estimator,
+        is_infinite,
+        "the coefficients of {} are infinite, because the columns separate the events; standard "
+        "errors and what is computed of them are NaN. Take `profile_likelihood`, one of whose "
+        "bounds is finite, or `likelihood_ratio_test`.",
+    )
+    return replace(inverse, identified=inverse.identified & ~is_infinite)
+
+
+def _warn_of(estimator, which, message) -> None:
+    """Warn the caller of a public function that inverts an information of some coefficients."""
+    found = np.flatnonzero(which)
+    if len(found):
+        names = np.array(estimator._coef_names(), dtype=object)[found[:MOST_NAMES]]
+        more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
+        listed = ", ".join(f"`{name}`" for name in names) + more
+        warnings.warn(message.format(listed), UserWarning, stacklevel=4)
 
 
 def clusters_of(view: View, cluster) -> np.ndarray | None:

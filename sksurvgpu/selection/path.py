@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
 from ..estimators._base import PenalizedModel
+from ..estimators._separation import find_infinite
 from ..solver.null import RIDGE_PATH_RATIO
 from ..solver.solve import LARGEST_PENALTY
 
@@ -80,6 +81,7 @@ class Path(Versioned):
     feature_names: np.ndarray
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
     _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
+    _infinite: dict = field(repr=False)  # `infinite_` with a penalty (True), without one (False)
 
     def __repr__(self) -> str:
         return (
@@ -107,6 +109,7 @@ class Path(Versioned):
         fitted.alpha = float(self.alphas[index])
         solution = self._solutions[index]
         fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
+        fitted.infinite_ = self._infinite[fitted.alpha > 0]
         return fitted
 
     def estimator(self, alpha: float):
@@ -203,7 +206,10 @@ def fit_path(
     solutions = prepared.solve(alphas)[0]
     fitted.alpha = float(alphas[-1])
     fitted._adopt(prepared, solutions[-1])
-    path = _gather(fitted, alphas, solutions)
+    infinite = {fitted.alpha > 0: fitted.infinite_}
+    if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
+        infinite[True] = find_infinite(prepared.problem, prepared.weight, fitted._factor == 0)
+    path = _gather(fitted, alphas, solutions, infinite)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
         warnings.warn(
@@ -215,7 +221,7 @@ def fit_path(
     return path
 
 
-def _gather(fitted, alphas, solutions):
+def _gather(fitted, alphas, solutions, infinite):
     scale = 1.0 / fitted._total_weight
 
     def of(name):
@@ -237,6 +243,7 @@ def _gather(fitted, alphas, solutions):
         feature_names=np.array(fitted._coef_names(), dtype=object),
         _fitted=fitted,
         _solutions=tuple(replace(solution, coef=None, null=None) for solution in solutions),
+        _infinite=infinite,
     )
 
 

@@ -1,0 +1,280 @@
+"""Separation: which coefficients without a penalty have no finite estimate.
+
+The likelihood has directions d along which it never falls: the cone D of all d with
+x_e d >= x_i d for every event e and every rival i (`_contests`). Let L be the directions along
+which it is constant, as those of collinear columns. If D = L, the likelihood has a maximum.
+Otherwise it rises for ever along any d in D that is not in L, and coefficients are infinite:
+exactly those that some d in D moves, which are those that the span of D moves (Albert and Anderson
+1984; Geyer 2009). Columns with a penalty cannot take part: it grows along every direction that
+moves them, and the likelihood is bounded.
+
+That is decided by linear programs (Konis 2007) over z, the coefficients in units of their column's
+range, within the box -1 <= z_j <= 1. There are far more pairs of event and rival than rows, but few
+matter. So the program has a growing set of pairs a_m = x_e - x_i, and
+
+    1.  a random z in the null space of A is held against all rows; pairs that it changes go into
+        the set, until there are none: the null space is L.
+    2.  maximize the sum of a_m z over pairs where a_m Z = 0, subject to A z >= 0. Z is the sum of
+        the directions found so far, 0 at first.
+    3.  if the maximum is positive, z is held against all rows: where it fails, the pairs that it
+        violates go into the set; where none does, z is in D and is added to Z. Back to 2.
+    4.  if the maximum is 0 and Z is, too, D = L. A few pairs prove it for all.
+    5.  if Z is not, the span of D lies in the null space of the pairs with a_m Z = 0. It is equal
+        if some step from Z along any z in there breaks no pair; else these go into the set, and
+        back to 2.
+
+Differences within SLACK of a column's range count as none: what is so nearly separated is taken for
+separated. Indicators and other integers are decided exactly.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+
+from ._contests import contests_of
+
+__all__ = ["find_infinite"]
+
+SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
+POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
+DEPENDENT = 1e-8  # singular value, of the largest, below which pairs do not tell directions apart
+MOVES = 1e-6  # entry of a unit vector that is not rounding
+STEPS = 1e-3, 1e-4, 1e-5, 1e-6  # from a direction within D to one beside it
+# Pairs to begin with, a column; and those that a pass over the rows adds, if it finds as many.
+FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
+MOST_ROUNDS, MOST_STEPS = 12, 60  # of tries without a linear program, and Newton steps of each
+SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
+FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
+
+
+def find_infinite(problem, weight, is_free) -> np.ndarray:
+    """Coefficients without a finite estimate, bool per column of the model.
+
+    `is_free` says which have no penalty; rows of `weight` are in the caller's order.
+    """
+    is_infinite = np.zeros(problem.n_columns, bool)
+    contests = contests_of(problem, weight) if is_free.any() else None
+    if contests is None or not len(contests.rival):
+        return is_infinite
+    columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)
+    if len(columns.idx):
+        is_infinite[columns.idx] = Search(contests, columns).moved()
+    return is_infinite
+
+
+class FreeColumns:
+    """Columns that vary and have no penalty, in units of their range."""
+
+    def __init__(self, problem, idx, rows):
+        self._plan, self._design = problem.plan, problem.design.select(problem.source[idx])
+        self._applies, self._range = problem.piece_ptr[idx], np.ones(len(idx))
+        largest, span = np.empty((2, len(idx)))
+        for j, unit in enumerate(np.eye(len(idx))):
+            values = self.dot(unit)[rows]
+            largest[j], span[j] = np.abs(values).max(), np.ptp(values)
+        varies = np.flatnonzero(span > 0)
+        self.idx, self._applies, self._range = idx[varies], self._applies[varies], span[varies]
+        self._design = self._design.select(varies)
+        rounding = np.finfo(float).eps * (largest[varies] / self._range).sum()
+        self.slack = max(SLACK, 4.0 * rounding)
+
+    def dot(self, z) -> np.ndarray:
+        """Predictor of every row, and of one of zeros."""
+        coef, parts = z / self._range, []
+        for b, start in enumerate(self._plan.first):
+            parts.append(self._design.dot(np.where(self._in(b), coef, 0.0))[start:])
+        return np.concatenate([*parts, [0.0]])
+
+    def rows(self, rows) -> np.ndarray:
+        """Dense rows, in units of the columns' ranges."""
+        plan, out = self._plan, np.zeros((len(rows), len(self.idx)))
+        starts = np.append(plan.first + plan.shift, plan.n_rows)
+        piece = np.searchsorted(starts, rows, side="right") - 1
+        for b in range(plan.n_pieces):
+            here = np.flatnonzero(piece == b)
+            part = self._design[rows[here] - plan.shift[b]].to_scipy().toarray()
+            out[here] = np.where(self._in(b), part, 0.0)
+        return out / self._range
+
+    def _in(self, piece):
+        """Columns whose coefficient applies in a piece of the time axis."""
+        return (self._applies[:, 0] <= piece) & (piece < self._applies[:, 1])
+
+
+class Search:
+    """The pairs so far, and what they say of the directions."""
+
+    def __init__(self, contests, columns):
+        self._contests, self._columns = contests, columns
+        self._rng = np.random.default_rng(0)
+        self._known: set[tuple[int, int]] = set()
+        self._pairs = np.empty((0, len(columns.idx)))  # rows of A, the largest entry of each 1
+        self._add(contests.draw(self._rng, max(FEWEST_PAIRS, FIRST_PAIRS * len(columns.idx))))
+
+    def moved(self) -> np.ndarray:
+        """Columns that a direction in D moves and none in L need move."""
+        constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))  # inside is Z
+        if self._is_bounded():
+            return np.zeros(len(inside), bool)
+        while True:
+            is_tight = self._pairs @ inside <= POSITIVE
+            z = self._most_rising(self._pairs[is_tight])
+            if (self._pairs[is_tight] @ z > POSITIVE).any():
+                if not self._add(self._violated(z)):
+                    inside += z
+            elif not inside.any():
+                return np.zeros(len(inside), bool)
+            elif not self._add_beside(inside, null := null_space(self._pairs[is_tight])):
+                return moves(null, constant, inside)
+
+    def _is_bounded(self) -> bool:
+        """Whether few pairs prove already that the likelihood has a maximum."""
+        for _ in range(MOST_ROUNDS):
+            z, is_balanced = balance(self._pairs)
+            if is_balanced:
+                return True
+            if not self._add(self._violated(z)):
+                break
+        return False
+
+    def _find_constant(self):
+        """Directions along which nothing changes, as orthonormal columns."""
+        while True:
+            null = null_space(self._pairs)
+            z = self._random(null)
+            n_added = self._add(self._violated(z)) + self._add(self._violated(-z))
+            if not n_added:
+                return null
+
+    def _most_rising(self, tight):
+        """Direction along which the tight pairs rise most, and none falls."""
+        total = tight.sum(axis=0)
+        size = np.abs(total).max(initial=0.0)
+        return solve_program(total / size, self._pairs) if size else total
+
+    def _add_beside(self, inside, null) -> int:
+        """Add tight pairs that steps to both sides violate; number of them."""
+        z, n_added = self._random(null), 0
+        for side in (z, -z):
+            for step in STEPS:
+                pairs = self._violated(inside + step * side)
+                if not len(pairs):
+                    break
+                is_tight = self._differences(pairs) @ inside <= POSITIVE
+                n_added += self._add(pairs[is_tight])
+                if is_tight.any():
+                    break
+        return n_added
+
+    def _random(self, basis):
+        """Random direction in the span of some, which no pair leaves unchanged by chance."""
+        z = basis @ self._rng.standard_normal(basis.shape[1])
+        return z / max(np.abs(z).max(initial=0.0), 1e-300)
+
+    def _violated(self, z):
+        """Pairs (event, rival) along which z lets the likelihood fall, some of the many."""
+        predictor, contests = self._columns.dot(z), self._contests
+        excess = contests.excess(predictor)
+        found = np.flatnonzero(excess > self._columns.slack)
+        most = max(FEWEST_PAIRS, MORE_PAIRS * len(z))
+        if len(found) > most:  # half of them the worst, half at random
+            worst = np.argpartition(excess[found], -(most // 2))[-(most // 2) :]
+            found = np.union1d(found[worst], self._rng.choice(found, most // 2, replace=False))
+        events = contests.least_events(found, predictor)
+        return np.column_stack([events, contests.rival[found]])
+
+    def _differences(self, pairs):
+        events, rivals = pairs.T
+        out = self._columns.rows(events) - self._columns.rows(rivals)
+        size = np.abs(out).max(axis=1, initial=0.0, keepdims=True)
+        return np.divide(out, size, out=out, where=size > 0)
+
+    def _add(self, pairs) -> int:
+        """Add pairs that are new; number of them."""
+        new = [pair for pair in map(tuple, pairs.tolist()) if pair not in self._known]
+        if new:
+            self._known.update(new)
+            self._pairs = np.concatenate([self._pairs, self._differences(np.array(new))])
+        return len(new)
+
+
+def solve_program(gain, pairs) -> np.ndarray:
+    """Maximize gain z subject to pairs z >= 0, -1 <= z <= 1."""
+    from scipy.optimize import linprog
+
+    options = {"primal_feasibility_tolerance": FINEST, "dual_feasibility_tolerance": FINEST}
+    zeros = np.zeros(len(pairs))
+    result = linprog(-gain, A_ub=-pairs, b_ub=zeros, bounds=(-1, 1), options=options)
+    if result.x is None:  # z = 0 is feasible and the box is bounded: only numbers can fail
+        warnings.warn(
+            "whether coefficients of unpenalized columns are infinite could not be decided: "
+            f"{result.message}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        return np.zeros(len(gain))
+    return result.x
+
+
+def balance(pairs) -> tuple[np.ndarray, bool]:
+    """Minimize the sum of log(1 + exp(-a z)) over pairs a; the z reached, and whether it proves.
+
+    At the minimum, the sum of p a is 0 for p = 1 / (1 + exp(a z)) > 0, so that no a d can be
+    positive for a d that makes none negative. Where the sum is r, a d is at most |r| / p for any
+    d in the box. Without a minimum z grows, towards a direction well inside of those that are left.
+    """
+    z, share = np.zeros(pairs.shape[1]), np.full(len(pairs), 0.5)
+    for _ in range(MOST_STEPS):
+        rest = pairs.T @ share
+        if np.abs(rest).sum() <= POSITIVE * share.min(initial=1.0):
+            return z, True
+        curvature = (pairs * (share * (1.0 - share))[:, None]).T @ pairs
+        curvature[np.diag_indices(len(z))] += RIDGE * curvature.trace()
+        step = np.linalg.solve(curvature, rest)
+        # a step that changes no a z by more than 1 cannot go too far
+        z += step / max(1.0, 0.5 * np.abs(pairs @ step).max())
+        share = expit(-pairs @ z)
+        if share.min() < SURE:
+            break
+    return z / max(np.abs(z).max(initial=0.0), 1e-300), False
+
+
+def null_space(pairs) -> np.ndarray:
+    """Directions that no pair tells apart from 0, as orthonormal columns."""
+    if not len(pairs):
+        return np.eye(pairs.shape[1])
+    if len(pairs) > pairs.shape[1]:
+        pairs = np.linalg.qr(pairs, mode="r")
+    _, values, directions = np.linalg.svd(pairs)
+    return directions[np.count_nonzero(values > DEPENDENT * values[0]) :].T
+
+
+def moves(span, constant, inside) -> np.ndarray:
+    """Columns that `span` moves, where as many are held as there are constant directions.
+
+    Held are those that the shortest direction like `inside` leaves alone, as far as that is
+    possible: of a full set of indicators, the one without an event is named, and not the others.
+    """
+    n_held = constant.shape[1]
+    if n_held:
+        from scipy.linalg import qr
+
+        preferred = np.where(np.abs(shortest(inside, constant)) > MOVES, MOVES, 1.0)
+        held = qr(constant.T * preferred, mode="r", pivoting=True)[1][:n_held]
+        span = span @ null_space(span[held])
+    return np.abs(span).max(axis=1, initial=0.0) > MOVES
+
+
+def shortest(z, constant) -> np.ndarray:
+    """Of all z + constant w the one with the least sum of absolute values."""
+    from scipy.optimize import linprog
+
+    p, k = constant.shape
+    sides = np.block([[constant, -np.eye(p)], [-constant, -np.eye(p)]])
+    cost = np.append(np.zeros(k), np.ones(p))
+    result = linprog(cost, A_ub=sides, b_ub=np.concatenate([-z, z]), bounds=(None, None))
+    return z if result.x is None else z + constant @ result.x[:k]

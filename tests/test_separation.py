@@ -1,0 +1,324 @@
+"""Infinite coefficients: the decision against all pairs of rows, and what a fit says of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from models import MODELS
+from oracles import reference_separation as reference
+from sklearn.exceptions import ConvergenceWarning
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    LogisticCCD,
+    PoissonCCD,
+    fit_path,
+    profile_likelihood,
+    surv,
+    wald,
+)
+from sksurvgpu.estimators._separation import find_infinite
+
+INFINITE = "Coefficients of unpenalized columns are infinite, because the columns separate the"
+
+
+# -- all likelihoods, against all pairs ---------------------------------------------------------
+
+
+def pairs_of(name, model, sample):
+    given = sample.X, sample.y, sample.sample_weight
+    if model.name == "fine_gray":
+        first = "events first" in name or "one curve" in name
+        return reference.pairs_fine_gray(*given, "events_first" if first else "together")
+    pairs = {
+        "cox": reference.pairs_cox,
+        "conditional_poisson": reference.pairs_conditional_poisson,
+        "conditional_logistic": reference.pairs_conditional_logistic,
+    }.get(model.name)
+    if pairs is None:
+        return reference.pairs_glm(*given, model.name, model.likelihood.intercept)
+    return pairs(*given)
+
+
+def draw_columns(rng, n):
+    """Few columns: indicators, signs, numbers or rare codes; now and then the last is collinear."""
+    p = rng.integers(1, 5)
+    kinds = (
+        rng.integers(0, 2, (n, p)),
+        rng.integers(-1, 2, (n, p)),
+        rng.normal(size=(n, p)),
+        rng.integers(1, 4, (n, p)) * (rng.random((n, p)) < 0.15),
+    )
+    X = kinds[rng.integers(len(kinds))].astype(float)
+    if p > 1 and rng.random() < 0.15:
+        X[:, -1] = 2 * X[:, 0] - 3
+    return X
+
+
+def small_sample(model, seed):
+    """Few rows, so that about a third of the data sets are separated; some weights are 0."""
+    rng = np.random.default_rng(seed)
+    sample = model.sample(seed, weights=seed % 2 == 0, offset=False)
+    if model.groups == "group":
+        labels = rng.permutation(np.unique(sample.y["group"]))
+        sample = sample.rows(np.isin(sample.y["group"], labels[: rng.integers(1, len(labels))]))
+    else:
+        sample = sample.rows(rng.permutation(sample.n)[: rng.integers(5, 45)])
+    return sample.with_(X=draw_columns(rng, sample.n))
+
+
+def is_a_fit(model, sample):
+    """Whether an estimator would take the data: with an intercept, outcomes that bound it."""
+    counts = sample.sample_weight > 0
+    if model.name in ("logistic", "poisson") and model.likelihood.intercept:
+        value = sample.y["value"][counts]
+        return value.any() and (model.name == "poisson" or not value.all())
+    return counts.any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_decision_is_that_of_all_pairs(name):
+    model, verdicts = MODELS[name], []
+    for seed in range(12):
+        sample = small_sample(model, seed)
+        if not is_a_fit(model, sample):
+            continue
+        p = sample.X.shape[1]
+        found = find_infinite(model.problem(sample), sample.sample_weight, np.ones(p, bool))
+        is_separated, columns = reference.decide(pairs_of(name, model, sample), p)
+        assert found.any() == is_separated, seed
+        if columns is not None:
+            np.testing.assert_array_equal(found, columns, str(seed))
+        verdicts.append(is_separated)
+    assert not all(verdicts) and any(verdicts) == (model.name != "gaussian")
+
+
+def test_coefficients_that_change_over_time():
+    """The expanded columns of every pair are those of the event's time."""
+    verdicts = []
+    for seed in range(20):
+        sample = small_sample(MODELS["cox, breslow"], seed)
+        X, y, n = sample.X, sample.y, sample.n
+        outcome = surv(y["event"], y["time"], start=y["start"], stratum=y["strata"])
+        if not (y["event"] & (sample.sample_weight > 0)).any():
+            continue
+        model = CoxLassoCCD(alpha=0, time_varying={0: [2.0, 4.0]})
+        prepared = model._prepare(X, outcome, sample.weights)
+        p = X.shape[1] + 2
+
+        def at(t, X=X, n=n):
+            early = np.zeros((n, 3))
+            early[:, int(t > 2) + int(t > 4)] = X[:, 0]
+            return np.column_stack([early, X[:, 1:]])
+
+        found = find_infinite(prepared.problem, prepared.weight, np.ones(p, bool))
+        pairs = reference.pairs_cox(at, y, sample.sample_weight)
+        is_separated, columns = reference.decide(pairs, p)
+        assert found.any() == is_separated, seed
+        if columns is not None:
+            np.testing.assert_array_equal(found, columns, str(seed))
+        verdicts.append(is_separated)
+    assert any(verdicts) and not all(verdicts)
+
+
+# -- data made by hand --------------------------------------------------------------------------
+
+
+def names_of(model, X, y, **arguments):
+    """Columns that a fit calls infinite, and that its warning names."""
+    frame = pd.DataFrame(X).add_prefix("c")
+    prepared = model._prepare(frame, y, **arguments)
+    is_free = model.alpha * prepared.batch.factor == 0
+    return np.flatnonzero(find_infinite(prepared.problem, prepared.weight, is_free)).tolist()
+
+
+def many_rows(n=3_000, p=30):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, p))
+    X[:, 10:20] = rng.random((n, 10)) < 0.02
+    time = rng.exponential(size=n) * np.exp(-X[:, :3].sum(axis=1))
+    return X, rng.random(n) < 0.6, time
+
+
+def test_one_row_decides_among_many():
+    X, event, time = many_rows()
+    none = np.flatnonzero(~event & (time > np.median(time)))[:9]
+    X[:, 12] = 0.0
+    X[none, 12] = 1.0
+    assert names_of(CoxLassoCCD(alpha=0), X, surv(event, time)) == [12]
+    event[none[4]] = True
+    assert names_of(CoxLassoCCD(alpha=0), X, surv(event, time)) == []
+    weight = np.ones(len(X))
+    weight[none[4]] = 0.0
+    assert names_of(CoxLassoCCD(alpha=0), X, surv(event, time), sample_weight=weight) == [12]
+    weight[none[4]] = 1e-3
+    assert names_of(CoxLassoCCD(alpha=0), X, surv(event, time), sample_weight=weight) == []
+
+
+def test_direction_of_two_columns():
+    """Rows where one is 1 and the other is not have no event; each by itself says nothing."""
+    X, event, time = many_rows()
+    none = np.flatnonzero(~event & (X[:, 12] == 0) & (time > np.median(time)))[:5]
+    X[:, 15] = X[:, 12]
+    X[none, 15] = 1.0
+    for mixed in (X[:, 12], X[:, 12] + 3 * X[:, 15]):
+        X[:, 12] = mixed
+        assert names_of(CoxLassoCCD(alpha=0), X, surv(event, time)) == [12, 15]
+        free = CoxLassoCCD(penalty_factor={k: 0.0 for k in range(30) if k != 12})
+        assert names_of(free, X, surv(event, time)) == []
+
+
+def test_strata_and_entries_separate_what_is_not_separated_without():
+    """A death is compared with rows of its own stratum, and with those that have entered."""
+    x = np.array([[1.0], [0.0], [1.0], [0.0]])
+    event, time = np.array([True, False, False, True]), np.array([1.0, 5.0, 5.0, 6.0])
+    model = CoxLassoCCD(alpha=0)
+    assert names_of(model, x, surv(event, time)) == [0]  # the second death is alone
+    time[3] = 2.0
+    assert names_of(model, x, surv(event, time)) == []  # it has a rival with a larger value
+    assert names_of(model, x, surv(event, time), strata=[0, 0, 1, 2]) == [0]
+    assert names_of(model, x, surv(event, time, start=[0, 0, 2.0, 0])) == [0]  # enters after it
+    assert names_of(model, x, surv(event, time, start=[0, 0, 1.5, 0])) == []
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_tied_deaths_are_rivals(ties):
+    x, time = np.array([[2.0], [1.0], [0.0]]), np.array([1.0, 1.0, 2.0])
+    model = CoxLassoCCD(alpha=0, ties=ties)
+    assert names_of(model, x, surv([True, True, False], time)) == []
+    x[0] = 1.0
+    assert names_of(model, x, surv([True, True, False], time)) == [0]
+
+
+def test_intercepts():
+    """A shift makes it a separation, which only an intercept can do."""
+    x, y = np.array([[5.0], [6.0], [7.0], [8.0]]), [0, 0, 1, 1]
+    assert names_of(LogisticCCD(alpha=0), x, y) == [0]
+    assert names_of(LogisticCCD(alpha=0, fit_intercept=False), x, y) == []
+    assert names_of(LogisticCCD(alpha=0, fit_intercept=False), x - 6.5, y) == [0]
+    # zeros where the column is below its value in all rows with a count
+    x, y = np.array([[1.0], [2.0], [3.0], [3.0]]), [0, 0, 1, 4]
+    assert names_of(PoissonCCD(alpha=0), x, y) == [0]
+    assert names_of(PoissonCCD(alpha=0, fit_intercept=False), x, y) == []
+    assert names_of(PoissonCCD(alpha=0, fit_intercept=False), x - 3.0, y) == [0]
+
+
+def test_units_and_distance_do_not_matter():
+    """Columns in other units, far from zero, and one that is all noise of rounding."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = x @ [1.0, -2.0, 0.0] > 0.3
+    units = np.array([1e-8, 1e6, 1.0])
+    for X in (x, x * units, x + 1e5):
+        assert names_of(LogisticCCD(alpha=0), X, y) == [0, 1, 2]
+        overlap = y.copy()
+        overlap[np.argmin(np.abs(x @ [1.0, -2.0, 0.0] - 0.3))] ^= True
+        far = overlap.copy()
+        far[np.argmax(x[:, 0])] ^= True
+        assert names_of(LogisticCCD(alpha=0), X, far) == []
+
+
+def test_of_a_full_set_of_indicators_one_is_named():
+    """They are collinear in a Cox model: what all levels but one do is what that one does."""
+    rng = np.random.default_rng(1)
+    level, event = rng.integers(0, 5, 200), rng.random(200) < 0.7
+    event[level == 3] = False
+    X = np.column_stack([level[:, None] == np.arange(5), rng.normal(size=200)]).astype(float)
+    y = surv(event, rng.exponential(size=200))
+    assert names_of(CoxLassoCCD(alpha=0), X, y) == [3]
+    assert names_of(CoxLassoCCD(alpha=0), X[:, 1:], y) == [2]
+    assert names_of(CoxLassoCCD(alpha=0), X[:, [0, 1, 2, 4, 5]], y) == [0, 1, 2, 3]
+    merged = X[:, :5].copy()
+    merged[:, 2] += merged[:, 3]
+    assert names_of(CoxLassoCCD(alpha=0), merged[:, [0, 1, 2, 4]], y) == []
+
+
+# -- what a fit says ----------------------------------------------------------------------------
+
+RNG = np.random.default_rng(2)
+TIME = RNG.permutation(60) + 1.0
+EVENT = RNG.random(60) < 0.5
+NEVER = np.zeros(60)  # nobody with this column has an event
+NEVER[np.flatnonzero(~EVENT & (TIME > 20))[:6]] = 1.0
+FRAME = pd.DataFrame({"never": NEVER, "age": RNG.normal(size=60), "dose": RNG.normal(size=60)})
+Y = surv(EVENT, TIME)
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pytest.warns(ConvergenceWarning, match=rf"{INFINITE} events: `never` \(-[\d.]+\), with"):
+        return CoxLassoCCD(alpha=0).fit(FRAME, Y)
+
+
+def test_fit_keeps_what_it_reached(model):
+    assert model.infinite_.tolist() == [True, False, False]
+    assert np.isfinite(model.coef_).all()
+    table = model.summary()
+    assert table.columns.tolist() == ["coef", "hazard_ratio", "is_infinite"]
+    assert table["is_infinite"].tolist() == [True, False, False]
+    card = model._repr_html_()
+    assert "is infinite" in card and (card.count(">yes<"), card.count(">no<")) == (2, 2)
+
+
+def test_standard_errors_are_those_of_the_limit(model):
+    """Of the others, as if the rows with the column were gone; NaN of the column itself."""
+    with pytest.warns(UserWarning, match="the coefficients of `never` are infinite, because") as w:
+        table = wald(model, FRAME, Y).summary()
+    assert w[0].filename == __file__ and len(w) == 1
+    assert table.loc["never"].drop(["coef", "hazard_ratio"]).isna().all()
+    rest = CoxLassoCCD(alpha=0, tol=1e-10).fit(FRAME[["age", "dose"]][NEVER == 0], Y[NEVER == 0])
+    limit = wald(rest, FRAME[["age", "dose"]][NEVER == 0], Y[NEVER == 0]).summary()
+    np.testing.assert_allclose(table.loc[["age", "dose"]], limit, rtol=1e-3)
+    bounds = profile_likelihood(CoxLassoCCD(alpha=0), FRAME, Y, "never").intervals.loc["never"]
+    assert bounds["lower"] == -np.inf and np.isfinite(bounds["upper"])
+
+
+def test_a_penalty_makes_coefficients_finite(model):
+    assert not CoxLassoCCD(alpha=0.01).fit(FRAME, Y).infinite_.any()
+    factor = {"never": 0.0, "age": 0.0}
+    path = fit_path(CoxLassoCCD(penalty_factor=factor), FRAME, Y, alphas=[0.1, 0.0])
+    assert [path.at(k).infinite_.tolist() for k in range(2)] == [[True, False, False]] * 2
+    path = fit_path(CoxLassoCCD(penalty_factor={"age": 0.0}), FRAME, Y, alphas=[0.1, 0.0])
+    assert [path.at(k).infinite_.any() for k in range(2)] == [False, True]
+
+
+# -- published data -----------------------------------------------------------------------------
+
+
+def encode_survset(table):
+    """Indicators without the first level, medians for what is missing, unit variances."""
+    factors = [name for name in table if name.startswith("fac_")]
+    numbers = [name for name in table if name.startswith("num_")]
+    X = pd.get_dummies(table[numbers + factors], columns=factors, drop_first=True, dtype=float)
+    X = X.fillna(X.median())
+    X = X.loc[:, X.std() > 0]
+    return (X - X.mean()) / X.std()
+
+
+VERDICTS = json.loads((Path(__file__).parent / "oracles/published/separation.json").read_text())
+
+
+@pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")  # pickles of NumPy 1
+@pytest.mark.parametrize("name", VERDICTS)
+def test_verdicts_of_coxph(name):
+    """`survival::coxph` warns of infinite coefficients in the first two."""
+    loader = pytest.importorskip("SurvSet.data", reason="SurvSet has the data").SurvLoader()
+    table = loader.load_dataset(name)["df"]
+    X, start = encode_survset(table), table["time"] if "time2" in table else None
+    y = surv(table["event"], table["time2" if "time2" in table else "time"], start=start)
+    prepared = CoxLassoCCD(alpha=0)._prepare(X, y)
+    found = find_infinite(prepared.problem, prepared.weight, np.ones(X.shape[1], bool))
+    assert bool(found.any()) == VERDICTS[name]["warns"]
+    if name == "d.oropha.rec":
+        assert X.columns[found].tolist() == ["fac_cond_4"]
+
+
+def test_a_failed_program_is_said(monkeypatch):
+    class Failure:
+        x, message = None, "numerical trouble"
+
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *arguments, **options: Failure)
+    with pytest.warns(ConvergenceWarning, match=r"could not be decided: numerical trouble"):
+        assert names_of(LogisticCCD(alpha=0), np.arange(4.0)[:, None], [0, 0, 1, 1]) == []
