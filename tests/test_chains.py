@@ -38,6 +38,12 @@ class Counting:
     def state(self):
         return expected_state(self.chains, self.now)
 
+    def snapshot(self):
+        return {"now": self.now}
+
+    def restore(self, snapshot):
+        self.now = int(snapshot["now"])
+
 
 def expected_state(chains, iteration):
     value = 1e6 * np.asarray(chains) + iteration
@@ -81,6 +87,15 @@ def test_threads_take_chains_in_turns():
     assert turns == [0, 1, 2, 0, 1, 2]
 
 
+FILES = {f"{name}.npy" for name in SHAPES}
+FILES_BEFORE_THE_END = {f"{name}.part" for name in SHAPES}
+
+
+def files_of(folder):
+    """Files of draws."""
+    return {path.name for path in folder.iterdir() if path.suffix in (".npy", ".part")}
+
+
 def press_at(iteration, chain=0, times=1):
     """What Ctrl-C does, in the middle of a sweep of some chain."""
 
@@ -98,9 +113,7 @@ def test_interrupted_runs_keep_what_they_have(options, folder, tmp_path):
     schedule = Schedule(n_chains=3, n_tune=10, n_draws=10**6 if not folder else 2000, thin=2)
     storage = Storage(folder=tmp_path / "draws") if folder else Storage()
     before = signal.getsignal(signal.SIGINT)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draws_module, "COPIED_BYTES", 1000)
-        sampled = run(schedule, press_at(451, 0), storage=storage, **options)
+    sampled = run(schedule, press_at(451, 0), storage=storage, **options)
     assert signal.getsignal(signal.SIGINT) is before
     assert 0 < sampled.n_draws < schedule.n_draws
     if "n_threads" not in options:  # the others are at most a turn behind
@@ -111,11 +124,15 @@ def test_interrupted_runs_keep_what_they_have(options, folder, tmp_path):
     for name in SHAPES:
         expected = expected_draws(schedule, name, sampled.n_draws)
         np.testing.assert_array_equal(sampled.draws.arrays[name], expected)
-        if folder:
-            on_disk = np.load(tmp_path / "draws" / f"{name}.npy")
-            np.testing.assert_array_equal(on_disk, expected, strict=True)
     if folder:
-        assert len(list((tmp_path / "draws").iterdir())) == len(SHAPES)
+        assert files_of(tmp_path / "draws") == FILES_BEFORE_THE_END
+        swept, n_before = [], sampled.n_draws
+        sampled = run(schedule, lambda s: swept.append(s.now), storage=storage, **options)
+        assert sampled.n_draws == 2000 and sampled.doubts == []
+        assert min(swept) > 10 + 2 * n_before and files_of(tmp_path / "draws") == FILES
+        for name in SHAPES:
+            on_disk = np.load(tmp_path / "draws" / f"{name}.npy")
+            np.testing.assert_array_equal(on_disk, expected_draws(schedule, name), strict=True)
 
 
 # Two signals at once from another thread may arrive as one.
@@ -136,7 +153,8 @@ def test_interrupts_that_leave_nothing_are_raised(options, iteration, times, tmp
     with pytest.raises(KeyboardInterrupt):
         run(schedule, press_at(iteration, 0, times), storage=storage, **options)
     assert signal.getsignal(signal.SIGINT) is before
-    assert list(tmp_path.iterdir()) == []
+    # what tuning has learned is kept; of the second signal, nothing was recorded before
+    assert files_of(tmp_path) == (FILES_BEFORE_THE_END if times == 1 else set())
 
 
 def test_a_handler_is_installed_in_the_main_thread_only():
@@ -199,7 +217,7 @@ def test_a_chain_that_fails_ends_the_others(options, tmp_path):
     assert swept[0] < 10**5
     if not options:  # all have made 40 sweeps, and nobody begins another one
         assert swept[0] == 120
-    assert list(tmp_path.iterdir()) == []
+    assert files_of(tmp_path) == set()
 
 
 def test_runs_are_driven_by_others_too(tmp_path, capsys):
@@ -219,7 +237,7 @@ def test_runs_are_driven_by_others_too(tmp_path, capsys):
 
     with pytest.raises(FloatingPointError):
         drive(FloatingPointError())
-    assert list(tmp_path.iterdir()) == []
+    assert files_of(tmp_path) == set()
     capsys.readouterr()
     squares = np.array([5, 7, 9, 11]) ** 2
     np.testing.assert_array_equal(drive().draws.arrays["square"], [squares, 10 * squares])
@@ -322,14 +340,12 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_of_other_fits_are_left_alone(tmp_path, monkeypatch):
+def test_files_of_other_fits_are_left_alone(tmp_path):
     (tmp_path / "grid.npy").write_text("of another fit")
-    with pytest.raises(FileExistsError, match=r"holds grid\.npy; a folder serves one fit"):
+    with pytest.raises(
+        FileExistsError, match=r"holds grid\.npy of other work; a folder serves one"
+    ):
         Storage(folder=tmp_path).open(SHAPES, 1, 5)
-    monkeypatch.setattr(draws_module, "_new_folder", lambda folder: folder)  # it came afterwards
-    with pytest.raises(FileExistsError, match=r"holds grid\.npy; .*folder=None"):
-        Storage(folder=tmp_path).open(SHAPES, 1, 5)
-    assert [path.name for path in tmp_path.iterdir()] == ["grid.npy"]
     assert (tmp_path / "grid.npy").read_text() == "of another fit"
 
 
@@ -337,14 +353,14 @@ def test_files_that_cannot_be_made_or_closed_leave_nothing(tmp_path, monkeypatch
     make = draws_module._new_file
 
     def fail(path, *given):
-        if path.name == "grid.npy":
+        if path.name == "grid.part":
             raise OSError("no room")
         return make(path, *given)
 
     monkeypatch.setattr(draws_module, "_new_file", fail)
     with pytest.raises(OSError, match="no room"):
         Storage(folder=tmp_path).open(SHAPES, 1, 5)
-    assert list(tmp_path.iterdir()) == []
+    assert files_of(tmp_path) == set()
 
     def look_and_fail(draws, n_draws):
         found.append(signal.getsignal(signal.SIGINT))
@@ -352,11 +368,15 @@ def test_files_that_cannot_be_made_or_closed_leave_nothing(tmp_path, monkeypatch
 
     before, found = signal.getsignal(signal.SIGINT), []
     monkeypatch.setattr(draws_module, "_new_file", make)
-    monkeypatch.setattr(draws_module.Draws, "close", look_and_fail)
-    with pytest.raises(OSError, match="no room"):
-        run(Schedule(n_chains=1, n_tune=0, n_draws=5), storage=Storage(folder=tmp_path))
-    assert list(tmp_path.iterdir()) == []
+    schedule, storage = Schedule(n_chains=1, n_tune=0, n_draws=5), Storage(folder=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(draws_module.Draws, "close", look_and_fail)
+        with pytest.raises(OSError, match="no room"):
+            run(schedule, storage=storage)
     assert found[0] is not before and signal.getsignal(signal.SIGINT) is before
+    swept = []
+    assert run(schedule, lambda s: swept.append(s.now), storage=storage).n_draws == 5
+    assert swept == [] and files_of(tmp_path) == FILES
 
 
 def test_free_memory_is_plausible():
@@ -382,16 +402,44 @@ def test_draws_go_to_the_users_home(tmp_path, monkeypatch):
     monkeypatch.setenv("USERPROFILE", str(tmp_path))  # HOME of Windows
     draws = run(Schedule(n_chains=1, n_tune=0, n_draws=5), storage=Storage(folder="~/draws")).draws
     assert draws.folder == tmp_path / "draws"
-    assert len(list(draws.folder.iterdir())) == len(SHAPES)
+    assert len(list(draws.folder.glob("*.npy"))) >= len(SHAPES)
 
 
-def test_draws_on_disk_are_not_overwritten(tmp_path):
+def test_draws_on_disk_are_read_back_or_left_alone(tmp_path):
     schedule, storage = Schedule(n_chains=2, n_tune=0, n_draws=5), Storage(folder=tmp_path / "a")
-    draws = run(schedule, storage=storage).draws
-    assert isinstance(draws.arrays["coef"], np.memmap) and not draws.arrays["coef"].flags.writeable
-    with pytest.raises(FileExistsError, match=r"already holds coef\.npy; a folder serves one fit"):
-        run(schedule, storage=storage)
-    np.testing.assert_array_equal(draws.arrays["coef"], expected_draws(schedule, "coef"))
+    first, swept = run(schedule, storage=storage).draws.arrays["coef"], []
+    assert isinstance(first, np.memmap) and not first.flags.writeable
+    again = run(schedule, lambda s: swept.append(s.now), storage=storage)
+    np.testing.assert_array_equal(again.draws.arrays["coef"], expected_draws(schedule, "coef"))
+    assert swept == []
+    with pytest.raises(FileExistsError, match=r"work of another call: `random_state` differs\. To"):
+        run(Schedule(n_chains=2, n_tune=0, n_draws=5, seed=1), storage=storage)
+    np.testing.assert_array_equal(first, expected_draws(schedule, "coef"))
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="which is a file"):
         run(schedule, storage=Storage(folder=tmp_path / "file"))
+
+
+@pytest.mark.parametrize("damage", ["draws", "record"])
+def test_what_is_damaged_is_drawn_again(damage, tmp_path, monkeypatch):
+    monkeypatch.setattr("sksurvgpu.bayes.run.SECONDS", 0.0)
+    monkeypatch.setattr("sksurvgpu.bayes.run.SHARE", np.inf)
+    schedule, storage = Schedule(n_chains=2, n_tune=5, n_draws=50), Storage(folder=tmp_path)
+    with pytest.raises(FloatingPointError):
+        run(schedule, fail_at(33), storage=storage)
+    path = tmp_path / ("coef.part" if damage == "draws" else "chain-1.npz")
+    path.write_bytes(path.read_bytes()[:-100])
+    swept = []
+    sampled = run(schedule, lambda s: swept.append((s.chains[0], s.now)), storage=storage)
+    begun = dict(reversed(swept))
+    assert begun == ({0: 1, 1: 1} if damage == "draws" else {0: 31, 1: 1})
+    for name in SHAPES:
+        np.testing.assert_array_equal(sampled.draws.arrays[name], expected_draws(schedule, name))
+
+
+def fail_at(iteration):
+    def fail(sampler):
+        if sampler.now == iteration:
+            raise FloatingPointError
+
+    return fail

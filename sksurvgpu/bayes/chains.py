@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import repeat
 from numbers import Integral
 
 import numpy as np
@@ -120,10 +121,8 @@ def run_chains(
             verbose=verbose,
         )
         with run, Threads(min(n_threads, len(parts))) as threads:
-            waiting = deque(
-                _Chain(sampler, chains, run)
-                for sampler, chains in zip(samplers, parts, strict=True)
-            )
+            chains = map(_Chain, samplers, parts, repeat(run))
+            waiting = deque(chain for chain in chains if chain.iteration < schedule.n_sweeps)
             threads.map(lambda _: _work(waiting, run.stop), range(threads.n_threads))
     sampled = run.result(samplers)
     sampled.doubts.extend(doubts_of_divergence(samplers))
@@ -151,10 +150,13 @@ class _Chain:
     """A sampler with its recorder, somewhere on its way."""
 
     def __init__(self, sampler, chains, run):
-        self.chains, self.iteration = chains, 0
+        self.chains = chains
         self._sampler, self._schedule = sampler, run.schedule
         sampling = sampler.sampling
         self._recorder = run.recorder(chains, sampling.xp, sampling.to_host)
+        self.iteration, snapshot = self._recorder.recall()
+        if snapshot is not None:
+            sampler.restore(snapshot)
 
     def advance(self):
         """Make a few sweeps; whether there are more to come."""
@@ -166,4 +168,6 @@ class _Chain:
             goes_on = self._recorder.take(self.iteration, sampler.state)
             if not goes_on:
                 break
+        if not goes_on or self._recorder.is_due():
+            self._recorder.record(self.iteration, sampler.snapshot)
         return goes_on

@@ -1,18 +1,22 @@
 """Where draws go: into memory, into files, or into running means and covariances.
 
-Chains lead and draws follow, so that a chain is one piece of memory.
+Chains lead and draws follow, so that a chain is one piece of memory.  A file of draws has another
+name until all of them are there; how many of them are valid, the journal of the folder says.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from errno import EINVAL, ENOTSUP
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from .._journal import Journal, check_folder, replace
 from .moments import Moments
 
 __all__ = ["Draws", "Storage"]
@@ -21,11 +25,6 @@ KINDS = ("float64", "float32", "summary")
 SHARE = 0.9  # of the free memory that may be planned with
 GIB = 2**30
 ALWAYS_KEPT = 16  # numbers: with so few, draws cost nothing, and diagnostics need them
-COPIED_BYTES = 2**24  # at once, where files are cut
-_IN_USE = (
-    "`folder` is {!r}, which already holds {}; a folder serves one fit: name a new one, move the "
-    "draws that are there, or leave it out (folder=None) where there are many fits, as in searches."
-)
 READ_BYTES = 2**25  # at once, where all draws are looked at
 
 
@@ -40,7 +39,9 @@ class Storage:
         more than 2,000 numbers, except of quantities of at most 16, whose draws are kept.
     folder : path, optional
         Where to write draws, a .npy file for each quantity; in memory by default. It serves one
-        fit.
+        fit, which goes on there if it was ended before.
+    of : dict of {str: object}, optional
+        What draws depend on beside the schedule, as `describe_call` gives it, for a folder.
 
     Examples
     --------
@@ -52,25 +53,20 @@ class Storage:
 
     keep: str = "float64"
     folder: str | os.PathLike | None = None
+    of: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.keep not in KINDS:
             raise ValueError(f'`keep` is {self.keep!r}, must be "float64", "float32" or "summary".')
-        if self.folder is None:
-            return
-        if not isinstance(self.folder, str | os.PathLike):
-            raise TypeError(
-                f"`folder` is of type {type(self.folder).__name__}, must be a path; name a new "
-                "folder."
-            )
-        if self.keep == "summary":
+        check_folder(self.folder)
+        if self.folder is not None and self.keep == "summary":
             raise ValueError(
                 '`folder` is where draws are written, and keep="summary" keeps none; leave one '
                 "of the two out."
             )
         object.__setattr__(self, "folder", Path(os.path.expanduser(self.folder)))
 
-    def open(self, shapes, n_chains, n_draws) -> Draws:
+    def open(self, shapes, n_chains, n_draws, **of) -> Draws:
         """Make room for the draws of all chains, or say how much is missing.
 
         Parameters
@@ -79,6 +75,8 @@ class Storage:
             Shape of one draw of each quantity.
         n_chains, n_draws : int
             Number of chains, and of draws that each of them keeps.
+        **of : object
+            What else draws depend on.
 
         Returns
         -------
@@ -93,10 +91,13 @@ class Storage:
         n_bytes = n_chains * n_draws * dtype.itemsize * sum(map(prod, drawn.values()))
         n_bytes += sum(Moments.bytes_needed(n_chains, prod(shape)) for shape in summed.values())
         about = f"{n_draws:,} draws of {sum(map(prod, shapes.values())):,} numbers"
+        if self.folder is not None:
+            n_bytes -= sum(path.stat().st_size for path in _files(self.folder, drawn))
         self._check_room(n_bytes, f"{n_chains:,} chains with {about}")
-        folder = None if self.folder is None else _new_folder(self.folder)
         moments = {name: Moments(n_chains, shape) for name, shape in summed.items()}
-        draws = Draws({}, moments, folder)
+        of = {**self.of, "keep": self.keep, "n_chains": n_chains, "n_draws": n_draws, **of}
+        journal = Journal(self.folder, of | {"quantities": drawn}).open()
+        draws = Draws({}, moments, journal)
         try:
             for name, shape in drawn.items():
                 draws.add(name, (n_chains, n_draws, *shape), dtype)
@@ -134,27 +135,28 @@ class Draws:
         Room for draws.
     moments : dict of {str: Moments}
         Of the quantities that have no draws.
-    folder : Path or None
-        Where the files of the arrays are.
+    journal : Journal, optional
+        Of the folder in which the files of the arrays are.
     """
 
-    def __init__(self, arrays, moments, folder=None):
+    def __init__(self, arrays, moments, journal=None):
         self.arrays = arrays
         self.moments = moments
-        self.folder = folder
+        self.journal = Journal(None, {}) if journal is None else journal
 
     def add(self, name, shape, dtype):
-        """Make room for a quantity, in a file that nobody else has."""
-        if self.folder is None:
+        """Make room for a quantity, or find the file of a run that goes on."""
+        self.arrays[name] = None  # from here on, the file is ours to delete
+        if self.journal.folder is None:
             self.arrays[name] = np.empty(shape, dtype)
             return
-        path = _file(self.folder, name)
-        try:
-            path.open("xb").close()
-        except FileExistsError:
-            raise FileExistsError(_IN_USE.format(str(self.folder), path.name)) from None
-        self.arrays[name] = None  # from here on, the file is ours to delete
-        self.arrays[name] = _new_file(path, shape, dtype)
+        for path in _files(self.journal.folder, [name]):
+            array = _open_file(path, shape, dtype)
+            if array is not None:
+                self.arrays[name] = array
+                return
+        self.journal.clear("chain")  # which count on draws that are not there
+        self.arrays[name] = _new_file(_unfinished(self.journal.folder, name), shape, dtype)
 
     def write(self, chains, first, blocks):
         """Put blocks of draws, of shape (len(chains), k, ...), at positions from `first` on."""
@@ -165,32 +167,28 @@ class Draws:
             else:
                 self.arrays[name][chains, first : first + block.shape[1]] = block
 
-    def close(self, n_draws):
-        """Cut all chains to some number of draws; files are then only read."""
-        for name, array in self.arrays.items():
-            if self.folder is None:
-                self.arrays[name] = array[:, :n_draws]
-        if self.folder is not None:
-            for name in self.arrays:
-                self._close_file(name, n_draws)
+    def flush(self):
+        """Have the system put all draws on the disk."""
+        if self.journal.folder is not None:
+            for array in self.arrays.values():
+                array.flush()
 
-    def _close_file(self, name, n_draws):
-        array, path = self.arrays[name], _file(self.folder, name)
-        array.flush()
-        if n_draws < array.shape[1]:
-            part = path.with_suffix(".part")
-            cut = _new_file(part, (array.shape[0], n_draws, *array.shape[2:]), array.dtype)
-            step = max(1, COPIED_BYTES // max(1, array[0, :1].nbytes))
-            for chain in range(len(array)):
-                for first in range(0, n_draws, step):
-                    rows = slice(first, min(first + step, n_draws))
-                    cut[chain, rows] = array[chain, rows]
-            cut.flush()
-            # Some systems replace no file that is mapped.
-            self.arrays[name] = array = cut = None
-            os.replace(part, path)
-        self.arrays[name] = array = None
-        self.arrays[name] = np.load(path, mmap_mode="r")
+    def close(self, n_draws):
+        """Show the first draws of all chains only; files are then only read, and those that are
+        whole get their names."""
+        self.flush()
+        for name, array in self.arrays.items():
+            if self.journal.folder is None:
+                self.arrays[name] = array[:, :n_draws]
+                continue
+            is_whole = n_draws == array.shape[1]
+            # Some systems rename no file that is mapped.
+            self.arrays[name] = array = None
+            [path] = _files(self.journal.folder, [name])
+            if is_whole:
+                path = replace(path, path.with_suffix(".npy"))
+            self.arrays[name] = np.load(path, mmap_mode="r")[:, :n_draws]
+        self.journal.close()
 
     def of(self, name, wanted):
         """Draws of a quantity, or why there are none from which something could be computed."""
@@ -217,12 +215,13 @@ class Draws:
         return reduced.reshape((*leading, *shape))
 
     def discard(self):
-        """Delete the files of a run that failed, so that it can be repeated."""
+        """Let go of a run that failed; what it has recorded stays, for one that goes on."""
         names, self.arrays = list(self.arrays), {}
-        if self.folder is not None:
-            for name in names:
-                _file(self.folder, name).unlink(missing_ok=True)
-                _file(self.folder, name).with_suffix(".part").unlink(missing_ok=True)
+        if self.journal.folder is not None:
+            if self.journal.is_empty():
+                for path in _files(self.journal.folder, names):
+                    path.unlink()
+            self.journal.close()
 
 
 def read_draws(draws):
@@ -268,25 +267,38 @@ def _free_disk(folder):
     return shutil.disk_usage(path).free
 
 
-def _new_folder(folder):
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(
-            f"`folder` is {str(folder)!r}, which is a file; name a new folder."
-        )
-    held = sorted(path.name for path in folder.glob("*.npy")) if folder.exists() else []
-    if held:
-        raise FileExistsError(_IN_USE.format(str(folder), held[0]))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def _files(folder, names):
+    """Files of draws that are there."""
+    paths = [_unfinished(folder, name) for name in names]
+    paths += [path.with_suffix(".npy") for path in paths]
+    return [path for path in paths if path.exists()]
 
 
-def _file(folder, name):
-    return folder / f"{name}.npy"
+def _unfinished(folder, name):
+    return Path(folder) / f"{name}.part"
+
+
+def _open_file(path, shape, dtype):
+    """Draws in a file; None where it was left before it was made."""
+    try:
+        array = np.load(path, mmap_mode="r")  # to write, what is missing would be made up
+    except (EOFError, ValueError):
+        return None
+    if array.shape != shape or array.dtype != dtype:
+        return None
+    return np.load(path, mmap_mode="r+")
 
 
 def _new_file(path, shape, dtype):
-    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    if hasattr(os, "posix_fallocate"):  # where a disk is full, now and not by a signal later
+        with open(path, "r+b") as file:
+            try:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                if error.errno not in (EINVAL, ENOTSUP):  # of file systems that cannot
+                    raise
+    return array
 
 
 def some_of(names):

@@ -147,6 +147,29 @@ class HmcSampler:
         named = zip(self.shapes.items(), parts, strict=True)
         return {name: part.reshape(len(part), *shape) for (name, shape), part in named}
 
+    def snapshot(self):
+        """Return all that later trajectories depend on.
+
+        Returns
+        -------
+        snapshot : dict of {str: ndarray}
+            Arrays by name.
+        """
+        state = {**self._point._asdict(), "n_divergent": self.n_divergent}
+        return state | self._step_sizes.snapshot()
+
+    def restore(self, snapshot):
+        """Go back to a snapshot.
+
+        Parameters
+        ----------
+        snapshot : dict of {str: ndarray}
+            Of such a sampler.
+        """
+        self._point = Point(*(snapshot[name] for name in Point._fields))
+        self._step_sizes.restore(snapshot)
+        self.n_divergent[:] = snapshot["n_divergent"]
+
     def _travel(self, momentum, step):
         """Where leapfrog steps from the current points end, and with which momentum."""
         point = self._point
@@ -234,3 +257,15 @@ class StepSizes:
         wished = self._center - np.sqrt(t) / SHRINKAGE * self._lack
         self._now = np.minimum(wished, self._longest)
         self._average += t**-FORGETTING * (self._now - self._average)
+
+    def snapshot(self):
+        return {
+            "lack": self._lack,
+            "now": self._now,
+            "average": self._average,
+            "n_learned": self._n_learned,
+        }
+
+    def restore(self, snapshot):
+        self._lack, self._now = snapshot["lack"], snapshot["now"]
+        self._average, self._n_learned = snapshot["average"], int(snapshot["n_learned"])

@@ -166,6 +166,20 @@ class MultinomialGibbs:
         """Return the current coefficients and intercepts, of shapes (B, ...)."""
         return self._split.state(self.coef)
 
+    def snapshot(self):
+        """Return all that later sweeps depend on, arrays of the host by name.
+
+        Predictors are kept with their rounding, which is that of the sweeps so far.
+        """
+        arrays = {"coef": self.coef, **self._rows.snapshot()}
+        return {name: self.sampling.to_host(array) for name, array in arrays.items()}
+
+    def restore(self, snapshot):
+        """Go back to a snapshot."""
+        arrays = {name: self.sampling.put(array) for name, array in snapshot.items()}
+        self.coef = arrays.pop("coef")
+        self._rows.restore(arrays)
+
     def _draw_category(self, j):
         rows, random, linalg = self._rows, self.sampling.random, self.sampling.linalg
         offset = rows.offset(j)
@@ -211,6 +225,7 @@ class MultinomialHmc:
         target = SoftmaxTarget(rows, prior)
         self._hmc = HmcSampler(sampling, target, mode, factor, shapes={"coef": shape})
         self.sweep, self.n_divergent = self._hmc.sweep, self._hmc.n_divergent
+        self.snapshot, self.restore = self._hmc.snapshot, self._hmc.restore
 
     def state(self):
         """Return the current coefficients and intercepts, of shapes (B, ...)."""

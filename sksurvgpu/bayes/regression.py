@@ -33,6 +33,7 @@ class GaussianSampler:
     """Chains of a model; a subclass says in which order its unknowns are drawn."""
 
     n_factors = 1  # a sweep
+    _moving = ("coef", "local", "scale", "sigma2")  # what a sweep leaves to the next one
 
     def __init__(self, sampling, rows, prior, noise, *, route=None, record_local=False):
         """Take reduced rows, a prior of coefficients, and shape and rate of the noise's prior."""
@@ -98,6 +99,15 @@ class GaussianSampler:
         if self._record_local:
             state["local_scale2"] = self.local
         return state
+
+    def snapshot(self):
+        """All that later sweeps depend on, on the host."""
+        return {name: self.sampling.to_host(getattr(self, name)) for name in self._moving}
+
+    def restore(self, snapshot):
+        """Go back to a snapshot."""
+        for name in self._moving:
+            setattr(self, name, self.sampling.put(snapshot[name]))
 
     # -- draws that samplers share ------------------------------------------------------------
     def _draw_noise(self, quadratic, n_squares):
@@ -173,6 +183,7 @@ class CollapsedSampler(GaussianSampler):
     """Global scale, variance and coefficients together, then scales."""
 
     n_proposals = 2
+    _moving = (*GaussianSampler._moving, "_log_step")
 
     @property
     def n_factors(self):
@@ -183,6 +194,15 @@ class CollapsedSampler(GaussianSampler):
         xp = self.sampling.xp
         self._log_step = xp.zeros(len(self.sampling.chains))
         self._n_tuned = 0
+
+    def snapshot(self):
+        """All that later sweeps depend on, on the host."""
+        return super().snapshot() | {"n_tuned": self._n_tuned}
+
+    def restore(self, snapshot):
+        """Go back to a snapshot."""
+        super().restore(snapshot)
+        self._n_tuned = int(snapshot["n_tuned"])
 
     def _draw(self, tuning):
         factor = self._route.factor(self.scale)

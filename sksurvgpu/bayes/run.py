@@ -1,8 +1,9 @@
 """What the chains of one run share: room for draws, the wish to stop, progress.
 
-A `Run` is a context: Ctrl-C asks for its end while chains are driven within it, and files of one
-that fails are deleted.  Each chain, or batch of chains, gives its state to a `Recorder`, which says
-whether to go on.
+A `Run` is a context: Ctrl-C asks for its end while chains are driven within it.  Each chain, or
+batch of chains, gives its state to a `Recorder`, which says whether to go on.  In a folder it also
+records now and then how far its chains are and where they stand, after their draws are on the disk;
+a run of the same call goes on from there, to the same draws.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import prod
 from typing import Any
 
@@ -24,6 +25,8 @@ __all__ = ["Recorder", "Run", "Sampled", "Stop", "name_chains"]
 BLOCK_DRAWS = 100  # that stay where they were made before they go to the host
 BLOCK_BYTES = 2**27  # and no more than these
 REPORTS = 10  # of a chain, over all its sweeps
+SECONDS = 5.0  # of work between two records of a chain in a folder
+SHARE = 0.05  # of its time that a chain may spend on them
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,9 @@ class Run:
         self._seconds = 0.0
 
     def __enter__(self):
-        self.draws = self._storage.open(self.shapes, self.schedule.n_chains, self.schedule.n_draws)
+        lengths = asdict(self.schedule)
+        lengths["random_state"] = np.array(lengths.pop("seed"))  # which users did not choose
+        self.draws = self._storage.open(self.shapes, **lengths)
         self._handler = self.stop.on_interrupt()
         self._handler.__enter__()
         self._start = time.perf_counter()
@@ -132,7 +137,7 @@ class Run:
         try:
             if error is None:
                 self._raise_failure()
-                self.draws.close(int(self.n_kept.min()))  # Ctrl-C must not leave half of a file
+                self.draws.close(int(self.n_kept.min()))
         except BaseException as failure:
             error = failure
             raise
@@ -191,13 +196,14 @@ class Run:
             )
         return Sampled(self.draws, self.schedule, n_draws, self._seconds, doubts, list(samplers))
 
-    def report(self, chains, iteration):
-        """Tell how far some chains are, now and then."""
+    def report(self, chains, iteration, first):
+        """Tell how far some chains are, now and then; in this run they began at sweep `first`."""
         n_sweeps = self.schedule.n_sweeps
         is_due = iteration * REPORTS // n_sweeps > (iteration - 1) * REPORTS // n_sweeps
         if self._verbose < 2 or not is_due:
             return
-        left = (time.perf_counter() - self._start) * (n_sweeps / iteration - 1.0)
+        elapsed = time.perf_counter() - self._start
+        left = elapsed * (n_sweeps - iteration) / (iteration - first)
         tuning = " (tuning)" if self.schedule.is_tuning(iteration) else ""
         done = f"sweep {iteration:,} of {n_sweeps:,}{tuning}"
         with self._reporting:  # a line of one thread at a time
@@ -215,6 +221,57 @@ class Recorder:
             name: xp.empty((len(self._chains), size, *shape)) for name, shape in run.shapes.items()
         }
         self._size, self._n_filled, self._n_kept = size, 0, 0
+        self._first = 0
+        self._recorded, self._cost = time.perf_counter(), 0.0
+
+    def recall(self):
+        """Return what was recorded last.
+
+        Returns
+        -------
+        iteration : int
+            Number of the sweep after which to go on.
+        snapshot : dict of {str: ndarray} or None
+            What the sampler has to be restored to; None at the beginning.
+        """
+        snapshot = self._run.draws.journal.read(self._key)
+        if snapshot is None:
+            return 0, None
+        self._first = int(snapshot.pop("iteration"))
+        self._n_kept = int(snapshot.pop("n_kept"))
+        self._run.n_kept[self._chains] = self._n_kept
+        return self._first, snapshot
+
+    def is_due(self) -> bool:
+        """Whether a kill would lose more work than it is allowed to."""
+        if self._run.draws.journal.folder is None:
+            return False
+        return time.perf_counter() - self._recorded > max(SECONDS, self._cost / SHARE)
+
+    def record(self, iteration, snapshot):
+        """Put the draws so far on the disk, then the state to go on from.
+
+        Parameters
+        ----------
+        iteration : int
+            Number of the sweep that was done.
+        snapshot : callable
+            Returns all that later sweeps depend on, arrays of the host by name.
+        """
+        draws = self._run.draws
+        if draws.journal.folder is None or self._run.stop.error is not None:
+            return
+        start = time.perf_counter()
+        self._flush()
+        draws.flush()
+        counts = {"iteration": iteration, "n_kept": self._n_kept}
+        draws.journal.write(self._key, counts | snapshot())
+        self._recorded = time.perf_counter()
+        self._cost = self._recorded - start
+
+    @property
+    def _key(self):
+        return name_chains(self._chains).replace(" ", "-")
 
     def take(self, iteration, state) -> bool:
         """Keep a state if it is this sweep's turn.
@@ -239,7 +296,7 @@ class Recorder:
         goes_on = iteration < schedule.n_sweeps and not self._run.stop.is_set
         if self._n_filled == self._size or not goes_on:
             self._flush()
-        self._run.report(self._chains, iteration)
+        self._run.report(self._chains, iteration, self._first)
         return goes_on
 
     def _flush(self):

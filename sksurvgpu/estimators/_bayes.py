@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._journal import describe_call
 from .._versioned import Versioned
 from ..backends import choose_sampling, explain
 from ..bayes.chains import Schedule, run_chains
@@ -91,7 +92,7 @@ class BayesianModel(Versioned, BaseEstimator):
         return tags
 
     # -- fitting ------------------------------------------------------------------------------
-    def _sample(self, make_sampler, names, *, on_host=False, **described) -> Posterior:
+    def _sample(self, make_sampler, names, data, *, on_host=False, **described) -> Posterior:
         """Run the chains of a model.
 
         Parameters
@@ -100,6 +101,8 @@ class BayesianModel(Versioned, BaseEstimator):
             Makes a sampler from a backend's `Sampling` of some chains.
         names : dict of {str: list of str}
             Labels of the numbers of each quantity that the sampler records.
+        data : dict of {str: object}
+            What the draws depend on beside the parameters, by the names that users know.
         on_host : bool, default=False
             Whether the sampler itself runs on the host, whatever the backend: its rows do not.
         **described : object
@@ -111,10 +114,11 @@ class BayesianModel(Versioned, BaseEstimator):
             make_sampling = choose_sampling("cpu")
         seed = check_random_state(self.random_state).randint(SEEDS, dtype=np.uint64)
         schedule = Schedule(self.n_chains, self.n_tune, self.n_draws, self.thin, int(seed))
+        of = describe_call("fit", self, **data, backend=explain(self.backend)[0])
         sampled = run_chains(
             lambda chains: make_sampler(make_sampling(schedule.seed, chains)),
             schedule,
-            storage=Storage(self.keep, self.folder),
+            storage=Storage(self.keep, self.folder, of),
             n_threads=count_threads(self.n_jobs),
             batched=batched,
             verbose=int(self.verbose),

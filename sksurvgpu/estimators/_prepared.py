@@ -76,6 +76,16 @@ class Prepared:
         weight = self.batch.weight
         return np.ones(self.problem.design.n_rows) if weight is None else weight[:, 0]
 
+    def describe(self) -> dict[str, Any]:
+        """What fits depend on beside the estimator's parameters, by the names that users know."""
+        return {
+            "X": self.problem.design,
+            "y": self.outcome,
+            "sample_weight": self.batch.weight,
+            "offset": self.batch.offset,
+            "backend": self.shared["backend_"],
+        }
+
     def solve(self, alphas, *, total=None, on_fit=None, **changes) -> list[list[Solution]]:
         """Fit at penalties on the mean scale, (n_alphas,) or (n_alphas, n_fits).
 

@@ -208,6 +208,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         posterior = self._sample(
             self._maker(rows, prior, mode, factor),
             label_parameters(names, labels[:-1].tolist()),
+            {"X": design, "y": outcome},
             on_host=self.sampler == "hmc",
             effect="odds_ratio",
         )

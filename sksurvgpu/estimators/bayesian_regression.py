@@ -230,7 +230,9 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         names = columns.get("feature_names_in_", [f"x{j}" for j in range(design.n_columns)])
         names = [str(name) for name in names]
         posterior = self._sample(
-            self._maker(rows, resolved), {"coef": names, "local_scale2": names}
+            self._maker(rows, resolved),
+            {"coef": names, "local_scale2": names},
+            {"X": design, "y": y, "sample_weight": weight},
         )
         for name in OF_PRIOR:
             vars(self).pop(name, None)

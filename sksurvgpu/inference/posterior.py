@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._journal import describe_call
 from ..backends.cpu.sampling import Sampling
 from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
@@ -83,7 +84,8 @@ def posterior(
         How draws are kept. "summary" keeps running means and covariances of long parameters in
         place of their draws.
     folder : path, optional
-        New folder for the draws, where memory is too small for them; ``~`` is the user's home.
+        New folder for the draws (``~`` is the user's home), where memory is too small for them, or
+        where a call may be ended: the same call made again goes on where it was, to the same draws.
     random_state : int, RandomState instance or None, default=0
         Seed. A chain's draws are the same for any number of threads and of other chains.
     verbose : int, default=0
@@ -150,11 +152,13 @@ def posterior(
     prepared = model._prepare(X, y, **fit_params)
     vars(model).update(prepared.shared)
     problem, prior = _with_prior(prepared, prior_mean, prior_precision, intercept_precision)
+    of_prior = {"prior_mean": prior.mean, "prior_precision": prior.precision}
+    of = describe_call("posterior", model, **prepared.describe(), **of_prior)
     make_sampler = _sampler_maker(model, prepared, problem, prior, seed)
     sampled = run_chains(
         make_sampler,
         schedule,
-        storage=storage,
+        storage=replace(storage, of=of),
         n_threads=prepared.n_threads,
         batched=prepared.backend.batched,
         verbose=verbose,

@@ -14,10 +14,11 @@ categories but the reference as floats, `count` (n,) the trials as integers of a
     offset(j)                   c_ij = log sum_{l != j} exp(eta_il), the reference included, (B, n)
     project(target)             X' t of one number a row, (B, n) -> (B, q)
     move(j, coef)               set the coefficients (B, q) of category j, and its predictors
+    snapshot(), restore(arrays) all that these share, arrays by name
     probability(coef)           P(category j) at coefficients (B, m, q) of the host, (B, m, n)
     value_and_gradient(coef)    of the host, (B, m, q) -> log-likelihood (B,), gradient (B, m, q)
 
-The first five share the predictors, the last two leave them alone.  `offset` never subtracts a
+The first six share the predictors, the last two leave them alone.  `offset` never subtracts a
 term from a total: where category j dominates, nothing would be left of the others.  Exponentials
 are kept relative to a row's largest predictor when they were taken (`top`), so that a sweep over m
 categories costs m exponentials a row and not m^2; a row's are taken anew where they would overflow
@@ -174,6 +175,17 @@ class SoftmaxRows:
     def move(self, j, coef):
         self._predictor[:, j] = _predict(self.X, coef)
         retake_exponentials(self._predictor, j, self._exponential, self._top)
+
+    def snapshot(self):
+        return {
+            "predictor": self._predictor,
+            "exponential": self._exponential,
+            "top": self._top,
+        }
+
+    def restore(self, arrays):
+        self._predictor, self._exponential = arrays["predictor"], arrays["exponential"]
+        self._top = arrays["top"]
 
     def probability(self, coef):
         out = np.stack([_predict(self.X, of_chain) for of_chain in coef])

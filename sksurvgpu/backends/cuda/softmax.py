@@ -108,6 +108,12 @@ class SoftmaxRows:
     def move(self, j, coef):
         self._predictor[:, j] = self._sampling.linalg.product(self.X, coef)
 
+    def snapshot(self):
+        return {"predictor": self._predictor}
+
+    def restore(self, arrays):
+        self._predictor = arrays["predictor"]
+
     def probability(self, coef):
         predictor = self._predict(self._sampling.xp.asarray(coef))
         self._launch(normalize, predictor.shape[0] * predictor.shape[2], predictor)
