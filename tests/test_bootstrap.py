@@ -261,3 +261,32 @@ def test_one_unit_cannot_be_drawn():
     data = simulate_cox(50, 3, density=0.3, random_state=0)
     with pytest.raises(ValueError, match="belong to one unit"):
         bootstrap(CoxLassoCCD(), data.X, data.y, groups=np.zeros(50, int))
+
+
+def test_a_folder_keeps_finished_replicates_of_one_call(tmp_path, monkeypatch):
+    data, model = simulate_cox(200, 4, density=0.4, random_state=0), CoxLassoCCD()
+    given = {"n_replicates": 20, "random_state": 0}
+    expected = bootstrap(model, data.X, data.y, **given)
+    given["folder"] = tmp_path / "work"
+    first = bootstrap(model, data.X, data.y, **given)
+    assert first.coefs.tobytes() == expected.coefs.tobytes()
+    parts = {path.name for path in (tmp_path / "work").glob("*.npz")}
+    assert parts == {"replicates-0.npz", "replicates-16.npz"}
+
+    def refuse(*given, **changes):
+        raise AssertionError("a finished part was computed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sksurvgpu.estimators._prepared.Prepared.solve", refuse)
+        again = bootstrap(clone(model).set_params(n_jobs=1), data.X, data.y, **given)
+    assert again.coefs.tobytes() == expected.coefs.tobytes()
+    for change, told in (
+        ({"n_replicates": 21}, "`n_replicates` is 20 there and 21 here"),
+        ({"random_state": 1}, "`random_state` differs"),
+        ({"groups": np.arange(200) // 2}, "`groups` differs"),
+        ({"sample_weight": np.arange(1.0, 201.0)}, "`sample_weight` differs"),
+    ):
+        with pytest.raises(FileExistsError, match=told):
+            bootstrap(model, data.X, data.y, **(given | change))
+    with pytest.raises(ValueError, match="without a seed no call is the same; pass random_state"):
+        bootstrap(model, data.X, data.y, folder=tmp_path)

@@ -517,3 +517,28 @@ def test_the_constructor_is_that_of_the_model():
     assert Own(cv=3).get_params() == CoxLassoCV(cv=3).get_params()
     assert issubclass(CoxLassoCV, CrossValidated)
     assert EXPOSURE.shape == OFFSET.shape == STRATA.shape == (N,)
+
+
+def test_a_folder_keeps_finished_fits_of_one_call(tmp_path, monkeypatch):
+    model = CoxLassoCV(cv=5, n_repeats=4, alphas=[0.05, 0.04, 0.03], folder=tmp_path)
+    expected = clone(model).set_params(folder=None).fit(STRONG.X, STRONG.y)
+    first = clone(model).fit(STRONG.X, STRONG.y)
+    parts = {path.name for path in tmp_path.glob("*.npz")}
+    assert parts == {"0000-splits-0.npz", "0000-splits-16.npz"}  # whatever the number of threads
+
+    def refuse(*given):
+        raise AssertionError("a finished part was computed again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sksurvgpu.selection.cv.Evaluation._fit", refuse)
+        again = clone(model).set_params(n_jobs=1, verbose=0).fit(STRONG.X, STRONG.y)
+    for fitted in (first, again):
+        assert fitted.cv_results_.equals(expected.cv_results_)
+        assert fitted.coef_.tobytes() == expected.coef_.tobytes()
+    with pytest.raises(FileExistsError, match=r"`cv` differs; `X` differs; `y` differs\. To go on"):
+        clone(model).fit(STRONG.X[:300], STRONG.y[:300])
+    with pytest.raises(FileExistsError, match=r"`l1_ratio` is 1\.0 there and 0\.5 here"):
+        clone(model).set_params(l1_ratio=0.5).fit(STRONG.X, STRONG.y)
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="name a new folder"):
+        clone(model).set_params(folder=tmp_path / "file").fit(STRONG.X, STRONG.y)

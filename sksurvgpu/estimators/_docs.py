@@ -143,6 +143,10 @@ _SHARED = {
             below the best.
         random_state : int, RandomState instance or None, default=0
             Seed of the dealing into folds, where `cv` is a number.
+        folder : path or None, default=None
+            New folder in which finished fits are kept, 16 splits at a time; where ``fit`` is called
+            again with the same data and parameters after it was ended, whatever ended it, it goes
+            on with the others, to the same result. None in searches, which fit many times.
         """,
     "chosen": """
         alpha_ : float

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._journal import Journal, check_folder, describe_call
 from .._versioned import Versioned
 from ..data._draw import generator
 from ..data.checks import check_labels, check_sample_weight
@@ -140,6 +142,7 @@ def bootstrap(
     kind="multinomial",
     groups=None,
     random_state=None,
+    folder=None,
     **fit_params,
 ) -> BootstrapResult:
     """Refit an estimator to random weights of its rows.
@@ -169,6 +172,10 @@ def bootstrap(
         Labels of rows that are drawn together, such as persons or hospitals.
     random_state : int, RandomState instance or None, default=None
         Seed of the weights.
+    folder : path, optional
+        New folder in which finished replicates are kept, 16 at a time; where the same call is made
+        again after it was ended, whatever ended it, it goes on with the others, to the same
+        result. It needs a seed.
     **fit_params : array-like of shape (n_samples,), optional
         Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
 
@@ -194,6 +201,12 @@ def bootstrap(
         raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
+    check_folder(folder)
+    if folder is not None and random_state is None:
+        raise ValueError(
+            "`folder` is where the same call goes on, and without a seed no call is the same; pass "
+            "random_state=0, say."
+        )
     prepared = fitted._prepare(X, y, **fit_params)
     vars(fitted).update(prepared.shared)
     replicates = _Replicates(
@@ -206,10 +219,14 @@ def bootstrap(
     )
     replicates.check_units()
     totals = replicates.totals(int(n_replicates))
-    full, solutions = _fit(fitted, prepared, replicates, totals)
+    of = describe_call("bootstrap", estimator, **prepared.describe())
+    of |= {"n_replicates": int(n_replicates), "kind": kind, "groups": replicates.unit}
+    of["random_state"] = np.array(replicates.seed)  # which users did not choose
+    with Journal(folder, of) as journal:
+        full, found, converged = _fit(fitted, prepared, replicates, totals, journal)
     coefs = np.full((prepared.problem.n_columns, len(totals)), np.nan)
-    coefs[:, totals > 0] = np.stack([solution.coef for solution in solutions], axis=1)
-    _warn(fitted, [full, *solutions], len(totals))
+    coefs[:, totals > 0] = found
+    _warn(fitted, [full.converged, *converged], len(totals))
     names = np.array(fitted._coef_names(), dtype=object)
     return BootstrapResult(full.coef, coefs, level, names, fitted._effect)
 
@@ -281,8 +298,8 @@ class _Replicates:
         return totals
 
 
-def _fit(model, prepared, replicates, totals):
-    """Solutions of all rows, and of the replicates that can be fitted."""
+def _fit(model, prepared, replicates, totals, journal):
+    """Solution of all rows; of the replicates that can be fitted, coefficients and convergence."""
     numbers = np.flatnonzero(totals)
     if len(numbers) < 2:
         raise ValueError(
@@ -294,26 +311,39 @@ def _fit(model, prepared, replicates, totals):
     prepared = replace(prepared, options=options)
     # its quadratic model serves the replicates, which are near it
     full, loan = prepared.solve_and_lend(float(model.alpha), len(numbers))
-    shape = prepared.outcome.n_rows, len(numbers)
-    weight = ColumnsOnDemand(shape, lambda b: replicates.weight(int(numbers[b])))
     progress = Progress(model)
-    with progress.batch("bootstrap", len(numbers)) as done:
+
+    def fit(some):
+        weight = ColumnsOnDemand(
+            (prepared.outcome.n_rows, len(some)), lambda b: replicates.weight(int(some[b]))
+        )
         solutions = prepared.solve(
-            np.full((1, len(numbers)), float(model.alpha)),
-            total=totals[numbers],
+            np.full((1, len(some)), float(model.alpha)),
+            total=totals[some],
             on_fit=done,
             weight=weight,
             coef=full.coef[:, None],
             null=(full.null,),
             loan=loan,
-            share=totals[numbers] / prepared.total_weight,
+            share=totals[some] / prepared.total_weight,
         )
+        return {
+            "coef": np.stack([solution.coef for [solution] in solutions], axis=1),
+            "converged": np.array([solution.converged for [solution] in solutions]),
+        }
+
+    with progress.batch("bootstrap", len(numbers)) as done:
+        parts = [
+            journal.keep(f"replicates-{part.start}", partial(fit, numbers[part]))
+            for part in journal.slices(len(numbers))
+        ]
     progress.end()
-    return full, [of_fit[0] for of_fit in solutions]
+    coef, converged = (np.concatenate([p[name] for p in parts], axis=-1) for name in parts[0])
+    return full, coef, converged
 
 
-def _warn(model, solutions, n_replicates):
-    missing = n_replicates + 1 - len(solutions)
+def _warn(model, converged, n_replicates):
+    missing = n_replicates + 1 - len(converged)
     if missing:
         warnings.warn(
             f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, and "
@@ -321,10 +351,10 @@ def _warn(model, solutions, n_replicates):
             UserWarning,
             stacklevel=3,
         )
-    failed = sum(not solution.converged for solution in solutions)
+    failed = len(converged) - sum(converged)
     if failed:
         warnings.warn(
-            f"{failed:,} of the {len(solutions):,} fits of the bootstrap did not converge, one of "
+            f"{failed:,} of the {len(converged):,} fits of the bootstrap did not converge, one of "
             f"which is the fit to all rows; raise max_iter={model.max_iter:,} or tol={model.tol:g}"
             ", or penalize columns whose coefficients may be infinite in a replicate.",
             ConvergenceWarning,

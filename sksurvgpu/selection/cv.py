@@ -8,7 +8,9 @@ The mixin replaces the body of ``fit`` of a model. Its classes take the model's 
 from __future__ import annotations
 
 import copy
+import os
 from dataclasses import replace
+from functools import cache, partial
 from inspect import Parameter, Signature, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from .._journal import Journal, check_folder, describe_call
+from ..solver.null import Null
 from .folds import split_rows
 from .path import alpha_grid, check_alphas, find_alpha_max
 from .progress import CallbackSupport, Progress, with_callbacks
@@ -40,6 +44,7 @@ _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "start_variance": (0.01, [Interval(Real, 0, None, closed="neither")]),
     "early_stopping": (True, ["boolean"]),
     "random_state": (0, ["random_state"]),
+    "folder": (None, [str, os.PathLike, None]),
 }
 _NOT_OF_MODEL = ("alpha", "warm_start")
 
@@ -90,12 +95,15 @@ class CrossValidated(CallbackSupport):
                 f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
                 'no order in time or between classes; use scoring="loglik".'
             )
+        check_folder(self.folder)
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         model = copy.copy(self)
         vars(model).update(prepared.shared)
         splits, progress = self._split(X, y, prepared), Progress(self)
-        evaluate = Evaluation(model, prepared, splits, progress)
-        points = self._search(prepared, evaluate)
+        of = describe_call("cross-validation", self, **prepared.describe(), cv=splits)
+        with Journal(self.folder, of) as journal:
+            evaluate = Evaluation(model, prepared, splits, progress, journal)
+            points = self._search(prepared, evaluate)
         position = choose(points, self.rule)
         alpha = points[position].alpha
         with progress.batch("refit", 1) as done:
@@ -148,8 +156,8 @@ class Evaluation:
     to the splits: these then need a few products with X, and no model of their own.
     """
 
-    def __init__(self, model, prepared, splits, progress):
-        self._progress = progress
+    def __init__(self, model, prepared, splits, progress, journal):
+        self._progress, self._journal = progress, journal
         scoring = model._loglik if model.scoring == "loglik" else model.scoring
         self._score, self._model, self._splits = SCORINGS[scoring], model, splits
         self._is_sum = scoring != "concordance"
@@ -161,9 +169,9 @@ class Evaluation:
         self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
         self._n_repeats = splits.n_repeats()
         self._starts = {}  # fields of the next batch
-        self._nulls = None  # of the splits, where these had to find their own
         self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
         self._n_fits = self._n_failed = 0
+        self._turn = 0  # of penalties, by which parts of the work are known
 
     def __call__(self, alphas, *, on_sum=False):
         """Points of some penalties; `on_sum`: the sum, not the mean, has the same penalty.
@@ -180,61 +188,89 @@ class Evaluation:
         return points
 
     def _borrow(self, alpha):
-        """A loan of the fit of all rows, or None; nobody lends where the first to try does not."""
+        """What gives a loan of the fit of all rows; None where there is none.
+
+        Nobody lends where the first to try does not.
+        """
         last, start = self._lender, {}
         if last is not None:
-            start = {"coef": last.coef[:, None], "null": (last.null,)}
-        self._lender, loan = self._prepared.solve_and_lend(alpha, len(self._splits), **start)
-        if loan is None and self._lender.coef.any():
+            start = {"coef": last["coef"][:, None], "null": (Null.unpack(last["null"]),)}
+        lend = cache(partial(self._prepared.solve_and_lend, alpha, len(self._splits), **start))
+
+        def fit():
+            solution, loan = lend()
+            return {
+                "coef": solution.coef,
+                "null": solution.null.pack(),
+                "lends": loan is not None,
+            }
+
+        self._lender = self._journal.keep(f"{self._turn:04d}-all-rows", fit)
+        if not self._lender["lends"] and self._lender["coef"].any():
             self._lends = False
         if last is not None and self._starts:  # the splits will move about as all rows did
-            self._starts["coef"] += (self._lender.coef - last.coef)[:, None]
-        return loan
+            self._starts["coef"] += (self._lender["coef"] - last["coef"])[:, None]
+        return (lambda: lend()[1]) if self._lender["lends"] else None
 
-    def _evaluate(self, alphas, on_sum, loan):
+    def _evaluate(self, alphas, on_sum, lend):
         n_splits, prepared = len(self._splits), self._prepared
-        size = int(
+        most = int(
             np.clip(CHUNK_BYTES // (8 * prepared.problem.n_columns * len(alphas)), 1, n_splits)
         )
         totals = np.full(n_splits, prepared.total_weight) if on_sum else self._totals
-        scores, n_nonzero = np.empty((n_splits, len(alphas))), np.zeros(len(alphas))
-        coefs, nulls = [], []
         name = f"alpha {alphas[0]:.3g}" + (f" to {alphas[-1]:.3g}" if len(alphas) > 1 else "")
         with self._progress.batch(name, n_splits) as done:
-            for first in range(0, n_splits, size):
-                part = slice(first, min(first + size, n_splits))
-                splits = self._splits.part(part)
-                changes = {"weight": splits.train, **self._start_of(part, loan)}
-                penalties = np.repeat(alphas[:, None], len(splits), axis=1)
-                solutions = prepared.solve(penalties, total=totals[part], on_fit=done, **changes)
-                scores[part] = self._score(self._model, prepared, splits, solutions)
-                self._lends &= loan is None or _is_quick(solutions)
-                for fit in solutions:
-                    n_nonzero += [np.count_nonzero(solution.coef) for solution in fit]
-                    self._n_failed += sum(not solution.converged for solution in fit)
-                    coefs.append(fit[-1].coef)
-                    nulls.append(fit[-1].null)
-        self._starts = {"coef": np.stack(coefs, axis=1)}
-        if loan is None:
-            self._nulls = nulls
-        self._n_fits += scores.size
-        if not self._is_sum:
-            scores *= self._sizes[:, None]
+            parts = [
+                self._journal.keep(
+                    f"{self._turn:04d}-splits-{part.start}",
+                    partial(self._fit, part, alphas, totals[part], lend, done),
+                )
+                for part in self._journal.slices(n_splits, most)
+            ]
+        self._turn += 1
+        found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
+        self._starts = {"coef": found["coef"], "null": found["null"]}
+        self._lends &= lend is None or found["n_iter"].mean() <= QUICK
+        self._n_fits += found["score"].size
+        self._n_failed += int(found["n_failed"].sum())
+        scores = found["score"] if self._is_sum else found["score"] * self._sizes
+        n_nonzero = found["n_nonzero"].sum(axis=1) / n_splits
         return [
-            self._point(float(alpha), score, float(n) / n_splits)
-            for alpha, score, n in zip(alphas, scores.T, n_nonzero, strict=True)
+            self._point(float(alpha), score, float(n))
+            for alpha, score, n in zip(alphas, scores, n_nonzero, strict=True)
         ]
+
+    def _fit(self, part, alphas, totals, lend, done):
+        """What is kept of the fits of some splits, the last axis of each array.
+
+        Scores and numbers of coefficients are (n_alphas, n_splits); the coefficients, those at the
+        last penalty.
+        """
+        splits = self._splits.part(part)
+        changes = {"weight": splits.train, **self._start_of(part, None if lend is None else lend())}
+        penalties = np.repeat(alphas[:, None], len(splits), axis=1)
+        solutions = self._prepared.solve(penalties, total=totals, on_fit=done, **changes)
+        return {
+            "score": self._score(self._model, self._prepared, splits, solutions).T,
+            "n_nonzero": np.array([[np.count_nonzero(s.coef) for s in fit] for fit in solutions]).T,
+            "n_iter": np.array([[s.n_iter for s in fit] for fit in solutions]).T,
+            "n_failed": np.array([sum(not s.converged for s in fit) for fit in solutions]),
+            "coef": np.stack([fit[-1].coef for fit in solutions], axis=1),
+            "null": np.stack([fit[-1].null.pack() for fit in solutions], axis=1),
+        }
 
     def _start_of(self, part, loan):
         """Fields of the batch that begin with what is known."""
         starts = {name: values[..., part] for name, values in self._starts.items()}
+        if "null" in starts:
+            starts["null"] = tuple(map(Null.unpack, starts["null"].T))
         if loan is None:
-            return starts if self._nulls is None else starts | {"null": tuple(self._nulls[part])}
+            return starts
         if not starts:
             n_fits = part.stop - part.start
-            starts["coef"] = np.repeat(self._lender.coef[:, None], n_fits, axis=1)
+            starts["coef"] = np.repeat(self._lender["coef"][:, None], n_fits, axis=1)
         share = self._totals[part] / self._prepared.total_weight
-        return starts | {"loan": loan, "null": (self._lender.null,), "share": share}
+        return starts | {"loan": loan, "null": (Null.unpack(self._lender["null"]),), "share": share}
 
     def _point(self, alpha, sums, n_nonzero):
         """Mean score an event, and its standard error as that of a ratio of sums over the folds."""
@@ -260,11 +296,6 @@ class Evaluation:
             f"{self._n_failed:,} of the {self._n_fits:,} fits of the cross-validation did not "
             f"converge; raise max_iter={self._model.max_iter:,}, or leave out the smallest alphas."
         ]
-
-
-def _is_quick(solutions):
-    """Whether fits were close to their starts."""
-    return np.mean([solution.n_iter for fit in solutions for solution in fit]) <= QUICK
 
 
 def _table(points, total, l1_ratio):

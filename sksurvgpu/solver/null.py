@@ -32,6 +32,18 @@ class Null:
     scale: float  # largest score in standard errors
     lam_max: float  # least penalty that leaves all penalized coefficients at zero
 
+    def pack(self):
+        """All of it as a vector."""
+        numbers = self.magnitude, self.events, self.scale, self.lam_max
+        return np.concatenate([self.root, self.noise, numbers])
+
+    @classmethod
+    def unpack(cls, vector):
+        """Undo `pack`."""
+        n_columns = (len(vector) - 4) // 2
+        root, noise, numbers = np.split(vector, [n_columns, 2 * n_columns])
+        return cls(root, noise, *map(float, numbers))
+
     def of_share(self, share):
         """The null model of a fit with a share of the weights."""
         root, scale = np.sqrt(share) * self.root, np.sqrt(share) * self.scale
