@@ -91,9 +91,9 @@ _SHARED = {
             How draws are kept. "summary" keeps running means and covariances of long parameters in
             place of their draws; of more than 2,000 numbers, variances.
         folder : path or None, default=None
-            New folder for the draws of one fit (``~`` is the user's home), where memory is too small
-            for them, or where a fit may be ended: called again with the same data and parameters it
-            goes on, to the same draws. None in searches, which fit many times.
+            New folder for the draws of one fit (``~`` is the user's home), where memory is too
+            small for them, or where a fit may be ended: called again with the same data and
+            parameters it goes on, to the same draws. None in searches, which fit many times.
         random_state : int, RandomState instance or None, default=0
             Seed. A chain's draws are the same for any number of threads and of other chains.
         backend : {"auto", "cpu", "cuda"}, default="auto"
