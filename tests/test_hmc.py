@@ -221,3 +221,28 @@ def test_starts_are_wider_than_the_posterior():
     starts = chains(20_000, normal(MEAN, PRECISION), MEAN, np.linalg.cholesky(PRECISION)).state()
     spread = np.cov(starts["coef"].T)
     np.testing.assert_allclose(spread, hmc.DISPERSION**2 * COVARIANCE, rtol=0.1)
+
+
+@pytest.mark.parametrize("n_before", [7, 25])
+def test_restored_chains_go_on_to_the_same_bits(n_before):
+    # twice as narrow as it is said to be, so that step sizes have something to learn
+    target, n_chains = normal(np.ones(5), 4.0 * np.eye(5)), 3
+
+    def make():
+        sampling = Sampling(0, np.arange(n_chains))
+        return HmcSampler(sampling, target, np.ones(5), np.full(5, 0.7))
+
+    def sweep(sampler, first, last):
+        for sampler.sampling.random.iteration in range(first, last):
+            sampler.sweep(tuning=sampler.sampling.random.iteration <= 20)
+        return sampler
+
+    whole, broken = (sweep(make(), 1, n_before + 1) for _ in range(2))
+    kept = {name: np.array(array) for name, array in broken.snapshot().items()}
+    restored, other = make(), make()
+    restored.restore(kept)
+    other.restore(kept | {"n_learned": np.array(0)})
+    states = [sweep(sampler, n_before + 1, 41).state()["coef"] for sampler in (whole, restored)]
+    assert states[0].tobytes() == states[1].tobytes()
+    if n_before < 20:  # what was learned matters
+        assert sweep(other, n_before + 1, 41).state()["coef"].tobytes() != states[0].tobytes()

@@ -1,0 +1,32 @@
+"""Killed runs go on: a few attempts, and as many as the environment variable ATTACKS says."""
+
+import os
+
+import pytest
+
+if os.name == "nt":
+    pytest.skip("children are ended by signals", allow_module_level=True)
+
+from attacks.kill import CALLS, attack, call, require_same, unbroken
+
+
+@pytest.mark.parametrize("name", ["BayesianLasso", "CoxLassoCV, search"])
+def test_folders_change_no_bits(name):
+    require_same(call(name, None), unbroken(name)[0], name)
+
+
+def test_calls_go_on_after_a_full_disk():
+    attack(len(CALLS), seed=0, ends=("full disk",), most=1)
+
+
+def test_calls_go_on_after_a_signal():
+    calls = "BayesianLasso", "bootstrap"
+    attack(2, seed=0, calls=calls, ends=("kill outside", "interrupt"), most=1)
+
+
+@pytest.mark.slow
+def test_calls_go_on_after_anything():
+    n_attempts = int(os.environ.get("ATTACKS", "0"))
+    if not n_attempts:
+        pytest.skip("the environment variable ATTACKS says how many attempts to make")
+    attack(n_attempts, seed=1)
