@@ -56,7 +56,7 @@ class Journal:
     """
 
     def __init__(self, folder, of):
-        self.folder = None if folder is None else Path(folder)
+        self.folder = check_folder(folder)
         self._of = {} if folder is None else {name: _plain(of[name]) for name in of}
         self._lock = None
 
@@ -170,17 +170,19 @@ class Journal:
 
 
 def check_folder(folder):
-    """Refuse what is no path of a folder."""
+    """Return the path of a folder, ``~`` replaced by the user's home; refuse what is none."""
     if folder is None:
-        return
+        return None
     if not isinstance(folder, str | os.PathLike):
         raise TypeError(
             f"`folder` is of type {type(folder).__name__}, must be a path; name a new folder."
         )
-    if Path(folder).exists() and not Path(folder).is_dir():
+    path = Path(os.path.expanduser(folder))
+    if path.exists() and not path.is_dir():
         raise NotADirectoryError(
             f"`folder` is {str(folder)!r}, which is a file; name a new folder."
         )
+    return path
 
 
 def describe_call(name, estimator, **data) -> dict:

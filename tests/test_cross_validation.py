@@ -35,6 +35,9 @@ from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.datasets import simulate_cox, simulate_ehr
 from sksurvgpu.selection.cv import CrossValidated
 
+# The fits of the loop may select nothing, and say so.
+pytestmark = pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
+
 ALPHAS = [0.05, 0.02, 0.005]
 HUGE = 1e6
 STRONG = simulate_cox(400, 20, density=0.3, random_state=0)  # something to learn from

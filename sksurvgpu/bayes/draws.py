@@ -58,13 +58,12 @@ class Storage:
     def __post_init__(self):
         if self.keep not in KINDS:
             raise ValueError(f'`keep` is {self.keep!r}, must be "float64", "float32" or "summary".')
-        check_folder(self.folder)
+        object.__setattr__(self, "folder", check_folder(self.folder))
         if self.folder is not None and self.keep == "summary":
             raise ValueError(
                 '`folder` is where draws are written, and keep="summary" keeps none; leave one '
                 "of the two out."
             )
-        object.__setattr__(self, "folder", Path(os.path.expanduser(self.folder)))
 
     def open(self, shapes, n_chains, n_draws, **of) -> Draws:
         """Make room for the draws of all chains, or say how much is missing.
