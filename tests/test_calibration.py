@@ -319,7 +319,7 @@ def test_mistakes(name):
 
 def test_risks_say_of_which_event_they_are():
     data = simulate_fine_gray(200, 5, random_state=0)
-    model = FineGrayCCD(alpha=0.05, event_of_interest=2).fit(data.X, data.y)
+    model = FineGrayCCD(alpha=0.005, event_of_interest=2).fit(data.X, data.y)
     risk = model.predict_risk(data.X, [0.2])
     assert calibration(data.y, risk, 0.2, event_of_interest=2).expected > 0
     with pytest.raises(ValueError, match="`risk` was predicted for event 2, `event_of_interest`"):

@@ -48,7 +48,7 @@ def _cast(array, dtype):
     try:
         with np.errstate(all="ignore"):
             return array.astype(dtype)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         return array
 
 
@@ -198,7 +198,7 @@ def _has_arrays(X):
     """Whether there is something left to damage."""
     parts = [part for name, part in vars(X).items() if name in (*PARTS, "offsets", "rows")]
     parts += getattr(X, "coords", ())
-    return all(isinstance(part, np.ndarray) and part.ndim for part in parts) and (
+    return all(type(part) is np.ndarray and part.ndim for part in parts) and (
         X.format != "coo" or len(X.coords) == 2
     )
 

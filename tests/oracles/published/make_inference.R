@@ -104,7 +104,7 @@ finegray_case <- function(dataset) {
 clogit_case <- function(dataset, method) {
   data <- data_of$conditional[[dataset]]
   approximate <- method != "exact"
-  # The approximations see information in sets of cases only; there is none.
+  # The approximations have a term for sets of cases only, which make_conditional.R covers.
   keep <- if (approximate) ave(data$case, data$stratum, FUN = min) == 0 else data$case >= 0
   X <- design(data)[keep, ]
   is_case <- data$case[keep]
