@@ -125,6 +125,28 @@ def test_factors(model, algorithm, tolerance):
     assert (solution.coef[:2] != 0).all()
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_what_converged_promises(model, algorithm, tol):
+    """In standard errors of the oracle's null model; and no residual is large beside a penalty."""
+    sample, factor = model.sample(41, p=6), np.array([0.0, 1.0, 2.0, 1.0, 0.5, 1.0])
+    sample = sample.with_(X=sample.X * 10.0 ** np.array([5, 0, -4, 0, 0, 3]))
+    factor *= 10.0 ** np.array([0, 0, -4, 0, 0, 3])
+    for lam in (1.0, 1e-3):
+        solution = fit(model, sample, lam, factor=factor, algorithm=algorithm, tol=tol)
+        assert solution.converged
+        null = fit(model, sample, 1e9, factor=factor, tol=1e-11)
+        hessian = model.exact_hessian(sample, sample.eta(null.coef))
+        root = np.sqrt(np.diag(sample.X.T @ hessian @ sample.X))
+        close = 0.05 if model.twice else 1e-3  # whose quadratic model is near the Hessian
+        assert (solution.null.root >= (1 - close) * root).all()
+        if model.exact or model.twice:
+            np.testing.assert_allclose(solution.null.root, root, rtol=close)
+        largest = (violation(model, sample, null.coef, 0.0) / root)[1:].max()
+        left = violation(model, sample, solution.coef, lam, factor=factor)
+        assert (left / root).max() <= 1.2 * tol * min(largest, 100.0)
+        assert (left[1:] <= 0.0101 * lam * factor[1:]).all()
+
+
 def test_fixed_columns_are_offsets(model, algorithm, check_close):
     sample = model.sample(34, p=6)
     start = np.zeros((6, 1))
