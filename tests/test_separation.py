@@ -12,13 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sksurvgpu import (
     CoxLassoCCD,
+    FineGrayCCD,
     LogisticCCD,
     PoissonCCD,
+    competing_risks,
     fit_path,
     profile_likelihood,
     surv,
     wald,
 )
+from sksurvgpu.estimators import _separation as separation
 from sksurvgpu.estimators._separation import find_infinite
 
 INFINITE = "Coefficients of unpenalized columns are infinite, because the columns separate the"
@@ -78,10 +81,9 @@ def is_a_fit(model, sample):
     return counts.any()
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_decision_is_that_of_all_pairs(name):
+def check_decisions(name, n_samples):
     model, verdicts = MODELS[name], []
-    for seed in range(12):
+    for seed in range(n_samples):
         sample = small_sample(model, seed)
         if not is_a_fit(model, sample):
             continue
@@ -93,6 +95,20 @@ def test_decision_is_that_of_all_pairs(name):
             np.testing.assert_array_equal(found, columns, str(seed))
         verdicts.append(is_separated)
     assert not all(verdicts) and any(verdicts) == (model.name != "gaussian")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_decision_is_that_of_all_pairs(name):
+    check_decisions(name, 12)
+
+
+@pytest.mark.parametrize("name", ["cox, efron", "conditional_logistic", "logistic, origin"])
+def test_programs_decide_from_few_pairs(name, monkeypatch):
+    """Two pairs to begin with and two from every pass, and no proof without a program."""
+    monkeypatch.setattr(separation, "FEWEST_PAIRS", 2)
+    for of_many in ("FIRST_PAIRS", "MORE_PAIRS", "MOST_ROUNDS"):
+        monkeypatch.setattr(separation, of_many, 0)
+    check_decisions(name, 24)
 
 
 def test_coefficients_that_change_over_time():
@@ -181,6 +197,15 @@ def test_strata_and_entries_separate_what_is_not_separated_without():
     assert names_of(model, x, surv(event, time), strata=[0, 0, 1, 2]) == [0]
     assert names_of(model, x, surv(event, time, start=[0, 0, 2.0, 0])) == [0]  # enters after it
     assert names_of(model, x, surv(event, time, start=[0, 0, 1.5, 0])) == []
+
+
+def test_rows_are_carried_while_their_censoring_curve_is_positive():
+    """After the last of its group was censored, a row with a competing event has no weight."""
+    x = np.array([[0.0], [1.0], [0.0], [-1.0]])
+    y = competing_risks([1, 2, 0, 0], [3.0, 1.0, 2.0, 4.0])
+    model = FineGrayCCD(alpha=0)
+    assert names_of(model, x, y) == []
+    assert names_of(model, x, y, censoring_groups=[1, 0, 0, 1]) == [0]
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
