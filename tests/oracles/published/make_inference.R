@@ -104,11 +104,9 @@ finegray_case <- function(dataset) {
 clogit_case <- function(dataset, method) {
   data <- data_of$conditional[[dataset]]
   approximate <- method != "exact"
-  # The approximations have a term for sets of cases only, which make_conditional.R covers.
-  keep <- if (approximate) ave(data$case, data$stratum, FUN = min) == 0 else data$case >= 0
-  X <- design(data)[keep, ]
-  is_case <- data$case[keep]
-  stratum <- data$stratum[keep]
+  X <- design(data)
+  is_case <- data$case
+  stratum <- data$stratum
   fit_with <- function(...) {
     clogit(
       is_case ~ X + strata(stratum),
