@@ -243,8 +243,6 @@ class PenalizedModel(Versioned, BaseEstimator):
             )
         else:
             remedy = f"raise max_iter={self.max_iter:,}"
-        if self.alpha == 0:
-            remedy += "; without a penalty the optimum may be infinite: try alpha > 0"
         return (
             f"{type(self).__name__}(alpha={self.alpha:g}) did not converge in "
             f"{solution.n_iter:,} iteration(s): the largest violation of the optimality conditions "
