@@ -1,5 +1,7 @@
 """What a user gets wrong, in any estimator of `faces.py`, and what is to be read then."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from faces import FACES, N, X
@@ -28,6 +30,12 @@ def fit(name, X=X, y=None, rows=None, **params):
     face = FACES[name]
     rows = {**face.arguments(), **(rows or {})}
     return face.make(**{"n_jobs": 1, **params}).fit(X, face.y if y is None else y, **rows)
+
+
+@cache
+def fitted(name):
+    """The face as it is, fitted when a test first asks."""
+    return fit(name)
 
 
 def check(call, error, message):

@@ -1,5 +1,7 @@
 """What the estimators' users may get wrong, and the whole message that they then read."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,10 +20,26 @@ EVENT = np.arange(N) % 3 > 0
 TIME = RNG.permutation(N) + 1.0
 Y = surv(EVENT, TIME)
 MODEL = CoxLassoCCD(n_jobs=1)
-FITTED = CoxLassoCCD(n_jobs=1).fit(X, Y)
-NAMED = CoxLassoCCD(n_jobs=1).fit(FRAME, Y)
-STRATIFIED = CoxLassoCCD(n_jobs=1).fit(X, Y, strata=["a"] * 15 + ["b"] * 15)
-VARYING = CoxLassoCCD(time_varying={0: [10.0]}, n_jobs=1).fit(X, Y)
+
+
+@cache
+def fitted():
+    return CoxLassoCCD(n_jobs=1).fit(X, Y)
+
+
+@cache
+def named():
+    return CoxLassoCCD(n_jobs=1).fit(FRAME, Y)
+
+
+@cache
+def stratified():
+    return CoxLassoCCD(n_jobs=1).fit(X, Y, strata=["a"] * 15 + ["b"] * 15)
+
+
+@cache
+def varying():
+    return CoxLassoCCD(time_varying={0: [10.0]}, n_jobs=1).fit(X, Y)
 
 
 def changed(array, index, value):
@@ -388,12 +406,12 @@ BAD_PREDICTIONS = {
         ),
     ),
     "columns": (
-        lambda: FITTED.predict(X[:, :2]),
+        lambda: fitted().predict(X[:, :2]),
         ValueError,
         "X has 2 features, but CoxLassoCCD is expecting 3 features as input.",
     ),
     "names": (
-        lambda: NAMED.predict(FRAME.rename(columns={"age": "AGE"})),
+        lambda: named().predict(FRAME.rename(columns={"age": "AGE"})),
         ValueError,
         (
             "The feature names should match those that were passed during fit.\nFeature names "
@@ -402,12 +420,12 @@ BAD_PREDICTIONS = {
         ),
     ),
     "nan": (
-        lambda: FITTED.predict(changed(X, (0, 0), np.nan)),
+        lambda: fitted().predict(changed(X, (0, 0), np.nan)),
         ValueError,
         "`X` has 1 NaN or infinite value(s) in column 0; impute them or drop those rows.",
     ),
     "strata missing": (
-        lambda: STRATIFIED.predict_survival_function(X),
+        lambda: stratified().predict_survival_function(X),
         ValueError,
         (
             "`strata` is missing: the model has 2 strata with a baseline hazard each; pass "
@@ -415,22 +433,22 @@ BAD_PREDICTIONS = {
         ),
     ),
     "unknown stratum": (
-        lambda: STRATIFIED.predict_survival_function(X[:2], strata=["b", "c"]),
+        lambda: stratified().predict_survival_function(X[:2], strata=["b", "c"]),
         ValueError,
         "`strata` is 'c' in row 1, a label without rows in the fit; known are 'a', 'b'.",
     ),
     "strata of another type": (
-        lambda: STRATIFIED.predict_survival_function(X[:2], strata=[1, 2]),
+        lambda: stratified().predict_survival_function(X[:2], strata=[1, 2]),
         ValueError,
         "`strata` is 1 in row 0, a label without rows in the fit; known are 'a', 'b'.",
     ),
     "strata without need": (
-        lambda: FITTED.predict_survival_function(X[:2], strata=["b", "c"]),
+        lambda: fitted().predict_survival_function(X[:2], strata=["b", "c"]),
         ValueError,
         "`strata` was passed, but the model was fitted without strata.",
     ),
     "score without strata": (
-        lambda: STRATIFIED.score(X, Y),
+        lambda: stratified().score(X, Y),
         ValueError,
         (
             "`strata` is missing: the model has 2 strata with a baseline hazard each; pass "
@@ -438,17 +456,17 @@ BAD_PREDICTIONS = {
         ),
     ),
     "score with strata": (
-        lambda: FITTED.score(X, Y, strata=EVENT),
+        lambda: fitted().score(X, Y, strata=EVENT),
         ValueError,
         "`strata` was passed, but the model was fitted without strata.",
     ),
     "score with strata in the outcome": (
-        lambda: FITTED.score(X, surv(EVENT, TIME, stratum=EVENT)),
+        lambda: fitted().score(X, surv(EVENT, TIME, stratum=EVENT)),
         ValueError,
         "`y` has a field 'stratum', but the model was fitted without strata.",
     ),
     "no time": (
-        lambda: VARYING.predict(X),
+        lambda: varying().predict(X),
         ValueError,
         (
             "`time` is missing: the coefficients change at [10.0]; pass the time that the "
@@ -456,27 +474,27 @@ BAD_PREDICTIONS = {
         ),
     ),
     "negative time": (
-        lambda: VARYING.predict(X, time=-1),
+        lambda: varying().predict(X, time=-1),
         ValueError,
         "`time` is -1, must be a number of at least 0.",
     ),
     "time as truth value": (
-        lambda: VARYING.predict(X, time=True),
+        lambda: varying().predict(X, time=True),
         ValueError,
         "`time` is True, must be a number of at least 0.",
     ),
     "score without events": (
-        lambda: FITTED.score(X, surv(np.zeros(N, bool), TIME)),
+        lambda: fitted().score(X, surv(np.zeros(N, bool), TIME)),
         NoComparablePairException,
         NO_PAIRS,
     ),
     "score without weight of events": (
-        lambda: FITTED.score(X, Y, sample_weight=1.0 - EVENT),
+        lambda: fitted().score(X, Y, sample_weight=1.0 - EVENT),
         NoComparablePairException,
         NO_PAIRS,
     ),
     "score without pairs": (
-        lambda: FITTED.score(X[:1], surv([True], [1.0])),
+        lambda: fitted().score(X[:1], surv([True], [1.0])),
         NoComparablePairException,
         NO_PAIRS,
     ),

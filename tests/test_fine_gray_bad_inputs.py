@@ -1,9 +1,11 @@
 """What users of Fine-Gray regression may get wrong, and the whole message that they then read."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from faces import CODE, FACES, STRATA, TIME, N, X
-from mistakes import NOT_FINITE, changed, check, fit, raw
+from mistakes import NOT_FINITE, changed, check, fit, fitted, raw
 from sksurv.exceptions import NoComparablePairException
 
 from sksurvgpu import competing_risks, surv
@@ -13,7 +15,13 @@ NO_PAIRS = (
     "no two rows can be compared: no row is at risk beyond another one's event; the concordance "
     "needs more rows or more events."
 )
-FG, FG_STRATA = fit("fine-gray"), fit("fine-gray", rows={"strata": STRATA})
+
+
+@cache
+def stratified():
+    return fit("fine-gray", rows={"strata": STRATA})
+
+
 FINE_GRAY = {
     "event of interest absent": (
         lambda: fit("fine-gray", event_of_interest=3),
@@ -38,7 +46,7 @@ FINE_GRAY = {
         f"{CODES.rstrip('.')}, or fit CoxLassoCCD for a single kind.",
     ),
     "score of booleans": (
-        lambda: FG.score(X, surv(CODE > 0, TIME)),
+        lambda: fitted("fine-gray").score(X, surv(CODE > 0, TIME)),
         TypeError,
         "field 'event' of `y` has dtype bool, in which there are no competing events; "
         f"{CODES.rstrip('.')}, or fit CoxLassoCCD for a single kind.",
@@ -113,45 +121,45 @@ FINE_GRAY = {
         ),
     ),
     "curves without strata": (
-        lambda: FG_STRATA.predict_cumulative_incidence_function(X),
+        lambda: stratified().predict_cumulative_incidence_function(X),
         ValueError,
         "`strata` is missing: the model has 3 strata with a baseline hazard each; pass one label "
         "per row.",
     ),
     "curves of an unknown stratum": (
-        lambda: FG_STRATA.predict_cumulative_hazard_function(X[:2], ["west", "south"]),
+        lambda: stratified().predict_cumulative_hazard_function(X[:2], ["west", "south"]),
         ValueError,
         "`strata` is 'south' in row 1, a label without rows in the fit; known are 'east', "
         "'north', 'west'.",
     ),
     "curves with strata": (
-        lambda: FG.predict_cumulative_incidence_function(X, STRATA),
+        lambda: fitted("fine-gray").predict_cumulative_incidence_function(X, STRATA),
         ValueError,
         "`strata` was passed, but the model was fitted without strata.",
     ),
     "score without strata": (
-        lambda: FG_STRATA.score(X, FACES["fine-gray"].y),
+        lambda: stratified().score(X, FACES["fine-gray"].y),
         ValueError,
         "`strata` is missing: the model has 3 strata with a baseline hazard each; pass one label "
         "per row.",
     ),
     "score with strata": (
-        lambda: FG.score(X, FACES["fine-gray"].y, strata=STRATA),
+        lambda: fitted("fine-gray").score(X, FACES["fine-gray"].y, strata=STRATA),
         ValueError,
         "`strata` was passed, but the model was fitted without strata.",
     ),
     "curves of other columns": (
-        lambda: FG.predict_cumulative_incidence_function(X[:, :2]),
+        lambda: fitted("fine-gray").predict_cumulative_incidence_function(X[:, :2]),
         ValueError,
         "X has 2 features, but FineGrayCCD is expecting 12 features as input.",
     ),
     "score without weight of the event": (
-        lambda: FG.score(X, FACES["fine-gray"].y, (CODE != 1) * 1.0),
+        lambda: fitted("fine-gray").score(X, FACES["fine-gray"].y, (CODE != 1) * 1.0),
         NoComparablePairException,
         NO_PAIRS,
     ),
     "score of a row": (
-        lambda: FG.score(X[:1], competing_risks([1], [2.0])),
+        lambda: fitted("fine-gray").score(X[:1], competing_risks([1], [2.0])),
         NoComparablePairException,
         NO_PAIRS,
     ),

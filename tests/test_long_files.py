@@ -1,5 +1,7 @@
 """Long tables from files and from Arrow, read in batches by pyarrow or polars."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +20,6 @@ CODES = pl.DataFrame(
         "value": RNG.choice([1.0, 2.0, 0.5], 400),
     }
 )
-EXPECTED = from_long(PERSONS, CODES, duplicates="sum")
 WRITE = {
     ".parquet": pl.DataFrame.write_parquet,
     ".pq": pl.DataFrame.write_parquet,
@@ -27,12 +28,17 @@ WRITE = {
 }
 
 
+@cache
+def expected():
+    return from_long(PERSONS, CODES, duplicates="sum")
+
+
 def check(covariates, persons=PERSONS, **options):
     data = from_long(persons, covariates, duplicates="sum", **options)
-    difference = data.X.to_scipy() - EXPECTED.X.to_scipy()
+    difference = data.X.to_scipy() - expected().X.to_scipy()
     assert abs(difference).max() < 1e-12
-    assert data.X.names.tolist() == EXPECTED.X.names.tolist()
-    assert data.report == EXPECTED.report
+    assert data.X.names.tolist() == expected().X.names.tolist()
+    assert data.report == expected().report
 
 
 @pytest.fixture(params=["pyarrow", "polars"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from faces import COUNT, EXPOSURE, FACES, IS_CASE, STRATA, SUBJECT, TIME, N, X
-from mistakes import NOT_FINITE, changed, check, fit, raw
+from mistakes import NOT_FINITE, changed, check, fit, fitted, raw
 
 from sksurvgpu import CaseSeriesCCD, case_series, matched, surv
 from sksurvgpu.exceptions import NothingToCompareError
@@ -17,7 +17,6 @@ def fit_series(rows=None, **fields):
     return fit("case series", y=raw(**{**SERIES, **fields}), rows=rows)
 
 
-CS = fit("case series")
 N_WITH_EVENTS = np.count_nonzero(COUNT)
 CASE_SERIES = {
     "no event": (
@@ -75,7 +74,7 @@ CASE_SERIES = {
         "`sample_weight` is zero in all 4 rows with an event; at least one must be positive.",
     ),
     "weights differ in score": (
-        lambda: CS.score(X, FACES["case series"].y, np.arange(N) + 1.0),
+        lambda: fitted("case series").score(X, FACES["case series"].y, np.arange(N) + 1.0),
         ValueError,
         (
             f"`sample_weight` differs within subject {SUBJECT[0]}: 1 in row 0, ",
@@ -201,7 +200,6 @@ def test_message_about_counts(mistake, name):
     check(lambda: call(name), error, message)
 
 
-CL = fit("conditional logistic")
 NO_SETS = (
     "`y` is a plain vector and `strata` was not passed, but cases are compared with controls of "
     "their matched set; pass the set of each row as `strata`, or build it with "
@@ -274,7 +272,11 @@ CONDITIONAL_LOGISTIC = {
             "}. Got 'cox' instead.",
         ),
     ),
-    "score without strata": (lambda: CL.score(X, IS_CASE), ValueError, NO_SETS),
+    "score without strata": (
+        lambda: fitted("conditional logistic").score(X, IS_CASE),
+        ValueError,
+        NO_SETS,
+    ),
 }
 CLASSIFIER = {
     "one class": (

@@ -239,6 +239,25 @@ def test_own_lines_of_a_function():
     assert sizes == {"f": 2, "f.g": 2}
 
 
+def called_on_import(node):
+    """Names of what the statements of a module call, but not its functions."""
+    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        return
+    if isinstance(node, ast.Call):
+        yield getattr(node.func, "attr", getattr(node.func, "id", None))
+    for child in ast.iter_child_nodes(node):
+        yield from called_on_import(child)
+
+
+def test_modules_of_tests_fit_nothing_on_import():
+    """Every process imports all of them, also for one test, and would compile what they fit."""
+    found = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        calls = set(called_on_import(ast.parse(path.read_text(encoding="utf-8"))))
+        found += [path.name] if calls & {"fit", "fit_path", "from_long"} else []
+    assert found == []
+
+
 def test_exceptions_are_still_needed():
     named = {*FILE_EXCEPTIONS, *(key.split("::")[0] for key in FUNCTION_EXCEPTIONS)}
     named |= {key.split("::")[0] for key in POSITIONAL_EXCEPTIONS}

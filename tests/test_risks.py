@@ -1,5 +1,6 @@
 """Risks at horizons, and curves of rows that are known to be free of events for some time."""
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -20,19 +21,20 @@ TIME = np.ceil(30 * RNG.exponential(size=N) * np.exp(-0.4 * X[:, 0])) + 2.0 * (S
 CODE = RNG.integers(0, 3, N)
 Y = surv(CODE > 0, TIME)
 CUTS = {0: [8.0, 25.0], 2: [15.0]}
-COX = {
-    (has_strata, is_varying): CoxLassoCCD(
-        alpha=0.0, tol=1e-10, time_varying=CUTS if is_varying else None
-    ).fit(X, Y, strata=STRATA if has_strata else None)
-    for has_strata, is_varying in product([False, True], repeat=2)
-}
-FINE_GRAY = {
-    has_strata: FineGrayCCD(alpha=0.0).fit(
-        X, competing_risks(CODE, TIME), strata=STRATA if has_strata else None
-    )
-    for has_strata in (False, True)
-}
-PLAIN, STRATIFIED = COX[False, False], COX[True, False]
+
+
+@cache
+def cox(has_strata=False, is_varying=False):
+    model = CoxLassoCCD(alpha=0.0, tol=1e-10, time_varying=CUTS if is_varying else None)
+    return model.fit(X, Y, strata=STRATA if has_strata else None)
+
+
+@cache
+def fine_gray(has_strata=False):
+    y = competing_risks(CODE, TIME)
+    return FineGrayCCD(alpha=0.0).fit(X, y, strata=STRATA if has_strata else None)
+
+
 START = np.array([0.0, 0.5, 8.0, 8.5, 15.0, 20.0, 26.0, 31.0])
 ROWS = X[: len(START)]
 HORIZONS = [0.0, 0.5, 5.0, 8.0, 17.3, 25.0, 40.0]
@@ -48,9 +50,9 @@ def known_hazards(model, times, has_strata):
     return np.array([[f(t) if t <= f.x[-1] else np.nan for t in times] for f in curves])
 
 
-@pytest.fixture(params=list(COX), ids=str)
+@pytest.fixture(params=product([False, True], repeat=2), ids=str)
 def case(request):
-    return COX[request.param], request.param[0]
+    return cox(*request.param), request.param[0]
 
 
 # --- conditional curves ------------------------------------------------------------------------
@@ -110,7 +112,7 @@ def test_one_start_for_all_rows_and_none(case):
 
 def test_one_who_is_nearly_certain_to_have_met_the_event():
     """The survival at the start is 0 in floating point, and so would be a quotient of survivals."""
-    model = PLAIN
+    model = cox()
     row = ROWS[:1] + np.array([0.0, 0.0, 12.0 / model.coef_[2]])
     assert model.predict_survival_function(row)[0](20.0) == 0.0
     hazard = model.predict_cumulative_hazard_function(row)[0]
@@ -174,14 +176,14 @@ def test_risks_are_those_of_the_curves(case, has_start):
 
 @pytest.mark.parametrize("has_strata", [False, True])
 def test_risks_of_one_event_among_several(has_strata):
-    model, options = FINE_GRAY[has_strata], strata_of(has_strata)
+    model, options = fine_gray(has_strata), strata_of(has_strata)
     risk = model.predict_risk(ROWS, HORIZONS, **options)
     curves = model.predict_cumulative_incidence_function(ROWS, **options)
     np.testing.assert_allclose(risk, [f(HORIZONS) for f in curves], rtol=1e-10, atol=1e-13)
 
 
 def test_risks_equal_scikit_survival():
-    model = COX[False, False]
+    model = cox()
     theirs = CoxPHSurvivalAnalysis(tol=1e-12).fit(X, Y)
     curves = theirs.predict_survival_function(X)
     expected = np.array([1 - f([5, 17.3, 40]) for f in curves])
@@ -195,12 +197,12 @@ def test_the_index_of_a_table_is_kept():
     assert risk.index.tolist() == [f"person {i}" for i in range(5, 9)]
     assert risk.columns.tolist() == [10.0]
     np.testing.assert_array_equal(risk, CoxLassoCCD(alpha=0.01).fit(X, Y).predict_risk(X[5:9], 10))
-    assert PLAIN.predict_risk(X[5:9].tolist(), 10).index.tolist() == [0, 1, 2, 3]
+    assert cox().predict_risk(X[5:9].tolist(), 10).index.tolist() == [0, 1, 2, 3]
 
 
 def test_nobody_was_observed_so_long():
     """NaN where a stratum has ended, and there only; the last time itself is known."""
-    model = COX[True, False]
+    model = cox(has_strata=True)
     last = {s: TIME[s == STRATA].max() for s in ("east", "north", "west")}
     first, *_, final = sorted(last.values())
     assert first < final
@@ -252,74 +254,76 @@ def test_survivors_of_a_landmark_fare_as_predicted():
 EAST = TIME[STRATA == "east"].max()
 MISTAKES = {
     "no horizon": (
-        lambda: PLAIN.predict_risk(X, []),
+        lambda: cox().predict_risk(X, []),
         ValueError,
         "`times` is empty; pass one or more horizons.",
     ),
     "horizon twice": (
-        lambda: PLAIN.predict_risk(X, [5, 10, 10]),
+        lambda: cox().predict_risk(X, [5, 10, 10]),
         ValueError,
         "`times` has 10 after 10; pass each horizon once, in increasing order.",
     ),
     "negative horizon": (
-        lambda: PLAIN.predict_risk(X, [-1, 10]),
+        lambda: cox().predict_risk(X, [-1, 10]),
         ValueError,
         "`times` is -1 in position 0, must be at least 0.",
     ),
     "horizon nan": (
-        lambda: FINE_GRAY[False].predict_risk(X, [1, np.nan]),
+        lambda: fine_gray().predict_risk(X, [1, np.nan]),
         ValueError,
         "`times` has 1 NaN or infinite value(s), the first in position 1; give finite numbers.",
     ),
     "horizon infinite": (
-        lambda: FINE_GRAY[False].predict_risk(X, np.inf),
+        lambda: fine_gray().predict_risk(X, np.inf),
         ValueError,
         "`times` has 1 NaN or infinite value(s), the first in position 0; give finite numbers.",
     ),
     "horizon a date": (
-        lambda: PLAIN.predict_risk(X, ["2020-01-01"]),
+        lambda: cox().predict_risk(X, ["2020-01-01"]),
         TypeError,
         "`times` has dtype <U10; pass numbers.",
     ),
     "horizons in two dimensions": (
-        lambda: PLAIN.predict_risk(X, [[1, 2]]),
+        lambda: cox().predict_risk(X, [[1, 2]]),
         ValueError,
         "`times` has shape (1, 2), must be one-dimensional; pass a flat array.",
     ),
-    "horizons forgotten": (lambda: PLAIN.predict_risk(X), TypeError, ("CoxLassoCCD", "'times'")),
+    "horizons forgotten": (lambda: cox().predict_risk(X), TypeError, ("CoxLassoCCD", "'times'")),
     "strata missing": (
-        lambda: STRATIFIED.predict_risk(X, 10),
+        lambda: cox(has_strata=True).predict_risk(X, 10),
         ValueError,
         ("`strata` is missing", "pass one label per row."),
     ),
     "start too long": (
-        lambda: PLAIN.predict_risk(X, 10, start=[1.0, 2.0]),
+        lambda: cox().predict_risk(X, 10, start=[1.0, 2.0]),
         ValueError,
         "`start` has 2 entries, `X` has 300 rows; pass one per row.",
     ),
     "negative start": (
-        lambda: PLAIN.predict_survival_function(X, start=-1),
+        lambda: cox().predict_survival_function(X, start=-1),
         ValueError,
         "`start` is -1 in row 0, must be at least 0.",
     ),
     "start nan": (
-        lambda: PLAIN.predict_cumulative_hazard_function(X, start=[*[0.0] * 299, np.nan]),
+        lambda: cox().predict_cumulative_hazard_function(X, start=[*[0.0] * 299, np.nan]),
         ValueError,
         "`start` has 1 NaN or infinite value(s), the first in row 299; drop or fill those rows.",
     ),
     "start a flag": (
-        lambda: PLAIN.predict_risk(X, 10, start=True),
+        lambda: cox().predict_risk(X, 10, start=True),
         TypeError,
         "`start` has dtype bool; pass numbers.",
     ),
     "start beyond the follow-up": (
-        lambda: STRATIFIED.predict_risk(X[:2], 10, strata=["west", "east"], start=[0, EAST + 1]),
+        lambda: cox(has_strata=True).predict_risk(
+            X[:2], 10, strata=["west", "east"], start=[0, EAST + 1]
+        ),
         ValueError,
         f"`start` is {EAST + 1:g} in row 1, after the last time of the fit's rows in its stratum, "
         f"{EAST:g}; nothing is known of what follows, drop such rows.",
     ),
     "start of an incidence": (
-        lambda: FINE_GRAY[False].predict_risk(X, 10, start=5),
+        lambda: fine_gray().predict_risk(X, 10, start=5),
         TypeError,
         ("FineGrayCCD", "'start'"),
     ),
@@ -333,6 +337,6 @@ def test_mistakes(name):
 
 def test_a_start_at_the_last_time_leaves_nothing():
     last = TIME.max()
-    assert PLAIN.predict_risk(X, last, start=last).to_numpy().max() == 0.0
+    assert cox().predict_risk(X, last, start=last).to_numpy().max() == 0.0
     with pytest.raises(ValueError, match="after the last time"):
-        PLAIN.predict_risk(X, last, start=np.nextafter(last, np.inf))
+        cox().predict_risk(X, last, start=np.nextafter(last, np.inf))
