@@ -168,4 +168,6 @@ def attack_vectors(rng):
         return cls(alpha=0.05, penalty_factor=factor).fit(X, y, **extra).coef_
 
     damaged, plain = damage_vector(rng, VECTORS[target])
+    if target == "label" and isinstance(damaged, np.ndarray) and damaged.shape == (N, 1):
+        plain = damaged.ravel()  # as scikit-learn has it, with a warning
     return judge(run, damaged, plain)
