@@ -24,8 +24,18 @@ PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Begin with the test that takes minutes: at the end, the other workers would wait for it."""
-    items.sort(key=lambda item: "test_figures_of_all_kernels" not in item.name)
+    """Begin with what is slow: at the end, the other workers would wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Neighbours stay in one process, which has compiled and fitted already what they share."""
+    if config.getoption("dist") != "load":  # what -n alone means
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 # (dtype, comparison) -> relative error, in units of what is compared.  Nobody loosens one to pass:

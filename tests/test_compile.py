@@ -11,6 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from attacks import n_attempts
 
 from sksurvgpu._compile import bind, kernel, specialize
 
@@ -46,13 +47,13 @@ def of_the_package(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="attempts are forks of one process")
 @pytest.mark.parametrize(
-    "n_attempts", [16, pytest.param(os.environ.get("ATTACKS"), marks=pytest.mark.slow)]
+    ("attempts", "seed"),
+    [(16, 0), pytest.param(n_attempts(0.05), 1, marks=pytest.mark.slow)],
+    ids=["every kind", "many"],
 )
-def test_damaged_files_are_compiled_anew(n_attempts):
-    """Every kind of damage once, and as many more attempts as the variable `ATTACKS` says."""
-    if n_attempts is None:
-        pytest.skip("set ATTACKS to a number of attempts")
-    attack = [sys.executable, "-m", "tests.attacks.cache_damage", "--attempts", str(n_attempts)]
+def test_damaged_files_are_compiled_anew(attempts, seed):
+    attack = [sys.executable, "-m", "tests.attacks.cache_damage"]
+    attack += ["--attempts", str(attempts), "--seed", str(seed)]
     done = subprocess.run(attack, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

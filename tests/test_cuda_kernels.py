@@ -156,6 +156,7 @@ def launched():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=target_of)
 def test_figures_of_all_kernels(capability, launched):
     found = compile_launched(launched, (capability,))

@@ -1,4 +1,4 @@
-"""Killed runs go on: a few attempts, and as many as the environment variable ATTACKS says."""
+"""Killed runs go on: a few attempts, and in a slow test as many as `n_attempts` says."""
 
 import os
 
@@ -7,7 +7,10 @@ import pytest
 if os.name == "nt":
     pytest.skip("children are ended by signals", allow_module_level=True)
 
+from attacks import n_attempts
 from attacks.kill import CALLS, attack, call, require_same, unbroken
+
+SHARE = 0.05  # of attempts: one takes seconds
 
 
 @pytest.mark.parametrize("name", ["BayesianLasso", "CoxLassoCV, search"])
@@ -26,7 +29,4 @@ def test_calls_go_on_after_a_signal():
 
 @pytest.mark.slow
 def test_calls_go_on_after_anything():
-    n_attempts = int(os.environ.get("ATTACKS", "0"))
-    if not n_attempts:
-        pytest.skip("the environment variable ATTACKS says how many attempts to make")
-    attack(n_attempts, seed=1)
+    attack(n_attempts(SHARE), seed=1)

@@ -1,14 +1,12 @@
-"""Random malformed input; ``ATTACKS`` in the environment is the number of attempts of the long run.
+"""Random malformed input: a few attempts, and in a slow test as many as `n_attempts` says.
 
 More by hand: ``python -m tests.attacks.malformed --attempts 10000``.
 """
 
-import os
-
 import numpy as np
 import pytest
 
-from attacks import malformed, misbehaving
+from attacks import malformed, misbehaving, n_attempts
 from attacks.children import SECONDS, Child
 from attacks.judge import MEANINGLESS, WrongError, judge
 
@@ -31,7 +29,7 @@ def test_a_few_attempts_on_what_compiled_code_reads():
 
 @pytest.mark.slow
 def test_attempts_of_all_kinds():
-    check(SEED + 1, range(int(os.environ.get("ATTACKS", "330"))))
+    check(SEED + 1, range(n_attempts()))
 
 
 def test_crashes_and_hangs_are_seen_and_survived():
