@@ -1,0 +1,78 @@
+"""The fuzzers of attacks/: a few attempts always, as many as ``ATTACKS`` says in the slow tests.
+
+A failure prints the seed that repeats it.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from attacks import differential, problems, scaling
+from attacks.campaign import Result, run_campaign
+from attacks.optimum import IllPosedError, find_optimum
+from oracles.reference_likelihoods import kkt
+
+ATTACKS = int(os.environ.get("ATTACKS", "300"))
+FUZZERS = pytest.mark.parametrize(
+    "fuzzer", [scaling, differential], ids=["scaling", "differential"]
+)
+MOST_UNCONVERGED, MOST_SKIPPED = 0.02, 0.3
+
+
+def check(tally):
+    assert not tally.failures, tally.report()
+    assert tally.n_unconverged <= MOST_UNCONVERGED * tally.n_compared + 1, tally.report()
+    assert tally.n_compared >= (1.0 - MOST_SKIPPED) * tally.attempts, tally.report()
+
+
+@FUZZERS
+def test_few_attempts(fuzzer):
+    check(run_campaign(fuzzer.attempt, 12))
+
+
+@FUZZERS
+@pytest.mark.slow
+def test_many_attempts(fuzzer):
+    check(run_campaign(fuzzer.attempt, ATTACKS, seed=1000))
+
+
+@FUZZERS
+def test_wrong_numbers_are_found(fuzzer, monkeypatch):
+    params = problems.Problem.params.fget
+    loose = property(lambda problem: {**params(problem), "tol": 0.1})
+    monkeypatch.setattr(problems.Problem, "params", loose)
+    tally = run_campaign(fuzzer.attempt, 12)
+    assert len(tally.failures) > 3
+    assert all("off by" in failure for failure in tally.failures)
+
+
+@pytest.mark.parametrize("name", problems.FACES)
+def test_references_are_optima(name):
+    for seed in range(20):
+        problem = problems.draw_problem(np.random.default_rng(seed), [name])
+        try:
+            optimum = find_optimum(problem)
+        except IllPosedError:
+            continue
+        u = problem.at(optimum.coef).u
+        violation = kkt(problem.sample.X, u, optimum.coef, *problem.terms)
+        assert (violation / optimum.unit).max() <= 1e-8
+        return
+    pytest.fail("no problem is well-posed")
+
+
+def test_a_campaign_counts_and_goes_on():
+    def attempt(seed):
+        if seed == 7:
+            raise ArithmeticError("seven")
+        result = Result(["a model"], "a problem", skipped="it is odd" if seed % 2 else "")
+        result.require(seed != 8, "it is eight")
+        result.unconverged = ["a fit"] if seed == 10 else []
+        return result
+
+    tally = run_campaign(attempt, 6, seed=5)
+    assert (tally.attempts, tally.n_compared, tally.n_unconverged) == (6, 4, 1)
+    assert [failure.split()[1] for failure in tally.failures] == ["7:", "8:"]
+    report = tally.report()
+    for part in ("6 attempts: 4 compared", "2 because it is odd", "ArithmeticError", "it is eight"):
+        assert part in report
