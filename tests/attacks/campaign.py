@@ -7,8 +7,9 @@ seeds, so that ``--attempts 1 --seed S`` repeats the one that was printed with S
 import argparse
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Tally:
     n_compared: int = 0
     n_unconverged: int = 0
     failures: list[str] = field(default_factory=list)
+    tell: Callable[[str], None] = lambda failure: None  # at once, as attempts may take hours
 
     def add(self, seed, result):
         self.attempts += 1
@@ -51,6 +53,7 @@ class Tally:
         if result.failures:
             lines = "\n    ".join([result.text, *result.failures])
             self.failures.append(f"seed {seed}: {lines}")
+            self.tell(self.failures[-1])
 
     def report(self):
         lines = [
@@ -62,13 +65,13 @@ class Tally:
         for label in sorted(self.tried):
             said = f", {self.unconverged[label]} unconverged" if self.unconverged[label] else ""
             lines.append(f"  {label}: {self.tried[label]}{said}")
-        return "\n".join(lines + self.failures)
+        return "\n".join(lines)
 
 
-def run_campaign(attempt: Callable[[int], Result], attempts: int, seed: int = 0) -> Tally:
-    """Make attempts with the seeds from `seed` on."""
-    tally = Tally()
-    for number in range(seed, seed + attempts):
+def run_campaign(attempt: Callable[[int], Result], numbers: Iterable[int], tally=None) -> Tally:
+    """Make an attempt with each seed."""
+    tally = Tally() if tally is None else tally
+    for number in numbers:
         try:
             result = attempt(number)
         except Exception as error:  # whatever it is, the other attempts go on
@@ -85,6 +88,10 @@ def main(attempt, description):
     parser.add_argument("--attempts", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0, help="of the first attempt")
     options = parser.parse_args()
-    tally = run_campaign(attempt, options.attempts, options.seed)
+    tally = Tally(tell=partial(print, flush=True))
+    try:
+        run_campaign(attempt, range(options.seed, options.seed + options.attempts), tally)
+    except KeyboardInterrupt:
+        print("interrupted")
     print(tally.report())
     raise SystemExit(bool(tally.failures))
