@@ -30,7 +30,7 @@ from sksurvgpu import bootstrap, fit_path, profile_likelihood
 
 TIGHT = 1e-11
 PROMISE = 1e-3  # standard errors by which a converged coefficient may be off
-ROUNDING = 1e-7  # ... in units that are powers of two
+ROUNDING = 1e-9  # ... in units that are powers of two
 
 
 @dataclass

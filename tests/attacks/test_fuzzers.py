@@ -1,4 +1,4 @@
-"""The fuzzers of attacks/: a few attempts always, as many as ``ATTACKS`` says in the slow tests.
+"""`scaling` and `differential`: a few attempts always, as many as ``ATTACKS`` says in slow tests.
 
 A failure prints the seed that repeats it.
 """
@@ -7,10 +7,11 @@ import os
 
 import numpy as np
 import pytest
+from oracles.reference_likelihoods import kkt
+
 from attacks import differential, problems, scaling
 from attacks.campaign import Result, run_campaign
 from attacks.optimum import IllPosedError, find_optimum
-from oracles.reference_likelihoods import kkt
 
 ATTACKS = int(os.environ.get("ATTACKS", "300"))
 FUZZERS = pytest.mark.parametrize(
