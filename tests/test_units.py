@@ -16,10 +16,12 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     LinearCCD,
+    LogisticCCD,
     PoissonCCD,
     PoissonCV,
     bootstrap,
     fit_path,
+    posterior,
     profile_likelihood,
     surv,
 )
@@ -248,6 +250,46 @@ def test_columns_beyond_floating_point_are_refused(scale, verb):
     table[:, 9] *= scale
     with pytest.raises(ValueError, match=f"column x9 has values of at most .* {verb} it by"):
         CoxLassoCCD().fit(table, FACES["cox"].y)
+
+
+@pytest.mark.parametrize("far", [1e8, 1e9])
+def test_lost_digits_are_no_convergence(far):
+    """A column far from zero within strata, which centring as a whole does not help."""
+    rng = np.random.default_rng(3)
+    stratum, z = np.repeat(np.arange(100), 4), rng.normal(size=400)
+    table = (far * rng.normal(size=100)[stratum] + z)[:, None]
+    time = rng.exponential(np.exp(-z))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = CoxLassoCCD(alpha=0).fit(table, surv(np.ones(400), time), strata=stratum)
+    exact = CoxLassoCCD(alpha=0).fit(z[:, None], surv(np.ones(400), time), strata=stratum)
+    assert not model.converged_ or abs(model.coef_[0] - exact.coef_[0]) < 1e-3
+
+
+@pytest.mark.parametrize("cls", [LogisticCCD, PoissonCCD])
+def test_posteriors_of_columns_far_from_zero_begin_at_their_mode(cls):
+    rng = np.random.default_rng(6)
+    table = np.column_stack([250_000 + 1_000 * rng.normal(size=300), rng.normal(size=300)])
+    prior = {"prior_mean": {0: 3e-4}, "prior_precision": {0: 1e7, 1: 1.0}}
+    near, far = (
+        posterior(cls(alpha=0), X, (rng_of(7) < 0.4).astype(int), n_draws=200, n_tune=200, **prior)
+        for X in (table - [250_000, 0], table)
+    )
+    found, expected = far.summary()["mean"], near.summary()["mean"]
+    assert abs(found.iloc[0] - expected.iloc[0]) < 2e-5
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed).random(300)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-300])
+def test_tiny_penalties_and_outcomes_do_not_overflow(size):
+    table, y = scaled(np.ones(P)), FACES["linear"].y
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        LinearCCD(alpha=0.0).fit(table, size * y)
+        LinearCCD(alpha=size**1.05).fit(table, y)
 
 
 def test_a_constant_column_is_not_centred_into_noise():

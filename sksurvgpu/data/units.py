@@ -101,9 +101,9 @@ def find_centers(design):
     return center
 
 
-def moved(design, by):
+def moved(design, by, *, in_place=False):
     """Add a number to all values of each column; columns with other than 0 have one a row."""
-    values = design.values.copy()
+    values = design.values if in_place else design.values.copy()
     for j in np.flatnonzero(by):
         values[design.value_ptr[j] : design.value_ptr[j] + design.n_rows] += by[j]
     return replace(design, values=values)

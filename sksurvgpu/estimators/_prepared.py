@@ -92,20 +92,20 @@ class Prepared:
         `changes` replaces fields of the batch; `total` is the sum of the weights of each fit,
         where these are replaced.
         """
-        batch, problem = self._batch(alphas, total, changes), self.problem
-        fits = solve(problem, batch, self.backend, self.options, self.n_threads, on_fit)
-        if problem.center is None:
-            return fits
-        return [
-            [replace(s, baseline=problem.baseline_of(s.baseline, s.coef)) for s in solutions]
-            for solutions in fits
-        ]
+        shared = self.problem, self._batch(alphas, total, changes), self.backend, self.options
+        fits = solve(*shared, self.n_threads, on_fit)
+        return [list(map(self._uncentred, solutions)) for solutions in fits]
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""
         shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
         solutions, loan = solve_and_lend(*shared, self.n_threads, n_borrowers)
-        return solutions[0], loan
+        return self._uncentred(solutions[0]), loan
+
+    def _uncentred(self, solution):
+        """The solution with its baseline for columns as they were given."""
+        baseline = self.problem.baseline_of(solution.baseline, solution.coef)
+        return replace(solution, baseline=baseline)
 
     def _batch(self, alphas, total, changes):
         alphas = np.asarray(alphas, dtype=np.float64)

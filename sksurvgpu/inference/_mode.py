@@ -108,7 +108,8 @@ def find_mode(model, prepared, problem, prior) -> Mode:
     [solution] = ridge.solve([1.0], total=1.0, l1_ratio=0.0, offset=offset)[0]
     start = prior.mean[:n_base] + solution.coef
     if n_coef > n_base:
-        start = np.append(start, solution.baseline)
+        # what centring took from the offset of the means was not given back
+        start = np.append(start, solution.baseline - base.shift_of(prior.mean[:n_base])[0])
     with one_blas_thread():
         return _Climber(model, ridge, problem, prior).climb(start)
 

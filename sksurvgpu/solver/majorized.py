@@ -15,11 +15,8 @@ from .line_search import accepts, rounding, search
 
 NEAR_ACTIVE = 0.95  # |g_j| above this share of the threshold joins the working set
 NEAR_LATER = 0.5  # ... joins the matrix where smaller penalties follow, or where it is lent
-STALE_SWEEP, STALE_GRAM, STALE_LOAN = (
-    0.2,
-    0.5,
-    0.9,
-)  # the model is retaken where the KKT residual fell by less
+# The model is retaken where the residual fell by less.
+STALE_SWEEP, STALE_GRAM, STALE_LOAN = 0.2, 0.5, 0.9
 # The Gram matrix is worth its cost where passes are many, a sign of correlated columns, or where
 # further penalties will use it; counted in outer iterations by sweeps that it saves.
 MANY_PASSES, SWEEPS_IF_CORRELATED, SWEEPS_PER_PENALTY = 5, 8.0, 1.5
@@ -100,7 +97,7 @@ def _is_stale(fit, violation, previous):
 
 def _iterations_left(residual, previous, tolerance):
     """Iterations until the tolerance is met if the residual goes on falling as it did last."""
-    if not residual < previous:
+    if not residual < previous or tolerance <= 0.0:
         return np.inf
     return np.log(residual / tolerance) / np.log(previous / residual)
 

@@ -16,6 +16,7 @@ from .majorized import descend, near
 from .penalty import Penalty
 
 LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
+LEAST_DEVIATION = 1e-4  # of errors, over that of the null model
 LEAST_SCALE = 1e-3  # of the scale before unpenalized columns were fitted, which may explain all
 SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation beside it
 RIDGE_PATH_RATIO = 1e-3  # alpha_max of a pure ridge is infinite; glmnet's convention instead
@@ -47,8 +48,8 @@ class Null:
     def of_share(self, share):
         """The null model of a fit with a share of the weights."""
         root, scale = np.sqrt(share) * self.root, np.sqrt(share) * self.scale
-        noise, events = share * self.noise, share * self.events
-        return replace(self, root=root, noise=noise, events=events, scale=scale)
+        sums = {name: share * getattr(self, name) for name in ("noise", "magnitude", "events")}
+        return replace(self, root=root, scale=scale, lam_max=np.nan, **sums)
 
     def allows(self, tol, deviation):
         """Largest score in standard errors of a fit that has converged.
@@ -66,7 +67,7 @@ class Null:
         if not allowed > 0:
             return self.root
         limit = np.where(penalty.l1 > 0, SHARE_OF_PENALTY / allowed * penalty.l1, np.inf)
-        return np.minimum(self.root, limit)
+        return np.minimum(self.root, np.maximum(limit, SHARE_OF_PENALTY * self.noise / allowed))
 
     def plain_unit(self, factor, is_free):
         """Units of the plain residual: of the penalty, and for free columns their deviation.
@@ -110,8 +111,8 @@ def _fit_free(state, is_free, options):
 def _measure(state, first, columns=None):
     """Coroutine: roots of the curvature of columns at the last evaluation, and its sum over rows.
 
-    The quadratic model is taken there, of the columns `first`. A column that is constant within
-    bins has the curvature without them, and one that is empty a root of 1, as if it had an event.
+    The quadratic model is taken there, of the columns `first`. An empty column has a root of 1, as
+    if it had an event.
     """
     columns = np.arange(len(state.coef)) if columns is None else columns
     first = first if len(first) else columns[:1]
@@ -120,10 +121,8 @@ def _measure(state, first, columns=None):
     state.curvature = yield ("refer", first, False)
     state.reference, curvature = first, np.zeros(len(state.coef))
     curvature[first] = state.curvature
-    found, events = yield ("measure", columns[curvature[columns] == 0.0])
-    curvature[columns[curvature[columns] == 0.0]] = np.where(
-        found[:, 0] > 0.0, found[:, 0], found[:, 1]
-    )
+    rest = columns[curvature[columns] == 0.0]  # not among the first, or lost to rounding there
+    curvature[rest], events = yield ("measure", rest)
     return np.sqrt(np.where(curvature > 0.0, curvature, 1.0)), events
 
 
@@ -134,19 +133,25 @@ def descend_by(schedule, state, null, penalty, options):
     smaller at the optimum than before.
     """
     objectives, weight = [state.objective], (yield ("error_weight",))
-    allowed = null.allows(options.tol, _deviation(state, weight))
+    allowed = null.allows(options.tol, _deviation(state, null, weight))
     while True:
         state.unit, given = null.unit(penalty, allowed), allowed
         left = options.max_iter - (len(objectives) - 1)
         objectives += (yield from schedule(state, penalty, allowed, left))[1:]
-        deviation = _deviation(state, weight)
+        deviation = _deviation(state, null, weight)
         allowed = null.allows(options.tol, deviation)
         residual = state.violation(penalty).max(initial=0.0)
-        if not allowed < residual <= given:
+        if not allowed < residual <= given:  # else errors have become smaller on the way: go on
             state.unit = null.unit(penalty, allowed)
             return objectives, allowed, deviation
 
 
-def _deviation(state, weight):
-    """Standard deviation of the errors; 1 where the likelihood knows it, and `weight` is 0."""
-    return np.sqrt(max(-2.0 * state.loglik, 0.0) / weight) if weight > 0 else 1.0
+def _deviation(state, null, weight):
+    """Standard deviation of the errors; 1 where the likelihood knows it, and `weight` is 0.
+
+    Errors next to none, as of a fit with more columns than rows, are no unit of accuracy.
+    """
+    if not weight > 0:
+        return 1.0
+    least = LEAST_DEVIATION * np.sqrt(2.0 * null.magnitude / weight)
+    return max(least, np.sqrt(max(0.0, -2.0 * state.loglik) / weight))

@@ -37,10 +37,12 @@ class Problem:
         if source is None:
             source = np.arange(design.n_columns)
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
-        design = design.reordered(plan.order, n_threads=n_threads)
+        given, design = design, design.reordered(plan.order, n_threads=n_threads)
         maps = source.astype(np.int64), piece_ptr.astype(np.int64)
-        if getattr(likelihood, "intercept", True) and (center := find_centers(design)).any():
-            return cls(moved(design, -center), plan, likelihood, *maps, center)
+        ignores_shifts = likelihood.pattern != "rows" or likelihood.intercept
+        if ignores_shifts and (center := find_centers(design)).any():
+            design = moved(design, -center, in_place=design is not given)
+            return cls(design, plan, likelihood, *maps, center)
         return cls(design, plan, likelihood, *maps)
 
     def uncentred(self):

@@ -14,6 +14,7 @@ from scipy.linalg import block_diag
 from ...data.design import DENSE
 from . import gram as gram_kernels
 from . import products
+from .bins import CONSTANT
 from .columns import columns_of
 from .patterns import PATTERNS
 
@@ -130,9 +131,10 @@ class Session:
         return curvature[:, 0]
 
     def measure(self, columns):
-        """Curvature of columns in the model, with bins and without, and the sum of h.
+        """Curvature of columns in the model, and the sum of h.
 
-        The model does not get the columns: their loads are forgotten.
+        Where rounding has lost it, the most that it can be. The model does not get the columns:
+        their loads are forgotten.
         """
         curvature = np.empty((len(columns), 2))
         size = max(1, LOAD_BYTES // (8 * self.centring.n_bins))
@@ -141,7 +143,8 @@ class Session:
             curvature[part], _ = self.centring.load(
                 self.columns, columns[part], self.rh, self.threads
             )
-        return curvature, float(self.rh[:, 1].sum())
+        centred, plain = curvature.T
+        return np.where(centred > 0.0, centred, CONSTANT * plain), float(self.rh[:, 1].sum())
 
     def loosen(self, columns):
         """Give columns the model without bins: their curvature in it was lost to rounding."""

@@ -144,9 +144,17 @@ class Session:
         return [curvature[:, 0] for curvature in found]
 
     def measure(self, fits, columns):
-        """Curvature of columns in the model, with bins and without, and the sum of h."""
-        totals = self._square_steps(fits)[:, 0]
-        return list(zip(self._load(fits, columns), map(float, totals), strict=True))
+        """Curvature of columns in the model, and the sum of h.
+
+        Where rounding has lost it, the most that it can be.
+        """
+        least = CONSTANT[self.rh.dtype.name]
+        found = [
+            np.where(curvature[:, 0] > 0.0, curvature[:, 0], least * curvature[:, 1])
+            for curvature in self._load(fits, columns)
+        ]
+        totals = self._square_steps(fits)[:, 0]  # the other sums are of a step that nobody took
+        return list(zip(found, map(float, totals), strict=True))
 
     def _load(self, fits, columns):
         """Loads of columns, where bins are few; their curvature, with bins and without."""
