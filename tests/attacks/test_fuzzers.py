@@ -1,19 +1,16 @@
-"""`scaling` and `differential`: a few attempts always, as many as ``ATTACKS`` says in slow tests.
+"""`scaling` and `differential`: a few attempts always, a tenth of ``ATTACKS`` in slow tests.
 
 A failure prints the seed that repeats it.
 """
-
-import os
 
 import numpy as np
 import pytest
 from oracles.reference_likelihoods import kkt
 
-from attacks import differential, problems, scaling
+from attacks import differential, n_attempts, problems, scaling
 from attacks.campaign import Result, run_campaign
 from attacks.optimum import IllPosedError, find_optimum
 
-ATTACKS = int(os.environ.get("ATTACKS", "300"))
 FUZZERS = pytest.mark.parametrize(
     "fuzzer", [scaling, differential], ids=["scaling", "differential"]
 )
@@ -34,7 +31,7 @@ def test_few_attempts(fuzzer):
 @FUZZERS
 @pytest.mark.slow
 def test_many_attempts(fuzzer):
-    check(run_campaign(fuzzer.attempt, range(1000, 1000 + ATTACKS)))
+    check(run_campaign(fuzzer.attempt, range(1000, 1000 + n_attempts(0.1))))
 
 
 @FUZZERS
