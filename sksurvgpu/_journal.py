@@ -60,6 +60,9 @@ class Journal:
         self._of = {} if folder is None else {name: _plain(of[name]) for name in of}
         self._lock = None
 
+    def __getstate__(self):
+        return {**vars(self), "_lock": None}  # which is this process's
+
     def __enter__(self):
         return self.open()
 
@@ -158,7 +161,13 @@ class Journal:
                 f"`folder` is {str(self.folder)!r}, which already holds {self._first()} of other "
                 "work; a folder serves one call: name a new one."
             )
-        held = json.loads(path.read_bytes())
+        try:
+            held = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(
+                f"`folder` is {str(self.folder)!r}, whose file {MANIFEST} is damaged, so that it "
+                "cannot be known whose work it holds; name a new folder, or delete this one."
+            ) from error
         names = [name for name in {**held, **self._of} if _differ(held, self._of, name)]
         if names:
             raise FileExistsError(

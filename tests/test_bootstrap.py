@@ -156,7 +156,9 @@ def test_figures_by_hand():
     coefs[1, ::2] = 0.0
     coefs[:, 5] = np.nan
     names = np.array(["a", "b", "c"], dtype=object)
-    result = BootstrapResult(np.array([0.1, 0.0, -1.0]), coefs, 0.9, names, "hazard_ratio")
+    result = BootstrapResult(
+        np.array([0.1, 0.0, -1.0]), coefs, 0.9, names, np.zeros(3, bool), "hazard_ratio"
+    )
     kept = np.delete(coefs, 5, axis=1)
     for row, name in enumerate(names):
         ordered = np.sort(kept[row])

@@ -3,6 +3,7 @@
 import errno
 import json
 import threading
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -161,3 +162,25 @@ def test_parts_in_folders_are_small(tmp_path):
     expected = [slice(0, 16), slice(16, 32), slice(32, n)]
     assert Journal(tmp_path, {}).slices(n) == Journal(tmp_path, {}).slices(n, 30) == expected
     assert Journal(tmp_path, {}).slices(7, 3) == [slice(0, 3), slice(3, 6), slice(6, 7)]
+
+
+def test_a_damaged_manifest_names_the_folder(tmp_path):
+    with Journal(tmp_path, {"seed": 0}) as journal:
+        journal.write("part", {"x": np.zeros(1)})
+    (tmp_path / "journal.json").write_text("")
+    with pytest.raises(ValueError, match=r"^`folder` is .* journal\.json is damaged"):
+        Journal(tmp_path, {"seed": 0}).open()
+
+
+def test_draws_in_a_folder_are_pickled(tmp_path):
+    import pickle
+
+    from sksurvgpu import BayesianLasso
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianLasso(n_chains=2, n_tune=5, n_draws=20, folder=tmp_path / "a").fit(X, y)
+    read = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(read.predict(X), model.predict(X))

@@ -347,3 +347,42 @@ def test_a_failed_program_is_said(monkeypatch):
     monkeypatch.setattr("scipy.optimize.linprog", lambda *arguments, **options: Failure)
     with pytest.warns(ConvergenceWarning, match=r"could not be decided: numerical trouble"):
         assert names_of(LogisticCCD(alpha=0), np.arange(4.0)[:, None], [0, 0, 1, 1]) == []
+
+
+@pytest.fixture(scope="module")
+def rare():
+    """Two ordinary columns, and a code that nobody with an event has."""
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(150, 3))
+    event = rng.random(150) < 0.6
+    X[:, 2] = ~event & (rng.random(150) < 0.4)
+    y = surv(event, rng.exponential(np.exp(-0.5 * X[:, 0])))
+    with pytest.warns(ConvergenceWarning, match="are infinite"):
+        return X, y, CoxLassoCCD(alpha=0).fit(X, y)
+
+
+def test_replicates_of_infinite_coefficients_have_no_interval(rare):
+    from sksurvgpu import bootstrap
+
+    X, y, model = rare
+    with pytest.warns(ConvergenceWarning, match=r"coefficients of `x2` are infinite, .* NaN"):
+        result = bootstrap(model, X, y, n_replicates=20, random_state=0)
+    assert result.infinite.tolist() == [False, False, True]
+    assert result.summary()[["lower", "upper", "standard_error"]].isna().any(axis=1).tolist() == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_infinite_coefficients_are_no_degree_of_freedom(rare):
+    from sksurvgpu import proportional_hazards_test
+
+    X, y, model = rare
+    with pytest.warns(UserWarning, match="are infinite"):
+        found = proportional_hazards_test(model, X, y).table.loc["GLOBAL"]
+    kept = X[:, 2] == 0  # the limit of the fit
+    limit = CoxLassoCCD(alpha=0, tol=1e-9).fit(X[kept, :2], y[kept])
+    expected = proportional_hazards_test(limit, X[kept, :2], y[kept]).table.loc["GLOBAL"]
+    assert found["df"] == expected["df"] == 2
+    assert found["chisq"] == pytest.approx(expected["chisq"], rel=0.05)

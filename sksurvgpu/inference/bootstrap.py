@@ -19,6 +19,8 @@ from .._versioned import Versioned
 from ..data._draw import generator
 from ..data.checks import check_labels, check_sample_weight
 from ..data.intervals import check_level, with_ratios
+from ..estimators._base import MOST_NAMES
+from ..estimators._separation import find_infinite
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
@@ -42,6 +44,9 @@ class BootstrapResult(Versioned):
         Level of the intervals.
     feature_names : ndarray of shape (n_coef,)
         Name of each row of `coefs`.
+    infinite : ndarray of shape (n_coef,), bool
+        Coefficients without a finite estimate in all rows, as the estimator's ``infinite_``. Their
+        intervals and standard errors are NaN, since replicates have what a fit stopped at.
 
     Examples
     --------
@@ -59,6 +64,7 @@ class BootstrapResult(Versioned):
     coefs: np.ndarray
     level: float
     feature_names: np.ndarray
+    infinite: np.ndarray
     _effect: str | None = field(repr=False)
 
     def __repr__(self) -> str:
@@ -83,6 +89,7 @@ class BootstrapResult(Versioned):
 
         tail = 0.5 * (1.0 - self.level)
         lower, upper = np.quantile(self._fitted, [tail, 1.0 - tail], axis=1)
+        lower, upper = (np.where(self.infinite, np.nan, bound) for bound in (lower, upper))
         columns = {"coef": self.coef, "lower": lower, "upper": upper}
         return DataFrame(columns, index=self._index())
 
@@ -94,7 +101,8 @@ class BootstrapResult(Versioned):
     @property
     def standard_errors(self):
         """Standard deviation of the replicates, a Series by feature."""
-        return self._series(self._fitted.std(axis=1, ddof=1), "standard_error")
+        errors = np.where(self.infinite, np.nan, self._fitted.std(axis=1, ddof=1))
+        return self._series(errors, "standard_error")
 
     def to_frame(self):
         """Table of all replicates.
@@ -226,9 +234,11 @@ def bootstrap(
         full, found, converged = _fit(fitted, prepared, replicates, totals, journal)
     coefs = np.full((prepared.problem.n_columns, len(totals)), np.nan)
     coefs[:, totals > 0] = found
-    _warn(fitted, [full.converged, *converged], len(totals))
+    is_free = fitted.alpha * prepared.batch.factor == 0
+    infinite = find_infinite(prepared.problem, prepared.weight, is_free)
     names = np.array(fitted._coef_names(), dtype=object)
-    return BootstrapResult(full.coef, coefs, level, names, fitted._effect)
+    _warn(fitted, [full.converged, *converged], len(totals), names[infinite])
+    return BootstrapResult(full.coef, coefs, level, names, infinite, fitted._effect)
 
 
 def _units(groups, outcome):
@@ -342,7 +352,17 @@ def _fit(model, prepared, replicates, totals, journal):
     return full, coef, converged
 
 
-def _warn(model, converged, n_replicates):
+def _warn(model, converged, n_replicates, infinite):
+    if len(infinite):
+        listed = ", ".join(f"`{name}`" for name in infinite[:MOST_NAMES])
+        more = f" and {len(infinite) - MOST_NAMES:,} more" if len(infinite) > MOST_NAMES else ""
+        warnings.warn(
+            f"the coefficients of {listed}{more} are infinite, because the columns separate the "
+            "events; their intervals and standard errors are NaN. Take `profile_likelihood`, one "
+            "of whose bounds is finite.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     missing = n_replicates + 1 - len(converged)
     if missing:
         warnings.warn(

@@ -139,11 +139,13 @@ def proportional_hazards_test(
     slope = (rows.weight[event] * score_time) @ schoenfeld
     variance, size = _variance_of_slope(view, score_time, inverse)
     single = np.diagonal(inverse.mask(variance))[tested]
-    joint = invert(variance[np.ix_(tested, tested)], size[tested])
+    finite = ~estimator.infinite_[tested]  # the others have nothing left to test
+    kept = tested[finite]
+    joint = invert(variance[np.ix_(kept, kept)], size[kept])
     scaled = scale_schoenfeld(schoenfeld, inverse, estimator.coef_)
     names = np.array(estimator._coef_names(), dtype=object)
     return ProportionalHazardsResult(
-        table=_table(slope[tested], single, joint, names[tested]),
+        table=_table(slope[tested], single, joint, finite, names[tested]),
         time=time,
         transformed_time=transformed,
         residuals=scaled[:, tested],
@@ -258,12 +260,12 @@ def _variance_of_slope(view, score_time, inverse) -> tuple[np.ndarray, np.ndarra
     return second - first @ inverse.matrix @ first, size
 
 
-def _table(slope, variance, joint, names):
-    """Tests of single columns, and of all together."""
+def _table(slope, variance, joint, finite, names):
+    """Tests of single columns, and of all that are `finite` together."""
     from pandas import DataFrame, Index
     from scipy.stats import chi2
 
-    together = slope @ joint.matrix @ slope if joint.rank else np.nan
+    together = slope[finite] @ joint.matrix @ slope[finite] if joint.rank else np.nan
     chisq = np.append(slope**2 / variance, together)
     df = np.append(np.ones(len(slope), np.int64), joint.rank)
     return DataFrame(
