@@ -72,7 +72,8 @@ def _require_well_posed(problem, coef, at_null, information):
 
 def _objective(evaluation, coef, l1, l2):
     held = coef != 0  # where l1 is infinite and nothing is there, nothing is paid
-    return l1[held] @ np.abs(coef[held]) + l2 @ coef**2 / 2 - evaluation.loglik
+    with np.errstate(over="ignore", invalid="ignore"):  # of a step that was far too long
+        return l1[held] @ np.abs(coef[held]) + l2 @ coef**2 / 2 - evaluation.loglik
 
 
 def _descend(problem, l1, l2, coef):
