@@ -3,11 +3,12 @@
 Numba's own cache watches only the file that holds a kernel, not the files of the functions that
 the kernel calls; a damaged file stops every later call; and processes that compile at once number
 their files without a lock.  Here a file begins with a digest of its content and of all it was made
-from, any file that does not fit is compiled anew and replaced as a whole, and its name follows from
-the kernel and the types of its arguments.  The digest finds accidents, not attackers: loading a
-file executes it.  Kernels with a formula from outside the package are compiled in every process.
-Fast-math is off because LLVM then turns gathers into vector gathers, which are three to five
-times slower than scalar loads on common server processors.
+from, the sources of the kernel's module and of those that it imports from the package.  Any file
+that does not fit is compiled anew and replaced as a whole, and its name follows from the kernel and
+the types of its arguments.  The digest finds accidents, not attackers: loading a file executes it.
+Kernels with a formula from outside the package are compiled in every process.  Fast-math is off
+because LLVM then turns gathers into vector gathers, which are three to five times slower than
+scalar loads on common server processors.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import contextlib
 import hashlib
 import os
 import pickle
+import re
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 from uuid import uuid4
@@ -27,18 +30,35 @@ from numba.core.serialize import dumps
 
 _OPTIONS = {"error_model": "numpy", "nogil": True}
 _DIGEST_SIZE = hashlib.sha256().digest_size
+_IMPORT = re.compile(rb"^from (\.+)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
-def _digest_sources():
-    package = Path(__file__).resolve().parent
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for folder in ("backends", "data", "likelihoods"):
-        for path in sorted((package / folder).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+@cache
+def _read(path):
+    """Digest of a source file, and the files of the package that it imports from."""
+    content = path.read_bytes()
+    imported = set()
+    for dots, module, names in _IMPORT.findall(content):
+        folder = path.parents[len(dots) - 1].joinpath(*filter(None, module.decode().split(".")))
+        found = [folder / f"{name}.py" for name in re.findall(r"\w+", names.decode())]
+        found = [file for file in [folder.with_suffix(".py"), *found] if file.is_file()]
+        imported.update(found or [folder / "__init__.py"])
+    return hashlib.sha256(content).digest(), imported
 
 
-_SOURCES = _digest_sources()
+def _files_of(function):
+    """Files of a function and of the formulas that were bound into it."""
+    plain = getattr(function, "py_func", function)
+    return getattr(plain, "files", {Path(plain.__code__.co_filename).resolve()})
+
+
+def _digest_sources(files):
+    """Digest of source files and of all files of the package that they depend on."""
+    known, queue = set(), [Path(__file__).resolve(), *files]
+    while queue:
+        known.add(file := queue.pop())
+        queue += _read(file)[1] - known
+    return hashlib.sha256(b"".join(sorted(_read(file)[0] for file in known))).hexdigest()
 
 
 class _Files:
@@ -92,8 +112,7 @@ class _Cache(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        locator = self._impl.locator
-        sources = _SOURCES, locator.get_source_stamp()
+        sources = _digest_sources(_files_of(function))
         self._cache_file = _Files(self.cache_path, self._impl.filename_base, sources)
 
     def load_overload(self, sig, target_context):
@@ -138,6 +157,7 @@ def bind(template, **formulas):
     # Machine code from the cache is linked by qualified name and argument types: copies under the
     # template's own would be taken for one another.
     bound.__qualname__ = name
+    bound.files = _files_of(template).union(*map(_files_of, formulas.values()))
     bound.is_foreign = any(_is_foreign(formula) for formula in formulas.values())
     return bound
 
