@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from sksurvgpu.data.carryplan import plan_competing
-from sksurvgpu.data.competing import CompetingOutcome
-from sksurvgpu.data.design import INDICATOR, Design, build_design
-from sksurvgpu.data.outcome import Outcome
-from sksurvgpu.data.rowplan import plan_rows
+from sksurvgpu.data.design.columns import INDICATOR, Design, build_design
+from sksurvgpu.data.outcomes.competing import CompetingOutcome
+from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans.carried import plan_competing
+from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.datasets import simulate_ehr
 from sksurvgpu.likelihoods import LIKELIHOODS
 from sksurvgpu.solver.problem import Problem

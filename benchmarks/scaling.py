@@ -199,8 +199,8 @@ def measure_memory(directory, penalty, route, n_cuts):
     """Growth of peak memory during one fit, beside what bounds it."""
     from sksurvgpu import CoxLassoCCD, surv
     from sksurvgpu.backends.cpu.session import Session
-    from sksurvgpu.data.design import build_design
-    from sksurvgpu.data.rowplan import plan_rows
+    from sksurvgpu.data.design.columns import build_design
+    from sksurvgpu.data.plans.rows import plan_rows
     from sksurvgpu.solver.majorized import GRAM_BYTES
 
     if route == "sweeps":

@@ -13,11 +13,11 @@ from .show_versions import show_versions
 if TYPE_CHECKING:
     from . import datasets, exceptions, metrics
     from .bayes.posterior import Posterior
-    from .data.competing import competing_risks
-    from .data.counts import case_series, matched
-    from .data.design import Design
-    from .data.long_table import LongData, LongReport, from_long
-    from .data.outcome import as_sksurv, surv
+    from .data.design.columns import Design
+    from .data.long.table import LongData, LongReport, from_long
+    from .data.outcomes.competing import competing_risks
+    from .data.outcomes.counts import case_series, matched
+    from .data.outcomes.survival import as_sksurv, surv
     from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
     from .estimators.bayesian_regression import BayesianLasso
     from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
@@ -133,15 +133,15 @@ _DEFINED_IN = {
     "CoxLassoCCD": ".estimators.survival",
     "CoxLassoCV": ".selection.models",
     "CumulativeIncidenceDisplay": ".plotting.incidence",
-    "Design": ".data.design",
+    "Design": ".data.design.columns",
     "FineGrayCCD": ".estimators.competing",
     "FineGrayCV": ".selection.models",
     "LikelihoodRatioResult": ".inference.likelihood_ratio",
     "LinearCCD": ".estimators.regression",
     "LogisticCCD": ".estimators.logistic",
     "LogisticCV": ".selection.models",
-    "LongData": ".data.long_table",
-    "LongReport": ".data.long_table",
+    "LongData": ".data.long.table",
+    "LongReport": ".data.long.table",
     "Path": ".selection.path",
     "PathDisplay": ".plotting.path",
     "PoissonCCD": ".estimators.regression",
@@ -154,19 +154,19 @@ _DEFINED_IN = {
     "SurvivalKFold": ".selection.folds",
     "TraceDisplay": ".plotting.trace",
     "WaldResult": ".inference.wald",
-    "as_sksurv": ".data.outcome",
+    "as_sksurv": ".data.outcomes.survival",
     "bootstrap": ".inference.bootstrap",
-    "case_series": ".data.counts",
-    "competing_risks": ".data.competing",
+    "case_series": ".data.outcomes.counts",
+    "competing_risks": ".data.outcomes.competing",
     "fit_path": ".selection.path",
-    "from_long": ".data.long_table",
+    "from_long": ".data.long.table",
     "likelihood_ratio_test": ".inference.likelihood_ratio",
-    "matched": ".data.counts",
+    "matched": ".data.outcomes.counts",
     "posterior": ".inference.posterior",
     "profile_likelihood": ".inference.profile",
     "proportional_hazards_test": ".inference.proportional_hazards",
     "residuals": ".inference.residuals",
-    "surv": ".data.outcome",
+    "surv": ".data.outcomes.survival",
     "wald": ".inference.wald",
 }
 _SUBMODULES = {"datasets", "exceptions", "metrics"}

@@ -1,14 +1,14 @@
 """Simulated data sets: the published designs, a health-record-like one, a dense p >> n one."""
 
-from .data.simulate import SimulatedSurvival, simulate_cox, simulate_dense, simulate_ehr
-from .data.simulate_competing import SimulatedCompetingRisks, simulate_fine_gray
-from .data.simulate_regression import (
+from .data.simulate.competing import SimulatedCompetingRisks, simulate_fine_gray
+from .data.simulate.regression import (
     SimulatedRegression,
     simulate_case_series,
     simulate_logistic,
     simulate_matched,
     simulate_poisson,
 )
+from .data.simulate.survival import SimulatedSurvival, simulate_cox, simulate_dense, simulate_ehr
 
 __all__ = [
     "SimulatedCompetingRisks",

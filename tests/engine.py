@@ -12,10 +12,10 @@ from oracles.reference_likelihoods import cox_direct, kkt, penalty
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.data import rowplan
-from sksurvgpu.data.design import build_design
-from sksurvgpu.data.outcome import Outcome
-from sksurvgpu.data.rowplan import plan_rows
+from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans import rows as row_plans
+from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
 from sksurvgpu.solver.problem import Batch, Problem
 from sksurvgpu.solver.solve import Options, solve
@@ -121,7 +121,7 @@ def use_bins(kind, monkeypatch):
         "one a stratum": {"SMALL_ROWS": 0, "FEW_BINS": 0},
     }
     for name, value in limits[kind].items():
-        monkeypatch.setattr(rowplan, name, value)
+        monkeypatch.setattr(row_plans, name, value)
 
 
 def column(values):

@@ -18,13 +18,13 @@ from oracles.reference_likelihoods import cox_direct, exact_hessian, kkt, model_
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.data import groups as group_plans
-from sksurvgpu.data.carryplan import plan_competing
-from sksurvgpu.data.competing import CompetingOutcome
-from sksurvgpu.data.design import build_design
-from sksurvgpu.data.groups import plan_groups
-from sksurvgpu.data.outcome import Outcome
-from sksurvgpu.data.rowplan import plan_rows
+from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.outcomes.competing import CompetingOutcome
+from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans import groups as group_plans
+from sksurvgpu.data.plans.carried import plan_competing
+from sksurvgpu.data.plans.groups import plan_groups
+from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods import LIKELIHOODS
 from sksurvgpu.solver.problem import Batch, Problem
 from sksurvgpu.solver.solve import Options, solve

@@ -12,8 +12,8 @@ from sksurvgpu.data.checks import (
     check_sample_weight,
     check_time_varying,
 )
-from sksurvgpu.data.design import build_design
-from sksurvgpu.data.outcome import as_sksurv, read_outcome, surv
+from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.outcomes.survival import as_sksurv, read_outcome, surv
 
 NAMES = np.array(["age", "sex", "dose"], dtype=object)
 TWICE = np.array(["age", "age"], dtype=object)

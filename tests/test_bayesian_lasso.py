@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sksurvgpu import BayesianLasso
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.estimators import _predictive
 from sksurvgpu.estimators._predictive import mixture_quantile
 

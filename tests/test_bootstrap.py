@@ -21,7 +21,7 @@ from sksurvgpu import (
     case_series,
     surv,
 )
-from sksurvgpu.data._draw import generator
+from sksurvgpu.data.simulate.draw import generator
 from sksurvgpu.datasets import simulate_cox
 
 

@@ -7,8 +7,8 @@ import pytest
 from sksurv.metrics import concordance_index_censored
 from sksurv.util import Surv, check_y_survival
 
-from sksurvgpu.data.competing import CompetingOutcome, competing_risks, read_competing
-from sksurvgpu.data.outcome import as_sksurv, surv
+from sksurvgpu.data.outcomes.competing import CompetingOutcome, competing_risks, read_competing
+from sksurvgpu.data.outcomes.survival import as_sksurv, surv
 
 EVENT = [1, 0, 2, 5]
 TIME = [2.0, 3.5, 1.0, 0.0]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from sksurvgpu.data.checks import check_exposure, check_weight_by_group
-from sksurvgpu.data.counts import (
+from sksurvgpu.data.outcomes.counts import (
     case_series,
     matched,
     read_case_series,
@@ -15,7 +15,7 @@ from sksurvgpu.data.counts import (
     read_matched,
     read_numbers,
 )
-from sksurvgpu.data.outcome import surv
+from sksurvgpu.data.outcomes.survival import surv
 from sksurvgpu.exceptions import NothingToCompareError
 
 COUNT = [0, 2, 1]

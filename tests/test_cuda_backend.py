@@ -141,7 +141,8 @@ def test_sparse_columns_of_cupy_are_fetched():
 
 def test_the_shim_for_numpy_leaves_no_trace():
     code = (
-        "import numpy as np\nimport sksurvgpu.data.design\n"  # SciPy asks for all of NumPy's names
+        # SciPy asks for all of NumPy's names.
+        "import numpy as np\nimport sksurvgpu.data.design.columns\n"
         "had = hasattr(np, 'row_stack')\n"
         "if had: del np.row_stack\n"
         "import sksurvgpu.backends.cuda._cuda\n"

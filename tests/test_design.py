@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sksurvgpu.data.design import DENSE, INDICATOR, SPARSE, build_design
+from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
 
 FORMATS = ("csc", "csr", "coo", "bsr", "lil", "dok", "dia")
 INTEGERS = ("int8", "uint8", "int16", "int32", "int64", "uint64")

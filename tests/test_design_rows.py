@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sksurvgpu import CoxLassoCCD, fit_path
-from sksurvgpu.data.design import DENSE, INDICATOR, SPARSE, build_design
+from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
 
 NAMES = [f"code {j}" for j in range(X.shape[1])]
 FRAME = pd.DataFrame(X.toarray(), columns=NAMES)

@@ -24,7 +24,7 @@ from sksurv.linear_model import CoxPHSurvivalAnalysis
 from sksurv.metrics import concordance_index_censored, integrated_brier_score
 
 from sksurvgpu import CoxLassoCCD, surv
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators import baseline
 from sksurvgpu.estimators._prepared import count_threads

@@ -26,7 +26,7 @@ from sksurvgpu import (
     competing_risks,
     matched,
 )
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.solver.solve import solve
 
 FRAME = pd.DataFrame(X.toarray(), columns=[f"code{j}" for j in range(P)])

@@ -19,7 +19,7 @@ from sksurvgpu import (
     matched,
     surv,
 )
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.selection.search import Point, alpha_of, choose, search_variance, variance_of
 

@@ -30,7 +30,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.inference import _rows
 from sksurvgpu.inference._covariance import invert
 from sksurvgpu.inference._rows import FittedRows

@@ -33,7 +33,7 @@ from oracles.reference_likelihoods import (
 )
 
 from sksurvgpu.backends.cpu import session as session_module
-from sksurvgpu.data import rowplan
+from sksurvgpu.data.plans import rows as row_plans
 
 # Rows (start, time, event), by the pattern of ties that they make.
 PATTERNS = [
@@ -184,13 +184,13 @@ def test_numbers_of_bins(monkeypatch):
     problem, data = bins(60, 3)
     assert problem.plan.bins.few
     assert len(problem.plan.bins.start) == data.event.sum()
-    monkeypatch.setattr(rowplan, "SMALL_ROWS", 0)
+    monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
     problem, _ = bins(400, 0)
     assert problem.plan.bins.few
-    assert len(problem.plan.bins.start) == max(rowplan.BINS_PER_STRATUM)
+    assert len(problem.plan.bins.start) == max(row_plans.BINS_PER_STRATUM)
     problem, data = bins(300, 110)
     assert not problem.plan.bins.few
-    assert len(problem.plan.bins.start) == np.unique(data.strata).size > rowplan.FEW_BINS
+    assert len(problem.plan.bins.start) == np.unique(data.strata).size > row_plans.FEW_BINS
 
 
 @pytest.mark.parametrize("bins", ["every death", "few"])

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sksurvgpu import from_long
-from sksurvgpu.data import _sources
+from sksurvgpu.data.long import sources
 
 PERSONS = pd.DataFrame({"row_id": np.arange(50) * 3, "time": np.arange(50.0)})
 RNG = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def reader(request, monkeypatch):
     """The package that reads files: the other one is hidden."""
     if request.param == "pyarrow":
         pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_sources, "find_spec", lambda name: name == request.param or None)
+    monkeypatch.setattr(sources, "find_spec", lambda name: name == request.param or None)
     return request.param
 
 
@@ -188,7 +188,7 @@ def test_files_that_break_while_they_are_read(reader, tmp_path):
 
 def test_without_a_package_that_reads_files(tmp_path, monkeypatch):
     CODES.write_parquet(tmp_path / "codes.parquet")
-    monkeypatch.setattr(_sources, "find_spec", lambda name: None)
+    monkeypatch.setattr(sources, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"takes pyarrow or polars, .*: pip install pyarrow"):
         from_long(PERSONS, tmp_path / "codes.parquet")
 

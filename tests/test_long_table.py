@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sksurvgpu import CoxLassoCCD, LongData, from_long, surv
-from sksurvgpu.data._ids import IntegerIds
-from sksurvgpu.data.design import INDICATOR, SPARSE
+from sksurvgpu.data.design.columns import INDICATOR, SPARSE
+from sksurvgpu.data.long.ids import IntegerIds
 from sksurvgpu.datasets import simulate_cox
 
 PERSONS = pd.DataFrame(

@@ -16,8 +16,8 @@ from oracles.reference_likelihoods import kkt, penalty
 from scipy.optimize import minimize
 
 from sksurvgpu.backends import cpu
-from sksurvgpu.data.design import build_design
-from sksurvgpu.data.groups import plan_groups
+from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import Logistic
 from sksurvgpu.likelihoods.cox import (
     breslow_coordinate,

@@ -14,7 +14,7 @@ from sksurvgpu.data.checks import (
     check_sample_weight,
     check_time_varying,
 )
-from sksurvgpu.data.outcome import as_sksurv, read_outcome, surv
+from sksurvgpu.data.outcomes.survival import as_sksurv, read_outcome, surv
 
 EVENT = [True, False, True]
 TIME = [2.0, 3.5, 1.0]

@@ -161,7 +161,7 @@ def test_imports_point_down():
 def test_resolve_understands_import_statements():
     path = PACKAGE / "solver" / "solve.py"
     assert resolve(path, 0, "numpy", ("dot",)) == []
-    assert resolve(path, 0, "sksurvgpu.data.design", ("Design",)) == ["data.design"]
+    assert resolve(path, 0, "sksurvgpu.data.design.columns", ("Design",)) == ["data.design.columns"]
     assert resolve(path, 0, "sksurvgpu", ("datasets",)) == ["datasets"]
     assert resolve(path, 1, "screen", ("kkt",)) == ["solver.screen"]
     assert resolve(path, 1, "", ("screen",)) == ["solver"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
-from sksurvgpu.data import _draw, simulate
+from sksurvgpu.data.simulate import draw, survival
 from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
 
 GENERATORS = {
@@ -160,7 +160,7 @@ def test_cox_cells_are_independent_bernoulli(density):
 
 def test_cox_chunks_have_no_seam(monkeypatch):
     n, p = 1_000, 40
-    monkeypatch.setattr(_draw, "CHUNK_CELLS", 7 * n)
+    monkeypatch.setattr(draw, "CHUNK_CELLS", 7 * n)
     counts = np.diff(simulate_cox(n, p, density=0.2, random_state=0).X.indptr)
     assert counts.size == p
     assert np.abs(counts - 200).max() < 5 * np.sqrt(160)
@@ -170,12 +170,12 @@ def test_positions_reach_the_last_cell():
     rng = np.random.default_rng(0)
     hits = np.zeros(4)
     for _ in range(4_000):
-        hits[_draw.bernoulli_positions(4, 0.3, rng)] += 1
+        hits[draw.bernoulli_positions(4, 0.3, rng)] += 1
     assert np.abs(hits - 1_200).max() < 5 * np.sqrt(4_000 * 0.21)
 
 
 def test_positions_with_very_rare_ones():
-    positions = _draw.bernoulli_positions(2**31, 1e-12, np.random.default_rng(0))
+    positions = draw.bernoulli_positions(2**31, 1e-12, np.random.default_rng(0))
     assert positions.size <= 1
 
 
@@ -256,7 +256,7 @@ def test_ehr_near_duplicates():
 def test_near_copy_moves_the_stated_share():
     rng = np.random.default_rng(0)
     rows = np.sort(rng.permutation(100_000)[:20_000]).astype(np.int32)
-    copy = simulate._near_copy(rows, 100_000, 0.05, rng)
+    copy = survival._near_copy(rows, 100_000, 0.05, rng)
     assert copy.dtype == np.int32
     assert np.all(np.diff(copy) > 0)
     kept = np.intersect1d(rows, copy).size
@@ -292,13 +292,13 @@ def test_event_and_censoring_on_one_day_is_censored():
         def standard_exponential(self, size):
             return np.array([6.0, 7.0, 8.0])
 
-    y, _ = simulate._draw_outcome(np.zeros(3), (0.5, 1.0), 1, False, Fixed())
+    y, _ = survival._draw_outcome(np.zeros(3), (0.5, 1.0), 1, False, Fixed())
     assert y["time"].tolist() == [7.0, 8.0, 8.0]
     assert y["event"].tolist() == [True, False, False]
 
 
 def test_huge_effects_do_not_overflow():
-    y, _ = simulate._draw_outcome(
+    y, _ = survival._draw_outcome(
         np.array([-2e3, 2e3]), (0.01, 0.03), 1, False, np.random.default_rng(0)
     )
     assert np.all(np.isfinite(y["time"]))

@@ -8,9 +8,9 @@ from scipy import sparse, stats
 from scipy.integrate import quad
 from scipy.special import expit
 
-from sksurvgpu.data import _draw, simulate_competing, simulate_regression
-from sksurvgpu.data.competing import read_competing
-from sksurvgpu.data.counts import read_case_series, read_counts, read_matched
+from sksurvgpu.data.outcomes.competing import read_competing
+from sksurvgpu.data.outcomes.counts import read_case_series, read_counts, read_matched
+from sksurvgpu.data.simulate import competing, draw, regression
 from sksurvgpu.datasets import (
     simulate_case_series,
     simulate_fine_gray,
@@ -84,7 +84,7 @@ def test_spread_of_coefficients(simulator, scale):
 
 
 def test_chunks_of_columns_have_no_seam(monkeypatch):
-    monkeypatch.setattr(_draw, "CHUNK_CELLS", 7_000)
+    monkeypatch.setattr(draw, "CHUNK_CELLS", 7_000)
     counts = np.diff(simulate_logistic(1_000, 40, density=0.2, random_state=0).X.indptr)
     assert counts.size == 40
     assert np.abs(counts - 200).max() < 5 * np.sqrt(160)
@@ -109,7 +109,7 @@ def cumulative_incidence(time, eta, probability=0.5):
 @pytest.mark.parametrize("eta", [-1.5, 0.0, 0.8])
 def test_causes_follow_the_cumulative_incidence(eta, probability):
     n, rng = 200_000, np.random.default_rng(5)
-    cause, time = simulate_competing._draw_causes(np.full(n, eta), probability, rng)
+    cause, time = competing._draw_causes(np.full(n, eta), probability, rng)
     for until in (0.1, 0.5, 1.0, 3.0, np.inf):
         expected = cumulative_incidence(until, eta, probability)
         check_share((cause == 1) & (time <= until), expected)
@@ -172,11 +172,11 @@ def test_fine_gray_strata_have_their_own_speed():
 
 def test_huge_effects_do_not_overflow():
     rng = np.random.default_rng(0)
-    cause, time = simulate_competing._draw_causes(np.array([-2e3, 2e3]), 0.5, rng)
+    cause, time = competing._draw_causes(np.array([-2e3, 2e3]), 0.5, rng)
     assert cause.tolist() == [2, 1]
     assert time.tolist() == [0.0, 0.0]
     eta, length = np.array([0.0, 2e3, -2e3, 5.0]), np.ones(4)
-    count = simulate_regression._draw_eras(eta, length, np.zeros(2), np.array([0, 2]), rng)
+    count = regression._draw_eras(eta, length, np.zeros(2), np.array([0, 2]), rng)
     assert count[0] == 0
     assert count[1] > 9e8
     assert count[2] == 0
@@ -225,7 +225,7 @@ def test_poisson_has_the_mean_and_variance_of_the_formula(n_strata):
 def test_cases_of_a_set_follow_the_conditional_probability(n_cases):
     eta = np.array([0.5, -1.0, 0.0, 1.2])
     sets = np.tile(eta, (100_000, 1))
-    case = simulate_regression._draw_cases(sets, n_cases, np.random.default_rng(0))
+    case = regression._draw_cases(sets, n_cases, np.random.default_rng(0))
     assert np.all(case.sum(axis=1) == n_cases)
     choices = list(combinations(range(4), n_cases))
     odds = np.array([np.exp(eta[list(choice)].sum()) for choice in choices])
@@ -235,13 +235,13 @@ def test_cases_of_a_set_follow_the_conditional_probability(n_cases):
 
 def test_sets_with_huge_effects_have_their_number_of_cases():
     eta = np.array([[-2e3, 2e3, 0.0, -2e3, 1.0]] * 3)
-    case = simulate_regression._draw_cases(eta, 3, np.random.default_rng(0))
+    case = regression._draw_cases(eta, 3, np.random.default_rng(0))
     assert case.tolist() == [[False, True, True, False, True]] * 3
 
 
 def test_matched_sets_do_not_depend_on_chunks(monkeypatch):
     whole = simulate_matched(101, 10, stratum_size=6, n_cases=2, random_state=0)
-    monkeypatch.setattr(simulate_regression, "TABLE_ENTRIES", 7 * 3 * 8)
+    monkeypatch.setattr(regression, "TABLE_ENTRIES", 7 * 3 * 8)
     chunked = simulate_matched(101, 10, stratum_size=6, n_cases=2, random_state=0)
     assert np.array_equal(whole.y, chunked.y)
 
@@ -285,7 +285,7 @@ def test_events_of_a_subject_are_poisson_above_zero_and_multinomial(mean):
     intercept = np.full(n, np.log(mean / share.sum()))
     share /= share.sum()
     first = np.arange(n) * 3
-    count = simulate_regression._draw_eras(
+    count = regression._draw_eras(
         np.tile(eta, n), np.tile(length, n), intercept, first, rng
     ).reshape(n, 3)
     total = count.sum(axis=1)
@@ -308,7 +308,7 @@ def test_subjects_with_different_numbers_of_eras():
     eta = rng.normal(size=n_eras.sum())
     # Of the first subject's events none must reach the second: huge and tiny intercepts alternate.
     intercept = np.where(np.arange(1_000) % 2, 3.0, -9.0)
-    count = simulate_regression._draw_eras(eta, np.ones(eta.size), intercept, first, rng)
+    count = regression._draw_eras(eta, np.ones(eta.size), intercept, first, rng)
     total = np.add.reduceat(count, first)
     assert np.all(total[::2] <= 2)
     assert total[1::2].mean() > 10

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 
 INTS = np.int32
 

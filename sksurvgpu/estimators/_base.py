@@ -29,8 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 from .._versioned import Versioned
 from ..backends import choose, explain
 from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
-from ..data.design import Design
-from ..data.units import check_magnitudes
+from ..data.design.columns import Design
+from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem

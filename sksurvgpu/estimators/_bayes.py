@@ -25,7 +25,7 @@ from ..backends import choose_sampling, explain
 from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
 from ..bayes.posterior import Posterior
-from ..data.design import Design
+from ..data.design.columns import Design
 from ._columns import check_columns, feature_names
 from ._prepared import count_threads
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
-from ..data.design import Design, build_design
+from ..data.design.columns import Design, build_design
 
 __all__ = ["check_columns", "feature_names", "read_columns"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..data.groups import plan_groups
+from ..data.plans.groups import plan_groups
 from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..solver.problem import Problem
 from ._base import PenalizedModel

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data._fields import check_strata_as_in_fit
 from ..data.checks import check_horizons, check_row_values
+from ..data.outcomes.fields import check_strata_as_in_fit
 from ._base import PenalizedModel
 from ._docs import documented
 from .baseline import Baseline, cumulative_hazard

@@ -14,8 +14,8 @@ from ..bayes.priors import Horseshoe, Lasso, Ridge
 from ..bayes.reduction import GaussianRows, reduce_rows
 from ..bayes.regression import SAMPLERS
 from ..data.checks import check_sample_weight
-from ..data.counts import read_numbers
 from ..data.intervals import check_level
+from ..data.outcomes.counts import read_numbers
 from ._bayes import BayesianModel, matrix_of
 from ._columns import read_columns
 from ._docs import documented

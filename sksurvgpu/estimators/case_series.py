@@ -5,9 +5,9 @@ from __future__ import annotations
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from ..data._fields import check_strata_as_in_fit
 from ..data.checks import check_weight_by_group
-from ..data.counts import check_compared, read_case_series, read_counts
+from ..data.outcomes.counts import check_compared, read_case_series, read_counts
+from ..data.outcomes.fields import check_strata_as_in_fit
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
 

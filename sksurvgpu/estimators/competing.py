@@ -7,9 +7,9 @@ from numbers import Integral
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..data.carryplan import plan_competing
 from ..data.checks import check_sample_weight
-from ..data.competing import lacks_event, read_competing
+from ..data.outcomes.competing import lacks_event, read_competing
+from ..data.plans.carried import plan_competing
 from ..likelihoods.fine_gray import FineGray
 from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance

@@ -7,10 +7,10 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_weight_by_group
-from ..data.counts import check_sets, read_matched
-from ..data.groups import plan_groups
-from ..data.outcome import Outcome
-from ..data.rowplan import plan_rows
+from ..data.outcomes.counts import check_sets, read_matched
+from ..data.outcomes.survival import Outcome
+from ..data.plans.groups import plan_groups
+from ..data.plans.rows import plan_rows
 from ..likelihoods.conditional_logistic import ConditionalLogistic
 from ..likelihoods.cox import Cox
 from ._base import PenalizedModel

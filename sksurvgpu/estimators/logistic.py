@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
 from ..data.checks import check_sample_weight
-from ..data.classes import read_classes
+from ..data.outcomes.classes import read_classes
 from ..likelihoods.logistic import Logistic, expit
 from ._docs import documented
 from ._linear import LinearModel

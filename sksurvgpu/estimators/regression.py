@@ -7,7 +7,7 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin, _fit_context
 
 from ..data.checks import check_exposure, check_row_values, check_sample_weight
-from ..data.counts import read_counts, read_numbers
+from ..data.outcomes.counts import read_counts, read_numbers
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.poisson import Poisson
 from ._docs import documented

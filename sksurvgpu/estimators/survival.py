@@ -9,9 +9,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_sample_weight
-from ..data.competing import lacks_event
-from ..data.outcome import read_outcome
-from ..data.rowplan import plan_rows
+from ..data.outcomes.competing import lacks_event
+from ..data.outcomes.survival import read_outcome
+from ..data.plans.rows import plan_rows
 from ..likelihoods.cox import Cox
 from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem

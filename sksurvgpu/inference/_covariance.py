@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data._fields import encode
 from ..data.checks import check_labels
+from ..data.outcomes.fields import encode
 from ..estimators._base import MOST_NAMES
 from ._views import SubsetView, View
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from .._compile import kernel
 from ..data.checks import check_labels, check_row_values
-from ..data.competing import check_code, refuse_flags
+from ..data.outcomes.competing import check_code, refuse_flags
 from .pairs import as_concordance, column_of, group_rows, reader_of_rows, scale_weights, sum_pairs
 
 __all__ = ["concordance_competing"]

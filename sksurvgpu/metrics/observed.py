@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data._fields import (
+from ..data.checks import as_array, check_horizons
+from ..data.outcomes.competing import CODES, check_code, check_event_of_interest, refuse_flags
+from ..data.outcomes.fields import (
     EVENT_TIME,
     check_flags,
     check_whole,
@@ -18,9 +20,7 @@ from ..data._fields import (
     how_to_build,
     split_survival,
 )
-from ..data.checks import as_array, check_horizons
-from ..data.competing import CODES, check_code, check_event_of_interest, refuse_flags
-from ..data.outcome import SWAPPED
+from ..data.outcomes.survival import SWAPPED
 
 __all__ = [
     "Observed",

@@ -7,8 +7,8 @@ from itertools import cycle
 import narwhals as nw
 import numpy as np
 
-from ..data._fields import checked_fields, encode, split_survival
 from ..data.checks import check_labels
+from ..data.outcomes.fields import checked_fields, encode, split_survival
 from ._labels import below_axis
 from ._steps import (
     MARGIN,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data.design import Design
-from ..data.groups import GroupPlan
-from ..data.rowplan import RowPlan
-from ..data.units import find_centers, moved
+from ..data.design.columns import Design
+from ..data.design.units import find_centers, moved
+from ..data.plans.groups import GroupPlan
+from ..data.plans.rows import RowPlan
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Problem:
     """One design and outcome under one likelihood, rows in the order of the plan.
 
     ``source`` and ``piece_ptr`` map the model's columns to columns of X: a column whose coefficient
-    changes over time appears once per interval of its own cut points (see `data.rowplan`).
+    changes over time appears once per interval of its own cut points (see `data.plans.rows`).
 
     Columns far from zero are centred where the likelihood does not mind: the mean of a column times
     its coefficient then belongs to the baseline (`shift_of`).

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.units import typical_values
+from ..data.design.units import typical_values
 from .exact import descend_exactly
 from .extrapolate import Anderson
 from .line_search import require_finite

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 
 from sksurvgpu import from_long
-from sksurvgpu.data import _sources
+from sksurvgpu.data.long import sources
 
 from .judge import OUR_WORDS
 from .matrices import pick
@@ -73,7 +73,7 @@ def attack_file(rng):
     """One attempt with a file; what its values are after all cannot be known."""
     suffix, content = pick(rng, _originals())
     reader, size = pick(rng, ("pyarrow", "pyarrow", "polars")), int(rng.integers(1, 200))
-    only = mock.patch.object(_sources, "find_spec", lambda name: name == reader or None)
+    only = mock.patch.object(sources, "find_spec", lambda name: name == reader or None)
     with tempfile.TemporaryDirectory() as folder, only:
         path = Path(folder) / f"codes{suffix}"
         path.write_bytes(damage_bytes(rng, content))

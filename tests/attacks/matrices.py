@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sksurvgpu import LinearCCD
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 
 from .judge import MEANINGLESS, judge
 

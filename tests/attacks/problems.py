@@ -41,7 +41,7 @@ from sksurvgpu import (
     matched,
     surv,
 )
-from sksurvgpu.data.design import build_design
+from sksurvgpu.data.design.columns import build_design
 
 FREE_SHARE = 0.3  # of columns without a penalty
 STORAGES = {

@@ -5,8 +5,8 @@ import numpy as np
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.data.design import build_design
-from sksurvgpu.data.groups import plan_groups
+from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import LIKELIHOODS
 from sksurvgpu.solver.problem import Problem
 

@@ -1,7 +1,8 @@
 """Risk sets that keep rows beyond their exit: the weighted risk sets of Fine and Gray.
 
 A row with a competing event at T_i stays at risk with weight G(t-) / G(T_i-).  With v_i = w_i /
-G(T_i-) for such rows and 0 for others, and G_k = G(t_k-) on the row's lane (`data/carryplan.py`),
+G(T_i-) for such rows and 0 for others, and G_k = G(t_k-) on the row's lane
+(`data/plans/carried.py`),
 
     D_k = sum_{exit_i >= k} w_i + sum_lanes G_k sum_{exit_i < k} v_i     suffix and prefix scan
     a_k, A_k                  jump and cumulative hazard, as in `risk_sets`

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import overload
 
 from ..._compile import bind, device
-from ...data.design import DENSE, INDICATOR
+from ...data.design.columns import DENSE, INDICATOR
 
 
 class Columns(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..._compile import device, kernel
-from ...data.design import DENSE, SPARSE
+from ...data.design.columns import DENSE, SPARSE
 from ..formulas import coordinate_minimum
 from .columns import column_operation, dot, entry_count, entry_row, entry_value
 from .optional import write

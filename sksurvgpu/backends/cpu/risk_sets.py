@@ -1,6 +1,6 @@
 """The risk-set pattern: one suffix scan, one prefix scan and two gathers per evaluation.
 
-Time has become integers (`data/rowplan.py`): every stratum owns a run of *cells*, one per event
+Time has become integers (`data/plans/rows.py`): every stratum owns a run of *cells*, one per event
 index preceded by a cell 0 that stands for "before the first event".  Row i is at risk at the cells
 (enter_i, exit_i] of its stratum.  With w = weight * exp(eta):
 

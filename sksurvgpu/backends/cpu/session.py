@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import block_diag
 
-from ...data.design import DENSE
+from ...data.design.columns import DENSE
 from . import gram as gram_kernels
 from . import products
 from .bins import CONSTANT

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from ...data.design import DENSE, INDICATOR, SPARSE
+from ...data.design.columns import DENSE, INDICATOR, SPARSE
 from ._cuda import cuda, device, kernel
 from .team import my_team
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._fields import (
+from .competing import check_event_of_interest
+from .fields import (
     EVENT_TIME,
     check_flags,
     check_structured,
@@ -21,7 +22,6 @@ from ._fields import (
     split_survival,
     take_rows,
 )
-from .competing import check_event_of_interest
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .checks import (
+from ..checks import (
     as_vector,
     check_labels,
     check_length,

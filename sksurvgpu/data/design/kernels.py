@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .._compile import device, kernel
+from ..._compile import device, kernel
 
 # Column kinds: ones only and no stored values; valued, by row; one value for every row.
 INDICATOR, SPARSE, DENSE = 0, 1, 2

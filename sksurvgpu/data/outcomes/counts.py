@@ -12,8 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..exceptions import NothingToCompareError
-from ._fields import (
+from ...exceptions import NothingToCompareError
+from ..checks import (
+    as_array,
+    check_exposure,
+    check_labels,
+    check_length,
+    check_row_values,
+    from_objects,
+)
+from .fields import (
     check_flags,
     check_given,
     check_named,
@@ -24,14 +32,6 @@ from ._fields import (
     how_to_build,
     pack,
     same_rows,
-)
-from .checks import (
-    as_array,
-    check_exposure,
-    check_labels,
-    check_length,
-    check_row_values,
-    from_objects,
 )
 
 __all__ = [

@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._compile import kernel
+from ..._compile import kernel
 
 FEW_BINS = 64  # in all: up to here every column keeps a load for each
 BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing on any design measured

@@ -6,9 +6,9 @@ import narwhals as nw
 import numpy as np
 from scipy.sparse import issparse
 
-from ._fields import check_given, check_plain
-from .checks import as_array, check_sample_weight
+from ..checks import as_array, check_sample_weight
 from .classes import encode_labels
+from .fields import check_given, check_plain
 
 __all__ = ["Categories", "read_categories"]
 

@@ -22,7 +22,7 @@ class GroupPlan:
     ptr: np.ndarray  # int64 (n_groups + 1,): rows of each group
     group_idx: np.ndarray  # uint16 (few groups) or uint32, per row
 
-    # the time axis is in one piece: see `rowplan.RowPlan`
+    # the time axis is in one piece: see `rows.RowPlan`
     first = np.zeros(1, np.int64)
     shift = np.zeros(1, np.int64)
     n_pieces = 1

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ._fields import check_given, check_plain, take_rows
-from .checks import as_array, check_comparable, check_length
+from ..checks import as_array, check_comparable, check_length
+from .fields import check_given, check_plain, take_rows
 
 __all__ = ["TwoClasses", "encode_labels", "read_classes"]
 

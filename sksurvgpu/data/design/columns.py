@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._versioned import Versioned
-from ._reorder import (
+from ..._versioned import Versioned
+from .kernels import (
     DENSE,
     INDICATOR,
     SPARSE,
@@ -25,7 +25,7 @@ from ._reorder import (
     reorder_columns,
     take_columns,
 )
-from ._tables import check_shape, packed_offsets, read_table, value_sizes
+from .tables import check_shape, packed_offsets, read_table, value_sizes
 
 __all__ = ["DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from ._ids import ABSENT, new_ids, read_ids
+from .ids import ABSENT, new_ids, read_ids
 
 __all__ = ["Counts", "Lines", "choose_columns", "is_missing"]
 

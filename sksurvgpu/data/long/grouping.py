@@ -1,7 +1,7 @@
 """Lines (row, column, value) in any order become columns with ascending rows.
 
 A counting sort by column: the lines of every column are counted in a first pass and written to
-their places in a second, O(1) a line. The rows of a column are then sorted as `_reorder.py` sorts
+their places in a second, O(1) a line. The rows of a column are then sorted as `kernels.py` sorts
 them, by marking bits, which also finds the same row twice. Columns are packed as they are settled.
 """
 
@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._compile import device, kernel
-from ._reorder import INDICATOR, SPARSE, Columns, drain_bitmap
-from ._tables import packed_offsets, value_sizes
+from ..._compile import device, kernel
+from ..design.kernels import INDICATOR, SPARSE, Columns, drain_bitmap
+from ..design.tables import packed_offsets, value_sizes
 
 __all__ = ["ERROR", "LAST", "MAX", "SUM", "Grouping", "Settled", "Tally"]
 

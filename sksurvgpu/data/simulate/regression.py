@@ -18,7 +18,8 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.special import expit
 
-from ._draw import (
+from ..outcomes.counts import case_series, matched
+from .draw import (
     check_share,
     check_sizes,
     draw_strata,
@@ -26,7 +27,6 @@ from ._draw import (
     indicators_and_coef,
     sparse_normal,
 )
-from .counts import case_series, matched
 
 __all__ = [
     "SimulatedRegression",

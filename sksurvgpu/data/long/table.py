@@ -1,7 +1,7 @@
 """Long tables, one line a row and covariate, to a Design with names.
 
 Lines are read in batches, twice where the table can be read again: the first pass numbers the
-covariates and counts their lines, the second writes every line to its place (`_grouping.py`).
+covariates and counts their lines, the second writes every line to its place (`grouping.py`).
 Beyond the result that takes one batch, and the identifiers. What can be read once is kept in
 between as (int32 row, int32 covariate) and, where some value is not 1, its float64.
 """
@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .._versioned import Versioned
-from ._grouping import ERROR, LAST, MAX, SUM, Grouping, Settled, Tally
-from ._ids import new_ids, read_ids
-from ._long_lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns, is_missing
-from ._long_names import name_covariates
-from ._sources import open_source, to_pandas
-from .design import SPARSE, Design
+from ..._versioned import Versioned
+from ..design.columns import SPARSE, Design
+from .grouping import ERROR, LAST, MAX, SUM, Grouping, Settled, Tally
+from .ids import new_ids, read_ids
+from .lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns, is_missing
+from .names import name_covariates
+from .sources import open_source, to_pandas
 
 __all__ = ["LongData", "LongReport", "from_long"]
 

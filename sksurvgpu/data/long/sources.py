@@ -15,8 +15,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from ._tables import check_arrow
-from .checks import check_column_names
+from ..checks import check_column_names
+from ..design.tables import check_arrow
 
 __all__ = ["Source", "open_source", "to_pandas"]
 

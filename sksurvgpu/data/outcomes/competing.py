@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ._fields import (
+from ..checks import check_labels
+from .fields import (
     EVENT_TIME,
     check_whole,
     checked_fields,
@@ -23,7 +24,6 @@ from ._fields import (
     split_survival,
     take_rows,
 )
-from .checks import check_labels
 
 __all__ = ["CompetingOutcome", "competing_risks", "read_competing"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csc_array
 from sksurv.util import Surv
 
-from ._draw import (
+from .draw import (
     bernoulli_design,
     bernoulli_positions,
     check_share,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ._ids import read_ids
-from ._long_lines import is_missing
-from ._sources import open_source
+from .ids import read_ids
+from .lines import is_missing
+from .sources import open_source
 
 __all__ = ["name_covariates"]
 

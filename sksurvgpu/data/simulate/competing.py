@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array
 
-from ._draw import check_sizes, draw_strata, generator, indicators_and_coef
-from .competing import competing_risks
+from ..outcomes.competing import competing_risks
+from .draw import check_sizes, draw_strata, generator, indicators_and_coef
 
 __all__ = ["SimulatedCompetingRisks", "simulate_fine_gray"]
 

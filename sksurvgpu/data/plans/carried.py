@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .rowplan import RowPlan, count_at_or_before, distinct_pairs, plan_bins, plan_rows
+from .rows import RowPlan, count_at_or_before, distinct_pairs, plan_bins, plan_rows
 
 MOST_LANE_CELLS = 2**31  # 36 bytes each, and their numbers are 32-bit
 

@@ -8,9 +8,9 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
-from ._reorder import DENSE, INDICATOR, SPARSE, scan_values
-from ._sparse import trusted_column, trusted_matrix
-from .checks import check_column_names, check_unmasked
+from ..checks import check_column_names, check_unmasked
+from .kernels import DENSE, INDICATOR, SPARSE, scan_values
+from .sparse import trusted_column, trusted_matrix
 
 # Densest 0/1 and valued columns of a dense table that are stored by row index. Time of
 # one gather and scatter over (u, h) against the dense loop, n = 1e4..1e6, one core:

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._compile import kernel
-from .design import DENSE, INDICATOR
+from ..._compile import kernel
+from .columns import DENSE, INDICATOR
 
 __all__ = ["check_magnitudes", "find_centers", "moved", "typical_values"]
 

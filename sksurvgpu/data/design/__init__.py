@@ -1,0 +1,1 @@
+"""Columns of X: what users pass, checked, in the three forms that kernels read."""

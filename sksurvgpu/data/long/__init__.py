@@ -1,0 +1,1 @@
+"""Long tables, one line a row and covariate, become columns."""

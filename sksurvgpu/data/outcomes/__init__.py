@@ -1,0 +1,1 @@
+"""Outcomes of all models: what users build, and what a fit reads from it."""

@@ -1,0 +1,1 @@
+"""Plans of rows: times and groups become integers, once for all fits."""

@@ -1,0 +1,1 @@
+"""Simulated data sets with the truth behind them."""
