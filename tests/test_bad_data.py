@@ -6,12 +6,8 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from sksurvgpu.data.checks import (
-    check_offset,
-    check_penalty_factor,
-    check_sample_weight,
-    check_time_varying,
-)
+from sksurvgpu.data.by_column import check_penalty_factor, check_time_varying
+from sksurvgpu.data.checks import check_offset, check_sample_weight
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import as_sksurv, read_outcome, surv
 

@@ -7,14 +7,10 @@ import pytest
 from sksurv.metrics import concordance_index_censored
 from sksurv.util import Surv, check_y_survival
 
-from sksurvgpu.data.checks import (
-    check_labels,
-    check_offset,
-    check_penalty_factor,
-    check_sample_weight,
-    check_time_varying,
-)
+from sksurvgpu.data.by_column import check_penalty_factor, check_time_varying
+from sksurvgpu.data.checks import check_offset, check_sample_weight
 from sksurvgpu.data.outcomes.survival import as_sksurv, read_outcome, surv
+from sksurvgpu.data.vectors import check_labels
 
 EVENT = [True, False, True]
 TIME = [2.0, 3.5, 1.0]

@@ -28,7 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._versioned import Versioned
 from ..backends import choose, explain
-from ..data.checks import check_offset, check_penalty_factor, check_sample_weight
+from ..data.by_column import check_penalty_factor
+from ..data.checks import check_offset, check_sample_weight
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError

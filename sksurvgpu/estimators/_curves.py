@@ -7,10 +7,11 @@ import warnings
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.checks import check_horizons, check_row_values
-from ..data.outcomes.fields import check_strata_as_in_fit
+from ..data.checks import check_horizons
+from ..data.vectors import check_row_values
 from ._base import PenalizedModel
 from ._docs import documented
+from ._strata import check_strata_as_in_fit
 from .baseline import Baseline, cumulative_hazard
 
 __all__ = ["CurveModel"]

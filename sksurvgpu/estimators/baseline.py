@@ -26,8 +26,8 @@ import numpy as np
 from sksurv.functions import StepFunction
 
 from .._compile import kernel
-from ..data.checks import check_labels
-from ..data.outcomes.fields import check_strata_as_in_fit
+from ..data.vectors import check_labels
+from ._strata import check_strata_as_in_fit
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "incidence", "survival"]
 

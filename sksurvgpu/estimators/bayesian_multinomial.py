@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import choose_sampling
 from ..bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
-from ..data.checks import check_length, check_sample_weight
+from ..data.checks import check_sample_weight
 from ..data.intervals import check_level
 from ..data.outcomes.categories import read_categories
+from ..data.vectors import check_length
 from ._bayes import BayesianModel, matrix_of
 from ._columns import read_columns
 from ._docs import documented

@@ -7,9 +7,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_weight_by_group
 from ..data.outcomes.counts import check_compared, read_case_series, read_counts
-from ..data.outcomes.fields import check_strata_as_in_fit
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
+from ._strata import check_strata_as_in_fit
 
 __all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
 

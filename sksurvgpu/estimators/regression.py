@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin, _fit_context
 
-from ..data.checks import check_exposure, check_row_values, check_sample_weight
+from ..data.checks import check_exposure, check_sample_weight
 from ..data.outcomes.counts import read_counts, read_numbers
+from ..data.vectors import check_row_values
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.poisson import Poisson
 from ._docs import documented

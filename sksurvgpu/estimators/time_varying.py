@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data.checks import check_time_varying
+from ..data.by_column import check_time_varying
 
 __all__ = ["Terms"]
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..data.checks import check_labels
-from ..data.outcomes.fields import encode
+from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
 from ._views import SubsetView, View
 

@@ -16,9 +16,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, check_folder, describe_call
 from .._versioned import Versioned
-from ..data.checks import check_labels, check_sample_weight
+from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, with_ratios
 from ..data.simulate.draw import generator
+from ..data.vectors import check_labels
 from ..estimators._base import MOST_NAMES
 from ..estimators._separation import find_infinite
 from ..selection.path import copy_of

@@ -17,7 +17,7 @@ from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
 from ..bayes.hmc import HmcSampler
 from ..bayes.posterior import Posterior
-from ..data.checks import check_by_column
+from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..selection.path import copy_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..data.checks import check_labels, check_row_values
+from ..data.vectors import check_labels, check_row_values
 from .pairs import as_concordance, column_of, count_pairs, reader_of_rows, scale_weights
 
 __all__ = ["concordance"]

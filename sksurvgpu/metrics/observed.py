@@ -10,17 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data.checks import as_array, check_horizons
-from ..data.outcomes.competing import CODES, check_code, check_event_of_interest, refuse_flags
-from ..data.outcomes.fields import (
-    EVENT_TIME,
-    check_flags,
-    check_whole,
-    checked_fields,
-    how_to_build,
-    split_survival,
-)
-from ..data.outcomes.survival import SWAPPED
+from ..data.checks import check_horizons
+from ..data.outcomes.competing import check_code, check_event_of_interest, status_of
+from ..data.outcomes.fields import read_survival
+from ..data.vectors import as_array
 
 __all__ = [
     "Observed",
@@ -30,6 +23,12 @@ __all__ = [
     "read_observed",
     "read_risks",
 ]
+
+
+NO_START = (
+    "predicted risks cannot be judged by rows with delayed entry, who are not like those at the "
+    "beginning; leave such rows out, then the field."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,37 +78,16 @@ def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> Obse
 
     With an event of interest, those of `surv` are read as well unless `may_be_flags` is False.
     """
-    builder = "surv" if event_of_interest is None else "competing_risks"
-    event_field, time_field, others = split_survival(y, builder, None, name)
-    if "start" in others:
-        raise ValueError(
-            f"`{name}` has a field 'start', but predicted risks cannot be judged by rows with "
-            "delayed entry, who are not like those at the beginning; leave such rows out, then "
-            "the field."
-        )
-    kind = y.dtype[0].kind
-    if not may_be_flags:
-        where = f"field {event_field!r} of `{name}`"
-        refuse_flags(y.dtype[0], where, "take risks and a metric of a single kind")
-    if kind != "b" and (event_of_interest is None or kind not in "iu"):
-        codes = "bool or integer codes" if may_be_flags else "integer codes"
-        several = "; for several kinds of event there are the metrics named _competing"
-        raise TypeError(
-            f"`{name}` has dtype {y.dtype[0]} in its first field {event_field!r}, must be "
-            f"{'bool' if event_of_interest is None else codes}; "
-            f"{how_to_build(builder, EVENT_TIME)}{several if kind in 'iu' else ''}."
-        )
-    if kind == "b":
-        event = check_flags(y[event_field], "event", SWAPPED)
-    else:
-        event = check_whole(y[event_field], "event", CODES)
-    time = checked_fields(event, y[time_field])["time"]
-    code = 1 if event_of_interest is None else event_of_interest
+    kinds, otherwise = "b", "for several kinds of event there are the metrics named _competing"
+    if event_of_interest is not None:
+        kinds = "biu" if may_be_flags else "iu"
+        otherwise = "take risks and a metric of a single kind"
+    items = read_survival(y, kinds, otherwise, name=name, no_start=NO_START)
+    code, event = 1 if event_of_interest is None else event_of_interest, items["event"]
     check_code(code)
     if event_of_interest is not None and event.any():
         check_event_of_interest(code, event, name)
-    status = np.where(event == code, 1, np.where(event > 0, 2, 0))
-    return Observed(status.astype(np.uint8), time, name)
+    return Observed(status_of(event, code), items["time"], name)
 
 
 def read_risks(risk, times, n_rows, name):

@@ -19,18 +19,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._compile import device, kernel
-from ..data.checks import check_length, check_row_values
+from ..data.vectors import check_row_values
 
 
 def reader_of_rows(n_rows, other):
     """Check of arguments that have an entry for each one of `other`, or are None."""
 
     def read(values, name, check=check_row_values, **limits):
-        if values is None:
-            return None
-        vector = check(values, name, **limits)
-        check_length(vector, name, n_rows, other=other)
-        return vector
+        return None if values is None else check(values, name, n_rows, other=other, **limits)
 
     return read
 

@@ -7,8 +7,8 @@ from itertools import cycle
 import narwhals as nw
 import numpy as np
 
-from ..data.checks import check_labels
-from ..data.outcomes.fields import checked_fields, encode, split_survival
+from ..data.outcomes.survival import read_outcome
+from ..data.vectors import check_labels, encode
 from ._labels import below_axis
 from ._steps import (
     MARGIN,
@@ -282,10 +282,11 @@ def _split(y, groups, at_risk):
             name = "at_risk" if at_risk else "groups"
             raise ValueError(f"`{name}` needs an outcome: pass it as `kaplan_meier`.")
         return {}
-    event, time, start = observed = _read(y)
+    outcome = read_outcome(y, name="kaplan_meier", model=None)
+    observed = outcome.event, outcome.time, outcome.start
     if groups is None:
         return {ALL: observed}
-    codes, distinct = encode(check_labels(groups, "groups", len(time)))
+    codes, distinct = encode(check_labels(groups, "groups", outcome.n_rows))
     if len(distinct) > MOST_CURVES:
         raise ValueError(
             f"`groups` has {len(distinct):,} groups, a figure shows the curves of at most "
@@ -293,7 +294,7 @@ def _split(y, groups, at_risk):
         )
     return {
         str(distinct[code]): tuple(
-            None if values is None else values[codes == code] for values in (event, time, start)
+            None if values is None else values[codes == code] for values in observed
         )
         for code in _in_order(groups, codes, distinct)
     }
@@ -311,16 +312,3 @@ def _in_order(groups, codes, distinct):
         code_of = {label: code for code, label in enumerate(distinct.tolist())}
         return [code_of[label] for label in dtype.categories if label in code_of]
     return range(len(distinct)) if distinct.dtype.kind in "biu" else dict.fromkeys(codes.tolist())
-
-
-def _read(y):
-    """Event, time and start of an outcome, which may have no event."""
-    event_field, time_field, others = split_survival(y, "surv", None, "kaplan_meier")
-    if y.dtype[0].kind != "b":
-        raise TypeError(
-            f"`kaplan_meier` has dtype {y.dtype[0]} in its first field {event_field!r}, must be "
-            "bool; of several kinds of event take one with as_sksurv(y, event_of_interest=...)."
-        )
-    given = {field: y[field] for field in others}
-    fields = checked_fields(y[event_field], y[time_field], **given)
-    return fields["event"], fields["time"], fields["start"]

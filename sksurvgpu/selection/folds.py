@@ -14,7 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from ..data.checks import check_labels
+from ..data.vectors import check_labels
 from ..solver.problem import ColumnsOnDemand
 
 __all__ = ["Splits", "SurvivalKFold", "split_rows"]

@@ -8,7 +8,8 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
-from ..checks import check_column_names, check_unmasked
+from ..by_column import check_column_names
+from ..vectors import check_unmasked
 from .kernels import DENSE, INDICATOR, SPARSE, scan_values
 from .sparse import trusted_column, trusted_matrix
 

@@ -15,7 +15,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from ..checks import check_column_names
+from ..by_column import check_column_names
 from ..design.tables import check_arrow
 
 __all__ = ["Source", "open_source", "to_pandas"]

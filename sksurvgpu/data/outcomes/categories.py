@@ -6,7 +6,8 @@ import narwhals as nw
 import numpy as np
 from scipy.sparse import issparse
 
-from ..checks import as_array, check_sample_weight
+from ..checks import check_sample_weight
+from ..vectors import as_array
 from .classes import encode_labels
 from .fields import check_given, check_plain
 
@@ -78,39 +79,34 @@ def read_categories(y, n_rows=None) -> Categories:
     check_given(y)
     if issparse(y):
         raise TypeError("`y` is sparse; pass labels, or counts as a dense array: `y.toarray()`.")
-    names = _column_names(y)
-    table = _as_table(y)
-    if table is None:
-        labels, code = encode_labels(y, n_rows)
+    table, names = _read_table(y)
+    if table.ndim < 2 or table.shape[1] < 2:
+        labels, code = encode_labels(table, n_rows)
         counts = np.zeros((len(code), len(labels)), np.int64)
         counts[np.arange(len(code)), code] = 1
         return Categories(labels, counts)
     if n_rows is not None and len(table) != n_rows:
         raise ValueError(f"`y` has {len(table):,} rows, `X` has {n_rows:,} rows; pass one per row.")
-    labels = np.arange(table.shape[1]) if names is None else names
-    return Categories(labels, _check_counts(table))
+    return Categories(np.arange(table.shape[1]) if names is None else names, _check_counts(table))
 
 
-def _as_table(y):
-    """The counts, if `y` has two or more columns of them."""
-    frame = nw.from_native(y, eager_only=True, pass_through=True)
-    table = frame.to_numpy() if isinstance(frame, nw.DataFrame) else as_array(y, "y")
+def _read_table(y):
+    """Entries of `y`, and the names of its columns where they are text."""
+    frame, names = nw.from_native(y, eager_only=True, pass_through=True), None
+    if isinstance(frame, nw.DataFrame):
+        if len(set(frame.columns)) < len(frame.columns):
+            raise ValueError("`y` has several columns of one name; rename all but one.")
+        if all(isinstance(name, str) for name in frame.columns):
+            names = np.array(frame.columns)
+        table = frame.to_numpy()
+    else:
+        table = as_array(y, "y")
     check_plain(table, "labels")
     if table.ndim > 2:
         raise ValueError(
             f"`y` has shape {table.shape}, must have one dimension of labels, or two of counts."
         )
-    return table if table.ndim == 2 and table.shape[1] > 1 else None
-
-
-def _column_names(y):
-    frame = nw.from_native(y, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return None
-    names = frame.columns
-    if len(set(names)) < len(names):
-        raise ValueError("`y` has several columns of one name; rename all but one.")
-    return np.array(names) if all(isinstance(name, str) for name in names) else None
+    return table, names
 
 
 def _check_counts(table):

@@ -5,10 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import column_or_1d
 
-from ..checks import as_array, check_comparable, check_length
-from .fields import check_given, check_plain, take_rows
+from ..vectors import check_comparable
+from .fields import flat_vector, take_rows
 
 __all__ = ["TwoClasses", "encode_labels", "read_classes"]
 
@@ -81,16 +80,7 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
 
 def encode_labels(y, n_rows=None) -> tuple[np.ndarray, np.ndarray]:
     """Check the labels of a classifier; the sorted labels, and the position of each row's."""
-    check_given(y)
-    vector = as_array(y, "y")
-    check_plain(vector, "labels")
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        vector = column_or_1d(vector, warn=True)
-    if vector.ndim != 1:
-        raise ValueError(
-            f"`y` has shape {vector.shape}, must be one-dimensional; fit one model per column."
-        )
-    check_length(vector, "y", n_rows)
+    vector = flat_vector(y, "labels", n_rows)
     if vector.dtype.kind == "O":
         check_comparable(vector, "y", "labels", "pass all integers or all strings")
     if vector.dtype.kind == "f" and not np.isfinite(vector).all():

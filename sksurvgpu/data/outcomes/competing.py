@@ -11,24 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..checks import check_labels
-from .fields import (
-    EVENT_TIME,
-    check_whole,
-    checked_fields,
-    choose_strata,
-    encode,
-    how_to_build,
-    numbers_or_flags,
-    pack,
-    split_survival,
-    take_rows,
-)
+from ..vectors import check_labels, check_whole, encode, numbers_or_flags
+from .fields import CODES, checked_items, pack, read_survival, refuse_flags, take_rows
 
 __all__ = ["CompetingOutcome", "competing_risks", "read_competing"]
 
-CODES = "whole numbers, 0 where the row was censored and 1, 2, ... by kind of event"
 MOST_CODES = 10  # in a message
+NO_START = (
+    "Fine-Gray regression with delayed entry is not offered; leave it out, or fit the "
+    "cause-specific hazard with CoxLassoCCD, where competing events are censored."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +107,7 @@ def competing_risks(event, time, *, stratum=None) -> np.ndarray:
           dtype=[('event', '<i8'), ('time', '<f8')])
     """
     refuse_flags(numbers_or_flags(event, "event").dtype, "`event`", "use surv for a single kind")
-    return pack(checked_fields(check_whole(event, "event", CODES), time, stratum=stratum))
-
-
-def refuse_flags(dtype, where, otherwise):
-    """Refuse events that are True or False, which leave nothing to compete with."""
-    if dtype.kind == "b":
-        raise TypeError(
-            f"{where} has dtype bool, in which there are no competing events; pass {CODES}, or "
-            f"{otherwise}."
-        )
+    return pack(checked_items(check_whole(event, "event", CODES), time, stratum=stratum))
 
 
 def read_competing(
@@ -145,34 +128,22 @@ def read_competing(
     censoring_groups : array-like of shape (n_rows,), optional
         Labels of groups, each with a censoring distribution of its own; by default the strata.
     """
-    event_field, time_field, others = split_survival(y, "competing_risks", n_rows)
-    if "start" in others:
-        raise ValueError(
-            "`y` has a field 'start', but Fine-Gray regression with delayed entry is not offered; "
-            "leave it out, or fit the cause-specific hazard with CoxLassoCCD, where competing "
-            "events are censored."
-        )
-    refuse_flags(y.dtype[0], f"field {event_field!r} of `y`", "fit CoxLassoCCD for a single kind")
-    if y.dtype[0].kind not in "iu":
-        raise TypeError(
-            f"`y` has dtype {y.dtype[0]} in its first field {event_field!r}, must be integer "
-            f"codes; {how_to_build('competing_risks', EVENT_TIME)}."
-        )
-    codes = check_whole(y[event_field], event_field, CODES)
-    given = {field: y[field] for field in others}
-    fields = checked_fields(codes, y[time_field], **given)
-    if not codes.any():
-        raise ValueError(
-            f"`y` has no event (all {y.size:,} rows censored): a Fine-Gray model cannot be fitted."
-        )
-    check_event_of_interest(event_of_interest, y[event_field])
-    status = np.where(codes == event_of_interest, 1, 2).astype(np.uint8)
-    status[codes == 0] = 0
-    stratum, labels = choose_strata(fields["stratum"], strata, y.size)
-    group = None
+    given = {"n_rows": n_rows, "strata": strata, "model": "Fine-Gray", "no_start": NO_START}
+    items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", **given)
+    codes = items.pop("event")
+    check_event_of_interest(event_of_interest, codes)
     if censoring_groups is not None:
-        group, _ = encode(check_labels(censoring_groups, "censoring_groups", y.size))
-    return CompetingOutcome(status, fields["time"], stratum, labels, fields["subject"], group)
+        censoring_groups = encode(check_labels(censoring_groups, "censoring_groups", y.size))[0]
+    del items["start"]
+    return CompetingOutcome(
+        status_of(codes, event_of_interest), **items, censoring_group=censoring_groups
+    )
+
+
+def status_of(event, event_of_interest) -> np.ndarray:
+    """0 where a row is censored, 1 where it has the event of interest, 2 for others; uint8."""
+    status = np.where(event == event_of_interest, 1, np.where(event > 0, 2, 0))
+    return status.astype(np.uint8)
 
 
 def lacks_event(y, code=1) -> bool:

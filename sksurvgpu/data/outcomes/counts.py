@@ -13,26 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...exceptions import NothingToCompareError
-from ..checks import (
-    as_array,
-    check_exposure,
+from ..checks import check_exposure, check_positive
+from ..vectors import (
+    check_flags,
     check_labels,
-    check_length,
     check_row_values,
+    check_whole,
+    encode,
     from_objects,
 )
-from .fields import (
-    check_flags,
-    check_given,
-    check_named,
-    check_plain,
-    check_whole,
-    choose_strata,
-    encode,
-    how_to_build,
-    pack,
-    same_rows,
-)
+from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
 
 __all__ = [
     "GroupedOutcome",
@@ -182,13 +172,13 @@ def read_matched(y, *, n_rows=None, strata=None, is_exact=True) -> GroupedOutcom
     is_exact : bool, default=True
         Whether the likelihood is the exact one, to which sets of cases only say nothing.
     """
-    check_given(y, f"; {how_to_build('matched', MATCHED)}")
     if getattr(getattr(y, "dtype", None), "names", None) or (np.ndim(y) > 1 and strata is None):
         check_named(y, "matched", MATCHED, n_rows)
         fields = _matched_fields(*(y[field] for field in MATCHED))
         case, of_field = fields["case"], fields["stratum"]
     else:
-        case, of_field = check_flags(_flat(y, n_rows), "y"), None
+        remedy = f"; {how_to_build('matched', MATCHED)}"
+        case, of_field = check_flags(_flat_numbers(y, n_rows, remedy), "y"), None
         if strata is None:
             raise ValueError(
                 "`y` is a plain vector and `strata` was not passed, but cases are compared with "
@@ -219,7 +209,7 @@ def read_counts(
     is_conditional : bool, default=False
         Whether rows are compared within strata; all rows are one where `strata` is None.
     """
-    value = check_row_values(_flat(y, n_rows), "y", minimum=0)
+    value = check_row_values(_flat_numbers(y, n_rows), "y", minimum=0)
     if not value.any():
         kind = NothingToCompareError if is_conditional else ValueError
         raise kind(
@@ -245,25 +235,13 @@ def read_numbers(y, *, n_rows=None) -> GroupedOutcome:
     n_rows : int, optional
         Rows of X.
     """
-    return GroupedOutcome(check_row_values(_flat(y, n_rows), "y"), has_events=False)
+    return GroupedOutcome(check_row_values(_flat_numbers(y, n_rows), "y"), has_events=False)
 
 
-def _flat(y, n_rows):
+def _flat_numbers(y, n_rows, remedy=""):
     """Return a vector of numbers from what scikit-learn's regressors take as `y`."""
-    check_given(y)
-    vector = as_array(y, "y")
-    check_plain(vector, "numbers")
-    if vector.ndim == 2 and vector.shape[1] == 1:
-        from sklearn.utils.validation import column_or_1d
-
-        vector = column_or_1d(vector, warn=True)
-    if vector.ndim != 1:
-        raise ValueError(
-            f"`y` has shape {vector.shape}, must be one-dimensional; fit one model per column."
-        )
-    check_length(vector, "y", n_rows)
-    if vector.size == 0:
-        raise ValueError("`y` has no rows; pass at least one.")
+    vector = flat_vector(y, "numbers", n_rows, remedy)
+    check_rows(vector, wanted="")
     if vector.dtype.kind == "O":  # numbers of several types, or with missing ones
         vector = from_objects(vector, "y")
     return vector.astype(np.float64) if vector.dtype.kind == "b" else vector
@@ -271,24 +249,17 @@ def _flat(y, n_rows):
 
 def _case_series_fields(count, length, subject):
     count = check_whole(count, "count", COUNTS)
-    n_rows = count.size
+    beside = {"n_rows": count.size, "other": "count"}
     return {
         "count": count,
-        "length": same_rows(length, "length", n_rows, _check_length_of_era, other="count"),
-        "subject": same_rows(subject, "subject", n_rows, check_labels, other="count"),
+        "length": check_positive(length, "length", **beside),
+        "subject": check_labels(subject, "subject", **beside),
     }
-
-
-def _check_length_of_era(length, name):
-    return check_exposure(length, name=name)
 
 
 def _matched_fields(case, stratum):
     case = check_flags(case, "case")
-    return {
-        "case": case,
-        "stratum": same_rows(stratum, "stratum", case.size, check_labels, other="case"),
-    }
+    return {"case": case, "stratum": check_labels(stratum, "stratum", case.size, other="case")}
 
 
 def check_compared(value, group, n_groups, name, plural, among=""):

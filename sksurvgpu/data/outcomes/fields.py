@@ -1,22 +1,25 @@
-"""What the readers of all outcomes share: structured arrays, codes, labels, strata."""
+"""What the readers of all outcomes share: vectors, structured arrays, strata."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from ..checks import (
-    as_vector,
+from ..vectors import (
+    as_array,
+    check_flags,
     check_labels,
     check_length,
     check_row_values,
     check_unmasked,
-    from_objects,
+    check_whole,
+    encode,
 )
 
 RESERVED_FIELDS = ("start", "stratum", "subject")
 EVENT_TIME = ("event", "time")
+CODES = "whole numbers, 0 where the row was censored and 1, 2, ... by kind of event"
+EXPECTED = {"b": "bool", "iu": "integer codes", "biu": "bool or integer codes"}
 OTHER_BUILDERS = {("count", "length"): "case_series", ("case", "stratum"): "matched"}
-LARGEST_WHOLE = 2.0**53  # beyond, float64 skips whole numbers
 
 
 def how_to_build(builder, fields) -> str:
@@ -37,6 +40,23 @@ def take_rows(outcome, rows, fields):
     """Return an outcome with some of the rows of the given fields."""
     given = {field: getattr(outcome, field) for field in fields}
     return replace(outcome, **{f: v[rows] for f, v in given.items() if v is not None})
+
+
+def flat_vector(y, content, n_rows=None, remedy="") -> np.ndarray:
+    """Return what scikit-learn's models take as `y` as a vector; a column passes with a warning."""
+    check_given(y, remedy)
+    vector = as_array(y, "y")
+    check_plain(vector, content)
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        from sklearn.utils.validation import column_or_1d
+
+        vector = column_or_1d(vector, warn=True)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"`y` has shape {vector.shape}, must be one-dimensional; fit one model per column."
+        )
+    check_length(vector, "y", n_rows)
+    return vector
 
 
 def check_given(y, remedy=""):
@@ -77,6 +97,13 @@ def check_structured(y, builder, fields, name="y"):
         raise ValueError(f"`{name}` has shape {y.shape}, must be one-dimensional.")
 
 
+def check_rows(y, n_rows=None, name="y", wanted=" row with an event"):
+    """Check that an outcome has as many rows as X, and some."""
+    check_length(y, name, n_rows)
+    if y.size == 0:
+        raise ValueError(f"`{name}` has no rows; pass at least one{wanted}.")
+
+
 def check_named(y, builder, fields, n_rows):
     """Check that `y` has exactly the fields of `builder`, in any order, and some rows."""
     check_structured(y, builder, fields)
@@ -86,18 +113,61 @@ def check_named(y, builder, fields, n_rows):
             f"`y` has a field {unread[0]!r}, must have {', '.join(map(repr, fields))} only; "
             f"{how_to_build(builder, fields)}."
         )
-    check_length(y, "y", n_rows)
-    if y.size == 0:
-        raise ValueError("`y` has no rows; pass at least one row with an event.")
+    check_rows(y, n_rows)
 
 
-def split_survival(y, builder, n_rows, name="y"):
-    """Check the form of a survival outcome; return the names of its event and time, and others."""
+def read_survival(
+    y, kinds, otherwise, *, n_rows=None, strata=None, name="y", model=None, no_start=None
+):
+    """Check an outcome of `surv` or `competing_risks`; return its items, None where not given.
+
+    Parameters
+    ----------
+    y : structured ndarray
+        Whose first two fields are event and time, under any names.
+    kinds : {"b", "iu", "biu"}
+        Kinds of dtype that events may have: flags, codes, or both.
+    otherwise : str
+        What to do with flags where events are codes, or the other way round.
+    n_rows : int, optional
+        Rows of X.
+    strata : array-like, optional
+        Labels, where `y` has no field ``stratum``.
+    name : str, default="y"
+        What the user calls the outcome.
+    model : str, optional
+        Name of a model that cannot be fitted without an event.
+    no_start : str, optional
+        Why the outcome may have no field ``start``, and what to do.
+    """
+    builder = "surv" if kinds == "b" else "competing_risks"
     check_structured(y, builder, EVENT_TIME, name)
-    check_length(y, name, n_rows)
-    if y.size == 0:
-        raise ValueError(f"`{name}` has no rows; pass at least one row with an event.")
+    check_rows(y, n_rows, name)
     event_field, time_field, *others = y.dtype.names
+    _check_names(builder, name, event_field, time_field, others)
+    if no_start and "start" in others:
+        raise ValueError(f"`{name}` has a field 'start', but {no_start}")
+    event, dtype = y[event_field], y.dtype[0]
+    if dtype.kind not in kinds:
+        if dtype.kind == "b":
+            refuse_flags(dtype, f"field {event_field!r} of `{name}`", otherwise)
+        raise TypeError(
+            f"`{name}` has dtype {dtype} in its first field {event_field!r}, must be "
+            f"{EXPECTED[kinds]}; {how_to_build(builder, EVENT_TIME)}"
+            f"{f'; {otherwise}' if dtype.kind in 'iu' else ''}."
+        )
+    is_flag = dtype.kind == "b"
+    event = check_flags(event, "event") if is_flag else check_whole(event, event_field, CODES)
+    items = checked_items(event, y[time_field], **{field: y[field] for field in others})
+    if model and not event.any():
+        raise ValueError(
+            f"`y` has no event (all {y.size:,} rows censored): a {model} model cannot be fitted."
+        )
+    items["stratum"], items["stratum_labels"] = choose_strata(items["stratum"], strata, y.size)
+    return items
+
+
+def _check_names(builder, name, event_field, time_field, others):
     other_builder = OTHER_BUILDERS.get((event_field, time_field))
     if other_builder is not None:  # the names of a survival outcome are free, so it might pass
         raise TypeError(
@@ -110,63 +180,39 @@ def split_survival(y, builder, n_rows, name="y"):
             f"`{name}` has a field {unknown[0]!r} that a survival outcome cannot have; after event "
             "and time only 'start', 'stratum' and 'subject' are read."
         )
-    return event_field, time_field, others
 
 
-def checked_fields(event, time, start=None, stratum=None, subject=None):
-    """Check all items of a survival outcome but `event`; return contiguous arrays, by field."""
-    n_rows = event.size
-    fields = {"event": event, "time": same_rows(time, "time", n_rows, check_row_values)}
-    for name, values, check in (
-        ("start", start, check_row_values),
-        ("stratum", stratum, check_labels),
-        ("subject", subject, check_labels),
-    ):
-        fields[name] = None if values is None else same_rows(values, name, n_rows, check)
-    _check_times(fields["time"], fields["start"])
-    return fields
-
-
-def same_rows(values, name, n_rows, check, other="event"):
-    vector = check(values, name)
-    check_length(vector, name, n_rows, other=other)
-    return np.ascontiguousarray(vector)
-
-
-def check_flags(values, name, question="") -> np.ndarray:
-    """Return booleans, given as such or as 0/1; `question` ends the message of other numbers."""
-    vector = numbers_or_flags(values, name)
-    if vector.dtype.kind == "b":
-        return np.ascontiguousarray(vector)
-    if vector.dtype.kind not in "iuf":
-        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass booleans or 0/1.")
-    is_flag = (vector == 0) | (vector == 1)
-    if not is_flag.all():
-        row = int(np.argmin(is_flag))
-        raise ValueError(
-            f"`{name}` is {vector[row]} in row {row:,}, must be bool or 0/1{question or '.'}"
+def refuse_flags(dtype, where, otherwise):
+    """Refuse events that are True or False, which leave nothing to compete with."""
+    if dtype.kind == "b":
+        raise TypeError(
+            f"{where} has dtype bool, in which there are no competing events; pass {CODES}, or "
+            f"{otherwise}."
         )
-    return vector.astype(np.bool_)
 
 
-def check_whole(values, name, meaning) -> np.ndarray:
-    """Return whole numbers of at least 0 as int64; `meaning` says what they stand for."""
-    vector = numbers_or_flags(values, name)
-    if vector.dtype.kind not in "biuf":
-        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass {meaning}.")
-    is_whole = (vector >= 0) & (vector <= LARGEST_WHOLE)
-    if vector.dtype.kind == "f":
-        is_whole &= vector == np.floor(vector)
-    if not is_whole.all():
-        row = int(np.argmin(is_whole))
-        raise ValueError(f"`{name}` is {vector[row]} in row {row:,}; pass {meaning}.")
-    return vector.astype(np.int64)
+def checked_items(event, time, start=None, stratum=None, subject=None):
+    """Check all items of a survival outcome but `event`; return contiguous arrays, by name."""
+    beside = {"n_rows": event.size, "other": "event"}
+    time = check_row_values(time, "time", minimum=0, **beside)
+    if start is not None:
+        start = check_row_values(start, "start", minimum=0, **beside)
+        _check_intervals(start, time)
+    if stratum is not None:
+        stratum = check_labels(stratum, "stratum", **beside)
+    if subject is not None:
+        subject = check_labels(subject, "subject", **beside)
+    return {"event": event, "time": time, "start": start, "stratum": stratum, "subject": subject}
 
 
-def numbers_or_flags(values, name):
-    """Return a vector of numbers or booleans, given as such or as objects."""
-    vector = as_vector(values, name)
-    return from_objects(vector, name) if vector.dtype.kind == "O" else vector
+def _check_intervals(start, time):
+    is_empty = start >= time
+    if is_empty.any():
+        row = int(np.argmax(is_empty))
+        raise ValueError(
+            f"`start` must be before `time`: row {row:,} has start {start[row]:g} and time "
+            f"{time[row]:g} ({np.count_nonzero(is_empty):,} such row(s)); drop empty intervals."
+        )
 
 
 def choose_strata(labels, strata, n_rows):
@@ -178,40 +224,3 @@ def choose_strata(labels, strata, n_rows):
             )
         labels = check_labels(strata, "strata", n_rows)
     return (None, None) if labels is None else encode(labels)
-
-
-def check_strata_as_in_fit(
-    n_strata, is_given, *, own="a baseline hazard", found="`strata` was passed"
-):
-    """Check that rows have strata if and only if those of the fit had; None: they had not."""
-    if n_strata is None and is_given:
-        raise ValueError(f"{found}, but the model was fitted without strata.")
-    if n_strata is not None and not is_given:
-        raise ValueError(
-            f"`strata` is missing: the model has {n_strata:,} strata with {own} each; pass one "
-            "label per row."
-        )
-
-
-def encode(labels):
-    """Return each row's position among the sorted distinct labels, and those labels."""
-    from pandas import factorize
-
-    codes, distinct = factorize(labels, sort=True)  # hashing: 10 times np.unique
-    return codes.astype(np.int64), np.asarray(distinct).astype(labels.dtype)
-
-
-def _check_times(time, start):
-    for name, values in (("time", time), ("start", start)):
-        if values is not None and values.size and values.min() < 0:
-            row = int(np.argmax(values < 0))
-            raise ValueError(f"`{name}` is {values[row]:g} in row {row:,}, must be at least 0.")
-    if start is None:
-        return
-    is_empty = start >= time
-    if is_empty.any():
-        row = int(np.argmax(is_empty))
-        raise ValueError(
-            f"`start` must be before `time`: row {row:,} has start {start[row]:g} and time "
-            f"{time[row]:g} ({np.count_nonzero(is_empty):,} such row(s)); drop empty intervals."
-        )

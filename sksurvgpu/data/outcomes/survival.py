@@ -10,22 +10,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..vectors import check_flags
 from .competing import check_event_of_interest
 from .fields import (
     EVENT_TIME,
-    check_flags,
     check_structured,
-    checked_fields,
-    choose_strata,
-    how_to_build,
+    checked_items,
     pack,
-    split_survival,
+    read_survival,
     take_rows,
 )
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 
 SWAPPED = "; were `event` and `time` swapped, or are there several kinds of event?"
+SEVERAL = "of several kinds of event take one with as_sksurv(y, event_of_interest=...)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,7 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
           dtype=[('event', '?'), ('time', '<f8')])
     """
     event = check_flags(event, "event", SWAPPED)
-    return pack(checked_fields(event, time, start, stratum, subject))
+    return pack(checked_items(event, time, start, stratum, subject))
 
 
 def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
@@ -150,7 +149,7 @@ def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
     return y if len(y.dtype.names) == 2 else y[[event_field, time_field]]
 
 
-def read_outcome(y, *, n_rows=None, strata=None) -> Outcome:
+def read_outcome(y, *, n_rows=None, strata=None, name="y", model="Cox") -> Outcome:
     """Check the outcome of a survival model.
 
     Parameters
@@ -161,20 +160,10 @@ def read_outcome(y, *, n_rows=None, strata=None) -> Outcome:
         Rows of X.
     strata : array-like of shape (n_rows,), optional
         Stratum label per row, where `y` has no field ``stratum``.
+    name : str, default="y"
+        What the user calls the outcome.
+    model : str or None, default="Cox"
+        What cannot be fitted without an event; None needs none.
     """
-    event_field, time_field, others = split_survival(y, "surv", n_rows)
-    if y.dtype[0].kind != "b":
-        several = "; of several kinds of event take one with as_sksurv(y, event_of_interest=...)"
-        raise TypeError(
-            f"`y` has dtype {y.dtype[0]} in its first field {event_field!r}, must be bool; "
-            f"{how_to_build('surv', EVENT_TIME)}{several if y.dtype[0].kind in 'iu' else ''}."
-        )
-    given = {field: y[field] for field in others}
-    event = check_flags(y[event_field], "event", SWAPPED)
-    fields = checked_fields(event, y[time_field], **given)
-    if not event.any():
-        raise ValueError(
-            f"`y` has no event (all {y.size:,} rows censored): a Cox model cannot be fitted."
-        )
-    codes, labels = choose_strata(fields["stratum"], strata, y.size)
-    return Outcome(event, fields["time"], fields["start"], codes, labels, fields["subject"])
+    given = {"n_rows": n_rows, "strata": strata, "name": name, "model": model}
+    return Outcome(**read_survival(y, "b", SEVERAL, **given))

@@ -1,0 +1,185 @@
+"""Vectors of numbers, flags and labels that a user passes, one entry per row."""
+
+from numbers import Real
+
+import narwhals as nw
+import numpy as np
+
+LARGEST_WHOLE = 2.0**53  # beyond, float64 skips whole numbers
+
+
+def as_vector(values, name, *, keep_objects=False):
+    """Return `values` as a one-dimensional ndarray; missing entries stay visible.
+
+    With `keep_objects` a plain list becomes an object array, because NumPy would turn a
+    missing label among strings into the string "nan".
+    """
+    vector = as_array(values, name, keep_objects=keep_objects)
+    if vector.ndim != 1:
+        raise ValueError(
+            f"`{name}` has shape {vector.shape}, must be one-dimensional; pass a flat array."
+        )
+    return vector
+
+
+def as_array(values, name, *, keep_objects=False):
+    """Return `values` as an ndarray of any shape; see `as_vector`."""
+    check_unmasked(values, name)
+    series = nw.from_native(values, allow_series=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        n_missing = series.null_count()
+        if n_missing:
+            raise ValueError(
+                f"`{name}` has {n_missing:,} missing value(s); drop or fill those rows first."
+            )
+        return series.to_numpy()
+    is_array = hasattr(values, "__array__")
+    try:
+        return np.asarray(values, dtype=object if keep_objects and not is_array else None)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must be one-dimensional; its entries are ragged.") from error
+
+
+def check_unmasked(values, name):
+    """Check that no entry of an array is masked; NumPy would read what is below the mask."""
+    if np.ma.isMaskedArray(values):
+        mask = np.ascontiguousarray(np.ma.getmaskarray(values)).view(np.bool_)  # also of records
+        if mask.any():
+            raise ValueError(
+                f"`{name}` is a masked array with {np.count_nonzero(mask):,} masked (NaN) entries; "
+                "impute them or drop those rows."
+            )
+
+
+def check_length(vector, name, n_rows, other="X"):
+    """Check that there is an entry for each one of `other`."""
+    if n_rows is not None and vector.size != n_rows:
+        raise ValueError(
+            f"`{name}` has {vector.size:,} entries, `{other}` has {n_rows:,} "
+            f"{'rows' if other == 'X' else 'entries'}; pass one per row."
+        )
+
+
+def check_row_values(values, name, n_rows=None, *, minimum=None, other="X") -> np.ndarray:
+    """Return one finite number per row as float64, each at least `minimum`."""
+    vector = as_vector(values, name)
+    check_length(vector, name, n_rows, other)
+    return _finite(vector, name, minimum, "row", "drop or fill those rows")
+
+
+def check_numbers(values, name, minimum=None) -> np.ndarray:
+    """Return finite numbers that do not belong to rows as float64, each at least `minimum`."""
+    return _finite(as_vector(values, name), name, minimum, "position", "give finite numbers")
+
+
+def _finite(vector, name, minimum, place, remedy):
+    if vector.dtype.kind == "O":
+        _check_none_missing(vector, name)
+    if vector.dtype.kind not in "iuf":
+        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass numbers.")
+    vector = vector.astype(np.float64)
+    is_finite = np.isfinite(vector)
+    if not is_finite.all():
+        first = int(np.argmin(is_finite))
+        raise ValueError(
+            f"`{name}` has {vector.size - np.count_nonzero(is_finite):,} NaN or infinite "
+            f"value(s), the first in {place} {first:,}; {remedy}."
+        )
+    if minimum is not None and vector.size and vector.min() < minimum:
+        first = int(np.argmax(vector < minimum))
+        raise ValueError(
+            f"`{name}` is {vector[first]:g} in {place} {first:,}, must be at least {minimum:g}."
+        )
+    return vector
+
+
+def _check_none_missing(vector, name):
+    from pandas import isna
+
+    n_missing = int(np.count_nonzero(isna(vector)))
+    if n_missing:
+        raise ValueError(
+            f"`{name}` has {n_missing:,} missing value(s); drop or fill those rows first."
+        )
+
+
+def check_flags(values, name, question="") -> np.ndarray:
+    """Return booleans, given as such or as 0/1; `question` ends the message of other numbers."""
+    vector = numbers_or_flags(values, name)
+    if vector.dtype.kind == "b":
+        return np.ascontiguousarray(vector)
+    if vector.dtype.kind not in "iuf":
+        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass booleans or 0/1.")
+    is_flag = (vector == 0) | (vector == 1)
+    if not is_flag.all():
+        row = int(np.argmin(is_flag))
+        raise ValueError(
+            f"`{name}` is {vector[row]} in row {row:,}, must be bool or 0/1{question or '.'}"
+        )
+    return vector.astype(np.bool_)
+
+
+def check_whole(values, name, meaning) -> np.ndarray:
+    """Return whole numbers of at least 0 as int64; `meaning` says what they stand for."""
+    vector = numbers_or_flags(values, name)
+    if vector.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass {meaning}.")
+    is_whole = (vector >= 0) & (vector <= LARGEST_WHOLE)
+    if vector.dtype.kind == "f":
+        is_whole &= vector == np.floor(vector)
+    if not is_whole.all():
+        row = int(np.argmin(is_whole))
+        raise ValueError(f"`{name}` is {vector[row]} in row {row:,}; pass {meaning}.")
+    return vector.astype(np.int64)
+
+
+def numbers_or_flags(values, name):
+    """Return a vector of numbers or booleans, given as such or as objects."""
+    vector = as_vector(values, name)
+    return from_objects(vector, name) if vector.dtype.kind == "O" else vector
+
+
+def check_labels(values, name, n_rows=None, *, other="X") -> np.ndarray:
+    """Return one group label per row: integers, booleans or unicode strings, none missing."""
+    vector = as_vector(values, name, keep_objects=True)
+    check_length(vector, name, n_rows, other)
+    if vector.dtype.kind == "T":  # has no direct cast to fixed-width strings
+        vector = vector.astype(object)
+    if vector.dtype.kind == "f":
+        _check_none_missing(vector, name)
+    if vector.dtype.kind == "O":
+        vector = from_objects(vector, name, "labels", "pass all integers or all strings")
+    if vector.dtype.kind == "S":
+        return vector.astype(np.str_)
+    # Integers that passed through a float column, while those are exact.
+    if vector.dtype.kind == "f" and (vector == np.round(vector.clip(-(2**53), 2**53))).all():
+        return vector.astype(np.int64)
+    if vector.dtype.kind not in "biuU":
+        raise TypeError(f"`{name}` has labels of dtype {vector.dtype}; pass integers or strings.")
+    return np.ascontiguousarray(vector, vector.dtype.newbyteorder("="))
+
+
+def encode(labels):
+    """Return each row's position among the sorted distinct labels, and those labels."""
+    from pandas import factorize
+
+    codes, distinct = factorize(labels, sort=True)  # hashing: 10 times np.unique
+    return codes.astype(np.int64), np.asarray(distinct).astype(labels.dtype)
+
+
+def from_objects(vector, name, noun="values", remedy="pass numbers") -> np.ndarray:
+    """Return a vector of Python objects, none missing, as numbers, or as strings if it is text."""
+    if check_comparable(vector, name, noun, remedy) is str:
+        return vector.astype(np.str_)
+    return np.array(vector.tolist())
+
+
+def check_comparable(vector, name, noun, remedy):
+    """Check that no object is missing and all are text, or all numbers; return `str` or `Real`."""
+    _check_none_missing(vector, name)
+    kinds = {type(value) for value in vector}
+    for kind, accepted in ((str, str), (Real, (Real, np.bool_))):
+        if all(issubclass(found, accepted) for found in kinds):
+            return kind
+    found = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise TypeError(f"`{name}` has {noun} of type {found}; {remedy}.")

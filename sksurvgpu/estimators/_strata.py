@@ -1,0 +1,16 @@
+"""Strata that rows after a fit have, if and only if those of the fit had."""
+
+from __future__ import annotations
+
+
+def check_strata_as_in_fit(
+    n_strata, is_given, *, own="a baseline hazard", found="`strata` was passed"
+):
+    """Check that rows have strata if and only if those of the fit had; None: they had not."""
+    if n_strata is None and is_given:
+        raise ValueError(f"{found}, but the model was fitted without strata.")
+    if n_strata is not None and not is_given:
+        raise ValueError(
+            f"`strata` is missing: the model has {n_strata:,} strata with {own} each; pass one "
+            "label per row."
+        )
