@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from textwrap import dedent
+from .._docs import sharing
 
 __all__ = ["documented"]
 
@@ -280,18 +279,4 @@ _SHARED = {
         are requested unless ``set_fit_request`` or ``set_score_request`` say otherwise.
         """,
 }
-_PLACE = re.compile(r"^( *)<<(\w+)>>$", re.MULTILINE)
-
-
-def documented(cls):
-    """Replace every line ``<<name>>`` in the docstrings of a class by the shared text."""
-    for item in (cls, *vars(cls).values()):
-        if callable(item) and item.__doc__:
-            item.__doc__ = _PLACE.sub(_indented, item.__doc__)
-    return cls
-
-
-def _indented(place):
-    margin, name = place.groups()
-    lines = dedent(_SHARED[name]).strip().splitlines()
-    return "\n".join(margin + line if line else line for line in lines)
+documented = sharing(_SHARED)

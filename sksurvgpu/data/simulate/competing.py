@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from ..outcomes.competing import competing_risks
-from .draw import check_sizes, draw_strata, generator, indicators_and_coef
+from . import draw
 
 __all__ = ["SimulatedCompetingRisks", "simulate_fine_gray"]
 
@@ -27,6 +27,7 @@ STRATUM_RATE = (0.5, 1.5)
 TICKS = 100  # distinct times where they are tied
 
 
+@draw.documented
 @dataclass(frozen=True)
 class SimulatedCompetingRisks:
     """A simulated data set with competing risks and the truth behind it.
@@ -41,8 +42,7 @@ class SimulatedCompetingRisks:
         True log subdistribution hazard ratios of the event of interest.
     competing_coef : ndarray of shape (n_features,)
         Log hazard ratios of the competing event among the rows that have it.
-    strata : ndarray of shape (n_samples,) or None
-        Stratum label of each row, int32; None with a single stratum.
+    <<strata>>
     """
 
     X: csc_array
@@ -52,6 +52,7 @@ class SimulatedCompetingRisks:
     strata: np.ndarray | None
 
 
+@draw.documented
 def simulate_fine_gray(
     n_samples: int = 10_000,
     n_features: int = 1_000,
@@ -61,7 +62,7 @@ def simulate_fine_gray(
     event_probability: float = 0.5,
     zero_fraction: float = 0.8,
     tie_break: bool = True,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedCompetingRisks:
     """Simulate independent indicators and proportional subdistribution hazards.
 
@@ -71,22 +72,13 @@ def simulate_fine_gray(
 
     Parameters
     ----------
-    n_samples : int, default=10_000
-        Number of rows.
-    n_features : int, default=1_000
-        Number of columns.
-    density : float, default=0.05
-        Probability of a one; every cell is drawn independently.
-    n_strata : int, default=1
-        Number of strata; rows are assigned uniformly.
+    <<n_samples, n_features, density, n_strata>>
     event_probability : float, default=0.5
         Probability that a row of zeros has the event of interest rather than the competing one.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
+    <<zero_fraction>>
     tie_break : bool, default=True
         False rounds times up to hundredths, so that many are tied.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<random_state>>
 
     Returns
     -------
@@ -100,15 +92,11 @@ def simulate_fine_gray(
     >>> data.X.shape, sorted(set(data.y["event"].tolist()))
     ((500, 40), [0, 1, 2])
     """
-    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
-    if not 0.0 < event_probability < 1.0:
-        raise ValueError(
-            f"`event_probability` is {event_probability}; it must lie strictly between 0 and 1"
-        )
-    *rngs, rng_time = generator(random_state).spawn(3)
+    draw.check_sizes(n_strata=n_strata)
+    draw.check_between("event_probability", event_probability, 0, 1)
     shape = (n_samples, n_features)
-    X, coef = indicators_and_coef(shape, density, 1.0, zero_fraction, rngs)
-    strata = draw_strata(n_samples, n_strata, rng_time)
+    X, coef, rng_time = draw.indicators(shape, density, 1.0, zero_fraction, random_state)
+    strata = draw.strata(n_samples, n_strata, rng_time)
     rate = 1.0 if strata is None else rng_time.uniform(*STRATUM_RATE, n_strata)[strata]
     cause, time = _draw_causes(X @ coef, event_probability, rng_time)
     with np.errstate(over="ignore"):

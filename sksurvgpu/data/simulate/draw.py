@@ -8,8 +8,37 @@ ever formed.
 import numpy as np
 from scipy.sparse import csc_array
 
+from ..._docs import entries, sharing
+
+Seed = int | np.random.Generator | np.random.RandomState | None
+
+FOLLOW_UP = 499.0
+RATE = (0.01, 0.03)  # of events, at a linear predictor of 0
 # Cells drawn at once, which bounds the temporaries at 8 * density bytes a cell.
 CHUNK_CELLS = 1 << 27
+
+documented = sharing(
+    entries("""
+    n_samples : int, default=10_000
+        Number of rows.
+    n_features : int, default=1_000
+        Number of columns.
+    density : float, default=0.05
+        Probability of a one; every cell is drawn independently.
+    n_strata : int, default=1
+        Number of strata; rows are assigned uniformly.
+    zero_fraction : float, default=0.8
+        Share of the coefficients that is exactly zero.
+    tie_break : bool, default=True
+        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed or source of randomness.
+    X : csc_array or ndarray of shape (n_samples, n_features)
+        Design, float64; sparse designs hold ones only, rows sorted within a column.
+    strata : ndarray of shape (n_samples,) or None
+        Stratum label of each row, int32; None with a single stratum.
+    """)
+)
 
 
 def generator(random_state) -> np.random.Generator:
@@ -32,6 +61,11 @@ def check_share(name, value, *, include_one=True):
     if not (0.0 <= value < 1.0 or (include_one and value == 1.0)):
         upper = "1]" if include_one else "1)"
         raise ValueError(f"`{name}` is {value}; it must lie in [0, {upper}")
+
+
+def check_between(name, value, low, high):
+    if not low < value < high:
+        raise ValueError(f"`{name}` is {value}; it must lie strictly between {low} and {high}")
 
 
 def sparse_normal(n_features, scale, zero_fraction, rng):
@@ -95,6 +129,18 @@ def indicators_and_coef(shape, density, scale, zero_fraction, rngs):
     return bernoulli_design(*shape, density, rng_design), coef
 
 
-def draw_strata(n_samples, n_strata, rng):
+def indicators(shape, density, scale, zero_fraction, random_state):
+    """Design and coefficients as of `indicators_and_coef`, and a generator for the outcome."""
+    check_sizes(n_samples=shape[0], n_features=shape[1])
+    *rngs, rng = generator(random_state).spawn(3)
+    return *indicators_and_coef(shape, density, scale, zero_fraction, rngs), rng
+
+
+def strata(n_samples, n_strata, rng):
     """Uniform labels, int32; None with one stratum."""
     return None if n_strata == 1 else rng.integers(n_strata, size=n_samples, dtype=np.int32)
+
+
+def of_rows(values, strata):
+    """Value of each row's stratum; that of all rows where there is one."""
+    return values[0] if strata is None else values[strata]

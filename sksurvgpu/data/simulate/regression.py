@@ -19,14 +19,7 @@ from scipy.sparse import csc_array
 from scipy.special import expit
 
 from ..outcomes.counts import case_series, matched
-from .draw import (
-    check_share,
-    check_sizes,
-    draw_strata,
-    generator,
-    indicators_and_coef,
-    sparse_normal,
-)
+from . import draw
 
 __all__ = [
     "SimulatedRegression",
@@ -36,21 +29,19 @@ __all__ = [
     "simulate_poisson",
 ]
 
-FOLLOW_UP = 499.0
-RATE = (0.01, 0.03)
 MEAN_ERA = 29.0
 LARGEST_MEAN = 1e9  # of a count; NumPy draws up to 9e18
 TABLE_ENTRIES = 1 << 23  # of the recursion over matched sets, at once
 
 
+@draw.documented
 @dataclass(frozen=True)
 class SimulatedRegression:
     """A simulated data set of cases or counts and the truth behind it.
 
     Attributes
     ----------
-    X : csc_array or ndarray of shape (n_samples, n_features)
-        Design, float64; sparse designs hold ones only, rows sorted within a column.
+    <<X>>
     y : ndarray of shape (n_samples,)
         0/1 or counts, int64; structured for matched sets and case series.
     coef : ndarray of shape (n_features,)
@@ -71,6 +62,7 @@ class SimulatedRegression:
     strata: np.ndarray | None = None
 
 
+@draw.documented
 def simulate_logistic(
     n_samples: int = 10_000,
     n_features: int = 1_000,
@@ -78,7 +70,7 @@ def simulate_logistic(
     density: float = 0.05,
     intercept: float = 0.0,
     zero_fraction: float = 0.8,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedRegression:
     """Simulate independent indicators and a logistic model, the published design.
 
@@ -86,18 +78,10 @@ def simulate_logistic(
 
     Parameters
     ----------
-    n_samples : int, default=10_000
-        Number of rows.
-    n_features : int, default=1_000
-        Number of columns.
-    density : float, default=0.05
-        Probability of a one; every cell is drawn independently.
+    <<n_samples, n_features, density>>
     intercept : float, default=0.0
         Log odds of a row of zeros.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<zero_fraction, random_state>>
 
     Returns
     -------
@@ -111,14 +95,13 @@ def simulate_logistic(
     >>> data.X.shape, sorted(set(data.y.tolist()))
     ((500, 40), [0, 1])
     """
-    check_sizes(n_samples=n_samples, n_features=n_features)
-    *rngs, rng_outcome = generator(random_state).spawn(3)
     shape = (n_samples, n_features)
-    X, coef = indicators_and_coef(shape, density, np.sqrt(2.0), zero_fraction, rngs)
-    y = (rng_outcome.random(n_samples) < expit(X @ coef + intercept)).astype(np.int64)
+    X, coef, rng = draw.indicators(shape, density, np.sqrt(2.0), zero_fraction, random_state)
+    y = (rng.random(n_samples) < expit(X @ coef + intercept)).astype(np.int64)
     return SimulatedRegression(X, y, coef, np.array([float(intercept)]))
 
 
+@draw.documented
 def simulate_poisson(
     n_samples: int = 10_000,
     n_features: int = 1_000,
@@ -126,7 +109,7 @@ def simulate_poisson(
     density: float = 0.05,
     n_strata: int = 1,
     zero_fraction: float = 0.8,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedRegression:
     """Simulate independent indicators and counts of events during different exposures.
 
@@ -135,18 +118,7 @@ def simulate_poisson(
 
     Parameters
     ----------
-    n_samples : int, default=10_000
-        Number of rows.
-    n_features : int, default=1_000
-        Number of columns.
-    density : float, default=0.05
-        Probability of a one; every cell is drawn independently.
-    n_strata : int, default=1
-        Number of strata; rows are assigned uniformly.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<n_samples, n_features, density, n_strata, zero_fraction, random_state>>
 
     Returns
     -------
@@ -160,19 +132,19 @@ def simulate_poisson(
     >>> data.X.shape, data.intercept.shape, bool(data.exposure.min() >= 1)
     ((500, 40), (5,), True)
     """
-    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
-    *rngs, rng_outcome = generator(random_state).spawn(3)
+    draw.check_sizes(n_strata=n_strata)
     shape = (n_samples, n_features)
-    X, coef = indicators_and_coef(shape, density, 0.5, zero_fraction, rngs)
-    intercept = np.log(rng_outcome.uniform(*RATE, n_strata))
-    strata = draw_strata(n_samples, n_strata, rng_outcome)
-    exposure = 1.0 + np.round(rng_outcome.uniform(0.0, FOLLOW_UP, n_samples))
-    eta = X @ coef + (intercept[0] if strata is None else intercept[strata])
+    X, coef, rng = draw.indicators(shape, density, 0.5, zero_fraction, random_state)
+    intercept = np.log(rng.uniform(*draw.RATE, n_strata))
+    strata = draw.strata(n_samples, n_strata, rng)
+    exposure = 1.0 + np.round(rng.uniform(0.0, draw.FOLLOW_UP, n_samples))
+    eta = X @ coef + draw.of_rows(intercept, strata)
     with np.errstate(over="ignore"):
         mean = np.minimum(exposure * np.exp(eta), LARGEST_MEAN)
-    return SimulatedRegression(X, rng_outcome.poisson(mean), coef, intercept, exposure, strata)
+    return SimulatedRegression(X, rng.poisson(mean), coef, intercept, exposure, strata)
 
 
+@draw.documented
 def simulate_matched(
     n_strata: int = 1_000,
     n_features: int = 100,
@@ -181,7 +153,7 @@ def simulate_matched(
     n_cases: int | None = None,
     density: float | None = 0.05,
     zero_fraction: float = 0.8,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedRegression:
     """Simulate matched sets of equal size for conditional logistic regression.
 
@@ -203,10 +175,7 @@ def simulate_matched(
     density : float or None, default=0.05
         Probability of a one; every cell is drawn independently. None makes a dense design,
         uniform on 0-1.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<zero_fraction, random_state>>
 
     Returns
     -------
@@ -221,23 +190,22 @@ def simulate_matched(
     ((500, 40), 200)
     """
     n_samples = n_strata * stratum_size
-    sizes = {"n_strata": n_strata, "stratum_size": stratum_size, "n_features": n_features}
-    check_sizes(**sizes)
-    check_sizes(n_samples=n_samples)
+    draw.check_sizes(n_strata=n_strata, stratum_size=stratum_size, n_features=n_features)
+    draw.check_sizes(n_samples=n_samples)
     if n_cases is not None and not 0 < n_cases < stratum_size:
         raise ValueError(
             f"`n_cases` is {n_cases}; it must lie between 1 and {stratum_size - 1}, so that a set "
             "of stratum_size rows has cases and controls"
         )
-    *rngs, rng_outcome = generator(random_state).spawn(3)
+    *rngs, rng_outcome = draw.generator(random_state).spawn(3)
     scale = np.sqrt(2.0)
     if density is None:
-        check_share("zero_fraction", zero_fraction)
+        draw.check_share("zero_fraction", zero_fraction)
         X = rngs[0].random((n_features, n_samples)).T  # Fortran order
-        coef = sparse_normal(n_features, scale, zero_fraction, rngs[1])
+        coef = draw.sparse_normal(n_features, scale, zero_fraction, rngs[1])
     else:
         shape = (n_samples, n_features)
-        X, coef = indicators_and_coef(shape, density, scale, zero_fraction, rngs)
+        X, coef = draw.indicators_and_coef(shape, density, scale, zero_fraction, rngs)
     intercept = rng_outcome.normal(0.0, 0.5, n_strata)
     eta = (X @ coef).reshape(n_strata, stratum_size) + intercept[:, None]
     if n_cases is None:
@@ -248,6 +216,7 @@ def simulate_matched(
     return SimulatedRegression(X, matched(case.ravel(), stratum), coef, intercept)
 
 
+@draw.documented
 def simulate_case_series(
     n_subjects: int = 1_000,
     n_features: int = 1_000,
@@ -256,7 +225,7 @@ def simulate_case_series(
     mean_events: float = 1.0,
     density: float = 0.005,
     zero_fraction: float = 0.8,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedRegression:
     """Simulate eras of drug use of subjects that had an event, for a case series.
 
@@ -277,10 +246,7 @@ def simulate_case_series(
         Mean number of events of a subject without drugs, before those without events are left out.
     density : float, default=0.005
         Probability that a drug is used in an era.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<zero_fraction, random_state>>
 
     Returns
     -------
@@ -295,17 +261,17 @@ def simulate_case_series(
     >>> data.y.dtype.names, data.intercept.shape, bool(data.y["count"].sum() >= 100)
     (('count', 'length', 'subject'), (100,), True)
     """
-    check_sizes(n_subjects=n_subjects, n_features=n_features)
+    draw.check_sizes(n_subjects=n_subjects, n_features=n_features)
     if not 1.0 <= mean_eras < np.inf:
         raise ValueError(f"`mean_eras` is {mean_eras}; it must be finite and at least 1")
     if not 0.0 < mean_events < np.inf:
         raise ValueError(f"`mean_events` is {mean_events}; it must be finite and positive")
-    *rngs, rng_outcome = generator(random_state).spawn(3)
+    *rngs, rng_outcome = draw.generator(random_state).spawn(3)
     n_eras = 1 + rng_outcome.poisson(mean_eras - 1.0, n_subjects)
     n_samples = int(n_eras.sum())
-    check_sizes(n_samples=n_samples)
+    draw.check_sizes(n_samples=n_samples)
     shape = (n_samples, n_features)
-    X, coef = indicators_and_coef(shape, density, 0.5, zero_fraction, rngs)
+    X, coef = draw.indicators_and_coef(shape, density, 0.5, zero_fraction, rngs)
     length = 1.0 + np.round(MEAN_ERA * rng_outcome.standard_exponential(n_samples))
     frailty = mean_events * rng_outcome.standard_exponential(n_subjects)
     first = np.cumsum(n_eras) - n_eras

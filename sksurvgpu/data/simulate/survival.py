@@ -17,19 +17,10 @@ import numpy as np
 from scipy.sparse import csc_array
 from sksurv.util import Surv
 
-from .draw import (
-    bernoulli_design,
-    bernoulli_positions,
-    check_share,
-    check_sizes,
-    generator,
-    indicator_csc,
-    sparse_normal,
-)
+from . import draw
 
 __all__ = ["SimulatedSurvival", "simulate_cox", "simulate_dense", "simulate_ehr"]
 
-CENSORING_SPAN = 499.0
 TIE_NOISE = 1e-3
 
 # Health-record design. A cluster is a set of codes that one condition brings.
@@ -42,20 +33,19 @@ EHR_MAX_PROBABILITY = 0.9
 EHR_SEVERITY_SHAPE = 2.0
 
 
+@draw.documented
 @dataclass(frozen=True)
 class SimulatedSurvival:
     """A simulated data set and the truth behind it.
 
     Attributes
     ----------
-    X : csc_array or ndarray of shape (n_samples, n_features)
-        Design, float64; sparse designs hold ones only, rows sorted within a column.
+    <<X>>
     y : structured ndarray of shape (n_samples,)
         Fields ``event`` (bool) and ``time`` (float64), as scikit-survival reads them.
     coef : ndarray of shape (n_features,)
         True log hazard ratios.
-    strata : ndarray of shape (n_samples,) or None
-        Stratum label of each row, int32; None with a single stratum.
+    <<strata>>
     """
 
     X: csc_array | np.ndarray
@@ -64,6 +54,7 @@ class SimulatedSurvival:
     strata: np.ndarray | None
 
 
+@draw.documented
 def simulate_cox(
     n_samples: int = 10_000,
     n_features: int = 1_000,
@@ -72,7 +63,7 @@ def simulate_cox(
     n_strata: int = 1,
     zero_fraction: float = 0.8,
     tie_break: bool = True,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedSurvival:
     """Simulate independent indicators and proportional hazards, the published design.
 
@@ -81,20 +72,7 @@ def simulate_cox(
 
     Parameters
     ----------
-    n_samples : int, default=10_000
-        Number of rows.
-    n_features : int, default=1_000
-        Number of columns.
-    density : float, default=0.05
-        Probability of a one; every cell is drawn independently.
-    n_strata : int, default=1
-        Number of strata; rows are assigned uniformly.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
-    tie_break : bool, default=True
-        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<n_samples, n_features, density, n_strata, zero_fraction, tie_break, random_state>>
 
     Returns
     -------
@@ -109,16 +87,14 @@ def simulate_cox(
     >>> data.X.shape, data.y.dtype.names, int((data.coef != 0).sum())
     ((500, 40), ('event', 'time'), 8)
     """
-    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
-    check_share("density", density, include_one=False)
-    check_share("zero_fraction", zero_fraction)
-    rng_design, rng_coef, rng_time = generator(random_state).spawn(3)
-    coef = sparse_normal(n_features, 1.0, zero_fraction, rng_coef)
-    X = bernoulli_design(n_samples, n_features, density, rng_design)
-    y, strata = _draw_outcome(X @ coef, (0.01, 0.03), n_strata, tie_break, rng_time)
+    draw.check_sizes(n_strata=n_strata)
+    shape = (n_samples, n_features)
+    X, coef, rng = draw.indicators(shape, density, 1.0, zero_fraction, random_state)
+    y, strata = _draw_outcome(X @ coef, draw.RATE, n_strata, tie_break, rng)
     return SimulatedSurvival(X, y, coef, strata)
 
 
+@draw.documented
 def simulate_ehr(
     n_samples: int = 10_000,
     n_features: int = 1_000,
@@ -129,7 +105,7 @@ def simulate_ehr(
     flip_fraction: float = 0.05,
     zero_fraction: float = 0.8,
     tie_break: bool = True,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedSurvival:
     """Simulate indicators that look like coded health records: clustered and near-duplicated.
 
@@ -146,24 +122,14 @@ def simulate_ehr(
 
     Parameters
     ----------
-    n_samples : int, default=10_000
-        Number of rows.
-    n_features : int, default=1_000
-        Number of columns.
-    n_strata : int, default=1
-        Number of strata; rows are assigned uniformly.
+    <<n_samples, n_features, n_strata>>
     cluster_size : int, default=20
         Mean number of columns in a cluster, near copies not counted.
     duplicate_fraction : float, default=0.1
         Share of the columns that are near copies of another column.
     flip_fraction : float, default=0.05
         Share of a copied column's ones that moves to random rows; at least one, unless 0.
-    zero_fraction : float, default=0.8
-        Share of the coefficients that is exactly zero.
-    tie_break : bool, default=True
-        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<zero_fraction, tie_break, random_state>>
 
     Returns
     -------
@@ -177,14 +143,14 @@ def simulate_ehr(
     >>> bool(0.1 < data.y["event"].mean() < 0.5)
     True
     """
-    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
+    draw.check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
     if cluster_size < 1:
         raise ValueError(f"`cluster_size` is {cluster_size}; it must be at least 1")
-    check_share("duplicate_fraction", duplicate_fraction, include_one=False)
-    check_share("flip_fraction", flip_fraction)
-    check_share("zero_fraction", zero_fraction)
-    rng_design, rng_copy, rng_coef, rng_time = generator(random_state).spawn(4)
-    coef = sparse_normal(n_features, 0.5, zero_fraction, rng_coef)
+    draw.check_share("duplicate_fraction", duplicate_fraction, include_one=False)
+    draw.check_share("flip_fraction", flip_fraction)
+    draw.check_share("zero_fraction", zero_fraction)
+    rng_design, rng_copy, rng_coef, rng_time = draw.generator(random_state).spawn(4)
+    coef = draw.sparse_normal(n_features, 0.5, zero_fraction, rng_coef)
 
     n_copies = int(duplicate_fraction * n_features)
     order = rng_copy.permutation(n_features)
@@ -199,6 +165,7 @@ def simulate_ehr(
     return SimulatedSurvival(X, y, coef, strata)
 
 
+@draw.documented
 def simulate_dense(
     n_samples: int = 300,
     n_features: int = 20_000,
@@ -207,7 +174,7 @@ def simulate_dense(
     correlation: float = 0.5,
     n_strata: int = 1,
     tie_break: bool = True,
-    random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    random_state: draw.Seed = None,
 ) -> SimulatedSurvival:
     """Simulate a dense Gaussian design with many more columns than rows.
 
@@ -225,12 +192,7 @@ def simulate_dense(
         Number of columns with an effect; all columns where there are fewer.
     correlation : float, default=0.5
         Correlation of neighbouring columns, between -1 and 1.
-    n_strata : int, default=1
-        Number of strata; rows are assigned uniformly.
-    tie_break : bool, default=True
-        Add N(0, 0.001^2) to the times, which are otherwise whole numbers and tied.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed or source of randomness.
+    <<n_strata, tie_break, random_state>>
 
     Returns
     -------
@@ -244,12 +206,11 @@ def simulate_dense(
     >>> data.X.shape, int((data.coef != 0).sum())
     ((50, 200), 20)
     """
-    check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
-    if not -1.0 < correlation < 1.0:
-        raise ValueError(f"`correlation` is {correlation}; it must lie strictly between -1 and 1")
+    draw.check_sizes(n_samples=n_samples, n_features=n_features, n_strata=n_strata)
+    draw.check_between("correlation", correlation, -1, 1)
     if n_informative < 0:
         raise ValueError(f"`n_informative` is {n_informative}; it must not be negative")
-    rng_design, rng_coef, rng_time = generator(random_state).spawn(3)
+    rng_design, rng_coef, rng_time = draw.generator(random_state).spawn(3)
     coef = np.zeros(n_features)
     informative = rng_coef.permutation(n_features)[:n_informative]
     coef[informative] = rng_coef.normal(0.0, 0.5, informative.size)
@@ -259,14 +220,14 @@ def simulate_dense(
     innovation = np.sqrt(1.0 - correlation**2)
     for j in range(1, n_features):
         X[:, j] = correlation * X[:, j - 1] + innovation * X[:, j]
-    y, strata = _draw_outcome(X @ coef, (0.01, 0.03), n_strata, tie_break, rng_time)
+    y, strata = _draw_outcome(X @ coef, draw.RATE, n_strata, tie_break, rng_time)
     return SimulatedSurvival(X, y, coef, strata)
 
 
 def _from_columns(columns, n_samples):
     """Join per-column row indices."""
     counts = np.array([rows.size for rows in columns], dtype=np.int64)
-    return indicator_csc(np.concatenate(columns), counts, n_samples)
+    return draw.indicator_csc(np.concatenate(columns), counts, n_samples)
 
 
 def _clustered_columns(n_samples, n_features, originals, cluster_size, rng):
@@ -292,8 +253,8 @@ def _clustered_column(members, others, prevalence, rng):
     ones = prevalence * n_samples
     within = min(EHR_MAX_PROBABILITY, EHR_ONES_IN_MEMBERS * ones / max(members.size, 1))
     outside = min(1.0, (ones - within * members.size) / max(others.size, 1))
-    carriers = members[bernoulli_positions(members.size, within, rng)]
-    background = others[bernoulli_positions(others.size, outside, rng)]
+    carriers = members[draw.bernoulli_positions(members.size, within, rng)]
+    background = others[draw.bernoulli_positions(others.size, outside, rng)]
     rows = np.concatenate([carriers, background])
     if rows.size == 0:
         rows = rng.integers(n_samples, size=1, dtype=np.int32)
@@ -313,15 +274,14 @@ def _near_copy(rows, n_samples, flip_fraction, rng):
 def _draw_outcome(eta, rate_range, n_strata, tie_break, rng):
     """Times and events of the module docstring; strata are None where there is one."""
     n_samples = eta.size
-    strata = None
-    rate = rng.uniform(*rate_range, n_strata)
-    if n_strata > 1:
-        strata = rng.integers(n_strata, size=n_samples, dtype=np.int32)
-        rate = rate[strata]
+    rates = rng.uniform(*rate_range, n_strata)
+    strata = draw.strata(n_samples, n_strata, rng)
     with np.errstate(over="ignore"):
         # An infinite event time is a row that is censored.
-        event_time = 1.0 + np.round(rng.standard_exponential(n_samples) * np.exp(-eta) / rate)
-    censoring = 1.0 + np.round(rng.uniform(0.0, CENSORING_SPAN, n_samples))
+        event_time = 1.0 + np.round(
+            rng.standard_exponential(n_samples) * np.exp(-eta) / draw.of_rows(rates, strata)
+        )
+    censoring = 1.0 + np.round(rng.uniform(0.0, draw.FOLLOW_UP, n_samples))
     event = event_time < censoring
     time = np.minimum(event_time, censoring)
     if tie_break:
