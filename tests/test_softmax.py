@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sksurvgpu.backends.cpu import softmax as cpu_softmax
 from sksurvgpu.backends.cpu.linalg import weighted_gram
 from sksurvgpu.backends.cpu.sampling import Sampling
-from sksurvgpu.bayes import softmax
+from sksurvgpu.bayes import newton, softmax
 from sksurvgpu.bayes.hmc import Whitening
 from sksurvgpu.bayes.multinomial import collapse_rows
 from sksurvgpu.bayes.softmax import (
@@ -178,9 +178,9 @@ def test_the_mode_of_huge_counts_is_found(check_close):
     check_close(table @ coef.T, np.log(counts[:, :2] / counts[:, 2:]), "other package")
 
 
-@pytest.mark.parametrize("limit", ["MOST_STEPS", "MOST_HALVINGS"])
-def test_a_mode_that_is_not_found_is_not_called_improper(limit, monkeypatch):
-    monkeypatch.setattr(softmax, limit, 1)
+@pytest.mark.parametrize(("module", "limit"), [(softmax, "MOST_STEPS"), (newton, "MOST_HALVINGS")])
+def test_a_mode_that_is_not_found_is_not_called_improper(module, limit, monkeypatch):
+    monkeypatch.setattr(module, limit, 1)
     far = NormalPrior(np.full((K - 1, Q), 300.0), np.full((K - 1, Q), 1e-6))
     with pytest.raises(ValueError, match="mode of the posterior was not found") as raised:
         find_mode(ALONE, make(far))

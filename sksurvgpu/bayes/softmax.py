@@ -22,19 +22,17 @@ from scipy.linalg.lapack import dpotrf
 from scipy.optimize import minimize
 
 from .hmc import Whitening
+from .newton import MOST_STEPS, STILL, search_line
 
 __all__ = ["NoModeError", "NormalPrior", "SoftmaxTarget", "factor_curvature", "find_mode"]
 
 LARGEST_ORDER = 2_000  # of a Hessian that is factored whole
 LARGEST_BLOCKS = 1 << 25  # numbers in the blocks of single categories, 256 MiB
-MOST_STEPS, MOST_HALVINGS, MOST_ITERATIONS = 100, 40, 5_000
+MOST_ITERATIONS = 5_000  # of a search by gradients
 CLOSE = 1e-10  # squared distance to the mode, in standard deviations of the posterior
 # Of whitened coordinates: where a search by gradients ends, and where it has failed.
 SMALL_SLOPE, LARGEST_SLOPE = 1e-3, 0.1
 COLLINEAR = 1e-10  # share of a coefficient's information that others leave to it
-# Where the likelihood rises for ever, a Newton step moves some predictor by 1; no step near a
-# mode moves one as far as this.
-STILL = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +236,12 @@ def _require_proper(prior):
 
 
 def _climb_by_newton(sampling, target):
+    def at(position):
+        [value], [gradient] = target.value_and_gradient(position[None])
+        return value, gradient
+
     position = target.prior.mean.ravel().copy()
-    [value], [gradient] = target.value_and_gradient(position[None])
+    value, gradient = at(position)
     step = np.zeros_like(position)
     for _ in range(MOST_STEPS):
         factor = _factor(sampling, target, position, step)
@@ -250,21 +252,13 @@ def _climb_by_newton(sampling, target):
                 raise _no_mode(target, step)
             _check_directions(target, factor)
             return position, factor
-        position, value, gradient = _search_line(target, position, value, step, slope)
-    raise _lost()
-
-
-def _search_line(target, position, value, step, slope):
-    """Halve a step until it gains a quarter of what its slope promises, if digits tell."""
-    # of sums over all trials, of terms that grow with the predictors
-    terms = 1.0 + _reach(target, position) + _reach(target, step)
-    rounding = 4.0 * np.finfo(float).eps * float(target.rows.count.sum()) * terms
-    for halvings in range(MOST_HALVINGS):
-        length = 0.5**halvings
-        trial = position + length * step
-        [new], [gradient] = target.value_and_gradient(trial[None])
-        if slope <= rounding or new >= value + 0.25 * length * slope - rounding:
-            return trial, new, gradient
+        # of sums over all trials, of terms that grow with the predictors
+        terms = 1.0 + _reach(target, position) + _reach(target, step)
+        rounding = 4.0 * np.finfo(float).eps * float(target.rows.count.sum()) * terms
+        found = search_line(at, position, value, step, 0.5 * slope, rounding)
+        if found is None:
+            break
+        position, value, gradient = found
     raise _lost()
 
 

@@ -20,6 +20,7 @@ from scipy.linalg import cholesky
 
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
+from ..bayes.newton import MOST_STEPS, STILL, search_line
 from ..estimators._base import MOST_NAMES
 from ._covariance import invert
 from ._rows import FittedRows
@@ -27,11 +28,8 @@ from ._views import view_of
 
 __all__ = ["Density", "Mode", "NormalPrior", "find_mode", "with_own_intercept"]
 
-MOST_STEPS, MOST_HALVINGS = 100, 40  # of Newton's method, and of a step of it
 NEAR = 1e-6  # of the mode, in units of log density: sampling starts there, and no more
-# Where the likelihood rises for ever, Newton steps gain less and less, and each moves some
-# predictor by about 1.  So near to a mode, they move none as far as `STILL`.
-NEARER, STILL = 1e-10, 1e-2
+NEARER = 1e-10  # so near to it, no step would still move a predictor
 WEAK = 1e-2  # precision, for a column that spans 1, that keeps where Newton's method starts finite
 BLAMED = 0.1  # share of the largest move with which a coefficient takes part in it
 
@@ -138,7 +136,7 @@ def _offset_of_means(prepared, mean):
 
 
 class _Climber:
-    """Newton's method on a posterior, with steps halved until they go up."""
+    """Newton's method on a posterior."""
 
     def __init__(self, model, prepared, problem, prior):
         self._model, self._prepared, self._problem = model, prepared, problem
@@ -170,23 +168,15 @@ class _Climber:
                 return Mode(coef, _factor(hessian))
             if gain <= NEARER:
                 raise self._unbounded(step)
-            coef, value, slope = self._search_line(coef, value, step, gain)
+            found = search_line(self._at, coef, value, step, gain, self._rounding())
+            if found is None:
+                break
+            coef, value, slope = found
         raise _lost()
 
     def _is_still(self, coef, step):
         """Whether a step moves no predictor as it would where the likelihood rises for ever."""
         return (self._precision > 0).all() or self._session.step(coef + step) < STILL
-
-    def _search_line(self, coef, value, step, gain):
-        """Halve a step until it gains half of what it promises, as far as digits tell."""
-        rounding = self._rounding()
-        for halvings in range(MOST_HALVINGS):
-            share = 0.5**halvings
-            trial = coef + share * step
-            found, slope = self._at(trial)
-            if gain <= rounding or found >= value + 0.5 * share * gain - rounding:
-                return trial, found, slope
-        raise _lost()
 
     def _rounding(self):
         """Rounding error of the log density where the session is."""
