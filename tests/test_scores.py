@@ -153,6 +153,18 @@ def test_one_kind_of_event_by_either_way_and_scikit_survival(seed):
     assert found == pytest.approx(integrated, rel=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_events_are_tied_with_censorings_as_in_scikit_survival(seed):
+    (codes, time, _), (test_codes, test_time, risk) = draw([seed, 0], n=90), draw([seed, 1])
+    outcomes = surv(codes > 0, time), surv(test_codes > 0, np.minimum(test_time, 12.0))
+    assert set(time[codes == 0]) & set(test_time[test_codes > 0]) & set(range(1, 8))
+    theirs = [Surv.from_arrays(y["event"], y["time"]) for y in outcomes]
+    brier = ipcw_brier_score(*theirs, 1 - risk, TIMES)[1]
+    area = cumulative_dynamic_auc(*theirs, risk, TIMES)[0]
+    np.testing.assert_allclose(brier_score(*outcomes, risk, TIMES), brier, rtol=1e-12)
+    np.testing.assert_allclose(auc(*outcomes, risk, TIMES), area, rtol=1e-12)
+
+
 def test_follow_up_of_the_test_may_be_longer_than_that_of_training():
     """scikit-survival refuses it where the last training row has the event."""
     train, test, risk = draw_survival(0)

@@ -2,13 +2,15 @@
 
 from .calibration import Calibration, calibration
 from .competing import concordance_competing
-from .competing_scores import (
+from .harrell import concordance
+from .scores import (
+    auc,
     auc_competing,
+    brier_score,
     brier_score_competing,
+    integrated_brier_score,
     integrated_brier_score_competing,
 )
-from .harrell import concordance
-from .scores import auc, brier_score, integrated_brier_score
 
 __all__ = [
     "Calibration",

@@ -59,6 +59,15 @@ class Observed:
                 "horizon, however little."
             )
 
+    def check_start(self, horizons):
+        """Check that horizons do not lie before the first time."""
+        first = self.time.min()
+        if horizons[0] < first:
+            raise ValueError(
+                f"`times` has {horizons[0]:g}, before the first time of `{self.name}`, {first:g}; "
+                "nothing has happened by then, take later horizons."
+            )
+
     def check_events(self, horizon=np.inf):
         """Check that somebody has met the event of interest, by a horizon if one is given."""
         if (self.status[self.time <= horizon] == 1).any():

@@ -1,25 +1,63 @@
-"""Brier score and AUC of predicted risks of one kind of event, by scikit-survival."""
+r"""Brier score and AUC of predicted risks, of the only kind of event or of one of several.
+
+By a horizon t a row has met the event of interest (a case), met a competing event, is free of
+events, or was censored before. With G the Kaplan-Meier curve of censoring, events first at tied
+times, rows in sight stand for those censored with the weights
+
+    W(t) = 1 / G(T-)  after an event at T <= t,   1 / G(t)  if free of events at t,   0  else
+
+and with predicted risks F(t) (Schoop et al. 2011; Blanche, Dartigues and Jacqmin-Gadda 2013)
+
+    Brier(t) = mean_i W_i(t) (D_i(t) - F_i(t))^2,    D_i(t) = [case by t]
+    AUC(t) = sum_{i case, j no case} W_i W_j ([F_i > F_j] + [F_i = F_j] / 2) / sum W_i W_j .
+
+Without competing events scikit-survival has G(T) in place of G(T-), and so have we.  Sorting by
+risk makes either O(n log n) a horizon.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .observed import read_observed, read_risks
+from .._docs import entries, sharing
+from .nonparametric import Censoring
+from .observed import check_same_event, read_observed, read_risks
 
-__all__ = ["auc", "brier_score", "integrated_brier_score"]
+__all__ = [
+    "auc",
+    "auc_competing",
+    "brier_score",
+    "brier_score_competing",
+    "integrated_brier_score",
+    "integrated_brier_score_competing",
+]
+
+_documented = sharing(
+    entries("""
+    y_train : structured ndarray
+        Outcome whose censoring is estimated, from `sksurvgpu.surv`, or for competing events from
+        `sksurvgpu.competing_risks`; as a rule that of the fit.
+    y_test : structured ndarray of shape (n_samples,)
+        Outcome of the rows whose risk was predicted.
+    risk : DataFrame or array-like of shape (n_samples, n_times)
+        Predicted risks, those of the event of interest, as from ``predict_risk``.
+    event_of_interest : int, default=1
+        Its code; all other events compete with it.
+    area : pandas.Series of shape (n_times,)
+        By horizon; 0.5 for risks that say nothing.
+    mean : float
+        Integral by the trapezoidal rule, divided by the time between the horizons.
+    """)
+)
 
 
+@_documented
 def brier_score(y_train, y_test, risk, times=None):
     """Mean squared error of predicted risks at horizons, weighted for censoring.
 
     Parameters
     ----------
-    y_train : structured ndarray
-        Outcome, from `sksurvgpu.surv`, whose censoring is estimated; as a rule that of the fit.
-    y_test : structured ndarray of shape (n_samples,)
-        Outcome of the rows whose risk was predicted.
-    risk : DataFrame or array-like of shape (n_samples, n_times)
-        Predicted risks, as from ``predict_risk``.
+    <<y_train, y_test, risk>>
     times : float or array-like of shape (n_times,), optional
         Horizons, increasing; by default the columns of `risk`. They must lie within the follow-up
         of `y_test` and before the last time of `y_train`.
@@ -36,8 +74,8 @@ def brier_score(y_train, y_test, risk, times=None):
 
     Notes
     -----
-    Computed by ``sksurv.metrics.brier_score``. Strata of the outcomes are not used; outcomes with
-    a field ``start`` are refused.
+    That of ``sksurv.metrics.brier_score``. Strata of the outcomes are not used; outcomes with a
+    field ``start`` are refused.
 
     Examples
     --------
@@ -50,31 +88,22 @@ def brier_score(y_train, y_test, risk, times=None):
     >>> brier_score(data.y[:500], data.y[500:], risk).round(3).tolist()
     [0.157, 0.215, 0.203]
     """
-    from sksurv.metrics import brier_score
-
-    *outcomes, risks, horizons = _read(y_train, y_test, risk, times)
-    _, score = brier_score(*outcomes, 1.0 - risks, horizons)
-    return by_horizon(score, horizons, "brier_score")
+    return _brier_score(*_read(y_train, y_test, risk, times))
 
 
+@_documented
 def integrated_brier_score(y_train, y_test, risk, times=None):
     """Brier score, averaged over the time between the first and the last horizon.
 
     Parameters
     ----------
-    y_train : structured ndarray
-        Outcome, from `sksurvgpu.surv`, whose censoring is estimated.
-    y_test : structured ndarray of shape (n_samples,)
-        Outcome of the rows whose risk was predicted.
-    risk : DataFrame or array-like of shape (n_samples, n_times)
-        Predicted risks, as from ``predict_risk``.
+    <<y_train, y_test, risk>>
     times : array-like of shape (n_times,), optional
         Two horizons or more; see `brier_score`.
 
     Returns
     -------
-    score : float
-        Integral by the trapezoidal rule, divided by the time between the horizons.
+    <<mean>>
 
     Examples
     --------
@@ -87,9 +116,10 @@ def integrated_brier_score(y_train, y_test, risk, times=None):
     >>> round(integrated_brier_score(data.y[:500], data.y[500:], risk), 3)
     0.201
     """
-    return mean_over_time(brier_score(y_train, y_test, risk, times))
+    return _mean_over_time(brier_score(y_train, y_test, risk, times))
 
 
+@_documented
 def auc(y_train, y_test, risk, times=None):
     """Area under the cumulative/dynamic ROC curve at horizons, weighted for censoring.
 
@@ -98,19 +128,13 @@ def auc(y_train, y_test, risk, times=None):
 
     Parameters
     ----------
-    y_train : structured ndarray
-        Outcome, from `sksurvgpu.surv`, whose censoring is estimated.
-    y_test : structured ndarray of shape (n_samples,)
-        Outcome of the rows whose risk was predicted.
-    risk : DataFrame or array-like of shape (n_samples, n_times)
-        Predicted risks, as from ``predict_risk``.
+    <<y_train, y_test, risk>>
     times : float or array-like of shape (n_times,), optional
         Horizons; see `brier_score`.
 
     Returns
     -------
-    area : pandas.Series of shape (n_times,)
-        By horizon; 0.5 for risks that say nothing.
+    <<area>>
 
     See Also
     --------
@@ -119,8 +143,8 @@ def auc(y_train, y_test, risk, times=None):
 
     Notes
     -----
-    Computed by ``sksurv.metrics.cumulative_dynamic_auc``. Strata of the outcomes are not used;
-    outcomes with a field ``start`` are refused.
+    That of ``sksurv.metrics.cumulative_dynamic_auc``, but that risks which hardly differ are not
+    tied. Strata of the outcomes are not used; outcomes with a field ``start`` are refused.
 
     Examples
     --------
@@ -133,43 +157,180 @@ def auc(y_train, y_test, risk, times=None):
     >>> auc(data.y[:500], data.y[500:], risk).round(3).tolist()
     [0.679, 0.685, 0.691]
     """
-    from sksurv.metrics import cumulative_dynamic_auc
-
-    *outcomes, risks, horizons = _read(y_train, y_test, risk, times, first=0)
-    area, _ = cumulative_dynamic_auc(*outcomes, risks, horizons, tied_tol=0.0)
-    return by_horizon(area, horizons, "auc")
+    return _auc(*_read(y_train, y_test, risk, times, first=0))
 
 
-def _read(y_train, y_test, risk, times, first=-1):
-    """Outcomes as scikit-survival has them, risks and horizons; with events from `first` on."""
-    from sksurv.util import Surv
+@_documented
+def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """Mean squared error of predicted risks of one kind of event, weighted for censoring.
 
-    train, test = read_observed(y_train, "y_train"), read_observed(y_test, "y_test")
+    Parameters
+    ----------
+    <<y_train, y_test, risk>>
+    times : float or array-like of shape (n_times,), optional
+        Horizons, increasing, before the last times of both outcomes; by default the columns of
+        `risk`.
+    <<event_of_interest>>
+
+    Returns
+    -------
+    score : pandas.Series of shape (n_times,)
+        By horizon; 0 is best.
+
+    See Also
+    --------
+    brier_score : For a single kind of event.
+    integrated_brier_score_competing : Its mean over time.
+
+    Notes
+    -----
+    Rows with an event at T by the horizon t weigh ``1 / G(T-)``, those free of events ``1 / G(t)``
+    and those censored by then nothing; G is the Kaplan-Meier estimate of the probability not to be
+    censored, where events come before censorings at the same time. Without competing events this
+    is `brier_score` wherever no event is tied with a censoring: scikit-survival has ``G(T)``.
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import brier_score_competing
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> brier_score_competing(data.y[:500], data.y[500:], risk).round(3).tolist()
+    [0.087, 0.174]
+    """
+    return _brier_score(*_read(y_train, y_test, risk, times, event_of_interest))
+
+
+@_documented
+def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """Brier score, averaged over the time between the first and the last horizon.
+
+    Parameters
+    ----------
+    <<y_train, y_test, risk>>
+    times : array-like of shape (n_times,), optional
+        Two horizons or more; see `brier_score_competing`.
+    <<event_of_interest>>
+
+    Returns
+    -------
+    <<mean>>
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import integrated_brier_score_competing
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> round(integrated_brier_score_competing(data.y[:500], data.y[500:], risk), 3)
+    0.13
+    """
+    score = brier_score_competing(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+    return _mean_over_time(score)
+
+
+@_documented
+def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """Area under the cumulative/dynamic ROC curve for one kind of event, weighted for censoring.
+
+    The probability that a row with the event of interest by the horizon has a higher predicted
+    risk than one without it, be it free of events or kept from it by another one; ties count one
+    half.
+
+    Parameters
+    ----------
+    <<y_train, y_test, risk>>
+    times : float or array-like of shape (n_times,), optional
+        Horizons; see `brier_score_competing`.
+    <<event_of_interest>>
+
+    Returns
+    -------
+    <<area>>
+
+    See Also
+    --------
+    auc : For a single kind of event.
+    concordance_competing : One number for all times.
+
+    Notes
+    -----
+    Pairs weigh the product of their rows' weights, which are those of `brier_score_competing`.
+    This is the second of the two definitions of Blanche, Dartigues and Jacqmin-Gadda (Statistics
+    in Medicine 32, 2013, 5381-5397). Without competing events it is `auc`, wherever no event is
+    tied with a censoring.
+
+    Examples
+    --------
+    >>> from sksurvgpu import FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.metrics import auc_competing
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> auc_competing(data.y[:500], data.y[500:], risk).round(3).tolist()
+    [0.549, 0.541]
+    """
+    return _auc(*_read(y_train, y_test, risk, times, event_of_interest, first=0))
+
+
+def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
+    """Cases and weights by horizon, risks and horizons; there are events by the `first` horizon."""
+    train, test = (
+        read_observed(y, name, event_of_interest, may_be_flags=False)
+        for y, name in ((y_train, "y_train"), (y_test, "y_test"))
+    )
+    is_alone = event_of_interest is None
+    if not is_alone:
+        check_same_event(risk, event_of_interest)
     risks, horizons = read_risks(risk, times, len(test.time), "y_test")
-    for observed in (train, test):
+    for observed in (train, test):  # before the last time no probability is 0
         observed.check_follow_up(horizons)
-    train.check_events()  # which scikit-survival wants
+    if is_alone:
+        train.check_events()
     test.check_events(horizons[first])
-    if horizons[0] < test.time.min():
-        raise ValueError(
-            f"`times` has {horizons[0]:g}, before the first time of `y_test`, "
-            f"{test.time.min():g}; nothing has happened by then, take later horizons."
-        )
-    # What follows the last horizon plays no part, but has to be within the times of training.
-    time = np.minimum(test.time, np.nextafter(horizons[-1], np.inf))
-    train_and_test = ((train.status, train.time), (test.status, time))
-    outcomes = [Surv.from_arrays(status == 1, time) for status, time in train_and_test]
-    return *outcomes, risks, horizons
+    if is_alone:
+        test.check_start(horizons)
+    censoring = Censoring.of(train)
+    is_over = test.time[:, None] <= horizons
+    is_case = is_over & (test.status == 1)[:, None]
+    until = np.minimum(test.time, horizons[-1])  # later ones have no part, and may be 0
+    in_sight = censoring.at(until) if is_alone else censoring.before(until)
+    ended = np.where(test.status > 0, 1.0 / in_sight, 0.0)
+    weights = np.where(is_over, ended[:, None], 1.0 / censoring.at(horizons))
+    return is_case, weights, risks, horizons
 
 
-def by_horizon(values, horizons, name):
+def _brier_score(is_case, weights, risks, horizons):
+    return _by_horizon(np.mean(weights * (is_case - risks) ** 2, axis=0), horizons, "brier_score")
+
+
+def _auc(is_case, weights, risks, horizons):
+    area = [_area(*column) for column in zip(is_case.T, weights.T, risks.T, strict=True)]
+    return _by_horizon(area, horizons, "auc")
+
+
+def _area(is_case, weight, risk):
+    """Share of pairs, by weight, in which the case has the higher risk."""
+    values, rank = np.unique(risk, return_inverse=True)
+    cases = np.bincount(rank, is_case * weight, len(values))
+    others = np.bincount(rank, ~is_case * weight, len(values))
+    below = np.append(0.0, np.cumsum(others))
+    return min(1.0, cases @ (below[:-1] + 0.5 * others) / (cases.sum() * below[-1]))
+
+
+def _by_horizon(values, horizons, name):
     """Metric at each horizon."""
     from pandas import Index, Series
 
     return Series(values, index=Index(horizons, name="time"), name=name)
 
 
-def mean_over_time(score) -> float:
+def _mean_over_time(score) -> float:
     """Integral of a metric over its horizons by the trapezoidal rule, over their distance."""
     horizons = score.index.to_numpy()
     if len(horizons) < 2:
