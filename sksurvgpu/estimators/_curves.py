@@ -62,9 +62,7 @@ class CurveModel(PenalizedModel):
 
         Parameters
         ----------
-        <<X>>
-        <<strata_of_fit>>
-        <<return_array>>
+        <<X, strata_of_fit, return_array>>
 
         Returns
         -------

@@ -2,10 +2,65 @@
 
 from __future__ import annotations
 
-from .._docs import sharing
+from .._docs import entries, sharing
 
 __all__ = ["documented"]
 
+_ENTRIES = entries("""
+    algorithm : {"majorized", "exact"}, default="majorized"
+        "majorized" sweeps over a quadratic model of the likelihood; "exact" takes an exact
+        one-dimensional Newton step for each coordinate, the published cyclic descent, which
+        reaches the same optimum more slowly.
+    tol : float, default=1e-6
+        Bound of the violations of the optimality conditions in standard errors, relative to the
+        largest score of the null model, of which 100 standard errors count at most. By default
+        no score is off by more than 1e-4 standard errors.
+    max_iter : int, default=1000
+        Most outer iterations.
+    warm_start : bool, default=False
+        Start from the previous fit's `coef_` where its length fits.
+    backend : {"auto", "cpu", "cuda"}, default="auto"
+        Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
+        but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
+        where it cannot run.
+    precision : {"float64", "float32"}, default="float64"
+        Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
+        decides when a fit ends, is in double precision. "float32" exists there only.
+    device : int, default=0
+        Number of the CUDA device, as the driver counts them.
+    n_jobs : int or None, default=None
+        Threads. None takes as many as Numba would, that is all cores, or what the environment
+        variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.
+    verbose : int, default=0
+        0 is silent; 1 prints a line a penalty, 2 one an iteration.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, where X had strings as column names.
+    X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
+        Numbers without missing values. Sparse input stays sparse.
+    sample_weight : array-like of shape (n_samples,), optional
+        Row weights, at least 0.
+    strata : array-like of shape (n_samples,), optional
+        Stratum label of each row, where `y` has no field ``stratum``.
+    start : float or array-like of shape (n_samples,), optional
+        Time until which rows are known to be free of events. What is predicted is conditional
+        on this: nothing happens at and before it, and only the hazard after it counts.
+    times : float or array-like of shape (n_times,)
+        Horizons, increasing.
+    return_array : bool, default=False
+        Return values at `unique_times_` in place of functions.
+    offset : array-like of shape (n_samples,), optional
+        Known part of the linear predictor. Predictions do not include it.
+    self : object
+        The fitted estimator.
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the fit to all rows.
+    intercept_ : float
+        Intercept; 0 where none was wanted.
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    """)
 _SHARED = {
     "penalty": """
         alpha : float, default=0.01
@@ -23,60 +78,9 @@ _SHARED = {
             Factor of the penalty of each column; 0 leaves a column unpenalized. A dictionary gives
             those of some columns, by name or position, the others get 1.
         """,
-    "solver": """
-        algorithm : {"majorized", "exact"}, default="majorized"
-            "majorized" sweeps over a quadratic model of the likelihood; "exact" takes an exact
-            one-dimensional Newton step for each coordinate, the published cyclic descent, which
-            reaches the same optimum more slowly.
-        tol : float, default=1e-6
-            Bound of the violations of the optimality conditions in standard errors, relative to the
-            largest score of the null model, of which 100 standard errors count at most. By default
-            no score is off by more than 1e-4 standard errors.
-        max_iter : int, default=1000
-            Most outer iterations.
-        warm_start : bool, default=False
-            Start from the previous fit's `coef_` where its length fits.
-        backend : {"auto", "cpu", "cuda"}, default="auto"
-            Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
-            but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
-            where it cannot run.
-        precision : {"float64", "float32"}, default="float64"
-            Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
-            decides when a fit ends, is in double precision. "float32" exists there only.
-        device : int, default=0
-            Number of the CUDA device, as the driver counts them.
-        n_jobs : int or None, default=None
-            Threads. None takes as many as Numba would, that is all cores, or what the environment
-            variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.
-        verbose : int, default=0
-            0 is silent; 1 prints a line a penalty, 2 one an iteration.
-        """,
-    "solver_chosen": """
-        algorithm : {"majorized", "exact"}, default="majorized"
-            "majorized" sweeps over a quadratic model of the likelihood; "exact" takes an exact
-            one-dimensional Newton step for each coordinate, the published cyclic descent, which
-            reaches the same optimum more slowly.
-        tol : float, default=1e-6
-            Bound of the violations of the optimality conditions in standard errors, relative to the
-            largest score of the null model, of which 100 standard errors count at most. By default
-            no score is off by more than 1e-4 standard errors.
-        max_iter : int, default=1000
-            Most outer iterations.
-        backend : {"auto", "cpu", "cuda"}, default="auto"
-            Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
-            but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
-            where it cannot run.
-        precision : {"float64", "float32"}, default="float64"
-            Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
-            decides when a fit ends, is in double precision. "float32" exists there only.
-        device : int, default=0
-            Number of the CUDA device, as the driver counts them.
-        n_jobs : int or None, default=None
-            Threads. None takes as many as Numba would, that is all cores, or what the environment
-            variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.
-        verbose : int, default=0
-            0 is silent; 1 prints a line a penalty, 2 one an iteration.
-        """,
+    "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
+    "solver_chosen": "<<algorithm, tol, max_iter, device_and_threads>>",
+    "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",
     "sampling": """
         n_chains : int, default=4
             Independent chains, by whose agreement convergence is judged.
@@ -95,12 +99,7 @@ _SHARED = {
             parameters it goes on, to the same draws. None in searches, which fit many times.
         random_state : int, RandomState instance or None, default=0
             Seed. A chain's draws are the same for any number of threads and of other chains.
-        backend : {"auto", "cpu", "cuda"}, default="auto"
-            Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
-            but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
-            where it cannot run.
-        device : int, default=0
-            Number of the CUDA device, as the driver counts them.
+        <<backend, device>>
         n_jobs : int or None, default=None
             Threads, of which each runs chains. None takes as many as Numba would, that is all
             cores, or what the environment variable ``NUMBA_NUM_THREADS`` says; -1 all cores.
@@ -200,10 +199,7 @@ _SHARED = {
         converged_ : bool
             Whether `kkt_se_` is at most `kkt_se_bound_`, and no violation of a column with a lasso
             penalty is more than 1 % of that.
-        n_features_in_ : int
-            Columns of X.
-        feature_names_in_ : ndarray of shape (`n_features_in_`,)
-            Their names, where X had strings as column names.
+        <<n_features_in_, feature_names_in_>>
         backend_, backend_reason_ : str
             Where the fit ran, and why there.
         """,
@@ -211,24 +207,9 @@ _SHARED = {
         posterior_ : Posterior
             Draws, means, intervals and diagnostics of all unknowns. A fit warns where R-hat is
             above 1.01 or a chain's share of the effective sample size below 100.
-        n_features_in_ : int
-            Columns of X.
-        feature_names_in_ : ndarray of shape (`n_features_in_`,)
-            Their names, where X had strings as column names.
+        <<n_features_in_, feature_names_in_>>
         backend_, backend_reason_ : str
             Where the chains ran, and why there.
-        """,
-    "X": """
-        X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
-            Numbers without missing values. Sparse input stays sparse.
-        """,
-    "sample_weight": """
-        sample_weight : array-like of shape (n_samples,), optional
-            Row weights, at least 0.
-        """,
-    "strata": """
-        strata : array-like of shape (n_samples,), optional
-            Stratum label of each row, where `y` has no field ``stratum``.
         """,
     "strata_of_fit": """
         strata : array-like of shape (n_samples,), optional
@@ -239,44 +220,23 @@ _SHARED = {
             Stratum of each row, where `y` has no field ``stratum``; required if and only if the
             model was fitted with strata. Labels need not occur in the fit.
         """,
-    "start": """
-        start : float or array-like of shape (n_samples,), optional
-            Time until which rows are known to be free of events. What is predicted is conditional
-            on this: nothing happens at and before it, and only the hazard after it counts.
-        """,
-    "times": """
-        times : float or array-like of shape (n_times,)
-            Horizons, increasing.
-        """,
     "risks": """
         A row for each one of X, with the index of a pandas DataFrame, and a column for each
         horizon. NaN, with a warning, for horizons beyond the last time of the fit's rows in the
         row's stratum: what happens then is not in the data.
-        """,
-    "return_array": """
-        return_array : bool, default=False
-            Return values at `unique_times_` in place of functions.
         """,
     "curves": """
         Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the
         stratum. With `return_array` numbers, shape (n_samples, n_unique_times), NaN beyond the
         last time of the row's stratum.
         """,
-    "offset": """
-        offset : array-like of shape (n_samples,), optional
-            Known part of the linear predictor. Predictions do not include it.
-        """,
     "offset_of_score": """
         offset : array-like of shape (n_samples,), optional
             Known part of the linear predictor of these rows.
-        """,
-    "self": """
-        self : object
-            The fitted estimator.
         """,
     "routing": """
         With scikit-learn's metadata routing, the arguments of ``fit`` and ``score`` beyond X and y
         are requested unless ``set_fit_request`` or ``set_score_request`` say otherwise.
         """,
 }
-documented = sharing(_SHARED)
+documented = sharing({**_ENTRIES, **_SHARED})

@@ -32,8 +32,7 @@ class CaseSeriesCCD(ConditionalModel):
 
     Parameters
     ----------
-    <<penalty>>
-    <<solver>>
+    <<penalty, solver>>
 
     Attributes
     ----------
@@ -132,8 +131,7 @@ class ConditionalPoissonCCD(ConditionalModel):
 
     Parameters
     ----------
-    <<penalty>>
-    <<solver>>
+    <<penalty, solver>>
 
     Attributes
     ----------

@@ -134,9 +134,7 @@ class FineGrayCCD(CurveModel):
         y : structured ndarray of shape (n_samples,)
             Outcome from `sksurvgpu.competing_risks`. One with events that are True or False, as for
             `CoxLassoCCD`, has no competing events and is refused.
-        <<sample_weight>>
-        <<strata>>
-        <<offset>>
+        <<sample_weight, strata, offset>>
         censoring_groups : array-like of shape (n_samples,), optional
             Labels of groups, each with a censoring distribution of its own; by default the strata.
             One label for all rows pools the censoring of all strata.
@@ -185,9 +183,7 @@ class FineGrayCCD(CurveModel):
 
         Parameters
         ----------
-        <<X>>
-        <<strata_of_fit>>
-        <<return_array>>
+        <<X, strata_of_fit, return_array>>
 
         Returns
         -------
@@ -205,9 +201,7 @@ class FineGrayCCD(CurveModel):
 
         Parameters
         ----------
-        <<X>>
-        <<times>>
-        <<strata_of_fit>>
+        <<X, times, strata_of_fit>>
 
         Returns
         -------
@@ -244,8 +238,7 @@ class FineGrayCCD(CurveModel):
         <<X>>
         y : structured ndarray of shape (n_samples,)
             Outcome.
-        <<sample_weight>>
-        <<strata_of_score>>
+        <<sample_weight, strata_of_score>>
 
         Returns
         -------

@@ -121,8 +121,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         <<X>>
         y : array-like of shape (n_samples,)
             Labels of two classes.
-        <<sample_weight>>
-        <<offset>>
+        <<sample_weight, offset>>
 
         Returns
         -------

@@ -216,8 +216,7 @@ class LinearCCD(RegressorMixin, LinearModel):
         <<X>>
         y : array-like of shape (n_samples,)
             Numbers.
-        <<sample_weight>>
-        <<offset>>
+        <<sample_weight, offset>>
 
         Returns
         -------

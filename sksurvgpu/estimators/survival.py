@@ -134,9 +134,7 @@ class CoxLassoCCD(CurveModel):
         <<X>>
         y : structured ndarray of shape (n_samples,)
             Outcome from `sksurvgpu.surv` or ``sksurv.util.Surv``.
-        <<sample_weight>>
-        <<strata>>
-        <<offset>>
+        <<sample_weight, strata, offset>>
 
         Returns
         -------
@@ -205,10 +203,7 @@ class CoxLassoCCD(CurveModel):
 
         Parameters
         ----------
-        <<X>>
-        <<strata_of_fit>>
-        <<return_array>>
-        <<start>>
+        <<X, strata_of_fit, return_array, start>>
 
         Returns
         -------
@@ -222,10 +217,7 @@ class CoxLassoCCD(CurveModel):
 
         Parameters
         ----------
-        <<X>>
-        <<strata_of_fit>>
-        <<return_array>>
-        <<start>>
+        <<X, strata_of_fit, return_array, start>>
 
         Returns
         -------
@@ -239,10 +231,7 @@ class CoxLassoCCD(CurveModel):
 
         Parameters
         ----------
-        <<X>>
-        <<times>>
-        <<strata_of_fit>>
-        <<start>>
+        <<X, times, strata_of_fit, start>>
 
         Returns
         -------

@@ -45,7 +45,7 @@ _documented = sharing(
         Its code; all other events compete with it.
     area : pandas.Series of shape (n_times,)
         By horizon; 0.5 for risks that say nothing.
-    mean : float
+    score : float
         Integral by the trapezoidal rule, divided by the time between the horizons.
     """)
 )
@@ -103,7 +103,7 @@ def integrated_brier_score(y_train, y_test, risk, times=None):
 
     Returns
     -------
-    <<mean>>
+    <<score>>
 
     Examples
     --------
@@ -216,7 +216,7 @@ def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event
 
     Returns
     -------
-    <<mean>>
+    <<score>>
 
     Examples
     --------

@@ -27,8 +27,7 @@ class CoxLassoCV(CrossValidated, CoxLassoCCD):
 
     Parameters
     ----------
-    <<cross_validation>>
-    <<penalty_chosen>>
+    <<cross_validation, penalty_chosen>>
     ties : {"breslow", "efron"}, default="breslow"
         Treatment of tied events.
     time_varying : dict or None, default=None
@@ -71,8 +70,7 @@ class FineGrayCV(CrossValidated, FineGrayCCD):
 
     Parameters
     ----------
-    <<cross_validation>>
-    <<penalty_chosen>>
+    <<cross_validation, penalty_chosen>>
     event_of_interest : int, default=1
         Code of the event whose incidence is modelled; all others compete with it.
     censoring_ties : {"crr", "finegray"}, default="crr"
@@ -81,10 +79,7 @@ class FineGrayCV(CrossValidated, FineGrayCCD):
 
     Attributes
     ----------
-    <<chosen>>
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the fit to all rows.
-    <<fitted>>
+    <<chosen, coef_, fitted>>
 
     See Also
     --------
@@ -114,16 +109,11 @@ class CaseSeriesCV(CrossValidated, CaseSeriesCCD):
 
     Parameters
     ----------
-    <<cross_validation>>
-    <<penalty_chosen>>
-    <<solver_chosen>>
+    <<cross_validation, penalty_chosen, solver_chosen>>
 
     Attributes
     ----------
-    <<chosen>>
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the fit to all rows.
-    <<fitted>>
+    <<chosen, coef_, fitted>>
 
     See Also
     --------
@@ -151,18 +141,14 @@ class ConditionalLogisticCV(CrossValidated, ConditionalLogisticCCD):
 
     Parameters
     ----------
-    <<cross_validation>>
-    <<penalty_chosen>>
+    <<cross_validation, penalty_chosen>>
     ties : {"exact", "efron", "breslow"}, default="exact"
         Likelihood of a set with several cases.
     <<solver_chosen>>
 
     Attributes
     ----------
-    <<chosen>>
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the fit to all rows.
-    <<fitted>>
+    <<chosen, coef_, fitted>>
 
     See Also
     --------
@@ -188,8 +174,7 @@ class LogisticCV(CrossValidated, LogisticCCD):
 
     Parameters
     ----------
-    <<cross_validation>>
-    <<penalty_chosen>>
+    <<cross_validation, penalty_chosen>>
     fit_intercept : bool, default=True
         Whether there is an intercept.
     class_weight : dict, "balanced" or None, default=None
@@ -201,11 +186,7 @@ class LogisticCV(CrossValidated, LogisticCCD):
     <<chosen>>
     classes_ : ndarray of shape (2,)
         Class labels; probabilities and coefficients are of the second.
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the fit to all rows.
-    intercept_ : float
-        Intercept; 0 where none was wanted.
-    <<fitted>>
+    <<coef_, intercept_, fitted>>
 
     See Also
     --------
@@ -232,20 +213,11 @@ class PoissonCV(CrossValidated, PoissonCCD):
 
     Parameters
     ----------
-    <<cross_validation>>
-    <<penalty_chosen>>
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    <<solver_chosen>>
+    <<cross_validation, penalty_chosen, fit_intercept, solver_chosen>>
 
     Attributes
     ----------
-    <<chosen>>
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the fit to all rows.
-    intercept_ : float
-        Intercept; 0 where none was wanted.
-    <<fitted>>
+    <<chosen, coef_, intercept_, fitted>>
 
     See Also
     --------
