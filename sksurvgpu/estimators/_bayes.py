@@ -27,6 +27,7 @@ from ..bayes.draws import Storage
 from ..bayes.posterior import Posterior
 from ..data.design.columns import Design
 from ._columns import check_columns, feature_names
+from ._predictive import predict_draws, row_blocks
 from ._prepared import count_threads
 
 __all__ = ["SEEDS", "BayesianModel", "matrix_of"]
@@ -56,34 +57,11 @@ class BayesianModel(Versioned, BaseEstimator):
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
-    def __init__(
-        self,
-        *,
-        fit_intercept=True,
-        n_chains=4,
-        n_tune=1000,
-        n_draws=1000,
-        thin=1,
-        keep="float64",
-        folder=None,
-        random_state=0,
-        backend="auto",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.fit_intercept = fit_intercept
-        self.n_chains = n_chains
-        self.n_tune = n_tune
-        self.n_draws = n_draws
-        self.thin = thin
-        self.keep = keep
-        self.folder = folder
-        self.random_state = random_state
-        self.backend = backend
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    def _keep(self, given):
+        """Set the parameters of a constructor as attributes, given its ``locals()``."""
+        for name, value in given.items():
+            if name not in ("self", "__class__"):
+                setattr(self, name, value)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -141,6 +119,26 @@ class BayesianModel(Versioned, BaseEstimator):
     def _read_features(self, X):
         """Check the columns of X against those of the fit; X as a matrix."""
         return matrix_of(check_columns(self, X))
+
+    def _drawn(self, name):
+        """Draws of a quantity, chains one after another."""
+        check_is_fitted(self)
+        draws = self.posterior_.draws
+        if name not in draws:
+            raise ValueError(
+                f'draws of {name} were not kept, as keep="summary" asked for; fit with '
+                'keep="float64" or "float32".'
+            )
+        return draws[name].reshape(-1, *draws[name].shape[2:])
+
+    def _predictors(self, X, chosen=None, n_classes=1):
+        """Linear predictors at all draws, or at some, a block of rows at a time."""
+        coef, intercept = self._drawn("coef"), None
+        if "intercept" in self.posterior_.draws:
+            intercept = self._drawn("intercept")
+        chosen = np.arange(len(coef)) if chosen is None else chosen
+        for rows in row_blocks(X.shape[0], len(chosen) * n_classes):
+            yield predict_draws(X[rows], coef, intercept, chosen)
 
     def summary(self, level=0.95):
         """Table of the posterior.

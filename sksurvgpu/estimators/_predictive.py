@@ -7,16 +7,16 @@ from numbers import Integral
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-BLOCK = 2**21  # predictions, rows times draws, that are held at a time
+BLOCK = 2**22  # predictions, of rows, draws and classes, that are held at a time
 DRAWS_AT_ONCE = 256  # of coefficients, which may lie on disk
 NEWTON_STEPS = 60
 HALVINGS = 200  # bounds may be wider than the narrowest part by as many powers of two
 ROUNDING = 1e-12
 
 
-def row_blocks(n_rows, n_draws):
-    """Slices of rows whose predictions fit a block."""
-    size = max(1, BLOCK // n_draws)
+def row_blocks(n_rows, n_predictions):
+    """Slices of rows whose predictions, so many of each, fit a block."""
+    size = max(1, BLOCK // n_predictions)
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
@@ -32,13 +32,14 @@ def choose_draws(n_draws, n_kept, random):
     return np.sort(random.choice(n_kept, n_draws, replace=False))
 
 
-def predict_draws(X, coef, intercept):
-    """Linear predictors (n_rows, n_draws) of rows at draws (n_draws, p) and (n_draws,)."""
-    out = np.empty((X.shape[0], len(coef)))
-    for start in range(0, len(coef), DRAWS_AT_ONCE):
+def predict_draws(X, coef, intercept, chosen):
+    """Linear predictors (n_rows, n_chosen, ...) of rows at some of the draws (n_draws, ..., p)."""
+    out = np.empty((X.shape[0], len(chosen), *coef.shape[1:-1]))
+    for start in range(0, len(chosen), DRAWS_AT_ONCE):
         draws = slice(start, start + DRAWS_AT_ONCE)
-        out[:, draws] = X @ np.asarray(coef[draws], np.float64).T
-    return out + intercept
+        drawn = np.asarray(coef[chosen[draws]], np.float64)
+        out[:, draws] = (X @ drawn.reshape(-1, drawn.shape[-1]).T).reshape(-1, *drawn.shape[:-1])
+    return out if intercept is None else out + intercept[chosen]
 
 
 def mixture_quantile(mean, sd, level):

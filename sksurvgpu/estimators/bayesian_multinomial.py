@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from ..backends import choose_sampling
 from ..bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
@@ -29,13 +28,12 @@ from ._multinomial import (
     read_prior,
     with_intercept,
 )
+from ._predictive import choose_draws
 
 __all__ = ["BayesianMultinomialLogistic"]
 
 SAMPLERS = {"hmc": MultinomialHmc, "gibbs": MultinomialGibbs}
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
-BLOCK = 2**22  # probabilities, of rows, classes and draws, that are held at a time
-DRAWS_AT_ONCE = 256  # of coefficients, which may lie on disk
 
 
 @documented
@@ -151,25 +149,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            fit_intercept=fit_intercept,
-            n_chains=n_chains,
-            n_tune=n_tune,
-            n_draws=n_draws,
-            thin=thin,
-            keep=keep,
-            folder=folder,
-            random_state=random_state,
-            backend=backend,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.sampler = sampler
-        self.prior_mean = prior_mean
-        self.prior_precision = prior_precision
-        self.intercept_precision = intercept_precision
-        self.reference = reference
+        self._keep(locals())
 
     # -- fitting ------------------------------------------------------------------------------
     @_fit_context(prefer_skip_nested_validation=True)
@@ -325,16 +305,8 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         label : ndarray of shape (n_draws, n_samples)
             Labels, all of a row of this array at the same parameters.
         """
-        n_all = len(self._drawn("coef"))
-        n_draws = n_all if n_draws is None else n_draws
-        is_whole = isinstance(n_draws, Integral) and not isinstance(n_draws, bool)
-        if not is_whole or not 1 <= n_draws <= n_all:
-            raise ValueError(
-                f"`n_draws` is {n_draws!r}, must be a whole number from 1 to the {n_all:,} draws "
-                "of the posterior."
-            )
         random = check_random_state(random_state)
-        chosen = np.sort(random.choice(n_all, n_draws, replace=False))
+        chosen = choose_draws(n_draws, len(self._drawn("coef")), random)
         codes = []
         for drawn in self._probabilities(X, chosen):
             below = drawn[:, :, :-1].cumsum(axis=2) < random.uniform(size=(*drawn.shape[:2], 1))
@@ -366,32 +338,11 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         hits = counts[np.arange(len(predicted)), predicted]
         return float(np.sum(hits * weight) / np.sum(counts.sum(axis=1) * weight))
 
-    def _drawn(self, name):
-        """Draws of a quantity, chains one after another."""
-        check_is_fitted(self)
-        if name not in self.posterior_.draws:
-            raise ValueError(
-                f'predictions are averages over draws, and keep="summary" kept none of {name}; fit '
-                'with keep="float64" or "float32".'
-            )
-        draws = self.posterior_.draws[name]
-        return draws.reshape(-1, *draws.shape[2:])
-
     def _probabilities(self, X, chosen=None):
         """Probabilities (n_draws, n_rows, n_classes) of some rows after the other."""
-        X, coef = self._read_features(X), self._drawn("coef")
-        intercept = self._drawn("intercept") if "intercept" in self.posterior_.draws else None
-        chosen = np.arange(len(coef)) if chosen is None else chosen
-        n_rows = max(1, BLOCK // (len(chosen) * len(self.classes_)))
+        X = self._read_features(X)
         back = np.argsort(self._order_of_classes)
-        for first in range(0, X.shape[0], n_rows):
-            rows = X[first : first + n_rows]
-            predictor = np.zeros((len(chosen), len(back), rows.shape[0]))
-            for at in range(0, len(chosen), DRAWS_AT_ONCE):
-                some = slice(at, at + DRAWS_AT_ONCE)
-                drawn = coef[chosen[some]].astype(np.float64)
-                found = rows @ drawn.reshape(-1, drawn.shape[2]).T
-                predictor[some, :-1] = found.T.reshape(*drawn.shape[:2], -1)
-                if intercept is not None:
-                    predictor[some, :-1] += intercept[chosen[some]][:, :, None]
+        for found in self._predictors(X, chosen, len(back)):
+            predictor = np.zeros((found.shape[1], len(back), len(found)))
+            predictor[:, :-1] = np.moveaxis(found, 0, 2)
             yield np.moveaxis(softmax(predictor, axis=1)[:, back], 1, 2)

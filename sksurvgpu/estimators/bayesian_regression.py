@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from ..bayes.priors import Horseshoe, Lasso, Ridge
 from ..bayes.reduction import GaussianRows, reduce_rows
@@ -20,7 +19,7 @@ from ._bayes import BayesianModel, matrix_of
 from ._columns import read_columns
 from ._docs import documented
 from ._noise import check_squares, resolve_noise
-from ._predictive import choose_draws, mixture_quantile, predict_draws, row_blocks
+from ._predictive import choose_draws, mixture_quantile
 
 __all__ = ["BayesianLasso"]
 
@@ -177,30 +176,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            fit_intercept=fit_intercept,
-            n_chains=n_chains,
-            n_tune=n_tune,
-            n_draws=n_draws,
-            thin=thin,
-            keep=keep,
-            folder=folder,
-            random_state=random_state,
-            backend=backend,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.prior = prior
-        self.sampler = sampler
-        self.lam = lam
-        self.lambda_shape = lambda_shape
-        self.lambda_rate = lambda_rate
-        self.noise_shape = noise_shape
-        self.noise_rate = noise_rate
-        self.global_scale = global_scale
-        self.local_df = local_df
-        self.record_local = record_local
+        self._keep(locals())
 
     # -- fitting ------------------------------------------------------------------------------
     @_fit_context(prefer_skip_nested_validation=True)
@@ -348,7 +324,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
             raise ValueError(f"`kind` is {kind!r}, must be 'new' or 'mean'.")
         X = self._read_features(X)
         tails = 0.5 * (1.0 - level), 0.5 * (1.0 + level)
-        sd = np.sqrt(self._flat("sigma2"))
+        sd = np.sqrt(self._drawn("sigma2"))
         interval = [
             np.quantile(drawn, tails, axis=1).T
             if kind == "mean"
@@ -373,27 +349,8 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         y : ndarray of shape (n_draws, n_samples)
             Outcomes of weight 1, all of a row of this array at the same parameters.
         """
-        X, sigma2 = self._read_features(X), self._flat("sigma2")
+        X, sigma2 = self._read_features(X), self._drawn("sigma2")
         random = check_random_state(random_state)
         chosen = choose_draws(n_draws, len(sigma2), random)
         drawn = np.concatenate([block.T for block in self._predictors(X, chosen)], axis=1)
         return drawn + np.sqrt(sigma2[chosen])[:, None] * random.normal(size=drawn.shape)
-
-    def _flat(self, name):
-        """Draws of a quantity, chains one after another."""
-        check_is_fitted(self)
-        draws = self.posterior_.draws
-        if name not in draws:
-            raise ValueError(
-                f'draws of {name} were not kept, as keep="summary" asked for; fit with '
-                'keep="float64" or "float32".'
-            )
-        return draws[name].reshape(-1, *draws[name].shape[2:])
-
-    def _predictors(self, X, chosen=slice(None)):
-        """Linear predictors at all draws, or at some, a block of rows at a time."""
-        coef, intercept = self._flat("coef")[chosen], 0.0
-        if "intercept" in self.posterior_.draws:
-            intercept = self._flat("intercept")[chosen]
-        for rows in row_blocks(X.shape[0], len(coef)):
-            yield predict_draws(X[rows], coef, intercept)
