@@ -33,9 +33,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
 
     Parameters
     ----------
-    <<penalty>>
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
+    <<penalty, fit_intercept>>
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, ``{label: weight}``, which multiply the sample weights. "balanced"
         gives both classes the same sum of weights.
@@ -47,9 +45,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         Class labels; probabilities and coefficients are of the second.
     coef_ : ndarray of shape (n_features,)
         Coefficients, the logarithms of odds ratios.
-    intercept_ : float
-        Intercept; 0 where none was wanted.
-    <<fitted>>
+    <<intercept_, fitted>>
 
     Notes
     -----

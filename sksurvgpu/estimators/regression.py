@@ -34,18 +34,13 @@ class PoissonCCD(RegressorMixin, LinearModel):
 
     Parameters
     ----------
-    <<penalty>>
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    <<solver>>
+    <<penalty, fit_intercept, solver>>
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
         Coefficients, the logarithms of rate ratios.
-    intercept_ : float
-        Intercept; 0 where none was wanted.
-    <<fitted>>
+    <<intercept_, fitted>>
 
     See Also
     --------
@@ -175,18 +170,13 @@ class LinearCCD(RegressorMixin, LinearModel):
 
     Parameters
     ----------
-    <<penalty>>
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    <<solver>>
+    <<penalty, fit_intercept, solver>>
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
         Coefficients.
-    intercept_ : float
-        Intercept; 0 where none was wanted.
-    <<fitted>>
+    <<intercept_, fitted>>
 
     Notes
     -----
