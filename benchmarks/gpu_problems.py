@@ -9,7 +9,6 @@ from functools import lru_cache
 import numpy as np
 
 from sksurvgpu.data.design.columns import INDICATOR, Design, build_design
-from sksurvgpu.data.outcomes.competing import CompetingOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.data.plans.carried import plan_competing
 from sksurvgpu.data.plans.rows import plan_rows
@@ -84,7 +83,7 @@ def fine_gray_problem(n, p, seed=0):
     time = np.where(is_first, -np.log1p(-np.where(is_first, share, 0.0)), second)
     censored = rng.random(n)
     status = np.where(time <= censored, np.where(is_first, 1, 2), 0).astype(np.uint8)
-    outcome = CompetingOutcome(status, np.minimum(time, censored))
+    outcome = Outcome(status == 1, np.minimum(time, censored), status=status)
     return _build(design, plan_competing(outcome), "fine_gray")
 
 

@@ -19,7 +19,6 @@ from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.data.outcomes.competing import CompetingOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.data.plans import groups as group_plans
 from sksurvgpu.data.plans.carried import plan_competing
@@ -287,7 +286,8 @@ def evaluate_cox(ties):
 
 def plan_fine_gray(events_first):
     def plan(y):
-        outcome = CompetingOutcome(y["status"].astype(np.uint8), y["time"], codes(y["strata"]))
+        status = y["status"].astype(np.uint8)
+        outcome = Outcome(status == 1, y["time"], stratum=codes(y["strata"]), status=status)
         return plan_competing(outcome, codes(y["curve"]), events_first)
 
     return plan

@@ -7,8 +7,8 @@ import pytest
 from sksurv.metrics import concordance_index_censored
 from sksurv.util import Surv, check_y_survival
 
-from sksurvgpu.data.outcomes.competing import CompetingOutcome, competing_risks, read_competing
-from sksurvgpu.data.outcomes.survival import as_sksurv, surv
+from sksurvgpu.data.outcomes.competing import competing_risks, read_competing
+from sksurvgpu.data.outcomes.survival import Outcome, as_sksurv, surv
 
 EVENT = [1, 0, 2, 5]
 TIME = [2.0, 3.5, 1.0, 0.0]
@@ -50,7 +50,7 @@ def test_builder_takes_strata_and_no_rows():
 )
 def test_status_depends_on_the_event_of_interest(code, status):
     outcome = read_competing(Y, n_rows=4, event_of_interest=code)
-    assert isinstance(outcome, CompetingOutcome)
+    assert isinstance(outcome, Outcome)
     assert outcome.status.dtype == np.uint8
     assert outcome.status.tolist() == status
     assert outcome.event.dtype == np.bool_

@@ -26,8 +26,7 @@ from numbers import Real
 import numpy as np
 
 from .._compile import kernel
-from ..data.outcomes.competing import check_code
-from ..data.outcomes.fields import refuse_flags
+from ..data.outcomes.fields import check_code, refuse_flags
 from ..data.vectors import check_labels, check_row_values
 from .pairs import as_concordance, column_of, group_rows, reader_of_rows, scale_weights, sum_pairs
 

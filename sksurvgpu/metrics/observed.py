@@ -11,8 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.checks import check_horizons
-from ..data.outcomes.competing import check_code, check_event_of_interest, status_of
-from ..data.outcomes.fields import read_survival
+from ..data.outcomes.fields import (
+    check_code,
+    check_event_of_interest,
+    read_survival,
+    status_of,
+)
 from ..data.vectors import as_array
 
 __all__ = [

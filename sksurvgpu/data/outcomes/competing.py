@@ -5,80 +5,26 @@ The structured array is a survival outcome whose first field is a code: 0 for a 
 and which another one.
 """
 
-from dataclasses import dataclass
-from numbers import Integral
-from typing import ClassVar
-
 import numpy as np
 
 from ..vectors import check_labels, check_whole, encode, numbers_or_flags
-from .fields import CODES, checked_items, pack, read_survival, refuse_flags, take_rows
+from .fields import (
+    CODES,
+    check_event_of_interest,
+    checked_items,
+    pack,
+    read_survival,
+    refuse_flags,
+    status_of,
+)
+from .survival import Outcome
 
-__all__ = ["CompetingOutcome", "competing_risks", "read_competing"]
+__all__ = ["competing_risks", "read_competing"]
 
-MOST_CODES = 10  # in a message
 NO_START = (
     "Fine-Gray regression with delayed entry is not offered; leave it out, or fit the "
     "cause-specific hazard with CoxLassoCCD, where competing events are censored."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class CompetingOutcome:
-    """Checked outcome, one entry per row, in the caller's order.
-
-    Attributes
-    ----------
-    status : ndarray of shape (n_rows,), uint8
-        0 censored, 1 event of interest, 2 competing event.
-    time : ndarray of shape (n_rows,), float64
-    stratum : ndarray of shape (n_rows,), int64, or None
-        Position of the row's label in `stratum_labels`.
-    stratum_labels : ndarray of shape (n_strata,) or None
-        Sorted labels, as the caller wrote them.
-    subject : ndarray of shape (n_rows,) or None
-        Labels as the caller wrote them.
-    censoring_group : ndarray of shape (n_rows,), int64, or None
-        Number of the group whose censoring the row shares; None where groups are the strata.
-    """
-
-    status: np.ndarray
-    time: np.ndarray
-    stratum: np.ndarray | None = None
-    stratum_labels: np.ndarray | None = None
-    subject: np.ndarray | None = None
-    censoring_group: np.ndarray | None = None
-
-    start: ClassVar[None] = None  # rows are at risk from the beginning
-
-    @property
-    def n_rows(self) -> int:
-        return self.time.size
-
-    @property
-    def event(self) -> np.ndarray:
-        """Rows with the event of interest, bool."""
-        return self.status == 1
-
-    @property
-    def kind(self) -> np.ndarray:
-        """What folds have equal shares of."""
-        return self.status
-
-    @property
-    def n_events(self) -> np.ndarray:
-        """Events of interest of each row, by which the scores of folds are averaged."""
-        return self.event
-
-    @property
-    def unit(self) -> np.ndarray | None:
-        """Number of the subject that each row belongs to; None where rows are independent."""
-        return None if self.subject is None else np.unique(self.subject, return_inverse=True)[1]
-
-    def take(self, rows) -> "CompetingOutcome":
-        """Return the outcome of some rows."""
-        fields = ("status", "time", "stratum", "subject", "censoring_group")
-        return take_rows(self, rows, fields)
 
 
 def competing_risks(event, time, *, stratum=None) -> np.ndarray:
@@ -112,7 +58,7 @@ def competing_risks(event, time, *, stratum=None) -> np.ndarray:
 
 def read_competing(
     y, *, n_rows=None, strata=None, event_of_interest=1, censoring_groups=None
-) -> CompetingOutcome:
+) -> Outcome:
     """Check the outcome of a model of competing risks.
 
     Parameters
@@ -132,18 +78,11 @@ def read_competing(
     items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", **given)
     codes = items.pop("event")
     check_event_of_interest(event_of_interest, codes)
+    status = status_of(codes, event_of_interest)
+    group = None
     if censoring_groups is not None:
-        censoring_groups = encode(check_labels(censoring_groups, "censoring_groups", y.size))[0]
-    del items["start"]
-    return CompetingOutcome(
-        status_of(codes, event_of_interest), **items, censoring_group=censoring_groups
-    )
-
-
-def status_of(event, event_of_interest) -> np.ndarray:
-    """0 where a row is censored, 1 where it has the event of interest, 2 for others; uint8."""
-    status = np.where(event == event_of_interest, 1, np.where(event > 0, 2, 0))
-    return status.astype(np.uint8)
+        group, _ = encode(check_labels(censoring_groups, "censoring_groups", y.size))
+    return Outcome(status == 1, **items, status=status, censoring_group=group)
 
 
 def lacks_event(y, code=1) -> bool:
@@ -151,34 +90,3 @@ def lacks_event(y, code=1) -> bool:
     if not isinstance(y, np.ndarray) or not y.dtype.names or y.dtype[0].kind not in "biu":
         return False
     return y.size > 0 and not (y[y.dtype.names[0]] == code).any()
-
-
-def check_code(code):
-    """Check that `code` could be that of an event."""
-    if not isinstance(code, Integral) or isinstance(code, bool):
-        raise TypeError(
-            f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
-        )
-    if code < 1:
-        raise ValueError(
-            f"`event_of_interest` is {code}, must be a positive code; 0 stands for censored rows."
-        )
-
-
-def check_event_of_interest(code, event, name="y"):
-    """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
-    check_code(code)
-    if event.dtype.kind == "b":
-        if code != 1:
-            raise ValueError(
-                f"`event_of_interest` is {code}, but the events of `{name}` are booleans, which "
-                "know one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
-            )
-    elif not (event == code).any():
-        found = np.unique(event[event != 0])
-        more = f" and {found.size - MOST_CODES:,} more" if found.size > MOST_CODES else ""
-        listed = ", ".join(map(str, found[:MOST_CODES])) or "none"
-        raise ValueError(
-            f"`event_of_interest` is {code}, but no row of `{name}` has this code; its codes of "
-            f"events are {listed}{more}."
-        )

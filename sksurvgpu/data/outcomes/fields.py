@@ -1,6 +1,7 @@
 """What the readers of all outcomes share: vectors, structured arrays, strata."""
 
 from dataclasses import replace
+from numbers import Integral
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ..vectors import (
 RESERVED_FIELDS = ("start", "stratum", "subject")
 EVENT_TIME = ("event", "time")
 CODES = "whole numbers, 0 where the row was censored and 1, 2, ... by kind of event"
+MOST_CODES = 10  # in a message
 EXPECTED = {"b": "bool", "iu": "integer codes", "biu": "bool or integer codes"}
 OTHER_BUILDERS = {("count", "length"): "case_series", ("case", "stratum"): "matched"}
 
@@ -189,6 +191,43 @@ def refuse_flags(dtype, where, otherwise):
             f"{where} has dtype bool, in which there are no competing events; pass {CODES}, or "
             f"{otherwise}."
         )
+
+
+def check_code(code):
+    """Check that `code` could be that of an event."""
+    if not isinstance(code, Integral) or isinstance(code, bool):
+        raise TypeError(
+            f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
+        )
+    if code < 1:
+        raise ValueError(
+            f"`event_of_interest` is {code}, must be a positive code; 0 stands for censored rows."
+        )
+
+
+def check_event_of_interest(code, event, name="y"):
+    """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
+    check_code(code)
+    if event.dtype.kind == "b":
+        if code != 1:
+            raise ValueError(
+                f"`event_of_interest` is {code}, but the events of `{name}` are booleans, which "
+                "know one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
+            )
+    elif not (event == code).any():
+        found = np.unique(event[event != 0])
+        more = f" and {found.size - MOST_CODES:,} more" if found.size > MOST_CODES else ""
+        listed = ", ".join(map(str, found[:MOST_CODES])) or "none"
+        raise ValueError(
+            f"`event_of_interest` is {code}, but no row of `{name}` has this code; its codes of "
+            f"events are {listed}{more}."
+        )
+
+
+def status_of(event, event_of_interest) -> np.ndarray:
+    """0 where a row is censored, 1 where it has the event of interest, 2 for others; uint8."""
+    status = np.where(event == event_of_interest, 1, np.where(event > 0, 2, 0))
+    return status.astype(np.uint8)
 
 
 def checked_items(event, time, start=None, stratum=None, subject=None):

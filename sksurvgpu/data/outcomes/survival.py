@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..vectors import check_flags
-from .competing import check_event_of_interest
 from .fields import (
     EVENT_TIME,
+    check_event_of_interest,
     check_structured,
     checked_items,
     pack,
@@ -34,6 +34,7 @@ class Outcome:
     Attributes
     ----------
     event : ndarray of shape (n_rows,), bool
+        Rows with the event, or the one of interest.
     time : ndarray of shape (n_rows,), float64
     start : ndarray of shape (n_rows,), float64, or None
         The row is at risk in (start, time]; None: from the beginning.
@@ -43,6 +44,10 @@ class Outcome:
         Sorted labels, as the caller wrote them.
     subject : ndarray of shape (n_rows,) or None
         Labels as the caller wrote them.
+    status : ndarray of shape (n_rows,), uint8, or None
+        With competing events: 0 censored, 1 event of interest, 2 competing event.
+    censoring_group : ndarray of shape (n_rows,), int64, or None
+        Number of the group whose censoring the row shares; None where groups are the strata.
     """
 
     event: np.ndarray
@@ -51,6 +56,8 @@ class Outcome:
     stratum: np.ndarray | None = None
     stratum_labels: np.ndarray | None = None
     subject: np.ndarray | None = None
+    status: np.ndarray | None = None
+    censoring_group: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -59,7 +66,7 @@ class Outcome:
     @property
     def kind(self) -> np.ndarray:
         """What folds have equal shares of."""
-        return self.event
+        return self.event if self.status is None else self.status
 
     @property
     def n_events(self) -> np.ndarray:
@@ -73,7 +80,8 @@ class Outcome:
 
     def take(self, rows) -> "Outcome":
         """Return the outcome of some rows."""
-        return take_rows(self, rows, ("event", "time", "start", "stratum", "subject"))
+        fields = ("event", "time", "start", "stratum", "subject", "status", "censoring_group")
+        return take_rows(self, rows, fields)
 
 
 def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
