@@ -9,6 +9,7 @@ import numpy as np
 from .vectors import check_numbers
 
 __all__ = [
+    "by_column",
     "check_by_column",
     "check_column_names",
     "check_penalty_factor",
@@ -74,7 +75,7 @@ def check_by_column(values, name, n_columns, names=None, *, default, minimum=Non
         return numbers
     numbers = np.full(n_columns, default)
     bound = "" if minimum is None else f" of at least {minimum:g}"
-    for j, (column, value) in _by_column(values, name, n_columns, names).items():
+    for j, (column, value) in by_column(values, name, n_columns, names).items():
         number = np.asarray(value)
         if (
             number.ndim
@@ -105,7 +106,7 @@ def check_time_varying(spec, n_columns, names=None) -> dict[int, np.ndarray]:
             f"`time_varying` is of type {type(spec).__name__}; pass a dictionary "
             "{column: cut points}."
         )
-    found = _by_column(spec, "time_varying", n_columns, names)
+    found = by_column(spec, "time_varying", n_columns, names)
     return {j: _cut_points(column, cuts) for j, (column, cuts) in found.items()}
 
 
@@ -121,7 +122,7 @@ def _cut_points(column, cuts):
     return cuts
 
 
-def _by_column(mapping, argument, n_columns, names):
+def by_column(mapping, argument, n_columns, names):
     """Return {position: (column as the user named it, value)}; every column known, once."""
     found = {}
     for column, value in mapping.items():
