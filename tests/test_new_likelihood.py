@@ -36,7 +36,7 @@ def allele_row(eta, y):
     small = math.exp(-abs(eta))
     mean = 2.0 / (1.0 + small) if eta >= 0.0 else 2.0 * small / (1.0 + small)
     loglik = y * eta - 2.0 * (max(eta, 0.0) + math.log1p(small))
-    return loglik, mean, mean * (1.0 - 0.5 * mean)
+    return loglik, y - mean, mean * (1.0 - 0.5 * mean)
 
 
 @njit(error_model="numpy")
@@ -52,6 +52,7 @@ class AlleleCount:
     pattern = "rows"
     row_formula = staticmethod(allele_row)
     link_formula = staticmethod(allele_link)
+    observed_formula = None
     is_quadratic = False
 
     @staticmethod

@@ -13,8 +13,8 @@ sum of max(0, x_i d - x_e d), so that it never rises exactly where
 Events at one time are rivals of each other under Breslow's and Efron's formulas alike: in each of
 the sums of Efron's, the weight of a tied death is positive. In an exact conditional likelihood the
 cases are the most probable subset where none of them is below a row that is no case; cases of one
-set are no rivals. A generalized linear model is one contest: rows whose mean can only be reached
-at plus infinity are events, at minus infinity rivals, and all others both, as they must not move;
+set are no rivals. A sum over rows is one contest: rows whose likelihood does not fall towards plus
+infinity are events, towards minus infinity rivals, and all others both, as they must not move;
 without an intercept, so is a row of zeros.
 
 A cell is the time of an event in a stratum (or a group, or everything); a rival has its place in a
@@ -32,7 +32,7 @@ from ..backends.cpu.carried import censoring_survival
 
 __all__ = ["Contests", "contests_of"]
 
-FAR = 1e300  # a predictor at which means have reached their limit
+FAR = 1e300  # a predictor at which scores have reached their limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +116,14 @@ def _of_rows(problem, weight, counts):
     likelihood, value = problem.likelihood, problem.plan.value
     if likelihood.is_quadratic:
         return None
-    lowest, highest = (likelihood.row_formula(eta, 0.0)[1] for eta in (-FAR, FAR))
-    may_rise, may_fall = value >= highest, value <= lowest
+    values, row = np.unique(value, return_inverse=True)
+    falls, rises = (
+        np.array([sign * likelihood.row_formula(sign * FAR, y)[1] >= 0 for y in values])[row]
+        for sign in (-1.0, 1.0)
+    )
     is_zero_row = [not likelihood.intercept]
-    is_event = np.append(counts & ~may_fall, is_zero_row)
-    is_rival = np.append(counts & ~may_rise, is_zero_row)
+    is_event = np.append(counts & ~falls, is_zero_row)
+    is_rival = np.append(counts & ~rises, is_zero_row)
     everything = np.ones(len(is_event), np.int64)
     return Contests.build(is_event, everything, is_rival, 0 * everything, everything, 2)
 

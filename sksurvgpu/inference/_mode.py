@@ -180,8 +180,8 @@ class _Climber:
 
     def _rounding(self):
         """Rounding error of the log density where the session is."""
-        events, eta = self._session.pattern.events(), self._session.eta
-        size = np.abs(events) + np.abs(events - self._session.u)
+        eta = self._session.eta
+        size = self._session.pattern.sizes(eta, self._session.u)
         return 4.0 * np.finfo(float).eps * float(size @ (1.0 + np.abs(eta)))
 
     def _curvature_after(self, step, coef):

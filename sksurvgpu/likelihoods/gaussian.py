@@ -1,6 +1,6 @@
 """Least squares: y any number.
 
-l = -sum c (y - eta)^2 / 2,   mean = eta,   variance = 1
+l = -sum c (y - eta)^2 / 2,   score = y - eta,   curvature = 1
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import njit
 
 @njit(error_model="numpy")
 def gaussian_row(eta, y):
-    return -0.5 * (y - eta) ** 2, eta, 1.0
+    return -0.5 * (y - eta) ** 2, y - eta, 1.0
 
 
 @njit(error_model="numpy")
@@ -28,6 +28,7 @@ class Gaussian:
     pattern = "rows"
     row_formula = staticmethod(gaussian_row)
     link_formula = staticmethod(identity_link)
+    observed_formula = None
     is_quadratic = True
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Logistic regression: y in {0, 1}, or a share.
 
     l = sum c (y eta - log(1 + exp(eta)))
-    mean = 1 / (1 + exp(-eta)),   variance = mean (1 - mean)
+    mean = 1 / (1 + exp(-eta)),   score = y - mean,   curvature = mean (1 - mean)
 
 Both tails of the mean are computed without cancellation.
 """
@@ -23,7 +23,7 @@ def logistic_row(eta, y):
     mean = upper if eta >= 0.0 else lower
     # y eta - log(1 + exp(eta)), in terms that are not large where their sum is small
     loglik = -(1.0 - y) * eta if eta >= 0.0 else y * eta
-    return loglik - math.log1p(small), mean, upper * lower
+    return loglik - math.log1p(small), y - mean, upper * lower
 
 
 def expit(eta):
@@ -44,6 +44,7 @@ class Logistic:
     pattern = "rows"
     row_formula = staticmethod(logistic_row)
     link_formula = staticmethod(logit)
+    observed_formula = None
     is_quadratic = False
 
     @staticmethod

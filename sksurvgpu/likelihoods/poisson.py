@@ -1,6 +1,6 @@
 """Poisson regression: y >= 0 with the log link; the logarithm of an exposure is an offset.
 
-    l = sum c (y eta - exp(eta)),   mean = variance = exp(eta)
+    l = sum c (y eta - mean),   mean = curvature = exp(eta),   score = y - mean
 
 The terms log y! do not depend on eta and are left out.
 """
@@ -17,7 +17,7 @@ from scipy.special import xlogy
 @njit(error_model="numpy")
 def poisson_row(eta, y):
     mean = math.exp(eta)
-    return y * eta - mean, mean, mean
+    return y * eta - mean, y - mean, mean
 
 
 @njit(error_model="numpy")
@@ -33,6 +33,7 @@ class Poisson:
     pattern = "rows"
     row_formula = staticmethod(poisson_row)
     link_formula = staticmethod(log_link)
+    observed_formula = None
     is_quadratic = False
 
     @staticmethod

@@ -1,13 +1,14 @@
 """The row pattern: a sum of one term a row, with or without an implicit intercept.
 
-A likelihood of this pattern is a canonical exponential family; its ``row_formula(eta, y)`` returns
-``(log-likelihood, mean, variance)`` of one row.  With theta_i = eta_i + b
+A likelihood of this pattern says what a row adds and how that changes with its predictor: its
+``row_formula(eta, y)`` returns ``(log-likelihood, score, curvature)``.  With theta_i = eta_i + b
 
-    l = sum c_i l(theta_i, y_i),   u_i = c_i (y_i - mean(theta_i)),   h_i = c_i variance(theta_i)
+    l = sum c_i loglik_i,   u_i = c_i score_i,   h_i = c_i curvature_i
 
 The intercept b is not a column.  Every evaluation moves it to its optimum, sum u = 0, so that the
-solver sees the profile log-likelihood max_b l: it ignores shifts of eta, u is its gradient, and
-diag(h) - h h'/sum h is its Hessian, exactly.
+solver sees the profile log-likelihood max_b l: it ignores shifts of eta and u is its gradient.
+Where h is minus the second derivative, diag(h) - h h'/sum h is minus its Hessian; under a larger h
+that matrix is larger.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import device
+from ..._compile import bind, device
 from .bins import CONSTANT
 from .columns import add_scaled, entry_count, entry_row, entry_value
 from .optional import row_weight
 
 MOST_STEPS = 200
 SMALL_STEP = 1e-8  # relative: Newton's error after such a step is its square, rounding
+FIRST_MOVE, LONGER = 1.0, 4.0  # the longest towards where no root is known, and how that grows
 
 
 class Rows(NamedTuple):
@@ -32,25 +34,65 @@ class Rows(NamedTuple):
     weight: np.ndarray
 
 
-def _sum_means(rows, eta, intercept):
-    """Weighted sums of mean and variance at an intercept."""
-    mean, variance = 0.0, 0.0
+def observed_row(eta, y):
+    """A row under a likelihood whose curvature is not minus the second derivative: with that."""
+    loglik, score, _ = row_formula(eta, y)  # noqa: F821 (bound)
+    return loglik, score, observed_formula(eta, y)  # noqa: F821
+
+
+# Where the intercept is looked for, and steps towards it: every backend compiles these.
+
+
+def link_bracket(mean, low, high):
+    """Ends between which an intercept lies, and the longest move towards an open one.
+
+    `mean` is that of the outcomes.  Means increase with eta, so the root lies within the range of
+    eta below the link of the mean outcome.
+    """
+    target, _ = link_formula(mean)  # noqa: F821 (bound)
+    return target - high, target - low, np.inf
+
+
+def link_step(mean, score, curvature):
+    """Newton's step on the link of the mean of means, which is nearly linear in the intercept.
+
+    It is linear for the identity and log links: one step is exact.
+    """
+    target, _ = link_formula(mean)  # noqa: F821 (bound)
+    value, slope = link_formula(mean - score)  # noqa: F821
+    return (target - value) / (slope * curvature)
+
+
+def open_bracket(mean, low, high):
+    """`link_bracket` where nothing is known of the root."""
+    return -np.inf, np.inf, FIRST_MOVE
+
+
+def plain_step(mean, score, curvature):
+    return score / curvature
+
+
+def intercept_formulas(link_formula):
+    """Where the intercept is looked for, and the step towards it; a link knows more of both."""
+    if link_formula is None:
+        return open_bracket, plain_step
+    return tuple(bind(formula, link_formula=link_formula) for formula in (link_bracket, link_step))
+
+
+def _sum_scores(rows, eta, intercept):
+    """Weighted sums of score and curvature at an intercept."""
+    score, curvature = 0.0, 0.0
     for i in range(len(eta)):
         c = row_weight(rows.weight, i)
         if c > 0.0:
-            _, m, v = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
-            mean += c * m
-            variance += c * v
-    return mean, variance
+            _, s, h = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
+            score += c * s
+            curvature += c * h
+    return score, curvature
 
 
 def _profile(rows, eta, start):
-    """Intercept at which the means sum to the outcomes.
-
-    Newton steps on the link of the mean of means, which is nearly linear in the intercept (and
-    linear for the identity and log links: one step is exact), kept inside a bracket: means increase
-    with eta, so the root lies within the range of eta below the link of the mean outcome.
-    """
+    """Intercept at which the scores sum to zero: Newton steps, kept inside a bracket."""
     count, total, low, high = 0.0, 0.0, np.inf, -np.inf
     for i in range(len(eta)):
         c = row_weight(rows.weight, i)
@@ -58,20 +100,20 @@ def _profile(rows, eta, start):
             count += c
             total += c * rows.value[i]
             low, high = min(low, eta[i]), max(high, eta[i])
-    target, _ = link_formula(total / count)  # noqa: F821
-    low, high = target - high, target - low
+    mean = total / count
+    low, high, longest = bracket(mean, low, high)  # noqa: F821 (bound)
     intercept = min(max(start, low), high)
     for _ in range(MOST_STEPS):
-        mean, variance = sum_means(rows, eta, intercept)  # noqa: F821
-        if mean < total:
+        score, curvature = sum_scores(rows, eta, intercept)  # noqa: F821
+        if score > 0.0:
             low = intercept
         else:
             high = intercept
-        value, slope = link_formula(mean / count)  # noqa: F821
-        moved = intercept + (target - value) / (slope * variance / count)
-        if not low <= moved <= high:
-            moved = 0.5 * (low + high)
-        step, intercept = abs(moved - intercept), moved
+        least, most = max(low, intercept - longest), min(high, intercept + longest)
+        moved = intercept + newton_step(mean, score / count, curvature / count)  # noqa: F821
+        if not least <= moved <= most:
+            moved = 0.5 * (least + most)
+        step, intercept, longest = abs(moved - intercept), moved, LONGER * longest
         if step <= SMALL_STEP * (1.0 + abs(intercept)):
             break
     return intercept
@@ -84,9 +126,9 @@ def _evaluate(rows, eta, intercept, u):
         c = row_weight(rows.weight, i)
         u[i] = 0.0
         if c > 0.0:
-            term, mean, _ = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821
+            term, score, _ = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821
             loglik += c * term
-            u[i] = c * (rows.value[i] - mean)
+            u[i] = c * score
     return loglik
 
 
@@ -96,8 +138,8 @@ def _curvature(rows, eta, intercept, rh):
         c = row_weight(rows.weight, i)
         rh[i, 1] = 0.0
         if c > 0.0:
-            _, _, variance = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821
-            rh[i, 1] = c * variance
+            _, _, h = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
+            rh[i, 1] = c * h
 
 
 # -- exact steps ------------------------------------------------------------------------------
@@ -109,10 +151,10 @@ def _collect(rows, values, shift, state):
         i = entry_row(rows, q, shift)
         x, c = entry_value(values, q), row_weight(outcomes.weight, i)
         if c > 0.0:
-            _, mean, variance = row_formula(eta[i] + intercept[0], outcomes.value[i])  # noqa: F821
-            sums[0] -= c * x * mean
-            sums[1] += c * x * x * variance
-            sums[2] += c * x * variance
+            _, score, h = row_formula(eta[i] + intercept[0], outcomes.value[i])  # noqa: F821
+            sums[0] += c * x * score
+            sums[1] += c * x * x * h
+            sums[2] += c * x * h
     return 0.0
 
 

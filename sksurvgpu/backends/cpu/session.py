@@ -89,9 +89,7 @@ class Session:
 
     def rounding(self):
         """Rounding error of the gradient at the last evaluation, every column."""
-        # u is a difference: of what was observed and what the model expects
-        events, columns = self.pattern.events(), np.arange(self.n_columns)
-        size = np.abs(events) + np.abs(events - self.u)
+        size, columns = self.pattern.sizes(self.eta, self.u), np.arange(self.n_columns)
         out = np.empty(self.n_columns)
 
         def part(low, high):

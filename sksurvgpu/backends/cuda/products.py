@@ -140,9 +140,14 @@ def _events(rows, fit, i, x):
     return x * rows.value[i] * of_fit(rows.weight, fit)[i]
 
 
-multiply_residuals = kernel(bind(_multiply_columns, number=_residual))
-multiply_sizes = kernel(bind(_multiply_columns, number=_size))
-multiply_events = kernel(bind(_multiply_columns, number=_events))
+def product_with(number):
+    """Kernel of the products of columns with a number a row."""
+    return kernel(bind(_multiply_columns, number=number))
+
+
+multiply_residuals = product_with(_residual)
+multiply_sizes = product_with(_size)
+multiply_events = product_with(_events)
 
 
 @kernel

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..._compile import bind
 from ..cpu.bins import CONSTANT
-from ..cpu.rows import MOST_STEPS, SMALL_STEP
+from ..cpu.rows import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, observed_row
 from ._cuda import cuda, device, specialize
 from .columns import entries, entry, my_ranges
 from .exact import make_cycle
-from .products import of_fit
+from .products import of_fit, product_with
 from .team import (
     begin,
     meet_maxima,
@@ -50,39 +50,38 @@ def _summarize(exchange, y, weight, eta, turn, scratch):
     return count, outcomes, -total_max(exchange, 1, turn + 1), total_max(exchange, 0, turn + 1)
 
 
-def _sum_means(exchange, y, weight, eta, intercept, turn, scratch):
-    """Weighted sums of mean and variance at an intercept; takes a turn."""
+def _sum_scores(exchange, y, weight, eta, intercept, turn, scratch):
+    """Weighted sums of score and curvature at an intercept; takes a turn."""
     low, high = part_of(eta.shape[0], exchange)
-    mean, variance = 0.0, 0.0
+    score, curvature = 0.0, 0.0
     i = low + cuda.threadIdx.x
     while i < high:
         if weight[i] > 0.0:
-            _, m, v = row_formula(eta[i] + intercept, y[i])  # noqa: F821 (bound)
-            mean += weight[i] * m
-            variance += weight[i] * v
+            _, s, h = row_formula(eta[i] + intercept, y[i])  # noqa: F821 (bound)
+            score += weight[i] * s
+            curvature += weight[i] * h
         i += cuda.blockDim.x
-    return team_sums(exchange, mean, variance, turn, scratch)
+    return team_sums(exchange, score, curvature, turn, scratch)
 
 
 def _profile(exchange, y, weight, eta, start, turn, scratch):
-    """Intercept at which the means sum to the outcomes, and turns taken."""
+    """Intercept at which the scores sum to zero, and turns taken."""
     count, outcomes, low, high = _summarize(exchange, y, weight, eta, turn, scratch)
-    turn += 2
-    target, _ = link_formula(outcomes / count)  # noqa: F821 (bound)
-    low, high = target - high, target - low
+    turn, mean = turn + 2, outcomes / count
+    low, high, longest = bracket(mean, low, high)  # noqa: F821 (bound)
     intercept = min(max(start, low), high)
     for _ in range(MOST_STEPS):
-        sums = sum_means(exchange, y, weight, eta, intercept, turn, scratch)  # noqa: F821
+        sums = sum_scores(exchange, y, weight, eta, intercept, turn, scratch)  # noqa: F821
         turn += 1
-        if sums[0] < outcomes:
+        if sums[0] > 0.0:
             low = intercept
         else:
             high = intercept
-        value, slope = link_formula(sums[0] / count)  # noqa: F821
-        moved = intercept + (target - value) / (slope * sums[1] / count)
-        if not (low <= moved and moved <= high):
-            moved = 0.5 * (low + high)
-        step, intercept = abs(moved - intercept), moved
+        least, most = max(low, intercept - longest), min(high, intercept + longest)
+        moved = intercept + newton_step(mean, sums[0] / count, sums[1] / count)  # noqa: F821
+        if not (least <= moved and moved <= most):
+            moved = 0.5 * (least + most)
+        step, intercept, longest = abs(moved - intercept), moved, LONGER * longest
         if step <= SMALL_STEP * (1.0 + abs(intercept)):
             break
     return intercept, turn
@@ -109,9 +108,9 @@ def _evaluate(exchange, rows, eta_of_fits, loglik_of_fits, intercepts):
         while i < high:
             rows.u[fit, i] = 0.0
             if weight[i] > 0.0:
-                term, mean, _ = row_formula(eta[i] + intercept, y[i])  # noqa: F821
+                term, score, _ = row_formula(eta[i] + intercept, y[i])  # noqa: F821
                 loglik += weight[i] * term
-                rows.u[fit, i] = weight[i] * (y[i] - mean)
+                rows.u[fit, i] = weight[i] * score
             i += cuda.blockDim.x
         loglik = team_sum(exchange, loglik, turn, scratch)
         turn += 1
@@ -136,8 +135,8 @@ def _curvature(exchange, rows, eta_of_fits, intercepts, rh, inverse):
             h = 0.0
             if weight[i] > 0.0:
                 theta = eta_of_fits[fit, i] + intercept
-                _, _, variance = row_formula(theta, rows.value[i])  # noqa: F821 (bound)
-                h = weight[i] * variance
+                _, _, curvature = row_formula(theta, rows.value[i])  # noqa: F821 (bound)
+                h = weight[i] * curvature
             rh[fit, 2 * i + 1] = h
             total += h
             i += cuda.blockDim.x
@@ -160,13 +159,18 @@ def _no():
 
 
 @cache
-def evaluation(row_formula, link_formula):
-    """Kernel of the evaluation; ``link_formula=None`` leaves the intercept out."""
+def evaluation(row_formula, observed_formula, link_formula, has_intercept):
+    """Kernel of the evaluation."""
     profile, label = device(_no_intercept), f"{row_formula.__name__}_origin"
-    if link_formula is not None:
-        sums = device(bind(_sum_means, row_formula=row_formula))
+    if has_intercept:
+        observed = row_formula
+        if observed_formula is not None:
+            formulas = {"row_formula": row_formula, "observed_formula": observed_formula}
+            observed = device(bind(observed_row, **formulas))
+        bracket, step = map(device, intercept_formulas(link_formula))
+        sums = device(bind(_sum_scores, row_formula=observed))
         label = row_formula.__name__
-        profile = device(bind(_profile, link_formula=link_formula, sum_means=sums))
+        profile = device(bind(_profile, bracket=bracket, newton_step=step, sum_scores=sums))
     return specialize(_evaluate, label, row_formula=row_formula, profile=profile)
 
 
@@ -175,6 +179,28 @@ def curvature(row_formula, has_intercept):
     answer = _yes if has_intercept else _no
     label = row_formula.__name__ + ("" if has_intercept else "_origin")
     return specialize(_curvature, label, row_formula=row_formula, has_intercept=answer)
+
+
+class RowSizes(NamedTuple):
+    """What the sizes of rounding errors follow from."""
+
+    rows: object
+    eta: np.ndarray  # float64 (fits, rows)
+    intercepts: np.ndarray  # float64 per fit
+
+
+def _size(state, fit, i, x):
+    """Rounding of a score that is no difference: of its own terms, and of the predictor."""
+    weight, theta = of_fit(state.rows.weight, fit)[i], state.eta[fit, i] + state.intercepts[fit]
+    if not weight > 0.0:
+        return 0.0
+    _, score, h = row_formula(theta, state.rows.value[i])  # noqa: F821 (bound)
+    return abs(x) * weight * (abs(score) + h * (1.0 + abs(theta)))
+
+
+@cache
+def multiply_sizes(row_formula):
+    return product_with(device(bind(_size, row_formula=row_formula)))
 
 
 # -- exact steps ------------------------------------------------------------------------------
@@ -209,10 +235,10 @@ def _row_derivatives(exchange, X, j, t, state, turn, scratch):
         i, x = entry(X, q, kind, base)
         if weight[i] > 0.0:
             eta = state.eta[fit, i] + intercept
-            _, mean, variance = row_formula(eta, state.rows.value[i])  # noqa: F821 (bound)
-            slope -= weight[i] * x * mean
-            curvature += weight[i] * x * x * variance
-            tilt += weight[i] * x * variance
+            _, score, h = row_formula(eta, state.rows.value[i])  # noqa: F821 (bound)
+            slope += weight[i] * x * score
+            curvature += weight[i] * x * x * h
+            tilt += weight[i] * x * h
         q += cuda.blockDim.x
     stage_sum(slope, 0, scratch)
     stage_sum(curvature, 1, scratch)

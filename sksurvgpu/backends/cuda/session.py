@@ -109,13 +109,15 @@ class Session:
     def rounding(self, fits):
         """Rounding error of the gradient at the last evaluation, every column."""
         every = [np.arange(self.n_columns)] * len(fits)
-        sizes = self._multiply(products.multiply_sizes, fits, every)
+        kernel, rows = self.pattern.sizes(self.eta)
+        sizes = self._multiply(kernel, fits, every, rows)
         return [4.0 * np.finfo(float).eps * size for size in sizes]
 
-    def _multiply(self, kernel, fits, columns):
+    def _multiply(self, kernel, fits, columns, rows=None):
         tasks = _Tasks(self.device, fits, columns)
         out = self.device.empty(len(tasks), np.float64)
-        arguments = self.X, tasks.fits, tasks.columns, self.rows, out
+        rows = self.rows if rows is None else rows
+        arguments = self.X, tasks.fits, tasks.columns, rows, out
         self.layout.launch_tasks(kernel, len(tasks), *arguments)
         return tasks.split(self.device.download(out))
 

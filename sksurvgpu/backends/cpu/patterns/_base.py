@@ -31,6 +31,13 @@ class Pattern:
         """
         raise NotImplementedError
 
+    def observe(self, eta, u, rh):
+        """Minus the second derivative of every row's part of the log-likelihood into `rh`, like h.
+
+        With the centring of `refer` it makes minus the Hessian.
+        """
+        self.refer(eta, u, rh)
+
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         """One cycle of exact coordinate steps, in place."""
         raise NotImplementedError
@@ -43,6 +50,12 @@ class Pattern:
     def events(self):
         """The part of u that does not depend on eta."""
         raise NotImplementedError
+
+    def sizes(self, eta, u):
+        """What the rounding errors of u, that of the last evaluation, are relative to."""
+        # u is a difference: of what was observed and what the model expects
+        events = self.events()
+        return np.abs(events) + np.abs(events - u)
 
     def largest_loglik(self):
         """Upper bound of the log-likelihood, for the duality gap."""

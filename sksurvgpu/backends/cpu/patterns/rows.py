@@ -15,9 +15,19 @@ from ._base import Pattern, inverse_of
 
 
 @cache
+def observed_row(row_formula, observed_formula):
+    """Formula of a row with its observed curvature, on which Newton's method squares its error."""
+    if observed_formula is None:
+        return row_formula
+    formulas = {"row_formula": row_formula, "observed_formula": observed_formula}
+    return device(bind(kernels.observed_row, **formulas))
+
+
+@cache
 def _profile(row_formula, link_formula):
-    sums = device(bind(kernels._sum_means, row_formula=row_formula))
-    return specialize(kernels._profile, link_formula=link_formula, sum_means=sums)
+    sums = device(bind(kernels._sum_scores, row_formula=row_formula))
+    bracket, step = map(device, kernels.intercept_formulas(link_formula))
+    return specialize(kernels._profile, bracket=bracket, newton_step=step, sum_scores=sums)
 
 
 @cache
@@ -33,7 +43,7 @@ def _cycle(row_formula):
 
 
 class RowPattern(Pattern):
-    """Canonical exponential families, with or without an intercept."""
+    """A sum over rows, with or without an intercept."""
 
     def __init__(self, problem, weight):
         plan, self._likelihood = problem.plan, problem.likelihood
@@ -44,26 +54,33 @@ class RowPattern(Pattern):
         self._one_group = np.zeros(plan.n_rows, np.uint16)
         self.ignores_shifts = self._likelihood.intercept
         self._intercept = 0.0
+        likelihood = self._likelihood
+        self._observed = observed_row(likelihood.row_formula, likelihood.observed_formula)
 
     def evaluate(self, eta, u):
-        formula = self._likelihood.row_formula
         if self._likelihood.intercept:
-            profile = _profile(formula, self._likelihood.link_formula)
+            profile = _profile(self._observed, self._likelihood.link_formula)
             self._intercept = profile(self._rows, eta, self._intercept)
+        formula = self._likelihood.row_formula
         return _kernel(kernels._evaluate, formula)(self._rows, eta, self._intercept, u)
 
-    def refer(self, eta, u, rh):
-        formula = self._likelihood.row_formula
+    def _write_curvature(self, formula, eta, rh):
         _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
+
+    def refer(self, eta, u, rh):
+        self._write_curvature(self._likelihood.row_formula, eta, rh)
         # without an intercept nothing is centred
         total = rh[:, 1].sum() if self._likelihood.intercept else 0.0
         inverse = inverse_of(np.array([total]))
         return Centring(bins_of_groups(self._one_group, inverse, self.group_ptr), few=True)
 
+    def observe(self, eta, u, rh):
+        self._write_curvature(self._observed, eta, rh)
+
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         formula, rh, inverse = self._likelihood.row_formula, np.zeros((len(eta), 2)), 0.0
         if self._likelihood.intercept:
-            _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
+            self._write_curvature(formula, eta, rh)
             inverse = float(inverse_of(rh[:, 1:].sum(axis=0))[0])
         state = self._rows, eta, np.array([self._intercept]), np.zeros(3), inverse
         run = _cycle(formula)
@@ -74,8 +91,17 @@ class RowPattern(Pattern):
         return self._live
 
     def events(self):
+        """Nothing: a score need not be a difference."""
+        return np.zeros(len(self._live))
+
+    def sizes(self, eta, u):
         value, weight = self._rows
-        return value if weight is None else value * weight
+        if self._likelihood.link_formula is not None:  # u is what was observed less its mean
+            events = value if weight is None else value * weight
+            return np.abs(events) + np.abs(events - u)
+        rh = np.empty((len(eta), 2))
+        self._write_curvature(self._likelihood.row_formula, eta, rh)
+        return np.abs(u) + rh[:, 1] * (1.0 + np.abs(eta + self._intercept))
 
     def largest_loglik(self):
         value, weight = self._rows

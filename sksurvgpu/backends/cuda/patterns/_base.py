@@ -8,6 +8,7 @@ import numpy as np
 
 from ...cpu.patterns import PATTERNS
 from ..bins import Bins
+from ..products import multiply_sizes
 
 
 class RowData(NamedTuple):
@@ -72,6 +73,10 @@ class Pattern:
         of the slopes, reaches.  `eta` is moved in place; `rh` may be used.
         """
         raise NotImplementedError
+
+    def sizes(self, eta):
+        """Kernel of products of columns with what rounding errors of u follow, and its rows."""
+        return multiply_sizes, self.rows
 
     def baseline(self, fit):
         return None

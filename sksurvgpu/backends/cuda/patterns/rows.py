@@ -6,11 +6,12 @@ import numpy as np
 
 from .. import rows as kernels
 from ..exact import run_cycle
+from ..products import multiply_sizes
 from ._base import Pattern, bins_of_groups
 
 
 class RowPattern(Pattern):
-    """Canonical exponential families, with or without an intercept."""
+    """A sum over rows, with or without an intercept."""
 
     few = True
 
@@ -18,19 +19,27 @@ class RowPattern(Pattern):
         super().__init__(layout, problem, weights, n_fits)
         likelihood, n_rows = self.likelihood, problem.plan.n_rows
         self.ignores_shifts = likelihood.intercept
-        formula, link = likelihood.row_formula, likelihood.link_formula
-        self._evaluate = kernels.evaluation(formula, link if likelihood.intercept else None)
-        self._curvature = kernels.curvature(formula, likelihood.intercept)
+        formulas = likelihood.row_formula, likelihood.observed_formula, likelihood.link_formula
+        self._evaluate = kernels.evaluation(*formulas, likelihood.intercept)
+        self._curvature = kernels.curvature(likelihood.row_formula, likelihood.intercept)
         self._intercept = layout.device.zeros(n_fits, np.float64)
+        # beside events, which are no part of these scores
+        self._rows = self.rows._replace(value=layout.device.upload(problem.plan.value))
         inverse = layout.device.zeros((n_fits, 1), np.float64)
         self.bins = bins_of_groups(layout, np.zeros(n_rows, np.int32), inverse)
 
     def evaluate(self, fits, eta, loglik):
-        self.layout.launch_teams(self._evaluate, fits, self.rows, eta, loglik, self._intercept)
+        self.layout.launch_teams(self._evaluate, fits, self._rows, eta, loglik, self._intercept)
 
     def refer(self, fits, eta, rh):
         numbers = self._intercept, rh, self.bins.inverse
-        self.layout.launch_teams(self._curvature, fits, self.rows, eta, *numbers)
+        self.layout.launch_teams(self._curvature, fits, self._rows, eta, *numbers)
+
+    def sizes(self, eta):
+        if self.likelihood.link_formula is not None:  # u is what was observed less its mean
+            return multiply_sizes, self._rows
+        state = kernels.RowSizes(self._rows, eta, self._intercept)
+        return kernels.multiply_sizes(self.likelihood.row_formula), state
 
     def cycle(self, fits, numbers, eta, rh):
         if self.likelihood.intercept:
@@ -38,7 +47,7 @@ class RowPattern(Pattern):
 
         def state(blocks):
             own = self.layout.device.empty(blocks, np.float64)
-            return kernels.RowSteps(self.rows, eta, self._intercept, self.bins.inverse, own)
+            return kernels.RowSteps(self._rows, eta, self._intercept, self.bins.inverse, own)
 
         run = kernels.cycle(self.likelihood.row_formula)
         return run_cycle(self.layout, run, fits, numbers, state)
