@@ -134,7 +134,7 @@ def test_shifts_are_kept_from_one_evaluation_to_the_next():
     fits = open_groups(NAME, rng, case, group)
     fits.start()
     found = fits.download(fits.session.pattern._sets.tau)
-    close(found, [session.pattern._sets.tau for session in fits.cpu])
+    close(found, [session.pattern.sets.tau for session in fits.cpu])
     eta = fits.download(fits.session.eta)
     for fit in range(2):
         for s, (begin, end) in enumerate([(0, 30), (30, 39)]):

@@ -169,6 +169,73 @@ def test_resolve_understands_import_statements():
     assert resolve(path, 2, "", ("estimators",)) == ["estimators"]
 
 
+def package_of(path):
+    """Folder whose modules may read one another's underscored names."""
+    parts = path.relative_to(PACKAGE).parts[:-1]
+    return parts[: 2 if parts[:1] == ("backends",) else 1]
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_definitions(tree):
+    """Underscored names that a module gives to functions, classes, variables and attributes."""
+    for node in ast.walk(tree):
+        name = ""
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            name = node.name
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+        if is_private(name):
+            yield name
+
+
+def private_reads(tree):
+    """Underscored names that a module takes from others, or from objects but its own `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names if is_private(alias.name))
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            is_own = ast.unparse(node.value) in ("self", "cls", "super()")
+            yield from [] if is_own else [node.attr]
+
+
+def foreign_reads(trees):
+    """Underscored names that modules (path -> tree) read and only other folders define.
+
+    Those of estimators are the package's: users see an estimator's other names.
+    """
+    defined = {}
+    for path, tree in trees.items():
+        defined.setdefault(package_of(path), set()).update(private_definitions(tree))
+    everywhere = set().union(*defined.values()) - defined.get(("estimators",), set())
+    return [
+        f"{relative(path)} reads {name}"
+        for path, tree in trees.items()
+        for name in private_reads(tree)
+        if name in everywhere - defined[package_of(path)]
+    ]
+
+
+def test_underscored_names_stay_in_their_folder():
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in MODULES}
+    assert foreign_reads(trees) == []
+
+
+def test_foreign_reads():
+    sources = {
+        "backends/cpu/a.py": "def _f(): ...\nclass A:\n    def g(self): self._x = 1",
+        "backends/cpu/patterns/b.py": "from .. import a\na._f()",
+        "backends/cuda/c.py": "from ..cpu.a import _f",
+        "data/d.py": "def e(other): return other._x, other._replace()",
+        "estimators/f.py": "class F:\n    _effect = 1",
+        "inference/g.py": "def h(self, model): return self._x, model._effect",
+    }
+    trees = {PACKAGE / name: ast.parse(source) for name, source in sources.items()}
+    assert foreign_reads(trees) == ["backends/cuda/c.py reads _f", "data/d.py reads _x"]
+
+
 def test_no_sklearn_estimators_below_the_estimators():
     wrong = []
     for path in MODULES:

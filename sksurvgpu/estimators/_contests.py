@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..backends.cpu.carried import censoring_survival
+from ..data.plans.weighted import weigh
 
 __all__ = ["Contests", "contests_of"]
 
@@ -107,8 +107,7 @@ class Contests:
 
 def contests_of(problem, weight) -> Contests | None:
     """Contests of a problem under row weights in the caller's order; None: it has none."""
-    weight = weight[problem.plan.order]
-    counts = problem.plan.per_copy(weight > 0)
+    counts = problem.plan.per_copy(weight[problem.plan.order] > 0)
     return _OF_PATTERN[problem.likelihood.pattern](problem, weight, counts)
 
 
@@ -149,14 +148,7 @@ def _of_risk_sets(problem, weight, counts):
 def _of_carried_risk_sets(problem, weight, counts):
     """Rows are carried along their lane while the censoring curve is positive."""
     plan, carrying = problem.plan, problem.plan.carrying
-    survival = censoring_survival(
-        carrying.table_ptr,
-        carrying.row_table_idx,
-        carrying.censored,
-        weight,
-        carrying.events_first,
-    )
-    is_positive = survival[carrying.lane_table_idx] > 0
+    is_positive = weigh(plan, problem.likelihood.pattern, weight).survival > 0
     end = carrying.lane_cell + np.add.reduceat(is_positive, carrying.lane_ptr[:-1], dtype=int) - 1
     lane = np.searchsorted(carrying.lane_ptr, carrying.carry_idx, side="right") - 1
     exit_ = plan.exit_idx.astype(np.int64)

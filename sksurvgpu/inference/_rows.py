@@ -51,9 +51,7 @@ class FittedRows:
     @cached_property
     def weight(self) -> np.ndarray:
         """Case weight of every row."""
-        if self.given_weight is None:
-            return np.ones(self.plan.n_rows)
-        return self.plan.per_copy(self.given_weight[self.plan.order])
+        return self.session.pattern.weighted.weights()
 
     def blocks(self, n_numbers: int, widest: int | None = None) -> list[np.ndarray]:
         """Columns in runs that are small enough to be dense, with so many numbers a column."""

@@ -29,7 +29,7 @@ class SubsetMoments:
     """Second moments of dense columns over the subsets of all matched sets."""
 
     def __init__(self, rows):
-        state = rows.session.pattern._sets
+        state = rows.session.pattern.sets
         self._sets = _Sets(
             state.ptr, state.cases, state.tau, state.share, rows.session.eta, rows.weight
         )

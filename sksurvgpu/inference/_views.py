@@ -174,9 +174,8 @@ class RiskSetView(_MeanView):
 
     def __init__(self, rows):
         super().__init__(rows)
-        plan, pattern = rows.plan, rows.session.pattern
-        self._lanes = _lanes_of(pattern)
-        counts = pattern.risk_sets
+        plan, counts = rows.plan, rows.session.pattern.weighted
+        self._lanes = self._take_lanes()
         group_idx = np.searchsorted(plan.cell_ptr, plan.exit_idx, side="right") - 1
         risk = np.empty(plan.n_rows)
         scale_risk(rows.session.eta, counts.live, plan.cell_ptr, group_idx, risk)
@@ -197,6 +196,10 @@ class RiskSetView(_MeanView):
                 "be computed; rescale columns with huge coefficients, or leave them out."
             )
         self._den = den
+
+    def _take_lanes(self) -> Lanes:
+        none, numbers = np.empty(0, np.uint32), np.empty(0)
+        return Lanes(none, numbers, np.zeros(1, np.int64), np.empty(0, np.int64), numbers)
 
     def _sums(self, x):
         """Sums over the risk sets of the atoms."""
@@ -270,6 +273,11 @@ class RiskSetView(_MeanView):
 class CarriedView(RiskSetView):
     """Fine and Gray's model, whose robust scores know that the censoring curve is an estimate."""
 
+    def _take_lanes(self):
+        carrying, weighted = self.rows.plan.carrying, self.rows.session.pattern.weighted
+        of_plan = carrying.lane_ptr, carrying.lane_cell
+        return Lanes(carrying.carry_idx, weighted.inverse, *of_plan, weighted.survival)
+
     def scores(self, x):
         out, cells = self._scan(x)
         schedule = plan_schedule(
@@ -277,14 +285,6 @@ class CarriedView(RiskSetView):
         )
         add_censoring_scores(schedule, self.state, self._lanes, x, cells, out)
         return out * self.rows.weight[:, None]
-
-
-def _lanes_of(pattern) -> Lanes:
-    carry = getattr(pattern, "_carry", None)
-    if carry is None:
-        none, numbers = np.empty(0, np.uint32), np.empty(0)
-        return Lanes(none, numbers, np.zeros(1, np.int64), np.empty(0, np.int64), numbers)
-    return Lanes(carry.idx, carry.inverse, carry.lane_ptr, carry.lane_cell, carry.survival)
 
 
 _VIEWS = {

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._versioned import Versioned
-from ..data.by_column import find_column
+from ..data.checks import position_of
 from ._covariance import invert, invert_information
 from ._rows import open_rows, require_unpenalized
 from ._views import RiskSetView
@@ -162,7 +162,7 @@ def _positions(estimator, columns) -> np.ndarray:
     if not listed:
         raise ValueError("`columns` is empty; name one or more columns of X.")
     names = getattr(estimator, "feature_names_in_", None)
-    found = [find_column(column, "columns", n, names) for column in listed]
+    found = [position_of(column, "columns", n, names) for column in listed]
     if len(set(found)) < len(found):
         raise ValueError(f"`columns` is {listed!r}, which names a column twice.")
     return np.array(found)

@@ -208,7 +208,9 @@ def fit_path(
     fitted._adopt(prepared, solutions[-1])
     infinite = {fitted.alpha > 0: fitted.infinite_}
     if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
-        infinite[True] = find_infinite(prepared.problem, prepared.weight, fitted._factor == 0)
+        infinite[True] = find_infinite(
+            prepared.problem, prepared.weight, prepared.batch.factor == 0
+        )
     path = _gather(fitted, alphas, solutions, infinite)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))

@@ -39,29 +39,6 @@ class Carry(NamedTuple):
     jump: np.ndarray  # per cell: a
 
 
-@kernel
-def censoring_survival(table_ptr, row_idx, censored, weight, events_first):
-    """Tables of the Kaplan-Meier curves of censoring, one run a group."""
-    survival = np.ones(table_ptr[-1])
-    failed, lost = np.zeros(len(survival)), np.zeros(len(survival))
-    for i in range(len(row_idx)):
-        c = row_weight(weight, i)
-        if censored[i]:
-            lost[row_idx[i]] += c
-        else:
-            failed[row_idx[i]] += c
-    for g in range(len(table_ptr) - 1):
-        begin, end = table_ptr[g], table_ptr[g + 1]
-        later = 0.0
-        for t in range(end - 2, begin - 1, -1):
-            stay = later if events_first else later + failed[t]
-            survival[t + 1] = stay / (stay + lost[t]) if lost[t] > 0.0 else 1.0
-            later += failed[t] + lost[t]
-        for t in range(begin, end - 1):
-            survival[t + 1] *= survival[t]
-    return survival
-
-
 @device
 def _sum_exits(risk_sets, carry, eta, top, u, risk):
     """Sums of w and v by exit, w itself into u, and the events' part of the log-likelihood."""

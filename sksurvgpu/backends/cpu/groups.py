@@ -29,15 +29,6 @@ class Groups(NamedTuple):
     total: np.ndarray  # N, per group
 
 
-@kernel
-def sum_outcomes(groups):
-    """Weighted outcomes of every group into `total`."""
-    for g in range(len(groups.total)):
-        groups.total[g] = 0.0
-        for i in range(groups.ptr[g], groups.ptr[g + 1]):
-            groups.total[g] += row_weight(groups.weight, i) * groups.value[i]
-
-
 @device
 def _largest(groups, eta, g):
     """Largest predictor of a group's rows of positive weight."""

@@ -240,17 +240,6 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
     return loglik, 0.0
 
 
-def largest_loglik(risk_sets):
-    """Upper bound of the log-likelihood: at every event time, nobody at risk but the deaths."""
-    total = 0.0
-    for k in range(len(risk_sets.deaths)):
-        if risk_sets.deaths[k] > 0.0:
-            d = risk_sets.death_weight[k]
-            log_term, _, _ = jump_formula(d, d, d, risk_sets.deaths[k])  # noqa: F821
-            total -= log_term
-    return total
-
-
 @kernel
 def curvature(risk_sets, eta, top, cells, rh, w_row):
     """h into the second column of `rh`, and w on the scale of the cells.

@@ -51,18 +51,6 @@ class Scratch(NamedTuple):
     law: np.ndarray  # of S, one longer than the set
 
 
-@kernel
-def count_cases(sets):
-    """Cases of every set that has others too."""
-    for s in range(len(sets.cases)):
-        begin, end = sets.ptr[s], sets.ptr[s + 1]
-        count = 0
-        for i in range(begin, end):
-            count += 1 if sets.case[i] > 0.0 else 0
-        is_informative = 0 < count < end - begin and row_weight(sets.weight, begin) > 0.0
-        sets.cases[s] = count if is_informative else 0
-
-
 @device
 def split(z):
     """expit(z) and expit(-z), without cancellation."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....data.plans.weighted import weigh
+from ...largest_loglik import largest_loglik
 from ..products import largest_difference, largest_range
 
 
 class Pattern:
     """How a likelihood is evaluated on the rows of one fit, and its quadratic model.
 
-    It knows the row plan, the weights of the fit and the state of the last evaluation.
+    It knows the row plan under the weights of the fit, and the state of the last evaluation.
     """
 
     # This multiple of the model's curvature bounds the likelihood's at the model's point.
@@ -19,6 +21,10 @@ class Pattern:
     ignores_shifts = True
     # Offsets of the rows of each such group.
     group_ptr: np.ndarray
+
+    def __init__(self, problem, weight):
+        self._likelihood = problem.likelihood
+        self.weighted = weigh(problem.plan, problem.likelihood.pattern, weight)
 
     def evaluate(self, eta, u):
         """Log-likelihood, not finite where it cannot be computed; writes the score residuals u."""
@@ -45,11 +51,11 @@ class Pattern:
     @property
     def live(self):
         """Rows whose predictor matters."""
-        raise NotImplementedError
+        return self.weighted.live
 
     def events(self):
         """The part of u that does not depend on eta."""
-        raise NotImplementedError
+        return self.weighted.events()
 
     def sizes(self, eta, u):
         """What the rounding errors of u, that of the last evaluation, are relative to."""
@@ -59,7 +65,7 @@ class Pattern:
 
     def largest_loglik(self):
         """Upper bound of the log-likelihood, for the duality gap."""
-        raise NotImplementedError
+        return largest_loglik(self._likelihood, self.weighted)
 
     def error_weight(self):
         """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
@@ -77,8 +83,3 @@ class Pattern:
         if self.ignores_shifts:
             return largest_range(trial_eta, eta, self.live, self.group_ptr)
         return largest_difference(trial_eta, eta, self.live)
-
-
-def inverse_of(total):
-    """1 / total, and 0 where nothing was summed."""
-    return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)

@@ -14,33 +14,18 @@ class CarriedPattern(RiskSetPattern):
 
     def __init__(self, problem, weight):
         super().__init__(problem, weight)
-        plan, carrying = problem.plan, problem.plan.carrying
-        weight = self.risk_sets.weight
-        tables = kernels.censoring_survival(
-            carrying.table_ptr,
-            carrying.row_table_idx,
-            carrying.censored,
-            weight,
-            carrying.events_first,
-        )
-        carried = carrying.competing if weight is None else carrying.competing & (weight > 0)
-        inverse = np.zeros(plan.n_rows)
-        inverse[carried] = 1.0 / tables[carrying.row_table_idx[carried]]
-        survival = tables[carrying.lane_table_idx]
+        carrying = problem.plan.carrying
         self._carry = kernels.Carry(
             carrying.carry_idx,
-            inverse,
+            self.weighted.inverse,
             carrying.lane_ptr,
             carrying.lane_cell,
             carrying.stratum_lanes,
-            survival,
-            np.zeros(len(survival)),
+            self.weighted.survival,
+            np.zeros(len(self.weighted.survival)),
             np.zeros(len(self.cells.risk)),
         )
-        self._one_lane = plan.one_lane_a_stratum
-        has_events = np.diff(plan.cell_ptr) > 1
-        live = self.risk_sets.live | (carried & has_events[plan.stratum_of_row()])
-        self.risk_sets = self.risk_sets._replace(live=live)
+        self._one_lane = problem.plan.one_lane_a_stratum
         self._evaluate = evaluation(kernels.evaluate, self._likelihood.jump_formula)
 
     def evaluate(self, eta, u):
@@ -55,7 +40,7 @@ class CarriedPattern(RiskSetPattern):
         hazard = self.cells.hazard
         # whole strata have nothing before or after them
         back = self._carry.sums if self._one_lane else np.zeros(len(hazard))
-        return self._centre(w_row, hazard, self._deaths_inverse, carried_row, back)
+        return self._centre(w_row, hazard, self.weighted.bin_inverse, carried_row, back)
 
     def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
         n_cells = len(self.cells.risk)

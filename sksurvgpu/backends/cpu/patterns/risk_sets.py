@@ -10,7 +10,7 @@ from ...._compile import specialize
 from .. import risk_sets as kernels
 from ..bins import Bins, Centring, centres
 from ..risk_set_cycle import cycle_of, fill_cells
-from ._base import Pattern, inverse_of
+from ._base import Pattern
 
 
 @cache
@@ -23,23 +23,22 @@ class RiskSetPattern(Pattern):
     """Cox-type likelihoods."""
 
     def __init__(self, problem, weight):
-        plan = problem.plan
-        n_cells = plan.cell_ptr[-1]
-        weight = None if weight is None else plan.per_copy(weight[plan.order])
+        super().__init__(problem, weight)
+        plan, weighted = problem.plan, self.weighted
         self.risk_sets = kernels.RiskSets(
             plan.exit_idx,
             plan.enter_idx,
             plan.event,
-            _live(plan, weight),
+            weighted.live,
             plan.cell_ptr,
-            weight,
-            *_count_deaths(plan, weight),
+            weighted.weight,
+            weighted.deaths,
+            weighted.death_weight,
         )
-        risk, hazard = np.zeros((2, n_cells))
-        rest = None if plan.enter_idx is None else np.zeros(n_cells)
-        ties = np.zeros((2, n_cells)) if problem.likelihood.uses_ties else (None, None)
+        risk, hazard = np.zeros((2, plan.n_cells))
+        rest = None if plan.enter_idx is None else np.zeros(plan.n_cells)
+        ties = np.zeros((2, plan.n_cells)) if problem.likelihood.uses_ties else (None, None)
         self.cells = kernels.Cells(risk, hazard, rest, *ties)
-        self._likelihood = problem.likelihood
         self._evaluate = evaluation(kernels.evaluate, self._likelihood.jump_formula)
         self.top, self._in_logs = 0.0, False
         self.group_ptr = np.array([0, plan.n_rows])
@@ -50,8 +49,6 @@ class RiskSetPattern(Pattern):
 
     def _start_bins(self, plan):
         bins = self._bins = plan.bins
-        deaths = np.concatenate([[0.0], np.cumsum(self.risk_sets.death_weight)])
-        self._deaths_inverse = inverse_of(deaths[bins.end + 1] - deaths[bins.start + 1])
         delayed, exit_bin = plan.enter_idx is not None, bins.cell_bin[plan.exit_idx]
         self._row_bins = exit_bin, bins.cell_bin[plan.enter_idx] if delayed else None
         self._bin_ptr = None
@@ -69,7 +66,7 @@ class RiskSetPattern(Pattern):
     def refer(self, eta, u, rh):
         w_row = np.empty(len(eta))
         kernels.curvature(self.risk_sets, eta, self.top, self.cells, rh, w_row)
-        hazard, inverse = self.cells.hazard, self._deaths_inverse
+        hazard, inverse = self.cells.hazard, self.weighted.bin_inverse
         if self._in_logs:
             # w and the hazards have no common scale here; without bins the model is only looser
             rh[:, 1] = np.maximum(self.events() - u, 0.0)
@@ -114,38 +111,3 @@ class RiskSetPattern(Pattern):
         state = self.risk_sets, w_row, moments, eta
         run = cycle_of(self._likelihood.coordinate_formula)
         run(X, columns, coef, l1, l2, events_slope, reach, state)
-
-    def events(self):
-        weight = self.risk_sets.weight
-        return self.risk_sets.event * (1.0 if weight is None else weight)
-
-    def largest_loglik(self):
-        bound = evaluation(kernels.largest_loglik, self._likelihood.jump_formula)
-        return bound(self.risk_sets)
-
-    @property
-    def live(self):
-        return self.risk_sets.live
-
-
-def _live(plan, weight):
-    """Rows that some risk set holds; the predictor of the others may be anything."""
-    if plan.enter_idx is None:
-        is_first = np.zeros(plan.cell_ptr[-1], bool)
-        is_first[plan.cell_ptr[:-1]] = True
-        live = ~is_first[plan.exit_idx]
-    else:
-        live = plan.exit_idx > plan.enter_idx
-    return live if weight is None else live & (weight > 0)
-
-
-def _count_deaths(plan, weight):
-    """Per cell: deaths of positive weight, and the sum of their weights."""
-    dead, n_cells = plan.event > 0, plan.cell_ptr[-1]
-    if weight is None:
-        deaths = np.bincount(plan.exit_idx[dead], minlength=n_cells).astype(np.float64)
-        return deaths, deaths
-    dead &= weight > 0
-    cell, total = plan.exit_idx[dead], weight[dead]
-    deaths = np.bincount(cell, minlength=n_cells).astype(np.float64)
-    return deaths, np.bincount(cell, total, minlength=n_cells)

@@ -7,11 +7,12 @@ from functools import cache
 import numpy as np
 
 from ...._compile import bind, device, specialize
+from ....data.plans.weighted import inverse_of
 from .. import rows as kernels
 from ..bins import Centring, bins_of_groups
 from ..columns import column_operation
 from ..exact import make_cycle
-from ._base import Pattern, inverse_of
+from ._base import Pattern
 
 
 @cache
@@ -46,10 +47,9 @@ class RowPattern(Pattern):
     """A sum over rows, with or without an intercept."""
 
     def __init__(self, problem, weight):
-        plan, self._likelihood = problem.plan, problem.likelihood
-        weight = None if weight is None else weight[plan.order]
-        self._rows = kernels.Rows(plan.value, weight)
-        self._live = np.ones(plan.n_rows, bool) if weight is None else weight > 0
+        super().__init__(problem, weight)
+        plan = problem.plan
+        self._rows = kernels.Rows(plan.value, self.weighted.weight)
         self.group_ptr = np.array([0, plan.n_rows])
         self._one_group = np.zeros(plan.n_rows, np.uint16)
         self.ignores_shifts = self._likelihood.intercept
@@ -86,33 +86,20 @@ class RowPattern(Pattern):
         run = _cycle(formula)
         run(X, columns, coef, l1, l2, events_slope, reach, state)
 
-    @property
-    def live(self):
-        return self._live
-
     def events(self):
         """Nothing: a score need not be a difference."""
-        return np.zeros(len(self._live))
+        return np.zeros(len(self._rows.value))
 
     def sizes(self, eta, u):
-        value, weight = self._rows
         if self._likelihood.link_formula is not None:  # u is what was observed less its mean
-            events = value if weight is None else value * weight
+            events = self.weighted.events()
             return np.abs(events) + np.abs(events - u)
         rh = np.empty((len(eta), 2))
         self._write_curvature(self._likelihood.row_formula, eta, rh)
         return np.abs(u) + rh[:, 1] * (1.0 + np.abs(eta + self._intercept))
 
-    def largest_loglik(self):
-        value, weight = self._rows
-        weight = np.ones(len(value)) if weight is None else weight
-        return self._likelihood.largest_loglik(value, weight)
-
     def error_weight(self):
-        if not self._likelihood.is_quadratic:
-            return 0.0
-        value, weight = self._rows
-        return float(len(value) if weight is None else weight.sum())
+        return float(self.weighted.weights().sum()) if self._likelihood.is_quadratic else 0.0
 
     def baseline(self):
         """The intercept."""

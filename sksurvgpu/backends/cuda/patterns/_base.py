@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from ...cpu.patterns import PATTERNS
+from ....data.plans.weighted import weigh
+from ...largest_loglik import largest_loglik
 from ..bins import Bins
 from ..products import multiply_sizes
 
@@ -22,41 +24,42 @@ class RowData(NamedTuple):
 class Pattern:
     """How a likelihood is evaluated on the rows of fits, and its quadratic model.
 
-    What depends on the plan and the weights alone is found by the CPU's pattern, on the host.
     Methods take the fits that they are for; arrays have one row for each fit of the batch.
     """
 
     # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
     ignores_shifts = True
+    # This multiple of the model's curvature bounds the likelihood's at the model's point.
+    majorant = 1.0
     # Whether bins are few, so that a column keeps a load for each.
     few: bool
     bins: Bins
 
     def __init__(self, layout, problem, weights, n_fits):
         self.layout, self.likelihood, self.n_fits = layout, problem.likelihood, n_fits
-        make, plan = PATTERNS[problem.likelihood.pattern], problem.plan
-        every = [None] if weights is None else weights.T
-        self.hosts = [make(problem, weight) for weight in every]
-        self.majorant = self.hosts[0].majorant
-        upload = layout.device.upload
-        self.live = upload(np.array([host.live for host in self.hosts], np.uint8))
-        unweighted = self.hosts[0] if weights is None else make(problem, None)
-        rows = np.ones((1, plan.n_rows))
-        if weights is not None:
-            rows = np.array([plan.per_copy(weight[plan.order]) for weight in weights.T])
+        make = partial(weigh, problem.plan, problem.likelihood.pattern)
+        self.weighted = [make(weight) for weight in ([None] if weights is None else weights.T)]
+        unweighted = self.weighted[0] if weights is None else make(None)
+        self.live = self._of_weighted("live", np.uint8)
         self.rows = RowData(
-            upload(np.asarray(unweighted.events(), np.float64)),
-            upload(rows),
-            layout.device.empty((n_fits, plan.n_rows), np.float64),
+            layout.device.upload(np.asarray(unweighted.observed, np.float64)),
+            layout.device.upload(np.array([weighted.weights() for weighted in self.weighted])),
+            layout.device.empty((n_fits, problem.plan.n_rows), np.float64),
         )
+
+    def _of_weighted(self, name, dtype=np.float64):
+        """Arrays that every vector of weights has of its own, one row a vector."""
+        values = [getattr(weighted, name) for weighted in self.weighted]
+        return self.layout.device.upload(np.array(values, dtype))
+
+    def weighted_of(self, fit):
+        """Plan under the weights of a fit."""
+        return self.weighted[fit if len(self.weighted) > 1 else 0]
 
     @staticmethod
     def bytes_of_fit(plan):
         """Memory that the pattern takes for every fit, exact steps included."""
         return 0
-
-    def host(self, fit):
-        return self.hosts[fit if len(self.hosts) > 1 else 0]
 
     def evaluate(self, fits, eta, loglik):
         """Write u, and the log-likelihood per fit: not finite where it cannot be computed."""
@@ -82,10 +85,12 @@ class Pattern:
         return None
 
     def largest_loglik(self, fit):
-        return self.host(fit).largest_loglik()
+        """Upper bound of the log-likelihood, for the duality gap."""
+        return largest_loglik(self.likelihood, self.weighted_of(fit))
 
     def error_weight(self, fit):
-        return self.host(fit).error_weight()
+        """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
+        return 0.0
 
     def reach(self, span, size):
         """The line search's R from the range and the size of a step."""

@@ -38,7 +38,6 @@ class CarriedPattern(RiskSetPattern):
         flags = flag_runs(lane, kernels.LAST_OF_LANE)
         flags |= flag_runs(lane[::-1], kernels.FIRST_OF_LANE)[::-1]
         carry_idx = carrying.carry_idx[row]
-        tables = [host._carry for host in self.hosts]
         integers = (
             (row, np.int32),
             (flag_runs(lane[carry_idx][::-1], 1)[::-1], np.uint8),
@@ -50,9 +49,9 @@ class CarriedPattern(RiskSetPattern):
         strata = np.repeat(np.arange(plan.n_strata), np.diff(plan.cell_ptr))
         return kernels.Carry(
             upload(carrying.carry_idx.astype(np.int32)),
-            upload(np.array([table.inverse for table in tables])),
+            self._of_weighted("inverse"),
             *(upload(values.astype(dtype)) for values, dtype in integers),
-            upload(np.array([table.survival for table in tables])),
+            self._of_weighted("survival"),
             *(upload(numbers.astype(np.int64)) for numbers in of_lanes),
             upload(strata.astype(np.int32)),
             self._take(len(row)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...cpu.patterns._base import inverse_of
+from ....data.plans.weighted import inverse_of
 from .. import groups as kernels
 from ..exact import run_cycle
 from ._base import Pattern, bins_of_groups
@@ -17,7 +17,7 @@ class GroupPattern(Pattern):
         super().__init__(layout, problem, weights, n_fits)
         plan, device = problem.plan, layout.device
         self.few = plan.few
-        totals = np.array([host._groups.total for host in self.hosts])
+        totals = np.array([weighted.total for weighted in self.weighted])
         per_fit = np.broadcast_to(inverse_of(totals), (n_fits, plan.n_strata))
         self.bins = bins_of_groups(layout, plan.group_idx, device.upload(per_fit))
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))

@@ -28,7 +28,7 @@ class RiskSetPattern(Pattern):
         self._bin_cells = kernels.BinCells(
             device.upload(plan.bins.start),
             device.upload(plan.bins.end),
-            self._of_hosts("_deaths_inverse"),
+            self._of_weighted("bin_inverse"),
         )
         self.bins = self._take_bins(plan)
 
@@ -37,13 +37,8 @@ class RiskSetPattern(Pattern):
         """w of rows, and c of carried ones; sums, hazards, deaths, moments of cells; bins."""
         return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 5 * plan.n_bins
 
-    def _of_hosts(self, name):
-        """Number arrays that every weight has of its own, one row a weight."""
-        return self.layout.device.upload(np.array([getattr(host, name) for host in self.hosts]))
-
     def _upload_sets(self, plan):
         upload = self.layout.device.upload
-        weighted = [host.risk_sets for host in self.hosts]
         is_first = np.zeros(plan.n_cells, np.uint8)
         is_first[plan.cell_ptr[:-1]] = 1
         enter_idx = plan.enter_idx if self._is_delayed else np.empty(0)
@@ -56,8 +51,8 @@ class RiskSetPattern(Pattern):
             upload(deaths[0].astype(np.int64)),
             upload(deaths[1].astype(np.int32)),
             self.live,
-            upload(np.array([sets.deaths for sets in weighted])),
-            upload(np.array([sets.death_weight for sets in weighted])),
+            self._of_weighted("deaths"),
+            self._of_weighted("death_weight"),
         )
 
     def _take(self, size, is_there=True):

@@ -23,8 +23,9 @@ class RowPattern(Pattern):
         self._evaluate = kernels.evaluation(*formulas, likelihood.intercept)
         self._curvature = kernels.curvature(likelihood.row_formula, likelihood.intercept)
         self._intercept = layout.device.zeros(n_fits, np.float64)
-        # beside events, which are no part of these scores
-        self._rows = self.rows._replace(value=layout.device.upload(problem.plan.value))
+        # others read `rows`, whose events would be a part of the scores, and these have none
+        self._rows, no_events = self.rows, layout.device.zeros(n_rows, np.float64)
+        self.rows = self._rows._replace(value=no_events)
         inverse = layout.device.zeros((n_fits, 1), np.float64)
         self.bins = bins_of_groups(layout, np.zeros(n_rows, np.int32), inverse)
 
@@ -51,6 +52,10 @@ class RowPattern(Pattern):
 
         run = kernels.cycle(self.likelihood.row_formula)
         return run_cycle(self.layout, run, fits, numbers, state)
+
+    def error_weight(self, fit):
+        weights = self.weighted_of(fit).weights()
+        return float(weights.sum()) if self.likelihood.is_quadratic else 0.0
 
     def baseline(self, fit):
         """The intercept."""

@@ -17,6 +17,8 @@ MOST_ROWS = {"thread": 32, "warp": 512}
 class SubsetPattern(Pattern):
     """The exact conditional likelihood of matched sets."""
 
+    majorant = 2.0
+
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
         plan, device = problem.plan, layout.device
@@ -26,7 +28,7 @@ class SubsetPattern(Pattern):
         self._sets = kernels.Sets(
             device.upload(np.asarray(plan.ptr, np.int64)),
             self.bins.own,
-            device.upload(np.array([host._sets.cases for host in self.hosts], np.int32)),
+            self._of_weighted("cases", np.int32),
             device.zeros((n_fits, n_sets), np.float64),
             device.empty((n_fits, n_sets, 2), np.int32),
             device.empty((n_fits, 2 * n_rows), np.float64),
