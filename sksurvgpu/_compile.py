@@ -24,11 +24,15 @@ from types import FunctionType
 from uuid import uuid4
 
 import numba
+from llvmlite.binding import parse_assembly
 from numba import njit
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
-_OPTIONS = {"error_model": "numpy", "nogil": True}
+_OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+_ENVIRONMENT = "_ZN08NumbaEnv"  # of a function, where exceptions come from
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _IMPORT = re.compile(rb"^from (\.+)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
@@ -127,6 +131,40 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
 
 
+class _Part(JITCodeLibrary):
+    """Code of a function that only kernels call: optimized within them, and nowhere else.
+
+    Numba optimizes every function by itself and again in each that calls it, and turns all of them
+    into machine code: a third of the time of a first fit.
+    """
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self):
+        pass
+
+    def _finalize_final_module(self):
+        """Give the engine no code, only the addresses that Numba writes to."""
+        whole = self._final_module
+        names = [v.name for v in whole.global_variables if v.name.startswith(_ENVIRONMENT)]
+        addresses = "\n".join(f'@"{name}" = common global i64 0' for name in names)
+        self._final_module = parse_assembly(addresses)
+        self._final_module.name = whole.name
+        super()._finalize_final_module()
+        self._final_module = whole
+
+
+class _PartCompiler(Compiler):
+    def __init__(self, typingctx, targetctx, library, *others):
+        library = _Part(targetctx.codegen(), "part")
+        super().__init__(typingctx, targetctx, library, *others)
+
+
+# Options of functions that only kernels call.
+PART = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
+
+
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
     compiled = njit(**_OPTIONS)(function)
@@ -145,7 +183,7 @@ def _is_foreign(function):
 
 def device(function):
     """Compile a function that only kernels call; it becomes part of their machine code."""
-    return njit(**_OPTIONS)(function)
+    return njit(**PART)(function)
 
 
 def bind(template, **formulas):
@@ -160,6 +198,13 @@ def bind(template, **formulas):
     bound.files = _files_of(template).union(*map(_files_of, formulas.values()))
     bound.is_foreign = any(_is_foreign(formula) for formula in formulas.values())
     return bound
+
+
+def stand_in(stub, bound):
+    """Let an overloaded function count as the copy of a template that takes its place."""
+    for name in ("__name__", "__qualname__", "__module__", "files", "is_foreign"):
+        setattr(stub, name, getattr(bound, name))
+    return stub
 
 
 def specialize(template, **formulas):

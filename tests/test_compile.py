@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import namedtuple
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from attacks import n_attempts
 
-from sksurvgpu._compile import bind, kernel, specialize
+from sksurvgpu._compile import _read, bind, device, kernel, specialize
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "sksurvgpu.likelihoods.tests"  # machine code is kept for the package only
@@ -91,3 +92,55 @@ def test_bound_templates_leave_the_template_alone():
     bind(apply, formula=kernel(formula_one))
     assert "formula" not in apply.__globals__
     assert np.isclose(kernel(double)(1.5), 3.0)
+
+
+def test_functions_of_kernels_become_no_machine_code_of_their_own():
+    inner = device(same)
+    assert specialize(apply, formula=inner)(2.0) == 2.0
+    (compiled,) = inner.overloads.values()
+    assert not compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+
+
+SOURCES = {
+    "__init__": "",
+    "kernels": "from .used import add_one\n\n\ndef run(x):\n    return formula(x)\n",
+    "used": "def add_one(x):\n    return x + 1.0\n",
+    "unused": "",
+    "formulas": "def double(x):\n    return 2.0 * x\n",
+}
+
+
+@pytest.fixture
+def throwaway(tmp_path, monkeypatch):
+    """A package of sources, and a function that tells whether its kernel comes from disk."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, OURS, ModuleType(OURS))  # a file is loaded with its module
+    (tmp_path / "throwaway").mkdir()
+    for name, source in SOURCES.items():
+        (tmp_path / "throwaway" / f"{name}.py").write_text(source, encoding="utf-8")
+
+    def is_kept():
+        for name in [name for name in sys.modules if name.partition(".")[0] == "throwaway"]:
+            del sys.modules[name]
+        invalidate_caches()
+        _read.cache_clear()
+        formula = import_module("throwaway.formulas").double
+        run = import_module("throwaway.kernels").run
+        formula.__module__ = run.__module__ = OURS
+        compiled = specialize(run, formula=device(formula))
+        assert compiled(3.0) == 6.0
+        return bool(compiled.stats.cache_hits)
+
+    yield is_kept
+    _read.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("changed", "stays"), [("kernels", 0), ("used", 0), ("formulas", 0), ("unused", 1)]
+)
+def test_changed_sources_are_compiled_anew(throwaway, tmp_path, changed, stays):
+    """Also those of an imported module and of a bound formula; others make no difference."""
+    assert not throwaway() and throwaway()
+    with open(tmp_path / "throwaway" / f"{changed}.py", "a", encoding="utf-8") as file:
+        file.write("\n# another comment\n")
+    assert throwaway() == stays and throwaway()

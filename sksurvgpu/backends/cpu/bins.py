@@ -23,7 +23,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import device, kernel, specialize
+from ..._compile import PART, device, kernel, specialize
 from .columns import (
     column_operation,
     dot_residual,
@@ -73,7 +73,7 @@ def add_entry(bins, i, own, x, load, later):
     """Take the time before the row's entry out of its loads."""
 
 
-@overload(add_entry)
+@overload(add_entry, jit_options=PART)
 def _add_entry(bins, i, own, x, load, later):
     if isinstance(bins.types[1], types.NoneType):
         return lambda bins, i, own, x, load, later: None
@@ -150,7 +150,7 @@ def load_column(X, j, bins, state):
     """Sums of a column in every bin; the sum of x^2 h."""
 
 
-@overload(load_column)
+@overload(load_column, jit_options=PART)
 def _load_column(X, j, bins, state):
     if isinstance(bins.types[-1], types.NoneType):
         return lambda X, j, bins, state: _load(X, j, 0, X.n_base, state)

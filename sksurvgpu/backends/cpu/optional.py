@@ -8,6 +8,8 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
+from ..._compile import PART
+
 
 def read(array, k, missing):
     """``array[k]``; `missing` where there is none."""
@@ -33,14 +35,14 @@ def _is_missing(array):
     return isinstance(array, types.NoneType)
 
 
-@overload(read)
+@overload(read, jit_options=PART)
 def _read(array, k, missing):
     if _is_missing(array):
         return lambda array, k, missing: missing
     return lambda array, k, missing: array[k]
 
 
-@overload(write)
+@overload(write, jit_options=PART)
 def _write(array, k, x):
     if _is_missing(array):
         return lambda array, k, x: None
@@ -51,7 +53,7 @@ def _write(array, k, x):
     return assign
 
 
-@overload(add)
+@overload(add, jit_options=PART)
 def _add(array, k, x):
     if _is_missing(array):
         return lambda array, k, x: None
@@ -62,7 +64,7 @@ def _add(array, k, x):
     return increase
 
 
-@overload(fill)
+@overload(fill, jit_options=PART)
 def _fill(array, x):
     if _is_missing(array):
         return lambda array, x: None
@@ -73,7 +75,7 @@ def _fill(array, x):
     return assign
 
 
-@overload(row_weight)
+@overload(row_weight, jit_options=PART)
 def _row_weight(weight, i):
     if _is_missing(weight):
         return lambda weight, i: 1.0

@@ -22,7 +22,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import device, kernel
+from ..._compile import PART, device, kernel
 from ..formulas import two_sum
 from .optional import add, fill, read, row_weight, write
 
@@ -67,7 +67,7 @@ def leave_risk(enter_idx, i, w, cells):
     """Take w out of the risk sets up to the row's entry."""
 
 
-@overload(leave_risk)
+@overload(leave_risk, jit_options=PART)
 def _leave_risk(enter_idx, i, w, cells):
     if isinstance(enter_idx, types.NoneType):
         return lambda enter_idx, i, w, cells: None
@@ -78,7 +78,7 @@ def enter_cell(enter_idx, i):
     """Cell of the row's entry; cell 0 belongs to nobody's risk set."""
 
 
-@overload(enter_cell)
+@overload(enter_cell, jit_options=PART)
 def _enter_cell(enter_idx, i):
     if isinstance(enter_idx, types.NoneType):
         return lambda enter_idx, i: np.uint32(0)
@@ -89,7 +89,7 @@ def hazard_until(enter_idx, i, k, cells):
     """Cumulative hazard between the row's entry and cell k."""
 
 
-@overload(hazard_until)
+@overload(hazard_until, jit_options=PART)
 def _hazard_until(enter_idx, i, k, cells):
     if isinstance(enter_idx, types.NoneType):
         return lambda enter_idx, i, k, cells: cells.hazard[k]
