@@ -2,7 +2,8 @@
 
 A column is an indicator (row numbers only), valued sparse (row numbers and values) or dense
 (values only).  `column_operation` is the single place that tells them apart: an operation is one
-loop over `entry_row` and `entry_value`, and is compiled for the three kinds.
+loop over `entry_row` and `entry_value`, and is compiled for the kinds that a design can have: its
+columns are `IndicatorColumns` or `DenseColumns` where all are alike, else `Columns`.
 
 Rows come in *pieces*.  A plain problem has one piece.  With coefficients that change over time
 every piece of the time axis holds its own copy of the rows that reach it, but never of X: the row
@@ -18,7 +19,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import bind, device
+from ..._compile import PART, bind, device, stand_in
 from ...data.design.columns import DENSE, INDICATOR
 
 
@@ -37,9 +38,23 @@ class Columns(NamedTuple):
     n_base: int  # rows of X
 
 
+class IndicatorColumns(Columns):
+    """Columns without values: a third of the loops, and of the time to compile them."""
+
+    __slots__ = ()
+
+
+class DenseColumns(Columns):
+    """Columns without row numbers."""
+
+    __slots__ = ()
+
+
 def columns_of(design, source, piece_ptr, first, shift):
-    """View a design as `Columns`."""
-    return Columns(
+    """View a design as the narrowest class of columns that holds it."""
+    narrow = {INDICATOR: IndicatorColumns, DENSE: DenseColumns}
+    kinds = set(np.unique(design.kind))
+    return (narrow.get(*kinds, Columns) if len(kinds) == 1 else Columns)(
         design.kind,
         design.indptr,
         design.indices.view(np.uint32),
@@ -66,21 +81,21 @@ def entry_count(rows, values):
 
 
 # Rows are unsigned: a signed index costs a test for negative values at every access.
-@overload(entry_row)
+@overload(entry_row, jit_options=PART)
 def _entry_row(rows, q, shift):
     if isinstance(rows, types.NoneType):
         return lambda rows, q, shift: np.uint64(q) + np.uint64(shift)
     return lambda rows, q, shift: np.uint64(rows[q]) + np.uint64(shift)
 
 
-@overload(entry_value)
+@overload(entry_value, jit_options=PART)
 def _entry_value(values, q):
     if isinstance(values, types.NoneType):
         return lambda values, q: 1.0
     return lambda values, q: values[q]
 
 
-@overload(entry_count)
+@overload(entry_count, jit_options=PART)
 def _entry_count(rows, values):
     if isinstance(rows, types.NoneType):
         return lambda rows, values: len(values)
@@ -102,7 +117,14 @@ def lower_bound(rows, row):
     return low
 
 
-def _visit(X, j, low, high, state):
+@device
+def _entries_between(X, rows, start, high):
+    """First entry and end of those of a sparse column in the rows [start, high)."""
+    end = len(rows) if high == X.n_base else lower_bound(rows, high)
+    return lower_bound(rows, start), end
+
+
+def _visit_any(X, j, low, high, state):
     """Sum of ``operation(rows, values, shift, state)`` over the pieces of column j.
 
     Only entries in the rows ``[low, high)`` of X are visited, so that threads can own row ranges.
@@ -119,8 +141,7 @@ def _visit(X, j, low, high, state):
             total += operation(None, X.values[v + start : v + high], shift + start, state)  # noqa: F821
             continue
         rows = X.indices[begin:end]
-        a = lower_bound(rows, start)
-        z = len(rows) if high == X.n_base else lower_bound(rows, high)
+        a, z = _entries_between(X, rows, start, high)
         if X.kind[c] == INDICATOR:
             total += operation(rows[a:z], None, shift, state)  # noqa: F821
         else:
@@ -129,13 +150,51 @@ def _visit(X, j, low, high, state):
     return total
 
 
+def _visit_indicators(X, j, low, high, state):
+    """`_visit_any` where no column has values."""
+    total = 0.0
+    c = X.source[j]
+    rows = X.indices[X.indptr[c] : X.indptr[c + 1]]
+    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+        start = max(low, X.first[b])
+        if start < high:
+            a, z = _entries_between(X, rows, start, high)
+            total += operation(rows[a:z], None, X.shift[b], state)  # noqa: F821
+    return total
+
+
+def _visit_dense(X, j, low, high, state):
+    """`_visit_any` where all columns are dense."""
+    total = 0.0
+    v = X.value_ptr[X.source[j]]
+    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+        start = max(low, X.first[b])
+        if start < high:
+            values = X.values[v + start : v + high]
+            total += operation(None, values, X.shift[b] + start, state)  # noqa: F821
+    return total
+
+
+_VISITS = {Columns: _visit_any, IndicatorColumns: _visit_indicators, DenseColumns: _visit_dense}
+
+
 def column_operation(loop):
     """Turn a loop over entries into a function ``(X, j, low, high, state)`` of column j.
 
     The loop is bound by name and not passed as an argument: Numba calls function arguments through
     pointers, which is slow and cannot be cached.
     """
-    return device(bind(_visit, operation=device(loop)))
+    operation = device(loop)
+    bound = {form: bind(visit, operation=operation) for form, visit in _VISITS.items()}
+
+    def visit(X, j, low, high, state):
+        """The operation over the entries of column j in the rows [low, high) of X."""
+
+    @overload(visit, jit_options=PART)
+    def _visit(X, j, low, high, state):
+        return bound[X.instance_class]
+
+    return stand_in(visit, bound[Columns])
 
 
 @column_operation
