@@ -26,6 +26,10 @@ N_SHOWN = 10
 def main(arguments=None) -> None:
     """Simulate a cohort, fit a path, choose its strength, compare with scikit-survival."""
     options = _read(arguments)
+    if options.compile:
+        from ._warm_up import compile_all
+
+        return compile_all()
     name, reason = explain("auto")
     n_threads = count_threads(options.threads)
     print(f"sksurvgpu {__version__}, Python {platform.python_version()}")
@@ -64,6 +68,9 @@ def _read(arguments):
     parser.add_argument("--seed", type=int, default=0, help="seed of the data (%(default)s)")
     parser.add_argument(
         "--no-compare", dest="compare", action="store_false", help="leave out scikit-survival"
+    )
+    parser.add_argument(
+        "--compile", action="store_true", help="compile all models in advance, and nothing else"
     )
     return parser.parse_args(arguments)
 

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
+import multiprocessing
 import os
 import pickle
 import re
+import time
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -25,13 +28,16 @@ from uuid import uuid4
 
 import numba
 from llvmlite.binding import parse_assembly
-from numba import njit
-from numba.core.caching import FunctionCache
+from numba import config, njit
+from numba.core.caching import FunctionCache, NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
 _OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+NOTICEABLE = 2.0  # seconds of compiling that a user would like to have explained
+_PACKAGE = Path(__file__).resolve().parent
+_folders: set[Path] = set()  # of files of compiled code
 _ENVIRONMENT = "_ZN08NumbaEnv"  # of a function, where exceptions come from
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _IMPORT = re.compile(rb"^from (\.+)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -111,6 +117,62 @@ class _Files:
         return self._folder / f"{self._name}.{label}.nbc"
 
 
+class _Notice:
+    """Says, once in a process, what takes so long.
+
+    Workers of a pool stay silent: their parent's user would read one line from each of them.
+    """
+
+    def __init__(self):
+        self._since, self._seconds = 0.0, 0.0
+
+    def begin(self):
+        self._since = time.perf_counter()
+
+    def end(self, folder):
+        """Count what was compiled; `folder` is where it was kept, or None."""
+        before = self._seconds
+        self._seconds += time.perf_counter() - self._since
+        is_worker = multiprocessing.current_process().name != "MainProcess"
+        if before < NOTICEABLE <= self._seconds and not is_worker:
+            logging.getLogger("sksurvgpu").warning(_KEPT if folder else _LOST, folder or _where())
+
+
+_notice = _Notice()
+_KEPT = (
+    "sksurvgpu compiles what this kind of model and data needs for the first time; it is kept in "
+    "%s, and later processes load it. `python -m sksurvgpu --compile` does it for all models."
+)
+_LOST = (
+    "sksurvgpu compiles what this kind of model and data needs, and does so again in every "
+    "process: nothing can be written to %s. Set the environment variable NUMBA_CACHE_DIR to a "
+    "folder that can be written to."
+)
+
+
+def _where():
+    return config.CACHE_DIR or f"{_PACKAGE} or the user's cache folder"
+
+
+def cache_files():
+    """Sizes of the files of compiled code, by the place where they lie."""
+    sizes: dict[str, list[int]] = {}
+    for folder in sorted(_folders):
+        found = [file.stat().st_size for file in folder.glob("*.nbc")]
+        sizes.setdefault(_root_of(folder), []).extend(found)
+    return sizes
+
+
+class _NoCache(NullCache):
+    """Without a folder that can be written to, every process compiles."""
+
+    def load_overload(self, sig, target_context):
+        _notice.begin()
+
+    def save_overload(self, sig, data):
+        _notice.end(None)
+
+
 class _Cache(FunctionCache):
     """Numba's cache of one kernel, with our files, and never the reason why a call fails."""
 
@@ -118,17 +180,27 @@ class _Cache(FunctionCache):
         super().__init__(function)
         sources = _digest_sources(_files_of(function))
         self._cache_file = _Files(self.cache_path, self._impl.filename_base, sources)
+        _folders.add(Path(self.cache_path))
 
     def load_overload(self, sig, target_context):
+        _notice.begin()
         # Whatever stops a file from being read or used, such as another NumPy than the one it was
         # made with, compiling is the answer.
         with contextlib.suppress(Exception):
             return super().load_overload(sig, target_context)
 
     def save_overload(self, sig, data):
+        folder = None
         # On a full disk, or without the folder's rights, every process compiles.
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
+            folder = _root_of(Path(self.cache_path))
+        _notice.end(folder)
+
+
+def _root_of(folder):
+    """What to call the place of a file: the package's own folders, or the one that was chosen."""
+    return f"{_PACKAGE} (__pycache__)" if _PACKAGE in folder.parents else str(folder.parent)
 
 
 class _Part(JITCodeLibrary):
@@ -169,8 +241,10 @@ def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
     compiled = njit(**_OPTIONS)(function)
     if not _is_foreign(function):
-        with contextlib.suppress(RuntimeError):  # no folder that can be written to
+        try:
             compiled._cache = _Cache(function)
+        except RuntimeError:  # no folder that can be written to
+            compiled._cache = _NoCache()
     return compiled
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
 from collections import namedtuple
+from functools import partial
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from attacks import n_attempts
 
+from sksurvgpu import _compile
 from sksurvgpu._compile import _read, bind, device, kernel, specialize
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -144,3 +147,65 @@ def test_changed_sources_are_compiled_anew(throwaway, tmp_path, changed, stays):
     with open(tmp_path / "throwaway" / f"{changed}.py", "a", encoding="utf-8") as file:
         file.write("\n# another comment\n")
     assert throwaway() == stays and throwaway()
+
+
+@pytest.fixture
+def noticeable(monkeypatch, caplog):
+    """What users are told, every compilation being long enough."""
+    monkeypatch.setattr(_compile, "NOTICEABLE", 1e-9)
+    monkeypatch.setattr(_compile, "_notice", _compile._Notice())
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def test_users_hear_once_what_takes_long(noticeable):
+    for function in (formula_one, formula_two):
+        compiled = kernel(function)
+        compiled._cache.flush()
+        compiled(1.0)
+    (message,) = noticeable()
+    assert "kept in" in message and "--compile" in message
+
+
+def test_workers_of_a_pool_are_silent(noticeable, monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "Worker-1")
+    _compile._notice.end("somewhere")
+    assert not noticeable()
+
+
+def test_users_hear_that_nothing_is_kept(noticeable, monkeypatch):
+    def refuse(function):
+        raise RuntimeError("no locator available")
+
+    monkeypatch.setattr(_compile, "_Cache", refuse)
+    assert kernel(double)(1.0) == 2.0
+    (message,) = noticeable()
+    assert "every process" in message and "NUMBA_CACHE_DIR" in message
+
+
+CHILD = """
+from sksurvgpu import _compile, _warm_up
+_compile.NOTICEABLE = 1e-9
+from sksurvgpu.backends.cpu.products import largest_difference
+import numpy as np
+numbers = np.zeros(2)
+_warm_up.compile_all([("a kernel", lambda: largest_difference(numbers, numbers, numbers > 0))])
+"""
+
+
+def test_what_is_compiled_in_advance_is_loaded_in_silence(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", CHILD]
+    run = partial(subprocess.run, command, cwd=ROOT, env=environment, capture_output=True)
+    first, second = (run(text=True, check=True) for _ in range(2))
+    assert first.stderr.count("\n") == 1 and f"kept in {tmp_path}" in first.stderr
+    assert second.stderr == ""
+    assert "1/1  a kernel" in first.stdout and f"{tmp_path}: 1 files" in second.stdout
+
+
+@pytest.mark.slow
+def test_all_models_are_compiled_in_advance(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "sksurvgpu", "--compile"]
+    run = partial(subprocess.run, command, cwd=ROOT, env=environment, capture_output=True)
+    first, second = (run(text=True, check=True) for _ in range(2))
+    assert "kept in" in first.stderr and second.stderr == ""

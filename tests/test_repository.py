@@ -29,7 +29,7 @@ LAYERS = [
     {"bayes", "metrics"},
     {"estimators"},
     {"selection", "inference", "plotting"},
-    {"datasets", "show_versions", "__main__", "__init__"},
+    {"datasets", "show_versions", "_warm_up", "__main__", "__init__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # (importing module, imported module) -> why.

@@ -1,0 +1,139 @@
+"""Compile in advance what the models need on usual data: ``python -m sksurvgpu --compile``.
+
+What is compiled depends on types alone: small fits of every kind leave the code of large ones.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import datasets
+from ._compile import cache_files
+from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
+from .estimators.bayesian_regression import BayesianLasso
+from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
+from .estimators.competing import FineGrayCCD
+from .estimators.conditional_logistic import ConditionalLogisticCCD
+from .estimators.logistic import LogisticCCD
+from .estimators.regression import LinearCCD, PoissonCCD
+from .estimators.survival import CoxLassoCCD
+from .inference.bootstrap import bootstrap
+from .inference.posterior import posterior
+from .inference.profile import profile_likelihood
+from .inference.wald import wald
+from .selection import models as cv
+from .selection.path import fit_path
+
+N_ROWS, N_COLUMNS, N_FREE = 240, 8, 2  # N_FREE: of fits without a penalty
+CURVES = (
+    "predict_survival_function",
+    "predict_cumulative_hazard_function",
+    "predict_cumulative_incidence_function",
+    "predict_proba",
+)
+SHORT_CHAINS = {"n_chains": 2, "n_tune": 20, "n_draws": 20}
+
+
+def _models():
+    """Every model: estimator, its cross-validated form (or None), data, arguments of its fit."""
+    size = {"density": 0.3, "random_state": 0}
+    cox = datasets.simulate_cox(N_ROWS, N_COLUMNS, **size)
+    competing = datasets.simulate_fine_gray(N_ROWS, N_COLUMNS, **size)
+    binary = datasets.simulate_logistic(N_ROWS, N_COLUMNS, **size)
+    counts = datasets.simulate_poisson(N_ROWS, N_COLUMNS, **size)
+    series = datasets.simulate_case_series(N_ROWS // 8, N_COLUMNS, **size)
+    matched = datasets.simulate_matched(N_ROWS // 8, N_COLUMNS, stratum_size=8, **size)
+    months = {"strata": np.arange(N_ROWS) % 12}
+    return [
+        (CoxLassoCCD, cv.CoxLassoCV, cox, {}),
+        (partial(CoxLassoCCD, ties="efron"), partial(cv.CoxLassoCV, ties="efron"), cox, {}),
+        (FineGrayCCD, cv.FineGrayCV, competing, {}),
+        (LogisticCCD, cv.LogisticCV, binary, {}),
+        (PoissonCCD, cv.PoissonCV, counts, {}),
+        (LinearCCD, None, counts, {}),
+        (CaseSeriesCCD, cv.CaseSeriesCV, series, {}),
+        (ConditionalPoissonCCD, None, counts, months),
+        (ConditionalLogisticCCD, cv.ConditionalLogisticCV, matched, {}),
+    ]
+
+
+def _forms(X):
+    """Columns of ones, dense columns, and both kinds with sparse values among them."""
+    ones = sp.csc_array(X)
+    dense = ones.toarray() + np.random.default_rng(0).standard_normal(ones.shape)
+    valued = sp.csc_array(ones)
+    valued.data = 1.0 + np.arange(valued.nnz) % 3
+    mixed = dense.copy()
+    mixed[:, ::2] = ones[:, ::2].toarray()
+    return {"indicators": ones, "dense": dense, "mixed": mixed, "sparse values": valued}
+
+
+def tasks():
+    """Names and calls of all that is compiled."""
+    for make, make_cv, data, given in _models():
+        name = type(make()).__name__ + "".join(
+            f" {v}" for v in getattr(make, "keywords", {}).values()
+        )
+        for form, X in _forms(data.X).items():
+            yield f"{name}, {form}", partial(_fit, make, X, data.y, given)
+        forms = _forms(data.X)
+        yield f"{name}, inference", partial(_infer, make, forms["dense"], data.y, given)
+        if make_cv is not None:
+            run = make_cv(n_alphas=4, cv=3, n_jobs=1)
+            yield f"{name}, cross-validation", partial(run.fit, forms["indicators"], data.y)
+    X = forms["dense"]
+    y = X @ np.ones(X.shape[1])
+    yield "BayesianLasso", partial(BayesianLasso(**SHORT_CHAINS).fit, X, y)
+    classes = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    run = BayesianMultinomialLogistic(**SHORT_CHAINS)
+    yield "BayesianMultinomialLogistic", partial(run.fit, X, classes)
+
+
+def _fit(make, X, y, given):
+    """Fits, with weights and without, a path, predictions, intervals and replicates."""
+    model = make(alpha=0.02, n_jobs=1)
+    model.fit(X, y, sample_weight=_weights(y), **given)
+    fit_path(model, X, y, n_alphas=4, **given)
+    model.fit(X, y, **given)
+    model.predict(X)
+    for curve in CURVES:
+        if hasattr(model, curve):
+            getattr(model, curve)(X)
+    profile_likelihood(model, X, y, [0], **given)
+    bootstrap(model, X, y, n_replicates=3, random_state=0, **given)
+
+
+def _weights(y):
+    """Weights that are alike within subjects and matched sets."""
+    fields = [field for field in ("subject", "stratum") if field in (y.dtype.names or ())]
+    labels = y[fields[0]] if fields else np.arange(len(y)) // 40
+    return 1.0 + np.unique(labels, return_inverse=True)[1] % 2
+
+
+def _infer(make, X, y, given):
+    X = X[:, :N_FREE]
+    model = make(alpha=0.0, n_jobs=1).fit(X, y, **given)
+    wald(model, X, y, **given)
+    wald(model, X, y, robust=True, **given)
+    posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
+
+
+def compile_all(jobs=None) -> None:
+    """Run all tasks, saying which, and say where compiled code lies."""
+    jobs = list(tasks() if jobs is None else jobs)
+    start = time.perf_counter()
+    for k, (name, run) in enumerate(jobs, start=1):
+        print(f"{k:>3}/{len(jobs)}  {name:<48}", end="", flush=True)
+        begin = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what fits this small say of themselves
+            run()
+        print(f"{time.perf_counter() - begin:>8.1f} s", flush=True)
+    print(f"\n{time.perf_counter() - start:.0f} s. Compiled code:")
+    for folder, sizes in cache_files().items():
+        print(f"  {folder}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB")
