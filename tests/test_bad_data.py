@@ -412,6 +412,19 @@ OUTCOMES = {
         ValueError,
         "`time` is -2 in row 0, must be at least 0.",
     ),
+    "y by hand, time nan": (
+        lambda: read_outcome(np.array([(1, np.nan)], dtype="?, f8")),
+        ValueError,
+        "`time` has 1 NaN or infinite value(s), the first in row 0; drop or fill those rows.",
+    ),
+    "y by hand, start at time": (
+        lambda: read_outcome(
+            np.array([(1, 3.0, 3.0)], dtype=[("event", "?"), ("time", "f8"), ("start", "f8")])
+        ),
+        ValueError,
+        "`start` must be before `time`: row 0 has start 3 and time 3 (1 such row(s)); drop empty "
+        "intervals.",
+    ),
 }
 
 ARGUMENTS = {
