@@ -206,13 +206,24 @@ def separated(name):
     if name == "poisson":
         return Sample((x > 0).astype(float), {"value": 3.0 * (x[:, 0] > 0)}, ones)
     early = {"time": np.arange(40.0) + 1, "strata": None, "curve": None}
+    if name.startswith("cox"):
+        return Sample((x < 0).astype(float), {**early, "event": ones > 0, "start": None}, ones)
     status = np.where(first == 3, 2, 1)
     X = np.where(status[:, None] == 2, -3.0, -x)
     return Sample(X, {**early, "status": status}, ones)
 
 
 @pytest.mark.parametrize(
-    "name", ["logistic", "conditional_logistic", "conditional_poisson", "poisson", "fine_gray"]
+    "name",
+    [
+        "cox, breslow",
+        "cox, efron",
+        "logistic",
+        "conditional_logistic",
+        "conditional_poisson",
+        "poisson",
+        "fine_gray",
+    ],
 )
 def test_separated_data_stay_finite(name, algorithm):
     """A fit stops, and says so or is flat."""
@@ -226,6 +237,8 @@ def test_separated_data_stay_finite(name, algorithm):
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [
+        ("cox, breslow", "event", 0),
+        ("cox, efron", "event", 0),
         ("fine_gray", "status", 0),
         ("fine_gray", "status", 2),
         ("fine_gray, strata and curves", "status", 2),
@@ -254,8 +267,39 @@ def test_no_row_has_weight(model, lam, algorithm):
     assert solution.objective == 0.0
 
 
+@pytest.mark.parametrize("name", ["cox, breslow", "cox, efron", "fine_gray"])
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_no_event_has_weight(name, lam, algorithm):
+    model = MODELS[name]
+    sample = model.sample(89, p=3)
+    code = sample.y["event" if model.name == "cox" else "status"]
+    solution = fit(model, sample.with_(weights=1.0 * (code != 1)), lam, algorithm=algorithm)
+    assert solution.converged
+    assert (solution.coef == 0).all()
+    assert solution.loglik == solution.objective == solution.lam_max == 0.0
+
+
+@pytest.mark.parametrize("lam", [0.0, 1.0])
+def test_every_column_is_fixed(model, lam, algorithm):
+    sample = model.sample(90, p=3)
+    start = np.random.default_rng(90).normal(size=(3, 1))
+    solution = fit(model, sample, lam, algorithm=algorithm, coef=start, fixed=start != 0)
+    assert solution.converged
+    np.testing.assert_array_equal(solution.coef, start[:, 0])
+    loglik = model.reference_at(sample, start[:, 0]).loglik
+    np.testing.assert_allclose(solution.loglik, loglik)
+
+
 @pytest.mark.parametrize(
-    "name", ["fine_gray", "conditional_poisson", "conditional_logistic", "gaussian"]
+    "name",
+    [
+        "cox, breslow",
+        "cox, efron",
+        "fine_gray",
+        "conditional_poisson",
+        "conditional_logistic",
+        "gaussian",
+    ],
 )
 def test_one_row(name, algorithm):
     model = MODELS[name]

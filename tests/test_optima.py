@@ -57,16 +57,31 @@ ROUTES = [
 ]
 
 
-@pytest.fixture(params=ROUTES, ids=": ".join)
-def routed_model(request, monkeypatch):
-    """A model, and a route that its fits are made to take."""
-    name, form, route = request.param
+def take_route(form, route, monkeypatch):
+    """Have fits take a form of the quadratic model, and a way to its minimum."""
     use_form(form, monkeypatch)
     if route == "gram":
         take_gram(monkeypatch)
     else:
         monkeypatch.setattr(session_module.Session, "gram_cost", lambda self, columns: np.inf)
+
+
+@pytest.fixture(params=ROUTES, ids=": ".join)
+def routed_model(request, monkeypatch):
+    """A model, and a route that its fits are made to take."""
+    name, form, route = request.param
+    take_route(form, route, monkeypatch)
     return MODELS[name]
+
+
+@pytest.fixture(params=[*ROUTES, *((name, "exact") for name in NAMES)], ids=": ".join)
+def any_way(request, monkeypatch):
+    """A model, and what tells its fits a way to the optimum: a route, or the exact algorithm."""
+    name, *route = request.param
+    if route == ["exact"]:
+        return MODELS[name], {"algorithm": "exact"}
+    take_route(*route, monkeypatch)
+    return MODELS[name], {}
 
 
 def null_score(model, sample, root):
@@ -114,15 +129,17 @@ def test_unpenalized(model, algorithm, tolerance):
     assert np.isnan(solution.gap)
 
 
-def test_factors(model, algorithm, tolerance):
+def test_factors(any_way, tolerance):
+    model, way = any_way
     sample = model.sample(33, p=8)
     factor = np.random.default_rng(33).uniform(0.2, 3.0, size=8)
     factor[:2] = 0.0
     lam = 0.1 * largest_gradient(model, sample)
     args = {"factor": factor, "l1_ratio": 0.7}
-    solution = fit(model, sample, lam, algorithm=algorithm, tol=1e-8, **args)
+    solution = fit(model, sample, lam, tol=1e-8, **way, **args)
     check_optimum(solution, model, sample, lam, tolerance, **args)
     assert (solution.coef[:2] != 0).all()
+    assert np.isnan(solution.gap)
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
@@ -147,14 +164,15 @@ def test_what_converged_promises(model, algorithm, tol):
         assert (left[1:] <= 0.0101 * lam * factor[1:]).all()
 
 
-def test_fixed_columns_are_offsets(model, algorithm, check_close):
+def test_fixed_columns_are_offsets(any_way, check_close):
+    model, way = any_way
     sample = model.sample(34, p=6)
     start = np.zeros((6, 1))
     start[[1, 4], 0] = [0.7, -0.4]
     fixed = start != 0
     free = ~fixed[:, 0]
     lam = 0.05 * largest_gradient(model, sample)
-    args = {"tol": TIGHT, "algorithm": algorithm}
+    args = {"tol": TIGHT, **way}
     held = fit(model, sample, lam, coef=start, fixed=fixed, **args)
     moved = sample.with_(X=sample.X[:, free], offset=sample.offset + sample.X @ start[:, 0])
     expected = fit(model, moved, lam, **args)
@@ -178,14 +196,15 @@ def test_gap_bounds_the_distance_to_the_optimum(model, l1_ratio):
         np.testing.assert_allclose(early.gap, expected, rtol=1e-8, atol=1e-8)
 
 
-def test_objective_never_rises(model, algorithm):
+def test_objective_never_rises(any_way):
     """Strong effects and far starts: full steps of the local model overshoot."""
+    model, way = any_way
     for seed in range(3):
         sample = model.sample([36, seed], p=8, offset=False)
         sample = sample.with_(X=2.0 * sample.X)
         start = 0.5 * np.random.default_rng([37, seed]).normal(size=(8, 1))
         lam = 0.01 * largest_gradient(model, sample)
-        solution = fit(model, sample, lam, l1_ratio=0.8, coef=start, algorithm=algorithm)
+        solution = fit(model, sample, lam, l1_ratio=0.8, coef=start, **way)
         assert solution.converged
         steps = np.diff(solution.objectives)
         assert steps.max(initial=0.0) <= 1e-12 * np.abs(solution.objectives).max()
@@ -238,11 +257,12 @@ def test_routes_are_taken(name, form, monkeypatch):
     assert bool(calls) == (form not in WITHOUT_LOADS and solution.n_iter > 2)
 
 
-def test_warm_start_at_the_optimum_stays(model, algorithm):
+def test_warm_start_at_the_optimum_stays(any_way):
+    model, way = any_way
     sample = model.sample(41, p=8)
     lam = 0.05 * largest_gradient(model, sample)
-    first = fit(model, sample, lam, algorithm=algorithm)
-    again = fit(model, sample, lam, coef=first.coef[:, None], algorithm=algorithm)
+    first = fit(model, sample, lam, **way)
+    again = fit(model, sample, lam, coef=first.coef[:, None], **way)
     assert again.n_iter == 0
     np.testing.assert_array_equal(again.coef, first.coef)
 
@@ -276,7 +296,7 @@ def unlike_fits(model, sample, n_fits):
     fixed = rng.random((p, n_fits)) < 0.15
     return Batch(
         lambdas=largest_gradient(model, sample) * rng.uniform(0.02, 0.5, size=(2, n_fits)),
-        factor=rng.uniform(0.5, 2, size=p),
+        factor=rng.uniform(0.5, 2, size=(p, n_fits)),
         weight=weight,
         offset=rng.normal(size=(sample.n, n_fits)),
         coef=np.where(rng.random((p, n_fits)) < 0.4, rng.normal(size=(p, n_fits)), 0.0),
@@ -291,7 +311,7 @@ def one_of(batch, b):
     return Batch(
         cut(batch.lambdas),
         batch.l1_ratio,
-        batch.factor,
+        batch.factor[:, b],
         cut(batch.weight),
         cut(batch.offset),
         cut(batch.coef),
@@ -299,23 +319,26 @@ def one_of(batch, b):
     )
 
 
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_a_batch_is_its_fits(model, n_threads):
+def test_a_batch_is_its_fits(routed_model):
+    model = routed_model
     sample = model.sample(44, p=10)
     batch, problem = unlike_fits(model, sample, 4), model.problem(sample)
-    together = solve(problem, batch, cpu, Options(), n_threads)
-    assert len(together) == 4
-    for b in range(4):
-        assert_same_bits(together[b], solve(problem, one_of(batch, b), cpu, Options(), 1)[0])
-    assert not np.array_equal(together[0][0].coef, together[1][0].coef)
+    apart = [solve(problem, one_of(batch, b), cpu, Options(), 1)[0] for b in range(4)]
+    for n_threads in (1, 2):
+        together = solve(problem, batch, cpu, Options(), n_threads)
+        assert len(together) == 4
+        for fits, expected in zip(together, apart, strict=True):
+            assert_same_bits(fits, expected)
+    assert not np.array_equal(apart[0][0].coef, apart[1][0].coef)
 
 
-def test_any_number_of_threads(model, monkeypatch):
+def test_any_number_of_threads(routed_model, monkeypatch):
     monkeypatch.setattr(session_module, "SMALLEST_ROW_RANGE", 16)
-    sample = model.sample(45, p=15)
+    model = routed_model
+    sample = model.sample(45, p=25)
     lam = 0.05 * largest_gradient(model, sample)
     alone = fit(model, sample, lam)
-    for n_threads in (2, 3):
+    for n_threads in (2, 3, 7):
         assert_same_bits([alone], [fit(model, sample, lam, n_threads=n_threads)])
 
 
