@@ -34,20 +34,40 @@ def test_no_device_is_an_error_that_says_what_to_do(data):
     assert "\n" not in str(raised.value)
 
 
-def test_missing_package_is_an_error_that_says_what_to_install():
-    code = (
-        "import importlib.util as u\n"
-        "find = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'numba_cuda' else find(name, *a)\n"
-        "from sksurvgpu import LogisticCCD\n"
-        "try:\n"
-        "    LogisticCCD(backend='cuda').fit([[0.0], [1.0]], [0, 1])\n"
-        "except Exception as error:\n"
-        "    print(type(error).__name__, error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith('BackendUnavailableError backend="cuda" needs the package numba')
-    assert 'pip install "sksurvgpu[cuda12]"' in done.stdout
+# In a process of its own, what has been imported is known.
+FRESH = """
+import importlib.util as u
+import sys
+
+import numpy as np
+
+from sksurvgpu import LogisticCCD
+
+LogisticCCD().fit([[0.0], [1.0], [1.0]], [0, 1, 0])
+print([m for m in sys.modules if m.startswith(("numba_cuda", "sksurvgpu.backends.cuda"))])
+
+find = u.find_spec
+u.find_spec = lambda name, *a: None if name == "numba_cuda" else find(name, *a)
+try:
+    LogisticCCD(backend="cuda").fit([[0.0], [1.0]], [0, 1])
+except Exception as error:
+    print(type(error).__name__, error)
+u.find_spec = find
+
+if hasattr(np, "row_stack"):
+    del np.row_stack
+import sksurvgpu.backends.cuda._cuda
+print(hasattr(np, "row_stack"))
+"""
+
+
+def test_what_is_imported_when():
+    done = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
+    of_cpu_fit, missing, has_shim = done.stdout.splitlines()
+    assert of_cpu_fit == "[]"
+    assert missing.startswith('BackendUnavailableError backend="cuda" needs the package numba')
+    assert 'pip install "sksurvgpu[cuda12]"' in missing
+    assert has_shim == "False"  # what the old package needs of NumPy leaves no trace
 
 
 def test_device_that_is_not_there(monkeypatch):
@@ -67,16 +87,6 @@ def test_device_that_is_not_there(monkeypatch):
 def test_auto_takes_the_cpu_and_says_why(data):
     model = CoxLassoCCD(backend="auto").fit(data.X, data.y)
     assert model.backend_ == "cpu" and "not measured" in model.backend_reason_
-
-
-def test_auto_and_cpu_import_nothing_of_cuda():
-    code = (
-        "import sys\nfrom sksurvgpu import LogisticCCD\n"
-        "LogisticCCD().fit([[0.0], [1.0], [1.0]], [0, 1, 0])\n"
-        "print([m for m in sys.modules if m.startswith(('numba_cuda', 'sksurvgpu.backends.cuda'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith("[]")
 
 
 @pytest.mark.parametrize("name", FACES)
@@ -137,19 +147,6 @@ def test_sparse_columns_of_cupy_are_fetched():
     X, y = sp.csc_array(np.array([[0.0], [1.0], [1.0]])), [0, 1, 0]
     kind = type("csc_matrix", (), {"__module__": "cupyx.scipy.sparse", "get": lambda self: X})
     np.testing.assert_array_equal(LogisticCCD().fit(kind(), y).coef_, LogisticCCD().fit(X, y).coef_)
-
-
-def test_the_shim_for_numpy_leaves_no_trace():
-    code = (
-        # SciPy asks for all of NumPy's names.
-        "import numpy as np\nimport sksurvgpu.data.design.columns\n"
-        "had = hasattr(np, 'row_stack')\n"
-        "if had: del np.row_stack\n"
-        "import sksurvgpu.backends.cuda._cuda\n"
-        "print(hasattr(np, 'row_stack'))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_numba_cuda_is_what_is_imported():

@@ -26,6 +26,8 @@ from sksurvgpu.backends.cuda.patterns import subsets
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import part_of
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1, 25)
 N_FITS, THREADS = 2, 64
 # Rows do not fit into shared memory that is no more than what is reserved.

@@ -6,6 +6,7 @@ import engine
 import models
 import numpy as np
 import pytest
+from grids import thin
 
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
@@ -135,8 +136,7 @@ NAMES = [name for name, model in models.MODELS.items() if model.by_bins]
 TEAMS = ((1, 32), (2, 64), (4, 32))  # members, threads of each
 
 
-@pytest.mark.parametrize("number", range(len(NAMES)))
-@pytest.mark.parametrize("form", models.BINS)
+@pytest.mark.parametrize(("number", "form"), thin(4, range(len(NAMES)), models.BINS))
 def test_models(number, form, monkeypatch):
     team, threads = TEAMS[(number + models.BINS.index(form)) % len(TEAMS)]
     size = {"team": team, "threads": threads}
@@ -157,9 +157,9 @@ def draw_cox(seed, n, n_times, cuts, ties, **kwargs):
     return engine.make_problem(data, ties, cuts, source, pieces), rng
 
 
-@pytest.mark.parametrize("ties", ["breslow", "efron"])
-@pytest.mark.parametrize("cuts", [0, 2])
-@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize(
+    ("ties", "cuts", "start"), thin(3, ["breslow", "efron"], [0, 2], [False, True])
+)
 def test_ties_entries_strata_and_pieces(ties, cuts, start, monkeypatch):
     shapes = {"n_times": 9 if start else None, "n_strata": 0 if cuts else 4, "start": start}
     for seed, form in enumerate(models.BINS[:2]):
@@ -171,7 +171,7 @@ def test_ties_entries_strata_and_pieces(ties, cuts, start, monkeypatch):
         assert_same(batch)
 
 
-@pytest.mark.parametrize("n", [2, 3, 31, 32, 33, 65])
+@pytest.mark.parametrize("n", thin(3, [2, 31, 32, 33, 3, 65]))
 def test_numbers_of_rows(n):
     problem, rng = draw_cox(n, n, None, 0, "efron", start=n % 2 == 0)
     assert_same(open_batch(problem, *draw_batch(rng, n, 3, n > 3), team=2))
@@ -191,8 +191,7 @@ def test_more_fits_than_teams_and_one_weight_for_all():
     assert_close(after[[3, 1]], [batch.cpu[3].u, batch.cpu[1].u])
 
 
-@pytest.mark.parametrize("ties", ["breslow", "efron"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("ties", "seed"), thin(5, ["breslow", "efron"], range(4)))
 def test_predictors_of_any_range(ties, seed):
     """Fits whose sums underflow continue in logarithms, the others of the batch do not."""
     problem, rng = draw_cox(seed, 40, 12, 0, ties, n_strata=2)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import models
 import numpy as np
 import pytest
+from grids import thin
 from models import MODELS
 
 pytest.importorskip("numba_cuda")
@@ -103,7 +104,9 @@ def each(sessions, name, *arguments):
     return [getattr(session, name)(*arguments) for session in sessions]
 
 
-@pytest.mark.parametrize(("seed", "family", "threads", "members", "n", "n_fits"), list(settings()))
+@pytest.mark.parametrize(
+    ("seed", "family", "threads", "members", "n", "n_fits"), thin(4, settings())
+)
 def test_shape(seed, family, threads, members, n, n_fits, monkeypatch):
     name, form, draw = FAMILIES[family]
     models.use_form(form, monkeypatch)
