@@ -28,6 +28,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+def pytest_itemcollected(item):
+    """Models of many groups have kernels of their own, and references that take long."""
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    names = (value[0] if isinstance(value, tuple) and value else value for value in values)
+    if any(isinstance(name, str) and name.endswith(", many") for name in names):
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Neighbours stay in one process, which has compiled and fitted already what they share."""

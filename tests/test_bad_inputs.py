@@ -151,11 +151,11 @@ SHARED = {
 }
 
 
-@pytest.mark.parametrize("name", FACES)
 @pytest.mark.parametrize("mistake", SHARED)
-def test_shared_message(mistake, name):
+def test_shared_message(mistake):
     call, error, message = SHARED[mistake]
-    check(lambda: call(name), error, message)
+    for name in FACES:
+        check(lambda name=name: call(name), error, message, name)
 
 
 PARAMETERS = {
@@ -176,16 +176,16 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("name", FACES)
 @pytest.mark.parametrize("parameter", PARAMETERS)
-def test_shared_parameter(parameter, name):
+def test_shared_parameter(parameter):
     value, rule = PARAMETERS[parameter]
     parameter = parameter.partition("=")[0]
-    begin = f"The '{parameter}' parameter of {FACES[name].cls.__name__} must be "
-    message = f"{begin}{rule}. Got {value!r} instead."
-    if rule is None:  # the options are a set, in no order
-        message = (f"{begin}a str among {{", f"}}. Got {value!r} instead.")
-    check(lambda: fit(name, **{parameter: value}), ValueError, message)
+    for name, face in FACES.items():
+        begin = f"The '{parameter}' parameter of {face.cls.__name__} must be "
+        message = f"{begin}{rule}. Got {value!r} instead."
+        if rule is None:  # the options are a set, in no order
+            message = (f"{begin}a str among {{", f"}}. Got {value!r} instead.")
+        check(lambda name=name: fit(name, **{parameter: value}), ValueError, message)
 
 
 @pytest.mark.parametrize("name", FACES)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from grids import thin
 from oracles import scale_mixtures
 from scipy import sparse
 from scipy.stats import chi2, norm
@@ -231,9 +232,9 @@ JOINT_PRIORS = {
 }
 
 
-@pytest.mark.parametrize("shape", [(4, 2), (3, 5)])
-@pytest.mark.parametrize("prior", JOINT_PRIORS)
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(
+    ("shape", "name", "prior"), thin(4, [(4, 2), (3, 5)], SAMPLERS, JOINT_PRIORS)
+)
 def test_sweeps_leave_the_joint_distribution_as_it_is(name, prior, shape):
     z, allowed = joint_z(SAMPLERS[name], JOINT_PRIORS[prior], shape)
     assert z < allowed

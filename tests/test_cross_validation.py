@@ -267,6 +267,7 @@ def test_a_seed_decides():
     assert not tables[0].equals(tables[2])
 
 
+@pytest.mark.slow
 def test_repeats_do_not_shrink_the_standard_error():
     cvs = [CoxLassoCV(alphas=ALPHAS, cv=5, n_repeats=n).fit(STRONG.X, STRONG.y) for n in (10, 40)]
     few, many = (cv.cv_results_["standard_error"] for cv in cvs)

@@ -15,6 +15,16 @@ PAGES = [
     for path in sorted(DOCS.rglob("*.rst"))
     if not set(path.relative_to(DOCS).parts) & {*GENERATED, "_templates"}
 ]
+# Their examples take seconds each, or kernels that nothing else needs.
+LONG = {
+    "examples/new_users",
+    "guide/algorithm",
+    "guide/cross_validation",
+    "guide/plots",
+    "guide/posterior",
+    "models/bayesian_multinomial",
+    "models/bayesian_regression",
+}
 WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
 
 
@@ -23,7 +33,13 @@ def page(path):
     return path.relative_to(DOCS).with_suffix("").as_posix()
 
 
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=page)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if page(path) in LONG else [], id=page(path))
+        for path in WITH_EXAMPLES
+    ],
+)
 def test_examples_run(path):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     # A page may turn on metadata routing; the next one starts without.

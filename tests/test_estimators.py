@@ -1,17 +1,14 @@
 """Estimators as scikit-learn and scikit-survival see them."""
 
 import copy
-import pickle
 import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -29,7 +26,6 @@ from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators import baseline
 from sksurvgpu.estimators._prepared import count_threads
 from sksurvgpu.estimators.baseline import survival
-from sksurvgpu.solver.solve import solve
 
 
 class NumericOutcome(CoxLassoCCD):
@@ -91,39 +87,6 @@ def same_functions(ours, theirs):
 # --- scikit-learn ----------------------------------------------------------------------------
 
 
-def test_storage_does_not_matter(data):
-    frame = pd.DataFrame(data.X.toarray(), columns=[f"code{j}" for j in range(20)])
-    sparse_frame = frame.astype(pd.SparseDtype(float, 0.0))
-    expected = CoxLassoCCD(tol=1e-10).fit(data.X, data.y)
-    for X in (data.X.tocsr(), data.X.toarray(), frame, sparse_frame):
-        model = CoxLassoCCD(tol=1e-10).fit(X, data.y)
-        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
-        np.testing.assert_allclose(model.predict(X), expected.predict(data.X), atol=1e-8)
-    assert model.feature_names_in_.tolist() == frame.columns.tolist()
-    assert model.summary().index.tolist() == frame.columns.tolist()
-    assert not hasattr(expected, "feature_names_in_")
-
-
-def test_fitted_numbers_belong_together(data):
-    weight = np.random.default_rng(2).uniform(0.5, 2.0, 400)
-    model = CoxLassoCCD(alpha=0.02, l1_ratio=0.7).fit(data.X, data.y, sample_weight=weight)
-    coef = model.coef_
-    penalty = 0.02 * (0.7 * np.abs(coef).sum() + 0.15 * (coef**2).sum())
-    mean = -model.log_likelihood_ / weight.sum() + penalty
-    assert model.objective_ == pytest.approx(mean, rel=1e-12)
-    assert model.converged_ and 0 <= model.dual_gap_ < 1e-6 and model.n_iter_ > 0
-    assert model.kkt_ <= 1e-6 * model.alpha_max_
-    assert model.backend_ == "cpu" and "takes the CPU" in model.backend_reason_
-
-
-@pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
-def test_alpha_max_is_the_least_alpha_without_coefficients(data):
-    top = CoxLassoCCD(alpha=1.0, penalty_factor={3: 2.0}).fit(data.X, data.y).alpha_max_
-    for factor, expected in ((1.001, 0), (0.98, 1)):
-        model = CoxLassoCCD(alpha=factor * top, penalty_factor={3: 2.0}).fit(data.X, data.y)
-        assert np.count_nonzero(model.coef_) == expected
-
-
 def test_pipeline_and_cross_validation(data):
     model = make_pipeline(MaxAbsScaler(), CoxLassoCCD(alpha=0.02))
     scores = cross_val_score(
@@ -162,24 +125,6 @@ def test_select_from_model(data):
     assert selector.get_support(indices=True).tolist() == kept.tolist()
 
 
-def test_clone_and_pickle(data, strata):
-    model = CoxLassoCCD(alpha=0.02, penalty_factor={0: 0.0}, time_varying={1: [10.0]})
-    assert clone(model).get_params() == model.get_params()
-    assert repr(model) == (
-        "CoxLassoCCD(alpha=0.02, penalty_factor={0: 0.0}, time_varying={1: [10.0]})"
-    )
-    model.fit(data.X, data.y, strata=strata)
-    loaded = pickle.loads(pickle.dumps(model))
-    for kept, restored in (
-        (model.coef_, loaded.coef_),
-        (
-            model.predict_survival_function(data.X, strata, return_array=True),
-            loaded.predict_survival_function(data.X, strata, return_array=True),
-        ),
-    ):
-        np.testing.assert_array_equal(kept, restored)
-
-
 @pytest.mark.parametrize("since", [None, 4.0])
 def test_curves_take_little_more_memory_than_they_are(data, strata, since, monkeypatch):
     model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y, strata=strata)
@@ -203,42 +148,6 @@ def test_curves_take_little_more_memory_than_they_are(data, strata, since, monke
     assert peak < 1.5 * found.nbytes
 
 
-def test_warm_start_begins_where_the_last_fit_ended(data):
-    model = CoxLassoCCD(alpha=0.01, warm_start=True).fit(data.X, data.y)
-    cold = model.n_iter_
-    model.fit(data.X, data.y)
-    assert model.n_iter_ < cold
-    model.fit(data.X[:, :7], data.y)
-    assert len(model.coef_) == 7
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_a_failed_refit_leaves_the_model_whole(data, strata, monkeypatch, error):
-    frame = pd.DataFrame(data.X.toarray(), columns=[f"code{j}" for j in range(20)])
-    model = CoxLassoCCD(alpha=0.02).fit(frame, data.y, strata=strata)
-
-    def state():
-        curves = model.predict_survival_function(frame, strata, return_array=True)
-        return [model.predict(frame), curves, model.unique_times_, model.n_features_in_]
-
-    before, names = state(), set(vars(model))
-
-    def fail(*arguments):
-        raise error
-
-    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", fail)
-    weight = np.full(200, 2.0)
-    model.set_params(time_varying={0: [10.0]})
-    with pytest.raises(error):
-        model.fit(data.X[:200, :7], data.y[:200], weight)
-    for kept, expected in zip(state(), before, strict=True):
-        np.testing.assert_array_equal(kept, expected)
-    assert set(vars(model)) == names
-    monkeypatch.undo()
-    model.fit(data.X[:200, :7], data.y[:200], weight)
-    assert model.n_features_in_ == 7 and not hasattr(model, "feature_names_in_")
-
-
 def test_copies_keep_their_curves(data):
     model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
     times, copied = model.unique_times_, copy.deepcopy(model)
@@ -247,40 +156,6 @@ def test_copies_keep_their_curves(data):
     np.testing.assert_array_equal(copied.unique_times_, times)
     times[:] = -1.0
     assert copied.unique_times_[0] >= 0
-
-
-def test_not_converging_warns_with_the_numbers(data):
-    message = (
-        r"^CoxLassoCCD\(alpha=0\.001\) did not converge in 1 iteration\(s\): the largest "
-        r"violation of the optimality conditions is \S+ standard errors \(kkt_se_\), where "
-        r"tol=1e-06 allows \S+, or \S+ in units of alpha \(kkt_\), of which 1 % is allowed; "
-        r"raise max_iter=1\.$"
-    )
-    with pytest.warns(ConvergenceWarning, match=message) as caught:
-        model = CoxLassoCCD(alpha=0.001, max_iter=1).fit(data.X, data.y)
-    assert not model.converged_
-    assert caught[0].filename == __file__
-
-
-def test_stalling_is_not_a_lack_of_iterations(data, monkeypatch):
-    def stall(*arguments):
-        return [[replace(solve(*arguments)[0][0], converged=False, n_iter=7)]]
-
-    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", stall)
-    message = (
-        r"in 7 iteration\(s\): .* the residual stopped falling, .*: raise tol=1e-06 or rescale"
-    )
-    with pytest.warns(ConvergenceWarning, match=message) as caught:
-        CoxLassoCCD().fit(data.X, data.y)
-    assert "max_iter" not in str(caught[0].message)
-
-
-def test_offset_acts_like_a_fixed_column(data):
-    X = data.X.toarray()
-    full = CoxLassoCCD(alpha=0.0, tol=1e-10).fit(X, data.y)
-    rest = CoxLassoCCD(alpha=0.0, tol=1e-10)
-    rest.fit(X[:, 1:], data.y, offset=full.coef_[0] * X[:, 0])
-    np.testing.assert_allclose(rest.coef_, full.coef_[1:], atol=1e-7)
 
 
 def test_threads(monkeypatch):
@@ -540,15 +415,6 @@ def test_sparse_input_stays_sparse():
     y = surv(np.ones(100, bool), np.arange(100) + 1.0)
     model = CoxLassoCCD(alpha=0.02).fit(X, y)
     assert model.predict(X).shape == (100,)
-
-
-def test_columns_without_information_get_zero(data):
-    X = data.X.toarray()
-    X[:, 4], X[:, 7] = 0.0, 3.0
-    for alpha in (0.0, 0.01):
-        model = CoxLassoCCD(alpha=alpha).fit(X, data.y)
-        assert model.coef_[4] == model.coef_[7] == 0.0
-        assert model.converged_
 
 
 # Codes of one person each, eight of whom have the events.

@@ -335,14 +335,14 @@ def test_not_converging_warns_with_the_numbers(face):
     )
     algorithm = "exact" if face is FACES["linear"] else "majorized"  # one step solves least squares
     with pytest.warns(ConvergenceWarning, match=message) as caught:
-        model = face.fit(alpha=0.001, max_iter=1, algorithm=algorithm)
+        model = face.fit(alpha=0.001, max_iter=1, algorithm=algorithm, names=face.rows)
     assert model.converged_ is False and len(caught) == 1
 
 
 def test_the_warning_points_at_the_caller(face):
     model = face.make(alpha=0.001, max_iter=1, algorithm="exact")
     with pytest.warns(ConvergenceWarning) as caught:
-        model.fit(X, face.y, **face.arguments())
+        model.fit(X, face.y, **face.arguments(face.rows))
     assert caught[0].filename == __file__
 
 

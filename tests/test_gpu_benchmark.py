@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from grids import thin
 
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
@@ -235,7 +236,7 @@ TIMED = ["cox 1e6 x 1000", "exact 1e5 x 1000", "cross-validation 1e6 x 1000"]
 TIMED += ["strata 50, 1e6 x 1000", "fine-gray 1e6 x 1000", "float32 1e6 x 1000", "ehr 1e5 x 2000"]
 
 
-@pytest.mark.parametrize("item", TIMED)
+@pytest.mark.parametrize("item", thin(4, TIMED))
 def test_timings(item, device):
     assert item in items_of(gpu_timings, TIMINGS)
     result = gpu_timings.measure(item, TIMINGS)

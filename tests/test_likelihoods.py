@@ -20,6 +20,7 @@ from engine import (
     reference,
     use_bins,
 )
+from grids import thin
 from oracles.reference_likelihoods import (
     Atom,
     baseline,
@@ -68,9 +69,10 @@ def compare(data, eta, ties, check_close, context=""):
     return session, expected
 
 
-@pytest.mark.parametrize("strata", STRATA)
-@pytest.mark.parametrize("is_weighted", [False, True], ids=["plain", "weights"])
-@pytest.mark.parametrize("is_delayed", [False, True], ids=["from zero", "delayed"])
+@pytest.mark.parametrize(
+    ("strata", "is_weighted", "is_delayed", "ties"),
+    thin(5, STRATA, [False, True], [False, True], ["breslow", "efron"]),
+)
 def test_every_tie_pattern(is_delayed, is_weighted, strata, ties, check_close):
     rng = np.random.default_rng(1)
     for subset in SUBSETS:

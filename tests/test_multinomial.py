@@ -149,6 +149,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_wrong_samplers_are_found(mutant):
     X, counts, prior = small_problem(most=1)  # where variables vary most

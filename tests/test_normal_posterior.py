@@ -7,6 +7,7 @@ error of a mean over chains is known; z-scores stay below 4.8, as in `test_hmc`.
 import numpy as np
 import pytest
 from faces import FACES, IS_CASE, SUBJECT, N, X
+from grids import thin
 from mistakes import check
 from models import MODELS
 from oracles.reference_glm import glm_direct
@@ -296,7 +297,7 @@ def test_chains_depend_on_nothing_but_the_seed(name):
 
 
 @pytest.mark.filterwarnings(TOO_SHORT)
-@pytest.mark.parametrize("name", ["cox", "logistic"])
+@pytest.mark.parametrize("name", thin(2, ["logistic", "cox"]))
 def test_a_device_draws_as_the_cpu_does(name, monkeypatch):
     from gpu.backend import simulate_backend
 

@@ -1,5 +1,7 @@
 """Fits of all likelihoods: certificates recomputed by the oracle, and routes that must agree."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from models import FORMS as ALL_FORMS
@@ -104,18 +106,23 @@ def check_optimum(solution, model, sample, lam, tolerance, **penalty):
         assert abs(solution.kkt - worst) <= 1e-9 * scale
 
 
-@pytest.mark.parametrize(("l1_ratio", "share"), [(1.0, 0.3), (1.0, 0.02), (0.5, 0.05), (0.0, 0.5)])
-class TestCertificate:
-    def test_routes(self, routed_model, l1_ratio, share, tolerance):
-        sample = routed_model.sample(30, p=20)
-        lam = share * largest_gradient(routed_model, sample)
-        solution = fit(routed_model, sample, lam, l1_ratio=l1_ratio)
-        check_optimum(solution, routed_model, sample, lam, tolerance, l1_ratio=l1_ratio)
+PENALTIES = [(1.0, 0.3), (1.0, 0.02), (0.5, 0.05), (0.0, 0.5)]  # share of the lasso, size
 
-    def test_exact_algorithm(self, model, l1_ratio, share, tolerance, check_close):
-        sample = model.sample(31, p=8)
-        lam = share * largest_gradient(model, sample)
-        args = {"l1_ratio": l1_ratio, "tol": TIGHT}
+
+def test_certificate_of_routes(routed_model, tolerance):
+    sample = routed_model.sample(30, p=20)
+    largest = largest_gradient(routed_model, sample)
+    for l1_ratio, share in PENALTIES:
+        solution = fit(routed_model, sample, share * largest, l1_ratio=l1_ratio)
+        penalty = share * largest, tolerance
+        check_optimum(solution, routed_model, sample, *penalty, l1_ratio=l1_ratio)
+
+
+def test_certificate_of_the_exact_algorithm(model, tolerance, check_close):
+    sample = model.sample(31, p=8)
+    largest = largest_gradient(model, sample)
+    for l1_ratio, share in PENALTIES:
+        lam, args = share * largest, {"l1_ratio": l1_ratio, "tol": TIGHT}
         exact = fit(model, sample, lam, algorithm="exact", max_iter=5000, **args)
         check_optimum(exact, model, sample, lam, tolerance, l1_ratio=l1_ratio)
         check_close(exact.coef, fit(model, sample, lam, **args).coef, "coef")
@@ -142,18 +149,17 @@ def test_factors(any_way, tolerance):
     assert np.isnan(solution.gap)
 
 
-@pytest.mark.parametrize("tol", [1e-3, 1e-6])
-def test_what_converged_promises(model, algorithm, tol):
+def test_what_converged_promises(model, algorithm):
     """In standard errors of the oracle's null model; and no residual is large beside a penalty."""
     sample, factor = model.sample(41, p=6), np.array([0.0, 1.0, 2.0, 1.0, 0.5, 1.0])
     sample = sample.with_(X=sample.X * 10.0 ** np.array([5, 0, -4, 0, 0, 3]))
     factor *= 10.0 ** np.array([0, 0, -4, 0, 0, 3])
-    for lam in (1.0, 1e-3):
+    null = fit(model, sample, 1e9, factor=factor, tol=1e-11)
+    hessian = model.exact_hessian(sample, sample.eta(null.coef))
+    root = np.sqrt(np.diag(sample.X.T @ hessian @ sample.X))
+    for lam, tol in product((1.0, 1e-3), (1e-3, 1e-6)):
         solution = fit(model, sample, lam, factor=factor, algorithm=algorithm, tol=tol)
         assert solution.converged
-        null = fit(model, sample, 1e9, factor=factor, tol=1e-11)
-        hessian = model.exact_hessian(sample, sample.eta(null.coef))
-        root = np.sqrt(np.diag(sample.X.T @ hessian @ sample.X))
         close = 0.05 if model.twice else 1e-3  # whose quadratic model is near the Hessian
         assert (solution.null.root >= (1 - close) * root).all()
         if model.exact or model.twice:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from grids import thin
 from oracles import reference_conditional as conditional
 from oracles.cases import load, read_case
 from oracles.reference_competing import censoring_km, finegray_direct
@@ -78,8 +79,7 @@ def close(actual, expected, relative):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=relative * scale)
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("name", "seed"), thin(4, MODELS, range(3)))
 class TestDerivatives:
     def test_gradient(self, name, seed):
         eta = draw_eta(seed)
@@ -247,7 +247,7 @@ VECTORS = load("vectors.json")
 
 
 class TestPublished:
-    @pytest.mark.parametrize(("file", "name"), CASES, ids=[name for _, name in CASES])
+    @pytest.mark.parametrize(("file", "name"), thin(4, CASES))
     def test_case(self, file, name):
         (case,) = [case for case in PUBLISHED[file]["cases"] if case["name"] == name]
         optimum = read_case(PUBLISHED[file]["datasets"], case)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from grids import thin
 from results import Result, bootstrap_result, interval_table, profile_result, score_table
 from sksurv.functions import StepFunction
 
@@ -94,8 +95,7 @@ def colours(artist):
     return [artist.get_color()] if isinstance(artist, Text) and artist.get_text() else []
 
 
-@pytest.mark.parametrize("style", ["default", "dark_background"])
-@pytest.mark.parametrize("name", DISPLAYS)
+@pytest.mark.parametrize(("name", "style"), thin(3, DISPLAYS, ["default", "dark_background"]))
 def test_everything_is_seen_on_its_ground(name, style):
     with pyplot.style.context(style):
         figure = DISPLAYS[name]().figure_

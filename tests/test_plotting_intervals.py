@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from grids import thin
 from results import (
     LONG_NAME,
     Bootstrap,
@@ -567,8 +568,7 @@ def test_nothing_to_draw_leaves_no_figure(monkeypatch):
     assert drawn_names(CoefficientDisplay(table).plot()) == table.index.tolist()
 
 
-@pytest.mark.parametrize("name", [r"$\frac{a$", "5$ to 9$"])
-@pytest.mark.parametrize("is_given", [False, True], ids=["new axes", "given axes"])
+@pytest.mark.parametrize(("is_given", "name"), thin(3, [False, True], [r"$\frac{a$", "5$ to 9$"]))
 def test_dollars_are_no_mathematics(name, is_given):
     def ax():
         return pyplot.subplots()[1] if is_given else None

@@ -1,4 +1,4 @@
-"""What a fit must not depend on, and what it must.
+"""What a fit of Cox's model must not depend on, and what it must.
 
 The penalties are part ridge, so that the optimum is unique and depends continuously on the data:
 two fits of one problem may be compared by their coefficients.
@@ -6,6 +6,7 @@ two fits of one problem may be compared by their coefficients.
 
 import numpy as np
 import pytest
+from attacks import n_attempts
 from engine import BINS, Data, fit, open_rows, reference_at, use_bins
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 PENALTY = {"l1_ratio": 0.3, "tol": 1e-9}
 TIES = st.sampled_from(["breslow", "efron"])
-property_test = settings(max_examples=80)
+property_test = settings(max_examples=max(20, n_attempts(0.08)))
 
 
 @st.composite
@@ -56,44 +57,6 @@ def check_same(check_close):
 
 
 @property_test
-@given(data_sets(), TIES, st.randoms(use_true_random=False))
-def test_order_of_rows(check_same, data, ties, random):
-    order = np.array(random.sample(range(data.n), data.n))
-    check_same(fit(data.rows(order), 0.5, ties, **PENALTY), fit(data, 0.5, ties, **PENALTY))
-
-
-@property_test
-@given(data_sets(), TIES, st.randoms(use_true_random=False))
-def test_order_of_columns(check_same, data, ties, random):
-    p = data.X.shape[1]
-    order = np.array(random.sample(range(p), p))
-    plain = fit(data, 0.5, ties, **PENALTY)
-    moved = fit(data.with_(X=data.X[:, order]), 0.5, ties, **PENALTY)
-    check_same(moved, plain, plain.coef[order])
-
-
-@property_test
-@given(data_sets(), TIES, st.floats(-50, 50))
-def test_constant_offset(check_same, data, ties, constant):
-    offset = np.zeros(data.n) if data.offset is None else data.offset
-    moved = data.with_(offset=offset + constant)
-    check_same(fit(moved, 0.5, ties, **PENALTY), fit(data, 0.5, ties, **PENALTY))
-
-
-@property_test
-@given(data_sets(), TIES)
-def test_offset_is_a_fixed_column(check_same, data, ties):
-    offset = np.linspace(-1, 1, data.n)
-    column = np.column_stack([offset, data.X])
-    coef = np.zeros((column.shape[1], 1))
-    coef[0] = 1.5
-    plain = fit(data.with_(offset=1.5 * offset), 0.5, ties, **PENALTY)
-    fixed = np.arange(column.shape[1])[:, None] == 0
-    held = fit(data.with_(X=column, offset=None), 0.5, ties, coef=coef, fixed=fixed, **PENALTY)
-    check_same(held, plain, np.concatenate([[1.5], plain.coef]))
-
-
-@property_test
 @given(data_sets(), st.data())
 def test_half_weights(check_same, data, choice):
     """A row is two rows of half its weight (Breslow; Efron counts deaths)."""
@@ -103,35 +66,6 @@ def test_half_weights(check_same, data, choice):
     both = np.append(np.arange(data.n), i)
     halves = data.with_(weights=weights).rows(both)
     check_same(fit(halves, 0.5, **PENALTY), fit(data, 0.5, **PENALTY))
-
-
-@property_test
-@given(data_sets(weights=None), st.data())
-def test_weights_are_copies(check_same, data, choice):
-    counts = choice.draw(hnp.arrays(int, data.n, elements=st.integers(0, 3)))
-    counts[0] = 1
-    copies = data.rows(np.repeat(np.arange(data.n), counts))
-    weighted = data.with_(weights=counts.astype(float))
-    check_same(fit(copies, 0.5, **PENALTY), fit(weighted, 0.5, **PENALTY))
-
-
-@property_test
-@given(data_sets(), TIES)
-def test_zero_weight_is_absence(check_same, data, ties):
-    present = data.sample_weight > 0
-    check_same(fit(data.rows(present), 0.5, ties, **PENALTY), fit(data, 0.5, ties, **PENALTY))
-
-
-@property_test
-@given(data_sets(), TIES, st.sampled_from([0.125, 3.0, 1000.0]))
-def test_scaled_weights(check_close, data, ties, factor):
-    """On the mean scale of the penalty, only ratios of weights matter."""
-    weights = data.sample_weight
-    plain = fit(data, 0.05 * weights.sum(), ties, **PENALTY)
-    scaled = fit(
-        data.with_(weights=factor * weights), 0.05 * factor * weights.sum(), ties, **PENALTY
-    )
-    check_close(scaled.coef, plain.coef, "coef")
 
 
 @property_test
@@ -146,14 +80,6 @@ def test_split_interval(check_same, data, ties, choice):
     parts.time[i], parts.event[i] = cut, False
     parts.start[-1] = cut
     check_same(fit(parts, 0.5, ties, **PENALTY), fit(data, 0.5, ties, **PENALTY))
-
-
-@property_test
-@given(data_sets(), TIES, st.permutations(range(4)))
-def test_labels_of_strata(check_same, data, ties, labels):
-    assume(data.strata is not None)
-    moved = data.with_(strata=np.array(labels)[data.strata] * 10 - 7)
-    check_same(fit(moved, 0.5, ties, **PENALTY), fit(data, 0.5, ties, **PENALTY))
 
 
 @property_test

@@ -1,4 +1,4 @@
-"""`scaling` and `differential`: a few attempts always, a tenth of ``ATTACKS`` in slow tests.
+"""`scaling` and `differential`, in slow tests: a few attempts, and a tenth of ``ATTACKS``.
 
 A failure prints the seed that repeats it.
 """
@@ -24,6 +24,7 @@ def check(tally):
 
 
 @FUZZERS
+@pytest.mark.slow
 def test_few_attempts(fuzzer):
     check(run_campaign(fuzzer.attempt, range(12)))
 
@@ -35,6 +36,7 @@ def test_many_attempts(fuzzer):
 
 
 @FUZZERS
+@pytest.mark.slow
 def test_wrong_numbers_are_found(fuzzer, monkeypatch):
     params = problems.Problem.params.fget
     loose = property(lambda problem: {**params(problem), "tol": 0.1})
