@@ -82,7 +82,13 @@ def test_information_of_large_sets(spread, check_close):
     check_close(view.information()[0], np.array(change) @ sample.X / 2e-4, "finite difference")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [  # scores of rows that are carried have a kernel of their own
+        pytest.param(name, marks=[pytest.mark.slow] if name.startswith("fine_gray") else [])
+        for name in MODELS
+    ],
+)
 def test_scores_sum_to_the_gradient(name, check_close):
     model, sample, coef = drawn(name, 3)
     view, _ = view_at(model, sample, coef)

@@ -18,6 +18,7 @@ def test_folders_change_no_bits(name):
     require_same(call(name, None), unbroken(name)[0], name)
 
 
+@pytest.mark.slow
 def test_calls_go_on_after_a_full_disk():
     attack(len(CALLS), seed=0, ends=("full disk",), most=1)
 
