@@ -25,7 +25,7 @@ def data():
 
 def fit(X, y, alpha=0.0, tol=1e-9, **other):
     fit_arguments = {k: other.pop(k) for k in ("sample_weight", "offset") if k in other}
-    fit_arguments.setdefault("sample_weight", np.ones(len(X)))  # one kernel for all
+    fit_arguments.setdefault("sample_weight", np.full(len(X), 0.5))  # one kernel for all
     return CoxLassoCCD(alpha=alpha, tol=tol, **other).fit(X, y, **fit_arguments)
 
 
