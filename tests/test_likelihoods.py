@@ -112,17 +112,6 @@ def random_data(request):
     )
 
 
-def test_gradient_is_the_derivative(random_data, ties, check_close):
-    rng = np.random.default_rng(2)
-    eta = rng.normal(size=random_data.n)
-    session, _ = compare(random_data, eta, ties, check_close)
-    u = gradient(session)
-    difference = np.empty(random_data.n)
-    for i, step in enumerate(1e-5 * np.eye(random_data.n)):
-        difference[i] = (session.start(eta + step) - session.start(eta - step)) / 2e-5
-    check_close(difference, u, "finite difference")
-
-
 def rows_and_pairs(n):
     """Columns e_i and e_i + e_j, and the i and j of the pairs.
 
