@@ -189,6 +189,7 @@ def test_sanitizer_is_missing_or_late(monkeypatch):
     assert gpu_sanitizer.find_tool() in (None, "/usr/local/cuda/bin/compute-sanitizer")
 
 
+@pytest.mark.slow
 def test_kernels_mode(device, monkeypatch, capsys):
     kept = [case for case in gpu_cases.SMALL if case.model == "linear"][:1]
     monkeypatch.setattr(gpu_cases, "SMALL", tuple(kept))
@@ -341,6 +342,7 @@ def test_own_kernels_compile(monkeypatch):
 # -- processes, shares of time, tables --------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_process_reports_and_is_replaced(monkeypatch):
     """One that fails leaves the rest to the next; one without time says so."""
     monkeypatch.setenv("CUDA_HOME", "/nowhere")

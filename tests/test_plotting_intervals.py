@@ -286,8 +286,7 @@ def test_fits_with_a_posterior_have_intervals(model):
         CoefficientDisplay.from_estimator(model(**params, keep="summary").fit(X, y))
 
 
-@pytest.mark.parametrize("n_rows", [1, 6, 60])
-@pytest.mark.parametrize("width", [3.5, 7.0])
+@pytest.mark.parametrize(("width", "n_rows"), thin(5, [3.5, 7.0], [60, 1, 6]))
 def test_forest_is_legible(n_rows, width):
     table = awkward_table(n_rows) if n_rows > 5 else interval_table(n_rows)
     with pyplot.rc_context({"figure.figsize": (width, 3.0)}):
@@ -400,8 +399,7 @@ def test_bootstrap_names_the_outermost_on_their_side():
         assert not any(box.overlaps(other) for key, other in boxes.items() if key != name)
 
 
-@pytest.mark.parametrize("n_rows", [2, 500])
-@pytest.mark.parametrize("width", [3.5, 7.0])
+@pytest.mark.parametrize(("width", "n_rows"), thin(3, [3.5, 7.0], [2, 500]))
 def test_bootstrap_with_endless_intervals(n_rows, width):
     result = bootstrap_result(n_rows)
     result.intervals.iloc[0, 1:] = [-np.inf, np.inf]

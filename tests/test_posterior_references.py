@@ -99,6 +99,7 @@ def polya_gamma(rng, n_terms=20):
     return draw
 
 
+@pytest.mark.slow
 def test_plain_gibbs_sampler_draws_the_integrated_posterior(reference):
     X, counts, mean, precision = (
         np.array(reference.case[key]) for key in ("X", "counts", "prior_mean", "prior_precision")

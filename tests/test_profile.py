@@ -9,6 +9,7 @@ import pytest
 from conftest import PUBLISHED
 from faces import FACES
 from faces import X as TABLE
+from grids import thin
 from scipy.optimize import brentq
 from scipy.stats import chi2
 from sklearn.base import clone
@@ -110,8 +111,9 @@ def searched(model, X, y, column, level=0.95, **given):
     return best, *ends
 
 
-@pytest.mark.parametrize("penalty_factor", [None, {1: 0.0, 4: 3.0}], ids=["one", "factors"])
-@pytest.mark.parametrize("l1_ratio", [1.0, 0.3])
+@pytest.mark.parametrize(
+    ("l1_ratio", "penalty_factor"), thin(3, [1.0, 0.3], [None, {1: 0.0, 4: 3.0}])
+)
 def test_penalized_neighbours(l1_ratio, penalty_factor):
     data = simulate_cox(250, 8, density=0.4, n_strata=2, random_state=3)
     rng = np.random.default_rng(0)

@@ -474,7 +474,23 @@ PUBLIC_DOCTESTS = [
 ]
 
 
-@pytest.mark.parametrize("path", PUBLIC_DOCTESTS, ids=relative)
+# Examples of these take seconds.
+LONG_DOCTESTS = {
+    "estimators/bayesian_multinomial.py",
+    "estimators/bayesian_regression.py",
+    "inference/posterior.py",
+    "selection/models.py",
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, marks=[pytest.mark.slow] if relative(p) in LONG_DOCTESTS else [])
+        for p in PUBLIC_DOCTESTS
+    ],
+    ids=relative,
+)
 def test_docstring_examples_run(path):
     # Through sys.modules: `sksurvgpu.show_versions` the attribute is the function.
     name = f"sksurvgpu.{module_name(path)}"

@@ -266,6 +266,7 @@ def test_lost_digits_are_no_convergence(seed):
     assert not model.converged_ or abs(model.coef_ - exact.coef_).max() < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [LogisticCCD, PoissonCCD])
 def test_posteriors_of_columns_far_from_zero_begin_at_their_mode(cls):
     rng = np.random.default_rng(6)
