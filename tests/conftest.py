@@ -29,10 +29,13 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_itemcollected(item):
-    """Models of many groups have kernels of their own, and references that take long."""
+    """Leave to slow tests the models and forms whose kernels are compiled for them alone."""
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    names = (value[0] if isinstance(value, tuple) and value else value for value in values)
-    if any(isinstance(name, str) and name.endswith(", many") for name in names):
+    tuples = (value if isinstance(value, tuple) else (value,) for value in values)
+    words = [word for words in tuples for word in words if isinstance(word, str)]
+    has_many_groups = any(word.endswith(", many") for word in words)
+    is_carried = any(word.startswith("fine_gray") for word in words)
+    if has_many_groups or (is_carried and "one a stratum" in words):
         item.add_marker(pytest.mark.slow)
 
 

@@ -136,11 +136,12 @@ NAMES = [name for name, model in models.MODELS.items() if model.by_bins]
 TEAMS = ((1, 32), (2, 64), (4, 32))  # members, threads of each
 
 
-@pytest.mark.parametrize(("number", "form"), thin(4, range(len(NAMES)), models.BINS))
-def test_models(number, form, monkeypatch):
+@pytest.mark.parametrize(("name", "form"), thin(4, NAMES, models.BINS))
+def test_models(name, form, monkeypatch):
+    number = NAMES.index(name)
     team, threads = TEAMS[(number + models.BINS.index(form)) % len(TEAMS)]
     size = {"team": team, "threads": threads}
-    assert_same(open_model(NAMES[number], form, number, monkeypatch, **size))
+    assert_same(open_model(name, form, number, monkeypatch, **size))
 
 
 def draw_cox(seed, n, n_times, cuts, ties, **kwargs):
