@@ -30,12 +30,13 @@ def pytest_collection_modifyitems(items):
 
 def pytest_itemcollected(item):
     """Leave to slow tests the models and forms whose kernels are compiled for them alone."""
-    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    tuples = (value if isinstance(value, tuple) else (value,) for value in values)
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    tuples = (value if isinstance(value, tuple) else (value,) for value in params.values())
     words = [word for words in tuples for word in words if isinstance(word, str)]
     has_many_groups = any(word.endswith(", many") for word in words)
     is_carried = any(word.startswith("fine_gray") for word in words)
-    if has_many_groups or (is_carried and "one a stratum" in words):
+    has_rare_bins = "one a stratum" in words and (is_carried or not params.get("start", True))
+    if has_many_groups or has_rare_bins:
         item.add_marker(pytest.mark.slow)
 
 

@@ -11,10 +11,13 @@ def thin(step, *axes):
     A step without a common factor with the sizes of the axes meets all their values.
     """
     cases = list(product(*axes)) if len(axes) > 1 else list(axes[0])
-    return [
-        pytest.param(
-            *(case if isinstance(case, tuple) else (case,)),
-            marks=[pytest.mark.slow] if number % step else [],
-        )
-        for number, case in enumerate(cases)
-    ]
+    return [_case(case, [pytest.mark.slow] if k % step else []) for k, case in enumerate(cases)]
+
+
+def _case(case, marks):
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=marks, id="-".join(map(_name, values)))
+
+
+def _name(value):
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

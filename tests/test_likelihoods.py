@@ -128,7 +128,7 @@ def rows_and_pairs(n):
     return sp.hstack([sp.eye_array(n), pairs], format="csc"), first, second
 
 
-@pytest.mark.parametrize("bins", BINS)
+@pytest.mark.parametrize("bins", [*BINS[:2], pytest.param(BINS[2], marks=pytest.mark.slow)])
 def test_model_majorizes(random_data, bins, ties, check_close, tolerance, monkeypatch):
     use_bins(bins, monkeypatch)
     n = random_data.n
