@@ -99,6 +99,7 @@ def test_scores_sum_to_the_gradient(name, check_close):
         assert not scores[sample.weights == 0].any()
 
 
+@pytest.mark.slow  # a kernel of its own
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("fine_gray")])
 @pytest.mark.parametrize("seed", [4, 5])
 def test_fine_gray_scores_know_the_censoring(name, seed, check_close):
