@@ -54,7 +54,7 @@ def test_fit_of_every_model(name, form, monkeypatch):
     compare(found[0][0], expected[0][0])
 
 
-@pytest.mark.parametrize("name", thin(3, [name for name in MODELS if "origin" not in name]))
+@pytest.mark.parametrize("name", thin(5, [name for name in MODELS if "origin" not in name]))
 def test_exact_algorithm_of_every_model(name, monkeypatch):
     simulate_backend(monkeypatch, seed=2)
     model = MODELS[name]

@@ -22,8 +22,13 @@ LONG = {
     "guide/cross_validation",
     "guide/plots",
     "guide/posterior",
+    "guide/resampling",
     "models/bayesian_multinomial",
     "models/bayesian_regression",
+    "models/case_series",
+    "models/fine_gray",
+    "models/logistic",
+    "models/poisson",
 }
 WITH_EXAMPLES = [path for path in PAGES if ">>> " in path.read_text(encoding="utf-8")]
 
