@@ -16,10 +16,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import multiprocessing
 import os
 import pickle
 import re
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -133,7 +133,8 @@ class _Notice:
         """Count what was compiled; `folder` is where it was kept, or None."""
         before = self._seconds
         self._seconds += time.perf_counter() - self._since
-        is_worker = multiprocessing.current_process().name != "MainProcess"
+        pool = sys.modules.get("multiprocessing")  # which a worker's process has imported
+        is_worker = pool is not None and pool.current_process().name != "MainProcess"
         if before < NOTICEABLE <= self._seconds and not is_worker:
             logging.getLogger("sksurvgpu").warning(_KEPT if folder else _LOST, folder or _where())
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from inspect import cleandoc
 from textwrap import dedent
 from typing import TypeVar
 
-__all__ = ["entries", "sharing"]
+__all__ = ["entries", "section", "sharing"]
 
 Documented = TypeVar("Documented", bound=Callable)
 _PLACE = re.compile(r"^( *)<<(\w+(?:, \w+)*)>>$", re.MULTILINE)
@@ -17,6 +18,13 @@ def entries(text: str) -> dict[str, str]:
     """Entries of a section of a numpydoc docstring, by the names before their colons."""
     found = re.split(r"^(?=\S)", dedent(text).strip(), flags=re.MULTILINE)
     return {entry.partition(" : ")[0]: entry.strip() for entry in found if entry}
+
+
+def section(doc: str | None, title: str) -> dict[str, str]:
+    """Entries of the section `title` of a docstring, of which Python may have left out all."""
+    pattern = rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n---|\Z)"
+    found = re.search(pattern, cleandoc(doc or ""), re.MULTILINE | re.DOTALL)
+    return entries(found[1]) if found else {}
 
 
 def sharing(texts: dict[str, str]) -> Callable[[Documented], Documented]:

@@ -82,7 +82,7 @@ class Journal:
         return self
 
     def close(self):
-        """Let others have the folder."""
+        """Release the lock of the folder."""
         if self._lock is not None:
             self._lock.close()
 
@@ -143,14 +143,14 @@ class Journal:
         return self._first() is None
 
     def _first(self):
-        """Name of an array that the folder holds, by whomever."""
+        """Name of some array in the folder, whatever wrote it."""
         return min((path.name for path in self.folder.glob("*.np[yz]")), default=None)
 
     def _path(self, key):
         return self.folder / f"{key}.npz"
 
     def _claim(self):
-        """Write the manifest, or compare it; a folder without finished work is anyone's."""
+        """Write the manifest, or compare it; a folder without finished work may be taken over."""
         path = self.folder / MANIFEST
         if self.is_empty():
             text = json.dumps(self._of, indent=1)

@@ -1,31 +1,16 @@
-"""Where fits run. A backend has ``run(problem, batch, coroutines, n_threads)``."""
+"""Where fits run: backends by the names that users may ask for.  `contract` says what one is."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-__all__ = ["choose", "choose_sampling", "explain", "to_host"]
+from .contract import Backend
 
-# Name that a user may ask for -> (backend that serves it, why).
-_SERVED_BY = {
-    "cpu": ("cpu", 'asked for with backend="cpu"'),
-    "cuda": ("cuda", 'asked for with backend="cuda"'),
-    # A rule must be measured, and the CUDA backend has not met hardware yet.
-    "auto": ("cpu", 'backend="auto" takes the CPU: backend="cuda" is not measured yet'),
-}
+__all__ = ["BACKENDS", "Entry", "choose", "choose_sampling", "explain", "to_host"]
 
 
-def explain(backend: str) -> tuple[str, str]:
-    """Name of the backend that serves a request, and why; never a silent replacement."""
-    return _SERVED_BY[backend]
-
-
-def choose(backend: str, precision: str = "float64", device: int = 0) -> Any:
-    """Backend that serves a request, loaded on first use."""
-    if explain(backend)[0] == "cuda":
-        from . import cuda
-
-        return cuda.open_backend(precision, device)
+def _open_cpu(precision, device):
     if precision != "float64":
         raise ValueError(
             f'precision="{precision}" exists on CUDA devices only, and this fit runs on the CPU; '
@@ -36,15 +21,55 @@ def choose(backend: str, precision: str = "float64", device: int = 0) -> Any:
     return cpu
 
 
-def choose_sampling(backend: str, device: int = 0) -> Any:
-    """``make(seed, chains)`` of the backend that serves a request: what samplers compute with."""
-    if explain(backend)[0] == "cuda":
-        from .cuda.sampling import open_sampling
+def _open_cuda(precision, device):
+    from . import cuda
 
-        return open_sampling(device)
+    return cuda.open_backend(precision, device)
+
+
+def _sample_on_cpu(device):
     from .cpu.sampling import Sampling
 
     return Sampling
+
+
+def _sample_on_cuda(device):
+    from .cuda.sampling import open_sampling
+
+    return open_sampling(device)
+
+
+class Entry(NamedTuple):
+    """How a backend is loaded, on first use."""
+
+    open: Callable[[str, int], Backend]  # of a precision, on the device of a number
+    # ``make(seed, chains)`` on a device, of what samplers compute with; None where there is none
+    open_sampling: Callable[[int], Any] | None = None
+
+
+_CPU = Entry(_open_cpu, _sample_on_cpu)
+# Name that a user may ask for -> what serves it.
+BACKENDS = {"auto": _CPU, "cpu": _CPU, "cuda": Entry(_open_cuda, _sample_on_cuda)}
+# A rule must be measured, and the CUDA backend has not met hardware yet.
+_AUTO = "cpu", 'backend="auto" takes the CPU: backend="cuda" is not measured yet'
+
+
+def explain(backend: str) -> tuple[str, str]:
+    """Name of the backend that serves a request, and why; never a silent replacement."""
+    return _AUTO if backend == "auto" else (backend, f'asked for with backend="{backend}"')
+
+
+def choose(backend: str, precision: str = "float64", device: int = 0) -> Backend:
+    """Backend that serves a request, loaded on first use."""
+    return BACKENDS[backend].open(precision, device)
+
+
+def choose_sampling(backend: str, device: int = 0) -> Any:
+    """``make(seed, chains)`` of the backend that serves a request: what samplers compute with."""
+    open_sampling = BACKENDS[backend].open_sampling
+    if open_sampling is None:
+        raise ValueError(f'backend="{backend}" draws no samples; pass backend="cpu".')
+    return open_sampling(device)
 
 
 def to_host(X: Any) -> Any:

@@ -1,7 +1,5 @@
 """Draws in the hands of ArviZ, whatever its version."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature

@@ -1,4 +1,4 @@
-"""What speaks against draws, in words: limits of Vehtari et al. (2021)."""
+"""Doubts about draws, as messages: limits of Vehtari et al. (2021)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """What searches for modes by Newton's method share: steps that are halved until they go up."""
 
-from __future__ import annotations
-
 __all__ = ["MOST_STEPS", "STILL", "search_line"]
 
 MOST_STEPS, MOST_HALVINGS = 100, 40  # of the method, and of a step of it

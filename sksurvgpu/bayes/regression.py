@@ -16,8 +16,6 @@ differ in what they integrate out:
   a second time, given all else, costs nothing and doubles its effective draws where p is small.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .priors import Site, draw_inverse_gamma

@@ -216,7 +216,7 @@ class DiagonalRoute(_Route):
         coef = (mean + turned / xp.sqrt(factor.factor)) @ self._right
         if len(self._value) == self.n_columns:
             return coef
-        return coef + noise - turned @ self._right  # what the rows say nothing of
+        return coef + noise - turned @ self._right  # in directions that the rows do not inform
 
     def residual_square(self, coef):
         """||y - X b||^2 of every chain."""

@@ -253,7 +253,7 @@ def _climb_by_newton(sampling, target):
             _check_directions(target, factor)
             return position, factor
         # of sums over all trials, of terms that grow with the predictors
-        terms = 1.0 + _reach(target, position) + _reach(target, step)
+        terms = 1.0 + _largest_predictor(target, position) + _largest_predictor(target, step)
         rounding = 4.0 * np.finfo(float).eps * float(target.rows.count.sum()) * terms
         found = search_line(at, position, value, step, 0.5 * slope, rounding)
         if found is None:
@@ -301,10 +301,10 @@ def _factor(sampling, target, position, step):
 
 def _is_still(target, step):
     """Whether a step moves no predictor as it would where the likelihood rises for ever."""
-    return target.prior.is_proper() or _reach(target, step) < STILL
+    return target.prior.is_proper() or _largest_predictor(target, step) < STILL
 
 
-def _reach(target, position):
+def _largest_predictor(target, position):
     """Largest predictor at a position."""
     rows, coef = target.rows, position.reshape(1, *target.prior.mean.shape)
     rows.place(coef)

@@ -21,43 +21,44 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from .._versioned import Versioned
-from ..backends import choose, explain
+from ..backends import BACKENDS, choose, explain
+from ..data.bounds import check_bounds
 from ..data.by_column import check_penalty_factor
 from ..data.checks import check_offset, check_sample_weight
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
+from ..penalties import BoundedElasticNet, ElasticNet
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
 from ._columns import check_columns, feature_names, read_columns
+from ._estimator import Estimator
 from ._prepared import Prepared, count_threads, fingerprint
 from ._report import add_intervals, explain_empty, fit_card
-from ._separation import find_infinite
 
 MOST_NAMES = 5  # in a warning
 
 __all__ = ["MOST_NAMES", "PenalizedModel"]
 
 
-class PenalizedModel(Versioned, BaseEstimator):
+class PenalizedModel(Estimator):
     """Base of the estimators; see `CoxLassoCCD` for the meaning of the parameters."""
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "penalty_factor": [dict, "array-like", None],
+        "bounds": [dict, tuple, list, None],
         "algorithm": [StrOptions({"majorized", "exact"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "backend": [StrOptions({"auto", "cpu", "cuda"})],
+        "backend": [StrOptions(BACKENDS.keys())],
         "precision": [StrOptions({"float64", "float32"})],
         "device": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
@@ -78,6 +79,7 @@ class PenalizedModel(Versioned, BaseEstimator):
         alpha=0.01,
         l1_ratio=1.0,
         penalty_factor=None,
+        bounds=None,
         algorithm="majorized",
         tol=1e-6,
         max_iter=1000,
@@ -88,24 +90,7 @@ class PenalizedModel(Versioned, BaseEstimator):
         n_jobs=None,
         verbose=0,
     ):
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.penalty_factor = penalty_factor
-        self.algorithm = algorithm
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.backend = backend
-        self.precision = precision
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
+        self._keep(locals())
 
     # -- what a model says about itself -------------------------------------------------------
     def _read_outcome(self, y, n_rows: int, **given) -> Any:
@@ -159,20 +144,14 @@ class PenalizedModel(Versioned, BaseEstimator):
     def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
         """Check the input and build the problem."""
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
-        design, shared = read_columns(self, X)
+        design, columns = read_columns(self, X)
         check_magnitudes(design)
-        shared["backend_"], shared["backend_reason_"] = explain(self.backend)
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
-        total = float(design.n_rows if batch.weight is None else batch.weight.sum())
-        shared["_total_weight"] = total
-        has_weight = design.n_rows if batch.weight is None else np.count_nonzero(batch.weight)
-        shared["_n_rows"] = int(has_weight)
-        shared["_fingerprint"] = fingerprint(outcome, batch)
-        shared["_factor"] = batch.factor
+        served_by = explain(self.backend)
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
-        shared = {**shared, **of_model}
-        return Prepared(problem, outcome, batch, backend, options, n_threads, total, shared)
+        fit = problem, outcome, batch, backend, options, n_threads
+        return Prepared(*fit, served_by, columns, of_model)
 
     def _assemble(self, design, y, sample_weight, offset, given):
         """Outcome, problem, batch without penalties, and what predictions will need."""
@@ -182,11 +161,13 @@ class PenalizedModel(Versioned, BaseEstimator):
         exposure = getattr(outcome, "offset", None)
         if exposure is not None:
             offset = exposure if offset is None else exposure + offset
-        factor = check_penalty_factor(self.penalty_factor, design.n_columns, design.names)
+        shape = design.n_columns, design.names
+        factor = check_penalty_factor(self.penalty_factor, *shape)
+        bounds = check_bounds(self.bounds, *shape)
         problem, of_model = self._build(design, outcome, weight)
         batch = Batch(
             lambdas=np.empty((0, 1)),
-            l1_ratio=float(self.l1_ratio),
+            penalty=_penalty_of(float(self.l1_ratio), bounds, problem.source),
             factor=factor[problem.source],
             weight=None if weight is None else weight[:, None],
             offset=None if offset is None else offset[:, None],
@@ -205,16 +186,22 @@ class PenalizedModel(Versioned, BaseEstimator):
 
     def _adopt(self, prepared: Prepared, solution: Solution) -> None:
         """Set all fitted attributes."""
-        if hasattr(self, "feature_names_in_"):  # of a fit before
-            del self.feature_names_in_
-        for name, value in prepared.shared.items():
-            setattr(self, name, value)
+        self._adopt_data(prepared)
         self._adopt_solution(solution)
         is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
-        self.infinite_ = find_infinite(prepared.problem, prepared.weight, is_free)
-        if not len(self._penalized()):  # what only tests ask for
+        self.infinite_ = prepared.find_infinite(is_free)
+        if not len(self._penalized()):  # a likelihood-ratio test counts these
             span, source = prepared.problem.design.span, prepared.problem.source
             self._n_constant = sum(span(column) == 0.0 for column in source)
+
+    def _adopt_data(self, prepared: Prepared) -> None:
+        """Set the attributes that depend on the data alone: a solution makes it a fit."""
+        self._set_columns(prepared.columns)
+        self.__dict__.update(prepared.of_model)
+        self.backend_, self.backend_reason_ = prepared.served_by
+        self._total_weight, self._n_rows = prepared.total_weight, prepared.n_weighted
+        self._fingerprint = fingerprint(prepared.outcome, prepared.batch)
+        self._factor: Any = prepared.batch.factor
 
     def _adopt_solution(self, solution: Solution) -> None:
         """Set the attributes that depend on the penalty, on the mean scale."""
@@ -322,3 +309,11 @@ class PenalizedModel(Versioned, BaseEstimator):
 
     def _feature_names(self) -> np.ndarray:
         return feature_names(self)
+
+
+def _penalty_of(l1_ratio, bounds, source):
+    """Penalty of model columns, from what was given for columns of X."""
+    if bounds is None:
+        return ElasticNet(l1_ratio)
+    lower, upper = bounds
+    return BoundedElasticNet(l1_ratio, lower[source], upper[source])

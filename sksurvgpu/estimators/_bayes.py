@@ -13,20 +13,19 @@ from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._journal import describe_call
-from .._versioned import Versioned
-from ..backends import choose_sampling, explain
+from ..backends import BACKENDS, choose_sampling, explain
 from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
 from ..bayes.posterior import Posterior
 from ..data.design.columns import Design
 from ._columns import check_columns, feature_names
+from ._estimator import Estimator
 from ._predictive import predict_draws, row_blocks
 from ._prepared import count_threads
 
@@ -36,7 +35,7 @@ SEEDS = 2**32  # keys of the generator have 32 bits
 DENSE_SHARE = 0.2  # of entries that are not zero: above, products with dense arrays are faster
 
 
-class BayesianModel(Versioned, BaseEstimator):
+class BayesianModel(Estimator):
     """Base of the estimators with a posterior; see `BayesianLasso` for the parameters."""
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
@@ -48,7 +47,7 @@ class BayesianModel(Versioned, BaseEstimator):
         "keep": [StrOptions({"float64", "float32", "summary"})],
         "folder": [str, os.PathLike, None],
         "random_state": ["random_state"],
-        "backend": [StrOptions({"auto", "cpu", "cuda"})],
+        "backend": [StrOptions(BACKENDS.keys())],
         "device": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -56,18 +55,6 @@ class BayesianModel(Versioned, BaseEstimator):
     # Rows' weights belong to them as the outcome does.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
-
-    def _keep(self, given):
-        """Set the parameters of a constructor as attributes, given its ``locals()``."""
-        for name, value in given.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
 
     # -- fitting ------------------------------------------------------------------------------
     def _sample(self, make_sampler, names, data, *, on_host=False, **described) -> Posterior:
@@ -105,11 +92,9 @@ class BayesianModel(Versioned, BaseEstimator):
 
     def _adopt(self, columns, posterior, **fitted) -> None:
         """Set all fitted attributes, and say what is doubtful."""
-        if hasattr(self, "feature_names_in_"):  # of a fit before
-            del self.feature_names_in_
+        self._set_columns(columns)
+        self.__dict__.update(fitted)
         self.backend_, self.backend_reason_ = explain(self.backend)
-        for name, value in {**columns, **fitted}.items():
-            setattr(self, name, value)
         self.posterior_ = posterior
         for doubt in posterior.doubts():
             message = f"{type(self).__name__}: {doubt}"

@@ -1,7 +1,5 @@
 """What models share that compare rows within subjects or matched sets only."""
 
-from __future__ import annotations
-
 from ..data.plans.groups import plan_groups
 from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..solver.problem import Problem

@@ -1,7 +1,5 @@
 """Text that the docstrings of all models share, written once."""
 
-from __future__ import annotations
-
 from .._docs import entries, sharing
 
 __all__ = ["documented"]
@@ -54,8 +52,6 @@ _ENTRIES = entries("""
         Known part of the linear predictor. Predictions do not include it.
     self : object
         The fitted estimator.
-    coef_ : ndarray of shape (n_features,)
-        Coefficients of the fit to all rows.
     intercept_ : float
         Intercept; 0 where none was wanted.
     fit_intercept : bool, default=True
@@ -70,16 +66,12 @@ _SHARED = {
         penalty_factor : dict, array-like of shape (n_features,) or None, default=None
             Factor of the penalty of each column; 0 leaves a column unpenalized. A dictionary gives
             those of some columns, by name or position, the others get 1.
-        """,
-    "penalty_chosen": """
-        l1_ratio : float, default=1.0
-            Share of the lasso, from 0 (ridge) to 1.
-        penalty_factor : dict, array-like of shape (n_features,) or None, default=None
-            Factor of the penalty of each column; 0 leaves a column unpenalized. A dictionary gives
-            those of some columns, by name or position, the others get 1.
+        bounds : tuple (lower, upper), dict or None, default=None
+            Least and largest coefficient of each column, with 0 between them: numbers, or arrays of
+            shape (n_features,), and -inf and inf for none. A dictionary gives the pairs of some
+            columns, by name or position. ``bounds=(0, numpy.inf)`` has no negative coefficient.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
-    "solver_chosen": "<<algorithm, tol, max_iter, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",
     "sampling": """
         n_chains : int, default=4
@@ -105,71 +97,6 @@ _SHARED = {
             cores, or what the environment variable ``NUMBA_NUM_THREADS`` says; -1 all cores.
         verbose : int, default=0
             0 is silent; 1 prints a line at the end, 2 also how far chains are.
-        """,
-    "cross_validation": """
-        alphas : array-like or None, default=None
-            Penalties to score, all of them. By default a geometric sequence from the least that
-            selects nothing.
-        n_alphas : int, default=100
-            Length of that sequence.
-        alpha_min_ratio : float or None, default=None
-            Its last value over its first; by default 1e-4, or 1e-2 where X has fewer rows than
-            columns.
-        cv : int, splitter or iterable, default=10
-            Number of folds, made as by `SurvivalKFold`: subjects and matched sets stay whole,
-            events are shared out. Or an object with ``split``, or pairs of row numbers (train,
-            test).
-        n_repeats : int, default=1
-            How often the rows are dealt into folds anew, where `cv` is a number.
-        scoring : {"loglik", "van_houwelingen", "held_out", "concordance"}, default="loglik"
-            Score of held-out rows, larger being better. "van_houwelingen" is what they add to the
-            log-likelihood of the others; "held_out" is their log-likelihood by themselves; both an
-            event, or a row in logistic regression. "loglik" is the former for Cox and Fine-Gray
-            models, the latter for others, where they are the same. "concordance" is that of
-            ``score`` and the area under the curve in logistic regression; conditional models and
-            Poisson regression have none.
-        rule : {"best", "1se"}, default="best"
-            Take the penalty with the best mean score, or the largest penalty whose mean score is
-            within one standard error of it.
-        search : {"grid", "auto"}, default="grid"
-            "auto" searches over the variance of the prior that a penalty stands for, from
-            `start_variance`: by factors of ten, then to the maximum of a quadratic.
-        start_variance : float, default=0.01
-            Where that search begins.
-        early_stopping : bool, default=True
-            Leave the sequence of penalties once the mean score is more than one standard error
-            below the best.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the dealing into folds, where `cv` is a number.
-        folder : path or None, default=None
-            New folder in which finished fits are kept, 16 splits at a time; where ``fit`` is called
-            again with the same data and parameters after it was ended, whatever ended it, it goes
-            on with the others, to the same result. None in searches, which fit many times.
-        """,
-    "chosen": """
-        alpha_ : float
-            Chosen penalty.
-        best_index_ : int
-            Its row of `cv_results_`.
-        best_score_ : float
-            Its mean score.
-        cv_results_ : DataFrame
-            A row for each penalty scored, in descending order: ``alpha``; ``variance`` of the prior
-            it stands for; ``mean_score`` over the splits, weighted by their events; its
-            ``standard_error`` over the folds; ``n_nonzero`` coefficients, the mean over the splits;
-            and the score of every split.
-        n_splits_ : int
-            Number of splits.
-        """,
-    "cv_notes": """
-        A split is fitted at the same penalty of the mean as all rows; with ``search="auto"`` at the
-        same penalty of the sum, that is the same prior. All splits are one batch of fits that share
-        X, and results are the same for any number of threads. Weights by class are those of all
-        rows, in the splits, too.
-        With scikit-learn's metadata routing, the arguments of ``fit`` and ``score`` beyond X and y
-        are requested unless ``set_fit_request`` or ``set_score_request`` say otherwise. With its
-        callbacks (version 1.9), every batch of fits is a task; its ``ProgressBar`` needs the
-        package rich.
         """,
     "fitted": """
         infinite_ : ndarray of shape (n_coef,), bool

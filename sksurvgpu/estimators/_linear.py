@@ -25,6 +25,7 @@ class LinearModel(PenalizedModel):
         alpha=0.01,
         l1_ratio=1.0,
         penalty_factor=None,
+        bounds=None,
         fit_intercept=True,
         algorithm="majorized",
         tol=1e-6,
@@ -36,21 +37,7 @@ class LinearModel(PenalizedModel):
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            penalty_factor=penalty_factor,
-            algorithm=algorithm,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            backend=backend,
-            precision=precision,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.fit_intercept = fit_intercept
+        self._keep(locals())
 
     def _build(self, design, outcome, weight):
         likelihood = self._likelihood(bool(self.fit_intercept))

@@ -158,10 +158,10 @@ def locate(sampling, rows, prior, labels, names):
 
 def _explain(error, rows, labels, names):
     """What makes a posterior improper, and what to do about it."""
-    reach = abs(error.direction)
+    movement = abs(error.direction)
     if not error.is_collinear:
-        reach = reach * np.ravel(_largest(rows.X))
-    j, column = np.unravel_index(np.argmax(reach), reach.shape)
+        movement = movement * np.ravel(_largest(rows.X))
+    j, column = np.unravel_index(np.argmax(movement), movement.shape)
     total = np.append(rows.y[0].sum(axis=1), rows.count.sum() - rows.y[0].sum())
     absent = [labels[k] for k in (j, -1) if total[k] == 0]
     if absent:

@@ -1,7 +1,5 @@
 """Predictions from draws: a block of rows at a time, so that memory does not grow with rows."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from ..solver.problem import Batch, Loan, Problem
-from ..solver.solve import Options, Solution, solve, solve_and_lend
+from ..solver.solve import Options, Solution, null_model, solve, solve_and_lend
+from ._separation import find_infinite
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 
@@ -57,8 +59,8 @@ def fingerprint(outcome, batch) -> int:
 class Prepared:
     """Checked input of a fit: the problem, and what all of its fits share.
 
-    `batch` has no penalties yet; `total_weight` is the sum of the sample weights; `shared` are the
-    fitted attributes that do not depend on the penalty.
+    `batch` has no penalties yet; `columns` are scikit-learn's attributes of the columns of X, and
+    `of_model` those that the model needs for predictions beside its solution.
     """
 
     problem: Problem
@@ -67,14 +69,30 @@ class Prepared:
     backend: Any  # a module or an object with `run`
     options: Options
     n_threads: int
-    total_weight: float
-    shared: dict[str, Any]
+    served_by: tuple[str, str]  # name of the backend, and why that one
+    columns: dict[str, Any]
+    of_model: dict[str, Any]
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the sample weights."""
+        return float(self.weight.sum())
+
+    @property
+    def n_weighted(self) -> int:
+        """Number of rows of positive weight."""
+        return int(np.count_nonzero(self.weight))
 
     @property
     def weight(self) -> np.ndarray:
         """Weight of every row, as the caller has them."""
         weight = self.batch.weight
         return np.ones(self.problem.design.n_rows) if weight is None else weight[:, 0]
+
+    def find_infinite(self, is_free) -> np.ndarray:
+        """Coefficients without a finite estimate, where `is_free` have no penalty."""
+        is_open = ~self.batch.penalty.is_bounded(self.problem.n_columns)
+        return find_infinite(self.problem, self.weight, is_free & is_open)
 
     def describe(self) -> dict[str, Any]:
         """What fits depend on beside the estimator's parameters, by the names that users know."""
@@ -83,7 +101,7 @@ class Prepared:
             "y": self.outcome,
             "sample_weight": self.batch.weight,
             "offset": self.batch.offset,
-            "backend": self.shared["backend_"],
+            "backend": self.served_by[0],
         }
 
     def solve(self, alphas, *, total=None, on_fit=None, **changes) -> list[list[Solution]]:
@@ -95,6 +113,11 @@ class Prepared:
         shared = self.problem, self._batch(alphas, total, changes), self.backend, self.options
         fits = solve(*shared, self.n_threads, on_fit)
         return [list(map(self._uncentred, solutions)) for solutions in fits]
+
+    def null_model(self):
+        """The fit without penalized columns, and its measures, as `solver.null.Null`."""
+        options = replace(self.options, verbose=0)
+        return null_model(self.problem, self.batch, self.backend, options, self.n_threads)
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""

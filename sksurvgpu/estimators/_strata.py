@@ -1,7 +1,5 @@
 """Strata that rows after a fit have, if and only if those of the fit had."""
 
-from __future__ import annotations
-
 
 def check_strata_as_in_fit(
     n_strata, is_given, *, own="a baseline hazard", found="`strata` was passed"

@@ -1,7 +1,5 @@
 """Counts given the totals of subjects or strata."""
 
-from __future__ import annotations
-
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 

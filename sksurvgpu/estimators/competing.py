@@ -95,6 +95,7 @@ class FineGrayCCD(CurveModel):
         alpha=0.01,
         l1_ratio=1.0,
         penalty_factor=None,
+        bounds=None,
         event_of_interest=1,
         censoring_ties="crr",
         algorithm="majorized",
@@ -107,22 +108,7 @@ class FineGrayCCD(CurveModel):
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            penalty_factor=penalty_factor,
-            algorithm=algorithm,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            backend=backend,
-            precision=precision,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.event_of_interest = event_of_interest
-        self.censoring_ties = censoring_ties
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None, censoring_groups=None):

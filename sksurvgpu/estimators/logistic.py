@@ -74,6 +74,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         alpha=0.01,
         l1_ratio=1.0,
         penalty_factor=None,
+        bounds=None,
         fit_intercept=True,
         class_weight=None,
         algorithm="majorized",
@@ -86,22 +87,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            penalty_factor=penalty_factor,
-            fit_intercept=fit_intercept,
-            algorithm=algorithm,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            backend=backend,
-            precision=precision,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+        self._keep(locals())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,7 +1,5 @@
 """Regression of counts and of numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin, _fit_context

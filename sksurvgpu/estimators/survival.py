@@ -96,6 +96,7 @@ class CoxLassoCCD(CurveModel):
         alpha=0.01,
         l1_ratio=1.0,
         penalty_factor=None,
+        bounds=None,
         ties="breslow",
         time_varying=None,
         algorithm="majorized",
@@ -108,22 +109,7 @@ class CoxLassoCCD(CurveModel):
         n_jobs=None,
         verbose=0,
     ):
-        super().__init__(
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            penalty_factor=penalty_factor,
-            algorithm=algorithm,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            backend=backend,
-            precision=precision,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.ties = ties
-        self.time_varying = time_varying
+        self._keep(locals())
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None):

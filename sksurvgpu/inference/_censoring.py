@@ -21,10 +21,10 @@ import numpy as np
 
 from .._compile import device, kernel
 
-__all__ = ["Schedule", "add_censoring_scores", "plan_schedule"]
+__all__ = ["CensoringSchedule", "add_censoring_scores", "plan_schedule"]
 
 
-class Schedule(NamedTuple):
+class CensoringSchedule(NamedTuple):
     """What happens at the times of the censoring groups, whose entries form one table."""
 
     table_ptr: np.ndarray  # entries of each group; the last stands for no time
@@ -40,7 +40,7 @@ class Schedule(NamedTuple):
     events_first: bool  # whether a row with an event at a time has left the risk by then
 
 
-def plan_schedule(plan, time, weight) -> Schedule:
+def plan_schedule(plan, time, weight) -> CensoringSchedule:
     """Schedule of a plan; times and weights in the order of its rows."""
     carrying = plan.carrying
     n_entries, entry = carrying.table_ptr[-1], carrying.row_table_idx
@@ -60,7 +60,7 @@ def plan_schedule(plan, time, weight) -> Schedule:
         at_risk[begin:end] = np.cumsum(left[begin:end][::-1])[::-1]
     if carrying.events_first:
         at_risk -= left - lost
-    return Schedule(
+    return CensoringSchedule(
         carrying.table_ptr,
         entry,
         np.argsort(entry, kind="stable"),

@@ -22,6 +22,7 @@ from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..bayes.newton import MOST_STEPS, STILL, search_line
 from ..estimators._base import MOST_NAMES
+from ..penalties import ElasticNet
 from ._covariance import invert
 from ._rows import FittedRows
 from ._views import view_of
@@ -103,7 +104,7 @@ def find_mode(model, prepared, problem, prior) -> Mode:
         options=replace(prepared.options, verbose=0),
     )
     offset = _offset_of_means(prepared, prior.mean[:n_base])
-    [solution] = ridge.solve([1.0], total=1.0, l1_ratio=0.0, offset=offset)[0]
+    [solution] = ridge.solve([1.0], total=1.0, penalty=ElasticNet(l1_ratio=0.0), offset=offset)[0]
     start = prior.mean[:n_base] + solution.coef
     if n_coef > n_base:
         # what centring took from the offset of the means was not given back
@@ -212,9 +213,9 @@ class _Climber:
     def _unbounded(self, step):
         """Error that blames the coefficients under a flat prior that a step moves."""
         span = _spans(self._prepared.problem)
-        reach = np.abs(step[: len(span)]) * span * (self._precision[: len(span)] == 0)
-        blamed = np.flatnonzero(reach >= BLAMED * reach.max(initial=0.0))
-        if not reach.any():
+        movement = np.abs(step[: len(span)]) * span * (self._precision[: len(span)] == 0)
+        blamed = np.flatnonzero(movement >= BLAMED * movement.max(initial=0.0))
+        if not movement.any():
             blamed = [len(span)]  # the intercept
         return ValueError(
             f"the coefficients of {self._list(blamed)} have a flat prior, and no posterior: the "

@@ -28,9 +28,9 @@ from ..backends.formulas import two_sum
 
 __all__ = [
     "Atoms",
-    "Cells",
+    "CellScores",
     "Lanes",
-    "Rows",
+    "RiskSetRows",
     "atoms_of",
     "scale_risk",
     "scan_expected",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-class Rows(NamedTuple):
+class RiskSetRows(NamedTuple):
     """Rows of a risk-set problem; a row is at risk in the cells (enter, exit]."""
 
     exit_idx: np.ndarray  # uint32
@@ -68,7 +68,7 @@ class Atoms(NamedTuple):
     weight: np.ndarray  # N
 
 
-class Cells(NamedTuple):
+class CellScores(NamedTuple):
     """What scores take from the cells: scans of numbers, and of means (`_x`)."""
 
     hazard: np.ndarray  # sum of g up to the cell

@@ -17,9 +17,9 @@ from scipy.sparse import csr_array
 
 from ._censoring import add_censoring_scores, plan_schedule
 from ._risk_sets import (
-    Cells,
+    CellScores,
     Lanes,
-    Rows,
+    RiskSetRows,
     atoms_of,
     scale_risk,
     scan_expected,
@@ -179,7 +179,7 @@ class RiskSetView(_MeanView):
         group_idx = np.searchsorted(plan.cell_ptr, plan.exit_idx, side="right") - 1
         risk = np.empty(plan.n_rows)
         scale_risk(rows.session.eta, counts.live, plan.cell_ptr, group_idx, risk)
-        self.state = Rows(
+        self.state = RiskSetRows(
             plan.exit_idx,
             np.empty(0, np.uint32) if plan.enter_idx is None else plan.enter_idx,
             (plan.event > 0) & (rows.weight > 0),
@@ -228,11 +228,11 @@ class RiskSetView(_MeanView):
         scan_expected(self.state, self._lanes, self.atoms, slope, self.cells(0), out)
         return out
 
-    def cells(self, width) -> Cells:
+    def cells(self, width) -> CellScores:
         """Room for the scans of some columns."""
         n_cells, n_lanes = self.rows.plan.n_cells, len(self._lanes.survival)
         numbers, columns = np.zeros((2, n_cells)), np.zeros((3, n_cells, width))
-        return Cells(
+        return CellScores(
             numbers[0],
             columns[0],
             numbers[1],
@@ -246,7 +246,7 @@ class RiskSetView(_MeanView):
         """Score residuals of every row per unit of its weight."""
         return self._scan(x)[0]
 
-    def _scan(self, x) -> tuple[np.ndarray, Cells]:
+    def _scan(self, x) -> tuple[np.ndarray, CellScores]:
         out, slope = np.empty_like(x), self.atoms.weight / self._den
         cells = self.cells(x.shape[1])
         scan_scores(self.state, self._lanes, x, self.atoms, slope, self.means(x), cells, out)

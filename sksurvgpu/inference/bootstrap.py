@@ -21,7 +21,6 @@ from ..data.intervals import check_level, with_ratios
 from ..data.simulate.draw import generator
 from ..data.vectors import check_labels
 from ..estimators._base import MOST_NAMES
-from ..estimators._separation import find_infinite
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
@@ -217,7 +216,7 @@ def bootstrap(
             "random_state=0, say."
         )
     prepared = fitted._prepare(X, y, **fit_params)
-    vars(fitted).update(prepared.shared)
+    fitted._adopt_data(prepared)
     replicates = _Replicates(
         fitted,
         prepared.outcome,
@@ -236,7 +235,7 @@ def bootstrap(
     coefs = np.full((prepared.problem.n_columns, len(totals)), np.nan)
     coefs[:, totals > 0] = found
     is_free = fitted.alpha * prepared.batch.factor == 0
-    infinite = find_infinite(prepared.problem, prepared.weight, is_free)
+    infinite = prepared.find_infinite(is_free)
     names = np.array(fitted._coef_names(), dtype=object)
     _warn(fitted, [full.converged, *converged], len(totals), names[infinite])
     return BootstrapResult(full.coef, coefs, level, names, infinite, fitted._effect)

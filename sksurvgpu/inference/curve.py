@@ -11,8 +11,6 @@ all, it goes on rising at least as fast: there is a bound, not farther than a st
 a point says. A bound is infinite only where q never rises.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 __all__ = ["Bound", "Curve"]
@@ -21,7 +19,7 @@ CLOSE = 2e-5  # |r| / c - 1 of the last point; what is left is interpolated
 NARROW = 1e-9  # of a bracket, relative to its distance from the maximum
 NEIGHBOURS = 4  # of an interpolation
 GROWTH = 8.0  # most that a step may multiply the distance from the first point
-# Ranges of the linear predictor. Beyond e^100 all rows but the highest have lost their say, and a
+# Ranges of the linear predictor. Beyond e^100 only the rows of highest predictor still count, and a
 # slope that is still there has no meaning; the last one ends the search where q keeps falling.
 LONGEST_STEP, FLAT_BEYOND, FARTHEST = 30.0, 100.0, 1e6
 FLAT = 1e-4  # rise of q, as a share of what makes a bound, below which it is none
@@ -137,11 +135,11 @@ class Bound:
     def _expand(self, x, r, centre, slow):
         """Go farther out than the last point, or find that the likelihood does not fall."""
         last, rise = float(x[-1]), float(r[-1] ** 2)
-        enough, reach = self._root**2, float(x[-1]) * self._curve.span
+        enough, moved = self._root**2, float(x[-1]) * self._curve.span
         if last <= 0:
             return self._at(self._step)
-        is_flat = reach >= FLAT_BEYOND and rise <= FLAT * enough and not self._falls(FLAT * enough)
-        if is_flat or reach >= FARTHEST:
+        is_flat = moved >= FLAT_BEYOND and rise <= FLAT * enough and not self._falls(FLAT * enough)
+        if is_flat or moved >= FARTHEST:
             self.value = self._sign * np.inf
             return None
         farthest = GROWTH * last

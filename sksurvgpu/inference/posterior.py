@@ -22,6 +22,7 @@ from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..selection.path import copy_of
 from ._mode import Density, NormalPrior, find_mode, with_own_intercept
+from ._rows import require_unbounded
 
 __all__ = ["posterior"]
 
@@ -141,6 +142,7 @@ def posterior(
      'hazard_ratio_upper', 'r_hat', 'ess_bulk', 'ess_tail']
     """
     model = copy_of(estimator, "posterior", fit_params)
+    require_unbounded(model, "posterior")
     if model._has_dispersion:
         raise TypeError(
             f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "
@@ -150,7 +152,7 @@ def posterior(
     seed = int(check_random_state(random_state).randint(SEEDS, dtype=np.uint64))
     schedule, storage = Schedule(n_chains, n_tune, n_draws, thin, seed), Storage(keep, folder)
     prepared = model._prepare(X, y, **fit_params)
-    vars(model).update(prepared.shared)
+    model._adopt_data(prepared)
     problem, prior = _with_prior(prepared, prior_mean, prior_precision, intercept_precision)
     of_prior = {"prior_mean": prior.mean, "prior_precision": prior.precision}
     of = describe_call("posterior", model, **prepared.describe(), **of_prior)

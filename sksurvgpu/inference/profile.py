@@ -22,6 +22,7 @@ from ..data.intervals import check_level, with_ratios
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.solve import curvatures
+from ._rows import require_unbounded
 from .curve import Bound, Curve
 
 __all__ = ["ProfileResult", "profile_likelihood"]
@@ -139,11 +140,12 @@ def profile_likelihood(
     ['coef', 'lower', 'upper', 'p_value']
     """
     model = copy_of(estimator, "profile_likelihood", fit_params)
+    require_unbounded(model, "profile_likelihood")
     level = check_level(level)
     if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 0:
         raise ValueError(f"`n_points` is {n_points!r}, must be an integer of at least 0.")
     prepared = model._prepare(X, y, **fit_params)
-    vars(model).update(prepared.shared)
+    model._adopt_data(prepared)
     chosen = _choose(columns, model, prepared.problem)
     profiler, profiles = _Profiler(model, prepared), []
     size = max(1, BLOCK_BYTES // (8 * POINTS * prepared.problem.n_columns))

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from .._versioned import Versioned
-from ..data.checks import position_of
+from ..data.by_column import find_column
 from ._covariance import invert, invert_information
 from ._rows import open_rows, require_unpenalized
-from ._views import RiskSetView
+from ._views import view_of
 from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
 
 __all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
@@ -129,7 +129,7 @@ def proportional_hazards_test(
             "`estimator` has coefficients that change over time (time_varying), whose hazards are "
             "not meant to be proportional; test a fit without them."
         )
-    view = RiskSetView(rows)
+    view = view_of(rows)
     inverse = invert_information(view)
     event = view.state.event
     time, schoenfeld = rows.plan.cell_time[rows.plan.exit_idx[event]], schoenfeld_of(view)
@@ -162,7 +162,7 @@ def _positions(estimator, columns) -> np.ndarray:
     if not listed:
         raise ValueError("`columns` is empty; name one or more columns of X.")
     names = getattr(estimator, "feature_names_in_", None)
-    found = [position_of(column, "columns", n, names) for column in listed]
+    found = [find_column(column, "columns", n, names) for column in listed]
     if len(set(found)) < len(found):
         raise ValueError(f"`columns` is {listed!r}, which names a column twice.")
     return np.array(found)

@@ -77,9 +77,9 @@ class WaldResult(Versioned):
         """
         from pandas import DataFrame, Index
 
-        reach = self._distribution().isf((1.0 - self.level) / 2.0) * self.standard_errors
+        half_width = self._distribution().isf((1.0 - self.level) / 2.0) * self.standard_errors
         return DataFrame(
-            {"coef": self.coef, "lower": self.coef - reach, "upper": self.coef + reach},
+            {"coef": self.coef, "lower": self.coef - half_width, "upper": self.coef + half_width},
             index=Index(self.feature_names, name="feature"),
         )
 

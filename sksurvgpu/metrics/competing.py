@@ -19,8 +19,6 @@ that is left at t, so that with W the sum of weights w_i / G(t_i-) <= W, no pair
 W^2, and neither do all of them.
 """
 
-from __future__ import annotations
-
 from numbers import Real
 
 import numpy as np

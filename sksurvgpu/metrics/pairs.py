@@ -14,8 +14,6 @@ anew. All terms being at least 0, no digits cancel, however different the weight
 nobody are exactly 0; and the agreeing pairs, summed in the order of all, never exceed them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._compile import device, kernel

@@ -1,7 +1,5 @@
 """Axes of penalties: descending and logarithmic, with the numbers of coefficients on top."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._style import show_logarithmic, show_ratios
@@ -24,9 +22,9 @@ def refuse_zero(alphas, remedy):
 def show_penalties(ax, alphas):
     """Make the horizontal axis one of penalties, from the largest to the least."""
     low, high = alphas.min(), alphas.max()
-    reach = (high / low) ** MARGIN if high > low else ALONE
+    margin = (high / low) ** MARGIN if high > low else ALONE
     show_logarithmic(ax)
-    ax.set_xlim(high * reach, low / reach)
+    ax.set_xlim(high * margin, low / margin)
     show_ratios(ax)
     ax.set_xlabel("penalty (alpha)")
 

@@ -1,7 +1,5 @@
 """Step curves of a few rows, and their names."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._labels import legend_in_corner

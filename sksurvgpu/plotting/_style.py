@@ -4,8 +4,6 @@ A setting of ours counts only where the user left matplotlib's own default in pl
 a figure is drawn. Axes that a user passes keep the style that they were made with.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 
 import numpy as np
@@ -95,7 +93,7 @@ def require_pyplot():
 def styled():
     """Our settings, for as long as something is drawn; a figure that fails is closed.
 
-    Dollars in names are no mathematics. Texts of axes that a user passes are told so one by one.
+    Dollar signs in names do not start a formula; in axes that a user passes, each text is told so.
     """
     pyplot = require_pyplot()
     from matplotlib import rcParamsDefault
@@ -140,7 +138,7 @@ def new_figure(height, n_rows, n_columns, **kwargs):
 
 
 def is_dark(ax):
-    """Whether what is drawn stands on a dark ground, through which a white page may shine."""
+    """Whether the background is dark; what is transparent of it counts as white."""
     ground = np.ones(3)
     for face in (ax.figure.canvas.figure.get_facecolor(), ax.get_facecolor()):
         *colour, opacity = face
@@ -179,7 +177,7 @@ def within_floats(low, high):
 
 
 def show_logarithmic(ax):
-    """Logarithmic horizontal axis with plain numbers: those of matplotlib are mathematics."""
+    """Logarithmic horizontal axis with plain numbers; matplotlib's own are formulas."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     ax.set_xscale("log")

@@ -1,7 +1,5 @@
 """Percentile intervals of hundreds of coefficients, and how often each was selected."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 
 import numpy as np

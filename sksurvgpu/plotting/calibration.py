@@ -1,7 +1,5 @@
 """Observed over predicted risks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

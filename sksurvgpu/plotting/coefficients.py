@@ -1,7 +1,5 @@
 """Forest plots: coefficients with their intervals, one a line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cross-validated scores over the penalty."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._labels import legend_below

@@ -1,7 +1,5 @@
 """Cumulative incidence curves of a few rows."""
 
-from __future__ import annotations
-
 from ._steps import check_functions, draw_steps, name_beside, name_inside, predict_steps
 from ._style import new_axes, styled
 

@@ -1,7 +1,5 @@
 """Coefficients along a regularization path."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._labels import label_ends

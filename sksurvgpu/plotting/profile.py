@@ -1,7 +1,5 @@
 """Profile likelihoods, a small panel a coefficient."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._results import choose_rows, effect_of, read_intervals

@@ -1,7 +1,5 @@
 """Survival curves of a few rows, beside what was observed."""
 
-from __future__ import annotations
-
 from itertools import cycle
 
 import narwhals as nw

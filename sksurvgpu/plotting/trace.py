@@ -1,7 +1,5 @@
 """Chains as they ran, beside what they drew."""
 
-from __future__ import annotations
-
 from numbers import Integral
 
 import numpy as np

@@ -24,9 +24,9 @@ from .folds import split_rows
 from .path import alpha_grid, check_alphas, find_alpha_max
 from .progress import CallbackSupport, Progress, with_callbacks
 from .scores import SCORINGS, sizes_of
-from .search import LIMITS, Point, alpha_of, choose, search_grid, search_variance, variance_of
+from .search import LIMITS, Scored, alpha_of, choose, search_grid, search_variance, variance_of
 
-__all__ = ["CrossValidated"]
+__all__ = ["NOT_OF_MODEL", "CrossValidated"]
 
 FEWEST_BORROWERS = 5  # splits that make up for one more fit
 QUICK = 15  # iterations of a fit that a loan serves
@@ -46,7 +46,7 @@ _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "random_state": (0, ["random_state"]),
     "folder": (None, [str, os.PathLike, None]),
 }
-_NOT_OF_MODEL = ("alpha", "warm_start")
+NOT_OF_MODEL = ("alpha", "warm_start")
 
 
 class CrossValidated(CallbackSupport):
@@ -65,14 +65,13 @@ class CrossValidated(CallbackSupport):
         if CrossValidated not in cls.__bases__:  # but a class of such a class
             return
         model = next(base for base in cls.__bases__ if base is not CrossValidated)
-        kept = [p for p in signature(model).parameters.values() if p.name not in _NOT_OF_MODEL]
+        kept = [p for p in signature(model).parameters.values() if p.name not in NOT_OF_MODEL]
         own = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, (d, _) in _OWN.items()]
 
         def __init__(self, **params):  # noqa: N807
             bound = Signature([*own, *kept]).bind(**params)
             bound.apply_defaults()
-            for name, value in bound.arguments.items():
-                setattr(self, name, value)
+            self._keep(bound.arguments)
 
         __init__.__signature__ = Signature(  # what scikit-learn and editors read
             [Parameter("self", Parameter.POSITIONAL_ONLY), *own, *kept]
@@ -80,7 +79,7 @@ class CrossValidated(CallbackSupport):
         cls.__init__ = __init__
         constraints = {name: rules for name, (_, rules) in _OWN.items()}
         of_model = model._parameter_constraints.items()
-        constraints |= {name: rules for name, rules in of_model if name not in _NOT_OF_MODEL}
+        constraints |= {name: rules for name, rules in of_model if name not in NOT_OF_MODEL}
         cls._parameter_constraints = constraints
 
     @property
@@ -98,7 +97,7 @@ class CrossValidated(CallbackSupport):
         check_folder(self.folder)
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         model = copy.copy(self)
-        vars(model).update(prepared.shared)
+        model._adopt_data(prepared)
         splits, progress = self._split(X, y, prepared), Progress(self)
         of = describe_call("cross-validation", self, **prepared.describe(), cv=splits)
         with Journal(self.folder, of) as journal:
@@ -131,7 +130,7 @@ class CrossValidated(CallbackSupport):
                 ) from error
         return splits
 
-    def _search(self, prepared, evaluate) -> list[Point]:
+    def _search(self, prepared, evaluate) -> list[Scored]:
         total, ratio = prepared.total_weight, float(self.l1_ratio)
         if self.search == "auto":
             if self.alphas is not None:
@@ -171,7 +170,7 @@ class Evaluation:
         self._starts = {}  # fields of the next batch
         self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
         self._n_fits = self._n_failed = 0
-        self._turn = 0  # of penalties, by which parts of the work are known
+        self._n_calls = 0  # by which the journal knows parts of the work
 
     def __call__(self, alphas, *, on_sum=False):
         """Points of some penalties; `on_sum`: the sum, not the mean, has the same penalty.
@@ -190,7 +189,7 @@ class Evaluation:
     def _borrow(self, alpha):
         """What gives a loan of the fit of all rows; None where there is none.
 
-        Nobody lends where the first to try does not.
+        Where the first fit that selects anything lends no model, later ones are not asked for it.
         """
         last, start = self._lender, {}
         if last is not None:
@@ -205,7 +204,7 @@ class Evaluation:
                 "lends": loan is not None,
             }
 
-        self._lender = self._journal.keep(f"{self._turn:04d}-all-rows", fit)
+        self._lender = self._journal.keep(f"{self._n_calls:04d}-all-rows", fit)
         if not self._lender["lends"] and self._lender["coef"].any():
             self._lends = False
         if last is not None and self._starts:  # the splits will move about as all rows did
@@ -222,12 +221,12 @@ class Evaluation:
         with self._progress.batch(name, n_splits) as done:
             parts = [
                 self._journal.keep(
-                    f"{self._turn:04d}-splits-{part.start}",
+                    f"{self._n_calls:04d}-splits-{part.start}",
                     partial(self._fit, part, alphas, totals[part], lend, done),
                 )
                 for part in self._journal.slices(n_splits, most)
             ]
-        self._turn += 1
+        self._n_calls += 1
         found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
         self._starts = {"coef": found["coef"], "null": found["null"]}
         self._lends &= lend is None or found["n_iter"].mean() <= QUICK
@@ -279,14 +278,14 @@ class Evaluation:
         known = ~np.isnan(sums)
         size, n_folds = self._sizes[known].sum(), known.sum() / self._n_repeats
         if not size > 0:
-            return Point(alpha, scores, np.nan, np.nan, n_nonzero)
+            return Scored(alpha, scores, np.nan, np.nan, n_nonzero)
         mean = float(sums[known].sum() / size)
         if not np.isfinite(mean):
-            return Point(alpha, scores, mean, np.nan, n_nonzero)
+            return Scored(alpha, scores, mean, np.nan, n_nonzero)
         square = np.sum((sums[known] - mean * self._sizes[known]) ** 2) / self._n_repeats
         correction = n_folds / max(n_folds - 1.0, 1.0)
         error = np.sqrt(correction * square) * self._n_repeats / size
-        return Point(alpha, scores, mean, float(error), n_nonzero)
+        return Scored(alpha, scores, mean, float(error), n_nonzero)
 
     def doubts(self):
         """What to warn of."""

@@ -19,7 +19,6 @@ from ..solver.problem import ColumnsOnDemand
 
 __all__ = ["Splits", "SurvivalKFold", "split_rows"]
 
-GROUP_FIELDS = ("subject", "stratum")  # in this order; a Cox model's strata are no groups
 TIMED = ("start", "time")
 
 

@@ -1,15 +1,16 @@
-"""The models with a cross-validated penalty: docstrings, and which score they mean by default."""
+"""The models with a cross-validated penalty: docstrings, and which score they mean by default.
 
-from __future__ import annotations
+A docstring has the parameters and attributes of the cross-validation, then those of the model.
+"""
 
-from ..estimators._docs import documented
+from .._docs import section, sharing
 from ..estimators.case_series import CaseSeriesCCD
 from ..estimators.competing import FineGrayCCD
 from ..estimators.conditional_logistic import ConditionalLogisticCCD
 from ..estimators.logistic import LogisticCCD
 from ..estimators.regression import PoissonCCD
 from ..estimators.survival import CoxLassoCCD
-from .cv import CrossValidated
+from .cv import NOT_OF_MODEL, CrossValidated
 
 __all__ = [
     "CaseSeriesCV",
@@ -20,34 +21,102 @@ __all__ = [
     "PoissonCV",
 ]
 
-
-@documented
-class CoxLassoCV(CrossValidated, CoxLassoCCD):
-    """Cox regression with a penalty chosen by cross-validation; see `CoxLassoCCD`.
-
+_CROSS_VALIDATED = """
     Parameters
     ----------
-    <<cross_validation, penalty_chosen>>
-    ties : {"breslow", "efron"}, default="breslow"
-        Treatment of tied events.
-    time_varying : dict or None, default=None
-        ``{column: cut points}``: the column's coefficient changes after each cut point.
-    <<solver_chosen>>
+    alphas : array-like or None, default=None
+        Penalties to score, all of them. By default a geometric sequence from the least that
+        selects nothing.
+    n_alphas : int, default=100
+        Length of that sequence.
+    alpha_min_ratio : float or None, default=None
+        Its last value over its first; by default 1e-4, or 1e-2 where X has fewer rows than
+        columns.
+    cv : int, splitter or iterable, default=10
+        Number of folds, made as by `SurvivalKFold`: subjects and matched sets stay whole,
+        events are shared out. Or an object with ``split``, or pairs of row numbers (train,
+        test).
+    n_repeats : int, default=1
+        How often the rows are dealt into folds anew, where `cv` is a number.
+    scoring : {"loglik", "van_houwelingen", "held_out", "concordance"}, default="loglik"
+        Score of held-out rows, larger being better. "van_houwelingen" is what they add to the
+        log-likelihood of the others; "held_out" is their log-likelihood by themselves; both an
+        event, or a row in logistic regression. "loglik" is the former for Cox and Fine-Gray
+        models, the latter for others, where they are the same. "concordance" is that of
+        ``score`` and the area under the curve in logistic regression; conditional models and
+        Poisson regression have none.
+    rule : {"best", "1se"}, default="best"
+        Take the penalty with the best mean score, or the largest penalty whose mean score is
+        within one standard error of it.
+    search : {"grid", "auto"}, default="grid"
+        "auto" searches over the variance of the prior that a penalty stands for, from
+        `start_variance`: by factors of ten, then to the maximum of a quadratic.
+    start_variance : float, default=0.01
+        Where that search begins.
+    early_stopping : bool, default=True
+        Leave the sequence of penalties once the mean score is more than one standard error
+        below the best.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the dealing into folds, where `cv` is a number.
+    folder : path or None, default=None
+        New folder in which finished fits are kept, 16 splits at a time; where ``fit`` is called
+        again with the same data and parameters after it was ended, whatever ended it, it goes
+        on with the others, to the same result. None in searches, which fit many times.
+    <<parameters_of_model>>
 
     Attributes
     ----------
-    <<chosen>>
-    coef_ : ndarray of shape (n_coef,)
-        Coefficients (log hazard ratios) of the fit to all rows.
-    <<fitted>>
+    alpha_ : float
+        Chosen penalty, with which all rows are fitted.
+    best_index_ : int
+        Its row of `cv_results_`.
+    best_score_ : float
+        Its mean score.
+    cv_results_ : DataFrame
+        A row for each penalty scored, in descending order: ``alpha``; ``variance`` of the prior
+        it stands for; ``mean_score`` over the splits, weighted by their events; its
+        ``standard_error`` over the folds; ``n_nonzero`` coefficients, the mean over the splits;
+        and the score of every split.
+    n_splits_ : int
+        Number of splits.
+    <<attributes_of_model>>
 
     See Also
     --------
-    CoxLassoCCD : The model at a given penalty.
+    <<model>>
 
     Notes
     -----
-    <<cv_notes>>
+    A split is fitted at the same penalty of the mean as all rows; with ``search="auto"`` at the
+    same penalty of the sum, that is the same prior. All splits are one batch of fits that share
+    X, and results are the same for any number of threads. Weights by class are those of all
+    rows, in the splits, too.
+    With scikit-learn's metadata routing, the arguments of ``fit`` and ``score`` beyond X and y
+    are requested unless ``set_fit_request`` or ``set_score_request`` say otherwise. With its
+    callbacks (version 1.9), every batch of fits is a task; its ``ProgressBar`` needs the
+    package rich.
+    """
+
+
+def _documented(cls):
+    """Decorator that puts the text above, with what the model says of itself, into a docstring."""
+    model = cls.__bases__[1]
+    parameters, attributes = (section(model.__doc__, s) for s in ("Parameters", "Attributes"))
+    kept = [text for name, text in parameters.items() if name not in NOT_OF_MODEL]
+    texts = {
+        "cross_validated": _CROSS_VALIDATED,
+        "parameters_of_model": "\n".join(kept),
+        "attributes_of_model": "\n".join(attributes.values()),
+        "model": f"{model.__name__} : The model at a given penalty.",
+    }
+    return sharing(texts)(cls)
+
+
+@_documented
+class CoxLassoCV(CrossValidated, CoxLassoCCD):
+    """Cox regression with a penalty chosen by cross-validation; see `CoxLassoCCD`.
+
+    <<cross_validated>>
 
     Examples
     --------
@@ -64,30 +133,11 @@ class CoxLassoCV(CrossValidated, CoxLassoCCD):
     _loglik = "van_houwelingen"
 
 
-@documented
+@_documented
 class FineGrayCV(CrossValidated, FineGrayCCD):
     """Fine-Gray regression with a penalty chosen by cross-validation; see `FineGrayCCD`.
 
-    Parameters
-    ----------
-    <<cross_validation, penalty_chosen>>
-    event_of_interest : int, default=1
-        Code of the event whose incidence is modelled; all others compete with it.
-    censoring_ties : {"crr", "finegray"}, default="crr"
-        Whether a row with an event at some time is still at risk of being censored then.
-    <<solver_chosen>>
-
-    Attributes
-    ----------
-    <<chosen, coef_, fitted>>
-
-    See Also
-    --------
-    FineGrayCCD : The model at a given penalty.
-
-    Notes
-    -----
-    <<cv_notes>>
+    <<cross_validated>>
 
     Examples
     --------
@@ -101,27 +151,13 @@ class FineGrayCV(CrossValidated, FineGrayCCD):
     _loglik = "van_houwelingen"
 
 
-@documented
+@_documented
 class CaseSeriesCV(CrossValidated, CaseSeriesCCD):
     """Self-controlled case series with a penalty chosen by cross-validation.
 
     See `CaseSeriesCCD`. Folds hold whole subjects.
 
-    Parameters
-    ----------
-    <<cross_validation, penalty_chosen, solver_chosen>>
-
-    Attributes
-    ----------
-    <<chosen, coef_, fitted>>
-
-    See Also
-    --------
-    CaseSeriesCCD : The model at a given penalty.
-
-    Notes
-    -----
-    <<cv_notes>>
+    <<cross_validated>>
 
     Examples
     --------
@@ -133,30 +169,13 @@ class CaseSeriesCV(CrossValidated, CaseSeriesCCD):
     """
 
 
-@documented
+@_documented
 class ConditionalLogisticCV(CrossValidated, ConditionalLogisticCCD):
     """Conditional logistic regression with a penalty chosen by cross-validation.
 
     See `ConditionalLogisticCCD`. Folds hold whole matched sets.
 
-    Parameters
-    ----------
-    <<cross_validation, penalty_chosen>>
-    ties : {"exact", "efron", "breslow"}, default="exact"
-        Likelihood of a set with several cases.
-    <<solver_chosen>>
-
-    Attributes
-    ----------
-    <<chosen, coef_, fitted>>
-
-    See Also
-    --------
-    ConditionalLogisticCCD : The model at a given penalty.
-
-    Notes
-    -----
-    <<cv_notes>>
+    <<cross_validated>>
 
     Examples
     --------
@@ -168,33 +187,11 @@ class ConditionalLogisticCV(CrossValidated, ConditionalLogisticCCD):
     """
 
 
-@documented
+@_documented
 class LogisticCV(CrossValidated, LogisticCCD):
     """Logistic regression with a penalty chosen by cross-validation; see `LogisticCCD`.
 
-    Parameters
-    ----------
-    <<cross_validation, penalty_chosen>>
-    fit_intercept : bool, default=True
-        Whether there is an intercept.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, ``{label: weight}``, which multiply the sample weights.
-    <<solver_chosen>>
-
-    Attributes
-    ----------
-    <<chosen>>
-    classes_ : ndarray of shape (2,)
-        Class labels; probabilities and coefficients are of the second.
-    <<coef_, intercept_, fitted>>
-
-    See Also
-    --------
-    LogisticCCD : The model at a given penalty.
-
-    Notes
-    -----
-    <<cv_notes>>
+    <<cross_validated>>
 
     Examples
     --------
@@ -207,25 +204,11 @@ class LogisticCV(CrossValidated, LogisticCCD):
     """
 
 
-@documented
+@_documented
 class PoissonCV(CrossValidated, PoissonCCD):
     """Poisson regression with a penalty chosen by cross-validation; see `PoissonCCD`.
 
-    Parameters
-    ----------
-    <<cross_validation, penalty_chosen, fit_intercept, solver_chosen>>
-
-    Attributes
-    ----------
-    <<chosen, coef_, intercept_, fitted>>
-
-    See Also
-    --------
-    PoissonCCD : The model at a given penalty.
-
-    Notes
-    -----
-    <<cv_notes>>
+    <<cross_validated>>
 
     Examples
     --------

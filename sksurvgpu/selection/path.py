@@ -15,13 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
 from ..estimators._base import PenalizedModel
-from ..estimators._separation import find_infinite
-from ..solver.null import RIDGE_PATH_RATIO
-from ..solver.solve import LARGEST_PENALTY
 
 __all__ = ["Path", "fit_path"]
-
-HUGE = 1e100  # a penalty above which nothing moves, on any scale of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,9 +203,7 @@ def fit_path(
     fitted._adopt(prepared, solutions[-1])
     infinite = {fitted.alpha > 0: fitted.infinite_}
     if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
-        infinite[True] = find_infinite(
-            prepared.problem, prepared.weight, prepared.batch.factor == 0
-        )
+        infinite[True] = prepared.find_infinite(prepared.batch.factor == 0)
     path = _gather(fitted, alphas, solutions, infinite)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
@@ -276,17 +269,14 @@ def copy_of(estimator, caller, fit_params):
 
 
 def find_alpha_max(prepared):
-    """Least alpha without a penalized coefficient, from a fit in which nothing moves."""
-    quiet = replace(prepared, options=replace(prepared.options, verbose=0))
-    largest = prepared.total_weight * max(1.0, float(prepared.batch.factor.max()))
-    [null] = quiet.solve([min(HUGE, LARGEST_PENALTY / (2.0 * largest))], l1_ratio=1.0)[0]
+    """Least alpha without a penalized coefficient."""
+    null = prepared.null_model()
     if null.lam_max == 0.0:
         raise ValueError(
             "no column can enter the model: all are unpenalized, constant or unrelated to the "
             "outcome, so there is no path; pass `alphas`, or fit the estimator itself."
         )
-    ratio = max(prepared.batch.l1_ratio, RIDGE_PATH_RATIO)
-    return null.lam_max / prepared.total_weight / ratio
+    return null.lam_max / prepared.total_weight
 
 
 def _check_grid(n_alphas, alpha_min_ratio):

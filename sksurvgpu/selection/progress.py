@@ -1,7 +1,5 @@
 """Progress of long work: scikit-learn's callbacks where it has them, and lines where asked for."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from threading import Lock
 
@@ -13,7 +11,7 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupport:  # type: ignore[no-redef]
-        """An estimator that nobody can watch."""
+        """An estimator without callbacks."""
 
     def with_callbacks(method):  # type: ignore[misc]
         """Return the method as it is."""

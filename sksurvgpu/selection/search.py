@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Point", "alpha_of", "choose", "search_grid", "search_variance", "variance_of"]
+__all__ = ["Scored", "alpha_of", "choose", "search_grid", "search_variance", "variance_of"]
 
 BLOCK = 10  # penalties of a grid between two looks at the scores
 STEP = np.log(10.0)
@@ -24,7 +24,7 @@ LIMITS = 2.0, 1e-6
 
 
 @dataclass(frozen=True)
-class Point:
+class Scored:
     """Scores of one penalty in all splits."""
 
     alpha: float

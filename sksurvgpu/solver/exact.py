@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.contract import Operations, ask
 from .line_search import rounding
 
 SHORTEST = 1e-14  # of the first reach: steps no longer count
@@ -24,16 +25,16 @@ def descend_exactly(fit, penalty, tolerance, max_iter):
         if residual <= tolerance or iteration == max_iter or np.all(reach < SHORTEST * first):
             break
         coef = fit.coef.copy()
-        request = columns, coef[columns], penalty.l1[columns], penalty.l2[columns]
-        coef[columns], wider = yield ("cycle", *request, reach)
+        request = columns, coef[columns], penalty.of_columns(columns), reach
+        coef[columns], wider = yield from ask(Operations.cycle, *request)
         # The predictor is rebuilt from the coefficients: a cycle only adds to it.
-        loglik = yield ("start", coef)
+        loglik = yield from ask(Operations.start, coef)
         objective = penalty.value(coef) - loglik
         if objective <= fit.objective + rounding(fit):
             fit.coef, fit.loglik, fit.objective, reach = coef, loglik, objective, wider
-            fit.gradient = yield ("gradient", np.arange(len(coef)))
+            fit.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
         else:  # Newton steps overshot: go back and keep them shorter
             reach = np.minimum(reach, wider) / 8
-            yield ("start", fit.coef)
+            yield from ask(Operations.start, fit.coef)
         objectives.append(fit.objective)
     return objectives

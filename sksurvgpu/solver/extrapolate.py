@@ -26,11 +26,12 @@ class Anderson:
         """Begin a new sequence, of another penalty or after a shortened step."""
         self._residual = self._image = None
 
-    def propose(self, coef, image, root):
+    def propose(self, coef, image, pieces, root):
         """Image corrected by the secants, so that the predicted residual is least; or None.
 
-        Zeros of the image stay zero and no sign changes, so that the support is the iteration's.
-        `root` is one over the units of the coefficients.
+        Every coefficient keeps to its piece of the penalty, and what lies between two pieces, as
+        zeros do, stays there: the support is the iteration's.  `root` is one over the units of the
+        coefficients.
         """
         residual = root * (image - coef)
         if self._residual is not None:
@@ -39,10 +40,10 @@ class Anderson:
         self._residual, self._image = residual, image
         if len(self._residual_steps) < 2:
             return None
-        used = np.flatnonzero(image)
+        used = np.flatnonzero((pieces.low < image) & (image < pieces.high))
         slopes = np.array(self._residual_steps)[:, used].T
         mix = np.linalg.lstsq(slopes, residual[used], rcond=None)[0]
         proposal = image.copy()
         proposal[used] -= np.array(self._image_steps)[:, used].T @ mix
-        proposal[np.sign(proposal) != np.sign(image)] = 0.0
+        proposal[used] = np.clip(proposal[used], pieces.low[used], pieces.high[used])
         return proposal

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..backends.contract import Operations, ask
+
 SUFFICIENT, FAIR = 1e-4, 0.25
 LONGEST_MOVE = 10.0  # range of the predictor's move within one step
 SHORTEST = 1e-10
@@ -21,7 +23,7 @@ def accepts(fit, penalty, proposal, target):
     Good is a fair part of what the model promises for its own minimizer `target`, half its slope:
     a proposal that merely decreases the objective could hold up the iteration.
     """
-    yield ("step", proposal)
+    yield from ask(Operations.step, proposal)
     return (yield from _try(fit, penalty, proposal, FAIR * _promise(fit, penalty, target), 1.0))
 
 
@@ -33,11 +35,11 @@ def _promise(fit, penalty, target):
 
 def _try(fit, penalty, coef, enough, share):
     """Evaluate the trial predictor, that of `coef`, and accept it on a decrease that is enough."""
-    loglik = yield ("evaluate_trial",)
+    loglik = yield from ask(Operations.evaluate_trial)
     objective = penalty.value(coef) - loglik
     if not objective <= fit.objective + rounding(fit) - max(enough, 0.0):
         return False
-    yield ("accept",)
+    yield from ask(Operations.accept)
     fit.coef, fit.loglik, fit.objective = coef, loglik, objective
     fit.shortened = share < 1.0
     return True
@@ -51,21 +53,21 @@ def search(fit, penalty, target):
     and kappa its curvature; the second trial minimizes that bound.
     """
     change, decrease = target - fit.coef, _promise(fit, penalty, target)
-    reach = yield ("step", target)
+    reach = yield from ask(Operations.step, target)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
     while share >= SHORTEST:
         if factor < 1.0:
             share *= factor
-            yield ("shorten", factor)
+            yield from ask(Operations.shorten, factor)
         coef = target if share == 1.0 else fit.coef + share * change
         if (yield from _try(fit, penalty, coef, SUFFICIENT * _promise(fit, penalty, coef), share)):
             return share
         factor = 0.5
         if share == 1.0 and reach > 0:
-            kappa = yield ("trial_curvature",)
+            kappa = yield from ask(Operations.trial_curvature)
             if kappa > 0 and decrease > 0:
                 factor = min(0.5, float(np.log1p(decrease * reach / kappa) / reach))
-    yield ("evaluate",)
+    yield from ask(Operations.evaluate)
     return 0.0
 
 

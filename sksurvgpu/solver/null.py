@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .majorized import descend, near
-from .penalty import Penalty
+from ..backends.contract import Operations, ask
+from .majorized import descend
+from .quadratic import Sweeps, near
 
 LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
 LEAST_DEVIATION = 1e-4  # of errors, over that of the null model
 LEAST_SCALE = 1e-3  # of the scale before unpenalized columns were fitted, which may explain all
 SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation beside it
-RIDGE_PATH_RATIO = 1e-3  # alpha_max of a pure ridge is infinite; glmnet's convention instead
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Null:
         """
         if not allowed > 0:
             return self.root
-        limit = np.where(penalty.l1 > 0, SHARE_OF_PENALTY / allowed * penalty.l1, np.inf)
+        threshold = penalty.threshold
+        limit = np.where(threshold > 0, SHARE_OF_PENALTY / allowed * threshold, np.inf)
         return np.minimum(self.root, np.maximum(limit, SHARE_OF_PENALTY * self.noise / allowed))
 
     def plain_unit(self, factor, is_free):
@@ -78,7 +79,7 @@ class Null:
         return np.where(is_free, deviation, factor)
 
 
-def find_null(state, penalty, factor, l1_ratio, options):
+def find_null(state, penalty, factor, options):
     """Coroutine: move `state`, whose free coefficients are zero, to the null model; returns it.
 
     The quadratic model is left there, of the columns with which the fit under `penalty` begins.
@@ -87,24 +88,26 @@ def find_null(state, penalty, factor, l1_ratio, options):
     is_free = ~penalty.fixed & ~is_penalized
     scale = 0.0
     if is_penalized.any() and is_free.any():
-        scale = LEAST_SCALE * (yield from _fit_free(state, is_free, options))
+        scale = LEAST_SCALE * (yield from _fit_free(state, penalty.family, is_free, options))
     root, events = yield from _measure(state, near(state, penalty))
     judged = is_penalized if is_penalized.any() else is_free
-    gradient = np.where(np.abs(state.gradient) > state.noise, np.abs(state.gradient), 0.0)
+    gradient = penalty.family.reduced(state.gradient)
+    gradient = np.where(gradient > state.noise, gradient, 0.0)
     scale = max(scale, float((gradient / root)[judged].max(initial=0.0)))
     slope = gradient[is_penalized] / factor[is_penalized]
-    lam_max = float(slope.max(initial=0.0)) / max(l1_ratio, RIDGE_PATH_RATIO)
+    lam_max = penalty.family.least_lam(float(slope.max(initial=0.0)))
     return Null(root, state.noise, state.magnitude, events, scale, lam_max)
 
 
-def _fit_free(state, is_free, options):
+def _fit_free(state, family, is_free, options):
     """Coroutine: fit the unpenalized columns alone; their largest score before that."""
-    columns, nothing = np.flatnonzero(is_free), np.zeros(len(is_free))
+    columns = np.flatnonzero(is_free)
     root, events = yield from _measure(state, columns, columns)
     scale = float((np.abs(state.gradient) / root)[columns].max())
     point = Null(root, state.noise, state.magnitude, events, scale, 0.0)
     state.objective = -state.loglik
-    yield from descend_by(descend, state, point, Penalty(nothing, nothing, ~is_free), options)
+    penalty = family.at(0.0, np.zeros(len(is_free)), ~is_free)
+    yield from descend_by(descend, state, point, penalty, options)
     return scale
 
 
@@ -116,13 +119,12 @@ def _measure(state, first, columns=None):
     """
     columns = np.arange(len(state.coef)) if columns is None else columns
     first = first if len(first) else columns[:1]
-    state.in_gram = False
     state.extrapolation.clear()
-    state.curvature = yield ("refer", first, False)
-    state.reference, curvature = first, np.zeros(len(state.coef))
-    curvature[first] = state.curvature
+    state.model = yield from Sweeps.take(len(state.coef), first)
+    curvature = np.zeros(len(state.coef))
+    curvature[first] = state.model.curvature[:, 0]
     rest = columns[curvature[columns] == 0.0]  # not among the first, or lost to rounding there
-    curvature[rest], events = yield ("measure", rest)
+    curvature[rest], events = yield from ask(Operations.measure, rest)
     return np.sqrt(np.where(curvature > 0.0, curvature, 1.0)), events
 
 
@@ -132,7 +134,7 @@ def descend_by(schedule, state, null, penalty, options):
     Objectives, what was allowed, and the deviation of the errors: where that is estimated, it is
     smaller at the optimum than before.
     """
-    objectives, weight = [state.objective], (yield ("error_weight",))
+    objectives, weight = [state.objective], (yield from ask(Operations.error_weight))
     allowed = null.allows(options.tol, _deviation(state, null, weight))
     while True:
         state.unit, given = null.unit(penalty, allowed), allowed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..data.design.columns import Design
 from ..data.design.units import find_centers, moved
 from ..data.plans.groups import GroupPlan
 from ..data.plans.rows import RowPlan
+from ..penalties import ElasticNet
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Batch:
     """
 
     lambdas: np.ndarray  # (n_penalties, n_fits), on the sum scale
-    l1_ratio: float = 1.0
+    penalty: ElasticNet = field(default_factory=ElasticNet)
     factor: np.ndarray | None = None  # (n_columns,) or (n_columns, n_fits) penalty factors
     # case weights (n_rows, n_fits), rows as the caller has them
     weight: np.ndarray | ColumnsOnDemand | None = None

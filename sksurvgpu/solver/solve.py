@@ -1,9 +1,8 @@
 """The schedule: proximal Newton with coordinate sweeps, from a start to a certificate.
 
-A fit is a *coroutine*: plain sequential code that yields the operations it needs on rows and
-columns, ``(name, *arguments)``, and is sent their results.  It never sees a row.  On the CPU each
-request runs at once, a thread a fit; a backend that gains from it may collect the requests of many
-fits and serve them in one launch.  This file therefore knows neither likelihood nor backend.
+A fit is a *coroutine*: plain sequential code that asks for operations on rows and columns
+(`backends.contract`) and is sent their results.  It never sees a row, and this folder knows neither
+likelihood nor backend nor penalty.
 """
 
 from __future__ import annotations
@@ -12,14 +11,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..backends.contract import Counts, Operations, ask
 from ..data.design.units import typical_values
+from . import costs
 from .exact import descend_exactly
 from .extrapolate import Anderson
 from .line_search import require_finite
 from .majorized import borrow, descend, lend
 from .null import Null, descend_by, find_null
-from .penalty import Penalty
 from .problem import Loan
+from .quadratic import FEWEST, NEAR, NEAR_LATER, Model
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
 LARGEST_PENALTY = 1e150
@@ -53,14 +54,15 @@ class Fit:
     noise: np.ndarray  # rounding error of the gradient
     reach: np.ndarray | None = None  # longest first step of the exact algorithm
     objective: float = np.inf
-    reference: np.ndarray | None = None  # columns of the quadratic model in use
-    curvature: np.ndarray | None = None  # ... their curvature in it
-    in_gram: bool = False  # whether that model is a matrix
-    borrowed: bool = False  # ... and another fit's
+    model: Model | None = None  # the quadratic model in use
+    most_columns: int = 0  # ... that it may have as a matrix
+    counts: Counts | None = None  # the last that were asked for
+    counted: int = 0  # ... of so many columns
+    near: float = NEAR  # share of its threshold above which a slope is worked on, in a cheap matrix
+    chosen: int = FEWEST  # columns that are enough to go on with
     extrapolation: Anderson = field(default_factory=Anderson)
-    partial: bool = False  # whether only the gradient of the reference columns is current
+    partial: bool = False  # whether only the gradient of the model's columns is current
     shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
-    passes: float = 0.0  # of the last sweep, over all its columns
     penalties_left: int = 0  # after the one at hand
     verbose: int = 0
 
@@ -70,13 +72,18 @@ class Fit:
         violation[violation <= self.noise] = 0.0
         return violation / self.unit
 
+    @property
+    def has_matrix(self):
+        """Whether the quadratic model is a matrix."""
+        return self.model is not None and self.model.is_matrix
+
     def report(self, iteration, residual):
         """Print the state of an iteration where that is wanted."""
         if self.verbose > 1:
             n_active = np.count_nonzero(self.coef)
             print(
                 f"  {iteration:5d}  objective {self.objective:.10g}  KKT {residual:.3g}  "
-                f"{n_active:,} nonzero{'  (Gram)' if self.in_gram else ''}"
+                f"{n_active:,} nonzero{'  (matrix)' if self.has_matrix else ''}"
             )
 
 
@@ -112,13 +119,14 @@ def _fit(batch, index, n_columns, options):
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
     factor = _column(batch.factor, index, np.ones(n_columns))
     lambdas = batch.lambdas[:, index]
-    penalties = [Penalty.of(lam, batch.l1_ratio, factor, fixed) for lam in lambdas]
+    penalties = [batch.penalty.at(lam, factor, fixed) for lam in lambdas]
     begin = _begin if batch.null is None else _begin_with_null
     state, null = yield from begin(batch, index, penalties[0], factor, options)
-    bound = yield ("largest_loglik",)
+    bound = yield from ask(Operations.largest_loglik)
     solutions = []
     for position, (lam, penalty) in enumerate(zip(lambdas, penalties, strict=True)):
         state.penalties_left = len(lambdas) - 1 - position
+        state.near = _near(lambdas[max(position - 1, 0)], lam)
         state.objective = penalty.value(state.coef) - state.loglik
         if options.verbose:
             _announce(batch, index, position)
@@ -142,11 +150,20 @@ def _fit(batch, index, n_columns, options):
                 lam=float(lam),
                 lam_max=null.lam_max,
                 null=null,
-                baseline=(yield ("baseline",)) if options.baseline else None,
+                baseline=(yield from ask(Operations.baseline)) if options.baseline else None,
                 objectives=tuple(trace),
             )
         )
     return solutions, (state, penalty)
+
+
+def _near(previous, lam):
+    """Share of their thresholds at which slopes may be expected to reach them at the next penalty.
+
+    The strong rule: a slope moves by less than the penalty did.
+    """
+    expected = 2.0 - previous / lam if lam > 0 else NEAR_LATER
+    return float(np.clip(expected, NEAR_LATER, NEAR))
 
 
 def _largest(violation):
@@ -165,12 +182,12 @@ def _begin(batch, index, penalty, factor, options):
     """State at the start of a fit, after its null model was found."""
     fixed, start = penalty.fixed, _start(batch, index, penalty)
     state = yield from _open(np.where(fixed, start, 0.0), options, batch.reach)
-    state.noise = yield ("rounding",)
-    null = yield from find_null(state, penalty, factor, batch.l1_ratio, options)
+    state.noise = yield from ask(Operations.rounding)
+    null = yield from find_null(state, penalty, factor, options)
     start = np.where(fixed | (state.noise > 0), start, 0.0)  # nothing would move the others
     if batch.coef is not None and np.any(state.coef != start):
         yield from _move(state, start)
-        state.reference = None
+        state.model = None
     state.root = null.root
     return state, null
 
@@ -182,35 +199,46 @@ def _begin_with_null(batch, index, penalty, factor, options):
     state = yield from _open(_start(batch, index, penalty), options, batch.reach)
     still = penalty.fixed
     if np.any(state.gradient == 0.0):  # perhaps of columns without a row in this fit: no effect
-        unseen = ~still & ((yield ("rounding",)) == 0)
+        unseen = ~still & ((yield from ask(Operations.rounding)) == 0)
         still = still | unseen
         yield from _move(state, np.where(unseen, 0.0, state.coef))
     state.noise, state.root, state.magnitude = null.noise, null.root, null.magnitude
     if batch.loan is not None:
-        yield from borrow(state, batch.loan, share, still)
+        borrow(state, batch.loan, share, still)
     return state, null
 
 
 def _start(batch, index, penalty):
-    return np.array(_column(batch.coef, index, np.zeros(len(penalty.fixed))), dtype=np.float64)
+    start = np.array(_column(batch.coef, index, np.zeros(len(penalty.fixed))), dtype=np.float64)
+    return np.where(penalty.fixed, start, penalty.family.clip(start))
 
 
 def _open(coef, options, reach):
     """State at coefficients."""
-    loglik = yield ("start", coef)
+    loglik = yield from ask(Operations.start, coef)
     require_finite(loglik)
-    gradient = yield ("gradient", np.arange(len(coef)))
+    gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
+    room = yield from ask(Operations.room)
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
     measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
+    measures["most_columns"] = costs.most_columns(room)
     return Fit(coef, loglik, gradient, abs(loglik), verbose=options.verbose, **measures)
 
 
 def _move(state, coef):
     """Move to other coefficients."""
     state.coef = coef
-    state.loglik = yield ("start", coef)
+    state.loglik = yield from ask(Operations.start, coef)
     require_finite(state.loglik)
-    state.gradient = yield ("gradient", np.arange(len(coef)))
+    state.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
+
+
+def find_null_of(batch, n_columns, options):
+    """Coroutine: null model of the first fit."""
+    fixed = _column(batch.fixed, 0, np.zeros(n_columns, bool))
+    factor = _column(batch.factor, 0, np.ones(n_columns))
+    _, null = yield from _begin(batch, 0, batch.penalty.at(1.0, factor, fixed), factor, options)
+    return null
 
 
 def fit_and_lend(batch, n_columns, options, n_borrowers):
@@ -254,6 +282,12 @@ def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
     return backend.run(problem, batch, [leader], n_threads)[0]
 
 
+def null_model(problem, batch, backend, options, n_threads):
+    """`null.Null` of the first fit of a batch, which needs no penalties."""
+    coroutine = find_null_of(batch, problem.n_columns, options)
+    return backend.run(problem, batch, [coroutine], n_threads)[0]
+
+
 def _check_penalties(batch):
     factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
     largest = float(batch.lambdas.max(initial=0.0)) * factor  # Python's product does not warn
@@ -277,7 +311,7 @@ def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
     """
 
     def evaluate(coef):
-        return (yield "start", coef)
+        return (yield from ask(Operations.start, coef))
 
     coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
     return np.array(backend.run(problem, batch, coroutines, n_threads))
@@ -287,7 +321,8 @@ def curvatures(problem, batch, coef, columns, backend, n_threads=1):
     """Curvature of minus the log-likelihood along each of some columns, the others held."""
 
     def evaluate():
-        require_finite((yield "start", coef))
-        return (yield "refer", columns, False)
+        require_finite((yield from ask(Operations.start, coef)))
+        yield from ask(Operations.refer)
+        return (yield from ask(Operations.load, columns))[:, 0]
 
     return backend.run(problem, batch, [evaluate()], n_threads)[0]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..contract import serve as serve_fit
+from .memory import available
 from .session import Session
 from .threads import Threads, one_blas_thread
 
 batched = False  # each fit has a session, and threads share the fits
 
 FEWEST_ENTRIES = 500_000  # of X: below, threads cost more than they bring
+# For matrices: of what is free, and as much as X twice, but at least so much.
+SHARE_OF_MEMORY, BYTES_OF_SMALL = 0.5, 2.0**29
 
 
 def run(problem, batch, coroutines, n_threads):
@@ -18,6 +22,9 @@ def run(problem, batch, coroutines, n_threads):
     if entries < FEWEST_ENTRIES:
         n_threads = 1
     outer = min(n_threads, len(coroutines))
+    X = problem.design
+    size = max(BYTES_OF_SMALL, 2.0 * (X.indices.nbytes + X.values.nbytes))
+    room = min(SHARE_OF_MEMORY * available() / outer, size)
     with (
         one_blas_thread(),
         Threads(outer) as fits,
@@ -25,16 +32,9 @@ def run(problem, batch, coroutines, n_threads):
     ):
 
         def serve(index):
-            session = Session(
-                problem, _column(batch.weight, index), _column(batch.offset, index), inner
-            )
-            coroutine, result = coroutines[index], None
-            try:
-                while True:
-                    name, *arguments = coroutine.send(result)
-                    result = getattr(session, name)(*arguments)
-            except StopIteration as finished:
-                return finished.value
+            rows = _column(batch.weight, index), _column(batch.offset, index)
+            session = Session(problem, *rows, inner, batch.penalty.formulas, room)
+            return serve_fit(session, coroutines[index])
 
         return fits.map(serve, range(len(coroutines)))
 

@@ -17,6 +17,7 @@ them five times as long.)
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from numba import types
 from numba.extending import overload
 
 from ..._compile import PART, device, kernel, specialize
+from ...data.design.columns import DENSE
 from .columns import (
     column_operation,
     dot_residual,
@@ -279,6 +281,42 @@ def load_strata(X, columns, rh, bins, load, curvature):
         curvature[a, 1] = total
 
 
+@column_operation
+def _list_loads(rows, values, shift, state):
+    """Loads of the column's strata, one after the other: rows are in the order of strata."""
+    rh, bins, stratum, load, count = state
+    for q in range(entry_count(rows, values)):
+        i = entry_row(rows, q, shift)
+        own = bins.exit_bin[i]
+        if count[0] == count[1] or stratum[count[0] - 1] != own:
+            stratum[count[0]] = own
+            load[count[0]] = 0.0
+            count[0] += 1
+        load[count[0] - 1] += entry_value(values, q) * rh[i, 1]
+    return 0.0
+
+
+@kernel
+def _list_all_loads(X, columns, rh, bins, indptr, stratum, load):
+    """Loads of columns by strata; `indptr` takes where those of each column begin."""
+    count = np.zeros(2, np.int64)
+    for a in range(len(columns)):
+        indptr[a] = count[1] = count[0]
+        _list_loads(X, columns[a], 0, X.n_base, (rh, bins, stratum, load, count))
+    indptr[len(columns)] = count[0]
+
+
+def loads_of_strata(X, columns, rh, bins):
+    """Loads of columns as sparse columns over strata: offsets, strata, loads."""
+    source = X.source[columns]
+    entries = np.where(X.kind[source] == DENSE, X.n_base, X.indptr[source + 1] - X.indptr[source])
+    room = int(np.minimum(entries, len(bins.inverse)).sum())
+    indptr, stratum = np.empty(len(columns) + 1, np.int64), np.empty(room, np.uint32)
+    load = np.empty(room)
+    _list_all_loads(X, columns, rh, bins, indptr, stratum, load)
+    return indptr, stratum[: indptr[-1]], load[: indptr[-1]]
+
+
 @device
 def _slope_strata(X, j, a, rh, centring):
     return _dot_centred(X, j, 0, X.n_base, (rh, centring[0]))
@@ -289,8 +327,12 @@ def _move_strata(X, j, a, rh, step, centring):
     _move_centred(X, j, 0, X.n_base, (rh, step, centring[0]))
 
 
-_sweep_few = specialize(sweep, slope=_slope_few, move=_move_few)
-_sweep_strata = specialize(sweep, slope=_slope_strata, move=_move_strata)
+@cache
+def sweep_of(few, minimum):
+    """Sweep kernel for few bins or one a stratum, under a penalty's `minimum`."""
+    if few:
+        return specialize(sweep, slope=_slope_few, move=_move_few, minimum=minimum)
+    return specialize(sweep, slope=_slope_strata, move=_move_strata, minimum=minimum)
 
 
 # -- either -----------------------------------------------------------------------------------
@@ -300,33 +342,28 @@ class Centring:
     """The model's second term in the form that its number of bins allows."""
 
     def __init__(self, bins, few):
-        self._bins, self._few = bins, few
-        self.sweep = _sweep_few if few else _sweep_strata
+        self.bins, self.few = bins, few
 
     @property
     def n_bins(self):
-        return len(self._bins.base)
+        return len(self.bins.base)
 
     def load(self, X, columns, rh, threads):
         """Curvature of columns (centred, and not), and their loads where bins are few."""
         curvature = np.empty((len(columns), 2))
-        loads = np.empty((len(columns), self.n_bins)) if self._few else None
+        loads = np.empty((len(columns), self.n_bins)) if self.few else None
 
         def part(low, high):
             where, out = columns[low:high], curvature[low:high]
             if loads is None:
-                load_strata(X, where, rh, self._bins, np.zeros(self.n_bins), out)
+                load_strata(X, where, rh, self.bins, np.zeros(self.n_bins), out)
             else:
-                load_few(X, where, rh, self._bins, loads[low:high], out)
+                load_few(X, where, rh, self.bins, loads[low:high], out)
 
         threads.over_ranges(part, len(columns))
         return curvature, loads
 
     def at_rest(self, loads):
         """What `sweep` takes, at v = 0."""
-        self._bins.center[:, 0] = 0.0
-        return (self._bins,) if loads is None else (self._bins, loads)
-
-    def gram_term(self, loads):
-        """The second term as a matrix, where loads are kept."""
-        return (loads * self._bins.inverse) @ loads.T
+        self.bins.center[:, 0] = 0.0
+        return (self.bins,) if loads is None else (self.bins, loads)

@@ -21,7 +21,6 @@ import numpy as np
 
 from ..._compile import bind, device, kernel
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
-from .exact import make_cycle
 from .optional import row_weight
 from .risk_sets import SMALLEST_RISK, largest_predictor
 
@@ -233,7 +232,7 @@ def _carried_advance(X, j, step, state):
 
 
 @cache
-def cycle_of(formula):
-    """Cycle of exact steps under a likelihood's `coordinate_formula`."""
+def steps_of(formula):
+    """Functions of exact steps under a likelihood's `coordinate_formula`."""
     scan = device(bind(_scan, coordinate_formula=formula))
-    return make_cycle(device(bind(_carried_derivatives, scan=scan)), _carried_advance)
+    return device(bind(_carried_derivatives, scan=scan)), _carried_advance

@@ -68,6 +68,28 @@ def columns_of(design, source, piece_ptr, first, shift):
     )
 
 
+def without_pieces(X):
+    """The columns on the rows of X, for those that do not change over time."""
+    piece_ptr = np.tile(np.array([[0, 1]]), (len(X.source), 1))
+    nothing = np.zeros(1, np.int64)
+    return X._replace(piece_ptr=piece_ptr, first=nothing, shift=nothing)
+
+
+def over_pieces(X, values):
+    """Sums of numbers of row copies over the pieces, one a row of X."""
+    if len(X.first) == 1:
+        return np.ascontiguousarray(values)
+    total = np.zeros(X.n_base)
+    for first, shift in zip(X.first, X.shift, strict=True):
+        total[first:] += values[first + shift : X.n_base + shift]
+    return total
+
+
+def changes_over_time(X):
+    """Which columns have a coefficient in some of the pieces only."""
+    return X.piece_ptr[:, 1] - X.piece_ptr[:, 0] < len(X.first)
+
+
 def entry_row(rows, q, shift):
     """Row of entry q; ``rows=None`` stands for a dense column."""
 

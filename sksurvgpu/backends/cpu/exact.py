@@ -1,23 +1,35 @@
 """One cycle of the textbook method: an exact Newton step per coordinate, at the current predictor.
 
-A pattern supplies two functions of its state: ``derivatives(X, j, state)``, slope (without the part
-that does not depend on eta) and curvature along column j, and ``advance(X, j, step, state)``.
+A pattern supplies `Steps`: two functions of its state, ``derivatives(X, j, state)``, slope (without
+the part that does not depend on eta) and curvature along column j, and
+``advance(X, j, step, state)``.
 Steps obey a trust region: |step| <= reach, then reach <- max(2 |step|, reach / 2).
 """
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, NamedTuple
+
 from ..._compile import specialize
-from ..formulas import coordinate_minimum
 
 
-def _cycle(X, columns, coef, l1, l2, events_slope, reach, state):
+class Steps(NamedTuple):
+    """How a pattern steps along columns."""
+
+    derivatives: Any
+    advance: Any
+    state: Any
+
+
+def _cycle(X, columns, coef, penalty, events_slope, reach, state):
     """Step every column once; owns coef, reach and the arrays of the state."""
     for a in range(len(columns)):
         slope, curvature = derivatives(X, columns[a], state)  # noqa: F821 (bound by specialize)
         if not curvature > 0.0:
             continue
-        new = coordinate_minimum(coef[a], events_slope[a] + slope, curvature, l1[a], l2[a])
+        z = coef[a] * curvature + (events_slope[a] + slope)
+        new = minimum(z, curvature, penalty, a)  # noqa: F821
         step = min(max(new - coef[a], -reach[a]), reach[a])
         reach[a] = max(2.0 * abs(step), 0.5 * reach[a])
         if step != 0.0:
@@ -26,6 +38,7 @@ def _cycle(X, columns, coef, l1, l2, events_slope, reach, state):
             advance(X, columns[a], step, state)  # noqa: F821
 
 
-def make_cycle(derivatives, advance):
-    """Kernel ``(X, columns, coef, l1, l2, events_slope, reach, state)`` of one cycle."""
-    return specialize(_cycle, derivatives=derivatives, advance=advance)
+@cache
+def make_cycle(derivatives, advance, minimum):
+    """Kernel ``(X, columns, coef, penalty, events_slope, reach, state)`` of one cycle."""
+    return specialize(_cycle, derivatives=derivatives, advance=advance, minimum=minimum)

@@ -1,33 +1,49 @@
-"""The Gram matrix of the quadratic model, and coordinate descent on it.
+"""The Gram matrix of the quadratic model, X' diag(h) X - sum_k c_k c_k' / N_k.
 
-Built by rows: a row with r nonzeros adds h_i to r(r+1)/2 entries, so a sparse X costs its
-co-occurring pairs and not m^2 dot products.  Rows are taken in chunks whose row lists stay in
-cache, X being transposed chunk by chunk and never as a whole.  Threads own rows of the target, so
-that sums keep the order of the rows.  (Tiles of the target, and one target row at a time, were
-both slower: their inner loops are short.)
+Sparse columns are added up by rows: a row with r nonzeros adds h_i to r(r+1)/2 entries, so a sparse
+X costs its co-occurring pairs and not m^2 dot products.  Rows are taken in chunks whose row lists
+stay in cache, X being transposed chunk by chunk and never as a whole.  Threads own rows of the
+target, so that sums keep the order of the rows.  (Tiles of the target, and one target row at a
+time, were both slower: their inner loops are short.)  Dense columns are multiplied with each other
+by BLAS, and with the others one by one, as columns are that change over time.
+
+The second term is a product of loads where bins are few.  With a bin a stratum, the loads of a
+column are a sparse column themselves, whose rows are strata.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..._compile import device, kernel
 from ...data.design.columns import DENSE, SPARSE
-from ..formulas import coordinate_minimum
-from .columns import column_operation, dot, entry_count, entry_row, entry_value
+from .bins import loads_of_strata
+from .columns import (
+    Columns,
+    changes_over_time,
+    column_operation,
+    dot,
+    entry_count,
+    entry_row,
+    entry_value,
+    over_pieces,
+    without_pieces,
+)
 from .optional import write
+from .products import count_entries
 
 _CHUNK = 4096
-PASSES, QUICK = 5, 0.1  # passes a round; a round is quick if its moves shrink that much
+_DENSE_BYTES = 2**24  # of the rows of dense columns that are multiplied at once
 
 
 @device
-def _list_rows(X, columns, row, cursor, start, member, value):
+def _list_rows(X, columns, label, row, cursor, start, member, value):
     """Row lists of the columns for the chunk of rows that begins at `row`.
 
-    Entries of chunk row i are ``start[i]:start[i + 1]`` of `member` (position in `columns`,
-    ascending) and `value`.  `cursor` remembers how far each column has been read.
+    Entries of chunk row i are ``start[i]:start[i + 1]`` of `member` (labels of the columns, which
+    ascend) and `value`.  `cursor` remembers how far each column has been read.
     """
     end = row + _CHUNK
     start[:] = 0
@@ -44,7 +60,7 @@ def _list_rows(X, columns, row, cursor, start, member, value):
         q = cursor[a]
         while q < X.indptr[c + 1] and X.indices[q] < end:
             i = X.indices[q] - row + 1
-            member[start[i]] = a
+            member[start[i]] = label[a]
             if X.kind[c] == SPARSE:
                 write(value, start[i], X.values[X.value_ptr[c] + q - X.indptr[c]])
             else:
@@ -65,20 +81,19 @@ def most_entries(X, columns):
 
 
 @kernel
-def add_pairs(X, columns, rh, low, member, value, gram):
-    """Add sum_i h_i x_ia x_ib to gram[a, b] for a >= low and b <= a; dense columns add nothing."""
+def add_pairs(X, columns, label, h, low, member, value, rows):
+    """Add sum_i h_i x_ia x_ib to ``rows[label_a - low, label_b]`` for label_b <= label_a."""
     start, cursor = np.empty(_CHUNK + 2, np.int64), np.empty(len(columns), np.int64)
     for a in range(len(columns)):
         cursor[a] = X.indptr[X.source[columns[a]]]
     for row in range(0, X.n_base, _CHUNK):
-        _list_rows(X, columns, row, cursor, start, member, value)
+        _list_rows(X, columns, label, row, cursor, start, member, value)
         for i in range(min(_CHUNK, X.n_base - row)):
-            h = rh[row + i, 1]
             for s in range(start[i + 1] - 1, start[i] - 1, -1):
                 if member[s] < low:
                     break
-                target = gram[member[s]]
-                scale = h * entry_value(value, s)
+                target = rows[member[s] - low]
+                scale = h[row + i] * entry_value(value, s)
                 for t in range(start[i], s + 1):
                     target[member[t]] += scale * entry_value(value, t)
 
@@ -94,102 +109,168 @@ def multiply_into(rows, values, shift, state):
 
 
 @kernel
-def add_dense_column(X, columns, rh, a, old, scratch, gram):
-    """Entries of a dense column a with all columns (of an old a: with the new ones)."""
+def multiply_with_others(X, columns, a, others, rh, scratch, out):
+    """x_a' diag(h) x_b for the columns at positions `others`."""
+    scratch[:] = 0.0
     multiply_into(X, columns[a], 0, X.n_base, (rh, scratch))
-    for b in range(0 if a >= old else old, len(columns)):
-        gram[max(a, b), min(a, b)] = dot(X, columns[b], 0, X.n_base, scratch)
+    for k in range(len(others)):
+        out[k] = dot(X, columns[others[k]], 0, X.n_base, scratch)
 
 
-@kernel
-def mirror(gram, old):
-    """Copy the lower triangle's new rows to the upper one."""
-    for a in range(old, gram.shape[0]):
-        for b in range(a):
-            gram[b, a] = gram[a, b]
+class Split(NamedTuple):
+    """Positions of columns by how they are multiplied."""
+
+    paired: np.ndarray  # sparse: entry by entry with each other
+    dense: np.ndarray  # by BLAS with each other
+    single: np.ndarray  # that change over time: one by one with all
+
+    @classmethod
+    def of(cls, X, columns):
+        """Split columns."""
+        everywhere = ~changes_over_time(X)[columns]
+        is_dense = X.kind[X.source[columns]] == DENSE
+        return cls(
+            *map(np.flatnonzero, (~is_dense & everywhere, is_dense & everywhere, ~everywhere))
+        )
 
 
-@kernel
-def gram_passes(gram, coef, gradient, l1, l2, unit, passes):
-    """Cyclic passes; keeps ``gradient`` of the model at `coef`.  Largest move of the last pass."""
-    largest = 0.0
-    for _ in range(passes):
-        largest = 0.0
-        for a in range(len(coef)):
-            curvature = gram[a, a]
-            if curvature <= 0.0:
-                continue
-            new = coordinate_minimum(coef[a], gradient[a], curvature, l1[a], l2[a])
-            step = new - coef[a]
-            if step != 0.0:
-                coef[a] = new
-                row = gram[a]
-                for b in range(len(gradient)):
-                    gradient[b] -= row[b] * step
-                largest = max(largest, curvature * abs(step) / unit[a])
-    return largest
+def count(X, columns, group_of_row, n_groups):
+    """Pairs that are added up one by one, products that are not, entries of columns and visits.
 
-
-def form_gram(X, columns, rh, threads, scratch, old):
-    """X' diag(h) X over the given columns, `old` (square) being that of the first of them."""
-    m, n_old = len(columns), len(old)
-    gram = np.zeros((m, m))
-    gram[:n_old, :n_old] = old
-    kinds = X.kind[X.source[columns]]
-    all_ones = not np.any(kinds == SPARSE)
-
-    def rows(low, high):
-        part = columns[:high]
-        room = most_entries(X, part)
-        value = None if all_ones else np.empty(room)
-        add_pairs(X, part, rh, low, np.empty(room, np.uint32), value, gram)
-
-    threads.over_triangle(rows, n_old, m)
-    for a in np.flatnonzero(kinds == DENSE):
-        add_dense_column(X, columns, rh, a, n_old, scratch, gram)
-    mirror(gram, n_old)
-    return gram
-
-
-def minimize_on_gram(gram, coef, gradient, penalties, tolerance, max_rounds=100):
-    """Minimize the quadratic model: passes while they are quick, else Newton on the support.
-
-    `penalties` holds l1, l2 and the unit of the gradient for every column.
+    `group_of_row` (None: bins are few) are strata whose loads are paired too, at most as many as
+    their rows have entries.
     """
-    coef, gradient, largest = coef.copy(), gradient.copy(), np.inf
-    for _ in range(max_rounds):
-        previous, largest = largest, gram_passes(gram, coef, gradient, *penalties, PASSES)
-        if largest <= tolerance:
-            break
-        if largest > QUICK * previous:
-            _support_step(gram, coef, gradient, *penalties[:2])
-    return coef
+    paired, dense, single = Split.of(X, columns)
+    in_row = np.zeros(X.n_base, np.float32)
+    if len(paired):
+        count_entries(without_pieces(X), columns[paired], 0, X.n_base, in_row)
+    sparse = float(in_row.sum(dtype=np.float64))
+    pairs = 0.5 * (float(np.dot(in_row, in_row)) + sparse)
+    products = 0.5 * len(dense) ** 2 * (X.n_base + n_groups)
+    n_single = len(dense) if len(paired) else 0
+    entries = sparse + (len(dense) + len(single)) * X.n_base
+    pairs += 0.5 * (n_single + len(single) * len(X.first)) * entries
+    if group_of_row is None:
+        products += 0.5 * len(columns) ** 2 * n_groups
+    else:
+        in_group = np.bincount(group_of_row, weights=in_row, minlength=n_groups)
+        pairs += 0.5 * float(np.minimum(in_group, len(columns)) @ in_group)
+    copies = float((X.n_base - X.first).sum()) / max(X.n_base, 1)
+    return pairs, products, entries, copies * entries
 
 
-def _support_step(gram, coef, gradient, l1, l2):
-    """Solve the model on the support, signs held; coefficients that would change sign stop at 0."""
-    support = np.flatnonzero((coef != 0) & (np.diagonal(gram) > 0))
-    old = coef[support]
-    block = gram[np.ix_(support, support)]
-    block[np.diag_indices_from(block)] += l2[support]
-    slope = gradient[support] - l1[support] * np.sign(old) - l2[support] * old
-    try:
-        factor = cho_factor(block, overwrite_a=True, check_finite=False)
-        step = cho_solve(factor, slope, check_finite=False)
-    except LinAlgError:  # duplicate columns: the passes alone converge
+def rows_of_model(X, columns, known, rh, bins, loads, threads):
+    """Rows ``known:`` of the model's matrix over columns; `loads` (None: a bin a stratum)."""
+    rows = rows_of_gram(X, columns, known, rh, threads)
+    if loads is None:
+        subtract_strata(rows, X, columns, rh, bins, known, threads)
+    else:
+        subtract_loads(rows, loads, bins.inverse, known)
+    return rows
+
+
+def rows_of_gram(X, columns, known, rh, threads):
+    """Rows ``known:`` of X' diag(h) X over columns."""
+    rows = np.zeros((len(columns) - known, len(columns)))
+    split, h = Split.of(X, columns), over_pieces(X, rh[:, 1])
+    if len(split.paired):
+        _add_paired(without_pieces(X), columns, split.paired, h, known, threads, rows)
+        _mirror(rows[:, known:])
+    _add_dense(X, columns, split.dense, h, known, rows)
+    if len(split.single) or (len(split.dense) and len(split.paired)):
+        _add_single(X, columns, split, rh, known, rows)
+    return rows
+
+
+def _add_paired(X, columns, paired, h, known, threads, rows):
+    """Products of sparse columns, in the lower triangle."""
+    if not len(paired) or paired[-1] < known:
         return
-    if not np.isfinite(step).all():  # a factor may be next to singular, and its step overflow
+    all_ones = not np.any(X.kind[X.source[columns[paired]]] == SPARSE)
+
+    def part(low, high):
+        label = paired[: np.searchsorted(paired, high)]
+        room = most_entries(X, columns[label])
+        value = None if all_ones else np.empty(room)
+        numbers = h, low, np.empty(room, np.uint32), value
+        add_pairs(X, columns[label], label, *numbers, rows[low - known :])
+
+    threads.over_triangle(part, known, rows.shape[1])
+
+
+@kernel
+def _mirror(square):
+    """Copy the lower triangle to the upper one."""
+    for a in range(square.shape[0]):
+        for b in range(a):
+            square[b, a] = square[a, b]
+
+
+def _add_dense(X, columns, dense, h, known, rows):
+    """Products of dense columns, some rows of X at a time."""
+    new = dense[dense >= known]
+    if not len(new):
         return
-    new = old + step
-    new[(new * old < 0) & (l1[support] > 0)] = 0.0
-    step = new - old
-    change = gram[:, support] @ step
-    decrease = (
-        step @ gradient[support]
-        - 0.5 * step @ change[support]
-        - l1[support] @ (np.abs(new) - np.abs(old))
-        - 0.5 * l2[support] @ (new**2 - old**2)
+    values = _rows_of_values(X, columns[dense])
+    chunk = max(64, _DENSE_BYTES // (8 * len(dense)))
+    total = np.zeros((len(new), len(dense)))
+    for low in range(0, X.n_base, chunk):
+        part = values(low, min(low + chunk, X.n_base))
+        part *= np.sqrt(h[low : low + chunk])
+        total += part[len(dense) - len(new) :] @ part.T  # of all with all: half of it, by NumPy
+    rows[np.ix_(new - known, dense)] = total
+
+
+def _rows_of_values(X, columns):
+    """Function ``(low, high)`` of the values of dense columns on rows of X, a copy."""
+    begin = X.value_ptr[X.source[columns]]
+    if not np.any(begin % X.n_base) and len(X.values) % X.n_base == 0:  # all columns are dense
+        table, which = X.values.reshape(-1, X.n_base), begin // X.n_base
+        return lambda low, high: table[which, low:high]
+    return lambda low, high: np.stack([X.values[v + low : v + high] for v in begin])
+
+
+def _add_single(X, columns, split, rh, known, rows):
+    """Products of dense columns with sparse ones, and of those that change over time with all."""
+    scratch = np.empty(len(rh))
+    pairs = [(split.dense, split.paired), (split.single, np.arange(len(columns)))]
+    for singles, others in pairs:
+        for a in singles:
+            needed = others if a >= known else others[others >= known]
+            found = np.empty(len(needed))
+            multiply_with_others(X, columns, a, needed, rh, scratch, found)
+            if a >= known:
+                rows[a - known, needed] = found
+            is_new = needed >= known
+            rows[needed[is_new] - known, a] = found[is_new]
+
+
+def subtract_loads(rows, loads, inverse, known):
+    """Take the second term from rows of the matrix, `loads` being those of all its columns."""
+    weighted = loads[known:] * inverse
+    step = max(1, _DENSE_BYTES // (8 * max(1, rows.shape[1])))
+    for low in range(0, len(rows), step):
+        rows[low : low + step] -= weighted[low : low + step] @ loads.T
+
+
+def subtract_strata(rows, X, columns, rh, bins, known, threads):
+    """Take the second term from rows of the matrix where each stratum is a bin."""
+    indptr, stratum, load = loads_of_strata(X, columns, rh, bins)
+    n_strata, m = len(bins.inverse), len(columns)
+    every, nothing = np.arange(m), np.zeros(1, np.int64)
+    loads = Columns(
+        np.full(m, SPARSE, np.uint8),
+        indptr,
+        stratum,
+        load,
+        indptr[:-1].copy(),
+        every,
+        np.tile(np.array([[0, 1]]), (m, 1)),
+        nothing,
+        nothing,
+        n_strata,
     )
-    if decrease > 0:
-        coef[support] = new
-        gradient -= change
+    term = np.zeros_like(rows)
+    _add_paired(loads, every, every, bins.inverse, known, threads, term)
+    _mirror(term[:, known:])
+    rows -= term

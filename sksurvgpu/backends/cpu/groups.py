@@ -15,7 +15,6 @@ import numpy as np
 
 from ..._compile import device, kernel
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
-from .exact import make_cycle
 from .optional import row_weight
 
 
@@ -131,7 +130,7 @@ def _refresh_runs(rows, values, shift, state):
 
 
 @device
-def _group_derivatives(X, j, state):
+def group_derivatives(X, j, state):
     sums = state[4]
     sums[:] = 0.0
     _sum_runs(X, j, 0, X.n_base, state)
@@ -139,9 +138,6 @@ def _group_derivatives(X, j, state):
 
 
 @device
-def _group_advance(X, j, step, state):
+def group_advance(X, j, step, state):
     add_scaled(X, j, 0, X.n_base, (state[3], step))
     _refresh_runs(X, j, 0, X.n_base, state)
-
-
-cycle = make_cycle(_group_derivatives, _group_advance)

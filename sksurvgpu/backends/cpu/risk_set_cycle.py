@@ -12,7 +12,6 @@ import numpy as np
 
 from ..._compile import bind, device, kernel
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
-from .exact import make_cycle
 from .optional import row_weight
 from .risk_sets import enter_cell
 
@@ -117,7 +116,7 @@ def _advance(X, j, step, state):
 
 
 @cache
-def cycle_of(formula):
-    """Cycle of exact steps under a likelihood's `coordinate_formula`."""
+def steps_of(formula):
+    """Functions of exact steps under a likelihood's `coordinate_formula`."""
     scan = device(bind(_scan_cells, coordinate_formula=formula))
-    return make_cycle(device(bind(_derivatives, scan_cells=scan)), _advance)
+    return device(bind(_derivatives, scan_cells=scan)), _advance

@@ -9,57 +9,49 @@ on it.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from ...data.design.columns import DENSE
-from . import gram as gram_kernels
-from . import products
-from .bins import CONSTANT
+from ..contract import Counts
+from . import gram, products
+from .bins import CONSTANT, sweep_of
 from .columns import columns_of
+from .exact import make_cycle
 from .patterns import PATTERNS
+from .whole import Products
 
-SMALLEST_ROW_RANGE = 50_000
 MAX_PASSES = 10
 LOAD_BYTES = 2**24  # of loads that are forgotten at once
 
 
 class Session:
-    """Row state of one fit; `problem` and its columns are shared."""
+    """Row state of one fit; `problem` and its columns are shared.
 
-    def __init__(self, problem, weight, offset, threads):
+    `formulas` are those of a penalty, `room` the bytes that a matrix may take: for whole fits.
+    """
+
+    def __init__(self, problem, weight, offset, threads, formulas=None, room=0.0):
         self.columns = columns_of(problem.design, **problem.pieces())
         self.pattern = PATTERNS[problem.likelihood.pattern](problem, weight)
-        self.threads = threads
-        plan = problem.plan
+        self.threads, self._formulas, self._room = threads, formulas, room
+        plan = self.plan = problem.plan
         self.offset = None if offset is None else plan.per_copy(offset[plan.order])
         self.eta = np.zeros(plan.n_rows)
         self.trial_eta = np.zeros(plan.n_rows)
         self.u = np.zeros(plan.n_rows)
         self.rh = np.zeros((plan.n_rows, 2))
         self.n_columns = problem.n_columns
-        self.reference = self.gram_matrix = None
-        self._has_matrix = problem.plan.few and problem.plan.n_pieces == 1
+        self.products = Products(self.columns, threads)
 
     # -- the predictor ------------------------------------------------------------------------
     def start(self, coef):
         """Set the coefficients; log-likelihood there."""
-        self._predict(coef, self.eta)
+        self.products.predict(coef, self.offset, self.eta)
         return self.pattern.evaluate(self.eta, self.u)
 
     def step(self, coef):
         """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
-        self._predict(coef, self.trial_eta)
+        self.products.predict(coef, self.offset, self.trial_eta)
         return self.pattern.reach(self.trial_eta, self.eta)
-
-    def _predict(self, coef, eta):
-        """eta = offset + X coef from scratch: nearly all nonzero coefficients move anyway."""
-        eta[:] = 0.0 if self.offset is None else self.offset
-        active = np.flatnonzero(coef)
-
-        def part(low, high):
-            products.add_product(self.columns, active, coef[active], low, high, eta)
-
-        self.threads.over_ranges(part, self.columns.n_base, SMALLEST_ROW_RANGE)
 
     def shorten(self, share):
         """Pull the trial predictor back to a share of its step."""
@@ -79,24 +71,12 @@ class Session:
 
     def gradient(self, columns):
         """x_j'u of the given columns at the last evaluation."""
-        out = np.empty(len(columns))
-
-        def part(low, high):
-            products.gradient_of_columns(self.columns, columns[low:high], self.u, out[low:high])
-
-        self.threads.over_ranges(part, len(columns))
-        return out
+        return self.products.of_columns(columns, self.u)
 
     def rounding(self):
         """Rounding error of the gradient at the last evaluation, every column."""
-        size, columns = self.pattern.sizes(self.eta, self.u), np.arange(self.n_columns)
-        out = np.empty(self.n_columns)
-
-        def part(low, high):
-            products.absolute_products(self.columns, columns[low:high], size, out[low:high])
-
-        self.threads.over_ranges(part, len(out))
-        return 4.0 * np.finfo(float).eps * out
+        size = self.pattern.sizes(self.eta, self.u)
+        return 4.0 * np.finfo(float).eps * self.products.absolute(size)
 
     def largest_loglik(self):
         return self.pattern.largest_loglik()
@@ -106,32 +86,25 @@ class Session:
         return self.pattern.error_weight()
 
     # -- the quadratic model ------------------------------------------------------------------
-    def refer(self, columns, with_gram):
-        """Take the quadratic model at the last evaluation, for the given columns."""
+    def refer(self):
+        """Take the quadratic model at the last evaluation, without columns."""
         self.centring = self.pattern.refer(self.eta, self.u, self.rh)
-        self.reference, self.gram_share = np.empty(0, np.int64), 1.0
         self.position = np.full(self.n_columns, -1)
         self.curvature, self.loads = np.empty((0, 2)), None
-        self.loose = np.empty(0, bool)
-        self.pairs = self.gram_matrix = np.empty((0, 0)) if with_gram else None
-        return self.extend(columns)
 
-    def extend(self, columns):
-        """Add columns to the model, at its old reference point; returns their curvature."""
-        self.position[columns] = len(self.reference) + np.arange(len(columns))
-        self.reference = np.concatenate([self.reference, columns])
+    def load(self, columns):
+        """Add columns to the model, at its reference point; their curvature."""
+        self.position[columns] = len(self.curvature) + np.arange(len(columns))
         curvature, loads = self.centring.load(self.columns, columns, self.rh, self.threads)
         self.curvature = np.concatenate([self.curvature, curvature])
-        self.loose = np.concatenate([self.loose, np.zeros(len(columns), bool)])
-        self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
-        if self.pairs is not None:
-            self._form_gram()
-        return curvature[:, 0]
+        if loads is not None:
+            self.loads = loads if self.loads is None else np.concatenate([self.loads, loads])
+        return curvature
 
     def measure(self, columns):
         """Curvature of columns in the model, and the sum of h.
 
-        Where rounding has lost it, the most that it can be. The model does not get the columns:
+        Where rounding has lost it, the most that it can be.  The model does not get the columns:
         their loads are forgotten.
         """
         curvature = np.empty((len(columns), 2))
@@ -148,38 +121,21 @@ class Session:
         """Give columns the model without bins: their curvature in it was lost to rounding."""
         position = self.position[columns]
         self.curvature[position, 0] = self.curvature[position, 1]
-        self.loose[position] = True
         if self.loads is not None:
             self.loads[position] = 0.0
-        if self.pairs is not None:
-            self._finish_gram()
 
-    def _form_gram(self):
-        """The model as a matrix over the reference columns."""
-        self.pairs = gram_kernels.form_gram(
-            self.columns, self.reference, self.rh, self.threads, self.trial_eta, self.pairs
-        )
-        self._finish_gram()
-
-    def _finish_gram(self):
-        self.gram_matrix = self.pairs - self.centring.gram_term(self.loads)
-        # entries without bins beside entries with them would not be of a convex model
-        self.gram_matrix[self.loose] = 0.0
-        self.gram_matrix[:, self.loose] = 0.0
-        np.fill_diagonal(self.gram_matrix, self.curvature[:, 0])
-
-    def sweep(self, columns, coef, l1, l2, unit, shrink):
+    def sweep(self, columns, coef, penalty, unit, shrink):
         """Coordinate descent on the model with the current residual; coefficients and passes."""
         position = self.position[columns]
         coef = coef.copy()
         self.rh[:, 0] = self.u
         loads = None if self.loads is None else self.loads[position]
-        due = self.centring.sweep(
+        run = sweep_of(self.centring.few, self._formulas.minimum)
+        due = run(
             self.columns,
             columns,
             coef,
-            l1,
-            l2,
+            penalty,
             unit,
             self.curvature[position, 0],
             self.centring.at_rest(loads),
@@ -189,50 +145,24 @@ class Session:
         )
         return coef, due / max(len(columns), 1)
 
-    def minimize_on_gram(self, gradient, coef, l1, l2, unit, tolerance):
-        share = self.gram_share  # divides the rest, so that the matrix need not be copied
-        penalties = l1 / share, l2 / share, unit
-        return gram_kernels.minimize_on_gram(
-            self.gram_matrix, coef, gradient / share, penalties, tolerance / share
-        )
+    def room(self):
+        """Bytes that a matrix may take."""
+        has_matrix = self.plan.few or self.plan.n_pieces == 1
+        return self._room if has_matrix else 0.0
 
-    def lend(self):
-        """The matrix of the model, which is not written to any more."""
-        return self.gram_matrix
-
-    def borrow(self, matrix, share):
-        """Take a share of another fit's matrix for the model."""
-        self.gram_matrix, self.gram_share = matrix, share
-
-    def append(self, columns):
-        """Add columns to a borrowed matrix, with no entries but their curvature; returns it."""
-        centring = self.pattern.refer(self.eta, self.u, self.rh)
-        curvature = centring.load(self.columns, columns, self.rh, self.threads)[0][:, 0]
-        self.gram_matrix = block_diag(self.gram_matrix, np.diag(curvature / self.gram_share))
-        return curvature
-
-    def gram_cost(self, columns, n_fits=1):
-        """Cost of the Gram route in outer iterations by sweeps, from counts of nonzeros alone.
-
-        `n_fits` use one matrix.
-
-        Counts and not clocks, so that a fit takes the same route on every machine.  Weights are
-        nanoseconds: a pair within a row 1.3, a product entry 1.5-2.1, an entry's part in about ten
-        passes 28, a dense pass of the matrix 0.6 an entry.
-        """
+    def count(self, columns):
+        """What a model over columns would touch, from counts of entries alone."""
         X = self.columns
-        if not self._has_matrix:
-            return np.inf
-        dense = X.kind[X.source[columns]] == DENSE
-        self.trial_eta[:] = 0.0
-        products.count_entries(X, columns[~dense], 0, X.n_base, self.trial_eta)
-        sparse = float(self.trial_eta.sum())
-        pairs = 0.5 * (float(self.trial_eta @ self.trial_eta) + sparse)
-        m, work = len(columns), sparse + dense.sum() * X.n_base
-        total = len(X.indices) + float(np.sum(X.kind == DENSE)) * X.n_base
-        build = 1.3 * pairs + 0.5 * dense.sum() * work
-        gram = build / n_fits + 36.0 * m**2 + m**3 / 30 + 6 * (2.1 * work + 1.5 * total)
-        return gram / (28 * work + 1.5 * total)
+        every = len(X.indices) + float(np.sum(X.kind == DENSE)) * X.n_base
+        strata = None if self.plan.few else self.plan.stratum_of_row()
+        pairs, multiplied, entries, visits = gram.count(X, columns, strata, self.plan.n_bins)
+        return Counts(entries, visits, every, pairs, multiplied, self.pattern.is_exact)
+
+    def gram(self, columns, known):
+        """Rows ``known:`` of the model's matrix over columns."""
+        loads = None if self.loads is None else self.loads[self.position[columns]]
+        model = self.rh, self.centring.bins, loads
+        return gram.rows_of_model(self.columns, columns, known, *model, self.threads)
 
     def trial_curvature(self):
         """Curvature of the model along the trial step, an upper bound of v'Mv."""
@@ -246,9 +176,11 @@ class Session:
         return self.pattern.baseline()
 
     # -- the exact algorithm ------------------------------------------------------------------
-    def cycle(self, columns, coef, l1, l2, reach):
+    def cycle(self, columns, coef, penalty, reach):
         """One exact Newton step a column; new coefficients and trust region."""
         coef, reach, slope = coef.copy(), reach.copy(), np.empty(len(columns))
         products.gradient_of_columns(self.columns, columns, self.pattern.events(), slope)
-        self.pattern.cycle(self.columns, columns, coef, l1, l2, slope, reach, self.eta)
+        steps = self.pattern.exact_steps(self.eta)
+        run = make_cycle(steps.derivatives, steps.advance, self._formulas.minimum)
+        run(self.columns, columns, coef, penalty, slope, reach, steps.state)
         return coef, reach

@@ -24,7 +24,6 @@ import numpy as np
 
 from ..._compile import device, kernel
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
-from .exact import make_cycle
 from .optional import row_weight
 
 DEVIATIONS, MARGIN = 9.0, 9.0  # half width of the band around the mean of a sum
@@ -322,16 +321,13 @@ def _refresh_sets(rows, values, shift, steps):
 
 
 @device
-def _subset_derivatives(X, j, steps):
+def subset_derivatives(X, j, steps):
     steps.sums[:] = 0.0
     _sum_sets(X, j, 0, X.n_base, steps)
     return steps.sums[0], steps.sums[1]
 
 
 @device
-def _subset_advance(X, j, step, steps):
+def subset_advance(X, j, step, steps):
     add_scaled(X, j, 0, X.n_base, (steps.eta, step))
     _refresh_sets(X, j, 0, X.n_base, steps)
-
-
-cycle = make_cycle(_subset_derivatives, _subset_advance)

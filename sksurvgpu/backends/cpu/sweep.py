@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..formulas import coordinate_minimum
-
 SETTLED = 0.05  # of the moves that end a sweep: columns that moved less sit out its other passes
 
 
-def sweep(X, columns, coef, l1, l2, unit, curvature, centring, rh, max_passes, shrink):
+def sweep(X, columns, coef, penalty, unit, curvature, centring, rh, max_passes, shrink):
     """Cyclic passes until the largest move of a pass is below `shrink` of the first pass's.
 
     Owns `coef`, `rh` and the centres; a move is ``curvature * abs(step) / unit``, measured as the
@@ -33,7 +31,8 @@ def sweep(X, columns, coef, l1, l2, unit, curvature, centring, rh, max_passes, s
             if count > 0 and moved[a] <= SETTLED * shrink * first:
                 continue
             gradient = slope(X, columns[a], a, rh, centring)  # noqa: F821 (bound by specialize)
-            new = coordinate_minimum(coef[a], gradient, curvature[a], l1[a], l2[a])
+            z = coef[a] * curvature[a] + gradient
+            new = minimum(z, curvature[a], penalty, a)  # noqa: F821
             step = new - coef[a]
             moved[a] = curvature[a] * abs(step) / unit[a]
             largest = max(largest, moved[a])

@@ -6,12 +6,12 @@ the same operation of several fits in one launch.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from ..contract import serve_in_rounds
 from ._cuda import open_device
 from .layout import Layout
 from .memory import fits_at_once
@@ -40,9 +40,9 @@ class Backend:
             fits = slice(start, start + wave)
             part = coroutines[fits]
             arrays = _columns(batch.weight, fits), _columns(batch.offset, fits)
-            rows = *arrays, len(part), np.dtype(self.precision)
+            rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
             # no name holds the session: the next wave needs its memory
-            results += _serve(Session(layout, problem, *rows), part)
+            results += serve_in_rounds(Session(layout, problem, *rows).serve, part)
         return results
 
     def open_evaluator(self, problem, batch):
@@ -77,21 +77,3 @@ def _columns(values, fits):
     if values is None:
         return None
     return values[:, :1] if values.shape[1] == 1 else values[:, fits]
-
-
-def _serve(session, coroutines):
-    """Results of coroutines, in their order."""
-    results, answers = [None] * len(coroutines), dict.fromkeys(range(len(coroutines)))
-    while answers:
-        asked = defaultdict(list)
-        for fit, answer in answers.items():
-            try:
-                name, *arguments = coroutines[fit].send(answer)
-                asked[name].append((fit, arguments))
-            except StopIteration as finished:
-                results[fit] = finished.value
-        answers = {}
-        for name, requests in asked.items():
-            fits, arguments = zip(*requests, strict=True)
-            answers.update(zip(fits, session.serve(name, fits, arguments), strict=True))
-    return results

@@ -12,8 +12,7 @@ from numba import float64, int64
 
 from ._cuda import cuda, device, kernel
 from .columns import all_entries, entry
-from .products import block_sum
-from .team import FULL, WARP, new_scratch
+from .team import FULL, WARP, block_sum, new_scratch, warp_sum
 
 
 class Bins(NamedTuple):
@@ -39,10 +38,7 @@ class Bins(NamedTuple):
 @device
 def add_uniform(sums, k, value):
     """Add a value of every lane to ``sums[k]``, k being the same in all lanes."""
-    step = WARP // 2
-    while step > 0:
-        value += cuda.shfl_xor_sync(FULL, value, step)
-        step //= 2
+    value = warp_sum(value)
     if cuda.threadIdx.x % WARP == 0:
         cuda.atomic.add(sums, k, value)
 
@@ -152,7 +148,7 @@ def load_few(X, fits, columns, bins, rh, constant, loads, curvature):
 
 @kernel
 def clear_loads(fits, columns, loads):
-    """Have columns no loads."""
+    """Set the loads of columns to zero."""
     t = cuda.blockIdx.x
     while t < fits.shape[0]:
         k = cuda.threadIdx.x
@@ -193,16 +189,6 @@ def load_groups(X, fits, columns, bins, rh, constant, curvature):
             curvature[t, 0] = centred if centred > constant * total else 0.0
             curvature[t, 1] = total
         t += cuda.gridDim.x
-
-
-@device
-def _opens_run(X, bins, q, low, kind, base):
-    """Whether an entry is the column's first in its group."""
-    if q == low:
-        return True
-    row, _ = entry(X, q, kind, base)
-    before, _ = entry(X, q - 1, kind, base)
-    return bins.own[before] != bins.own[row]
 
 
 @device

@@ -17,7 +17,7 @@ from ..._compile import bind
 from ._cuda import cuda, device
 from .carried import FIRST_OF_LANE, lanes_of_fit
 from .columns import entries, entry, my_ranges
-from .exact import make_cycle
+from .exact import Steps
 from .rake import make_rake
 from .risk_set_steps import clear_part, shift_rows, weigh
 from .risk_sets import part_of_fit
@@ -37,7 +37,7 @@ class CarriedSteps(NamedTuple):
     late: np.ndarray  # float64 (fits, cells, 3): what lanes bring to a cell; 0 between columns
 
 
-class Fit(NamedTuple):
+class FitSteps(NamedTuple):
     """All of it for one fit."""
 
     sets: object
@@ -51,7 +51,7 @@ class Fit(NamedTuple):
 
 @device
 def _of_fit(state, fit):
-    return Fit(
+    return FitSteps(
         state.sets,
         state.carry,
         part_of_fit(state.sets, state.rows, state.cells, state.eta, fit),
@@ -191,8 +191,12 @@ def _advance(exchange, X, j, t, step, extra, state):
 
 
 @cache
-def cycle_of(coordinate_formula):
-    """Cycle of exact steps under a likelihood's `coordinate_formula`."""
+def _derivatives_of(coordinate_formula):
     take = device(bind(_take_cell, coordinate_formula=coordinate_formula))
-    derivatives = device(bind(_derivatives, rake_cells=make_rake(_load_cell, take)))
-    return make_cycle(f"carried_{coordinate_formula.__name__}", _start, derivatives, _advance)
+    return device(bind(_derivatives, rake_cells=make_rake(_load_cell, take)))
+
+
+def steps_of(formula, state):
+    """Exact steps under a likelihood's `coordinate_formula`."""
+    label = f"carried_{formula.__name__}"
+    return Steps(label, _start, _derivatives_of(formula), _advance, state)

@@ -6,8 +6,6 @@ registers, and the next kernel adds the ranges in their order.  Ranges depend on
 alone, so that a chain's sums are the same beside any others.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import float64
 

@@ -19,7 +19,7 @@ from ..cpu.bins import CONSTANT
 from ._cuda import cuda, device, kernel
 from .bins import add_uniform
 from .columns import all_entries, entries, entry, my_ranges
-from .exact import make_cycle
+from .exact import Steps
 from .products import of_fit
 from .scan import make_scan
 from .team import (
@@ -36,7 +36,7 @@ from .team import (
 
 
 class Groups(NamedTuple):
-    """Groups of rows, and what fits know of them."""
+    """Groups of rows, and the numbers that fits keep for each."""
 
     idx: np.ndarray  # int32 per row: its group; rows of a group are neighbours
     total: np.ndarray  # float64 (1 or fits, groups): N
@@ -292,4 +292,6 @@ def _group_advance(exchange, X, j, t, step, extra, state):
     _deposit(risk, own, change)
 
 
-cycle = make_cycle("of_groups", _start_steps, _group_derivatives, _group_advance)
+def steps_of(state):
+    """Exact steps."""
+    return Steps("of_groups", _start_steps, _group_derivatives, _group_advance, state)

@@ -5,8 +5,6 @@ members or a smaller power of two, so that a smaller team's members own whole ra
 are many, cuts lie between groups, whose centres then belong to one member.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import team
@@ -51,6 +49,14 @@ class Layout:
     def most_rows(self, size):
         """Rows of the largest member of a team; None where rows have copies."""
         return int(np.diff(self.cut[:: self.n_ranges // size]).max()) if self._is_whole else None
+
+    # -- numbers of several fits, one after the other ----------------------------------------------
+    def join(self, parts, dtype=np.float64):
+        return self.device.upload(np.concatenate(parts).astype(dtype, copy=False))
+
+    def join_tuples(self, tuples):
+        """Named tuples of arrays as one, field by field."""
+        return type(tuples[0])(*map(self.join, zip(*tuples, strict=True)))
 
     # -- launches -----------------------------------------------------------------------------
     def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):

@@ -1,7 +1,5 @@
 """Memory that a batch needs, before any of it is taken."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .layout import BLOCKS_PER_MULTIPROCESSOR

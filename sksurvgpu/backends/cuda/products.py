@@ -10,9 +10,9 @@ from ..._compile import bind
 from ._cuda import cuda, device, inlined, kernel
 from .columns import all_entries, entries, entry, my_ranges
 from .team import (
-    FULL,
     WARP,
     begin,
+    block_sum,
     meet_maxima,
     meet_sums,
     my_team,
@@ -81,23 +81,6 @@ def predict(exchange, X, move, offset, eta_of_fits):
             _add_column(X, move.column[at], move.step[at], first, end, eta)
             at += n_warps
         t += n_teams(exchange)
-
-
-@device
-def block_sum(value, scratch):
-    """Sum of `value` over the block, in every thread."""
-    step = WARP // 2
-    while step > 0:
-        value += cuda.shfl_xor_sync(FULL, value, step)
-        step //= 2
-    if cuda.threadIdx.x % WARP == 0:
-        scratch[cuda.threadIdx.x // WARP] = value
-    cuda.syncthreads()
-    total = 0.0
-    for warp in range(cuda.blockDim.x // WARP):
-        total += scratch[warp]
-    cuda.syncthreads()
-    return total
 
 
 def _multiply_columns(X, fits, columns, rows, out):

@@ -5,8 +5,6 @@ exchange between the members of a team then tell each thread what lies before it
 the run again, taking every position with its sums.  Nothing is written in between.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from ..._compile import bind

@@ -4,8 +4,6 @@ The formulas are those of the CPU, compiled for the device.  Logarithms and expo
 differ in their last bits, integers and uniforms do not.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import polya_gamma as polya_gamma_formula

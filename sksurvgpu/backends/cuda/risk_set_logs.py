@@ -5,8 +5,6 @@ s exp(m).  The cells hold log D, log a, log A and the logarithm of `held`; u hol
 last phase.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

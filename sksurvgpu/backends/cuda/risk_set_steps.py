@@ -18,14 +18,14 @@ from numba import int64
 from ..._compile import bind
 from ._cuda import cuda, device
 from .columns import entries, entry, my_ranges
-from .exact import make_cycle
+from .exact import Steps
 from .rake import make_rake
 from .risk_sets import largest_predictor, part_of_fit
 from .team import barrier, part_of, team_sums
 
 
 class RiskSteps(NamedTuple):
-    """State of exact steps; w of every row stands in ``rows.u``, which nobody needs meanwhile."""
+    """State of exact steps; w of every row stands in ``rows.u``, which is not in use meanwhile."""
 
     sets: object
     rows: object
@@ -180,8 +180,11 @@ def _advance(exchange, X, j, t, step, extra, state):
 
 
 @cache
-def cycle_of(coordinate_formula):
-    """Cycle of exact steps under a likelihood's `coordinate_formula`."""
+def _derivatives_of(coordinate_formula):
     take = device(bind(_take_cell, coordinate_formula=coordinate_formula))
-    derivatives = device(bind(_derivatives, rake_cells=make_rake(_load_cell, take)))
-    return make_cycle(coordinate_formula.__name__, _start, derivatives, _advance)
+    return device(bind(_derivatives, rake_cells=make_rake(_load_cell, take)))
+
+
+def steps_of(formula, state):
+    """Exact steps under a likelihood's `coordinate_formula`."""
+    return Steps(formula.__name__, _start, _derivatives_of(formula), _advance, state)

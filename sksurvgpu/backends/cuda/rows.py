@@ -12,7 +12,7 @@ from ..cpu.bins import CONSTANT
 from ..cpu.rows import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, observed_row
 from ._cuda import cuda, device, specialize
 from .columns import entries, entry, my_ranges
-from .exact import make_cycle
+from .exact import Steps
 from .products import of_fit, product_with
 from .team import (
     begin,
@@ -265,6 +265,10 @@ def _row_advance(exchange, X, j, t, step, tilt, state):
 
 
 @cache
-def cycle(row_formula):
-    derivatives = device(bind(_row_derivatives, row_formula=row_formula))
-    return make_cycle(row_formula.__name__, _start_steps, derivatives, _row_advance)
+def _derivatives_of(row_formula):
+    return device(bind(_row_derivatives, row_formula=row_formula))
+
+
+def steps_of(formula, state):
+    """Exact steps under a likelihood's `row_formula`."""
+    return Steps(formula.__name__, _start_steps, _derivatives_of(formula), _row_advance, state)

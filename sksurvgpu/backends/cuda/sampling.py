@@ -1,7 +1,5 @@
 """What samplers ask of a device: arrays of CuPy, random numbers, linear algebra."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

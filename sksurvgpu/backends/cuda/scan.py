@@ -8,8 +8,6 @@ digits; it costs arithmetic where memory is the limit.
 Other sums of pairs of numbers can be scanned too, if (0, 0) is their empty sum.
 """
 
-from __future__ import annotations
-
 from numba import int64
 
 from ..._compile import bind

@@ -5,14 +5,17 @@ same time, in one launch or a few.  What travels between host and device is a fe
 or a fit; rows never do.
 """
 
-from __future__ import annotations
+from functools import cached_property
 
 import numpy as np
 
+from ...data.design.columns import DENSE
+from ..contract import Counts
 from ..cpu import bins as cpu_bins
 from ..cpu.session import MAX_PASSES
 from . import bins as bin_kernels
 from . import products
+from .exact import run_cycle
 from .layout import RESERVED_SHARED
 from .patterns import PATTERNS
 from .sweep import Private, Work, sweep_of
@@ -23,9 +26,13 @@ CONSTANT = {"float64": cpu_bins.CONSTANT, "float32": 1e-6}
 
 
 class Session:
-    """State of all fits of a batch; `problem` and its columns are shared."""
+    """State of all fits of a batch; `problem` and its columns are shared.
 
-    def __init__(self, layout, problem, weights, offsets, n_fits, row_type):
+    `formulas` are those of a penalty, for whole fits.
+    """
+
+    def __init__(self, layout, problem, weights, offsets, n_fits, row_type, formulas=None):
+        self._formulas = formulas
         self.layout, self.device, self.X = layout, layout.device, layout.X
         self.n_columns, n_rows = problem.n_columns, problem.plan.n_rows
         self.pattern = PATTERNS[problem.likelihood.pattern](layout, problem, weights, n_fits)
@@ -70,7 +77,7 @@ class Session:
         ptr = np.concatenate([[0], np.cumsum([len(columns) for columns in active])])
         steps = [coef[columns] for coef, columns in zip(coefs, active, strict=True)]
         move = products.Move(
-            self.device.upload(ptr), self._join(active, np.int64), self._join(steps, np.float64)
+            self.device.upload(ptr), self.layout.join(active, np.int64), self.layout.join(steps)
         )
         self.layout.launch_teams(products.predict, fits, self.X, move, self.offset, eta)
 
@@ -133,17 +140,17 @@ class Session:
         return [self.pattern.baseline(fit) for fit in fits]
 
     # -- the quadratic model ------------------------------------------------------------------
-    def refer(self, fits, columns, with_gram):
-        """Take the quadratic model at the last evaluation; curvature of the given columns."""
+    def refer(self, fits):
+        """Take the quadratic model at the last evaluation, without columns."""
         self.pattern.refer(fits, self.eta, self.rh)
-        return self.extend(fits, columns)
+        return [None] * len(fits)
 
-    def extend(self, fits, columns):
-        """Add columns to the model, at its old reference point; returns their curvature."""
+    def load(self, fits, columns):
+        """Add columns to the model, at its reference point; their curvature."""
         found = self._load(fits, columns)
         for fit, where, curvature in zip(fits, columns, found, strict=True):
             self.curvature[fit, where] = curvature
-        return [curvature[:, 0] for curvature in found]
+        return found
 
     def measure(self, fits, columns):
         """Curvature of columns in the model, and the sum of h.
@@ -155,7 +162,7 @@ class Session:
             np.where(curvature[:, 0] > 0.0, curvature[:, 0], least * curvature[:, 1])
             for curvature in self._load(fits, columns)
         ]
-        totals = self._square_steps(fits)[:, 0]  # the other sums are of a step that nobody took
+        totals = self._square_steps(fits)[:, 0]  # the other sums are of a step that was not taken
         return list(zip(found, map(float, totals), strict=True))
 
     def _load(self, fits, columns):
@@ -183,17 +190,19 @@ class Session:
             self.layout.launch_tasks(bin_kernels.clear_loads, len(tasks), *arguments)
         return [None] * len(fits)
 
-    def sweep(self, fits, columns, coefs, l1, l2, units, shrinks):
+    def sweep(self, fits, columns, coefs, penalties, units, shrinks):
         """Coordinate descent on the model with the current gradient; coefficients and passes."""
         sizes = np.array([len(where) for where in columns])
         ptr = np.concatenate([[0], np.cumsum(sizes)])
         curvature = [self.curvature[fit, w, 0] for fit, w in zip(fits, columns, strict=True)]
         gradient = [self.gradients[fit, w] for fit, w in zip(fits, columns, strict=True)]
-        numbers = (columns, coefs, l1, l2, units, curvature, gradient)
-        dtypes = np.int64, *6 * (np.float64,)
+        join = self.layout.join
         work = Work(
             self.device.upload(ptr),
-            *(self._join(parts, dtype) for parts, dtype in zip(numbers, dtypes, strict=True)),
+            join(columns, np.int64),
+            join(coefs),
+            self.layout.join_tuples(penalties),
+            *map(join, (units, curvature, gradient)),
         )
         shrinks = self.device.upload(np.array(shrinks, np.float64))
         due = self.device.zeros(len(fits), np.int64)
@@ -205,17 +214,18 @@ class Session:
     def _launch_sweep(self, fits, work, most_columns, shrinks, due):
         """Sweep with the rows in shared memory where that holds them and serves as many fits."""
         bins, few, layout = self.pattern.bins, self.pattern.few, self.layout
+        minimum = self._formulas.minimum
 
         def arguments(blocks):
             private = self._private(blocks, most_columns)
             return self.X, work, private, bins, self.loads, self.rh, shrinks, MAX_PASSES, due
 
         probe, n_fits = arguments(1), len(fits)
-        kernel, shared = sweep_of(few, "global"), 0
+        kernel, shared = sweep_of(few, "global", minimum), 0
         shape = layout.shape_of_teams(kernel, n_fits, probe)
         needed = self._bytes_of_rows(shape[1])
         if needed is not None and needed + RESERVED_SHARED <= self.device.shared_bytes:
-            near = sweep_of(few, np.dtype(self.rh.dtype).name)
+            near = sweep_of(few, np.dtype(self.rh.dtype).name, minimum)
             if layout.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
                 kernel, shared = near, needed
         full = arguments(shape[0] * shape[1])
@@ -234,12 +244,24 @@ class Session:
             center = self.device.empty((blocks, self.n_bins), np.float64)
         return Private(coef, moved, center)
 
-    def _join(self, parts, dtype):
-        return self.device.upload(np.concatenate(parts).astype(dtype))
-
-    def gram_cost(self, fits, columns, n_borrowers=()):
+    def room(self, fits):
         """Sweeps are all there is."""
-        return [np.inf] * len(fits)
+        return [0.0] * len(fits)
+
+    def count(self, fits, columns):
+        """What a model over columns would touch, from counts of entries alone."""
+        size, source = self._entries
+        copies = self.eta.shape[1] / max(self.layout.cut[-1], 1)
+        others = float(size.sum()), np.inf, 0.0, self.pattern.is_exact
+        entries = (float(size[source[where]].sum()) for where in columns)
+        return [Counts(own, copies * own, *others) for own in entries]
+
+    @cached_property
+    def _entries(self):
+        """Entries of every column of X, and which of these every column is."""
+        X = self.X
+        kind, indptr, source = map(self.device.download, (X.kind, X.indptr, X.source))
+        return np.where(kind == DENSE, self.layout.cut[-1], np.diff(indptr)), source
 
     def trial_curvature(self, fits):
         """Curvature of the model along the trial step, an upper bound of v'Mv."""
@@ -255,11 +277,12 @@ class Session:
         return self.device.download(out)
 
     # -- the exact algorithm ------------------------------------------------------------------
-    def cycle(self, fits, columns, coefs, l1, l2, reaches):
+    def cycle(self, fits, columns, coefs, penalties, reaches):
         """One exact Newton step a column; new coefficients and trust region."""
         events = self._multiply(products.multiply_events, fits, columns)
-        numbers = columns, coefs, l1, l2, events, reaches
-        return self.pattern.cycle(fits, numbers, self.eta, self.rh)
+        steps = self.pattern.exact_steps(fits, self.eta, self.rh)
+        numbers = columns, coefs, penalties, events, reaches
+        return run_cycle(self.layout, steps, self._formulas.minimum, fits, numbers)
 
 
 class _Tasks:

@@ -5,8 +5,6 @@ with X are the library's.  An offset takes all exponentials of its row anew: on 
 less than to keep those of the last category.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

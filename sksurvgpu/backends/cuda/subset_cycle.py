@@ -16,7 +16,7 @@ from ..._compile import bind
 from ..cpu.subsets import split
 from ._cuda import cuda, device
 from .columns import all_entries, entries, entry, my_ranges
-from .exact import make_cycle
+from .exact import Steps
 from .groups import centred
 from .products import of_fit
 from .subsets import Sets
@@ -129,9 +129,13 @@ def _advance(exchange, X, j, t, step, extra, state):
 
 
 @cache
-def cycle(worker):
-    """Kernel of one cycle, with a warp or a block a set."""
+def _derivatives_of(worker):
     names = WORKERS[worker]
     derive_set = device(bind(_derive_set, **names))
-    derivatives = device(bind(_derivatives, **names, derive_set=derive_set))
-    return make_cycle(f"of_subsets_by_{worker}", _start_steps, derivatives, _advance)
+    return device(bind(_derivatives, **names, derive_set=derive_set))
+
+
+def steps_of(worker, state):
+    """Exact steps, with a warp or a block a set."""
+    label = f"of_subsets_by_{worker}"
+    return Steps(label, _start_steps, _derivatives_of(worker), _advance, state)

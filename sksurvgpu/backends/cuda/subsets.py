@@ -31,7 +31,7 @@ from .workers import WORKERS
 
 
 class Sets(NamedTuple):
-    """Matched sets, and what fits know of them."""
+    """Matched sets, and the numbers that fits keep for each."""
 
     ptr: np.ndarray  # int64 per set + 1: its rows
     idx: np.ndarray  # int32 per row: its set

@@ -21,7 +21,6 @@ from numba import float32, float64, int64
 
 from ..._compile import bind
 from ..cpu.sweep import SETTLED
-from ..formulas import coordinate_minimum
 from ._cuda import cuda, device, specialize
 from .columns import entries, entry, my_ranges
 from .team import begin, my_team, n_teams, new_scratch, team_sum
@@ -33,8 +32,7 @@ class Work(NamedTuple):
     ptr: np.ndarray  # int64 per fit served + 1
     column: np.ndarray  # int64
     coef: np.ndarray  # float64: before, and after
-    l1: np.ndarray
-    l2: np.ndarray
+    penalty: NamedTuple  # of arrays
     unit: np.ndarray
     curvature: np.ndarray
     gradient: np.ndarray
@@ -48,7 +46,7 @@ class Private(NamedTuple):
     center: np.ndarray  # float64 (blocks, bins) where bins are few, else (fits, groups)
 
 
-class Rows(NamedTuple):
+class MemberRows(NamedTuple):
     """Rows of one fit as a member sees them: row i of X's copies stands at ``2 * (i - start)``."""
 
     rh: np.ndarray  # r and h side by side
@@ -104,7 +102,7 @@ def _rows_few(X, ranges, fit, private, bins, loads, rh):
         center[k] = 0.0
         k += cuda.blockDim.x
     local, start = place(rh[fit], X.cut[ranges[0]])  # noqa: F821 (bound)
-    return Rows(local, start, bins.own, center, bins.inverse[fit], loads[fit])
+    return MemberRows(local, start, bins.own, center, bins.inverse[fit], loads[fit])
 
 
 @device
@@ -148,7 +146,7 @@ def _rows_many(X, ranges, fit, private, bins, loads, rh):
             center[bins.own[row + X.shift[b]]] = 0.0
             row += cuda.blockDim.x
     local, start = place(rh[fit], X.cut[ranges[0]])  # noqa: F821 (bound)
-    return Rows(local, start, bins.own, center, bins.inverse[fit], loads[0])
+    return MemberRows(local, start, bins.own, center, bins.inverse[fit], loads[0])
 
 
 @device
@@ -189,7 +187,7 @@ def _slope(X, j, ranges, rows):
                 i = row + X.shift[b]
                 total += x * residual(rows, 2 * (i - rows.start), i)  # noqa: F821 (bound)
             q += cuda.blockDim.x
-    if ranges[0] == 0:  # one member adds what all keep
+    if ranges[0] == 0:  # every member has the centres; the first one adds their part
         total += slope_of_centers(rows, j)  # noqa: F821 (bound)
     return total
 
@@ -235,7 +233,8 @@ def _descend(exchange, X, work, private, rows, limits):
             part = slope(X, j, ranges, rows)  # noqa: F821 (bound)
             gradient = work.gradient[at] + team_sum(exchange, part, turn, scratch)
             turn += 1
-            new = coordinate_minimum(old, gradient, curvature, work.l1[at], work.l2[at])
+            z = old * curvature + gradient
+            new = minimum(z, curvature, work.penalty, at)  # noqa: F821
             moved = curvature * abs(new - old) / work.unit[at]
             largest = max(largest, moved)
             if cuda.threadIdx.x == 0:
@@ -280,8 +279,11 @@ def _sweep(exchange, X, work, private, bins, loads, rh, shrink, max_passes, due)
 
 
 @cache
-def sweep_of(few, place):
-    """Sweep kernel for few bins or many, rows being in the given place (`PLACES`)."""
+def sweep_of(few, place, minimum):
+    """Sweep kernel for few bins or many, rows being in the given place (`PLACES`).
+
+    It binds the `minimum` of a penalty.
+    """
     if few:
         residual, move_row = _residual_few, _move_few
         centers = {"slope_of_centers": _slope_of_centers}, {"move_centers": _move_centers}
@@ -291,6 +293,6 @@ def sweep_of(few, place):
     slope = device(bind(_slope, residual=residual, **centers[0]))
     move = device(bind(_move, move_row=move_row, **centers[1]))
     rows_of = device(bind(_rows_few if few else _rows_many, place=PLACES[place]))
-    descend = device(bind(_descend, slope=slope, move=move))
-    label = f"{'few' if few else 'many'}_{place}"
+    descend = device(bind(_descend, slope=slope, move=move, minimum=minimum))
+    label = f"{'few' if few else 'many'}_{place}_{minimum.__name__}"
     return specialize(_sweep, label, rows_of=rows_of, descend=descend)

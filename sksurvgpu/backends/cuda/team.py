@@ -75,7 +75,7 @@ def barrier(exchange):
     cuda.syncthreads()
 
 
-# -- sums and maxima over a team --------------------------------------------------------------
+# -- sums and maxima over a warp, a block, a team: the same bits in every thread ---------------
 
 
 @device
@@ -89,12 +89,32 @@ def larger(a, b):
     return a if a > b or a != a else b
 
 
-def _stage(value, k, scratch):
-    """Hand in a thread's part of the k-th number; `scratch` is shared, of VALUES * WARPS."""
+def _over_warp(value):
     step = WARP // 2
     while step > 0:
         value = combine(value, cuda.shfl_xor_sync(FULL, value, step))  # noqa: F821 (bound)
         step //= 2
+    return value
+
+
+warp_sum, warp_max = (device(bind(_over_warp, combine=f)) for f in (add, larger))
+
+
+def _over_block(value, scratch):
+    value = over_warp(value)  # noqa: F821 (bound)
+    if cuda.threadIdx.x % WARP == 0:
+        scratch[cuda.threadIdx.x // WARP] = value
+    cuda.syncthreads()
+    value = scratch[0]
+    for warp in range(1, cuda.blockDim.x // WARP):
+        value = combine(value, scratch[warp])  # noqa: F821 (bound)
+    cuda.syncthreads()
+    return value
+
+
+def _stage(value, k, scratch):
+    """Hand in a thread's part of the k-th number; `scratch` is shared, of VALUES * WARPS."""
+    value = over_warp(value)  # noqa: F821 (bound)
     if cuda.threadIdx.x % WARP == 0:
         scratch[k * WARPS + cuda.threadIdx.x // WARP] = value
 
@@ -113,22 +133,21 @@ def _meet(exchange, n_values, turn, scratch):
 
 
 def _total(exchange, k, turn, rest):
-    """The team's k-th number, the same bits in every thread; `rest` is the neutral value."""
+    """The team's k-th number; `rest` is the neutral value."""
     team, _ = my_team(exchange)
     value, member = rest, cuda.threadIdx.x % WARP
     while member < exchange.size:
         value = combine(value, exchange.partial[team, turn & 1, k, member])  # noqa: F821
         member += cuda.warpsize  # unlike a constant, keeps the loop from being unrolled
-    step = WARP // 2
-    while step > 0:
-        value = combine(value, cuda.shfl_xor_sync(FULL, value, step))  # noqa: F821
-        step //= 2
-    return value
+    return over_warp(value)  # noqa: F821
 
 
-stage_sum, meet_sums, _total_sum = (device(bind(f, combine=add)) for f in (_stage, _meet, _total))
-stage_max, meet_maxima, _total_max = (
-    device(bind(f, combine=larger)) for f in (_stage, _meet, _total)
+_TEMPLATES = _over_block, _stage, _meet, _total
+block_sum, stage_sum, meet_sums, _total_sum = (
+    device(bind(f, combine=add, over_warp=warp_sum)) for f in _TEMPLATES
+)
+block_max, stage_max, meet_maxima, _total_max = (
+    device(bind(f, combine=larger, over_warp=warp_max)) for f in _TEMPLATES
 )
 
 

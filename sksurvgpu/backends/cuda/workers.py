@@ -8,12 +8,8 @@ A template is written once over the names of `WORKERS` and bound to one of them:
     total(value, scratch), largest(value, scratch)      over its threads, the same bits in all
 """
 
-from __future__ import annotations
-
-from ..._compile import bind
 from ._cuda import cuda, device
-from .products import block_sum
-from .team import FULL, WARP, add, larger
+from .team import WARP, block_max, block_sum, warp_max, warp_sum
 
 
 @device
@@ -72,12 +68,14 @@ def _meet_warp():
     cuda.syncwarp()
 
 
-def _over_warp(value, scratch):
-    step = WARP // 2
-    while step > 0:
-        value = combine(value, cuda.shfl_xor_sync(FULL, value, step))  # noqa: F821 (bound)
-        step //= 2
-    return value
+@device
+def _warp_total(value, scratch):
+    return warp_sum(value)
+
+
+@device
+def _warp_largest(value, scratch):
+    return warp_max(value)
 
 
 @device
@@ -105,22 +103,6 @@ def _meet_block():
     cuda.syncthreads()
 
 
-_warp_largest = device(bind(_over_warp, combine=larger))
-
-
-@device
-def _block_largest(value, scratch):
-    value = _warp_largest(value, scratch)
-    if cuda.threadIdx.x % WARP == 0:
-        scratch[cuda.threadIdx.x // WARP] = value
-    cuda.syncthreads()
-    value = scratch[0]
-    for warp in range(1, cuda.blockDim.x // WARP):
-        value = larger(value, scratch[warp])
-    cuda.syncthreads()
-    return value
-
-
 WORKERS = {
     "thread": {
         "lane": _zero,
@@ -137,7 +119,7 @@ WORKERS = {
         "worker": _warp,
         "workers": _warps,
         "meet": _meet_warp,
-        "total": device(bind(_over_warp, combine=add)),
+        "total": _warp_total,
         "largest": _warp_largest,
     },
     "block": {
@@ -147,6 +129,6 @@ WORKERS = {
         "workers": _blocks,
         "meet": _meet_block,
         "total": block_sum,
-        "largest": _block_largest,
+        "largest": block_max,
     },
 }

@@ -176,21 +176,21 @@ def _as_table(X, name):
         ) from error
 
 
-def _from_numpy(table, name):
+def _from_numpy(table, name, label=str):
     n_rows, n_columns = table.shape
 
-    def columns():
+    def blocks():
         for first in range(0, n_columns, BLOCK_COLUMNS):
             block = table[:, first : first + BLOCK_COLUMNS]
-            yield from np.asfortranarray(block, dtype=np.float64).T
+            yield np.asfortranarray(block, dtype=np.float64).T
 
-    kind, counts = _classify(columns, n_columns, str, name)
+    kind, counts = _classify(blocks, n_columns, label, name)
     if table.dtype == np.float64 and table.flags.f_contiguous and (kind == DENSE).all():
         indptr = np.zeros(n_columns + 1, dtype=np.int64)
         value_ptr = n_rows * np.arange(n_columns, dtype=np.int64)
         empty = np.empty(0, dtype=np.int32)
         return n_rows, kind, indptr, empty, table.T.reshape(-1), value_ptr, None
-    return _fill(columns, n_rows, kind, counts, None)
+    return _fill(blocks, n_rows, kind, counts, None)
 
 
 def _from_pandas(frame, name):
@@ -198,11 +198,15 @@ def _from_pandas(frame, name):
     n_rows, labels = len(frame), list(frame.columns)
     _check_dtypes(list(frame.dtypes), _is_pandas_number, labels, name)
 
-    def columns():
+    if len(labels) and all(dtype == np.float64 for dtype in frame.dtypes.unique()):
+        read = _from_numpy(frame.to_numpy(), name, lambda j: repr(labels[j]))
+        return *read[:-1], _names_of(labels)
+
+    def blocks():
         for j in range(len(labels)):
             yield _pandas_column(frame.iloc[:, j].array, n_rows, repr(labels[j]), name)
 
-    return _from_columns(columns, frame.shape, labels, name)
+    return _from_blocks(blocks, frame.shape, labels, name)
 
 
 def _from_frame(frame, name):
@@ -210,13 +214,13 @@ def _from_frame(frame, name):
     labels = list(frame.columns)
     _check_dtypes(list(frame.schema.values()), _is_narwhals_number, labels, name)
 
-    def columns():
+    def blocks():
         for label in labels:
             # A null becomes NaN and is reported with the others.
             column = frame.get_column(label).cast(nw.Float64).to_numpy()
             yield np.ascontiguousarray(column)
 
-    return _from_columns(columns, frame.shape, labels, name)
+    return _from_blocks(blocks, frame.shape, labels, name)
 
 
 def _check_dtypes(dtypes, is_number, labels, name):
@@ -256,44 +260,61 @@ def _pandas_column(array, n_rows, label, name):
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def _from_columns(columns, shape, labels, name):
+def _from_blocks(blocks, shape, labels, name):
     n_rows, n_columns = shape
-    names = None
+    kind, counts = _classify(blocks, n_columns, lambda j: repr(labels[j]), name)
+    return _fill(blocks, n_rows, kind, counts, _names_of(labels))
+
+
+def _names_of(labels):
+    """Names of columns, where they have some."""
     if all(isinstance(label, str) for label in labels):
-        names = np.array(labels, dtype=object)
-    kind, counts = _classify(columns, n_columns, lambda j: repr(labels[j]), name)
-    return _fill(columns, n_rows, kind, counts, names)
+        return np.array(labels, dtype=object)
+    return None
 
 
-def _classify(columns, n_columns, label, name):
-    """First pass: kind and number of nonzeros of each column, and the finite check."""
+def _classify(blocks, n_columns, label, name):
+    """First pass: kind and number of nonzeros of each column, and the finite check.
+
+    A block is a column, an array of columns, or the rows and values of a column that is sparse.
+    """
     kind = np.empty(n_columns, dtype=np.uint8)
     counts = np.zeros(n_columns, dtype=np.int64)
     n_nonfinite = np.zeros(n_columns, dtype=np.int64)
-    for j, column in enumerate(columns()):
-        is_stored_sparse = isinstance(column, tuple)
-        values = column[1] if is_stored_sparse else column
-        counts[j] = np.count_nonzero(values)
-        n_nonfinite[j] = values.size - np.count_nonzero(np.isfinite(values))
-        has_only_ones = np.count_nonzero(values == 1.0) == counts[j]
-        limit = MAX_INDICATOR_DENSITY if has_only_ones else MAX_SPARSE_DENSITY
-        if is_stored_sparse or counts[j] <= limit * values.size:
-            kind[j] = INDICATOR if has_only_ones else SPARSE
-        else:
-            kind[j] = DENSE
-            counts[j] = 0
+    first = 0
+    for block in blocks():
+        is_stored_sparse = isinstance(block, tuple)
+        values = np.atleast_2d(block[1] if is_stored_sparse else block)
+        part, size = slice(first, first + len(values)), values.shape[1]
+        n_nonzero = np.count_nonzero(values, axis=1)
+        n_nonfinite[part] = size - np.count_nonzero(np.isfinite(values), axis=1)
+        has_only_ones = np.count_nonzero(values == 1.0, axis=1) == n_nonzero
+        limit = np.where(has_only_ones, MAX_INDICATOR_DENSITY, MAX_SPARSE_DENSITY)
+        is_sparse = np.full(len(values), is_stored_sparse) | (n_nonzero <= limit * size)
+        kind[part] = np.where(is_sparse, np.where(has_only_ones, INDICATOR, SPARSE), DENSE)
+        counts[part] = np.where(is_sparse, n_nonzero, 0)
+        first += len(values)
     _check_finite(n_nonfinite, label, name)
     return kind, counts
 
 
-def _fill(columns, n_rows, kind, counts, names):
+def _columns_of(blocks):
+    """The columns of all blocks, one after the other."""
+    for block in blocks():
+        if isinstance(block, tuple) or block.ndim == 1:
+            yield block
+        else:
+            yield from block
+
+
+def _fill(blocks, n_rows, kind, counts, names):
     """Second pass: write each column into its place, so that X is held only once more."""
     indptr = np.concatenate([[0], np.cumsum(counts)])
     sizes = value_sizes(kind, indptr, n_rows)
     value_ptr = packed_offsets(sizes)
     indices = np.empty(indptr[-1], dtype=np.int32)
     values = np.empty(sizes.sum())
-    for j, column in enumerate(columns()):
+    for j, column in enumerate(_columns_of(blocks)):
         target = values[value_ptr[j] : value_ptr[j] + sizes[j]]
         if kind[j] == DENSE:
             target[:] = column

@@ -48,11 +48,13 @@ def _find_centers(values, ptr, size, near, rounding, center):
     for j in range(len(ptr)):
         mean = square = center[j] = 0.0
         for q in range(ptr[j], ptr[j] + size[j]):
-            mean += values[q] / size[j]
+            mean += values[q]
         if mean == 0.0:
             continue
+        mean /= size[j]
         for q in range(ptr[j], ptr[j] + size[j]):
-            square += ((values[q] - mean) / mean) ** 2 / size[j]
+            square += (values[q] - mean) ** 2
+        square /= mean * mean * size[j]
         if rounding * rounding < square < near * near:
             center[j] = mean
 

@@ -89,7 +89,7 @@ class Grouping:
         kind = kind[is_kept]
         indptr = np.concatenate([[0], np.cumsum(n_rows_of[is_kept])])
         sizes = value_sizes(kind, indptr, self.n_rows)
-        # Nobody else has these arrays, and this object ends here: give back what they do not need.
+        # These arrays have no other owner, and this object is not used again: free what is unused.
         indices.resize(indptr[-1], refcheck=False)
         values.resize(sizes.sum(), refcheck=False)
         columns = Columns(kind, indptr, indices, values, packed_offsets(sizes))

@@ -195,6 +195,11 @@ class BinPlan:
     def n_bins(self):
         return len(self.start)
 
+    @property
+    def is_exact(self):
+        """Whether every event time has a bin of its own."""
+        return bool(np.all(self.end - self.start <= 1))
+
 
 def plan_bins(plan, whole_strata=False):
     """Bins of a plan: as many as the few can be, else one for each stratum."""

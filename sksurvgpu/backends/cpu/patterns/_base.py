@@ -17,6 +17,8 @@ class Pattern:
 
     # This multiple of the model's curvature bounds the likelihood's at the model's point.
     majorant = 1.0
+    # Whether the model is the Hessian of the log-likelihood where it is taken.
+    is_exact = True
     # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
     ignores_shifts = True
     # Offsets of the rows of each such group.
@@ -44,8 +46,8 @@ class Pattern:
         """
         self.refer(eta, u, rh)
 
-    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
-        """One cycle of exact coordinate steps, in place."""
+    def exact_steps(self, eta):
+        """`exact.Steps` from a predictor, which they move."""
         raise NotImplementedError
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import carried as kernels
 from .. import risk_sets
+from ..exact import Steps
 from .risk_sets import RiskSetPattern, evaluation
 
 
@@ -42,7 +43,7 @@ class CarriedPattern(RiskSetPattern):
         back = self._carry.sums if self._one_lane else np.zeros(len(hazard))
         return self._centre(w_row, hazard, self.weighted.bin_inverse, carried_row, back)
 
-    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+    def exact_steps(self, eta):
         n_cells = len(self.cells.risk)
         moments = kernels.Moments(
             np.empty((n_cells, 3)), np.empty((len(self._carry.sums), 3)), np.empty((n_cells, 3))
@@ -51,5 +52,4 @@ class CarriedPattern(RiskSetPattern):
         eta -= np.max(eta[self.risk_sets.live])
         kernels.fill_moments(self.risk_sets, self._carry, eta, w_row, moments)
         state = self.risk_sets, self._carry, w_row, moments, eta
-        run = kernels.cycle_of(self._likelihood.coordinate_formula)
-        run(X, columns, coef, l1, l2, events_slope, reach, state)
+        return Steps(*kernels.steps_of(self._likelihood.coordinate_formula), state)

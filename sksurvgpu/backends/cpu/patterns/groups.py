@@ -7,6 +7,7 @@ import numpy as np
 from ....data.plans.weighted import inverse_of
 from .. import groups as kernels
 from ..bins import Centring, bins_of_groups
+from ..exact import Steps
 from ._base import Pattern
 
 
@@ -28,8 +29,8 @@ class GroupPattern(Pattern):
         inverse = inverse_of(self._groups.total)
         return Centring(bins_of_groups(self._groups.idx, inverse, self._groups.ptr), self._few)
 
-    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+    def exact_steps(self, eta):
         w_row, risk = np.empty(len(eta)), np.empty(len(self._groups.total))
         kernels.fill_groups(self._groups, eta, w_row, risk)
         state = self._groups, w_row, risk, eta, np.zeros(2)
-        kernels.cycle(X, columns, coef, l1, l2, events_slope, reach, state)
+        return Steps(kernels.group_derivatives, kernels.group_advance, state)

@@ -9,7 +9,8 @@ import numpy as np
 from ...._compile import specialize
 from .. import risk_sets as kernels
 from ..bins import Bins, Centring, centres
-from ..risk_set_cycle import cycle_of, fill_cells
+from ..exact import Steps
+from ..risk_set_cycle import fill_cells, steps_of
 from ._base import Pattern
 
 
@@ -49,6 +50,7 @@ class RiskSetPattern(Pattern):
 
     def _start_bins(self, plan):
         bins = self._bins = plan.bins
+        self.is_exact = bins.is_exact
         delayed, exit_bin = plan.enter_idx is not None, bins.cell_bin[plan.exit_idx]
         self._row_bins = exit_bin, bins.cell_bin[plan.enter_idx] if delayed else None
         self._bin_ptr = None
@@ -104,10 +106,9 @@ class RiskSetPattern(Pattern):
         logs -= self.top
         return logs
 
-    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+    def exact_steps(self, eta):
         w_row, moments = np.empty(len(eta)), np.empty((len(self.cells.risk), 6))
         eta -= np.max(eta[self.risk_sets.live])
         fill_cells(self.risk_sets, eta, w_row, moments)
         state = self.risk_sets, w_row, moments, eta
-        run = cycle_of(self._likelihood.coordinate_formula)
-        run(X, columns, coef, l1, l2, events_slope, reach, state)
+        return Steps(*steps_of(self._likelihood.coordinate_formula), state)

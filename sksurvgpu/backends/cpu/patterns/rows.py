@@ -11,7 +11,7 @@ from ....data.plans.weighted import inverse_of
 from .. import rows as kernels
 from ..bins import Centring, bins_of_groups
 from ..columns import column_operation
-from ..exact import make_cycle
+from ..exact import Steps
 from ._base import Pattern
 
 
@@ -37,10 +37,9 @@ def _kernel(template, row_formula):
 
 
 @cache
-def _cycle(row_formula):
+def _derivatives(row_formula):
     collect = column_operation(bind(kernels._collect, row_formula=row_formula))
-    derivatives = device(bind(kernels._row_derivatives, collect=collect))
-    return make_cycle(derivatives, kernels._row_advance)
+    return device(bind(kernels._row_derivatives, collect=collect))
 
 
 class RowPattern(Pattern):
@@ -55,6 +54,7 @@ class RowPattern(Pattern):
         self.ignores_shifts = self._likelihood.intercept
         self._intercept = 0.0
         likelihood = self._likelihood
+        self.is_exact = likelihood.observed_formula is None
         self._observed = observed_row(likelihood.row_formula, likelihood.observed_formula)
 
     def evaluate(self, eta, u):
@@ -77,14 +77,13 @@ class RowPattern(Pattern):
     def observe(self, eta, u, rh):
         self._write_curvature(self._observed, eta, rh)
 
-    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+    def exact_steps(self, eta):
         formula, rh, inverse = self._likelihood.row_formula, np.zeros((len(eta), 2)), 0.0
         if self._likelihood.intercept:
             self._write_curvature(formula, eta, rh)
             inverse = float(inverse_of(rh[:, 1:].sum(axis=0))[0])
         state = self._rows, eta, np.array([self._intercept]), np.zeros(3), inverse
-        run = _cycle(formula)
-        run(X, columns, coef, l1, l2, events_slope, reach, state)
+        return Steps(_derivatives(formula), kernels._row_advance, state)
 
     def events(self):
         """Nothing: a score need not be a difference."""

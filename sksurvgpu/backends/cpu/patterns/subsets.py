@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import subsets as kernels
 from ..bins import Centring, bins_of_groups
+from ..exact import Steps
 from ._base import Pattern
 
 
@@ -13,6 +14,7 @@ class SubsetPattern(Pattern):
     """The exact conditional likelihood of matched sets."""
 
     majorant = 2.0
+    is_exact = False
 
     def __init__(self, problem, weight):
         super().__init__(problem, weight)
@@ -37,10 +39,10 @@ class SubsetPattern(Pattern):
         kernels.curvature(self.sets, self._scratch, rh, inverse)
         return Centring(bins_of_groups(self.sets.idx, inverse, self.sets.ptr), self._few)
 
-    def cycle(self, X, columns, coef, l1, l2, events_slope, reach, eta):
+    def exact_steps(self, eta):
         largest = len(self._scratch.p)
         p, q = np.empty((2, len(eta)))
         law = np.empty((largest + 1, 3))
         steps = kernels.Steps(self.sets, eta, p, q, np.zeros(largest), law, np.zeros(2))
         kernels.fill_steps(steps)
-        kernels.cycle(X, columns, coef, l1, l2, events_slope, reach, steps)
+        return Steps(kernels.subset_derivatives, kernels.subset_advance, steps)

@@ -31,6 +31,8 @@ class Pattern:
     ignores_shifts = True
     # This multiple of the model's curvature bounds the likelihood's at the model's point.
     majorant = 1.0
+    # Whether the model is the Hessian of the log-likelihood where it is taken.
+    is_exact = True
     # Whether bins are few, so that a column keeps a load for each.
     few: bool
     bins: Bins
@@ -69,12 +71,8 @@ class Pattern:
         """Take the quadratic model at the last evaluation: h into `rh`, and the numbers of bins."""
         raise NotImplementedError
 
-    def cycle(self, fits, numbers, eta, rh):
-        """One cycle of exact coordinate steps for every fit: new coefficients and reaches.
-
-        `numbers` holds, each with an array a fit: columns, coefficients, l1, l2, the events' part
-        of the slopes, reaches.  `eta` is moved in place; `rh` may be used.
-        """
+    def exact_steps(self, fits, eta, rh):
+        """`exact.Steps` from the predictors, which they move; `rh` may be used."""
         raise NotImplementedError
 
     def sizes(self, eta):

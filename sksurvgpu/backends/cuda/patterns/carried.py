@@ -1,12 +1,9 @@
 """Fine and Gray's model on the device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import carried as kernels
 from .. import carried_steps
-from ..exact import run_cycle
 from .risk_sets import RiskSetPattern, flag_runs
 
 
@@ -67,7 +64,7 @@ class CarriedPattern(RiskSetPattern):
         numbers = self.rows, self._cells, eta, self._top, *model
         self._launch_rows(kernels.curvature, fits, self._sets, self._carry, *numbers)
 
-    def cycle(self, fits, numbers, eta, rh):
+    def exact_steps(self, fits, eta, rh):
         def sums(like):
             return self.layout.device.empty((*like.shape, 3), np.float64)
 
@@ -82,5 +79,4 @@ class CarriedPattern(RiskSetPattern):
             sums(lane_cells),
             sums(cells),
         )
-        run = carried_steps.cycle_of(self.likelihood.coordinate_formula)
-        return run_cycle(self.layout, run, fits, numbers, lambda blocks: state)
+        return carried_steps.steps_of(self.likelihood.coordinate_formula, state)

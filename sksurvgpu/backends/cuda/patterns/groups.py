@@ -1,12 +1,9 @@
 """Multinomial models within groups, on the device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ....data.plans.weighted import inverse_of
 from .. import groups as kernels
-from ..exact import run_cycle
 from ._base import Pattern, bins_of_groups
 
 
@@ -36,7 +33,6 @@ class GroupPattern(Pattern):
         arguments = fits, self.rows, self._groups, eta, rh
         self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
 
-    def cycle(self, fits, numbers, eta, rh):
+    def exact_steps(self, fits, eta, rh):
         sums = (self.layout.device.zeros(self.bins.inverse.shape, np.float64) for _ in range(2))
-        state = kernels.GroupSteps(self.rows, self._groups, eta, *sums)
-        return run_cycle(self.layout, kernels.cycle, fits, numbers, lambda blocks: state)
+        return kernels.steps_of(kernels.GroupSteps(self.rows, self._groups, eta, *sums))

@@ -1,14 +1,11 @@
 """Cox-type likelihoods on the device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import risk_set_logs as in_logs
 from .. import risk_set_steps
 from .. import risk_sets as kernels
 from ..bins import Bins
-from ..exact import run_cycle
 from ._base import Pattern
 
 
@@ -17,6 +14,7 @@ class RiskSetPattern(Pattern):
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
+        self.is_exact = problem.plan.bins.is_exact
         plan, device = problem.plan, layout.device
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
@@ -117,11 +115,10 @@ class RiskSetPattern(Pattern):
         fits = self.layout.device.upload(fits)
         self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
 
-    def cycle(self, fits, numbers, eta, rh):
+    def exact_steps(self, fits, eta, rh):
         moments = self.layout.device.empty((*self._cells.risk.shape, 6), np.float64)
         state = risk_set_steps.RiskSteps(self._sets, self.rows, self._cells, eta, moments)
-        run = risk_set_steps.cycle_of(self.likelihood.coordinate_formula)
-        return run_cycle(self.layout, run, fits, numbers, lambda blocks: state)
+        return risk_set_steps.steps_of(self.likelihood.coordinate_formula, state)
 
     def baseline(self, fit):
         """Logarithm of the cumulative hazard of a zero predictor, per cell, as on the CPU."""

@@ -1,11 +1,8 @@
 """Models that are a sum over rows, on the device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import rows as kernels
-from ..exact import run_cycle
 from ..products import multiply_sizes
 from ._base import Pattern, bins_of_groups
 
@@ -17,6 +14,7 @@ class RowPattern(Pattern):
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
+        self.is_exact = problem.likelihood.observed_formula is None
         likelihood, n_rows = self.likelihood, problem.plan.n_rows
         self.ignores_shifts = likelihood.intercept
         formulas = likelihood.row_formula, likelihood.observed_formula, likelihood.link_formula
@@ -42,16 +40,13 @@ class RowPattern(Pattern):
         state = kernels.RowSizes(self._rows, eta, self._intercept)
         return kernels.multiply_sizes(self.likelihood.row_formula), state
 
-    def cycle(self, fits, numbers, eta, rh):
+    def exact_steps(self, fits, eta, rh):
         if self.likelihood.intercept:
             self.refer(fits, eta, rh)
-
-        def state(blocks):
-            own = self.layout.device.empty(blocks, np.float64)
-            return kernels.RowSteps(self._rows, eta, self._intercept, self.bins.inverse, own)
-
-        run = kernels.cycle(self.likelihood.row_formula)
-        return run_cycle(self.layout, run, fits, numbers, state)
+        most_blocks = len(fits) * self.layout.n_ranges
+        own = self.layout.device.empty(most_blocks, np.float64)
+        state = kernels.RowSteps(self._rows, eta, self._intercept, self.bins.inverse, own)
+        return kernels.steps_of(self.likelihood.row_formula, state)
 
     def error_weight(self, fit):
         weights = self.weighted_of(fit).weights()

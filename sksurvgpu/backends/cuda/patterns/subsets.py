@@ -1,12 +1,9 @@
 """Matched sets on the device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import subset_cycle
 from .. import subsets as kernels
-from ..exact import run_cycle
 from ..team import WARP
 from ._base import Pattern, bins_of_groups
 
@@ -18,6 +15,7 @@ class SubsetPattern(Pattern):
     """The exact conditional likelihood of matched sets."""
 
     majorant = 2.0
+    is_exact = False
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
@@ -53,12 +51,11 @@ class SubsetPattern(Pattern):
         on_device = self.layout.device.upload(np.asarray(fits, np.int32))
         self._launch_sets(kernels.curvature, on_device, self.rows, rh, self.bins.inverse)
 
-    def cycle(self, fits, numbers, eta, rh):
+    def exact_steps(self, fits, eta, rh):
         shape = self.n_fits, 6, self._sets.law.shape[2]
         law = self.layout.device.empty(shape, np.float64)
         state = subset_cycle.SubsetSteps(self.rows, self._sets, eta, law)
-        run = subset_cycle.cycle("block" if "block" in self._workers else "warp")
-        return run_cycle(self.layout, run, fits, numbers, lambda blocks: state)
+        return subset_cycle.steps_of("block" if "block" in self._workers else "warp", state)
 
     def _launch_sets(self, kernel_of, fits, *arguments):
         """Launch a kernel over all sets of some fits, with a worker that suits the size of each."""

@@ -1,0 +1,72 @@
+"""Bounds of coefficients, as users give them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .by_column import by_column
+
+REMEDY = "(lower, upper), numbers or one a column, with -inf and inf for none"
+
+
+def check_bounds(bounds, n_columns, names=None):
+    """Return lower and upper bounds of every column, two float64 (n_columns,), or None.
+
+    Parameters
+    ----------
+    bounds : pair (lower, upper), mapping {column: pair} or None
+        Each of a pair is a number, or has one for each column.
+    n_columns : int
+    names : ndarray of str or None
+    """
+    if bounds is None:
+        return None
+    lower, upper = np.full(n_columns, -np.inf), np.full(n_columns, np.inf)
+    if isinstance(bounds, Mapping):
+        for j, (column, pair) in by_column(bounds, "bounds", n_columns, names).items():
+            low, high = _pair(pair, f"bounds[{column!r}]", "(lower, upper), two numbers")
+            lower[j], upper[j] = (
+                _numbers(value, f"{end} of `bounds[{column!r}]`", 1)[0]
+                for end, value in (("lower", low), ("upper", high))
+            )
+    else:
+        low, high = _pair(bounds, "bounds", f"{REMEDY}, or a dictionary {{column: (lower, upper)}}")
+        lower[:] = _numbers(low, "lower of `bounds`", n_columns)
+        upper[:] = _numbers(high, "upper of `bounds`", n_columns)
+    _check_order(lower, upper, names)
+    return lower, upper
+
+
+def _pair(value, name, remedy):
+    if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != 2:
+        raise ValueError(f"`{name}` is {value!r}; pass {remedy}.")
+    return value
+
+
+def _numbers(values, name, n_columns):
+    """Numbers or infinities, one or as many as there are columns."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"the {name} is {values!r}; pass numbers.") from None
+    if numbers.ndim and numbers.shape != (n_columns,):
+        raise ValueError(
+            f"the {name} has shape {numbers.shape}, `X` has {n_columns:,} columns; pass a number "
+            "or one per column."
+        )
+    if np.isnan(numbers).any():
+        raise ValueError(f"the {name} has NaN; pass -inf or inf where there is no bound.")
+    return np.broadcast_to(numbers, (n_columns,))
+
+
+def _check_order(lower, upper, names):
+    wrong = np.flatnonzero((lower > 0) | (upper < 0))
+    if not len(wrong):
+        return
+    j = int(wrong[0])
+    column = f"column {j:,}" if names is None else f"column {names[j]!r}"
+    crossed = " and cross" if lower[j] > upper[j] else ""
+    raise ValueError(
+        f"`bounds` of {column} are ({lower[j]:g}, {upper[j]:g}){crossed}; they must hold 0, where "
+        "coefficients rest: pass lower <= 0 <= upper."
+    )

@@ -1,0 +1,186 @@
+"""Penalties that are sums over columns, each a list of quadratic pieces: what all share.
+
+A penalty is declared by three scalar formulas over a named tuple `c` of arrays, one number a column
+in each, compiled for every backend:
+
+    value(x, c, a)             penalty of coefficient x of column a
+    minimum(z, curvature, c, a)    argmin_x  curvature x^2 / 2 - z x + value(x)
+    piece(x, side, c, a)       slope, curvature, low, high of the piece left (side -1) or right
+                               (side 1) of x; at a bound the slope is -inf or inf
+
+Knots (where pieces meet) are in units of the coefficient, strengths in units of the gradient.  From
+these follow, for all penalties: the violation of stationarity max(p'(x-) - g, g - p'(x+), 0), the
+working set, Newton steps on a support (every coefficient keeps to its piece), and what
+extrapolation may propose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .._compile import specialize
+
+
+class Formulas(NamedTuple):
+    """A penalty's scalar formulas, compiled functions."""
+
+    value: Callable[..., float]
+    minimum: Callable[..., float]
+    piece: Callable[..., tuple[float, float, float, float]]
+
+
+class Pieces(NamedTuple):
+    """Around each coefficient: the slopes on both sides, and the piece right of it."""
+
+    left: np.ndarray
+    right: np.ndarray
+    curvature: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def _sum_values(coef, c):
+    total = 0.0
+    for a in range(len(coef)):
+        total += value(coef[a], c, a)  # noqa: F821 (bound)
+    return total
+
+
+def _find_pieces(coef, c, out):
+    for a in range(len(coef)):
+        left, _, _, _ = piece(coef[a], -1, c, a)  # noqa: F821 (bound)
+        right, curvature, low, high = piece(coef[a], 1, c, a)  # noqa: F821
+        out[0, a], out[1, a], out[2, a], out[3, a], out[4, a] = left, right, curvature, low, high
+
+
+class Kernels(NamedTuple):
+    """Loops over columns around a penalty's formulas."""
+
+    sum_values: Callable[..., float]
+    find_pieces: Callable[..., None]
+
+
+def kernels_of(formulas: Formulas) -> Kernels:
+    """Compile the loops of a penalty."""
+    return Kernels(
+        specialize(_sum_values, value=formulas.value),
+        specialize(_find_pieces, piece=formulas.piece),
+    )
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A penalty at one strength; `fixed` columns do not move and need not be stationary."""
+
+    family: Family
+    columns: Any  # the named tuple of arrays
+    fixed: np.ndarray  # bool
+
+    @property
+    def formulas(self) -> Formulas:
+        """What kernels bind."""
+        return self.family.formulas
+
+    def of_columns(self, which):
+        """The named tuple for some of the columns."""
+        return type(self.columns)(*(np.ascontiguousarray(part[which]) for part in self.columns))
+
+    def value(self, coef) -> float:
+        return self.family.kernels.sum_values(coef, self.columns)
+
+    def pieces(self, coef, columns=None) -> Pieces:
+        """Pieces around coefficients, of all columns or of those in a named tuple."""
+        columns = self.columns if columns is None else columns
+        out = np.empty((5, len(coef)))
+        self.family.kernels.find_pieces(coef, columns, out)
+        return Pieces(*out)
+
+    def violation(self, coef, gradient):
+        """Distance of every column from stationarity, in units of the gradient."""
+        pieces = self.pieces(coef)
+        beyond = np.maximum(pieces.left - gradient, gradient - pieces.right)
+        return np.where(self.fixed, 0.0, np.maximum(beyond, 0.0))
+
+    @cached_property
+    def at_rest(self) -> Pieces:
+        """Pieces around zero, where coefficients rest."""
+        return self.pieces(np.zeros(len(self.fixed)))
+
+    @cached_property
+    def threshold(self):
+        """Slope that a column needs to leave zero, the lesser of both sides."""
+        return np.maximum(np.minimum(self.at_rest.right, -self.at_rest.left), 0.0)
+
+    @property
+    def is_penalized(self):
+        """Columns on which a force acts that pulls them to rest."""
+        return (self.threshold > 0) | (self.at_rest.curvature > 0)
+
+    def is_near(self, coef, gradient, share):
+        """Columns that are not zero, or whose slope is at least a share of what moves them."""
+        rest = self.at_rest
+        close = (gradient >= share * rest.right) | (gradient <= share * rest.left)
+        return ((coef != 0) | close) & ~self.fixed
+
+    def rests(self, gradient, error):
+        """Columns that stay at zero with such slopes, whose errors may be as large as `error`."""
+        return (gradient <= self.at_rest.right + error) & (gradient >= self.at_rest.left - error)
+
+    def gap(self, coef, gradient, loglik, loglik_bound) -> float:
+        """Upper bound of objective - optimum from the scaled dual point, or nan.
+
+        Needs every column to be penalized (or fixed at zero), and residuals that sum to zero.
+        """
+        free = ~self.fixed
+        columns, g, b = self.of_columns(free), gradient[free], coef[free]
+        if not len(b) or np.any(coef[self.fixed] != 0):
+            return np.nan
+        scale, conjugate = self.family.dual(columns, g)
+        slack = (1.0 - scale) * (loglik_bound - loglik) if scale < 1.0 else 0.0
+        return float(max(slack + self.value(coef) - scale * float(b @ g) + conjugate, 0.0))
+
+
+class Family:
+    """Penalties of every strength; what a penalty need not say is here.
+
+    A subclass has `formulas`, `kernels` and `strengths`.
+    """
+
+    formulas: ClassVar[Formulas]
+    kernels: ClassVar[Kernels]
+
+    def strengths(self, lam, factor) -> NamedTuple:
+        """Arrays of all columns, which have factors, at strength `lam`."""
+        raise NotImplementedError
+
+    def at(self, lam, factor, fixed) -> Penalty:
+        """Penalty of strength `lam`; columns have factors, and are fixed or not."""
+        return Penalty(self, self.strengths(lam, factor), fixed)
+
+    def clip(self, coef):
+        """Coefficients nearest to the given ones that the penalty allows."""
+        return coef
+
+    def is_bounded(self, n_columns):
+        """Columns whose coefficients cannot go to infinity whatever the data are."""
+        return np.zeros(n_columns, bool)
+
+    def reduced(self, gradient):
+        """The part of slopes at zero that could move a coefficient, its size."""
+        return np.abs(gradient)
+
+    def least_lam(self, slope):
+        """Least strength that leaves columns at zero whose slopes over their factors are given."""
+        return slope
+
+    def dual(self, columns, gradient):
+        """Scale that makes the gradient a dual point, and the penalty's conjugate there.
+
+        NaN where none is known.
+        """
+        return np.nan, np.nan

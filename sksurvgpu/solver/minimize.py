@@ -1,0 +1,117 @@
+"""Minimizing a quadratic model that is a matrix, under a penalty: passes, and Newton's steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dposv
+
+from .._compile import specialize
+
+# Passes of a round: as many as cost about what Newton's step does.  A round is quick if its moves
+# shrink that much.
+LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, QUICK = 5, 40, 1e6, 0.1
+MOST_ROUNDS, MOST_WORK = 100, 1e10  # of them, and of products that they take
+
+
+class Quadratic(NamedTuple):
+    """``weight * matrix``, and every column's curvature; those beyond the matrix stand alone."""
+
+    matrix: np.ndarray
+    weight: float
+    curvature: np.ndarray
+
+
+def _passes(model, coef, gradient, penalty, unit, enough, passes):
+    """Cyclic passes until moves are small `enough`; the largest move of the last one.
+
+    Keeps ``gradient`` of the model at `coef`.
+    """
+    matrix, weight, curvature = model
+    largest, coupled = 0.0, len(matrix)
+    for _ in range(passes):
+        largest = 0.0
+        for a in range(len(coef)):
+            if curvature[a] <= 0.0:
+                continue
+            z = coef[a] * curvature[a] + gradient[a]
+            new = minimum(z, curvature[a], penalty, a)  # noqa: F821 (bound)
+            step = new - coef[a]
+            if step == 0.0:
+                continue
+            coef[a] = new
+            largest = max(largest, curvature[a] * abs(step) / unit[a])
+            if a < coupled:
+                row, scaled = matrix[a], weight * step
+                for b in range(coupled):
+                    gradient[b] -= row[b] * scaled
+            else:
+                gradient[a] -= curvature[a] * step
+        if largest <= enough:
+            break
+    return largest
+
+
+@cache
+def _passes_of(formulas):
+    return specialize(_passes, minimum=formulas.minimum)
+
+
+def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance):
+    """Coefficients of `columns` that minimize the model: passes while they are quick, else Newton.
+
+    `coef`, `gradient` and `unit` are those of the columns; the first two are written to.
+    """
+    passes, own, largest = _passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
+    size = max(1, len(model.matrix))
+    work = 0.0
+    for _ in range(MOST_ROUNDS):
+        products = size * max(1, np.count_nonzero(coef))
+        n_passes = int(np.clip(PRODUCTS_OF_STEP / products, LEAST_PASSES, MOST_PASSES))
+        previous = largest
+        largest = passes(model, coef, gradient, own, unit, tolerance, n_passes)
+        work += n_passes * products + np.count_nonzero(coef) ** 3 / 3
+        if largest <= tolerance or work > MOST_WORK:
+            break
+        if largest > QUICK * previous:
+            _support_step(model, penalty.pieces(coef, own), coef, gradient)
+    return coef
+
+
+def _support_step(model, pieces, coef, gradient):
+    """Solve the model where every coefficient keeps to its quadratic piece, and stops at its end.
+
+    Coefficients between two pieces, such as zeros of the lasso, stay.
+    """
+    matrix, weight, curvature = model
+    inside = (pieces.low < coef) & (coef < pieces.high) & (curvature > 0)
+    support = np.flatnonzero(inside[: len(matrix)])
+    if not len(support):
+        return
+    old, of_penalty = coef[support], pieces.curvature[support]
+    slope = gradient[support] - pieces.right[support]
+    step = _solve(weight, matrix[np.ix_(support, support)], of_penalty, slope)
+    if step is None:
+        return
+    step = np.clip(old + step, pieces.low[support], pieces.high[support]) - old
+    change = np.zeros(len(matrix))
+    change[support] = step
+    change = weight * (matrix @ change)
+    decrease = step @ slope - 0.5 * step @ change[support] - 0.5 * of_penalty @ step**2
+    if decrease > 0:
+        coef[support] = old + step
+        gradient[: len(matrix)] -= change
+
+
+def _solve(weight, block, diagonal, slope):
+    """Newton's step of ``weight * block + diag(diagonal)``; None where that is singular.
+
+    Duplicate columns are one reason: the passes alone converge.
+    """
+    block *= weight
+    block[np.diag_indices_from(block)] += diagonal
+    # of a symmetric matrix, rows are columns: LAPACK works in place
+    _, step, failed = dposv(block.T, slope, lower=0, overwrite_a=1)
+    return None if failed or not np.isfinite(step).all() else step
