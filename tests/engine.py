@@ -17,6 +17,8 @@ from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.solver import costs
 from sksurvgpu.solver.problem import Batch, Problem
 from sksurvgpu.solver.solve import Options, solve
 
@@ -85,7 +87,7 @@ def open_session(problem, data, coef, n_threads=1):
     """Session of one fit and the log-likelihood at coefficients (missing ones: 0)."""
     full = np.zeros(problem.n_columns)
     full[: len(coef)] = coef
-    session = Session(problem, data.weights, data.offset, Threads(n_threads))
+    session = Session(problem, data.weights, data.offset, Threads(n_threads), ElasticNet.formulas)
     return session, session.start(full)
 
 
@@ -128,10 +130,20 @@ def column(values):
     return None if values is None else np.asarray(values)[:, None]
 
 
-def make_batch(data, lam, **kwargs):
+def use_model(kind, monkeypatch):
+    """Make one kind of quadratic model free of cost, from the first iteration that may choose."""
+    cost = {"sweeps": np.inf, "matrix": 0.0}[kind]
+    monkeypatch.setattr(costs, "is_cheap", lambda *counts: False)
+    monkeypatch.setattr(costs, "of_matrix", lambda *counts, **named: cost)
+    monkeypatch.setattr(costs, "MANY_PASSES", 0)
+
+
+def make_batch(data, lam, l1_ratio=1.0, **kwargs):
     """Batch of one fit."""
-    lambdas = np.atleast_1d(np.asarray(lam, float))[:, None]
-    return Batch(lambdas, weight=column(data.weights), offset=column(data.offset), **kwargs)
+    lambdas, rows = np.atleast_1d(np.asarray(lam, float))[:, None], (data.weights, data.offset)
+    weight, offset = map(column, rows)
+    kwargs.setdefault("penalty", ElasticNet(l1_ratio))
+    return Batch(lambdas, weight=weight, offset=offset, **kwargs)
 
 
 def fit_path(data, lam, ties="breslow", *, options=None, n_threads=1, problem=None, **kwargs):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from engine import BINS, column, dense, use_bins
+from engine import BINS, dense, make_batch, use_bins
 from oracles.reference_competing import finegray_direct
 from oracles.reference_conditional import clogit_enumerate, clogit_exact, multinomial_direct
 from oracles.reference_glm import expit, glm_direct
@@ -25,7 +25,8 @@ from sksurvgpu.data.plans.carried import plan_competing
 from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods import LIKELIHOODS
-from sksurvgpu.solver.problem import Batch, Problem
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.solver.problem import Problem
 from sksurvgpu.solver.solve import Options, solve
 
 
@@ -133,6 +134,8 @@ def draw_columns(rng, n, p, kind="mixed"):
         X[:, ::3] = rng.random((n, len(range(0, p, 3)))) < 0.3
         X[:, 1::3] *= rng.random((n, len(range(1, p, 3)))) < 0.3
         return X
+    if kind == "dense":
+        return X
     X = {"indicator": 1.0, "valued": X}[kind] * (rng.random((n, p)) < 0.3)
     return sp.csc_array(X)
 
@@ -145,7 +148,9 @@ def open_session(model, sample, coef, n_threads=1):
     problem = model.problem(sample)
     full = np.zeros(problem.n_columns)
     full[: len(coef)] = coef
-    session = Session(problem, sample.weights, sample.offset, Threads(n_threads))
+    session = Session(
+        problem, sample.weights, sample.offset, Threads(n_threads), ElasticNet.formulas
+    )
     return session, session.start(full), problem
 
 
@@ -156,12 +161,6 @@ def open_rows(model, sample, eta):
 
 def gradient(session):
     return session.gradient(np.arange(session.n_columns))
-
-
-def make_batch(sample, lam, **kwargs):
-    """Batch of one fit."""
-    lambdas = np.atleast_1d(np.asarray(lam, float))[:, None]
-    return Batch(lambdas, weight=column(sample.weights), offset=column(sample.offset), **kwargs)
 
 
 def fit_path(model, sample, lam, *, n_threads=1, **kwargs):

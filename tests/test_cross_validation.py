@@ -31,9 +31,9 @@ from sksurvgpu import (
     fit_path,
     surv,
 )
-from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.datasets import simulate_cox, simulate_ehr
 from sksurvgpu.selection.cv import CrossValidated
+from sksurvgpu.solver import solve
 
 # The fits of the loop may select nothing, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
@@ -121,12 +121,9 @@ def loans(monkeypatch):
     """Every fit is lent the model of all rows, however few they are; counts the loans."""
     monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 1)
     monkeypatch.setattr("sksurvgpu.selection.cv.WIDE_STEP", 1.0)
-    monkeypatch.setattr("sksurvgpu.solver.majorized.SWEEPS_OF_BORROWER", np.inf)
-    # before the first refer nothing is known of costs
-    monkeypatch.setattr(Session, "gram_cost", lambda self, columns, n_fits=1: 1.0)
-    taken = []
-    take = Session.borrow
-    monkeypatch.setattr(Session, "borrow", lambda *call: taken.append(take(*call)))
+    monkeypatch.setattr("sksurvgpu.solver.costs.SWEEPS_OF_BORROWER", np.inf)
+    taken, take = [], solve.borrow
+    monkeypatch.setattr(solve, "borrow", lambda *call: taken.append(take(*call)))
     return taken
 
 

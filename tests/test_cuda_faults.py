@@ -25,6 +25,8 @@ from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
 from sksurvgpu.backends.cuda.patterns import subsets
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import part_of
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.elastic_net import Strengths
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +141,8 @@ def record(case):
     layout = WholeTeams(device, problem, THREADS, sample.n // case.members)
     weights = sample.weights[:, None] * np.ones(N_FITS)
     offsets = case.spread * rng.normal(size=(sample.n, N_FITS))
-    session = Session(layout, problem, weights, offsets, N_FITS, np.dtype(float))
+    rows = weights, offsets, N_FITS, np.dtype(float)
+    session = Session(layout, problem, *rows, ElasticNet.formulas)
     coefs = [0.5 * rng.normal(size=problem.n_columns) for _ in range(N_FITS)]
     ask(session, coefs, case.kernels)
     chosen = {one.name: one for one in device.launches if one.name.startswith(case.kernels)}
@@ -149,19 +152,21 @@ def record(case):
 def ask(session, coefs, kernels):
     """Have a session launch the kernels of its model that are asked for, and others."""
     fits, p = np.arange(N_FITS, dtype=np.int32), len(coefs[0])
-    zeros, ones, columns = (N_FITS * [a] for a in (np.zeros(p), np.ones(p), np.arange(p)))
+    ones, columns = (N_FITS * [a] for a in (np.ones(p), np.arange(p)))
     session.start(fits, coefs)
-    session.refer(fits, columns, [False] * N_FITS)
+    session.refer(fits)
+    session.load(fits, columns)
     if "sweep." in kernels:
         session.gradient(fits, columns)
         # the last column is soon zero: blocks look at it, and go on to the next fit
-        penalties = N_FITS * [np.r_[np.full(p - 1, 0.1), 50.0]]
-        session.sweep(fits, columns, coefs, penalties, zeros, ones, [0.3] * N_FITS)
+        penalties = N_FITS * [Strengths(np.r_[np.full(p - 1, 0.1), 50.0], np.zeros(p))]
+        session.sweep(fits, columns, coefs, penalties, ones, [0.3] * N_FITS)
     if "products." in kernels:
         session.step(fits, [0.5 * coef for coef in coefs])
         session.trial_curvature(fits)
     if "exact." in kernels:
-        session.cycle(fits, columns, coefs, N_FITS * [np.full(p, 0.1)], zeros, ones)
+        penalties = N_FITS * [Strengths(np.full(p, 0.1), np.zeros(p))]
+        session.cycle(fits, columns, coefs, penalties, ones)
 
 
 def record_gram():

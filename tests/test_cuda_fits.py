@@ -6,12 +6,13 @@ demanded here is far less than that.
 
 import numpy as np
 import pytest
-from engine import column
+from engine import column, use_model
 from gpu.backend import simulate_backend
 from grids import thin
 from models import FORMS, MODELS, largest_gradient, make_batch, use_form
 
 from sksurvgpu.backends import choose, cpu
+from sksurvgpu.penalties import BoundedElasticNet
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
@@ -22,6 +23,12 @@ OTHER_WAY = 1e-7
 P = 3
 # The registry's models, and every form of the quadratic model once.
 CASES = [(name, form) for name, form in FORMS if "origin" not in name or name == "poisson, origin"]
+
+
+@pytest.fixture(autouse=True)
+def take_sweeps(monkeypatch):
+    """On the CPU too, so that both go the same way."""
+    use_model("sweeps", monkeypatch)
 
 
 def both(problem, batch, precision="float64", **options):
@@ -62,6 +69,24 @@ def test_exact_algorithm_of_every_model(name, monkeypatch):
     batch = make_batch(sample, 0.3 * largest_gradient(model, sample))
     expected, found = both(model.problem(sample), batch, algorithm="exact", tol=1e-4)
     compare(found[0][0], expected[0][0])
+
+
+@pytest.mark.parametrize("algorithm", ["majorized", "exact"])
+@pytest.mark.parametrize("name", ["cox, breslow", "logistic"])
+def test_another_penalty(name, algorithm, monkeypatch):
+    """Kernels compute with its formulas, and take its arrays for every fit of a batch."""
+    simulate_backend(monkeypatch, seed=4)
+    model = MODELS[name]
+    sample = model.sample(6, p=4, weights=False)
+    lambdas = largest_gradient(model, sample) * np.array([[0.1, 0.02]])
+    lower, upper = np.array([-np.inf, -0.05, 0.0, -0.1]), np.array([np.inf, 0.1, 0.2, 0.0])
+    penalty = BoundedElasticNet(0.9, lower=lower, upper=upper)
+    batch = Batch(lambdas, penalty, offset=column(sample.offset))
+    expected, found = both(model.problem(sample), batch, algorithm=algorithm, tol=1e-5)
+    for one, other in zip(found, expected, strict=True):
+        compare(one[0], other[0])
+    reached = (found[1][0].coef == lower) | (found[1][0].coef == upper)
+    assert np.any(reached & (found[1][0].coef != 0))
 
 
 def batch_of(model, sample, n_fits, seed=0):

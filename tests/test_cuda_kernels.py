@@ -30,6 +30,8 @@ from gpu.cupy import simulate_sampling
 from sksurvgpu.backends import choose_sampling
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.elastic_net import Strengths
 
 # Models whose kernels are not those of another one.
 NAMES = [
@@ -84,19 +86,21 @@ def ask_everything(session, p):
     """Every operation that a solver may ask for, of two fits."""
     fits, columns = np.arange(2, dtype=np.int32), [np.arange(p)] * 2
     zeros, ones = [np.zeros(p)] * 2, [np.ones(p)] * 2
+    penalties = [Strengths(np.zeros(p), np.zeros(p))] * 2
     session.start(fits, zeros)
     session.gradient(fits, columns)
     session.rounding(fits)
-    session.refer(fits, columns, [False] * 2)
+    session.refer(fits)
+    session.load(fits, columns)
     session.measure(fits, columns)
     session.loosen(fits, columns)
-    session.sweep(fits, columns, zeros, zeros, zeros, ones, [0.3, 0.3])
+    session.sweep(fits, columns, zeros, penalties, ones, [0.3, 0.3])
     session.step(fits, ones)
     session.shorten(fits, [0.5, 0.5])
     session.evaluate_trial(fits)
     session.accept(fits)
     session.trial_curvature(fits)
-    session.cycle(fits, columns, zeros, zeros, zeros, ones)
+    session.cycle(fits, columns, zeros, penalties, ones)
 
 
 # Precision, shared memory of a block, and whether log-likelihoods are finite.
@@ -116,7 +120,8 @@ def launches(name, precision, shared_bytes, is_finite):
     layout = Layout(device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE)
     weights = sample.weights[:, None] * np.ones(2)
     with np.errstate(all="ignore"):
-        session = Session(layout, problem, weights, weights, 2, np.dtype(precision))
+        rows = weights, weights, 2, np.dtype(precision)
+        session = Session(layout, problem, *rows, ElasticNet.formulas)
         ask_everything(session, 4)
     return device.launched
 

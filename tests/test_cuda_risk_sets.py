@@ -40,15 +40,17 @@ class Fits:
         """Take the quadratic model at some columns; add the others after a step to elsewhere."""
         order, n_fits = np.roll(np.arange(self.problem.n_columns), -2), len(self.cpu)
         first, others = order[:-2], order[-2:]
-        self.device.refer(self.fits, [first] * n_fits, [False] * n_fits)
+        self.device.refer(self.fits)
+        self.device.load(self.fits, [first] * n_fits)
         self.device.step(self.fits, [0.7 * coef for coef in self.coefs])
         self.device.evaluate_trial(self.fits)
-        self.device.extend(self.fits, [others] * n_fits)
+        self.device.load(self.fits, [others] * n_fits)
         for session, coef in zip(self.cpu, self.coefs, strict=True):
-            session.refer(first, False)
+            session.refer()
+            session.load(first)
             session.step(0.7 * coef)
             session.evaluate_trial()
-            session.extend(others)
+            session.load(others)
         return order
 
     def rows(self, name):

@@ -21,6 +21,8 @@ from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.elastic_net import Strengths
 
 P = 3
 LOGLIK, DERIVATIVE, COEF = 1e-10, 1e-9, 1e-8
@@ -86,9 +88,11 @@ def open_sessions(problem, sample, members, threads, n_fits, seed):
     device = SimulatedDevice(seed, n_multiprocessors=members * n_fits)
     layout = Layout(device, problem, threads, max(n // members, 1))
     weights, offsets = sample.weights[:, None] * np.ones(n_fits), rng.normal(size=(n, n_fits))
-    session = Session(layout, problem, weights, offsets, n_fits, np.dtype(float))
+    rows, formulas = (weights, offsets, n_fits, np.dtype(float)), ElasticNet.formulas
+    session = Session(layout, problem, *rows, formulas)
     on_cpu = [
-        CpuSession(problem, weights[:, fit], offsets[:, fit], Threads(1)) for fit in range(n_fits)
+        CpuSession(problem, weights[:, fit], offsets[:, fit], Threads(1), formulas)
+        for fit in range(n_fits)
     ]
     return session, on_cpu, list(0.5 * rng.normal(size=(n_fits, P)))
 
@@ -126,19 +130,22 @@ def test_shape(seed, family, threads, members, n, n_fits, monkeypatch):
     found = session.serve("start", fits, [(coef,) for coef in coefs])
     close(found, [one.start(coef) for one, coef in zip(on_cpu, coefs, strict=True)], LOGLIK)
     compare("gradient", DERIVATIVE, every)
-    session.serve("refer", fits, n_fits * [(first, False)])
-    each(on_cpu, "refer", first, False)
+    session.serve("refer", fits, n_fits * [()])
+    each(on_cpu, "refer")
+    compare("load", DERIVATIVE, first)
     # the device measures steps over all rows, the CPU within groups: a bound of what it needs
     reach = session.serve("step", fits, n_fits * [(0.5 * coefs[0],)])
     assert (np.array(reach) >= 0.999 * np.array(each(on_cpu, "step", 0.5 * coefs[0]))).all()
     compare("evaluate_trial", LOGLIK)
-    session.serve("extend", fits, n_fits * [(other,)])
-    each(on_cpu, "extend", other)
+    compare("load", DERIVATIVE, other)
     order = np.r_[first, other]
     close(session.curvature[:, order], [one.curvature for one in on_cpu], DERIVATIVE)
     compare("gradient", DERIVATIVE, every)
     start, l1, l2 = 0.5 * coefs[0], np.array([0.3, 0.0, 0.1]), np.full(P, 0.2)
-    asked = every, start, l1, l2, np.ones(P), 1e-3
+    asked = every, start, Strengths(l1, l2), np.ones(P), 1e-3
     found = session.serve("sweep", fits, n_fits * [asked])
     swept = [one.sweep(*asked) for one in on_cpu]
     close([coef for coef, _ in found], [coef for coef, _ in swept], COEF)
+    assert session.serve("room", fits, n_fits * [()]) == n_fits * [0.0]
+    for found, cpu in zip(session.serve("count", fits, n_fits * [(every,)]), on_cpu, strict=True):
+        assert found == cpu.count(every)._replace(pairs=np.inf, products=0.0)

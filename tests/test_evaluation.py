@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from engine import dense
 from models import (
     FORMS,
     MODELS,
@@ -22,6 +23,7 @@ from oracles.reference_likelihoods import (
 
 from sksurvgpu.backends.cpu import session as session_module
 from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.penalties.elastic_net import Strengths
 
 
 def test_every_likelihood_is_tested():
@@ -131,7 +133,8 @@ def test_quadratic_model(formed_model, weights, check_close, tolerance):
     _, expected, _ = compare(model, sample, eta, check_close)
     columns, first, second = rows_and_pairs(n)
     session, _, problem = open_session(model, sample.with_(X=columns), eta)
-    session.refer(np.arange(problem.n_columns), False)
+    session.refer()
+    session.load(np.arange(problem.n_columns))
     h = np.empty(n)
     h[problem.plan.order] = session.rh[:, 1]
     check_close(h, expected.h, "h")
@@ -158,7 +161,8 @@ def test_diagonal_of_the_model_is_exact(name, check_close):
     sample = model.sample(5)
     eta = draw_eta(5, sample.n, 2.0)
     session, _, _ = open_rows(model, sample, eta)
-    curvature = session.refer(np.arange(sample.n), False)
+    session.refer()
+    curvature = session.load(np.arange(sample.n))[:, 0]
     expected = np.diag(model.exact_hessian(sample, eta + sample.offset))
     check_close(curvature, expected, "curvature")
 
@@ -180,19 +184,22 @@ def test_curvature_is_that_of_the_free_means(name, check_close):
     check_close(differences, hessian, "finite difference")
 
 
-def test_gram_matrix_is_the_model(formed_model, check_close):
-    """In two extensions, where loads are kept."""
+@pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
+def test_matrix_is_the_model(formed_model, kind, check_close):
+    """Of columns in any order, in one go and extended by some."""
     model, _ = formed_model
-    sample = model.sample(7)
-    n, eta = sample.n, draw_eta(7, sample.n)
-    session, expected, problem = compare(model, sample, eta, check_close)
-    session.refer(np.arange(n // 2), False)
-    if session.loads is None:
-        assert session.gram_cost(np.arange(n)) == np.inf
-        return
-    session.refer(np.arange(n // 2), True)
-    session.extend(np.arange(n // 2, n))
-    check_close(session.gram_matrix, expected_model(model, sample, problem, expected), "curvature")
+    sample = model.sample(7, p=9, kind=kind)
+    coef = 0.3 * draw_eta(7, 9)
+    X = dense(sample.X)
+    session, _, problem = open_session(model, sample, coef, n_threads=2)
+    expected = X.T @ expected_model(model, sample, problem, model.reference_at(sample, coef)) @ X
+    columns = np.array([4, 0, 8, 2, 7, 1, 3])
+    for known in (0, 3, 6):
+        session.refer()
+        session.load(columns[:known])
+        session.load(columns[known:])
+        found = session.gram(columns, known)
+        check_close(found, expected[np.ix_(columns[known:], columns)], "curvature")
 
 
 def test_sweep_descends_the_model(formed_model, check_close, monkeypatch):
@@ -203,7 +210,8 @@ def test_sweep_descends_the_model(formed_model, check_close, monkeypatch):
     coef = 0.3 * draw_eta(8, 9)
     session, _, problem = open_session(model, sample, coef)
     expected = model.reference_at(sample, coef)
-    session.refer(np.arange(9), False)
+    session.refer()
+    session.load(np.arange(9))
     l1, l2 = np.full(9, 0.3), np.full(9, 0.2)
     gram = sample.X.T @ expected_model(model, sample, problem, expected) @ sample.X
     target, slope = coef.copy(), sample.X.T @ expected.u
@@ -215,7 +223,7 @@ def test_sweep_descends_the_model(formed_model, check_close, monkeypatch):
             new = np.sign(z) * max(abs(z) - l1[j], 0.0) / (gram[j, j] + l2[j])
             slope -= gram[j] * (new - target[j])
             target[j] = new
-    moved, _ = session.sweep(np.arange(9), coef, l1, l2, np.ones(9), 0.0)
+    moved, _ = session.sweep(np.arange(9), coef, Strengths(l1, l2), np.ones(9), 0.0)
     check_close(moved, target, "curvature")
     assert np.count_nonzero(moved) > 1
 
@@ -244,7 +252,7 @@ def test_cycle_of_exact_steps(model, check_close):
     session, _, _ = open_session(model, sample, coef)
     l1, l2 = np.full(6, 0.3), np.full(6, 0.2)
     reach = np.array([0.05, 2.0, 2.0, 0.02, 2.0, 2.0])
-    moved, wider = session.cycle(np.arange(6), coef, l1, l2, reach)
+    moved, wider = session.cycle(np.arange(6), coef, Strengths(l1, l2), reach)
     target, eta = coef.copy(), sample.eta(coef)
     evaluate = derivatives(model, sample, eta)
     moves_along = model.free and not model.groups  # an intercept
@@ -285,7 +293,8 @@ def test_steps_are_bounded(model):
         coef, move = draw_eta([seed, 1], 3), 3.0 * draw_eta([seed, 2], 3)
         session, start, _ = open_session(model, sample, coef)
         slope = gradient(session) @ move
-        session.refer(np.arange(3), False)
+        session.refer()
+        session.load(np.arange(3))
         reach = session.step(coef + move)
         kappa = session.trial_curvature()
         v = sample.X @ move

@@ -163,6 +163,7 @@ def test_defaults_are_those_of_all_models(face):
         "alpha": 0.01,
         "l1_ratio": 1.0,
         "penalty_factor": None,
+        "bounds": None,
         "algorithm": "majorized",
         "tol": 1e-6,
         "max_iter": 1000,
@@ -185,6 +186,13 @@ def test_defaults_are_those_of_all_models(face):
 
 
 # --- fitting ---------------------------------------------------------------------------------
+
+
+def test_a_fit_forgets_the_names_of_the_one_before(face):
+    model = face.fit(FRAME)
+    assert model.feature_names_in_.tolist() == list(FRAME)
+    model.fit(X, face.y, **face.arguments())
+    assert not hasattr(model, "feature_names_in_")
 
 
 def test_storage_does_not_matter(face):

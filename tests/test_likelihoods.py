@@ -9,8 +9,6 @@ from engine import (
     BINS,
     Data,
     curvature_by_row,
-    dense,
-    draw_design,
     draw_outcome,
     fit,
     gradient,
@@ -137,7 +135,8 @@ def test_model_majorizes(random_data, bins, ties, check_close, tolerance, monkey
     columns, first, second = rows_and_pairs(n)
     problem = make_problem(random_data.with_(X=columns), ties)
     session, _ = open_session(problem, random_data, eta)
-    session.refer(np.arange(problem.n_columns), False)
+    session.refer()
+    session.load(np.arange(problem.n_columns))
     check_close(curvature_by_row(session, problem), expected.h, "h")
     model = np.diag(session.curvature[:n, 0])
     model[first, second] = 0.5 * (
@@ -184,24 +183,6 @@ def test_numbers_of_bins(monkeypatch):
     assert len(problem.plan.bins.start) == np.unique(data.strata).size > row_plans.FEW_BINS
 
 
-@pytest.mark.parametrize("kind", ["indicator", "valued", "mixed"])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_gram_matrix_of_many_rows(kind, n_threads, check_close):
-    """More rows than a chunk, in two extensions: X'HX less the loads' products."""
-    rng = np.random.default_rng(19)
-    n = 10_000
-    data = draw_outcome(rng, n, n_times=50).with_(X=draw_design(rng, n, 14, kind))
-    problem = make_problem(data)
-    session, _ = open_session(problem, data, [], n_threads)
-    session.refer(np.array([3, 0, 11, 8, 5]), True)
-    session.extend(np.array([1, 2, 13, 4]))
-    X = dense(data.X)[:, [3, 0, 11, 8, 5, 1, 2, 13, 4]]
-    h = curvature_by_row(session, problem)
-    loads = session.loads
-    expected = X.T @ (h[:, None] * X) - (loads * session.centring._bins.inverse) @ loads.T
-    check_close(session.gram_matrix, expected, "curvature")
-
-
 @pytest.mark.parametrize("n_strata", [0, 3])
 @pytest.mark.parametrize("spread", [300, 14_000])
 def test_predictors_of_any_range(spread, n_strata, ties, check_close):
@@ -220,8 +201,9 @@ def test_steps_decrease_whatever_the_range(spread, ties):
     eta = rng.uniform(-spread / 2, spread / 2, size=60)
     problem = make_problem(data.with_(X=np.eye(60)), ties)
     session, _ = open_session(problem, data, eta)
-    session.refer(np.arange(60), True)
-    gram = session.gram_matrix
+    session.refer()
+    session.load(np.arange(60))
+    gram = session.gram(np.arange(60), 0)
     hessian = exact_hessian(reference(data, eta, ties))
     assert np.linalg.eigvalsh(gram - hessian).min() >= -1e-9
 

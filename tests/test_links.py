@@ -31,6 +31,7 @@ from sksurvgpu.data.outcomes.counts import read_counts
 from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.estimators._linear import LinearModel
 from sksurvgpu.estimators._separation import find_infinite
+from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.cv import CrossValidated
 from sksurvgpu.solver.problem import Batch, Problem
 from sksurvgpu.solver.solve import Options, solve
@@ -85,7 +86,7 @@ def problem_of(case, sample, intercept=True):
 def fit(case, sample, lam, intercept=True, backend=cpu, l1_ratio=1.0, **options):
     batch = Batch(
         np.atleast_1d(lam).astype(float)[:, None],
-        l1_ratio=l1_ratio,
+        penalty=ElasticNet(l1_ratio),
         weight=sample.weights[:, None],
         offset=sample.offset[:, None],
     )

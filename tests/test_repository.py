@@ -23,6 +23,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"exceptions", "_compile", "_docs", "_journal", "_versioned"},
     {"data"},
+    {"penalties"},
     {"backends"},
     {"likelihoods"},
     {"solver"},
@@ -42,7 +43,7 @@ MAX_POSITIONAL_KERNEL = 16
 KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
 # their diagnostics on both backends 7,000.
-LINE_BUDGET = 35_500
+LINE_BUDGET = 36_500
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).

@@ -18,13 +18,11 @@ from engine import (
     objective,
     reference_at,
     use_bins,
+    use_model,
     violation,
 )
 from grids import thin
 from oracles.reference_likelihoods import split_rows
-
-from sksurvgpu.backends.cpu import session as session_module
-from sksurvgpu.solver import majorized
 
 TIGHT = 1e-12
 
@@ -175,18 +173,17 @@ ROUTES = [  # form of the quadratic model, and its bins
     ("sweeps", "every death"),
     ("sweeps", "few"),
     ("sweeps", "one a stratum"),
-    ("gram", "few"),
+    ("matrix", "few"),
+    ("matrix", "one a stratum"),
 ]
 KINDS = ["indicator", "valued", "dense", "mixed"]
 PENALTIES = [(1.0, 0.2), (1.0, 0.02), (0.5, 0.05), (0.0, 1)]  # share of the lasso, size
 
 
-def prefer(form, bins, monkeypatch):
-    """Make one form of the model free of cost, from the first iteration that may choose."""
+def prefer(kind, bins, monkeypatch):
+    """Have fits take one form of the model."""
     use_bins(bins, monkeypatch)
-    cost = {"sweeps": np.inf, "gram": 0.0}[form]
-    monkeypatch.setattr(session_module.Session, "gram_cost", lambda self, columns: cost)
-    monkeypatch.setattr(majorized, "MANY_PASSES", 0)
+    use_model(kind, monkeypatch)
 
 
 class TestCertificate:

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from engine import use_model
 
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
@@ -13,13 +14,17 @@ THREADS, ROWS_PER_RANGE = 32, 8
 
 
 def simulate_backend(monkeypatch, device=None, threads=THREADS, **options):
-    """Have ``backend="cuda"`` run on a simulated device from here on; the device."""
+    """Have ``backend="cuda"`` run on a simulated device from here on; the device.
+
+    The CPU then sweeps as devices do, so that both go the same way.
+    """
     from sksurvgpu.backends import cuda
     from sksurvgpu.backends.cuda.layout import Layout
 
     if device is None:
         device = SimulatedDevice(**{"n_multiprocessors": 2, **options})
     layout = partial(Layout, threads=threads, rows_per_range=ROWS_PER_RANGE)
+    use_model("sweeps", monkeypatch)
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)
     return device

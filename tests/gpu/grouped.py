@@ -8,6 +8,8 @@ from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.elastic_net import Strengths
 from sksurvgpu.solver.problem import Problem
 
 from .device import SimulatedDevice
@@ -38,7 +40,8 @@ class Fits:
         device = SimulatedDevice(seed, n_multiprocessors=team, shared_bytes=64 * 1024, **options)
         per_range = max(problem.plan.n_rows // team, 1)
         layout = Layout(device, problem, threads=threads, rows_per_range=per_range)
-        self.session = Session(layout, problem, weights, offsets, len(coefs), np.dtype(float))
+        rows = weights, offsets, len(coefs), np.dtype(float)
+        self.session = Session(layout, problem, *rows, ElasticNet.formulas)
         self.fits = np.arange(len(coefs), dtype=np.int32)
         self.problem, self.coefs, self.download = problem, coefs, device.download
 
@@ -46,7 +49,9 @@ class Fits:
             return None if values is None else values[:, fit if values.shape[1] > 1 else 0]
 
         self.cpu = [
-            CpuSession(problem, own(weights, fit), own(offsets, fit), Threads(1))
+            CpuSession(
+                problem, own(weights, fit), own(offsets, fit), Threads(1), ElasticNet.formulas
+            )
             for fit in self.fits
         ]
 
@@ -65,15 +70,17 @@ class Fits:
         """
         order, n_fits = np.roll(np.arange(N_COLUMNS), 2), len(self.cpu)
         first, others = order[:-2], order[-2:]
-        self.session.refer(self.fits, [first] * n_fits, [False] * n_fits)
+        self.session.refer(self.fits)
+        self.session.load(self.fits, [first] * n_fits)
         self.session.step(self.fits, [0.7 * coef for coef in self.coefs])
         self.session.evaluate_trial(self.fits)
-        self.session.extend(self.fits, [others] * n_fits)
+        self.session.load(self.fits, [others] * n_fits)
         for cpu, coef in zip(self.cpu, self.coefs, strict=True):
-            cpu.refer(first, False)
+            cpu.refer()
+            cpu.load(first)
             cpu.step(0.7 * coef)
             cpu.evaluate_trial()
-            cpu.extend(others)
+            cpu.load(others)
         return order
 
     def h(self):
@@ -82,19 +89,20 @@ class Fits:
 
     def inverse(self):
         found = self.download(self.session.pattern.bins.inverse)
-        return found, [cpu.centring._bins.inverse for cpu in self.cpu]
+        return found, [cpu.centring.bins.inverse for cpu in self.cpu]
 
     def cycle(self):
         """Coefficients and reaches after one cycle of exact steps: device, CPU."""
         columns, n_fits = np.roll(np.arange(N_COLUMNS), 1), len(self.cpu)
-        l1, l2 = np.linspace(0.0, 1.0, N_COLUMNS), np.linspace(0.3, 0.0, N_COLUMNS)
+        penalty = Strengths(np.linspace(0.0, 1.0, N_COLUMNS), np.linspace(0.3, 0.0, N_COLUMNS))
         reach = np.full(N_COLUMNS, 0.3)
-        shared = [[array] * n_fits for array in (l1, l2, reach)]
+        shared = [penalty] * n_fits, [reach] * n_fits
         own = [coef[columns] for coef in self.coefs]
         self.start()
         found = self.session.cycle(self.fits, [columns] * n_fits, own, *shared)
         expected = [
-            cpu.cycle(columns, coef, l1, l2, reach) for cpu, coef in zip(self.cpu, own, strict=True)
+            cpu.cycle(columns, coef, penalty, reach)
+            for cpu, coef in zip(self.cpu, own, strict=True)
         ]
         return found, expected
 

@@ -1,0 +1,145 @@
+"""The quadratic model as a matrix, beside `test_evaluation`: many rows, pieces, what it costs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from engine import (
+    curvature_by_row,
+    dense,
+    draw_design,
+    draw_outcome,
+    make_problem,
+    open_session,
+    use_bins,
+)
+from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
+
+from sksurvgpu import CoxLassoCCD, surv
+from sksurvgpu.backends.cpu.session import Session
+from sksurvgpu.backends.cpu.threads import Threads
+
+KINDS = ("indicator", "valued", "dense", "mixed")
+COLUMNS = np.array([3, 0, 11, 8, 5, 1, 2, 13, 4])
+
+
+def take(session, columns, known):
+    """The matrix at the session's point, extended once."""
+    session.refer()
+    session.load(columns[:known])
+    first = session.gram(columns[:known], 0)
+    session.load(columns[known:])
+    rows = session.gram(columns, known)
+    return np.vstack([np.hstack([first, rows[:, :known].T]), rows])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bins", ["few", "one a stratum"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_many_rows(kind, bins, n_threads, check_close, monkeypatch):
+    """More than a chunk of rows, and than a chunk of strata: X'HX less the loads' products."""
+    use_bins(bins, monkeypatch)
+    rng, n = np.random.default_rng(19), 20_000
+    n_strata = 6_000 if bins == "one a stratum" else 0
+    data = draw_outcome(rng, n, n_times=50, n_strata=n_strata)
+    data = data.with_(X=draw_design(rng, n, 14, kind))
+    problem = make_problem(data)
+    session, _ = open_session(problem, data, [], n_threads)
+    found = take(session, COLUMNS, 5)
+    X, h = dense(data.X)[:, COLUMNS], curvature_by_row(session, problem)
+    inverse, loads = session.centring.bins.inverse, session.loads
+    if loads is None:
+        stratum = np.unique(data.strata, return_inverse=True)[1]
+        loads = (sp.csr_array((h, (stratum, np.arange(n)))) @ X).T
+        total = np.bincount(stratum, h)
+        inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    check_close(found, X.T @ (h[:, None] * X) - (loads * inverse) @ loads.T, "curvature")
+    np.testing.assert_allclose(found, take(session, COLUMNS, 0), rtol=1e-12, atol=1e-12)
+
+
+def draw_pieces(seed, kind, bins, monkeypatch):
+    """Columns that change at two cuts beside others: data, problem, X of episodes, and these."""
+    use_bins(bins, monkeypatch)
+    rng, cuts = np.random.default_rng(seed), np.array([3.0, 7.0])
+    data = draw_outcome(rng, 80, start=True, n_strata=2, n_times=12, weights=True)
+    data = data.with_(X=draw_design(rng, 80, 6, kind))
+    source = np.array([0, 1, 1, 2, 3, 3, 3, 4, 5])
+    ptr = np.array([[0, 3], [0, 1], [1, 3], [0, 3], [0, 1], [1, 2], [2, 3], [0, 3], [0, 3]])
+    problem = make_problem(data, "efron", cuts, source, ptr)
+    row, piece, *episodes = split_rows(data.time, data.event, cuts, data.start)
+    applies = (ptr[:, 0] <= piece[:, None]) & (piece[:, None] < ptr[:, 1])
+    return data, problem, dense(data.X)[row][:, source] * applies, (row, *episodes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bins", ["every death", "few"])
+def test_columns_that_change_over_time(kind, bins, check_close, monkeypatch):
+    data, problem, X, (row, start, time, event) = draw_pieces(20, kind, bins, monkeypatch)
+    coef = 0.3 * np.random.default_rng(21).normal(size=9)
+    session, _ = open_session(problem, data, coef)
+    stratum, weights = data.strata[row], data.weights[row]
+    evaluation = cox_direct(X @ coef, time, event, start, stratum, weights, "efron")
+    plan = problem.plan
+    strata = np.tile(np.unique(data.strata), plan.n_pieces)
+    stratum_of_cell = np.repeat(strata, np.diff(plan.cell_ptr))
+    cells = zip(stratum_of_cell, plan.cell_time, plan.bins.cell_bin, strict=True)
+    bin_of = {(s, t): k for s, t, k in cells}
+    bins_of_atoms = [bin_of[atom.stratum, atom.time] for atom in evaluation.atoms]
+    expected = X.T @ bin_hessian(evaluation.atoms, bins_of_atoms) @ X
+    columns = np.array([4, 0, 8, 2, 7, 1, 3])
+    for known in (0, 2, 5):
+        found = take(session, columns, known)
+        check_close(found, expected[np.ix_(columns, columns)], "curvature")
+
+
+def test_room(monkeypatch):
+    """None where strata are many and columns change over time: such a matrix is not formed."""
+
+    def room(bins):
+        _, problem, *_ = draw_pieces(22, "mixed", bins, monkeypatch)
+        return Session(problem, None, None, Threads(1), room=5.0).room()
+
+    assert room("few") == 5.0
+    assert room("one a stratum") == 0.0
+    data = draw_outcome(np.random.default_rng(22), 30, n_strata=9).with_(X=np.ones((30, 1)))
+    assert Session(make_problem(data), None, None, Threads(1), room=5.0).room() == 5.0
+
+
+@pytest.mark.parametrize("bins", ["few", "one a stratum"])
+def test_counts(bins, monkeypatch):
+    """Of entries and their pairs within rows; loads are pairs within strata, or products."""
+    use_bins(bins, monkeypatch)
+    rng, n = np.random.default_rng(23), 400
+    data = draw_outcome(rng, n, n_strata=40).with_(X=draw_design(rng, n, 9, "mixed"))
+    problem = make_problem(data)
+    session, _ = open_session(problem, data, [])
+    columns = np.array([7, 0, 3, 1])  # of the others, 2, 5 and 8 are dense
+    counts = session.count(columns)
+    nonzero = data.X != 0
+    in_row = nonzero[:, columns].sum(axis=1)
+    pairs = (in_row * (in_row + 1) / 2).sum()
+    products = 4**2 / 2 * problem.plan.n_bins
+    if bins == "one a stratum":
+        products, in_stratum = 0.0, np.bincount(data.strata, in_row)
+        pairs += (np.minimum(in_stratum, 4) @ in_stratum) / 2
+    assert (counts.pairs, counts.products) == (pairs, products)
+    assert (counts.entries, counts.all_entries) == (nonzero[:, columns].sum(), nonzero.sum())
+    with_dense = session.count(np.append(columns, [2, 5]))
+    assert with_dense.products - products >= 2**2 / 2 * n
+    assert with_dense.pairs > counts.pairs
+
+
+def test_a_matrix_grows_with_the_support(monkeypatch):
+    """Where many columns are about to move at once, as in correlated wide data, it takes a few."""
+    sizes, gram = [], Session.gram
+
+    def watch(session, columns, known):
+        sizes.append(len(columns))
+        return gram(session, columns, known)
+
+    monkeypatch.setattr(Session, "gram", watch)
+    rng, n, p = np.random.default_rng(0), 200, 3000
+    X = rng.normal(size=(n, p)) + rng.normal(size=(n, 1))
+    time = rng.exponential(np.exp(-X[:, :30].sum(axis=1) / 6))
+    model = CoxLassoCCD(alpha=0.01, n_jobs=1).fit(X, surv(rng.random(n) < 0.7, time))
+    assert model.converged_
+    assert 0 < max(sizes) < p // 2
