@@ -1,0 +1,420 @@
+"""Backends keep to `sksurvgpu.backends.contract`: against one that is written from its text."""
+
+import ast
+import inspect
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from engine import make_problem, use_bins
+from models import FORMS, MODELS, make_batch, use_form
+from numpy_backend import NumpyBackend, descend
+from numpy_backend import Session as NumpySession
+
+from sksurvgpu import LogisticCCD
+from sksurvgpu.backends import BACKENDS, Entry, choose_sampling, cpu
+from sksurvgpu.backends.contract import Operations, serve
+from sksurvgpu.backends.cpu.session import Session as CpuSession
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
+from sksurvgpu.solver.problem import Batch
+from sksurvgpu.solver.solve import Options, solve, solve_and_lend
+
+P = 6
+PIECES = "cox, pieces"
+BY_CYCLES = ["cox, efron", "fine_gray, strata", "conditional_logistic", "logistic"]
+NAMED = {name: operation for name, operation in vars(Operations).items() if name[0] != "_"}
+PENALTY = ElasticNet(0.7)
+
+
+def draw(name, seed=3):
+    """Sample and problem of a model; Cox's with entries, strata, ties and three pieces of time."""
+    if name != PIECES:
+        sample = MODELS[name].sample(seed, p=P)
+        return sample, MODELS[name].problem(sample)
+    sample = MODELS["cox, efron"].sample(seed, p=P)
+    source = np.array([0, 1, 1, 1, 2, 3, 3, 4, 5])
+    pieces = [[0, 3], [0, 1], [1, 2], [2, 3], [0, 3], [0, 2], [2, 3], [0, 3], [1, 3]]
+    y = SimpleNamespace(**sample.y, X=sample.X)
+    return sample, make_problem(y, "efron", (3.0, 6.5), source, np.array(pieces))
+
+
+def folds(name, sample):
+    """Weights of three fits: all rows, and two without some of the groups."""
+    grouped = name in MODELS and MODELS[name].weighs_groups
+    label = sample.y["group"] % 4 if grouped else np.arange(sample.n) % 4
+    return sample.weights[:, None] * np.column_stack([label >= 0, label != 1, label != 2])
+
+
+def check_solutions(found, expected):
+    for own, others in zip(found, expected, strict=True):
+        for solution, other in zip(own, others, strict=True):
+            assert solution.converged and other.converged
+            np.testing.assert_allclose(solution.coef, other.coef, rtol=1e-8, atol=1e-8)
+            np.testing.assert_allclose(solution.objective, other.objective, rtol=1e-10)
+            np.testing.assert_allclose(solution.gap, other.gap, atol=1e-8)
+            np.testing.assert_allclose(solution.lam_max, other.lam_max, rtol=1e-8)
+            if other.baseline is not None:
+                np.testing.assert_allclose(
+                    np.exp(solution.baseline), np.exp(other.baseline), rtol=1e-7
+                )
+
+
+# -- whole fits -------------------------------------------------------------------------------
+
+
+class TestFits:
+    """Solutions of the NumPy backend, in rounds, are the CPU's."""
+
+    @pytest.mark.parametrize("by_matrix", [True, False])
+    @pytest.mark.parametrize("name", [*MODELS, PIECES])
+    def test_paths_of_folds(self, name, by_matrix):
+        sample, problem = draw(name)
+        batch = Batch(
+            np.outer([3.0, 1.0], [1.0, 0.8, 0.9]),
+            PENALTY,
+            factor=np.where(np.arange(problem.n_columns) == 1, 0.0, 1.0),
+            weight=folds(name, sample),
+            offset=sample.offset[:, None],
+        )
+        backend, options = NumpyBackend(1e8 if by_matrix else 0.0), Options(tol=1e-10)
+        check_solutions(
+            solve(problem, batch, backend, options), solve(problem, batch, cpu, options)
+        )
+        assert ("gram" in backend.served) == by_matrix
+        assert ("sweep" in backend.served) or by_matrix
+
+    @pytest.mark.parametrize("name", BY_CYCLES)
+    def test_exact_algorithm(self, name):
+        sample, problem = draw(name)
+        batch = make_batch(sample, [3.0, 1.0], penalty=PENALTY)
+        options = Options(tol=1e-10, algorithm="exact")
+        check_solutions(
+            solve(problem, batch, NumpyBackend(), options), solve(problem, batch, cpu, options)
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "algorithm"), [("cox, efron", "majorized"), ("logistic", "exact")]
+    )
+    def test_bounds(self, name, algorithm):
+        sample, problem = draw(name)
+        lower, upper = np.full(P, -0.05), np.where(np.arange(P) == 2, 0.0, np.inf)
+        batch = make_batch(sample, [1.0, 0.1], penalty=BoundedElasticNet(0.7, lower, upper))
+        options = Options(tol=1e-10, algorithm=algorithm)
+        expected = solve(problem, batch, cpu, options)
+        assert expected[0][-1].coef.min() == -0.05
+        check_solutions(solve(problem, batch, NumpyBackend(), options), expected)
+
+    @pytest.mark.parametrize("name", ["cox, efron", "conditional_logistic", "logistic"])
+    def test_loans(self, name):
+        sample, problem = draw(name)
+        backend, options = NumpyBackend(), Options(tol=1e-10)
+        first = make_batch(sample, 1.0, penalty=PENALTY)
+        solutions, loan = solve_and_lend(problem, first, backend, options, 1, 100)
+        assert loan is not None
+        weight, alone = folds(name, sample)[:, 1:], solutions[0]
+        share = weight.sum(axis=0) / sample.weights.sum()
+        batch = replace(first, lambdas=np.ones((1, 2)), weight=weight)
+        batch = replace(batch, coef=alone.coef[:, None], null=(alone.null,), share=share)
+        borrowed = solve(problem, replace(batch, loan=loan), backend, options)
+        check_solutions(borrowed, solve(problem, batch, cpu, options))
+
+
+# -- single operations ------------------------------------------------------------------------
+
+
+def open_both(name, penalty=PENALTY):
+    """A session of the CPU's and the NumPy backend's on the same rows, coefficients, a penalty."""
+    sample, problem = draw(name)
+    rows, formulas = (sample.weights, sample.offset), penalty.formulas
+    sessions = (
+        CpuSession(problem, *rows, Threads(1), formulas, 1e8),
+        NumpySession(problem, *rows, formulas, 1e8),
+    )
+    rng, p = np.random.default_rng(8), problem.n_columns
+    strengths = penalty.at(0.3, np.ones(p), np.zeros(p, bool)).columns
+    return *sessions, 0.4 * rng.normal(size=(2, p)), strengths
+
+
+def near(found, expected, rtol=1e-10):
+    scale = np.abs(expected).max(initial=1.0)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=rtol * scale)
+
+
+def check_evaluation(found, expected, p):
+    """Two sessions are at the same evaluation."""
+    for columns in (np.arange(p), np.array([p - 1, 1]), np.empty(0, int)):
+        near(found.gradient(columns), expected.gradient(columns))
+    near(found.rounding() * 1e15, expected.rounding() * 1e15)
+    baselines = [session.baseline() for session in (found, expected)]
+    if baselines[1] is None:
+        assert baselines[0] is None
+    else:
+        near(*map(np.exp, baselines))
+
+
+class TestOperations:
+    """Results of the CPU session are those of the definition."""
+
+    @pytest.mark.parametrize("name", [*MODELS, PIECES])
+    def test_evaluations(self, name):
+        session, oracle, (here, there), _ = open_both(name)
+        near(session.start(here), oracle.start(here))
+        check_evaluation(session, oracle, len(here))
+        near(session.largest_loglik(), oracle.largest_loglik())
+        near(session.error_weight(), oracle.error_weight())
+        reaches = session.step(there), oracle.step(there)
+        assert reaches[0] >= reaches[1] * (1 - 1e-10)
+        if name != PIECES:  # the range over all pieces is a looser bound
+            near(*reaches)
+        for share in (0.5, 0.3):
+            for each in (session, oracle):
+                each.shorten(share)
+        near(session.evaluate_trial(), oracle.evaluate_trial())
+        check_evaluation(session, oracle, len(here))
+        near(session.evaluate(), oracle.evaluate())
+        check_evaluation(session, oracle, len(here))
+        session.evaluate_trial(), oracle.evaluate_trial()
+        session.accept(), oracle.accept()
+        check_evaluation(session, oracle, len(here))
+        direct = oracle.start(here + 0.15 * (there - here))
+        near([session.evaluate(), oracle.evaluate()], direct)
+
+    @pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
+    def test_models(self, name, form, monkeypatch):
+        use_form(form, monkeypatch)
+        session, oracle, (here, there), strengths = open_both(name)
+        p = len(here)
+        for each in (session, oracle):
+            each.start(here)
+            each.refer()
+            each.load(np.arange(2, p))
+        first, is_exact = np.arange(2), session.count(np.arange(p)).is_exact
+        curvature, expected = (each.load(first) for each in (session, oracle))
+        measured, total = session.measure(np.arange(p))
+        np.testing.assert_array_equal(measured[:2], curvature[:, 0])
+        order = np.roll(np.arange(p), 3)
+        M, H = session.gram(order, 0), oracle.gram(order, 0)
+        near(np.diag(M), measured[order])
+        near(session.gram(order, 2), M[2:])
+        majorant = 2.0 if name in MODELS and MODELS[name].twice else 1.0
+        assert np.linalg.eigvalsh(majorant * M - H).min() >= -1e-10 * np.abs(H).max()
+        steps = session.step(there), oracle.step(there)
+        assert session.trial_curvature() >= oracle.trial_curvature() * (1 - 1e-10)
+        if name == PIECES or not (is_exact and MODELS[name].exact):
+            return
+        assert form not in ("few", "one a stratum") or not MODELS[name].by_bins
+        near(steps[0], steps[1])
+        near(curvature, expected)
+        near(M, H)
+        near(total, oracle.measure(first)[1])
+        for each in (session, oracle) if form != "many" else ():  # which has no loads to forget
+            each.loosen(np.array([3]))
+        columns, unit = np.array([4, 3, 0]), np.linspace(1.0, 2.0, 3)
+        own = type(strengths)(*(part[columns] for part in strengths))
+        request = columns, here[columns], own, unit, 1.0
+        near(session.sweep(*request)[0], oracle.sweep(*request)[0])
+
+    @pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
+    def test_sweeps(self, name, form, monkeypatch):
+        """One pass on the model's own matrix, at another point than the model's."""
+        use_form(form, monkeypatch)
+        session, _, (here, there), c = open_both(name)
+        columns = np.arange(len(here))
+        session.start(here)
+        session.refer()
+        session.load(columns)
+        session.start(there)
+        M, unit = session.gram(columns, 0), np.ones(len(here))
+
+        def minimize(z, curvature, a):
+            return PENALTY.formulas.minimum(z, curvature, c, a)
+
+        expected, _ = descend(M, there, session.gradient(columns), minimize, unit, 1.0)
+        found, passes = session.sweep(columns, there, c, unit, 1.0)
+        near(found, expected, 1e-9)
+        assert passes == np.mean(np.diag(M) > 0)
+
+    @pytest.mark.parametrize("name", BY_CYCLES)
+    def test_cycles(self, name):
+        session, oracle, (here, _), c = open_both(name)
+        reach = np.full(P, 0.2)
+        for each in (session, oracle):
+            each.start(here)
+        # an intercept moves along by its slope only, and is exact for the first column
+        stop = 1 if name == "logistic" else P
+        for first in range(0, P, stop):
+            session.start(here), oracle.start(here)
+            columns = np.arange(first, first + stop)
+            own = type(c)(*(part[columns] for part in c))
+            request = columns, here[columns], own, reach[columns]
+            for found, expected in zip(
+                session.cycle(*request), oracle.cycle(*request), strict=True
+            ):
+                near(found, expected)
+
+
+# -- what holds for every session -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("session", [CpuSession, NumpySession])
+def test_names_and_parameters(session):
+    for name, operation in NAMED.items():
+        expected = list(inspect.signature(operation).parameters)
+        assert list(inspect.signature(getattr(session, name)).parameters) == expected, name
+
+
+def test_names_of_a_device_s_session():
+    """Its methods take the fits, and each argument for all of them; it has no matrix."""
+    source = (Path(cpu.__file__).parents[1] / "cuda" / "session.py").read_text(encoding="utf-8")
+    (session,) = (n for n in ast.parse(source).body if getattr(n, "name", "") == "Session")
+    methods = {n.name: n.args.args for n in session.body if isinstance(n, ast.FunctionDef)}
+    for name, operation in NAMED.items():
+        if name != "gram":
+            taken = [argument.arg for argument in methods[name]]
+            assert taken[:2] == ["self", "fits"], name
+            assert len(taken) == len(inspect.signature(operation).parameters) + 1, name
+
+
+def spoil(value):
+    """Overwrite all arrays in a value."""
+    if isinstance(value, np.ndarray):
+        value[...] = np.nan if value.dtype.kind == "f" else -7
+    elif isinstance(value, tuple):
+        for part in value:
+            spoil(part)
+
+
+class Distrustful:
+    """A session whose caller overwrites, at once, what it has given and what it was given."""
+
+    def __init__(self, session, served):
+        self._session, self._served = session, served
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self._served.add(name)
+            given = deepcopy(arguments)
+            result = getattr(self._session, name)(*given)
+            np.testing.assert_equal(given, arguments)
+            kept = deepcopy(result)
+            spoil(given)
+            spoil(result)
+            return kept
+
+        return call
+
+
+@pytest.mark.parametrize("room", [1e8, 0.0])
+@pytest.mark.parametrize("name", BY_CYCLES)
+def test_nobody_writes_to_what_is_not_its_own(name, room):
+    """Results are bit for bit those of a caller who overwrites nothing."""
+    sample, problem = draw(name)
+    batch = make_batch(sample, [3.0, 0.3], penalty=PENALTY)
+    served = set()
+
+    def solve_by(wrap, algorithm):
+        def run(problem, batch, coroutines, n_threads):
+            rows = sample.weights, sample.offset, Threads(1)
+            session = CpuSession(problem, *rows, PENALTY.formulas, room)
+            return [serve(wrap(session), coroutines[0])]
+
+        options = Options(tol=1e-10, algorithm=algorithm)
+        return solve(problem, batch, SimpleNamespace(run=run), options)[0]
+
+    for algorithm in ("majorized", "exact"):
+        plain = solve_by(lambda session: session, algorithm)
+        found = solve_by(lambda session: Distrustful(session, served), algorithm)
+        for one, other in zip(found, plain, strict=True):
+            np.testing.assert_array_equal(one.coef, other.coef)
+            np.testing.assert_array_equal(one.baseline, other.baseline)
+            assert one.objective == other.objective
+    rare = {"loosen", "shorten", "trial_curvature", "evaluate", "evaluate_trial", "step", "accept"}
+    by_room = {"gram", "count"} if room else {"sweep"}
+    assert served | rare >= (set(NAMED) - {"sweep", "gram", "count"}) | by_room
+
+
+@pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
+def test_a_model_stays_as_it_was_taken(name, form, monkeypatch):
+    """Whatever is evaluated, and whenever columns join."""
+    use_form(form, monkeypatch)
+
+    def take(look_elsewhere):
+        session, _, (here, there), c = open_both(name)
+        every, half = np.arange(len(here)), len(here) // 2
+
+        def look():
+            if look_elsewhere:
+                session.step(there)
+                session.evaluate_trial()
+                session.gradient(every)
+                session.baseline()
+                session.evaluate()
+
+        session.start(here)
+        session.refer()
+        look()
+        curvature = [session.load(every[:half])]
+        look()
+        swept = session.sweep(every[:half], here[:half], c, np.ones(half), 0.3)[0]
+        look()
+        curvature.append(session.load(every[half:]))
+        matrix = session.gram(every, 0)
+        look()
+        swept_last = session.sweep(every, here, c, np.ones(len(every)), 0.3)[0]
+        session.step(there)
+        numbers = *curvature, swept, matrix, swept_last, session.measure(every)[0]
+        return *numbers, session.trial_curvature(), session.gradient(every)
+
+    for found, expected in zip(take(True), take(False), strict=True):
+        near(found, expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", [*MODELS, PIECES])
+def test_an_accepted_trial_is_a_start(name, monkeypatch):
+    use_bins("few", monkeypatch)
+    results = []
+    for by_step in (True, False):
+        session, _, (here, there), _ = open_both(name)
+        every = np.arange(len(here))
+        if by_step:
+            session.start(here)
+            session.step(there)
+            session.evaluate_trial()
+            session.accept()
+        else:
+            session.start(there)
+        session.refer()
+        session.load(every)
+        results.append([session.gradient(every), session.gram(every, 0), session.rounding()])
+    for found, expected in zip(*results, strict=True):
+        near(found, expected, 1e-12)
+
+
+def test_a_backend_is_registered_by_one_entry(monkeypatch):
+    backend, rng = NumpyBackend(), np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    model = LogisticCCD(alpha=0.01, backend="numpy", tol=1e-10)
+    with pytest.raises(ValueError, match=r"'backend' parameter .* must be a str among"):
+        model.fit(X, y)
+    monkeypatch.setitem(BACKENDS, "numpy", Entry(lambda precision, device: backend))
+    model.fit(X, y)
+    assert model.backend_ == "numpy" and model.backend_reason_ == 'asked for with backend="numpy"'
+    assert {"start", "gradient", "refer"} <= backend.served
+    expected = LogisticCCD(alpha=0.01, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-8)
+    with pytest.raises(ValueError, match=r'backend="numpy" draws no samples; pass backend="cpu"'):
+        choose_sampling("numpy")
+
+
+@pytest.mark.parametrize("name", ["cox, efron", "conditional_logistic"])
+def test_evaluators(name):
+    sample, problem = draw(name)
+    batch = Batch(np.empty((0, 3)), weight=folds(name, sample), offset=sample.offset[:, None])
+    coefs = np.random.default_rng(5).normal(size=(3, P))
+    evaluators = [backend.open_evaluator(problem, batch) for backend in (cpu, NumpyBackend())]
+    for found, expected in zip(*(each.evaluate(coefs) for each in evaluators), strict=True):
+        near(found, expected)
