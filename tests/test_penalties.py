@@ -1,0 +1,150 @@
+"""Penalties: formulas against search and differences, and what is derived from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
+
+P = 40
+RNG = np.random.default_rng(7)
+FACTOR = RNG.choice([0.0, 0.5, 1.0, 3.0], P)
+NOTHING = np.zeros(P, bool)
+
+
+def bounded(l1_ratio):
+    lower = np.where(RNG.random(P) < 0.3, 0.0, -RNG.choice([0.2, 1.0, np.inf], P))
+    upper = RNG.choice([0.0, 0.3, 2.0, np.inf], P)
+    return BoundedElasticNet(l1_ratio, lower, upper)
+
+
+FAMILIES = {
+    f"{name}, l1_ratio {ratio}": make(ratio)
+    for ratio in (1.0, 0.4, 0.0)
+    for name, make in (("elastic net", ElasticNet), ("bounded", bounded))
+}
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request):
+    return FAMILIES[request.param]
+
+
+@pytest.fixture
+def penalty(family):
+    return family.at(1.7, FACTOR, NOTHING)
+
+
+def limits(family):
+    everywhere = np.full(P, np.inf)
+    return getattr(family, "lower", -everywhere), getattr(family, "upper", everywhere)
+
+
+def value_at(penalty, j, x):
+    coef = np.zeros(P)
+    coef[j] = x
+    return penalty.value(coef)
+
+
+def test_values_are_the_elastic_net(penalty, family):
+    coef = family.clip(RNG.normal(size=P))
+    l1, l2 = 1.7 * family.l1_ratio * FACTOR, 1.7 * (1 - family.l1_ratio) * FACTOR
+    assert penalty.value(coef) == pytest.approx(l1 @ abs(coef) + 0.5 * l2 @ coef**2, rel=1e-14)
+
+
+def test_minimum_is_the_least_value(penalty, family):
+    lower, upper = limits(family)
+    for j in range(P):
+        curvature, z = RNG.uniform(0.1, 3.0), 4.0 * RNG.normal()
+
+        def model(x, curvature=curvature, z=z, j=j):
+            return 0.5 * curvature * x**2 - z * x + value_at(penalty, j, x)
+
+        found = family.formulas.minimum(z, curvature, penalty.columns, j)
+        assert lower[j] <= found <= upper[j]
+        ends = max(lower[j], -100.0), min(upper[j], 100.0)
+        rivals = [0.0, *ends]
+        if ends[0] < ends[1]:
+            rivals.append(minimize_scalar(model, bounds=ends, method="bounded").x)
+        assert model(found) <= min(map(model, rivals)) + 1e-12
+
+
+def test_slopes_are_differences_of_values(penalty, family):
+    lower, upper = limits(family)
+    step = 1e-6
+    for x in (np.zeros(P), family.clip(RNG.normal(size=P)), np.clip(5.0, lower, upper)):
+        pieces = penalty.pieces(x)
+        for j in range(P):
+            here = value_at(penalty, j, x[j])
+            right = (value_at(penalty, j, x[j] + step) - here) / step
+            left = (here - value_at(penalty, j, x[j] - step)) / step
+            assert pieces.right[j] == (
+                np.inf if x[j] >= upper[j] else pytest.approx(right, abs=1e-4)
+            )
+            assert pieces.left[j] == (
+                -np.inf if x[j] <= lower[j] else pytest.approx(left, abs=1e-4)
+            )
+
+
+def test_pieces_are_quadratic(penalty, family):
+    x = family.clip(RNG.normal(size=P))
+    pieces = penalty.pieces(x)
+    for j in np.flatnonzero(pieces.low < pieces.high):
+        for t in RNG.random(3):
+            low, high = max(pieces.low[j], x[j] - 2.0), min(pieces.high[j], x[j] + 2.0)
+            y = low + t * (high - low)
+            expected = pieces.right[j] * (y - x[j]) + 0.5 * pieces.curvature[j] * (y - x[j]) ** 2
+            found = value_at(penalty, j, y) - value_at(penalty, j, x[j])
+            assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_violation_vanishes_at_minima_alone(penalty, family):
+    """Of a separable quadratic, whose slope at the minimum is z - curvature x."""
+    curvature, z = RNG.uniform(0.1, 3.0, P), 3.0 * RNG.normal(size=P)
+    best = np.array(
+        [family.formulas.minimum(z[j], curvature[j], penalty.columns, j) for j in range(P)]
+    )
+    assert penalty.violation(best, z - curvature * best).max() <= 1e-12
+    moved = family.clip(best + np.where(best > 0, -0.1, 0.1))
+    changed = np.abs(moved - best) > 1e-3
+    assert penalty.violation(moved, z - curvature * moved)[changed].min() > 1e-4
+
+
+def test_fixed_columns_do_not_count(family):
+    penalty = family.at(1.0, FACTOR, ~NOTHING)
+    assert not penalty.violation(np.ones(P), 9.0 * np.ones(P)).any()
+    assert not penalty.is_near(np.ones(P), 9.0 * np.ones(P), 0.5).any()
+
+
+def test_nothing_moves_above_the_least_strength(family):
+    gradient, penalized = 3.0 * RNG.normal(size=P), FACTOR > 0
+    slope = family.reduced(gradient)[penalized] / FACTOR[penalized]
+    lam = family.least_lam(slope.max())
+    if family.l1_ratio == 0:
+        return
+    assert not family.at(1.001 * lam, FACTOR, ~penalized).violation(np.zeros(P), gradient).any()
+    assert family.at(0.99 * lam, FACTOR, ~penalized).violation(np.zeros(P), gradient).any()
+
+
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.4, 0.0])
+def test_dual_points_bound_the_penalty(l1_ratio):
+    """The conjugate: scale * g'b - penalty(b) is nowhere larger."""
+    for family in (ElasticNet(l1_ratio), bounded(l1_ratio)):
+        penalty = family.at(1.0, np.maximum(FACTOR, 0.5), NOTHING)
+        gradient = 2.0 * RNG.normal(size=P)
+        scale, conjugate = family.dual(penalty.columns, gradient)
+        assert 0.0 <= scale <= 1.0
+        largest = -np.inf
+        for spread in (0.1, 1.0, 10.0, 100.0):
+            for _ in range(100):
+                b = family.clip(spread * np.sign(gradient) * RNG.random(P))
+                largest = max(largest, scale * gradient @ b - penalty.value(b))
+        at = [
+            family.formulas.minimum(scale * g, 1e-9, penalty.columns, j)
+            for j, g in enumerate(gradient)
+        ]
+        reached = scale * gradient @ at - penalty.value(np.array(at))
+        assert largest <= conjugate + 1e-9
+        assert conjugate == pytest.approx(reached, rel=1e-5, abs=1e-5)
