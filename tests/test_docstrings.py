@@ -100,8 +100,7 @@ def test_shared_parameters_are_told_in_the_same_words():
             for name, text in section(doc, title).items():
                 texts.setdefault(name, {})[cls.__name__] = text
     differing = {name for name, by_class in texts.items() if len(set(by_class.values())) > 1}
-    # "coef_" and "ties" are of different things, and cross-validated models tell these in short
-    assert differing == {"coef_", "ties", "censoring_ties", "class_weight", "time_varying"}
+    assert differing == {"coef_", "ties"}  # which are of different things
     everywhere = {name for name, by_class in texts.items() if len(by_class) == len(CLASSES)}
     shared = {"penalty_factor", "tol", "n_jobs", "verbose", "kkt_", "n_iter_"}
     assert shared < everywhere

@@ -21,7 +21,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
-from sksurvgpu.selection.search import Point, alpha_of, choose, search_variance, variance_of
+from sksurvgpu.selection.search import Scored, alpha_of, choose, search_variance, variance_of
 
 
 def folds_of(splitter, y, groups=None):
@@ -150,7 +150,7 @@ class Curve:
     def __call__(self, variance):
         x = float(np.log(variance))
         self.asked.append(x)
-        return Point(variance, np.zeros(3), self.score(x), self.error, 5.0)
+        return Scored(variance, np.zeros(3), self.score(x), self.error, 5.0)
 
 
 def search(curve, start=0.01, limits=(1e-9, 1e9)):

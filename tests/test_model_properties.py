@@ -313,7 +313,7 @@ def test_one_group_is_poisson_regression(algorithm, check_close):
     sessions = [open_rows(m, s, eta)[0] for m, s in ((poisson, sample), (conditional, grouped))]
     check_close(gradient(sessions[0]), gradient(sessions[1]), "u")
     for session in sessions:
-        session.refer(np.arange(sample.n), False)
+        session.refer()
     order = conditional.problem(grouped).plan.order
     check_close(sessions[0].rh[order, 1], sessions[1].rh[:, 1], "h")
 

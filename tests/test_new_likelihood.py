@@ -25,6 +25,7 @@ from sksurvgpu.likelihoods.cox import (
     efron_coordinate,
     efron_jump,
 )
+from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.problem import Batch, Problem
 from sksurvgpu.solver.solve import Options, solve
 
@@ -74,7 +75,7 @@ def solve_rows(sample, likelihood, lam, **options):
     problem = Problem.build(build_design(sample.X), plan_groups(sample.y["value"]), likelihood)
     batch = Batch(
         np.array([[lam]]),
-        l1_ratio=l1_ratio,
+        ElasticNet(l1_ratio),
         weight=sample.weights[:, None],
         offset=sample.offset[:, None],
     )
