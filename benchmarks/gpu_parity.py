@@ -14,6 +14,7 @@ import numpy as np
 
 from . import gpu_cases as cases
 from .report import number
+from .scaling import forbid_matrices
 
 # A model's kernels are compiled in its first item, for the device and for the CPU.
 ITEM_LIMIT = 200.0
@@ -128,13 +129,27 @@ def layout_of(threads, rows_per_range):
         cuda.Layout = own
 
 
+@contextmanager
+def sweeps_only():
+    """The CPU takes no matrix, as a device takes none: both go the same way."""
+    from sksurvgpu.solver import costs
+
+    own = costs.is_cheap, costs.of_matrix
+    forbid_matrices()
+    try:
+        yield
+    finally:
+        costs.is_cheap, costs.of_matrix = own
+
+
 def compare(name, problem, batch, scale, worst, algorithm="majorized", precision="float64"):
     """Fit a batch on both; returns the CPU's solutions."""
     from sksurvgpu.backends import choose, cpu
     from sksurvgpu.solver.solve import Options, solve
 
     options = Options(scale.tol, scale.max_iter, algorithm)
-    expected = solve(problem, batch, cpu, options)
+    with sweeps_only():
+        expected = solve(problem, batch, cpu, options)
     found = solve(problem, batch, choose("cuda", precision), options)
     residuals = kkt_of(problem, batch, found)
     for fit, (one, two) in enumerate(zip(found, expected, strict=True)):
@@ -145,7 +160,7 @@ def compare(name, problem, batch, scale, worst, algorithm="majorized", precision
 def kkt_of(problem, batch, solutions):
     """Scores in standard errors, relative to the unit of `tol`, computed on the CPU."""
     from sksurvgpu.backends import cpu
-    from sksurvgpu.solver.penalty import Penalty
+    from sksurvgpu.backends.contract import Operations, ask
 
     columns = np.arange(problem.n_columns)
     factor = np.ones(len(columns)) if batch.factor is None else batch.factor
@@ -154,10 +169,9 @@ def kkt_of(problem, batch, solutions):
         """Coroutine: a gradient at each solution."""
         found = []
         for solution in of_fit:
-            yield "start", solution.coef
-            gradient = yield "gradient", columns
-            nowhere = np.zeros(len(columns), bool)
-            penalty = Penalty.of(solution.lam, batch.l1_ratio, factor, nowhere)
+            yield from ask(Operations.start, solution.coef)
+            gradient = yield from ask(Operations.gradient, columns)
+            penalty = batch.penalty.at(solution.lam, factor, np.zeros(len(columns), bool))
             violation = penalty.violation(solution.coef, gradient)
             null = solution.null
             violation[violation <= null.noise] = 0.0

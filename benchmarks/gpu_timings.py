@@ -20,6 +20,8 @@ import numpy as np
 
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.backends import cuda as cuda_backend
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.elastic_net import Strengths
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
@@ -131,7 +133,8 @@ def open_session(problem, precision="float64", weights=None, n_fits=1):
     """Session as a fit has it."""
     device = choose("cuda", precision).device
     layout = cuda_backend.Layout(device, problem)
-    return cuda_backend.Session(layout, problem, weights, None, n_fits, np.dtype(precision))
+    rows = weights, None, n_fits, np.dtype(precision), ElasticNet.formulas
+    return cuda_backend.Session(layout, problem, *rows)
 
 
 def _measure_parts(problem, lam, precision, scale):
@@ -140,17 +143,22 @@ def _measure_parts(problem, lam, precision, scale):
     fits, columns, zero = np.zeros(1, np.int32), np.arange(p), np.zeros(p)
     seconds = partial(_median, calls=scale.calls)
     session.start(fits, [zero])
+
+    def refer():
+        session.refer(fits)
+        session.load(fits, [columns])
+
     found = {
         "evaluation_ms": 1e3 * seconds(lambda: session.evaluate(fits)),
         "gradient_ms": 1e3 * seconds(lambda: session.gradient(fits, [columns])),
-        "refer_ms": 1e3 * seconds(lambda: session.refer(fits, [columns], [False])),
+        "refer_ms": 1e3 * seconds(refer),
     }
     passes = []
 
     def sweep():
-        l1, ones = np.full(p, lam), np.ones(p)
+        penalty, ones = Strengths(np.full(p, lam), zero), np.ones(p)
         # a pass whose moves are not larger than those of the first is the last one
-        [(_, n)] = session.sweep(fits, [columns], [zero], [l1], [zero], [ones], [1.0])
+        [(_, n)] = session.sweep(fits, [columns], [zero], [penalty], [ones], [1.0])
         passes.append(n)
 
     sweep_seconds = seconds(sweep)
@@ -203,7 +211,8 @@ def floor_of_evaluation(plan):
 def stopwatch():
     """Seconds of a fit's layout and session (uploads), and of every operation asked for."""
     seconds, counts = defaultdict(float), defaultdict(int)
-    layout, session, serve = cuda_backend.Layout, cuda_backend.Session, cuda_backend._serve
+    layout, session = cuda_backend.Layout, cuda_backend.Session
+    serve = cuda_backend.serve_in_rounds
 
     def timed(name, make, wait):
         def call(*arguments):
@@ -215,27 +224,26 @@ def stopwatch():
 
         return call
 
-    def watched(opened, coroutines):
+    def watched(serve_round, coroutines):
         def serve_timed(name, fits, requests):
             begin = time.perf_counter()
-            answers = type(opened).serve(opened, name, fits, requests)
+            answers = serve_round(name, fits, requests)
             seconds[name] += time.perf_counter() - begin
             counts[name] += 1
             return answers
 
-        opened.serve = serve_timed
-        return serve(opened, coroutines)
+        return serve(serve_timed, coroutines)
 
     cuda_backend.Layout = timed("upload X", layout, lambda made: made.device.download(made.X.cut))
     cuda_backend.Session = timed(
         "upload rows", session, lambda made: made.device.download(made.loglik)
     )
-    cuda_backend._serve = watched
+    cuda_backend.serve_in_rounds = watched
     try:
         yield seconds, counts
     finally:
         cuda_backend.Layout, cuda_backend.Session = layout, session
-        cuda_backend._serve = serve
+        cuda_backend.serve_in_rounds = serve
 
 
 def _measure_fit(problem, batch, backend, scale, repeats=None):
@@ -283,7 +291,7 @@ def _measure_exact(problem, scale):
     """One cycle of exact steps over all columns."""
     session, p = open_session(problem), problem.n_columns
     fits, columns, zero = np.zeros(1, np.int32), np.arange(p), np.zeros(p)
-    numbers = [columns], [zero], [np.full(p, PENALTY)], [zero], [np.ones(p)]
+    numbers = [columns], [zero], [Strengths(np.full(p, PENALTY), zero)], [np.ones(p)]
 
     def cycle():
         session.start(fits, [zero])

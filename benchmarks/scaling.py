@@ -61,7 +61,7 @@ MEMORY_HEADERS = [
     "growth MB",
     "bound MB",
     "X copy MB",
-    "Gram MB",
+    "matrix MB",
     "bytes / row beyond",
     "fit s",
 ]
@@ -102,7 +102,8 @@ def time_sweeps(rows, n_threads):
     from sksurvgpu.backends.cpu.session import Session
     from sksurvgpu.datasets import simulate_cox
 
-    passes, seconds_of_sweeps = forbid_gram(Session), []
+    passes, seconds_of_sweeps = watch_passes(Session), []
+    forbid_matrices()
     data = simulate_cox(rows, SWEEP_COLUMNS, density=DENSITY, random_state=SEED)
     model = CoxLassoCCD(
         alpha=PAPERS_PENALTY / rows, max_iter=SWEEP_ITERATIONS, n_jobs=n_threads, backend="cpu"
@@ -133,8 +134,16 @@ def time_sweeps(rows, n_threads):
     }
 
 
-def forbid_gram(session):
-    """Make the Gram matrix too expensive, and keep the passes of every sweep."""
+def forbid_matrices():
+    """As if matrices were too expensive."""
+    from sksurvgpu.solver import costs
+
+    costs.is_cheap = lambda *counts: False
+    costs.of_matrix = lambda *counts, **named: np.inf
+
+
+def watch_passes(session):
+    """Keep the passes of every sweep."""
     passes, sweep = [], session.sweep
 
     def counting(self, *arguments):
@@ -143,7 +152,6 @@ def forbid_gram(session):
         return coef, count
 
     session.sweep = counting
-    session.gram_cost = lambda self, columns: np.inf
     return passes
 
 
@@ -201,11 +209,11 @@ def measure_memory(directory, penalty, route, n_cuts):
     from sksurvgpu.backends.cpu.session import Session
     from sksurvgpu.data.design.columns import build_design
     from sksurvgpu.data.plans.rows import plan_rows
-    from sksurvgpu.solver.majorized import GRAM_BYTES
+    from sksurvgpu.solver.costs import BYTES
 
     if route == "sweeps":
-        forbid_gram(Session)
-    grams = _watch_gram(Session)
+        forbid_matrices()
+    elements = _watch_matrices(Session)
     X, time_, event = _read_data(directory)
     y = surv(event, time_)
     cuts = np.quantile(time_, np.arange(1, n_cuts + 1) / (n_cuts + 1)).tolist()
@@ -218,7 +226,7 @@ def measure_memory(directory, penalty, route, n_cuts):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X[:6_000], y[:6_000])
-        grams.clear()
+        elements.clear()
         forget_peak()
         before, peak_before = memory_mb("VmRSS"), memory_mb()
         begin = time.perf_counter()
@@ -237,24 +245,24 @@ def measure_memory(directory, penalty, route, n_cuts):
         "row_copies": int(copies),
         "growth_mb": growth,
         "peak_before_mb": peak_before - before,
-        "bound_mb": (bound + (GRAM_BYTES if grams else 0)) / MB,
+        "bound_mb": (bound + BYTES * max(elements, default=0)) / MB,
         "design_mb": design.nbytes / MB,
-        "gram_mb": max(grams, default=0.0) / MB,
+        "matrix_mb": 8 * max(elements, default=0) / MB,
         "seconds": seconds,
         "iterations": model.n_iter_,
     }
 
 
-def _watch_gram(session):
-    """Bytes of the Gram matrices that are formed: pairs within rows, and the matrix itself."""
-    sizes, form = [], session._form_gram
+def _watch_matrices(session):
+    """Elements of the matrices that fits take."""
+    elements, form = [], session.gram
 
-    def watching(self):
-        form(self)
-        sizes.append(2 * self.gram_matrix.nbytes)
+    def watching(self, columns, known):
+        elements.append(len(columns) ** 2)
+        return form(self, columns, known)
 
-    session._form_gram = watching
-    return sizes
+    session.gram = watching
+    return elements
 
 
 def _read_data(directory):
@@ -269,7 +277,7 @@ def _read_data(directory):
 
 
 def _memory_row(result):
-    beyond = MB * (result["growth_mb"] - result["design_mb"] - result["gram_mb"])
+    beyond = MB * (result["growth_mb"] - result["design_mb"] - result["matrix_mb"])
     return [
         f"{result['simulator']} {result['rows']:,} x {result['columns']:,}",
         result["route"],
@@ -278,7 +286,7 @@ def _memory_row(result):
         number(result["growth_mb"], ".1f"),
         number(result["bound_mb"], ".1f"),
         number(result["design_mb"], ".1f"),
-        number(result["gram_mb"], ".1f"),
+        number(result["matrix_mb"], ".1f"),
         number(beyond / result["rows"], ".1f"),
         number(result["seconds"], ".2f"),
     ]

@@ -64,11 +64,11 @@ def time_visits(model, algorithm, n_threads, rows, columns):
     from sksurvgpu.backends.cpu.session import Session
 
     from . import ours
+    from .scaling import forbid_matrices
 
     request = {"majorized": "sweep", "exact": "cycle"}[algorithm]
     seen = _watch(Session, request)
-    # As if the Gram matrix were too expensive.
-    Session.gram_cost = lambda self, columns: float("inf")
+    forbid_matrices()
     parameters = {"algorithm": algorithm, "max_iter": ITERATIONS[algorithm], "n_jobs": n_threads}
     for size in (WARM_UP, (rows, columns)):
         data = _drawn(model, *size)
