@@ -106,6 +106,7 @@ def _fit(make, X, y, given):
             getattr(model, curve)(X)
     profile_likelihood(model, X, y, [0], **given)
     bootstrap(model, X, y, n_replicates=3, random_state=0, **given)
+    model.set_params(bounds=(-1.0, 1.0)).fit(X, y, **given)
 
 
 def _weights(y):
@@ -120,7 +121,8 @@ def _infer(make, X, y, given):
     model = make(alpha=0.0, n_jobs=1).fit(X, y, **given)
     wald(model, X, y, **given)
     wald(model, X, y, robust=True, **given)
-    posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
+    if not model._has_dispersion:  # else only Bayesian models draw
+        posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
 
 
 def compile_all(jobs=None) -> None:
