@@ -123,7 +123,7 @@ class Session:
         entries = np.count_nonzero(self._X, axis=0)
         products = float(len(self._X) * len(columns) ** 2)
         own = float(entries[columns].sum())
-        return Counts(own, own, float(entries.sum()), 0.0, products, True)
+        return Counts(own, own, float(entries.sum()), 0.0, products, True, len(self._X))
 
     def room(self):
         return self._room

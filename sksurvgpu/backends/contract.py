@@ -54,6 +54,7 @@ class Counts(NamedTuple):
     pairs: float  # pairs of entries that a matrix adds up one by one; inf where there is none
     products: float  # ... and by matrix products
     is_exact: bool  # whether a model is the Hessian of the log-likelihood where it is taken
+    rows: int  # of X
 
     def scaled(self, share: float) -> Counts:
         """Of so many times the columns, if they are alike."""

@@ -21,8 +21,8 @@ ITERATION = 4e5  # of the solver itself
 ITERATIONS_BY_MATRIX = 6.0  # until a fit is done
 # A matrix replaces outer iterations by sweeps.  Of this penalty there are so many left at most: the
 # first ones gain little and say little of those to come, and columns are correlated where sweeps
-# take many passes.  Where more were done, as many again.
-MOST_LEFT, MOST_LEFT_IF_CORRELATED, MANY_PASSES, PASSES = 5.0, 8.0, 5, 10.0
+# take many passes: then there may be as many left as were done.
+MOST_LEFT, MOST_LEFT_IF_CORRELATED, MANY_PASSES, PASSES = 3.0, 8.0, 5, 10.0
 SWEEPS_PER_PENALTY = 1.5  # ... of those that follow
 SWEEPS_OF_BORROWER = 8.0  # what a fit near its optimum costs without a loan
 BYTES = 24  # of every element: matrix, the copy that an extension makes, factor of a support
@@ -35,8 +35,8 @@ def most_columns(room):
 
 def sweeps_ahead(penalties_left, iterations_left, done, passes):
     """Outer iterations by sweeps, of so many passes each, that a matrix would replace."""
-    most = MOST_LEFT_IF_CORRELATED if passes >= MANY_PASSES else MOST_LEFT
-    return SWEEPS_PER_PENALTY * penalties_left + min(iterations_left, max(most, done))
+    most = max(MOST_LEFT_IF_CORRELATED, done) if passes >= MANY_PASSES else MOST_LEFT
+    return SWEEPS_PER_PENALTY * penalties_left + min(iterations_left, most)
 
 
 def of_matrix(counts, n_columns, n_fits=1, passes=PASSES):

@@ -243,7 +243,8 @@ def have_model(fit, penalty, violation, progress):
         counts = yield from _count(fit, work)
         # once there is a matrix, it grows with the support: it would not be left for its size
         has_own = isinstance(model, OwnMatrix) and not model.is_lent
-        if has_own or costs.is_cheap(counts.scaled(most / len(work)), most):
+        is_cheap = has_own or costs.is_cheap(counts.scaled(most / len(work)), most)
+        if is_cheap and len(work) > counts.rows:  # most of them will not stay
             work = _worst(fit, work, violation, most)
     serves = model is not None and model.is_matrix and not progress.is_stale
     if serves and (yield from model.cover(work, violation, fit.most_columns)):

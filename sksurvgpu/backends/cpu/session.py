@@ -156,7 +156,7 @@ class Session:
         every = len(X.indices) + float(np.sum(X.kind == DENSE)) * X.n_base
         strata = None if self.plan.few else self.plan.stratum_of_row()
         pairs, multiplied, entries, visits = gram.count(X, columns, strata, self.plan.n_bins)
-        return Counts(entries, visits, every, pairs, multiplied, self.pattern.is_exact)
+        return Counts(entries, visits, every, pairs, multiplied, self.pattern.is_exact, X.n_base)
 
     def gram(self, columns, known):
         """Rows ``known:`` of the model's matrix over columns."""

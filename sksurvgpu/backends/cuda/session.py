@@ -252,7 +252,8 @@ class Session:
         """What a model over columns would touch, from counts of entries alone."""
         size, source = self._entries
         copies = self.eta.shape[1] / max(self.layout.cut[-1], 1)
-        others = float(size.sum()), np.inf, 0.0, self.pattern.is_exact
+        rows = int(self.layout.cut[-1])
+        others = float(size.sum()), np.inf, 0.0, self.pattern.is_exact, rows
         entries = (float(size[source[where]].sum()) for where in columns)
         return [Counts(own, copies * own, *others) for own in entries]
 
