@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from .._versioned import Versioned
 from ..data.by_column import find_column
 from ._covariance import invert, invert_information
 from ._rows import open_rows, require_unpenalized
-from ._views import view_of
+from ._views import RiskSetView, view_of
 from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
 
 __all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
@@ -129,7 +129,7 @@ def proportional_hazards_test(
             "`estimator` has coefficients that change over time (time_varying), whose hazards are "
             "not meant to be proportional; test a fit without them."
         )
-    view = view_of(rows)
+    view = cast(RiskSetView, view_of(rows))
     inverse = invert_information(view)
     event = view.state.event
     time, schoenfeld = rows.plan.cell_time[rows.plan.exit_idx[event]], schoenfeld_of(view)
