@@ -17,6 +17,8 @@ from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
 from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.solver import minimize
 
 KINDS = ("indicator", "valued", "dense", "mixed")
 COLUMNS = np.array([3, 0, 11, 8, 5, 1, 2, 13, 4])
@@ -143,3 +145,18 @@ def test_a_matrix_grows_with_the_support(monkeypatch):
     model = CoxLassoCCD(alpha=0.01, n_jobs=1).fit(X, surv(rng.random(n) < 0.7, time))
     assert model.converged_
     assert 0 < max(sizes) < p // 2
+
+
+def test_newton_ends_what_passes_leave_however_large(monkeypatch):
+    """Columns next to equal, for which passes need thousands of rounds, and no work to spare."""
+    monkeypatch.setattr(minimize, "MOST_WORK", 0.0)
+    rng = np.random.default_rng(5)
+    half = rng.normal(size=(40, 1)) + 1e-3 * rng.normal(size=(40, 30))
+    matrix, slope, every = half.T @ half, rng.normal(size=30), np.arange(30)
+    penalty = ElasticNet(0.0).at(1e-6, np.ones(30), np.zeros(30, bool))
+    model = minimize.Quadratic(matrix, 1.0, np.diag(matrix).copy())
+    start = np.full(30, 0.1), slope.copy(), np.ones(30)
+    found = minimize.minimize_on_matrix(model, penalty, every, *start, 1e-12)
+    # `slope` is that of the model at the start
+    expected = np.linalg.solve(matrix + 1e-6 * np.eye(30), slope + matrix @ np.full(30, 0.1))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -13,7 +13,8 @@ from .._compile import specialize
 # Passes of a round: as many as cost about what Newton's step does.  A round is quick if its moves
 # shrink that much.
 LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, QUICK = 5, 40, 1e6, 0.1
-MOST_ROUNDS, MOST_WORK = 100, 1e10  # of them, and of products that they take
+# Of rounds, and of the products that they take, once there were some of Newton's steps.
+MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 
 
 class Quadratic(NamedTuple):
@@ -65,18 +66,18 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
     `coef`, `gradient` and `unit` are those of the columns; the first two are written to.
     """
     passes, own, largest = _passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
-    size = max(1, len(model.matrix))
-    work = 0.0
+    size, work, steps = max(1, len(model.matrix)), 0.0, 0
     for _ in range(MOST_ROUNDS):
         products = size * max(1, np.count_nonzero(coef))
         n_passes = int(np.clip(PRODUCTS_OF_STEP / products, LEAST_PASSES, MOST_PASSES))
         previous = largest
         largest = passes(model, coef, gradient, own, unit, tolerance, n_passes)
-        work += n_passes * products + np.count_nonzero(coef) ** 3 / 3
-        if largest <= tolerance or work > MOST_WORK:
+        work += n_passes * products
+        if largest <= tolerance or (work > MOST_WORK and steps >= FEWEST_STEPS):
             break
         if largest > QUICK * previous:
             _support_step(model, penalty.pieces(coef, own), coef, gradient)
+            work, steps = work + np.count_nonzero(coef) ** 3 / 3, steps + 1
     return coef
 
 

@@ -216,7 +216,7 @@ def _add_dense(X, columns, dense, h, known, rows):
     total = np.zeros((len(new), len(dense)))
     for low in range(0, X.n_base, chunk):
         part = values(low, min(low + chunk, X.n_base))
-        part *= np.sqrt(h[low : low + chunk])
+        part *= np.sqrt(np.maximum(h[low : low + chunk], 0.0))  # rounding may have made it negative
         total += part[len(dense) - len(new) :] @ part.T  # of all with all: half of it, by NumPy
     rows[np.ix_(new - known, dense)] = total
 
@@ -224,7 +224,7 @@ def _add_dense(X, columns, dense, h, known, rows):
 def _rows_of_values(X, columns):
     """Function ``(low, high)`` of the values of dense columns on rows of X, a copy."""
     begin = X.value_ptr[X.source[columns]]
-    if not np.any(begin % X.n_base) and len(X.values) % X.n_base == 0:  # all columns are dense
+    if not np.any(begin % X.n_base) and len(X.values) % X.n_base == 0:
         table, which = X.values.reshape(-1, X.n_base), begin // X.n_base
         return lambda low, high: table[which, low:high]
     return lambda low, high: np.stack([X.values[v + low : v + high] for v in begin])
