@@ -45,7 +45,7 @@ Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
 class Counts(NamedTuple):
     """What a quadratic model over some columns would have to touch, in numbers of things.
 
-    Counts and not clocks, so that a fit takes the same way on every machine.
+    Counts and not clocks, so that a fit takes the same way on every machine that has `room` for it.
     """
 
     entries: float  # of the columns asked for

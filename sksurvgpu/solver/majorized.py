@@ -36,7 +36,7 @@ def descend(fit, penalty, tolerance, max_iter):
         is_stale = fit.model is None or fit.model.is_stale(violation, previous)
         is_stale |= stalled == PATIENCE // 2
         left = _iterations_left(residual, previous, tolerance) if iteration >= 2 else 0.0
-        was_lent = fit.model is not None and fit.model.is_lent
+        was_lent = isinstance(fit.model, LentMatrix)
         progress = Progress(iteration, left, is_stale, residual > 0.5 * previous)
         work = yield from have_model(fit, penalty, violation, progress)
         target = fit.coef.copy()

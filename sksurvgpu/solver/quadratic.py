@@ -34,7 +34,6 @@ class Model:
     """A form of the model; coroutines ask for what they need."""
 
     is_matrix: bool
-    is_lent = False
     is_cheap = False  # whether taking it anew costs less than the rest of an iteration
     # The model is retaken where the residual of its columns fell to more than this share.
     stale: float
@@ -121,16 +120,34 @@ class Sweeps(Model):
         return target
 
 
-class OwnMatrix(Model):
+class Matrix(Model):
     """A matrix over the model's columns, in memory of the host."""
 
     is_matrix = True
-    stale = 0.5
     weight = 1.0  # share of the matrix that is the model's
 
     def __init__(self, n_columns):
         super().__init__(n_columns)
         self.matrix = np.empty((0, 0))
+
+    def minimize(self, fit, penalty, work, tolerance, residual, shrink):
+        yield from ()
+        inner = max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
+        return minimize_on_matrix(
+            Quadratic(self.matrix, self.weight, _finite(self.curvature)),
+            penalty,
+            self.columns,
+            fit.coef[self.columns],
+            fit.gradient[self.columns],
+            fit.unit[self.columns],
+            inner,
+        )
+
+
+class OwnMatrix(Matrix):
+    """The matrix of this fit's model."""
+
+    stale = 0.5
 
     def is_stale(self, violation, previous):
         stale = STALE_IF_CHEAP if self.is_cheap else self.stale
@@ -158,27 +175,13 @@ class OwnMatrix(Model):
         yield from self.loosen(violation)
         return True
 
-    def minimize(self, fit, penalty, work, tolerance, residual, shrink):
-        yield from ()
-        inner = max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
-        return minimize_on_matrix(
-            Quadratic(self.matrix, self.weight, _finite(self.curvature)),
-            penalty,
-            self.columns,
-            fit.coef[self.columns],
-            fit.gradient[self.columns],
-            fit.unit[self.columns],
-            inner,
-        )
 
-
-class LentMatrix(OwnMatrix):
+class LentMatrix(Matrix):
     """A share of another fit's matrix.  Columns that it lacks move as if they were alone.
 
     These are few, near zero, and the line search watches over them.
     """
 
-    is_lent = True
     stale = 0.9
 
     def __init__(self, n_columns, loan, weight, fixed):
@@ -190,12 +193,9 @@ class LentMatrix(OwnMatrix):
         curvature = weight * np.diagonal(self.matrix)
         self._append(loan.columns[kept], np.column_stack([curvature, curvature]))
 
-    def is_stale(self, violation, previous):
-        return Model.is_stale(self, violation, previous)
-
     def extend(self, columns):
         yield from ask(Operations.refer)
-        yield from Model.extend(self, columns)
+        yield from super().extend(columns)
 
     def cover(self, work, violation, n_fitting):
         missing = self.lacks(work)
@@ -242,8 +242,9 @@ def have_model(fit, penalty, violation, progress):
     if most < len(work) and most <= fit.most_columns:
         counts = yield from _count(fit, work)
         # once there is a matrix, it grows with the support: it would not be left for its size
-        has_own = isinstance(model, OwnMatrix) and not model.is_lent
-        is_cheap = has_own or costs.is_cheap(counts.scaled(most / len(work)), most)
+        is_cheap = isinstance(model, OwnMatrix) or costs.is_cheap(
+            counts.scaled(most / len(work)), most
+        )
         if is_cheap and len(work) > counts.rows:  # most of them will not stay
             work = _worst(fit, work, violation, most)
     serves = model is not None and model.is_matrix and not progress.is_stale
@@ -255,17 +256,12 @@ def have_model(fit, penalty, violation, progress):
         return work
     # Another model has another slope. One that is taken anew all the time and gains little, having
     # lost its digits, has only secants to help it.
-    if (pays and not (model is not None and model.is_cheap and progress.gains_little)) or _is_lent(
-        model
-    ):
+    is_lost = model is not None and model.is_cheap and progress.gains_little
+    if (pays and not is_lost) or isinstance(model, LentMatrix):
         fit.extrapolation.clear()
     fit.model = yield from _take(fit, penalty, work, pays)
     yield from fit.model.loosen(violation)
     return fit.model.columns if pays else work
-
-
-def _is_lent(model):
-    return model is not None and model.is_lent
 
 
 def _first_choice(fit):
@@ -297,7 +293,7 @@ def _worst(fit, columns, violation, size):
 def _matrix_pays(fit, work, progress):
     """Coroutine: whether a matrix is worth its cost from here on."""
     model = fit.model
-    if isinstance(model, OwnMatrix) and not model.is_lent:
+    if isinstance(model, OwnMatrix):
         return True
     if len(work) > fit.most_columns or not len(work):
         return False
