@@ -21,7 +21,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
-from sksurvgpu.selection.search import Scored, alpha_of, choose, search_variance, variance_of
+from sksurvgpu.selection.search import Scored, choose, search_variance
 
 
 def folds_of(splitter, y, groups=None):
@@ -209,13 +209,6 @@ def test_scores_that_do_not_exist_are_not_chosen():
     points = search_variance(Curve(lambda x: np.nan), 0.01, (1e-3, 1e6))
     with pytest.raises(ValueError, match="no split of `cv` can be scored"):
         choose(points, "best")
-
-
-def test_variances_and_penalties():
-    assert variance_of(np.sqrt(2) / 100, 100, 1.0) == pytest.approx(1.0)
-    assert variance_of(0.01, 100, 0.0) == pytest.approx(1.0)
-    for ratio in (0.0, 0.3, 1.0):
-        assert alpha_of(variance_of(0.02, 70, ratio), 70, ratio) == pytest.approx(0.02)
 
 
 # --- scikit-learn's checks -------------------------------------------------------------------

@@ -27,7 +27,7 @@ LAYERS = [
     {"backends"},
     {"likelihoods"},
     {"solver"},
-    {"bayes", "metrics"},
+    {"bayes", "metrics", "routes"},
     {"estimators"},
     {"selection", "inference", "plotting"},
     {"datasets", "show_versions", "_warm_up", "__main__", "__init__"},
@@ -42,8 +42,8 @@ MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
 KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
-# their diagnostics on both backends 7,000.
-LINE_BUDGET = 36_500
+# their diagnostics on both backends 7,000, penalties and what they select 5,500.
+LINE_BUDGET = 42_000
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).
@@ -51,7 +51,7 @@ FUNCTION_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 POSITIONAL_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 
 # Below the estimators, only these parts of scikit-learn; in the layers of `NO_SKLEARN`, none.
-SKLEARN_ANYWHERE = ("sklearn.utils", "sklearn.exceptions")
+SKLEARN_ANYWHERE = ("sklearn.base", "sklearn.utils", "sklearn.exceptions")
 NO_SKLEARN = {"backends", "likelihoods"}
 CUDA_MODULE = "backends/cuda/_cuda.py"
 # Spelled in halves, so that this file does not contain them.

@@ -9,8 +9,10 @@ from .by_column import by_column
 REMEDY = "(lower, upper), numbers or one a column, with -inf and inf for none"
 
 
-def check_bounds(bounds, n_columns, names=None):
+def check_bounds(bounds, n_columns, names=None, mean=None):
     """Return lower and upper bounds of every column, two float64 (n_columns,), or None.
+
+    They are what coefficients may differ by from their means, where there are any.
 
     Parameters
     ----------
@@ -18,6 +20,7 @@ def check_bounds(bounds, n_columns, names=None):
         Each of a pair is a number, or has one for each column.
     n_columns : int
     names : ndarray of str or None
+    mean : ndarray of shape (n_columns,), optional
     """
     if bounds is None:
         return None
@@ -33,8 +36,9 @@ def check_bounds(bounds, n_columns, names=None):
         low, high = _pair(bounds, "bounds", f"{REMEDY}, or a dictionary {{column: (lower, upper)}}")
         lower[:] = _numbers(low, "lower of `bounds`", n_columns)
         upper[:] = _numbers(high, "upper of `bounds`", n_columns)
-    _check_order(lower, upper, names)
-    return lower, upper
+    mean = np.zeros(n_columns) if mean is None else mean
+    _check_order(lower, upper, mean, names)
+    return lower - mean, upper - mean
 
 
 def _pair(value, name, remedy):
@@ -59,14 +63,14 @@ def _numbers(values, name, n_columns):
     return np.broadcast_to(numbers, (n_columns,))
 
 
-def _check_order(lower, upper, names):
-    wrong = np.flatnonzero((lower > 0) | (upper < 0))
+def _check_order(lower, upper, mean, names):
+    wrong = np.flatnonzero((lower > mean) | (upper < mean))
     if not len(wrong):
         return
     j = int(wrong[0])
     column = f"column {j:,}" if names is None else f"column {names[j]!r}"
     crossed = " and cross" if lower[j] > upper[j] else ""
     raise ValueError(
-        f"`bounds` of {column} are ({lower[j]:g}, {upper[j]:g}){crossed}; they must hold 0, where "
-        "coefficients rest: pass lower <= 0 <= upper."
+        f"`bounds` of {column} are ({lower[j]:g}, {upper[j]:g}){crossed}; they must hold "
+        f"{mean[j]:g}, where the coefficient rests: pass lower <= {mean[j]:g} <= upper."
     )

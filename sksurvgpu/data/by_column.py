@@ -12,7 +12,9 @@ __all__ = [
     "by_column",
     "check_by_column",
     "check_column_names",
+    "check_l1_ratio",
     "check_penalty_factor",
+    "check_prior_mean",
     "check_time_varying",
     "find_column",
 ]
@@ -48,6 +50,32 @@ def check_penalty_factor(factor, n_columns, names=None) -> np.ndarray:
     if factor is None:
         return np.ones(n_columns)
     return check_by_column(factor, "penalty_factor", n_columns, names, default=1.0, minimum=0)
+
+
+def check_l1_ratio(ratio, n_columns, names=None) -> float | np.ndarray:
+    """Return the share of the lasso: a number as it is, else one for every column.
+
+    A mapping gives the ratio of some columns; the others get 1.
+    """
+    if np.ndim(ratio) == 0 and not isinstance(ratio, Mapping):
+        return float(ratio)
+    numbers = check_by_column(ratio, "l1_ratio", n_columns, names, default=1.0, minimum=0)
+    if (numbers > 1).any():
+        j = int(np.argmax(numbers > 1))
+        column = f"column {j:,}" if names is None else f"column {names[j]!r}"
+        raise ValueError(f"`l1_ratio` of {column} is {numbers[j]:g}, must be at most 1.")
+    return numbers
+
+
+def check_prior_mean(mean, n_columns, names=None) -> np.ndarray | None:
+    """Return what the coefficient of every column is pulled to, or None where that is 0.
+
+    A mapping gives the means of some columns; the others get 0.
+    """
+    if mean is None:
+        return None
+    numbers = check_by_column(mean, "prior_mean", n_columns, names, default=0.0)
+    return numbers if numbers.any() else None
 
 
 def check_by_column(values, name, n_columns, names=None, *, default, minimum=None) -> np.ndarray:

@@ -27,12 +27,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends import BACKENDS, choose, explain
 from ..data.bounds import check_bounds
-from ..data.by_column import check_penalty_factor
+from ..data.by_column import check_l1_ratio, check_penalty_factor, check_prior_mean
 from ..data.checks import check_offset, check_sample_weight
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
-from ..penalties import BoundedElasticNet, ElasticNet
+from ..penalties import Given, PenaltySpec
+from ..routes import PLAIN, Shifted
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
@@ -51,9 +52,11 @@ class PenalizedModel(Estimator):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), dict, "array-like"],
         "penalty_factor": [dict, "array-like", None],
         "bounds": [dict, tuple, list, None],
+        "prior_mean": [dict, "array-like", None],
+        "penalty": [PenaltySpec, None],
         "algorithm": [StrOptions({"majorized", "exact"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -80,6 +83,8 @@ class PenalizedModel(Estimator):
         l1_ratio=1.0,
         penalty_factor=None,
         bounds=None,
+        prior_mean=None,
+        penalty=None,
         algorithm="majorized",
         tol=1e-6,
         max_iter=1000,
@@ -147,11 +152,12 @@ class PenalizedModel(Estimator):
         design, columns = read_columns(self, X)
         check_magnitudes(design)
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
+        by_column = self._read_by_column(design, problem.source)
         served_by = explain(self.backend)
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         fit = problem, outcome, batch, backend, options, n_threads
-        return Prepared(*fit, served_by, columns, of_model)
+        return Prepared(*fit, served_by, columns, of_model, self._route(by_column))
 
     def _assemble(self, design, y, sample_weight, offset, given):
         """Outcome, problem, batch without penalties, and what predictions will need."""
@@ -161,18 +167,48 @@ class PenalizedModel(Estimator):
         exposure = getattr(outcome, "offset", None)
         if exposure is not None:
             offset = exposure if offset is None else exposure + offset
-        shape = design.n_columns, design.names
-        factor = check_penalty_factor(self.penalty_factor, *shape)
-        bounds = check_bounds(self.bounds, *shape)
         problem, of_model = self._build(design, outcome, weight)
+        by_column = self._read_by_column(design, problem.source)
         batch = Batch(
             lambdas=np.empty((0, 1)),
-            penalty=_penalty_of(float(self.l1_ratio), bounds, problem.source),
-            factor=factor[problem.source],
+            penalty=self._spec().family(by_column),
+            factor=by_column.factor[problem.source],
             weight=None if weight is None else weight[:, None],
             offset=None if offset is None else offset[:, None],
         )
         return outcome, problem, batch, of_model
+
+    def _read_by_column(self, design, source) -> Given:
+        """Check what was given by column, and that the penalty goes with it."""
+        self._check_composition()
+        shape = design.n_columns, design.names
+        mean = check_prior_mean(self.prior_mean, *shape)
+        return Given(
+            source=source,
+            names=design.names,
+            factor=check_penalty_factor(self.penalty_factor, *shape),
+            l1_ratio=check_l1_ratio(self.l1_ratio, *shape),
+            bounds=check_bounds(self.bounds, *shape, mean),
+            prior_mean=mean,
+        )
+
+    def _check_composition(self):
+        accepts, nothing = self._spec().accepts, PenalizedModel()
+        for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
+            value = getattr(self, name)
+            if name not in accepts and value is not getattr(nothing, name):
+                raise ValueError(
+                    f"`penalty` is {self.penalty!r}, which does not go with `{name}`: leave one of "
+                    "them out."
+                )
+
+    def _spec(self) -> PenaltySpec:
+        return PenaltySpec() if self.penalty is None else self.penalty
+
+    def _route(self, given):
+        """How fits are carried out."""
+        route = self._spec().route(given, PLAIN)
+        return route if given.prior_mean is None else Shifted(given.prior_mean, route)
 
     def _choose_backend(self):
         return choose(self.backend, self.precision, int(self.device))
@@ -309,11 +345,3 @@ class PenalizedModel(Estimator):
 
     def _feature_names(self) -> np.ndarray:
         return feature_names(self)
-
-
-def _penalty_of(l1_ratio, bounds, source):
-    """Penalty of model columns, from what was given for columns of X."""
-    if bounds is None:
-        return ElasticNet(l1_ratio)
-    lower, upper = bounds
-    return BoundedElasticNet(l1_ratio, lower[source], upper[source])

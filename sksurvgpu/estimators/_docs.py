@@ -61,8 +61,9 @@ _SHARED = {
     "penalty": """
         alpha : float, default=0.01
             Strength of the penalty; 0 fits without one.
-        l1_ratio : float, default=1.0
-            Share of the lasso, from 0 (ridge) to 1.
+        l1_ratio : float, dict or array-like of shape (n_features,), default=1.0
+            Share of the lasso, from 0 (ridge) to 1, of all columns or of each. A dictionary gives
+            those of some columns, by name or position, the others get 1.
         penalty_factor : dict, array-like of shape (n_features,) or None, default=None
             Factor of the penalty of each column; 0 leaves a column unpenalized. A dictionary gives
             those of some columns, by name or position, the others get 1.
@@ -70,6 +71,12 @@ _SHARED = {
             Least and largest coefficient of each column, with 0 between them: numbers, or arrays of
             shape (n_features,), and -inf and inf for none. A dictionary gives the pairs of some
             columns, by name or position. ``bounds=(0, numpy.inf)`` has no negative coefficient.
+        prior_mean : dict, array-like of shape (n_features,) or None, default=None
+            Number that the penalty pulls the coefficient of each column to, in place of 0. A
+            dictionary gives those of some columns, by name or position, the others get 0.
+        penalty : penalty object or None, default=None
+            Another penalty than the elastic net, whose strength `alpha` is; see
+            :doc:`/guide/penalties`.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",

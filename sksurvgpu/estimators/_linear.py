@@ -26,6 +26,8 @@ class LinearModel(PenalizedModel):
         l1_ratio=1.0,
         penalty_factor=None,
         bounds=None,
+        prior_mean=None,
+        penalty=None,
         fit_intercept=True,
         algorithm="majorized",
         tol=1e-6,

@@ -10,8 +10,9 @@ from zlib import crc32
 
 import numpy as np
 
+from ..routes import PLAIN, Route
 from ..solver.problem import Batch, Loan, Problem
-from ..solver.solve import Options, Solution, null_model, solve, solve_and_lend
+from ..solver.solve import Options, Solution
 from ._separation import find_infinite
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
@@ -72,6 +73,7 @@ class Prepared:
     served_by: tuple[str, str]  # name of the backend, and why that one
     columns: dict[str, Any]
     of_model: dict[str, Any]
+    route: Route = PLAIN  # how fits are carried out
 
     @cached_property
     def total_weight(self) -> float:
@@ -111,18 +113,19 @@ class Prepared:
         where these are replaced.
         """
         shared = self.problem, self._batch(alphas, total, changes), self.backend, self.options
-        fits = solve(*shared, self.n_threads, on_fit)
+        fits = self.route.solve(*shared, self.n_threads, on_fit)
         return [list(map(self._uncentred, solutions)) for solutions in fits]
 
     def null_model(self):
         """The fit without penalized columns, and its measures, as `solver.null.Null`."""
         options = replace(self.options, verbose=0)
-        return null_model(self.problem, self.batch, self.backend, options, self.n_threads)
+        shared = self.problem, self.batch, self.backend, options
+        return self.route.null_model(*shared, self.n_threads)
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""
         shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
-        solutions, loan = solve_and_lend(*shared, self.n_threads, n_borrowers)
+        solutions, loan = self.route.solve_and_lend(*shared, self.n_threads, n_borrowers)
         return self._uncentred(solutions[0]), loan
 
     def _uncentred(self, solution):

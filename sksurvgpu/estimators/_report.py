@@ -107,10 +107,9 @@ def _table(title, rows, head=()) -> str:
 def explain_empty(model) -> list[str]:
     """Say that a fit selects nothing, where its penalty is larger than that takes.
 
-    Where `alpha_max_` is 0 no penalty would select anything, and the penalty is not to blame; a
-    ridge selects all.
+    Where `alpha_max_` is 0 no penalty would select anything, and the penalty is not to blame.
     """
-    if not model.alpha > model.alpha_max_ > 0 or model.l1_ratio == 0:
+    if not model.alpha > model.alpha_max_ > 0:
         return []
     penalized = model._penalized()
     if not len(penalized) or model.coef_[penalized].any():

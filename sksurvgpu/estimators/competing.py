@@ -96,6 +96,8 @@ class FineGrayCCD(CurveModel):
         l1_ratio=1.0,
         penalty_factor=None,
         bounds=None,
+        prior_mean=None,
+        penalty=None,
         event_of_interest=1,
         censoring_ties="crr",
         algorithm="majorized",

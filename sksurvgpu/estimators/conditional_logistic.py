@@ -83,6 +83,8 @@ class ConditionalLogisticCCD(ConditionalModel):
         l1_ratio=1.0,
         penalty_factor=None,
         bounds=None,
+        prior_mean=None,
+        penalty=None,
         ties="exact",
         algorithm="majorized",
         tol=1e-6,

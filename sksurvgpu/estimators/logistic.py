@@ -75,6 +75,8 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         l1_ratio=1.0,
         penalty_factor=None,
         bounds=None,
+        prior_mean=None,
+        penalty=None,
         fit_intercept=True,
         class_weight=None,
         algorithm="majorized",

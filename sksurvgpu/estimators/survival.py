@@ -97,6 +97,8 @@ class CoxLassoCCD(CurveModel):
         l1_ratio=1.0,
         penalty_factor=None,
         bounds=None,
+        prior_mean=None,
+        penalty=None,
         ties="breslow",
         time_varying=None,
         algorithm="majorized",

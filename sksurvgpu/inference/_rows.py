@@ -20,7 +20,7 @@ from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators._base import MOST_NAMES, PenalizedModel
 
-__all__ = ["FittedRows", "check_estimator", "open_rows", "require_unbounded", "require_unpenalized"]
+__all__ = ["FittedRows", "check_estimator", "open_rows", "require_absent", "require_unpenalized"]
 
 SAME_FIT = 1e-8  # relative difference of two evaluations of one log-likelihood
 MOST_NUMBERS = 2**25  # in a dense block of columns: 256 MiB
@@ -121,17 +121,19 @@ def _check_same(estimator, problem, session) -> None:
         )
 
 
-def require_unbounded(estimator, what: str) -> None:
-    """Refuse a model whose coefficients have bounds, where these would have no part."""
-    if estimator.bounds is not None:
-        raise ValueError(
-            f"`estimator` has `bounds`, which {what} does not know; use set_params(bounds=None)."
-        )
+def require_absent(estimator, what: str, names=("bounds", "penalty")) -> None:
+    """Refuse a model with parameters that would have no part in what is asked for."""
+    for name in names:
+        if getattr(estimator, name) is not None:
+            raise ValueError(
+                f"`estimator` has `{name}`, which {what} does not know; use "
+                f"set_params({name}=None)."
+            )
 
 
 def require_unpenalized(estimator, what: str, instead: str, name="estimator") -> None:
     """Refuse fits with a penalty, whose coefficients are biased towards zero."""
-    require_unbounded(estimator, what)
+    require_absent(estimator, what)
     penalized = estimator._penalized()
     if len(penalized):
         names = np.array(estimator._coef_names(), dtype=object)

@@ -22,7 +22,7 @@ from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..selection.path import copy_of
 from ._mode import Density, NormalPrior, find_mode, with_own_intercept
-from ._rows import require_unbounded
+from ._rows import require_absent
 
 __all__ = ["posterior"]
 
@@ -142,7 +142,7 @@ def posterior(
      'hazard_ratio_upper', 'r_hat', 'ess_bulk', 'ess_tail']
     """
     model = copy_of(estimator, "posterior", fit_params)
-    require_unbounded(model, "posterior")
+    require_absent(model, "posterior", ("bounds", "penalty", "prior_mean"))
     if model._has_dispersion:
         raise TypeError(
             f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "

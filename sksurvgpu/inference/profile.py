@@ -22,7 +22,7 @@ from ..data.intervals import check_level, with_ratios
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.solve import curvatures
-from ._rows import require_unbounded
+from ._rows import require_absent
 from .curve import Bound, Curve
 
 __all__ = ["ProfileResult", "profile_likelihood"]
@@ -140,7 +140,7 @@ def profile_likelihood(
     ['coef', 'lower', 'upper', 'p_value']
     """
     model = copy_of(estimator, "profile_likelihood", fit_params)
-    require_unbounded(model, "profile_likelihood")
+    require_absent(model, "profile_likelihood")
     level = check_level(level)
     if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 0:
         raise ValueError(f"`n_points` is {n_points!r}, must be an integer of at least 0.")

@@ -2,5 +2,6 @@
 
 from .bounded import BoundedElasticNet
 from .elastic_net import ElasticNet
+from .spec import Given, PenaltySpec
 
-__all__ = ["BoundedElasticNet", "ElasticNet"]
+__all__ = ["BoundedElasticNet", "ElasticNet", "Given", "PenaltySpec"]

@@ -174,9 +174,13 @@ class Family:
         """The part of slopes at zero that could move a coefficient, its size."""
         return np.abs(gradient)
 
-    def least_lam(self, slope):
-        """Least strength that leaves columns at zero whose slopes over their factors are given."""
-        return slope
+    def lam_max(self, gradient, factor, curvature):
+        """Least strength that leaves all columns of a factor at zero, in the null model.
+
+        `gradient` is `reduced`, and `curvature` the null model's, of all columns.
+        """
+        is_penalized = factor > 0
+        return float((gradient[is_penalized] / factor[is_penalized]).max(initial=0.0))
 
     def dual(self, columns, gradient):
         """Scale that makes the gradient a dual point, and the penalty's conjugate there.

@@ -61,7 +61,7 @@ FORMULAS = Formulas(elastic_net_value, elastic_net_minimum, elastic_net_piece)
 class ElasticNet(Family):
     """Penalties of every strength, with `l1_ratio` = rho."""
 
-    l1_ratio: float = 1.0
+    l1_ratio: float | np.ndarray = 1.0  # or one a column
 
     formulas: ClassVar[Formulas] = FORMULAS
     kernels: ClassVar[Kernels] = kernels_of(FORMULAS)
@@ -69,14 +69,20 @@ class ElasticNet(Family):
     def strengths(self, lam, factor):
         return Strengths(lam * self.l1_ratio * factor, lam * (1.0 - self.l1_ratio) * factor)
 
-    def least_lam(self, slope):
-        return slope / max(self.l1_ratio, RIDGE_PATH_RATIO)
+    def lam_max(self, gradient, factor, curvature):
+        ratio = np.broadcast_to(self.l1_ratio, factor.shape)
+        if np.any(ratio[factor > 0] > 0):  # else there is no lasso
+            factor = np.where(ratio > 0, factor, 0.0)
+        least = super().lam_max
+        return least(gradient / np.maximum(ratio, RIDGE_PATH_RATIO), factor, curvature)
 
     def dual(self, columns, gradient):
         l1, l2, size = columns.l1, columns.l2, np.abs(gradient)
         if np.any(l1 + l2 == 0):  # a column without a penalty
             return np.nan, np.nan
-        if np.any(l2 == 0):  # pure lasso: the dual point must be scaled into its box
+        is_lasso, scale = l2 == 0, 1.0
+        if is_lasso.any():  # the dual point must be scaled into its box
             with np.errstate(divide="ignore"):
-                return min(1.0, float(np.min(l1 / size))), 0.0
-        return 1.0, float(np.sum(np.maximum(size - l1, 0.0) ** 2 / (2.0 * l2)))
+                scale = min(1.0, float(np.min(l1[is_lasso] / size[is_lasso])))
+        excess = np.maximum(scale * size - l1, 0.0)[~is_lasso]
+        return scale, float(np.sum(excess**2 / (2.0 * l2[~is_lasso])))

@@ -19,12 +19,13 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
+from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
 from .folds import split_rows
 from .path import alpha_grid, check_alphas, find_alpha_max
 from .progress import CallbackSupport, Progress, with_callbacks
 from .scores import SCORINGS, sizes_of
-from .search import LIMITS, Scored, alpha_of, choose, search_grid, search_variance, variance_of
+from .search import LIMITS, Scored, choose, search_grid, search_variance
 
 __all__ = ["NOT_OF_MODEL", "CrossValidated"]
 
@@ -111,7 +112,7 @@ class CrossValidated(CallbackSupport):
         self._adopt(prepared, solution)
         self.best_index_, self.best_score_ = position, points[position].mean
         self.n_splits_ = len(splits)
-        self.cv_results_ = _table(points, prepared.total_weight, float(self.l1_ratio))
+        self.cv_results_ = _table(points, prepared.total_weight, self.l1_ratio)
         progress.end()
         self._warn(evaluate.doubts() + self._doubts(prepared, solution), stacklevel=6)
         return self
@@ -131,21 +132,36 @@ class CrossValidated(CallbackSupport):
         return splits
 
     def _search(self, prepared, evaluate) -> list[Scored]:
-        total, ratio = prepared.total_weight, float(self.l1_ratio)
         if self.search == "auto":
-            if self.alphas is not None:
-                raise ValueError('`alphas` were given, which search="auto" finds itself.')
-            limits = variance_of(np.array(LIMITS) * find_alpha_max(prepared), total, ratio)
-
-            def at(variance):
-                return evaluate([alpha_of(variance, total, ratio)], on_sum=True)[0]
-
-            return search_variance(at, float(self.start_variance), limits)
+            return self._search_variance(prepared, evaluate)
         if self.alphas is not None:
             return search_grid(evaluate, check_alphas(self.alphas), can_end=False)
         least, problem = find_alpha_max(prepared), prepared.problem
         alphas = alpha_grid(least, self.n_alphas, self.alpha_min_ratio, problem)
         return search_grid(evaluate, alphas, can_end=self.early_stopping)
+
+    def _search_variance(self, prepared, evaluate):
+        if self.alphas is not None:
+            raise ValueError('`alphas` were given, which search="auto" finds itself.')
+        if np.ndim(self.l1_ratio) or isinstance(self.l1_ratio, dict):
+            raise ValueError(
+                'search="auto" is over one variance, and `l1_ratio` differs between columns, whose '
+                'priors have different variances; take search="grid".'
+            )
+        share, prior = _prior_of(self.l1_ratio)
+        total = prepared.total_weight
+        most = np.array(LIMITS) * find_alpha_max(prepared)
+
+        def at(variance):
+            return evaluate([alpha_of_variance(variance, total, prior) / share], on_sum=True)[0]
+
+        limits = variance_of_alpha(most * share, total, prior)
+        return search_variance(at, float(self.start_variance), limits)
+
+
+def _prior_of(l1_ratio):
+    """Share of alpha that a prior stands for, and which prior: Laplace's or a ridge's."""
+    return (float(l1_ratio), "laplace") if l1_ratio > 0 else (1.0, "normal")
 
 
 class Evaluation:
@@ -304,8 +320,12 @@ def _table(points, total, l1_ratio):
         return [getattr(point, name) for point in points]
 
     alpha = np.array(of("alpha"))
-    with np.errstate(divide="ignore", over="ignore"):
-        variance = variance_of(alpha, total, l1_ratio)
+    variance = np.full(len(alpha), np.nan)  # where priors differ between columns
+    if np.ndim(l1_ratio) == 0 and not isinstance(l1_ratio, dict):
+        share, prior = _prior_of(l1_ratio)
+        with np.errstate(over="ignore"):
+            variance[alpha > 0] = variance_of_alpha(alpha[alpha > 0] * share, total, prior)
+            variance[alpha == 0] = np.inf
     columns = {
         "alpha": alpha,
         "variance": variance,

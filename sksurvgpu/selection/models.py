@@ -74,9 +74,9 @@ _CROSS_VALIDATED = """
         Its mean score.
     cv_results_ : DataFrame
         A row for each penalty scored, in descending order: ``alpha``; ``variance`` of the prior
-        it stands for; ``mean_score`` over the splits, weighted by their events; its
-        ``standard_error`` over the folds; ``n_nonzero`` coefficients, the mean over the splits;
-        and the score of every split.
+        it stands for, NaN where `l1_ratio` differs between columns; ``mean_score`` over the
+        splits, weighted by their events; its ``standard_error`` over the folds; ``n_nonzero``
+        coefficients, the mean over the splits; and the score of every split.
     n_splits_ : int
         Number of splits.
     <<attributes_of_model>>

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Scored", "alpha_of", "choose", "search_grid", "search_variance", "variance_of"]
+__all__ = ["Scored", "choose", "search_grid", "search_variance"]
 
 BLOCK = 10  # penalties of a grid between two looks at the scores
 STEP = np.log(10.0)
@@ -44,17 +44,6 @@ def search_grid(evaluate, alphas, *, can_end):
         if can_end and points[-1].mean < best.mean - best.error:
             break
     return points
-
-
-def variance_of(alpha, total, l1_ratio):
-    """Variance of the prior that a penalty stands for: of Laplace's, or the normal of a ridge."""
-    return 2.0 / (alpha * total * l1_ratio) ** 2 if l1_ratio > 0 else 1.0 / (alpha * total)
-
-
-def alpha_of(variance, total, l1_ratio):
-    """Penalty on the mean scale that stands for a prior variance."""
-    lam = np.sqrt(2.0 / variance) / l1_ratio if l1_ratio > 0 else 1.0 / variance
-    return lam / total
 
 
 def search_variance(evaluate, start, limits):

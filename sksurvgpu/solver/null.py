@@ -94,8 +94,8 @@ def find_null(state, penalty, factor, options):
     gradient = penalty.family.reduced(state.gradient)
     gradient = np.where(gradient > state.noise, gradient, 0.0)
     scale = max(scale, float((gradient / root)[judged].max(initial=0.0)))
-    slope = gradient[is_penalized] / factor[is_penalized]
-    lam_max = penalty.family.least_lam(float(slope.max(initial=0.0)))
+    pulled = np.where(is_penalized, factor, 0.0)
+    lam_max = penalty.family.lam_max(gradient, pulled, root**2)
     return Null(root, state.noise, state.magnitude, events, scale, lam_max)
 
 

@@ -1,0 +1,52 @@
+"""What the parameter `penalty` of estimators may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .base import Family
+from .bounded import BoundedElasticNet
+from .elastic_net import ElasticNet
+
+__all__ = ["Given", "PenaltySpec"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What an estimator says of the columns of X beside its penalty, checked."""
+
+    source: np.ndarray  # (n_coef,) column of X that a coefficient belongs to
+    names: np.ndarray | None
+    factor: np.ndarray  # (n_columns,)
+    l1_ratio: float | np.ndarray
+    bounds: tuple[np.ndarray, np.ndarray] | None  # around `prior_mean`
+    prior_mean: np.ndarray | None
+
+
+class PenaltySpec(BaseEstimator):
+    """A penalty as users choose it, with parameters that scikit-learn can read, set and search.
+
+    A subclass says what its penalty is of any strength (`family`), or how fits with it are carried
+    out (`route`), and which of the estimators' arguments by column it can be combined with.
+    """
+
+    accepts: ClassVar[frozenset[str]] = frozenset(
+        {"l1_ratio", "penalty_factor", "bounds", "prior_mean"}
+    )
+
+    def family(self, given: Given) -> Family:
+        """Penalties of every strength; the elastic net if a subclass does not say otherwise."""
+        ratio = given.l1_ratio
+        ratio = ratio if isinstance(ratio, float) else ratio[given.source]
+        if given.bounds is None:
+            return ElasticNet(ratio)
+        lower, upper = given.bounds
+        return BoundedElasticNet(ratio, lower[given.source], upper[given.source])
+
+    def route(self, given: Given, inner):
+        """How fits are carried out: `inner`, or what leads to it (`routes`)."""
+        return inner

@@ -1,0 +1,6 @@
+"""How the fits of a batch are carried out, where that is more than to solve it: a file each."""
+
+from .base import PLAIN, Route
+from .shifted import Shifted
+
+__all__ = ["PLAIN", "Route", "Shifted"]
