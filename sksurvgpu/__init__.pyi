@@ -27,6 +27,8 @@ from .estimators.regression import PoissonCCD as PoissonCCD
 from .estimators.survival import CoxLassoCCD as CoxLassoCCD
 from .inference.bootstrap import BootstrapResult as BootstrapResult
 from .inference.bootstrap import bootstrap as bootstrap
+from .inference.certificate import Certificate as Certificate
+from .inference.certificate import certificate as certificate
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
 from .inference.posterior import posterior as posterior

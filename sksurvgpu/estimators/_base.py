@@ -241,6 +241,7 @@ class PenalizedModel(Estimator):
         self._total_weight, self._n_rows = prepared.total_weight, prepared.n_weighted
         self._fingerprint = fingerprint(prepared.outcome, prepared.batch)
         self._factor: Any = prepared.batch.factor
+        self._family: Any = prepared.batch.penalty
 
     def _adopt_solution(self, solution: Solution) -> None:
         """Set the attributes that depend on the penalty, on the mean scale."""

@@ -100,6 +100,12 @@ class Penalty:
         self.family.kernels.find_pieces(coef, columns, out)
         return Pieces(*out)
 
+    def least_curvature(self, coef):
+        """Curvature around coefficients, the lesser one of both sides."""
+        piece, columns = self.formulas.piece, self.columns
+        sides = [[piece(x, side, columns, a)[1] for side in (-1, 1)] for a, x in enumerate(coef)]
+        return np.min(sides, axis=1, initial=np.inf) if sides else np.empty(0)
+
     def violation(self, coef, gradient):
         """Distance of every column from stationarity, in units of the gradient."""
         pieces = self.pieces(coef)
@@ -199,6 +205,10 @@ class Family:
         """
         is_penalized = factor > 0
         return float((gradient[is_penalized] / factor[is_penalized]).max(initial=0.0))
+
+    def concavity(self, columns):
+        """The least curvature that it has anywhere, of columns; never more than 0."""
+        return np.zeros(len(columns[0]))
 
     def dual(self, columns, gradient):
         """Scale that makes the gradient a dual point, and the penalty's conjugate there.

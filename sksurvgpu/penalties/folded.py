@@ -159,6 +159,9 @@ class FoldedPenalty(BoundedElasticNet):
         share = (self.flat + self.knot) * curvature / self._curvature(curvature)
         return super().lam_max(gradient / np.sqrt(np.minimum(share, 1.0)), factor, curvature)
 
+    def concavity(self, columns):
+        return np.minimum(columns.l2 - columns.l1 / (columns.knot - columns.flat), 0.0)
+
     def dual(self, columns, gradient):
         return np.nan, np.nan
 
