@@ -27,6 +27,8 @@ from .estimators.regression import PoissonCCD as PoissonCCD
 from .estimators.survival import CoxLassoCCD as CoxLassoCCD
 from .inference.bootstrap import BootstrapResult as BootstrapResult
 from .inference.bootstrap import bootstrap as bootstrap
+from .inference.certificate import Certificate as Certificate
+from .inference.certificate import certificate as certificate
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
 from .inference.posterior import posterior as posterior
@@ -37,6 +39,8 @@ from .inference.proportional_hazards import proportional_hazards_test as proport
 from .inference.residuals import residuals as residuals
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .penalties.mcp import MCP as MCP
+from .penalties.scad import SCAD as SCAD
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
+from sksurvgpu.penalties.folded import FoldedPenalty
 
 P = 40
 RNG = np.random.default_rng(7)
@@ -20,10 +21,30 @@ def bounded(l1_ratio):
     return BoundedElasticNet(l1_ratio, lower, upper)
 
 
+def mcp(l1_ratio):
+    """With and without bounds; along some columns concave where their curvature is small."""
+    held = RNG.random(P) < 0.4
+    upper = np.where(held, RNG.choice([0.0, 0.3, 2.0], P), np.inf)
+    lower = np.where(held, -RNG.choice([0.0, 0.2, 1.0], P), -np.inf)
+    knot = RNG.choice([0.3, 1.1, 3.0, np.inf], P)
+    return FoldedPenalty(l1_ratio, lower, upper, np.zeros(P), knot, null=np.ones(P))
+
+
+def scad(l1_ratio):
+    lower, upper, flat = np.full(P, -np.inf), np.full(P, np.inf), np.ones(P)
+    knot = RNG.choice([1.2, 2.1, 3.7], P)
+    return FoldedPenalty(l1_ratio, lower, upper, flat, knot, by_column=False).of_total(2.0)
+
+
 FAMILIES = {
     f"{name}, l1_ratio {ratio}": make(ratio)
     for ratio in (1.0, 0.4, 0.0)
-    for name, make in (("elastic net", ElasticNet), ("bounded", bounded))
+    for name, make in {
+        "elastic net": ElasticNet,
+        "bounded": bounded,
+        "mcp": mcp,
+        "scad": lambda ratio: scad(ratio).at_null(np.ones(P)),
+    }.items()
 }
 
 
@@ -51,7 +72,11 @@ def value_at(penalty, j, x):
 def test_values_are_the_elastic_net(penalty, family):
     coef = family.clip(RNG.normal(size=P))
     l1, l2 = 1.7 * family.l1_ratio * FACTOR, 1.7 * (1 - family.l1_ratio) * FACTOR
-    assert penalty.value(coef) == pytest.approx(l1 @ abs(coef) + 0.5 * l2 @ coef**2, rel=1e-14)
+    if not family.is_convex:
+        coef = 1e-9 * coef  # where it is the lasso
+    assert penalty.value(coef) == pytest.approx(
+        l1 @ abs(coef) + 0.5 * l2 @ coef**2, rel=1e-14 if family.is_convex else 1e-7
+    )
 
 
 def test_minimum_is_the_least_value(penalty, family):
@@ -65,7 +90,7 @@ def test_minimum_is_the_least_value(penalty, family):
         found = family.formulas.minimum(z, curvature, penalty.columns, j)
         assert lower[j] <= found <= upper[j]
         ends = max(lower[j], -100.0), min(upper[j], 100.0)
-        rivals = [0.0, *ends]
+        rivals = [0.0, *ends, *np.clip(np.linspace(-60.0, 60.0, 401), *ends)]
         if ends[0] < ends[1]:
             rivals.append(minimize_scalar(model, bounds=ends, method="bounded").x)
         assert model(found) <= min(map(model, rivals)) + 1e-12
@@ -119,12 +144,18 @@ def test_fixed_columns_do_not_count(family):
 
 
 def test_nothing_moves_above_the_least_strength(family):
-    gradient, penalized = 3.0 * RNG.normal(size=P), FACTOR > 0
+    gradient = np.where(FACTOR > 0, 3.0 * RNG.normal(size=P), 0.0)
     lam = family.lam_max(family.reduced(gradient), FACTOR, np.ones(P))
     if np.all(family.l1_ratio == 0):
         return
-    assert not family.at(1.001 * lam, FACTOR, ~penalized).violation(np.zeros(P), gradient).any()
-    assert family.at(0.99 * lam, FACTOR, ~penalized).violation(np.zeros(P), gradient).any()
+
+    def moves(lam):
+        columns = family.strengths(lam, FACTOR)
+        return any(family.formulas.minimum(g, 1.0, columns, j) for j, g in enumerate(gradient))
+
+    assert not moves(1.001 * lam)
+    if family.is_convex or family.l1_ratio == 1.0:  # else that is a bound
+        assert moves(0.99 * lam)
 
 
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4, 0.0])
@@ -147,3 +178,30 @@ def test_dual_points_bound_the_penalty(l1_ratio):
         reached = scale * gradient @ at - penalty.value(np.array(at))
         assert largest <= conjugate + 1e-9
         assert conjugate == pytest.approx(reached, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("x", [0.0, 0.3, -1.5, 2.5, -6.0, 9.0])
+def test_textbook_penalties(x):
+    """Their definitions as integrals of slopes, at lambda 2 and gamma 3 or a 3.7."""
+    t = np.linspace(0.0, abs(x), 200_001)
+    slopes = {
+        "mcp": np.maximum(2.0 - t / 3.0, 0.0),
+        "scad": np.where(t <= 2.0, 2.0, np.maximum(3.7 * 2.0 - t, 0.0) / 2.7),
+    }
+    shapes = {"mcp": (0.0, 3.0), "scad": (1.0, 3.7)}
+    for name, (flat, knot) in shapes.items():
+        limits = np.array([-np.inf]), np.array([np.inf])
+        family = FoldedPenalty(1.0, *limits, np.array([flat]), np.array([knot]), by_column=False)
+        penalty = family.of_total(1.0).at_null(np.ones(1)).at(2.0, np.ones(1), np.zeros(1, bool))
+        expected = np.trapezoid(slopes[name], t)
+        assert penalty.value(np.array([x])) == pytest.approx(expected, abs=1e-8)
+
+
+def test_knots_stay_where_the_mean_has_them():
+    """Weights of another sum change strengths alone, if the mean's penalty is the same."""
+    for family in (mcp(0.7), scad(0.7).at_null(np.ones(P))):
+        family = family.of_total(2.0) if np.isnan(family.total) else family
+        there = family.of_total(3.0).strengths(3.0, FACTOR)
+        here = family.strengths(2.0, FACTOR)
+        for name, ratio in (("l1", 1.5), ("l2", 1.5), ("flat", 1.0), ("knot", 1.0)):
+            np.testing.assert_allclose(getattr(there, name), ratio * getattr(here, name))

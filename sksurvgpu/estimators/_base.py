@@ -32,7 +32,7 @@ from ..data.checks import check_offset, check_sample_weight
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
-from ..penalties import Given, PenaltySpec
+from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
@@ -56,7 +56,7 @@ class PenalizedModel(Estimator):
         "penalty_factor": [dict, "array-like", None],
         "bounds": [dict, tuple, list, None],
         "prior_mean": [dict, "array-like", None],
-        "penalty": [PenaltySpec, None],
+        "penalty": [PenaltySpec, StrOptions(set(BY_NAME)), None],
         "algorithm": [StrOptions({"majorized", "exact"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -157,7 +157,8 @@ class PenalizedModel(Estimator):
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         fit = problem, outcome, batch, backend, options, n_threads
-        return Prepared(*fit, served_by, columns, of_model, self._route(by_column))
+        prepared = Prepared(*fit, served_by, columns, of_model, self._route(by_column))
+        return prepared.with_null() if batch.penalty.needs_null else prepared
 
     def _assemble(self, design, y, sample_weight, offset, given):
         """Outcome, problem, batch without penalties, and what predictions will need."""
@@ -203,6 +204,8 @@ class PenalizedModel(Estimator):
                 )
 
     def _spec(self) -> PenaltySpec:
+        if isinstance(self.penalty, str):
+            return BY_NAME[self.penalty]()
         return PenaltySpec() if self.penalty is None else self.penalty
 
     def _route(self, given):
@@ -238,6 +241,7 @@ class PenalizedModel(Estimator):
         self._total_weight, self._n_rows = prepared.total_weight, prepared.n_weighted
         self._fingerprint = fingerprint(prepared.outcome, prepared.batch)
         self._factor: Any = prepared.batch.factor
+        self._family: Any = prepared.batch.penalty
 
     def _adopt_solution(self, solution: Solution) -> None:
         """Set the attributes that depend on the penalty, on the mean scale."""

@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from ..routes import PLAIN, Route
+from ..solver.null import Null
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
 from ._separation import find_infinite
@@ -74,6 +75,7 @@ class Prepared:
     columns: dict[str, Any]
     of_model: dict[str, Any]
     route: Route = PLAIN  # how fits are carried out
+    null: Null | None = None  # the null model, where the penalty needs it
 
     @cached_property
     def total_weight(self) -> float:
@@ -116,8 +118,17 @@ class Prepared:
         fits = self.route.solve(*shared, self.n_threads, on_fit)
         return [list(map(self._uncentred, solutions)) for solutions in fits]
 
+    def with_null(self):
+        """The same with a penalty that knows the null model of all rows."""
+        of_total = self.batch.penalty.of_total(self.total_weight)
+        null = replace(self, batch=replace(self.batch, penalty=of_total)).null_model()
+        penalty = of_total.at_null(null.root**2)
+        return replace(self, batch=replace(self.batch, penalty=penalty), null=null)
+
     def null_model(self):
         """The fit without penalized columns, and its measures, as `solver.null.Null`."""
+        if self.null is not None:
+            return self.null
         options = replace(self.options, verbose=0)
         shared = self.problem, self.batch, self.backend, options
         return self.route.null_model(*shared, self.n_threads)

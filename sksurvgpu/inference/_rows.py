@@ -53,13 +53,14 @@ class FittedRows:
         """Case weight of every row."""
         return self.session.pattern.weighted.weights()
 
-    def blocks(self, n_numbers: int, widest: int | None = None) -> list[np.ndarray]:
+    def blocks(
+        self, n_numbers: int, widest: int | None = None, n_columns: int | None = None
+    ) -> list[np.ndarray]:
         """Columns in runs that are small enough to be dense, with so many numbers a column."""
-        most = self.n_coef if widest is None else min(widest, self.n_coef)
+        n_columns = self.n_coef if n_columns is None else n_columns
+        most = n_columns if widest is None else min(widest, n_columns)
         width = int(np.clip(MOST_NUMBERS // n_numbers, 1, max(most, 1)))
-        return [
-            np.arange(low, min(low + width, self.n_coef)) for low in range(0, self.n_coef, width)
-        ]
+        return [np.arange(low, min(low + width, n_columns)) for low in range(0, n_columns, width)]
 
     def block(self, columns) -> np.ndarray:
         """Dense columns, (n_rows, len(columns)), rows contiguous."""

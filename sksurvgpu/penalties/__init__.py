@@ -2,6 +2,18 @@
 
 from .bounded import BoundedElasticNet
 from .elastic_net import ElasticNet
+from .mcp import MCP
+from .scad import SCAD
 from .spec import Given, PenaltySpec
 
-__all__ = ["BoundedElasticNet", "ElasticNet", "Given", "PenaltySpec"]
+__all__ = [
+    "BY_NAME",
+    "MCP",
+    "SCAD",
+    "BoundedElasticNet",
+    "ElasticNet",
+    "Given",
+    "PenaltySpec",
+]
+
+BY_NAME = {"mcp": MCP, "scad": SCAD}  # what is short for a penalty with its defaults

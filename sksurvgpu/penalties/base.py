@@ -100,6 +100,12 @@ class Penalty:
         self.family.kernels.find_pieces(coef, columns, out)
         return Pieces(*out)
 
+    def least_curvature(self, coef):
+        """Curvature around coefficients, the lesser one of both sides."""
+        piece, columns = self.formulas.piece, self.columns
+        sides = [[piece(x, side, columns, a)[1] for side in (-1, 1)] for a, x in enumerate(coef)]
+        return np.min(sides, axis=1, initial=np.inf) if sides else np.empty(0)
+
     def violation(self, coef, gradient):
         """Distance of every column from stationarity, in units of the gradient."""
         pieces = self.pieces(coef)
@@ -123,7 +129,7 @@ class Penalty:
 
     def is_near(self, coef, gradient, share):
         """Columns that are not zero, or whose slope is at least a share of what moves them."""
-        rest = self.at_rest
+        rest, share = self.at_rest, share * self.family.ease(self.columns)
         close = (gradient >= share * rest.right) | (gradient <= share * rest.left)
         return ((coef != 0) | close) & ~self.fixed
 
@@ -153,6 +159,20 @@ class Family:
 
     formulas: ClassVar[Formulas]
     kernels: ClassVar[Kernels]
+    is_convex: ClassVar[bool] = True
+    needs_null: ClassVar[bool] = False  # whether `at_null` has to come before all else
+    haste: float = 1.0  # how much faster than the strength a slope may be expected to change
+
+    def of_total(self, total):
+        """The same penalty of the mean, for fits whose weights have another sum."""
+        return self
+
+    def at_null(self, curvature):
+        """The same penalty, which now knows the curvature of every column in the null model.
+
+        `of_total` must have come before; the null model itself only asks for `lam_max`.
+        """
+        return self
 
     def strengths(self, lam, factor) -> NamedTuple:
         """Arrays of all columns, which have factors, at strength `lam`."""
@@ -170,6 +190,10 @@ class Family:
         """Columns whose coefficients cannot go to infinity whatever the data are."""
         return np.zeros(n_columns, bool)
 
+    def ease(self, columns):
+        """Share of its slope at zero at which the minimum along a column leaves zero."""
+        return 1.0
+
     def reduced(self, gradient):
         """The part of slopes at zero that could move a coefficient, its size."""
         return np.abs(gradient)
@@ -181,6 +205,10 @@ class Family:
         """
         is_penalized = factor > 0
         return float((gradient[is_penalized] / factor[is_penalized]).max(initial=0.0))
+
+    def concavity(self, columns):
+        """The least curvature that it has anywhere, of columns; never more than 0."""
+        return np.zeros(len(columns[0]))
 
     def dual(self, columns, gradient):
         """Scale that makes the gradient a dual point, and the penalty's conjugate there.

@@ -7,6 +7,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 
 SUFFICIENT, FAIR = 1e-4, 0.25
+STIFFER = 0.25  # share of a share that is tried next
 LONGEST_MOVE = 10.0  # range of the predictor's move within one step
 SHORTEST = 1e-10
 ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be told from rounding
@@ -67,6 +68,24 @@ def search(fit, penalty, target):
             kappa = yield from ask(Operations.trial_curvature)
             if kappa > 0 and decrease > 0:
                 factor = min(0.5, float(np.log1p(decrease * reach / kappa) / reach))
+    yield from ask(Operations.evaluate)
+    return 0.0
+
+
+def approach(fit, penalty, target, nearer):
+    """Coroutine: the same under a penalty that is not convex; the share that was accepted.
+
+    Such a penalty may be larger between two points than at both, so that nothing is interpolated:
+    ``nearer(share)`` minimizes the model anew with its curvature divided by `share`. Of a small
+    share the model is an upper bound, which holds the penalty as it is: the objective cannot rise.
+    """
+    share = 1.0
+    while share >= SHORTEST:
+        yield from ask(Operations.step, target)
+        if (yield from _try(fit, penalty, target, SUFFICIENT * _promise(fit, penalty, target), 1.0)):
+            return share
+        share *= STIFFER
+        target = nearer(share)
     yield from ask(Operations.evaluate)
     return 0.0
 

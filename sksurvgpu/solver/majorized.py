@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from . import costs
-from .line_search import accepts, rounding, search
+from .line_search import accepts, approach, rounding, search
 from .quadratic import NEAR_LATER, LentMatrix, OwnMatrix, Progress, have_model, near
 
 # Passes go on until their moves have shrunk this much; the first models are poor and get fewer.
@@ -46,7 +46,7 @@ def descend(fit, penalty, tolerance, max_iter):
         proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces(target), fit.root)
         before = fit.objective
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
-        if not moved and (yield from search(fit, penalty, target)) < 1.0:
+        if not moved and (yield from _move(fit, penalty, target, accuracy)) < 1.0:
             fit.extrapolation.restart()
         gained = before - fit.objective > rounding(fit)
         stalled = 0 if gained or residual < 0.9 * least else stalled + 1
@@ -57,6 +57,20 @@ def descend(fit, penalty, tolerance, max_iter):
         yield from _take_gradient(fit, fit.model.columns if alone and settled else None)
         objectives.append(fit.objective)
     return objectives
+
+
+def _move(fit, penalty, target, accuracy):
+    """Coroutine: move towards the minimizer of the model; the share of the step that was taken."""
+    if penalty.family.is_convex:
+        return (yield from search(fit, penalty, target))
+
+    def nearer(share):
+        columns, near = fit.model.columns, fit.coef.copy()
+        near[columns] = fit.model.minimize_nearer(fit, penalty, accuracy, share)
+        near[fit.model.without_effect(fit, penalty)] = 0.0
+        return near
+
+    return (yield from approach(fit, penalty, target, nearer))
 
 
 def _take_gradient(fit, columns):

@@ -35,6 +35,7 @@ class Model:
 
     is_matrix: bool
     is_cheap = False  # whether taking it anew costs less than the rest of an iteration
+    weight = 1.0  # share of the matrix that is the model's
     # The model is retaken where the residual of its columns fell to more than this share.
     stale: float
 
@@ -42,6 +43,7 @@ class Model:
         self.columns = np.empty(0, np.int64)
         self.curvature = np.empty((0, 2))  # with the model's second term, or LOOSE, and without
         self._has = np.zeros(n_columns, bool)
+        self.matrix = np.empty((0, 0))  # over the columns, in memory of the host
 
     @classmethod
     def take(cls, n_columns, columns):
@@ -100,6 +102,23 @@ class Model:
         """Coroutine: coefficients of the working set that bring the model near its minimum."""
         raise NotImplementedError
 
+    def minimize_nearer(self, fit, penalty, accuracy, share):
+        """Coefficients of its columns under the model with its curvature divided by `share`.
+
+        A model without a matrix takes every column by itself.
+        """
+        tolerance, residual, _ = accuracy
+        inner = max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
+        return minimize_on_matrix(
+            Quadratic(self.matrix, self.weight / share, _finite(self.curvature) / share),
+            penalty,
+            self.columns,
+            fit.coef[self.columns],
+            fit.gradient[self.columns],
+            fit.unit[self.columns],
+            inner,
+        )
+
 
 class Sweeps(Model):
     """Passes over columns of X, by the backend, which keeps what they need."""
@@ -121,27 +140,13 @@ class Sweeps(Model):
 
 
 class Matrix(Model):
-    """A matrix over the model's columns, in memory of the host."""
+    """A matrix over the model's columns."""
 
     is_matrix = True
-    weight = 1.0  # share of the matrix that is the model's
-
-    def __init__(self, n_columns):
-        super().__init__(n_columns)
-        self.matrix = np.empty((0, 0))
 
     def minimize(self, fit, penalty, work, tolerance, residual, shrink):
         yield from ()
-        inner = max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
-        return minimize_on_matrix(
-            Quadratic(self.matrix, self.weight, _finite(self.curvature)),
-            penalty,
-            self.columns,
-            fit.coef[self.columns],
-            fit.gradient[self.columns],
-            fit.unit[self.columns],
-            inner,
-        )
+        return self.minimize_nearer(fit, penalty, (tolerance, residual, shrink), 1.0)
 
 
 class OwnMatrix(Matrix):

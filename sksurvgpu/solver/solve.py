@@ -119,14 +119,15 @@ def _fit(batch, index, n_columns, options):
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
     factor = _column(batch.factor, index, np.ones(n_columns))
     lambdas = batch.lambdas[:, index]
-    penalties = [batch.penalty.at(lam, factor, fixed) for lam in lambdas]
+    family = batch.family(index)
+    penalties = [family.at(lam, factor, fixed) for lam in lambdas]
     begin = _begin if batch.null is None else _begin_with_null
     state, null = yield from begin(batch, index, penalties[0], factor, options)
     bound = yield from ask(Operations.largest_loglik)
     solutions = []
     for position, (lam, penalty) in enumerate(zip(lambdas, penalties, strict=True)):
         state.penalties_left = len(lambdas) - 1 - position
-        state.near = _near(lambdas[max(position - 1, 0)], lam)
+        state.near = _near(lambdas[max(position - 1, 0)], lam, family.haste)
         state.objective = penalty.value(state.coef) - state.loglik
         if options.verbose:
             _announce(batch, index, position)
@@ -157,12 +158,12 @@ def _fit(batch, index, n_columns, options):
     return solutions, (state, penalty)
 
 
-def _near(previous, lam):
+def _near(previous, lam, haste):
     """Share of their thresholds at which slopes may be expected to reach them at the next penalty.
 
-    The strong rule: a slope moves by less than the penalty did.
+    The strong rule: a slope moves by less than the penalty did, times the `haste` of its family.
     """
-    expected = 2.0 - previous / lam if lam > 0 else NEAR_LATER
+    expected = 1.0 + haste - haste * previous / lam if lam > 0 else NEAR_LATER
     return float(np.clip(expected, NEAR_LATER, NEAR))
 
 

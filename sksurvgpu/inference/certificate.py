@@ -1,0 +1,134 @@
+r"""What can be proved of the point where a fit ended, if its penalty is not convex.
+
+With the information H of the likelihood there, exact and not the solver's model of it, and A the
+coefficients that may move both ways without a kink, a stationary point is a strict local minimum if
+:math:`H_{AA} + P''_{AA}` is positive definite and all other slopes lie within their kinks. Where
+:math:`H + \min P''` is positive definite over all columns, the objective is convex around the point
+whatever the other coefficients do: no other minimum is near (Breheny and Huang 2011).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._versioned import Versioned
+from ._rows import check_estimator, open_rows, require_absent
+from ._views import view_of
+
+__all__ = ["Certificate", "certificate"]
+
+MOST_COLUMNS = 2_000  # of a matrix whose eigenvalues are computed
+SAME = 1e-9  # of a threshold: slopes that differ by rounding
+POSITIVE = 1e-10  # eigenvalue, of columns in standard errors, that is not rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Versioned):
+    """What is known of the point where a fit ended; made by `certificate`.
+
+    Attributes
+    ----------
+    is_stationary : bool
+        Whether the conditions of optimality hold, as ``converged_`` says.
+    is_local_minimum : bool or None
+        Whether the objective is larger at all points nearby; None where more than 2,000
+        coefficients would have to be looked at.
+    convex_here : bool or None
+        Whether the objective is convex where the likelihood has the curvature that it has here,
+        so that no other minimum is near; None for more than 2,000 columns.
+    curvature : float
+        Least curvature of the objective over the coefficients that are not at a kink, in units of
+        the likelihood's along single columns; NaN where unknown.
+    slack : float
+        Least distance of a slope from where its coefficient would leave a kink (zero or a bound),
+        in units of `alpha`; infinite if there is none.
+    """
+
+    is_stationary: bool
+    is_local_minimum: bool | None
+    convex_here: bool | None
+    curvature: float
+    slack: float
+
+    def __repr__(self) -> str:
+        said = {True: "yes", False: "no", None: "unknown"}
+        return (
+            f"<Certificate: stationary {said[self.is_stationary]}, local minimum "
+            f"{said[self.is_local_minimum]}, convex here {said[self.convex_here]}>"
+        )
+
+
+def certificate(estimator, X, y, **fit_params) -> Certificate:
+    """Say whether a fit ended in a local minimum, and whether others may be near.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of this package
+        Fitted with a penalty that is not convex, such as `MCP`; others are fine, too.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates of the fit.
+    y : ndarray of shape (n_samples,)
+        Outcome of the fit.
+    **fit_params : array-like of shape (n_samples,), optional
+        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+
+    Returns
+    -------
+    certificate : Certificate
+        What is known.
+
+    Notes
+    -----
+    It takes the exact information of all columns where these are at most 2,000, else of the
+    coefficients that are not zero: about rows times the square of their number.
+
+    References
+    ----------
+    Breheny, P. and Huang, J. (2011). Coordinate descent algorithms for nonconvex penalized
+    regression. Annals of Applied Statistics 5, 232-253.
+
+    Examples
+    --------
+    >>> from sksurvgpu import MCP, CoxLassoCCD, certificate
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0.03, penalty=MCP()).fit(data.X, data.y)
+    >>> certificate(model, data.X, data.y)
+    <Certificate: stationary yes, local minimum yes, convex here yes>
+    """
+    check_estimator(estimator)
+    require_absent(estimator, "certificate", ("prior_mean",))
+    rows = open_rows(estimator, X, y, fit_params)
+    coef, total = estimator.coef_, estimator._total_weight
+    strength = estimator._penalty * total, estimator._factor
+    penalty = estimator._family.at(*strength, np.zeros(len(coef), bool))
+    gradient, pieces = rows.session.gradient(np.arange(len(coef))), penalty.pieces(coef)
+    has_kink = pieces.right - pieces.left > SAME * penalty.threshold
+    smooth = np.flatnonzero(~has_kink)
+    apart = np.minimum(pieces.right - gradient, gradient - pieces.left)[has_kink]
+    slack = float(apart.min(initial=np.inf)) / total
+    residual = float(penalty.violation(coef, gradient).max(initial=0.0)) / total
+    known = np.arange(len(coef)) if len(coef) <= MOST_COLUMNS else smooth
+    is_local, is_convex, curvature = None, None, np.nan
+    if len(known) <= MOST_COLUMNS:
+        information, _ = view_of(rows).information(known)
+        at = np.searchsorted(known, smooth)
+        bend = penalty.least_curvature(coef)[smooth]
+        curvature = _least_eigenvalue(information[np.ix_(at, at)], bend)
+        is_local = curvature > POSITIVE and slack > residual
+        if len(known) == len(coef):
+            concavity = penalty.family.concavity(penalty.columns)
+            is_convex = _least_eigenvalue(information, concavity) > POSITIVE
+    return Certificate(bool(estimator.converged_), is_local, is_convex, curvature, slack)
+
+
+def _least_eigenvalue(information, curvature) -> float:
+    """Of the sum, in units of the information of every column by itself; inf for no column."""
+    if not len(curvature):
+        return np.inf
+    diagonal = np.diagonal(information)
+    unit = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    matrix = (information + np.diag(curvature)) * np.outer(unit, unit)
+    return float(np.linalg.eigvalsh(matrix)[0])
