@@ -62,8 +62,8 @@ class Hierarchical(PenaltySpec):
 
         alpha * (sum_j penalty_factor[j] * p(part[j]) + sum_k between * q(class_coef[k]))
 
-    with p and q the absolute value ("l1") or half the square ("l2"). As priors of variance v1 within
-    classes and v2 between them that is ``alpha = alpha_of_variance(v1, W, prior)`` and
+    with p and q the absolute value ("l1") or half the square ("l2"). As priors of variances v1
+    within classes and v2 between them that is ``alpha = alpha_of_variance(v1, W, prior)`` and
     ``between = alpha_of_variance(v2, W, prior) / alpha``: for two normal ones ``between`` is
     ``v1 / v2``. R Cyclops' hierarchical prior is that of two normal ones.
 
