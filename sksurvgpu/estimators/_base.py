@@ -194,13 +194,14 @@ class PenalizedModel(Estimator):
         )
 
     def _check_composition(self):
-        accepts, nothing = self._spec().accepts, PenalizedModel()
+        accepts = self._spec().accepts
         for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
             value = getattr(self, name)
-            if name not in accepts and value is not getattr(nothing, name):
+            is_default = value is None or (isinstance(value, Real) and value == 1.0)  # l1_ratio
+            if name not in accepts and not is_default:
                 raise ValueError(
-                    f"`penalty` is {self.penalty!r}, which does not go with `{name}`: leave one of "
-                    "them out."
+                    f"`penalty` is {type(self.penalty).__name__}, which does not go with `{name}`: "
+                    "leave one of them out."
                 )
 
     def _spec(self) -> PenaltySpec:
@@ -257,6 +258,10 @@ class PenalizedModel(Estimator):
         self.dual_gap_ = solution.gap * scale
         self.n_iter_ = solution.n_iter
         self.converged_ = bool(solution.converged)
+        for name in getattr(self, "_of_route", ()):  # of the fit before
+            self.__dict__.pop(name, None)
+        self._of_route = tuple(solution.of_route)
+        self.__dict__.update(solution.of_route)
 
     def _penalized(self) -> np.ndarray:
         """Coefficients that were penalized in the fit, whatever the parameters are now."""

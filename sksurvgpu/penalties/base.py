@@ -137,6 +137,10 @@ class Penalty:
         """Columns that stay at zero with such slopes, whose errors may be as large as `error`."""
         return (gradient <= self.at_rest.right + error) & (gradient >= self.at_rest.left - error)
 
+    def settled(self, coef):
+        """Coefficients with the same predictor of any data, and perhaps less penalty."""
+        return coef
+
     def gap(self, coef, gradient, loglik, loglik_bound) -> float:
         """Upper bound of objective - optimum from the scaled dual point, or nan.
 

@@ -47,6 +47,10 @@ class PenaltySpec(BaseEstimator):
         lower, upper = given.bounds
         return BoundedElasticNet(ratio, lower[given.source], upper[given.source])
 
+    def prior_ratio(self, l1_ratio):
+        """The `l1_ratio` by which strengths are read as variances of priors."""
+        return l1_ratio
+
     def route(self, given: Given, inner):
         """How fits are carried out: `inner`, or what leads to it (`routes`)."""
         return inner

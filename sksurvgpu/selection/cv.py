@@ -112,7 +112,7 @@ class CrossValidated(CallbackSupport):
         self._adopt(prepared, solution)
         self.best_index_, self.best_score_ = position, points[position].mean
         self.n_splits_ = len(splits)
-        self.cv_results_ = _table(points, prepared.total_weight, self.l1_ratio)
+        self.cv_results_ = _table(points, prepared.total_weight, self._prior_ratio())
         progress.end()
         self._warn(evaluate.doubts() + self._doubts(prepared, solution), stacklevel=6)
         return self
@@ -140,15 +140,19 @@ class CrossValidated(CallbackSupport):
         alphas = alpha_grid(least, self.n_alphas, self.alpha_min_ratio, problem)
         return search_grid(evaluate, alphas, can_end=self.early_stopping)
 
+    def _prior_ratio(self):
+        return self._spec().prior_ratio(self.l1_ratio)
+
     def _search_variance(self, prepared, evaluate):
         if self.alphas is not None:
             raise ValueError('`alphas` were given, which search="auto" finds itself.')
-        if np.ndim(self.l1_ratio) or isinstance(self.l1_ratio, dict):
+        ratio = self._prior_ratio()
+        if np.ndim(ratio) or isinstance(ratio, dict):
             raise ValueError(
                 'search="auto" is over one variance, and `l1_ratio` differs between columns, whose '
                 'priors have different variances; take search="grid".'
             )
-        share, prior = _prior_of(self.l1_ratio)
+        share, prior = _prior_of(ratio)
         total = prepared.total_weight
         most = np.array(LIMITS) * find_alpha_max(prepared)
 

@@ -43,6 +43,7 @@ def descend(fit, penalty, tolerance, max_iter):
         accuracy = tolerance, residual, SHRINK_EARLY if iteration < EARLY else SHRINK
         target[work] = yield from fit.model.minimize(fit, penalty, work, *accuracy)
         target[fit.model.without_effect(fit, penalty)] = 0.0
+        target = penalty.settled(target)
         proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces(target), fit.root)
         before = fit.objective
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))

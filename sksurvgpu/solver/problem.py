@@ -41,11 +41,15 @@ class Problem:
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
         given, design = design, design.reordered(plan.order, n_threads=n_threads)
         maps = source.astype(np.int64), piece_ptr.astype(np.int64)
-        ignores_shifts = likelihood.pattern != "rows" or likelihood.intercept
-        if ignores_shifts and (center := find_centers(design)).any():
-            design = moved(design, -center, in_place=design is not given)
-            return cls(design, plan, likelihood, *maps, center)
-        return cls(design, plan, likelihood, *maps)
+        problem = cls(design, plan, likelihood, *maps)
+        return problem.centred(in_place=design is not given)
+
+    def centred(self, *, in_place=False):
+        """The same problem with columns far from zero centred, if none is yet."""
+        ignores_shifts = self.likelihood.pattern != "rows" or self.likelihood.intercept
+        if not ignores_shifts or not (center := find_centers(self.design)).any():
+            return self
+        return replace(self, design=moved(self.design, -center, in_place=in_place), center=center)
 
     def uncentred(self):
         """The same problem with the columns as they were given."""

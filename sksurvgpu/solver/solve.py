@@ -106,6 +106,7 @@ class Solution:
     null: Null
     baseline: object = None
     objectives: tuple = ()  # after every outer iteration
+    of_route: dict = field(default_factory=dict)  # fitted attributes that a route adds
 
 
 def fit(batch, index, n_columns, options):
