@@ -157,7 +157,9 @@ class PenalizedModel(Estimator):
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         fit = problem, outcome, batch, backend, options, n_threads
-        return Prepared(*fit, served_by, columns, of_model, self._route(by_column))
+        prepared = Prepared(*fit, served_by, columns, of_model, self._route(by_column))
+        self._spec().check(prepared)
+        return prepared
 
     def _assemble(self, design, y, sample_weight, offset, given):
         """Outcome, problem, batch without penalties, and what predictions will need."""
@@ -253,6 +255,10 @@ class PenalizedModel(Estimator):
         self.dual_gap_ = solution.gap * scale
         self.n_iter_ = solution.n_iter
         self.converged_ = bool(solution.converged)
+        for name in getattr(self, "_of_route", ()):  # of the fit before
+            self.__dict__.pop(name, None)
+        self._of_route = tuple(solution.of_route)
+        self.__dict__.update(solution.of_route)
 
     def _penalized(self) -> np.ndarray:
         """Coefficients that were penalized in the fit, whatever the parameters are now."""

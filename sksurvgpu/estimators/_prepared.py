@@ -119,7 +119,8 @@ class Prepared:
     def null_model(self):
         """The fit without penalized columns, and its measures, as `solver.null.Null`."""
         options = replace(self.options, verbose=0)
-        shared = self.problem, self.batch, self.backend, options
+        batch = replace(self.batch, total=np.array([self.total_weight]))
+        shared = self.problem, batch, self.backend, options
         return self.route.null_model(*shared, self.n_threads)
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:

@@ -47,6 +47,9 @@ class PenaltySpec(BaseEstimator):
         lower, upper = given.bounds
         return BoundedElasticNet(ratio, lower[given.source], upper[given.source])
 
+    def check(self, prepared) -> None:
+        """Refuse data that the penalty is not for, before anything is fitted."""
+
     def route(self, given: Given, inner):
         """How fits are carried out: `inner`, or what leads to it (`routes`)."""
         return inner
