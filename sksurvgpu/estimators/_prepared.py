@@ -10,10 +10,12 @@ from zlib import crc32
 
 import numpy as np
 
-from ..routes import PLAIN, Route
+from ..penalties import Given, PenaltySpec
+from ..routes import Route
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
-from ._separation import find_infinite
+from ._relaxed import relax
+from ._separation import find_infinite, find_undetermined
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 
@@ -73,7 +75,10 @@ class Prepared:
     served_by: tuple[str, str]  # name of the backend, and why that one
     columns: dict[str, Any]
     of_model: dict[str, Any]
-    route: Route = PLAIN  # how fits are carried out
+    given: Given  # by column
+    route: Route  # how fits are carried out
+    plain_route: Route  # ... without a penalty
+    gamma: float | None = None  # share of the penalized fit, where fits are relaxed
 
     @cached_property
     def total_weight(self) -> float:
@@ -96,6 +101,20 @@ class Prepared:
         is_open = ~self.batch.penalty.is_bounded(self.problem.n_columns)
         return find_infinite(self.problem, self.weight, is_free & is_open)
 
+    def find_undetermined(self, is_free, weight) -> np.ndarray:
+        """Coefficients that rows of some weights do not determine, where these have no penalty."""
+        is_open = ~self.unpenalized().batch.penalty.is_bounded(self.problem.n_columns)
+        return find_undetermined(self.problem, weight, is_free & is_open)
+
+    def unpenalized(self) -> Prepared:
+        """The same without a penalty, and not relaxed."""
+        batch = replace(
+            self.batch,
+            penalty=PenaltySpec().family(self.given),
+            factor=np.zeros(self.problem.n_columns),
+        )
+        return replace(self, batch=batch, route=self.plain_route, gamma=None)
+
     def describe(self) -> dict[str, Any]:
         """What fits depend on beside the estimator's parameters, by the names that users know."""
         return {
@@ -114,7 +133,9 @@ class Prepared:
         """
         shared = self.problem, self._batch(alphas, total, changes), self.backend, self.options
         fits = self.route.solve(*shared, self.n_threads, on_fit)
-        return [list(map(self._uncentred, solutions)) for solutions in fits]
+        fits = [list(map(self._uncentred, solutions)) for solutions in fits]
+        weight = changes.get("weight", self.batch.weight)
+        return fits if self.gamma is None else relax(self, fits, self.gamma, weight)
 
     def null_model(self):
         """The fit without penalized columns, and its measures, as `solver.null.Null`."""
@@ -127,7 +148,10 @@ class Prepared:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""
         shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
         solutions, loan = self.route.solve_and_lend(*shared, self.n_threads, n_borrowers)
-        return self._uncentred(solutions[0]), loan
+        fits = [[self._uncentred(solutions[0])]]
+        if self.gamma is not None:
+            fits = relax(self, fits, self.gamma, self.batch.weight)
+        return fits[0][0], loan
 
     def _uncentred(self, solution):
         """The solution with its baseline for columns as they were given."""
