@@ -20,6 +20,7 @@ from numbers import Real
 import numpy as np
 
 from ..backends.contract import Operations, ask
+from ..backends.cpu.threads import one_blas_thread
 from ..solver.problem import ColumnsOnDemand
 
 __all__ = [
@@ -55,21 +56,20 @@ def relax(prepared, fits, gamma, weight):
 
 def refit(prepared, fits, weight):
     """Fits without a penalty on the supports of solutions; None where there is none."""
-    jobs = {}  # (fit, support) -> what starts it
+    starts, found = {}, {}  # (fit, support) -> the first solution that has it; its refit
     for b, solutions in enumerate(fits):
+        supports = {}
         for solution in solutions:
             support = support_of(prepared, solution)
-            jobs.setdefault((b, support.tobytes()), (b, solution, support))
-    found = {
-        key: solution if not support.any() else None for key, (_, solution, support) in jobs.items()
-    }
-    wanted = [
-        key
-        for key, (b, _, support) in jobs.items()
-        if support.any() and not _undetermined(prepared, support, weight, b).any()
-    ]
+            supports[support.tobytes()] = support
+            starts.setdefault((b, support.tobytes()), (b, solution, support))
+        with one_blas_thread():  # matrices are small
+            undetermined = _find_undetermined(prepared, supports, weight, b)
+        found |= {(b, key): None for key in undetermined}
+    found |= {key: start[1] for key, start in starts.items() if not start[2].any()}
+    wanted = [key for key in starts if key not in found]
     if wanted:
-        solutions = _solve(prepared, [jobs[key] for key in wanted], weight)
+        solutions = _solve(prepared, [starts[key] for key in wanted], weight)
         found |= dict(zip(wanted, solutions, strict=True))
     return [
         [found[b, support_of(prepared, solution).tobytes()] for solution in solutions]
@@ -84,10 +84,30 @@ def support_of(prepared, solution):
     return (solution.coef != rest) | (prepared.batch.factor == 0)
 
 
-def _undetermined(prepared, support, weight, index):
-    """Coefficients of a support that have no finite estimate, or many, under weights."""
+def _find_undetermined(prepared, supports, weight, index) -> set:
+    """Keys of the supports that a fit's rows do not determine.
+
+    What holds for a support holds for those within it, what does not, for those around it: of the
+    supports of a path, which are nearly nested, few have to be looked at.
+    """
     weight = prepared.weight if weight is None else _of_fit(weight, index)
-    return prepared.find_undetermined(support, weight)
+
+    def is_determined(support):
+        return not support.any() or not prepared.find_undetermined(support, weight).any()
+
+    left = sorted(supports.items(), key=lambda item: np.count_nonzero(item[1]))
+    if is_determined(np.any([support for _, support in left], axis=0)):
+        return set()
+    undetermined = set()
+    while left:
+        middle = left[len(left) // 2][1]
+        if is_determined(middle):
+            left = [(key, support) for key, support in left if (support & ~middle).any()]
+        else:
+            around = {key for key, support in left if not (middle & ~support).any()}
+            undetermined |= around
+            left = [item for item in left if item[0] not in around]
+    return undetermined
 
 
 def _of_fit(values, index):

@@ -31,7 +31,7 @@ from ..penalties import Given, PenaltySpec
 from ..penalties.base import Family
 from ..solver.problem import Batch, ColumnsOnDemand
 from ..solver.solve import null_models
-from .base import PLAIN, Route
+from .base import Route
 
 __all__ = ["Adaptive"]
 

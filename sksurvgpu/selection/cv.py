@@ -19,10 +19,10 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
+from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
 from .folds import split_rows
-from ..estimators._relaxed import require_refit
 from .path import alpha_grid, check_alphas, find_alpha_max
 from .progress import CallbackSupport, Progress, with_callbacks
 from .relax import check_shares, score_shares
