@@ -53,6 +53,7 @@ from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
+from .routes.adaptive import Adaptive as Adaptive
 from .routes.hierarchical import Hierarchical as Hierarchical
 from .selection.folds import SurvivalKFold as SurvivalKFold
 from .selection.models import CaseSeriesCV as CaseSeriesCV

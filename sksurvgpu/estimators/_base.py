@@ -40,6 +40,7 @@ from ..solver.solve import Options, Solution, log_likelihoods
 from ._columns import check_columns, feature_names, read_columns
 from ._estimator import Estimator
 from ._prepared import Prepared, count_threads, fingerprint
+from ._relaxed import check_share, require_refit
 from ._report import add_intervals, explain_empty, fit_card
 
 MOST_NAMES = 5  # in a warning
@@ -57,6 +58,7 @@ class PenalizedModel(Estimator):
         "bounds": [dict, tuple, list, None],
         "prior_mean": [dict, "array-like", None],
         "penalty": [PenaltySpec, StrOptions(set(BY_NAME)), None],
+        "relax": [Interval(Real, 0, 1, closed="both"), None],
         "algorithm": [StrOptions({"majorized", "exact"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -85,6 +87,7 @@ class PenalizedModel(Estimator):
         bounds=None,
         prior_mean=None,
         penalty=None,
+        relax=None,
         algorithm="majorized",
         tol=1e-6,
         max_iter=1000,
@@ -115,6 +118,7 @@ class PenalizedModel(Estimator):
         """Body of every `fit`."""
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         [solution] = prepared.solve([self.alpha])[0]
+        require_refit(self, prepared, solution)
         self._adopt(prepared, solution)
         doubts = self._doubts(prepared, solution)
         self._warn(doubts)
@@ -157,7 +161,10 @@ class PenalizedModel(Estimator):
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         fit = problem, outcome, batch, backend, options, n_threads
-        prepared = Prepared(*fit, served_by, columns, of_model, self._route(by_column))
+        routes = self._route(by_column), PenalizedModel()._route(by_column)
+        of_fit = served_by, columns, of_model, by_column, *routes, self._gamma()
+        prepared = Prepared(*fit, *of_fit)
+        self._spec().check(prepared)
         return prepared.with_null() if batch.penalty.needs_null else prepared
 
     def _assemble(self, design, y, sample_weight, offset, given):
@@ -213,6 +220,10 @@ class PenalizedModel(Estimator):
         """How fits are carried out."""
         route = self._spec().route(given, PLAIN)
         return route if given.prior_mean is None else Shifted(given.prior_mean, route)
+
+    def _gamma(self):
+        """Share of the penalized fit in a relaxed one, or None."""
+        return None if self.relax is None else check_share(self.relax)
 
     def _choose_backend(self):
         return choose(self.backend, self.precision, int(self.device))

@@ -77,6 +77,11 @@ _SHARED = {
         penalty : penalty object or None, default=None
             Another penalty than the elastic net, whose strength `alpha` is; see
             :doc:`/guide/penalties`.
+        relax : float or None, default=None
+            Share of the penalized coefficients in a relaxed fit, from 0 to 1: the rest is from a
+            fit without a penalty of what they select; see :doc:`/guide/adaptive`. What is reported
+            of objective and convergence is that of the penalized fit, `converged_` of both. None
+            does not relax.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",

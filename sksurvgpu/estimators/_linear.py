@@ -28,6 +28,7 @@ class LinearModel(PenalizedModel):
         bounds=None,
         prior_mean=None,
         penalty=None,
+        relax=None,
         fit_intercept=True,
         algorithm="majorized",
         tol=1e-6,

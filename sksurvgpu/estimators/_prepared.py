@@ -10,11 +10,13 @@ from zlib import crc32
 
 import numpy as np
 
-from ..routes import PLAIN, Route
+from ..penalties import Given, PenaltySpec
+from ..routes import Route
 from ..solver.null import Null
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
-from ._separation import find_infinite
+from ._relaxed import relax
+from ._separation import find_infinite, find_undetermined
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 
@@ -74,7 +76,10 @@ class Prepared:
     served_by: tuple[str, str]  # name of the backend, and why that one
     columns: dict[str, Any]
     of_model: dict[str, Any]
-    route: Route = PLAIN  # how fits are carried out
+    given: Given  # by column
+    route: Route  # how fits are carried out
+    plain_route: Route  # ... without a penalty
+    gamma: float | None = None  # share of the penalized fit, where fits are relaxed
     null: Null | None = None  # the null model, where the penalty needs it
 
     @cached_property
@@ -98,6 +103,20 @@ class Prepared:
         is_open = ~self.batch.penalty.is_bounded(self.problem.n_columns)
         return find_infinite(self.problem, self.weight, is_free & is_open)
 
+    def find_undetermined(self, is_free, weight) -> np.ndarray:
+        """Coefficients that rows of some weights do not determine, where these have no penalty."""
+        is_open = ~self.unpenalized().batch.penalty.is_bounded(self.problem.n_columns)
+        return find_undetermined(self.problem, weight, is_free & is_open)
+
+    def unpenalized(self) -> Prepared:
+        """The same without a penalty, and not relaxed."""
+        batch = replace(
+            self.batch,
+            penalty=PenaltySpec().family(self.given),
+            factor=np.zeros(self.problem.n_columns),
+        )
+        return replace(self, batch=batch, route=self.plain_route, gamma=None)
+
     def describe(self) -> dict[str, Any]:
         """What fits depend on beside the estimator's parameters, by the names that users know."""
         return {
@@ -116,7 +135,9 @@ class Prepared:
         """
         shared = self.problem, self._batch(alphas, total, changes), self.backend, self.options
         fits = self.route.solve(*shared, self.n_threads, on_fit)
-        return [list(map(self._uncentred, solutions)) for solutions in fits]
+        fits = [list(map(self._uncentred, solutions)) for solutions in fits]
+        weight = changes.get("weight", self.batch.weight)
+        return fits if self.gamma is None else relax(self, fits, self.gamma, weight)
 
     def with_null(self):
         """The same with a penalty that knows the null model of all rows."""
@@ -130,14 +151,18 @@ class Prepared:
         if self.null is not None:
             return self.null
         options = replace(self.options, verbose=0)
-        shared = self.problem, self.batch, self.backend, options
+        batch = replace(self.batch, total=np.array([self.total_weight]))
+        shared = self.problem, batch, self.backend, options
         return self.route.null_model(*shared, self.n_threads)
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""
         shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
         solutions, loan = self.route.solve_and_lend(*shared, self.n_threads, n_borrowers)
-        return self._uncentred(solutions[0]), loan
+        fits = [[self._uncentred(solutions[0])]]
+        if self.gamma is not None:
+            fits = relax(self, fits, self.gamma, self.batch.weight)
+        return fits[0][0], loan
 
     def _uncentred(self, solution):
         """The solution with its baseline for columns as they were given."""

@@ -37,7 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._contests import contests_of
 
-__all__ = ["find_infinite"]
+__all__ = ["find_infinite", "find_undetermined"]
 
 SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
@@ -48,6 +48,7 @@ STEPS = 1e-3, 1e-4, 1e-5, 1e-6  # from a direction within D to one beside it
 FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
 MOST_ROUNDS, MOST_STEPS = 12, 60  # of tries without a linear program, and Newton steps of each
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
+CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
 FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
 
 
@@ -56,14 +57,49 @@ def find_infinite(problem, weight, is_free) -> np.ndarray:
 
     `is_free` says which have no penalty; rows of `weight` are in the caller's order.
     """
-    is_infinite = np.zeros(problem.n_columns, bool)
+    return _search(problem, weight, is_free)[0]
+
+
+def find_undetermined(problem, weight, is_free) -> np.ndarray:
+    """Coefficients without a finite estimate, or with many: of columns that are collinear, too.
+
+    Columns that do not vary have no effect, and their coefficients do not count.
+    """
+    is_infinite, is_constant = _search(problem, weight, is_free)
+    if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
+        is_constant[is_free] = _is_collinear(problem, weight, np.flatnonzero(is_free))
+    return is_infinite | is_constant
+
+
+def _search(problem, weight, is_free):
+    """Coefficients that are infinite, and that directions without an effect move."""
+    is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
     contests = contests_of(problem, weight) if is_free.any() else None
     if contests is None or not len(contests.rival):
-        return is_infinite
+        return is_infinite, is_constant
     columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)
     if len(columns.idx):
-        is_infinite[columns.idx] = Search(contests, columns).moved()
-    return is_infinite
+        search = Search(contests, columns)
+        is_infinite[columns.idx] = search.moved()
+        is_constant[columns.idx] = np.abs(search.constant).max(axis=1, initial=0.0) > MOVES
+    return is_infinite, is_constant
+
+
+def _is_collinear(problem, weight, idx):
+    """Which of some columns of a linear model take part in a direction without an effect."""
+    x = problem.design.select(problem.source[idx]).to_scipy().tocsr()
+    x = x[weight[problem.plan.order] > 0]
+    gram = (x.T @ x).toarray()
+    size = np.diagonal(gram).copy()
+    if problem.has_intercept:
+        mean = x.sum(axis=0)
+        gram -= np.outer(mean, mean / x.shape[0])
+    varies = np.flatnonzero(np.diagonal(gram) > CONSTANT * size)
+    unit = 1.0 / np.sqrt(np.diagonal(gram)[varies])
+    values, vectors = np.linalg.eigh(gram[np.ix_(varies, varies)] * np.outer(unit, unit))
+    null, out = vectors[:, values < CONSTANT * len(varies)], np.zeros(len(idx), bool)
+    out[varies] = np.abs(null).max(axis=1, initial=0.0) > np.sqrt(CONSTANT)
+    return out
 
 
 class FreeColumns:
@@ -106,7 +142,7 @@ class FreeColumns:
 
 
 class Search:
-    """The pairs so far, and what they say of the directions."""
+    """The pairs so far, and what they say of the directions: `constant` is L, `inside` is Z."""
 
     def __init__(self, contests, columns):
         self._contests, self._columns = contests, columns
@@ -117,7 +153,7 @@ class Search:
 
     def moved(self) -> np.ndarray:
         """Columns that a direction in D moves and none in L need move."""
-        constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))  # inside is Z
+        self.constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))
         if self._is_bounded():
             return np.zeros(len(inside), bool)
         while True:
@@ -129,7 +165,7 @@ class Search:
             elif not inside.any():
                 return np.zeros(len(inside), bool)
             elif not self._add_beside(inside, null := null_space(self._pairs[is_tight])):
-                return moves(null, constant, inside)
+                return moves(null, self.constant, inside)
 
     def _is_bounded(self) -> bool:
         """Whether few pairs prove already that the likelihood has a maximum."""

@@ -98,6 +98,7 @@ class FineGrayCCD(CurveModel):
         bounds=None,
         prior_mean=None,
         penalty=None,
+        relax=None,
         event_of_interest=1,
         censoring_ties="crr",
         algorithm="majorized",

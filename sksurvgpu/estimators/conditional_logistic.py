@@ -85,6 +85,7 @@ class ConditionalLogisticCCD(ConditionalModel):
         bounds=None,
         prior_mean=None,
         penalty=None,
+        relax=None,
         ties="exact",
         algorithm="majorized",
         tol=1e-6,

@@ -77,6 +77,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         bounds=None,
         prior_mean=None,
         penalty=None,
+        relax=None,
         fit_intercept=True,
         class_weight=None,
         algorithm="majorized",

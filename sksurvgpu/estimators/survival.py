@@ -99,6 +99,7 @@ class CoxLassoCCD(CurveModel):
         bounds=None,
         prior_mean=None,
         penalty=None,
+        relax=None,
         ties="breslow",
         time_varying=None,
         algorithm="majorized",

@@ -122,7 +122,7 @@ def _check_same(estimator, problem, session) -> None:
         )
 
 
-def require_absent(estimator, what: str, names=("bounds", "penalty")) -> None:
+def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -> None:
     """Refuse a model with parameters that would have no part in what is asked for."""
     for name in names:
         if getattr(estimator, name) is not None:

@@ -142,7 +142,7 @@ def posterior(
      'hazard_ratio_upper', 'r_hat', 'ess_bulk', 'ess_tail']
     """
     model = copy_of(estimator, "posterior", fit_params)
-    require_absent(model, "posterior", ("bounds", "penalty", "prior_mean"))
+    require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean"))
     if model._has_dispersion:
         raise TypeError(
             f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "

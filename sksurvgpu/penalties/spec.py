@@ -51,6 +51,9 @@ class PenaltySpec(BaseEstimator):
         """The `l1_ratio` by which strengths are read as variances of priors."""
         return l1_ratio
 
+    def check(self, prepared) -> None:
+        """Refuse data that the penalty is not for, before anything is fitted."""
+
     def route(self, given: Given, inner):
         """How fits are carried out: `inner`, or what leads to it (`routes`)."""
         return inner

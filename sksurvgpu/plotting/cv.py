@@ -97,7 +97,8 @@ class CVDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted, such as CoxLassoCV.
+            Fitted, such as CoxLassoCV; where it has chosen between relaxed fits, the scores are
+            those of its `relax_`.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
 
@@ -117,7 +118,10 @@ class CVDisplay:
         scoring = getattr(estimator, "scoring", "score")
         if not isinstance(scoring, str):
             scoring = getattr(scoring, "__name__", "score")
-        return cls(estimator.cv_results_, estimator.alpha_, scoring=scoring).plot(ax)
+        table = estimator.cv_results_
+        if "gamma" in table:
+            table = table[table["gamma"] == estimator.relax_]
+        return cls(table, estimator.alpha_, scoring=scoring).plot(ax)
 
     def plot(self, ax=None):
         """Draw the scores.

@@ -1,7 +1,8 @@
 """How the fits of a batch are carried out, where that is more than to solve it: a file each."""
 
+from .adaptive import Adaptive
 from .base import PLAIN, Route
 from .hierarchical import Hierarchical
 from .shifted import Shifted
 
-__all__ = ["PLAIN", "Hierarchical", "Route", "Shifted"]
+__all__ = ["PLAIN", "Adaptive", "Hierarchical", "Route", "Shifted"]

@@ -19,13 +19,15 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
+from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
 from .folds import split_rows
 from .path import alpha_grid, check_alphas, find_alpha_max
 from .progress import CallbackSupport, Progress, with_callbacks
+from .relax import check_shares, score_shares
 from .scores import SCORINGS, sizes_of
-from .search import LIMITS, Scored, choose, search_grid, search_variance
+from .search import LIMITS, Scored, best_of, choose, search_grid, search_variance
 
 __all__ = ["NOT_OF_MODEL", "CrossValidated"]
 
@@ -46,8 +48,9 @@ _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "early_stopping": (True, ["boolean"]),
     "random_state": (0, ["random_state"]),
     "folder": (None, [str, os.PathLike, None]),
+    "relax": (None, ["array-like", Interval(Real, 0, 1, closed="both"), None]),
 }
-NOT_OF_MODEL = ("alpha", "warm_start")
+NOT_OF_MODEL = ("alpha", "relax", "warm_start")
 
 
 class CrossValidated(CallbackSupport):
@@ -88,6 +91,10 @@ class CrossValidated(CallbackSupport):
         """Chosen penalty."""
         return self.alpha_
 
+    def _gamma(self):
+        """Nothing is relaxed before its share is chosen."""
+        return None
+
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset, **given):
         if self.scoring == "concordance" and not hasattr(self, "_concordance_of"):
@@ -105,10 +112,13 @@ class CrossValidated(CallbackSupport):
             evaluate = Evaluation(model, prepared, splits, progress, journal)
             points = self._search(prepared, evaluate)
         position = choose(points, self.rule)
-        alpha = points[position].alpha
+        alpha, gamma = points[position].alpha, points[position].gamma
+        prepared = replace(prepared, gamma=gamma)
         with progress.batch("refit", 1) as done:
             [solution] = prepared.solve([alpha], on_fit=done)[0]
-        self.alpha_ = alpha
+        model.alpha_ = alpha
+        require_refit(model, prepared, solution)
+        self.alpha_, self.relax_ = alpha, gamma
         self._adopt(prepared, solution)
         self.best_index_, self.best_score_ = position, points[position].mean
         self.n_splits_ = len(splits)
@@ -156,11 +166,16 @@ class CrossValidated(CallbackSupport):
         total = prepared.total_weight
         most = np.array(LIMITS) * find_alpha_max(prepared)
 
+        points = []
+
         def at(variance):
-            return evaluate([alpha_of_variance(variance, total, prior) / share], on_sum=True)[0]
+            found = evaluate([alpha_of_variance(variance, total, prior) / share], on_sum=True)
+            points.extend(found)
+            return best_of(found)
 
         limits = variance_of_alpha(most * share, total, prior)
-        return search_variance(at, float(self.start_variance), limits)
+        search_variance(at, float(self.start_variance), limits)
+        return sorted(points, key=lambda point: -point.alpha)
 
 
 def _prior_of(l1_ratio):
@@ -179,7 +194,7 @@ class Evaluation:
         self._progress, self._journal = progress, journal
         scoring = model._loglik if model.scoring == "loglik" else model.scoring
         self._score, self._model, self._splits = SCORINGS[scoring], model, splits
-        self._is_sum = scoring != "concordance"
+        self._is_sum, self._gammas = scoring != "concordance", check_shares(model.relax)
         verbose = max(int(model.verbose) - 1, 0)
         options = replace(
             prepared.options, verbose=verbose, baseline=prepared.problem.has_intercept
@@ -200,8 +215,8 @@ class Evaluation:
         alphas, points = np.asarray(alphas, float), []
         if len(alphas) > 1 and alphas[1] > WIDE_STEP * alphas[0]:  # a path is the better guide
             return self._evaluate(alphas, on_sum, None)
-        while len(points) < len(alphas):
-            left = alphas[len(points) :]
+        while len(points) < len(alphas) * len(self._gammas):
+            left = alphas[len(points) // len(self._gammas) :]
             loan = self._borrow(float(left[0])) if self._lends else None
             points += self._evaluate(left[:1] if self._lends else left, on_sum, loan)
         return points
@@ -250,27 +265,29 @@ class Evaluation:
         found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
         self._starts = {"coef": found["coef"], "null": found["null"]}
         self._lends &= lend is None or found["n_iter"].mean() <= QUICK
-        self._n_fits += found["score"].size
+        self._n_fits += found["n_iter"].size
         self._n_failed += int(found["n_failed"].sum())
         scores = found["score"] if self._is_sum else found["score"] * self._sizes
         n_nonzero = found["n_nonzero"].sum(axis=1) / n_splits
+        places = [(a, gamma) for a in range(len(alphas)) for gamma in self._gammas]
         return [
-            self._point(float(alpha), score, float(n))
-            for alpha, score, n in zip(alphas, scores, n_nonzero, strict=True)
+            replace(self._point(float(alphas[a]), score, float(n_nonzero[a])), gamma=gamma)
+            for (a, gamma), score in zip(places, scores, strict=True)
         ]
 
     def _fit(self, part, alphas, totals, lend, done):
         """What is kept of the fits of some splits, the last axis of each array.
 
-        Scores and numbers of coefficients are (n_alphas, n_splits); the coefficients, those at the
-        last penalty.
+        Numbers of coefficients are (n_alphas, n_splits), scores have a row for each share of every
+        penalty; the coefficients, those at the last penalty.
         """
         splits = self._splits.part(part)
         changes = {"weight": splits.train, **self._start_of(part, None if lend is None else lend())}
         penalties = np.repeat(alphas[:, None], len(splits), axis=1)
-        solutions = self._prepared.solve(penalties, total=totals, on_fit=done, **changes)
+        prepared, gammas = self._prepared, self._gammas
+        solutions = prepared.solve(penalties, total=totals, on_fit=done, **changes)
         return {
-            "score": self._score(self._model, self._prepared, splits, solutions).T,
+            "score": score_shares(self._score, self._model, prepared, splits, solutions, gammas),
             "n_nonzero": np.array([[np.count_nonzero(s.coef) for s in fit] for fit in solutions]).T,
             "n_iter": np.array([[s.n_iter for s in fit] for fit in solutions]).T,
             "n_failed": np.array([sum(not s.converged for s in fit) for fit in solutions]),
@@ -330,8 +347,10 @@ def _table(points, total, l1_ratio):
         with np.errstate(over="ignore"):
             variance[alpha > 0] = variance_of_alpha(alpha[alpha > 0] * share, total, prior)
             variance[alpha == 0] = np.inf
+    shares = [] if points[0].gamma is None else [("gamma", of("gamma"))]
     columns = {
         "alpha": alpha,
+        **dict(shares),
         "variance": variance,
         "mean_score": of("mean"),
         "standard_error": of("error"),

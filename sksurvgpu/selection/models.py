@@ -62,18 +62,26 @@ _CROSS_VALIDATED = """
         New folder in which finished fits are kept, 16 splits at a time; where ``fit`` is called
         again with the same data and parameters after it was ended, whatever ended it, it goes
         on with the others, to the same result. None in searches, which fit many times.
+    relax : float, list of float or None, default=None
+        Shares of the penalized fit, from 0 to 1, to choose from, together with the penalties: the
+        rest is a fit without a penalty of the columns selected in the split; see
+        :doc:`/guide/adaptive`. With rule="1se", the best share at the largest penalty that has one
+        within a standard error.
     <<parameters_of_model>>
 
     Attributes
     ----------
     alpha_ : float
         Chosen penalty, with which all rows are fitted.
+    relax_ : float or None
+        Chosen share, None where `relax` is.
     best_index_ : int
         Its row of `cv_results_`.
     best_score_ : float
         Its mean score.
     cv_results_ : DataFrame
-        A row for each penalty scored, in descending order: ``alpha``; ``variance`` of the prior
+        A row for each penalty scored, in descending order: ``alpha``; with `relax`, ``gamma``,
+        the share, of which each penalty has a row a piece; ``variance`` of the prior
         it stands for, NaN where `l1_ratio` differs between columns; ``mean_score`` over the
         splits, weighted by their events; its ``standard_error`` over the folds; ``n_nonzero``
         coefficients, the mean over the splits; and the score of every split.

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
 from ..estimators._base import PenalizedModel
+from .relax import blend_path, require_blend, with_refits
 
 __all__ = ["Path", "fit_path"]
 
@@ -49,6 +50,8 @@ class Path(Versioned):
         Least alpha at which all penalized coefficients are zero.
     feature_names : ndarray of shape (n_coef,)
         Name of each row of `coefs`.
+    gamma : float
+        Share of the penalized fits in `coefs`, where these are relaxed; see `blend`.
 
     Examples
     --------
@@ -77,6 +80,11 @@ class Path(Versioned):
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
     _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
     _infinite: dict = field(repr=False)  # `infinite_` with a penalty (True), without one (False)
+    gamma: float = 1.0
+    _refits: Any = field(default=None, repr=False)  # `relax.Refits`, where they were asked for
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "_refits": None}  # they hold the rows
 
     def __repr__(self) -> str:
         return (
@@ -102,6 +110,7 @@ class Path(Versioned):
         """
         fitted = copy.copy(self._fitted)
         fitted.alpha = float(self.alphas[index])
+        require_blend(self, index)
         solution = self._solutions[index]
         fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
         fitted.infinite_ = self._infinite[fitted.alpha > 0]
@@ -128,6 +137,26 @@ class Path(Versioned):
             )
         return self.at(index)
 
+    def blend(self, gamma: float):
+        """Relaxed path: `gamma` times these coefficients, the rest from fits without a penalty.
+
+        The latter are fits of the columns that are not zero and of those without a penalty. What
+        the path says of its objective (`objective`, `kkt`, `dual_gap`, `alpha_max`) stays that of
+        the penalized fits; `log_likelihood` and predictions are those of the blend.
+
+        Parameters
+        ----------
+        gamma : float
+            Share of the penalized fits, from 0 to 1.
+
+        Returns
+        -------
+        path : Path
+            NaN where the selected columns have no fit without a penalty, of which `fit_path` has
+            warned.
+        """
+        return blend_path(self, gamma)
+
     def to_frame(self):
         """Table of coefficients.
 
@@ -151,6 +180,7 @@ def fit_path(
     alphas=None,
     n_alphas=100,
     alpha_min_ratio=None,
+    relax=False,
     **fit_params,
 ) -> Path:
     """Fit an estimator at descending penalties.
@@ -171,6 +201,9 @@ def fit_path(
     alpha_min_ratio : float, optional
         Its last value over its first; by default 1e-4, or 1e-2 where X has fewer rows than
         columns.
+    relax : bool, default=False
+        Also fit what each penalty selects without a penalty, for `Path.blend`. The path then keeps
+        the rows; its pickles do not. An estimator with a `relax` of its own has a path of blends.
     **fit_params : array-like of shape (n_samples,), optional
         Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
 
@@ -191,11 +224,14 @@ def fit_path(
     (50,)
     """
     fitted = copy_of(estimator, "fit_path", fit_params)
+    if not isinstance(relax, bool | np.bool_):
+        raise TypeError(f"`relax` is {relax!r}, must be True or False; Path.blend takes shares.")
     if alphas is None:
         _check_grid(n_alphas, alpha_min_ratio)
     else:
         alphas = check_alphas(alphas)
     prepared = fitted._prepare(X, y, **fit_params)
+    gamma, prepared = prepared.gamma, replace(prepared, gamma=None)
     if alphas is None:
         alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
     solutions = prepared.solve(alphas)[0]
@@ -213,7 +249,9 @@ def fit_path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return path
+    if relax or gamma is not None:
+        path = with_refits(path, prepared, solutions)
+    return path if gamma is None else path.blend(gamma)
 
 
 def _gather(fitted, alphas, solutions, infinite):

@@ -9,13 +9,11 @@ Either is one evaluation under other weights, all of them a batch.
 """
 
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
 from sksurv.exceptions import NoComparablePairException
 
-from ..solver.problem import ColumnsOnDemand
-from ..solver.solve import log_likelihoods
+from ..estimators._relaxed import evaluate
 
 __all__ = ["SCORINGS", "sizes_of"]
 
@@ -32,26 +30,9 @@ def held_out(model, prepared, splits, solutions):
 
 
 def _evaluate(prepared, weights, solutions):
-    """Log-likelihood of every solution under the weights of its split, (n_splits, n_penalties).
-
-    An intercept is that of the fit: it enters as an offset.
-    """
+    """Log-likelihood of every solution under the weights of its split, (n_splits, n_penalties)."""
     pairs = [(b, solution) for b, fit in enumerate(solutions) for solution in fit]
-    coefs = np.stack([solution.coef for _, solution in pairs], axis=1)
-    shape = weights.shape[0], len(pairs)
-    changes = {"weight": ColumnsOnDemand(shape, lambda k: weights[:, pairs[k][0]])}
-    problem, given = prepared.problem, prepared.batch.offset
-    if problem.has_intercept:
-        problem = problem.without_intercept()
-
-        def offset(k):
-            known = np.zeros(shape[0]) if given is None else given[:, 0]
-            solution = pairs[k][1]
-            return known + solution.baseline + problem.shift_of(solution.coef)[0]
-
-        changes["offset"] = ColumnsOnDemand(shape, offset)
-    batch = replace(prepared.batch, lambdas=np.zeros((0, len(pairs))), **changes)
-    logliks = log_likelihoods(problem, batch, coefs, prepared.backend, prepared.n_threads)
+    logliks = np.array([found["loglik"] for found in evaluate(prepared, pairs, weights)])
     # a penalty whose predictions are beyond floating point is the worst
     return np.where(np.isfinite(logliks), logliks, -np.inf).reshape(len(solutions), -1)
 

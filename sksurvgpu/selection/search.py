@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Scored", "choose", "search_grid", "search_variance"]
+__all__ = ["Scored", "best_of", "choose", "search_grid", "search_variance"]
 
 BLOCK = 10  # penalties of a grid between two looks at the scores
 STEP = np.log(10.0)
@@ -32,6 +32,12 @@ class Scored:
     mean: float
     error: float  # standard error of the mean over the folds
     n_nonzero: float  # mean over the splits
+    gamma: float | None = None  # share of the penalized fits, where these are relaxed
+
+
+def best_of(points):
+    """The point with the best mean."""
+    return max(points, key=lambda point: -np.inf if np.isnan(point.mean) else point.mean)
 
 
 def search_grid(evaluate, alphas, *, can_end):
@@ -40,8 +46,9 @@ def search_grid(evaluate, alphas, *, can_end):
     for first in range(0, len(alphas), BLOCK if can_end else len(alphas)):
         block = alphas[first : first + BLOCK] if can_end else alphas
         points += evaluate(block)
-        best = max(points, key=lambda point: point.mean)
-        if can_end and points[-1].mean < best.mean - best.error:
+        best = best_of(points)
+        last = best_of([point for point in points if point.alpha == points[-1].alpha])
+        if can_end and last.mean < best.mean - best.error:
             break
     return points
 
@@ -114,4 +121,6 @@ def choose(points, rule):
         return best
     alphas = np.array([point.alpha for point in points])
     is_close = means >= means[best] - points[best].error
-    return int(np.argmax(np.where(is_close, alphas, -np.inf)))
+    is_close[best] = True  # where there is no error, too
+    is_largest = is_close & (alphas == alphas[is_close].max())
+    return int(np.nanargmax(np.where(is_largest, means, -np.inf)))

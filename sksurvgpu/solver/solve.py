@@ -235,11 +235,12 @@ def _move(state, coef):
     state.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
 
 
-def find_null_of(batch, n_columns, options):
-    """Coroutine: null model of the first fit."""
-    fixed = _column(batch.fixed, 0, np.zeros(n_columns, bool))
-    factor = _column(batch.factor, 0, np.ones(n_columns))
-    _, null = yield from _begin(batch, 0, batch.penalty.at(1.0, factor, fixed), factor, options)
+def find_null_of(batch, index, n_columns, options):
+    """Coroutine: null model of a fit."""
+    fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
+    factor = _column(batch.factor, index, np.ones(n_columns))
+    penalty = batch.penalty.at(1.0, factor, fixed)
+    _, null = yield from _begin(batch, index, penalty, factor, options)
     return null
 
 
@@ -286,8 +287,14 @@ def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
 
 def null_model(problem, batch, backend, options, n_threads):
     """`null.Null` of the first fit of a batch, which needs no penalties."""
-    coroutine = find_null_of(batch, problem.n_columns, options)
+    coroutine = find_null_of(batch, 0, problem.n_columns, options)
     return backend.run(problem, batch, [coroutine], n_threads)[0]
+
+
+def null_models(problem, batch, backend, options, n_threads):
+    """`null.Null` of every fit of a batch."""
+    coroutines = [find_null_of(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
+    return backend.run(problem, batch, coroutines, n_threads)
 
 
 def _check_penalties(batch):
