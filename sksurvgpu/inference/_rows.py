@@ -39,6 +39,7 @@ class FittedRows:
     problem: Any
     session: Session
     given_weight: np.ndarray | None  # per row of the caller
+    batch: Any = None  # the fit's, whose penalties are not set
 
     @property
     def plan(self):
@@ -53,13 +54,14 @@ class FittedRows:
         """Case weight of every row."""
         return self.session.pattern.weighted.weights()
 
-    def blocks(self, n_numbers: int, widest: int | None = None) -> list[np.ndarray]:
-        """Columns in runs that are small enough to be dense, with so many numbers a column."""
-        most = self.n_coef if widest is None else min(widest, self.n_coef)
+    def blocks(
+        self, n_numbers: int, widest: int | None = None, n_columns: int | None = None
+    ) -> list[np.ndarray]:
+        """Runs of columns that are small enough to be dense, with so many numbers a column."""
+        count = self.n_coef if n_columns is None else n_columns
+        most = count if widest is None else min(widest, count)
         width = int(np.clip(MOST_NUMBERS // n_numbers, 1, max(most, 1)))
-        return [
-            np.arange(low, min(low + width, self.n_coef)) for low in range(0, self.n_coef, width)
-        ]
+        return [np.arange(low, min(low + width, count)) for low in range(0, count, width)]
 
     def block(self, columns) -> np.ndarray:
         """Dense columns, (n_rows, len(columns)), rows contiguous."""
@@ -106,7 +108,7 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
     weight, offset = (None if v is None else v[:, 0] for v in (batch.weight, batch.offset))
     session = Session(problem, weight, offset, Threads(1))
     _check_same(estimator, problem, session)
-    return FittedRows(estimator, outcome, problem, session, weight)
+    return FittedRows(estimator, outcome, problem, session, weight, batch)
 
 
 def _check_same(estimator, problem, session) -> None:

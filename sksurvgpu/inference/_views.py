@@ -51,15 +51,19 @@ class View:
             x -= x.mean(axis=0)
         return x
 
-    def information(self) -> tuple[np.ndarray, np.ndarray]:
-        """Information of the coefficients, and its diagonal before means within groups go."""
-        p = self.rows.n_coef
+    def information(self, columns=None) -> tuple[np.ndarray, np.ndarray]:
+        """Information of the coefficients, and its diagonal before means within groups go.
+
+        Of all coefficients, or of those with the given positions.
+        """
+        chosen = np.arange(self.rows.n_coef) if columns is None else columns
+        p = len(chosen)
         total, size = np.zeros((p, p)), np.zeros(p)
-        blocks = self.rows.blocks(self.rows.plan.n_rows + self.n_atoms, self.widest)
+        blocks = self.rows.blocks(self.rows.plan.n_rows + self.n_atoms, self.widest, p)
         for first, second in combinations_with_replacement(range(len(blocks)), 2):
             J, K = blocks[first], blocks[second]
-            x = self.centred(J)
-            z = x if first == second else self.centred(K)
+            x = self.centred(chosen[J])
+            z = x if first == second else self.centred(chosen[K])
             part, own = self.cross(x, z)
             total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
             if first == second:
