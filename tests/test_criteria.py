@@ -19,6 +19,8 @@ from sksurvgpu import (
     information_criteria,
     surv,
 )
+from sksurvgpu.penalties import PenaltySpec
+from sksurvgpu.routes import Route
 
 DENSE = X.toarray()
 
@@ -128,6 +130,37 @@ def test_constant_columns_have_no_degree_of_freedom():
     df = information_criteria(ridge, wide, face.y)["df"]
     without = CoxLassoCCD(alpha=0.1, l1_ratio=0.0).fit(wide[:, :3], face.y)
     assert df == pytest.approx(information_criteria(without, wide[:, :3], face.y)["df"])
+
+
+def test_coefficients_at_their_prior_means_are_not_free():
+    face, mean = FACES["cox"], {1: 0.3, 2: -0.2}
+    model = face.make(prior_mean=mean, alpha=0.03).fit(X, face.y)
+    moved = model.coef_ != np.array([mean.get(j, 0.0) for j in range(12)])
+    criteria = information_criteria(model, X, face.y)
+    assert 0 < moved.sum() < np.count_nonzero(model.coef_)
+    assert criteria["df"] == moved.sum()
+    extra = 2 * np.log(comb(12, moved.sum()))
+    assert criteria["ebic"] - criteria["bic"] == pytest.approx(extra)
+    path = fit_path(face.make(prior_mean=mean), X, face.y, alphas=[0.03])
+    np.testing.assert_allclose(path.information_criteria().iloc[0], criteria, rtol=1e-9)
+
+
+class Elsewhere(Route):
+    """Another way to a fit, of which nothing is known."""
+
+
+class Unknown(PenaltySpec):
+    """A penalty of that route."""
+
+    def route(self, given, inner):
+        return Elsewhere()
+
+
+def test_penalties_that_are_not_known_are_refused():
+    face = FACES["cox"]
+    path = fit_path(face.make(penalty=Unknown()), X, face.y, alphas=[0.03])
+    with pytest.raises(ValueError, match="under this `penalty` are not known"):
+        path.best()
 
 
 def test_a_linear_model_without_degrees_of_freedom_has_no_criteria():

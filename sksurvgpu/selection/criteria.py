@@ -26,6 +26,7 @@ from scipy.special import gammaln
 
 from ..inference._rows import check_estimator, open_rows
 from ..inference._views import view_of
+from ..routes import PLAIN, Shifted
 
 __all__ = ["CRITERIA", "Basis", "basis_of", "criteria_of_path", "information_criteria"]
 
@@ -39,7 +40,8 @@ MOST_COLUMNS = 10_000  # whose matrix of 800 MB takes minutes to decompose
 class Basis:
     """What criteria need to know of a fit beside its coefficients and log-likelihood."""
 
-    family: Any  # of penalties
+    family: Any  # of penalties; None where they are no function of the coefficients alone
+    rest: np.ndarray | float  # where coefficients are kept by the penalty
     factor: np.ndarray  # (n_coef,)
     total_weight: float
     n_observations: float  # of the BIC
@@ -48,6 +50,10 @@ class Basis:
 
     def penalty(self, alpha):
         """Penalty at a strength on the mean scale."""
+        if self.family is None:
+            raise ValueError(
+                "degrees of freedom under this `penalty` are not known; take cross-validation."
+            )
         none = np.zeros(len(self.factor), bool)
         return self.family.at(alpha * self.total_weight, self.factor, none)
 
@@ -60,15 +66,19 @@ class Basis:
             return -0.5 * weight * (np.log(2.0 * np.pi * -2.0 * loglik / weight) + 1.0)
 
 
-def basis_of(estimator, problem, outcome, batch) -> Basis:
+def basis_of(estimator, problem, outcome, batch, route) -> Basis:
     """What the criteria of all fits to some data share."""
+    rest: np.ndarray | float = 0.0
+    if isinstance(route, Shifted):
+        rest, route = route.mean[problem.source], route.inner
     weight = np.ones(outcome.n_rows) if batch.weight is None else batch.weight[:, 0]
     # A conditional likelihood is a product over events; other rows are what they are compared with.
     is_conditional = problem.likelihood.pattern != "rows"
     counted = weight * outcome.n_events if is_conditional else weight
     has_dispersion = bool(estimator._has_dispersion)
     return Basis(
-        family=batch.penalty,
+        family=batch.penalty if route is PLAIN else None,
+        rest=rest,
         factor=batch.factor,
         total_weight=float(weight.sum()),
         n_observations=float(counted.sum()),
@@ -125,9 +135,9 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     """
     check_estimator(estimator)
     rows = open_rows(estimator, X, y, fit_params)
-    basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch)
+    basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
     alpha, coef = estimator._penalty, estimator.coef_
-    df = _degrees_of_freedom(basis.penalty(alpha), coef, lambda: view_of(rows))
+    df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
     loglik = np.array([estimator.log_likelihood_])
     table = _tabulate(basis, [alpha], coef[:, None], loglik, [df], gamma, n_observations)
     return table.iloc[0].rename(None)
@@ -137,7 +147,7 @@ def criteria_of_path(path, basis, X, y, gamma, n_observations, fit_params):
     """Table of the criteria of all fits of a path; see `Path.information_criteria`."""
     views = _open_views(path, X, y, fit_params)
     df = [
-        _degrees_of_freedom(basis.penalty(alpha), coef, lambda coef=coef: views(coef))
+        _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda coef=coef: views(coef))
         for alpha, coef in zip(path.alphas, path.coefs.T, strict=True)
     ]
     given = path.alphas, path.coefs, path.log_likelihood, df
@@ -164,7 +174,10 @@ def _open_views(path, X, y, fit_params):
 
 
 def _degrees_of_freedom(penalty, coef, make_view) -> float:
-    """Degrees of freedom of coefficients; rows are needed where the penalty has curvature."""
+    """Degrees of freedom of coefficients, as the penalty has them.
+
+    Rows are needed where it has curvature.
+    """
     pieces = penalty.pieces(coef)
     is_smooth = np.isclose(pieces.left, pieces.right, rtol=KINK, atol=0.0)
     # a free coefficient is exactly zero where its column says nothing
@@ -206,7 +219,8 @@ def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
         loglik = np.where(df < basis.total_weight, loglik, np.nan)
     is_penalized = basis.factor > 0
     bic = -2.0 * loglik + df * np.log(n)
-    n_selected = np.count_nonzero(coefs[is_penalized], axis=0)
+    moved = (coefs.T - basis.rest).T
+    n_selected = np.count_nonzero(moved[is_penalized], axis=0)
     ways = _log_binomial(np.count_nonzero(is_penalized), n_selected)
     return DataFrame(
         {

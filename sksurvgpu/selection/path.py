@@ -272,7 +272,7 @@ def fit_path(
     infinite = {fitted.alpha > 0: fitted.infinite_}
     if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
         infinite[True] = prepared.find_infinite(prepared.batch.factor == 0)
-    basis = basis_of(fitted, prepared.problem, prepared.outcome, prepared.batch)
+    basis = basis_of(fitted, prepared.problem, prepared.outcome, prepared.batch, prepared.route)
     path = _gather(fitted, alphas, solutions, infinite, basis)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
