@@ -260,7 +260,7 @@ def fit_path(
     """
     fitted = copy_of(estimator, "fit_path", fit_params)
     if alphas is None:
-        _check_grid(n_alphas, alpha_min_ratio)
+        check_grid(n_alphas, alpha_min_ratio)
     else:
         alphas = check_alphas(alphas)
     prepared = fitted._prepare(X, y, **fit_params)
@@ -349,7 +349,8 @@ def find_alpha_max(prepared):
     return null.lam_max / prepared.total_weight
 
 
-def _check_grid(n_alphas, alpha_min_ratio):
+def check_grid(n_alphas, alpha_min_ratio):
+    """Check what a sequence of penalties is made from."""
     if not _is_number(n_alphas) or n_alphas < 1 or int(n_alphas) != n_alphas:
         raise ValueError(f"`n_alphas` is {n_alphas!r}, must be a whole number of at least 1.")
     if alpha_min_ratio is None:
