@@ -37,6 +37,8 @@ from .inference.profile import profile_likelihood as profile_likelihood
 from .inference.proportional_hazards import ProportionalHazardsResult as ProportionalHazardsResult
 from .inference.proportional_hazards import proportional_hazards_test as proportional_hazards_test
 from .inference.residuals import residuals as residuals
+from .inference.stability import stability_selection as stability_selection
+from .inference.stability_result import StabilityResult as StabilityResult
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
 from .penalties.mcp import MCP as MCP
@@ -51,10 +53,12 @@ from .plotting.cv import CVDisplay as CVDisplay
 from .plotting.incidence import CumulativeIncidenceDisplay as CumulativeIncidenceDisplay
 from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
+from .plotting.stability import StabilityDisplay as StabilityDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
 from .routes.adaptive import Adaptive as Adaptive
 from .routes.hierarchical import Hierarchical as Hierarchical
+from .selection.criteria import information_criteria as information_criteria
 from .selection.folds import SurvivalKFold as SurvivalKFold
 from .selection.models import CaseSeriesCV as CaseSeriesCV
 from .selection.models import ConditionalLogisticCV as ConditionalLogisticCV

@@ -23,6 +23,7 @@ LONG = {
     "guide/plots",
     "guide/posterior",
     "guide/resampling",
+    "guide/selection",
     "models/bayesian_multinomial",
     "models/bayesian_regression",
     "models/case_series",

@@ -39,6 +39,8 @@ class FittedRows:
     problem: Any
     session: Session
     given_weight: np.ndarray | None  # per row of the caller
+    batch: Any = None  # the fit's, without its penalty's strength
+    route: Any = None  # by which it was carried out
 
     @property
     def plan(self):
@@ -107,7 +109,8 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
     weight, offset = (None if v is None else v[:, 0] for v in (batch.weight, batch.offset))
     session = Session(problem, weight, offset, Threads(1))
     _check_same(estimator, problem, session)
-    return FittedRows(estimator, outcome, problem, session, weight)
+    route = estimator._route(estimator._read_by_column(design, problem.source))
+    return FittedRows(estimator, outcome, problem, session, weight, batch, route)
 
 
 def _check_same(estimator, problem, session) -> None:

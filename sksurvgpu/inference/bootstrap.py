@@ -14,16 +14,16 @@ from numbers import Integral
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._journal import Journal, check_folder, describe_call
+from .._journal import Journal, describe_call
 from .._versioned import Versioned
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, with_ratios
 from ..data.simulate.draw import generator
-from ..data.vectors import check_labels
 from ..estimators._base import MOST_NAMES
 from ..selection.path import copy_of
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
+from ._replicates import Replicates, check_seeded, units_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
 
@@ -209,19 +209,14 @@ def bootstrap(
         raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
-    check_folder(folder)
-    if folder is not None and random_state is None:
-        raise ValueError(
-            "`folder` is where the same call goes on, and without a seed no call is the same; pass "
-            "random_state=0, say."
-        )
+    check_seeded(folder, random_state)
     prepared = fitted._prepare(X, y, **fit_params)
     fitted._adopt_data(prepared)
-    replicates = _Replicates(
+    replicates = Replicates(
         fitted,
         prepared.outcome,
         check_sample_weight(fit_params.get("sample_weight"), prepared.outcome.n_rows),
-        _units(groups, prepared.outcome),
+        units_of(groups, prepared.outcome),
         kind,
         int(generator(random_state).integers(2**63)),
     )
@@ -239,73 +234,6 @@ def bootstrap(
     names = np.array(fitted._coef_names(), dtype=object)
     _warn(fitted, [full.converged, *converged], len(totals), names[infinite])
     return BootstrapResult(full.coef, coefs, level, names, infinite, fitted._effect)
-
-
-def _units(groups, outcome):
-    """Number of the unit of every row; None where rows are units."""
-    own = outcome.unit
-    if groups is None:
-        return own
-    unit = np.unique(check_labels(groups, "groups", outcome.n_rows), return_inverse=True)[1]
-    if own is not None:
-        first = np.zeros(own.max() + 1, unit.dtype)
-        first[own] = unit
-        torn = unit != first[own]
-        if torn.any():
-            row = int(np.argmax(torn))
-            raise ValueError(
-                f"`groups` tears rows apart that belong together: row {row:,} is in another group "
-                "than a row of the same subject, stratum or matched set; give them one label."
-            )
-    return unit
-
-
-@dataclass(frozen=True)
-class _Replicates:
-    """Weights of replicates, each from the seed and its number."""
-
-    model: object
-    outcome: object
-    base: np.ndarray | None  # of the rows, as the caller gave them
-    unit: np.ndarray | None
-    kind: str
-    seed: int
-
-    def weight(self, number):
-        """Weights of the rows in a replicate, as ``fit`` makes them of `sample_weight`."""
-        n_rows = self.outcome.n_rows
-        n_units = n_rows if self.unit is None else int(self.unit.max()) + 1
-        random = np.random.default_rng([self.seed, number])
-        if self.kind == "multinomial":
-            drawn = np.bincount(random.integers(n_units, size=n_units), minlength=n_units)
-        else:
-            drawn = random.standard_exponential(n_units)
-        weight = drawn.astype(np.float64) if self.unit is None else drawn[self.unit]
-        if self.base is not None:
-            weight = weight * self.base
-        checked = self.model._check_weight(weight, self.outcome)
-        return np.ones(n_rows) if checked is None else checked
-
-    def check_units(self):
-        """There must be something to draw from."""
-        unit = np.arange(self.outcome.n_rows) if self.unit is None else self.unit
-        if self.base is not None:
-            unit = unit[self.base > 0]
-        if len(unit) == 0 or (unit == unit[0]).all():
-            raise ValueError(
-                "all rows of positive weight belong to one unit (subject, matched set or group), "
-                "so that every replicate is the same; pass data of several, or other `groups`."
-            )
-
-    def totals(self, n_replicates):
-        """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""
-        totals = np.zeros(n_replicates)
-        for number in range(n_replicates):
-            try:
-                totals[number] = self.weight(number).sum()
-            except ValueError:  # no event, one class, or nothing to compare
-                continue
-        return totals
 
 
 def _fit(model, prepared, replicates, totals, journal):

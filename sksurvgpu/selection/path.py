@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
 from ..estimators._base import PenalizedModel
+from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .relax import blend_path, require_blend, with_refits
 
 __all__ = ["Path", "fit_path"]
@@ -80,6 +81,7 @@ class Path(Versioned):
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
     _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
     _infinite: dict = field(repr=False)  # `infinite_` with a penalty (True), without one (False)
+    _basis: Basis = field(repr=False)
     gamma: float = 1.0
     _refits: Any = field(default=None, repr=False)  # `relax.Refits`, where they were asked for
 
@@ -157,6 +159,72 @@ class Path(Versioned):
         """
         return blend_path(self, gamma)
 
+    def information_criteria(self, X=None, y=None, *, gamma=1.0, n_observations=None, **fit_params):
+        """AIC, BIC and EBIC of all fits.
+
+        Parameters
+        ----------
+        X, y : optional
+            Data of the path. Only penalties with a quadratic part need them, whose degrees of
+            freedom are not a number of coefficients.
+        gamma : float, default=1.0
+            Of the EBIC, from 0 (the BIC) to 1.
+        n_observations : float, optional
+            The n of the BIC; by default the number of events or of rows, by model, as
+            `information_criteria` has it.
+        **fit_params : array-like of shape (n_samples,), optional
+            With `X` and `y`, what else `fit_path` was given for the rows, such as `sample_weight`.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each penalty: ``alpha``, ``df``, ``log_likelihood``, ``aic``, ``bic`` and
+            ``ebic``, of which the least is best; NaN where a linear model has as many degrees of
+            freedom as rows, and so no variance.
+
+        See Also
+        --------
+        information_criteria : Those of one fit, and what they count.
+        """
+        return criteria_of_path(self, self._basis, X, y, gamma, n_observations, fit_params)
+
+    def best(self, criterion="bic", X=None, y=None, **options):
+        """Fitted estimator with the least of an information criterion.
+
+        Parameters
+        ----------
+        criterion : {"aic", "bic", "ebic"}, default="bic"
+            What to minimize.
+        X, y : optional
+            As `information_criteria` has them.
+        **options : object
+            Further arguments of `information_criteria`.
+
+        Returns
+        -------
+        estimator : object
+            As if fitted with the chosen penalty, which is its ``alpha``.
+
+        Examples
+        --------
+        >>> from sksurvgpu import CoxLassoCCD, fit_path
+        >>> from sksurvgpu.datasets import simulate_cox
+        >>> data = simulate_cox(1_000, 50, random_state=0)
+        >>> path = fit_path(CoxLassoCCD(), data.X, data.y)
+        >>> path.best("bic").alpha > path.best("aic").alpha
+        True
+        """
+        if criterion not in CRITERIA:
+            listed = ", ".join(map(repr, CRITERIA))
+            raise ValueError(f"`criterion` is {criterion!r}, must be one of {listed}.")
+        values = self.information_criteria(X, y, **options)[criterion]
+        if values.isna().all():
+            raise ValueError(
+                "every fit of the path has as many degrees of freedom as rows, which leaves no "
+                "variance to a linear model; pass larger `alphas` to fit_path."
+            )
+        return self.at(int(values.argmin()))
+
     def to_frame(self):
         """Table of coefficients.
 
@@ -227,7 +295,7 @@ def fit_path(
     if not isinstance(relax, bool | np.bool_):
         raise TypeError(f"`relax` is {relax!r}, must be True or False; Path.blend takes shares.")
     if alphas is None:
-        _check_grid(n_alphas, alpha_min_ratio)
+        check_grid(n_alphas, alpha_min_ratio)
     else:
         alphas = check_alphas(alphas)
     prepared = fitted._prepare(X, y, **fit_params)
@@ -240,7 +308,8 @@ def fit_path(
     infinite = {fitted.alpha > 0: fitted.infinite_}
     if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
         infinite[True] = prepared.find_infinite(prepared.batch.factor == 0)
-    path = _gather(fitted, alphas, solutions, infinite)
+    basis = basis_of(fitted, prepared.problem, prepared.outcome, prepared.batch, prepared.route)
+    path = _gather(fitted, alphas, solutions, infinite, basis)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
         warnings.warn(
@@ -254,7 +323,7 @@ def fit_path(
     return path if gamma is None else path.blend(gamma)
 
 
-def _gather(fitted, alphas, solutions, infinite):
+def _gather(fitted, alphas, solutions, infinite, basis):
     scale = 1.0 / fitted._total_weight
 
     def of(name):
@@ -277,6 +346,7 @@ def _gather(fitted, alphas, solutions, infinite):
         _fitted=fitted,
         _solutions=tuple(replace(solution, coef=None, null=None) for solution in solutions),
         _infinite=infinite,
+        _basis=basis,
     )
 
 
@@ -317,7 +387,8 @@ def find_alpha_max(prepared):
     return null.lam_max / prepared.total_weight
 
 
-def _check_grid(n_alphas, alpha_min_ratio):
+def check_grid(n_alphas, alpha_min_ratio):
+    """Check what a sequence of penalties is made from."""
     if not _is_number(n_alphas) or n_alphas < 1 or int(n_alphas) != n_alphas:
         raise ValueError(f"`n_alphas` is {n_alphas!r}, must be a whole number of at least 1.")
     if alpha_min_ratio is None:

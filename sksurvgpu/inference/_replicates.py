@@ -1,0 +1,124 @@
+"""Replicates of a fit: weights of all rows, made anew from a seed and a number when asked for.
+
+What is drawn are units (rows, subjects, matched sets or groups), so that results depend on neither
+threads nor order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._journal import check_folder
+from ..data.vectors import check_labels
+
+__all__ = ["Replicates", "check_seeded", "units_of"]
+
+
+def check_seeded(folder, random_state):
+    """Check a folder, in which the same call goes on: that there is such a call."""
+    check_folder(folder)
+    if folder is not None and random_state is None:
+        raise ValueError(
+            "`folder` is where the same call goes on, and without a seed no call is the same; pass "
+            "random_state=0, say."
+        )
+
+
+def units_of(groups, outcome):
+    """Number of the unit of every row; None where rows are units."""
+    own = outcome.unit
+    if groups is None:
+        return own
+    unit = np.unique(check_labels(groups, "groups", outcome.n_rows), return_inverse=True)[1]
+    if own is not None:
+        first = np.zeros(own.max() + 1, unit.dtype)
+        first[own] = unit
+        torn = unit != first[own]
+        if torn.any():
+            row = int(np.argmax(torn))
+            raise ValueError(
+                f"`groups` tears rows apart that belong together: row {row:,} is in another group "
+                "than a row of the same subject, stratum or matched set; give them one label."
+            )
+    return unit
+
+
+def _draw_multinomial(seed, number, n_units):
+    random = np.random.default_rng([seed, number])
+    return np.bincount(random.integers(n_units, size=n_units), minlength=n_units)
+
+
+def _draw_exponential(seed, number, n_units):
+    return np.random.default_rng([seed, number]).standard_exponential(n_units)
+
+
+def _draw_half(seed, number, n_units):
+    order = np.random.default_rng([seed, number]).permutation(n_units)
+    return _mark(order[: n_units // 2], n_units)
+
+
+def _draw_complementary(seed, number, n_units):
+    """Of numbers 2k and 2k + 1, two halves without a common unit."""
+    order = np.random.default_rng([seed, number // 2]).permutation(n_units)
+    size = n_units // 2
+    return _mark(order[:size] if number % 2 == 0 else order[size : 2 * size], n_units)
+
+
+def _mark(chosen, n_units):
+    drawn = np.zeros(n_units)
+    drawn[chosen] = 1.0
+    return drawn
+
+
+DRAWS = {
+    "multinomial": _draw_multinomial,
+    "exponential": _draw_exponential,
+    "half": _draw_half,
+    "complementary": _draw_complementary,
+}
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Weights of replicates, each from the seed and its number."""
+
+    model: object
+    outcome: object
+    base: np.ndarray | None  # of the rows, as the caller gave them
+    unit: np.ndarray | None
+    kind: str  # a key of `DRAWS`
+    seed: int
+
+    def weight(self, number):
+        """Weights of the rows in a replicate, as ``fit`` makes them of `sample_weight`."""
+        n_rows = self.outcome.n_rows
+        n_units = n_rows if self.unit is None else int(self.unit.max()) + 1
+        drawn = DRAWS[self.kind](self.seed, number, n_units)
+        weight = drawn.astype(np.float64) if self.unit is None else drawn[self.unit]
+        if self.base is not None:
+            weight = weight * self.base
+        checked = self.model._check_weight(weight, self.outcome)
+        return np.ones(n_rows) if checked is None else checked
+
+    def check_units(self):
+        """There must be something to draw from."""
+        unit = np.arange(self.outcome.n_rows) if self.unit is None else self.unit
+        if self.base is not None:
+            unit = unit[self.base > 0]
+        if len(unit) == 0 or (unit == unit[0]).all():
+            raise ValueError(
+                "all rows of positive weight belong to one unit (subject, matched set or group), "
+                "so that every replicate is the same; pass data of several, or other `groups`."
+            )
+
+    def totals(self, n_replicates):
+        """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""
+        totals = np.zeros(n_replicates)
+        for number in range(n_replicates):
+            try:
+                totals[number] = self.weight(number).sum()
+            except ValueError:  # no event, one class, or nothing to compare
+                continue
+        return totals

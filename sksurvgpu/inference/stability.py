@@ -1,0 +1,283 @@
+"""Stability selection: which columns a path selects in most halves of the data.
+
+Halves are weights of 0 and 1, so that all fits are one batch (Meinshausen and Buhlmann 2010; in
+complementary pairs: Shah and Samworth 2013).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._journal import Journal, describe_call
+from ..data.checks import check_sample_weight
+from ..data.simulate.draw import generator
+from ..selection.path import alpha_grid, check_alphas, check_grid, copy_of, find_alpha_max
+from ..selection.progress import Progress
+from ..solver.problem import ColumnsOnDemand
+from ._replicates import Replicates, check_seeded, units_of
+from .stability_result import StabilityResult, check_options
+
+__all__ = ["stability_selection"]
+
+SAMPLINGS = ("complementary", "half")
+ROOM = 2.0**0.5  # slopes of halves vary so much more than those of all rows
+CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are counted
+
+
+def stability_selection(
+    estimator,
+    X,
+    y,
+    *,
+    alphas=None,
+    n_alphas=30,
+    alpha_min_ratio=0.1,
+    n_subsamples=100,
+    sampling="complementary",
+    threshold=0.75,
+    max_errors=1.0,
+    assumption=None,
+    groups=None,
+    random_state=None,
+    folder=None,
+    **fit_params,
+) -> StabilityResult:
+    """Select the coefficients that are not zero in most halves of the data.
+
+    Paths are fitted to random halves of the rows (of their subjects, matched sets or `groups`).
+    Coefficients are selected that are not zero in a share of at least `threshold` of the halves,
+    at some penalty. Penalties end where more than `max_errors` false selections would have to be
+    expected.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Model and options; its ``alpha`` is not used, and it is not changed.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates.
+    y : ndarray of shape (n_samples,)
+        Outcome, as the estimator's ``fit`` takes it.
+    alphas : array-like, optional
+        Penalties, in any order; by default a geometric sequence from 1.41 times the least alpha
+        that sets all penalized coefficients to zero in a fit to all rows: slopes of halves vary
+        so much more.
+    n_alphas : int, default=30
+        Length of that sequence.
+    alpha_min_ratio : float, default=0.1
+        Its last value over its first.
+    n_subsamples : int, default=100
+        Number of halves, at least 4.
+    sampling : {"complementary", "half"}, default="complementary"
+        Halves in pairs without a common row, or each drawn by itself.
+    threshold : float, default=0.75
+        Share of the halves, above 0.5 and at most 1.
+    max_errors : float, default=1.0
+        Expected number of false selections that is allowed.
+    assumption : {"none", "unimodal", "r-concave"}, optional
+        What the bound of that number assumes of how often false columns are selected; more gives
+        more selections. By default "unimodal" for complementary pairs. Halves that are drawn by
+        themselves have "none".
+    groups : array-like of shape (n_samples,), optional
+        Labels of rows that stay together, such as persons or hospitals.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the halves.
+    folder : path, optional
+        New folder in which finished fits are kept, 16 at a time; where the same call is made again
+        after it was ended, whatever ended it, it goes on with the others, to the same result. It
+        needs a seed.
+    **fit_params : array-like of shape (n_samples,), optional
+        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+
+    Returns
+    -------
+    result : StabilityResult
+        Selected coefficients, probabilities and bounds.
+
+    See Also
+    --------
+    StabilityDisplay : Figure of the result.
+    bootstrap : Selection frequencies at one penalty.
+
+    Notes
+    -----
+    A half is fitted at the same penalty of the mean as all rows. The bounds are of columns whose
+    chance to be selected is no larger than that of a column drawn at random, which a column
+    without an effect may have that is correlated with one that has an effect.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, stability_selection
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(500, 30, density=0.3, random_state=0)
+    >>> options = {"n_alphas": 12, "n_subsamples": 40, "random_state": 0}
+    >>> result = stability_selection(CoxLassoCCD(), data.X, data.y, **options)
+    >>> bool(result.expected_errors[result.alphas >= result.alpha_min].max() <= 1)
+    True
+    >>> cautious = result.with_options(threshold=0.9, assumption="none")
+    >>> bool(cautious.support.sum() < result.support.sum())
+    True
+    """
+    fitted = copy_of(estimator, "stability_selection", fit_params)
+    if assumption is None:
+        assumption = "unimodal" if sampling == "complementary" else "none"
+    _check_halves(n_subsamples, sampling)
+    check_options(threshold, max_errors, assumption, sampling)
+    check_seeded(folder, random_state)
+    make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
+    prepared = fitted._prepare(X, y, **fit_params)
+    fitted._adopt_data(prepared)
+    alphas = make_alphas(prepared)
+    given = fit_params.get("sample_weight"), groups
+    halves = _halves_of(fitted, prepared.outcome, *given, sampling, random_state)
+    of = describe_call("stability selection", estimator, **prepared.describe(), alpha=alphas)
+    of |= {"n_subsamples": int(n_subsamples), "sampling": sampling, "groups": halves.unit}
+    of["random_state"] = np.array(halves.seed)  # which users did not choose
+    with Journal(folder, of) as journal:
+        found = _fit(fitted, prepared, halves, alphas, int(n_subsamples), journal)
+    n_fits = found["n_selected"].shape[1]
+    result = StabilityResult(
+        alphas=alphas,
+        probabilities=found["counts"] / n_fits,
+        n_selected=found["n_selected"].mean(axis=1),
+        n_subsamples=n_fits,
+        sampling=sampling,
+        threshold=float(threshold),
+        max_errors=float(max_errors),
+        assumption=assumption,
+        is_penalized=prepared.batch.factor > 0,
+        feature_names=np.array(fitted._coef_names(), dtype=object),
+    )
+    _warn(result, found["converged"], int(n_subsamples), fitted)
+    return result
+
+
+def _read_alphas(alphas, n_alphas, alpha_min_ratio):
+    """Function from what is prepared to penalties, after a check of what was given."""
+    if alphas is not None:
+        alphas = check_alphas(alphas)
+        return lambda _: alphas
+    check_grid(n_alphas, alpha_min_ratio)
+
+    def make(prepared):
+        alpha_max = ROOM * find_alpha_max(prepared)
+        return alpha_grid(alpha_max, n_alphas, alpha_min_ratio, prepared.problem)
+
+    return make
+
+
+def _halves_of(model, outcome, sample_weight, groups, sampling, random_state) -> Replicates:
+    base, units = check_sample_weight(sample_weight, outcome.n_rows), units_of(groups, outcome)
+    seed = int(generator(random_state).integers(2**63))
+    halves = Replicates(model, outcome, base, units, sampling, seed)
+    halves.check_units()
+    return halves
+
+
+def _fit(model, prepared, halves, alphas, n_subsamples, journal):
+    """How often coefficients were selected, and how many by each fit, (n_alphas, n_fits)."""
+    totals = halves.totals(n_subsamples)
+    if halves.kind == "complementary":  # a pair is of use as a whole
+        totals = np.where(np.repeat(totals.reshape(-1, 2).all(axis=1), 2), totals, 0.0)
+    numbers, is_penalized = np.flatnonzero(totals), prepared.batch.factor > 0
+    if len(numbers) < 4:
+        raise ValueError(
+            f"{len(numbers)} of {n_subsamples:,} halves can be fitted, the others have no event or "
+            "nothing to compare; there are too few events for stability selection."
+        )
+    options = replace(prepared.options, baseline=False, verbose=max(int(model.verbose) - 1, 0))
+    prepared, rest = replace(prepared, options=options), _rest_of(prepared)
+    progress = Progress(model)
+
+    def fit(some):
+        weight = ColumnsOnDemand(
+            (prepared.outcome.n_rows, len(some)), lambda b: halves.weight(int(some[b]))
+        )
+        fits = prepared.solve(
+            np.repeat(alphas[:, None], len(some), axis=1),
+            total=totals[some],
+            on_fit=done,
+            weight=weight,
+        )
+        return _count(fits, rest, is_penalized)
+
+    n_bytes = 8 * prepared.problem.n_columns * len(alphas)
+    most = int(np.clip(CHUNK_BYTES // n_bytes, 1, len(numbers)))
+    with progress.batch("stability selection", len(numbers)) as done:
+        parts = [
+            journal.keep(f"halves-{part.start}", partial(fit, numbers[part]))
+            for part in journal.slices(len(numbers), most)
+        ]
+    progress.end()
+    found = {
+        name: np.concatenate([part[name] for part in parts], axis=1)
+        for name in ("n_selected", "converged")
+    }
+    return {"counts": sum(part["counts"] for part in parts), **found}
+
+
+def _rest_of(prepared):
+    """Where the penalty keeps coefficients, (n_coef, 1)."""
+    mean = getattr(prepared.route, "mean", None)
+    return 0.0 if mean is None else mean[prepared.problem.source][:, None]
+
+
+def _count(fits, rest, is_penalized):
+    """What is kept of some fits."""
+    n_alphas = len(fits[0])
+    counts = np.zeros((len(is_penalized), n_alphas), np.int32)
+    n_selected = np.zeros((n_alphas, len(fits)), np.int64)
+    for b, solutions in enumerate(fits):
+        chosen = np.stack([solution.coef for solution in solutions], axis=1) != rest
+        counts += chosen
+        so_far = np.maximum.accumulate(chosen[is_penalized], axis=1)
+        n_selected[:, b] = np.count_nonzero(so_far, axis=0)
+    converged = [[solution.converged for solution in solutions] for solutions in fits]
+    return {"counts": counts, "n_selected": n_selected, "converged": np.array(converged).T}
+
+
+def _check_halves(n_subsamples, sampling):
+    if sampling not in SAMPLINGS:
+        raise ValueError(
+            f"`sampling` is {sampling!r}, must be one of {', '.join(map(repr, SAMPLINGS))}."
+        )
+    is_whole = isinstance(n_subsamples, Integral) and not isinstance(n_subsamples, bool)
+    if not is_whole or n_subsamples < 4 or (sampling == "complementary" and n_subsamples % 2):
+        raise ValueError(
+            f"`n_subsamples` is {n_subsamples!r}, must be a whole number of at least 4, and even "
+            "for complementary pairs."
+        )
+
+
+def _warn(result, converged, n_subsamples, model):
+    missing = n_subsamples - converged.shape[1]
+    if missing:
+        warnings.warn(
+            f"{missing:,} of {n_subsamples:,} halves, or the other half of their pair, have no "
+            "event or nothing to compare, and are left out.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if np.isinf(result.alpha_min):
+        warnings.warn(
+            f"more than max_errors={result.max_errors:g} false selections are to be expected even "
+            f"at the largest penalty ({result.expected_errors[0]:.3g} at alpha "
+            f"{result.alphas[0]:.3g}, where {result.n_selected[0]:.3g} are selected), so that "
+            "nothing is; pass larger `alphas`, `max_errors` or `threshold`.",
+            UserWarning,
+            stacklevel=3,
+        )
+    failed = np.count_nonzero(~converged)
+    if failed:
+        warnings.warn(
+            f"{failed:,} of the {converged.size:,} fits of the stability selection did not "
+            f"converge; raise max_iter={model.max_iter:,} or tol={model.tol:g}, or end with a "
+            "larger penalty.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,146 @@
+"""Probabilities of selection over the penalty."""
+
+import numpy as np
+
+from ._labels import label_ends
+from ._penalties import refuse_zero, show_penalties
+from ._style import BAND, COLOURS, MUTED, lay_out, new_axes, shorten, show_ratios, styled
+
+__all__ = ["StabilityDisplay"]
+
+LONGEST_NAME = 24  # characters
+
+
+class StabilityDisplay:
+    """How often coefficients are selected in halves of the data, over the penalty.
+
+    Parameters
+    ----------
+    result : StabilityResult
+        From `stability_selection`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    lines_ : list of matplotlib Line2D
+        A line for each penalized coefficient that was ever selected, labelled with its name.
+    labels_ : list of matplotlib Annotation
+        Names at the ends of those that are stable.
+    threshold_ : matplotlib Line2D
+        Horizontal line at the threshold.
+    beyond_ : matplotlib Rectangle or None
+        Area of the penalties that do not count, as too many errors would be expected.
+
+    See Also
+    --------
+    PathDisplay : The coefficients.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, StabilityDisplay, stability_selection
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(500, 30, density=0.3, random_state=0)
+    >>> options = {"n_alphas": 12, "n_subsamples": 40, "random_state": 0}
+    >>> result = stability_selection(CoxLassoCCD(), data.X, data.y, **options)
+    >>> display = StabilityDisplay.from_result(result)
+    >>> len(display.labels_) == 5
+    True
+    """
+
+    def __init__(self, result):
+        if not hasattr(result, "probabilities") or not hasattr(result, "threshold"):
+            raise TypeError(
+                f"`result` is of type {type(result).__name__}; pass a StabilityResult, from "
+                "stability_selection."
+            )
+        self.result = result
+
+    @classmethod
+    def from_result(cls, result, *, n_labels=10, ax=None):
+        """Draw a result.
+
+        Parameters
+        ----------
+        result : StabilityResult
+            From `stability_selection`.
+        n_labels : int, default=10
+            How many of the stable coefficients are named and coloured, the most stable first.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : StabilityDisplay
+            What was drawn.
+        """
+        return cls(result).plot(ax, n_labels=n_labels)
+
+    def plot(self, ax=None, *, n_labels=10):
+        """Draw the result.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        n_labels : int, default=10
+            How many of the stable coefficients are named and coloured, the most stable first.
+
+        Returns
+        -------
+        display : StabilityDisplay
+            This object.
+        """
+        alphas = self.result.alphas
+        refuse_zero(alphas, "leave it out of `alphas`")
+        with styled():
+            self.ax_, self.figure_ = new_axes(ax)
+            self._draw_lines(alphas, max(int(n_labels), 0))
+            self.threshold_ = self.ax_.axhline(
+                self.result.threshold, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1
+            )
+            show_penalties(self.ax_, alphas)
+            self._shade_beyond(alphas)
+            self.ax_.set_ylim(0.0, 1.02)
+            self.ax_.set_ylabel("probability of selection")
+            self._name_ends(alphas)
+            lay_out(self.ax_)
+            show_ratios(self.ax_)
+        return self
+
+    def _draw_lines(self, alphas, n_labels):
+        result = self.result
+        is_seen = result.is_penalized & (result.probabilities > 0).any(axis=1)
+        stable = np.flatnonzero(result.support)
+        stable = stable[np.argsort(-result.max_probabilities[stable], kind="stable")]
+        self._colour = {k: COLOURS[i % len(COLOURS)] for i, k in enumerate(stable[:n_labels])}
+        marker = "o" if len(alphas) == 1 else None
+        self.lines_ = [
+            self.ax_.plot(
+                alphas,
+                result.probabilities[k],
+                color=self._colour.get(k, MUTED),
+                linewidth=1.2 if k in self._colour else 0.6,
+                marker=marker,
+                zorder=3 if k in self._colour else 2,
+                label=str(result.feature_names[k]),
+            )[0]
+            for k in np.flatnonzero(is_seen)
+        ]
+
+    def _shade_beyond(self, alphas):
+        self.beyond_, least = None, self.result.alpha_min
+        edge = min(least, self.ax_.get_xlim()[0])
+        if least > alphas.min():
+            right = self.ax_.get_xlim()[1]
+            self.beyond_ = self.ax_.axvspan(edge, right, color=MUTED, alpha=BAND, linewidth=0)
+
+    def _name_ends(self, alphas):
+        named = list(self._colour)
+        names = [str(self.result.feature_names[k]) for k in named]
+        self.labels_ = label_ends(
+            self.ax_,
+            [(alphas[-1], self.result.probabilities[k, -1]) for k in named],
+            shorten(names, LONGEST_NAME),
+            list(self._colour.values()),
+        )

@@ -1,0 +1,252 @@
+r"""Information criteria of penalized fits: what the log-likelihood pays for its coefficients.
+
+With the log-likelihood :math:`\ell`, degrees of freedom d, n observations, and s of P penalized
+coefficients that are not zero,
+
+.. math::
+
+    \mathrm{AIC} = -2\ell + 2d, \quad \mathrm{BIC} = -2\ell + d\log n, \quad
+    \mathrm{EBIC} = \mathrm{BIC} + 2\gamma \log\binom{P}{s}
+
+(Akaike 1973; Schwarz 1978; Chen and Chen 2008).  Degrees of freedom of the coefficients are
+:math:`\mathrm{tr}[H(H + D)^{-1}]` over those that are free to move: not at a kink of the penalty,
+not at a bound.  H is their information, D the curvature of the penalty.  Without curvature this is
+their number (Zou, Hastie and Tibshirani 2007), for a ridge it is the trace of the smoother.  Where
+a penalty is concave, D counts as 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from ..inference._rows import check_estimator, open_rows
+from ..inference._views import view_of
+from ..routes import PLAIN, Shifted
+
+__all__ = ["CRITERIA", "Basis", "basis_of", "criteria_of_path", "information_criteria"]
+
+CRITERIA = ("aic", "bic", "ebic")
+KINK = 1e-9  # relative difference of two slopes that is not rounding
+SINGULAR = 1e-11  # eigenvalue of a matrix scaled to 1 that is rounding
+MOST_COLUMNS = 10_000  # whose matrix of 800 MB takes minutes to decompose
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """What criteria need to know of a fit beside its coefficients and log-likelihood."""
+
+    family: Any  # of penalties; None where they are no function of the coefficients alone
+    rest: np.ndarray | float  # where coefficients are kept by the penalty
+    factor: np.ndarray  # (n_coef,)
+    total_weight: float
+    n_observations: float  # of the BIC
+    n_others: int  # parameters beside the coefficients: an intercept, a variance
+    has_dispersion: bool
+
+    def penalty(self, alpha):
+        """Penalty at a strength on the mean scale."""
+        if self.family is None:
+            raise ValueError(
+                "degrees of freedom under this `penalty` are not known; take cross-validation."
+            )
+        none = np.zeros(len(self.factor), bool)
+        return self.family.at(alpha * self.total_weight, self.factor, none)
+
+    def log_likelihood(self, loglik):
+        """Log-likelihood at its maximum over a variance that is not known."""
+        if not self.has_dispersion:
+            return loglik
+        weight = self.total_weight
+        with np.errstate(divide="ignore"):
+            return -0.5 * weight * (np.log(2.0 * np.pi * -2.0 * loglik / weight) + 1.0)
+
+
+def basis_of(estimator, problem, outcome, batch, route) -> Basis:
+    """What the criteria of all fits to some data share."""
+    rest: np.ndarray | float = 0.0
+    if isinstance(route, Shifted):
+        rest, route = route.mean[problem.source], route.inner
+    weight = np.ones(outcome.n_rows) if batch.weight is None else batch.weight[:, 0]
+    # A conditional likelihood is a product over events; other rows are what they are compared with.
+    is_conditional = problem.likelihood.pattern != "rows"
+    counted = weight * outcome.n_events if is_conditional else weight
+    has_dispersion = bool(estimator._has_dispersion)
+    return Basis(
+        family=batch.penalty if route is PLAIN else None,
+        rest=rest,
+        factor=batch.factor,
+        total_weight=float(weight.sum()),
+        n_observations=float(counted.sum()),
+        n_others=int(problem.has_intercept) + int(has_dispersion),
+        has_dispersion=has_dispersion,
+    )
+
+
+def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **fit_params):
+    """AIC, BIC and EBIC of a fit.
+
+    Those of a path are ``path.information_criteria()``, and ``path.best("bic")`` is the fit with
+    the least.
+
+    Parameters
+    ----------
+    estimator : fitted estimator of this package
+        With any penalty.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates of the fit.
+    y : ndarray of shape (n_samples,)
+        Outcome of the fit.
+    gamma : float, default=1.0
+        Of the EBIC, from 0 (the BIC) to 1, which controls false discoveries however fast the
+        number of columns grows with that of observations.
+    n_observations : float, optional
+        The n of the BIC. By default the events of models that compare rows within risk sets,
+        persons or strata (Cox, Fine-Gray, case series, conditional models), as Volinsky and
+        Raftery (2000) have it, and the rows of linear, logistic and Poisson models, both
+        weighted.
+    **fit_params : array-like of shape (n_samples,), optional
+        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+
+    Returns
+    -------
+    criteria : pandas.Series
+        ``alpha``, ``df``, ``log_likelihood``, ``aic``, ``bic`` and ``ebic``. An intercept and the
+        variance of a linear model count among the degrees of freedom, and the log-likelihood of a
+        linear model is that at the estimate of its variance: without a penalty AIC and BIC are
+        those of other software. (Those of Poisson models, whose log-likelihood is without
+        ``log(y!)`` here, are so up to a constant of the data.)
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, information_criteria
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 20, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
+    >>> criteria = information_criteria(model, data.X, data.y)
+    >>> bool(criteria["df"] == (model.coef_ != 0).sum())
+    True
+    >>> bool(criteria["aic"] == -2 * model.log_likelihood_ + 2 * criteria["df"])
+    True
+    """
+    check_estimator(estimator)
+    rows = open_rows(estimator, X, y, fit_params)
+    basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
+    alpha, coef = estimator._penalty, estimator.coef_
+    df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
+    loglik = np.array([estimator.log_likelihood_])
+    table = _tabulate(basis, [alpha], coef[:, None], loglik, [df], gamma, n_observations)
+    return table.iloc[0].rename(None)
+
+
+def criteria_of_path(path, basis, X, y, gamma, n_observations, fit_params):
+    """Table of the criteria of all fits of a path; see `Path.information_criteria`."""
+    views = _open_views(path, X, y, fit_params)
+    df = [
+        _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda coef=coef: views(coef))
+        for alpha, coef in zip(path.alphas, path.coefs.T, strict=True)
+    ]
+    given = path.alphas, path.coefs, path.log_likelihood, df
+    return _tabulate(basis, *given, gamma, n_observations)
+
+
+def _open_views(path, X, y, fit_params):
+    """Function from coefficients to the view of the path's rows there."""
+    rows = None
+
+    def view_at(coef):
+        nonlocal rows
+        if rows is None:
+            if X is None or y is None:
+                raise ValueError(
+                    "the penalty has a quadratic part, so that degrees of freedom depend on the "
+                    "data; pass `X` and `y` of the path, and what else fit_path was given."
+                )
+            rows = open_rows(path.at(len(path) - 1), X, y, fit_params)
+        rows.session.start(np.ascontiguousarray(coef))
+        return view_of(rows)
+
+    return view_at
+
+
+def _degrees_of_freedom(penalty, coef, make_view) -> float:
+    """Degrees of freedom of coefficients, as the penalty has them.
+
+    Rows are needed where it has curvature.
+    """
+    pieces = penalty.pieces(coef)
+    is_smooth = np.isclose(pieces.left, pieces.right, rtol=KINK, atol=0.0)
+    # a free coefficient is exactly zero where its column says nothing
+    moves = is_smooth & ((coef != 0) | (pieces.curvature != 0))
+    columns, curvature = np.flatnonzero(moves), np.maximum(pieces.curvature[moves], 0.0)
+    if not curvature.any():
+        return float(len(columns))
+    if len(columns) > MOST_COLUMNS:
+        raise ValueError(
+            f"degrees of freedom under a quadratic penalty need a matrix of {len(columns):,} x "
+            f"{len(columns):,} numbers, and {MOST_COLUMNS:,} is the most; take l1_ratio=1, or "
+            "cross-validation."
+        )
+    information, _ = make_view().information(columns)
+    return _trace_of_smoother(information, curvature)
+
+
+def _trace_of_smoother(information, curvature) -> float:
+    """Trace of H (H + D)^-1, over the directions in which H + D is not zero."""
+    whole = information + np.diag(curvature)
+    diagonal = np.diagonal(whole)
+    some = np.flatnonzero(diagonal > 0)
+    unit = 1.0 / np.sqrt(diagonal[some])
+    scaled = np.outer(unit, unit)
+    values, vectors = np.linalg.eigh(whole[np.ix_(some, some)] * scaled)
+    kept = values > SINGULAR
+    vectors = vectors[:, kept] / np.sqrt(values[kept])
+    smoothed = vectors.T @ (information[np.ix_(some, some)] * scaled) @ vectors
+    return float(np.trace(smoothed))
+
+
+def _tabulate(basis, alphas, coefs, logliks, df, gamma, n_observations):
+    from pandas import DataFrame
+
+    gamma, n = _check_gamma(gamma), _check_n(n_observations, basis)
+    df = np.asarray(df) + basis.n_others
+    loglik = basis.log_likelihood(np.asarray(logliks))
+    if basis.has_dispersion:  # nothing is left to estimate it from
+        loglik = np.where(df < basis.total_weight, loglik, np.nan)
+    is_penalized = basis.factor > 0
+    bic = -2.0 * loglik + df * np.log(n)
+    moved = (coefs.T - basis.rest).T
+    n_selected = np.count_nonzero(moved[is_penalized], axis=0)
+    ways = _log_binomial(np.count_nonzero(is_penalized), n_selected)
+    return DataFrame(
+        {
+            "alpha": alphas,
+            "df": df,
+            "log_likelihood": loglik,
+            "aic": -2.0 * loglik + 2.0 * df,
+            "bic": bic,
+            "ebic": bic + 2.0 * gamma * ways,
+        }
+    )
+
+
+def _log_binomial(n, k):
+    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+
+def _check_gamma(gamma) -> float:
+    if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 <= float(gamma) <= 1:
+        raise ValueError(f"`gamma` is {gamma!r}, must lie between 0 (the BIC) and 1.")
+    return float(gamma)
+
+
+def _check_n(n, basis) -> float:
+    if n is None:
+        return basis.n_observations
+    if isinstance(n, bool) or not isinstance(n, Real) or not 0 < float(n) < np.inf:
+        raise ValueError(f"`n_observations` is {n!r}, must be a positive number.")
+    return float(n)
