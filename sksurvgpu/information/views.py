@@ -1,9 +1,9 @@
 """What the likelihoods have in common at their coefficients: information and scores.
 
 A *view* reads the state of a likelihood for blocks of dense columns. With its h and its atoms (see
-`_risk_sets`; the groups of a model without time, or all rows under an intercept, are atoms too),
+`risk_sets`; the groups of a model without time, or all rows under an intercept, are atoms too),
 the information is X' diag(h) X - M' diag(N) M, exactly, with M the means over the atoms. Only the
-exact conditional logistic likelihood is another sum (`_subsets`).
+exact conditional logistic likelihood is another sum (`subsets`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 from scipy.sparse import csr_array
 
-from ._censoring import add_censoring_scores, plan_schedule
-from ._risk_sets import (
+from .censoring import add_censoring_scores, plan_schedule
+from .risk_sets import (
     CellScores,
     Lanes,
     RiskSetRows,
@@ -26,8 +26,8 @@ from ._risk_sets import (
     scan_scores,
     sum_cells,
 )
-from ._rows import FittedRows
-from ._subsets import SubsetMoments
+from .rows import FittedRows
+from .subsets import SubsetMoments
 
 __all__ = ["RiskSetView", "View", "view_of"]
 
