@@ -59,6 +59,10 @@ class FittedRows:
             products.add_product(X, np.array([column]), one, 0, X.n_base, by_column[a])
         return np.ascontiguousarray(by_column.T)
 
+    def slopes(self, per_row) -> np.ndarray:
+        """Sum of every column times a number per row."""
+        return self.session.products.of_columns(np.arange(self.n_coef), per_row)
+
     def per_row(self, per_copy) -> np.ndarray:
         """Sum the copies of every row, and return to the caller's order."""
         plan, out = self.plan, np.zeros((self.plan.n_base, *per_copy.shape[1:]))
