@@ -49,6 +49,7 @@ from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
+from .routes.firth import Firth as Firth
 from .selection.folds import SurvivalKFold as SurvivalKFold
 from .selection.models import CaseSeriesCV as CaseSeriesCV
 from .selection.models import ConditionalLogisticCV as ConditionalLogisticCV

@@ -153,11 +153,12 @@ class PenalizedModel(Estimator):
         check_magnitudes(design)
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         by_column = self._read_by_column(design, problem.source)
-        served_by = explain(self.backend)
+        route = self._route(by_column)
+        served_by = route.serves(explain(self.backend))
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         fit = problem, outcome, batch, backend, options, n_threads
-        return Prepared(*fit, served_by, columns, of_model, self._route(by_column))
+        return Prepared(*fit, served_by, columns, of_model, route)
 
     def _assemble(self, design, y, sample_weight, offset, given):
         """Outcome, problem, batch without penalties, and what predictions will need."""
@@ -195,8 +196,9 @@ class PenalizedModel(Estimator):
     def _check_composition(self):
         accepts, nothing = self._spec().accepts, PenalizedModel()
         for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
-            value = getattr(self, name)
-            if name not in accepts and value is not getattr(nothing, name):
+            value, default = getattr(self, name), getattr(nothing, name)
+            is_given = value != default if isinstance(value, Real) else value is not default
+            if name not in accepts and is_given:
                 raise ValueError(
                     f"`penalty` is {self.penalty!r}, which does not go with `{name}`: leave one of "
                     "them out."

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Inverse", "invert"]
+__all__ = ["COLLINEAR", "CONSTANT", "Inverse", "invert"]
 
 # Share of a column's variance that means within groups leave, and eigenvalue of the information of
 # columns scaled to 1, below which they are rounding.

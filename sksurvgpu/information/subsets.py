@@ -46,7 +46,6 @@ class SubsetMoments:
         _cross(self._sets, x, z, total, size)
         return total, size
 
-
     def third(self, x) -> np.ndarray:
         """Sum over dense columns r of the third cumulants of r, r and every column."""
         total = np.zeros(x.shape[1])

@@ -6,8 +6,8 @@ the information is X' diag(h) X - M' diag(N) M, exactly, with M the means over t
 exact conditional logistic likelihood is another sum (`subsets`).
 
 The slope of log det(information) is tr(A dI), A the inverse. An atom has the distribution p over
-its rows with means m, and dI is the sum of N times third moments about m, so that with q_i = x_i'Ax_i
-(of which constants within an atom drop out)
+its rows with means m, and dI is the sum of N times third moments about m, so that, with
+q_i = x_i'Ax_i and without what is constant within an atom,
 
     tr(A dI) = sum over atoms of N X'(diag(p) - pp')(q - 2 X A m)
 """

@@ -38,6 +38,8 @@ class PenaltySpec(BaseEstimator):
         {"l1_ratio", "penalty_factor", "bounds", "prior_mean"}
     )
 
+    has_strength: ClassVar[bool] = True  # whether `alpha` matters
+
     def family(self, given: Given) -> Family:
         """Penalties of every strength; the elastic net if a subclass does not say otherwise."""
         ratio = given.l1_ratio
