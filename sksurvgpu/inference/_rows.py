@@ -67,10 +67,13 @@ def _check_same(estimator, problem, session) -> None:
 def require_absent(estimator, what: str, names=("bounds", "penalty")) -> None:
     """Refuse a model with parameters that would have no part in what is asked for."""
     for name in names:
-        if getattr(estimator, name) is not None:
+        value = getattr(estimator, name)
+        known_to = value.known_to if name == "penalty" and value is not None else ()
+        if value is not None and what not in known_to:
+            instead = f" or take {' or '.join(known_to)}" if known_to else ""
             raise ValueError(
                 f"`estimator` has `{name}`, which {what} does not know; use "
-                f"set_params({name}=None)."
+                f"set_params({name}=None){instead}."
             )
 
 

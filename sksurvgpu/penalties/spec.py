@@ -39,6 +39,7 @@ class PenaltySpec(BaseEstimator):
     )
 
     has_strength: ClassVar[bool] = True  # whether `alpha` matters
+    known_to: ClassVar[tuple[str, ...]] = ()  # functions of inference that take it into account
 
     def family(self, given: Given) -> Family:
         """Penalties of every strength; the elastic net if a subclass does not say otherwise."""

@@ -77,6 +77,7 @@ class Firth(PenaltySpec):
 
     accepts: ClassVar[frozenset[str]] = frozenset()
     has_strength: ClassVar[bool] = False
+    known_to: ClassVar[tuple[str, ...]] = ("profile_likelihood", "likelihood_ratio_test")
 
     def __init__(self, hold=None):
         self.hold = hold
@@ -87,12 +88,13 @@ class Firth(PenaltySpec):
     def route(self, given, inner):
         n_columns = len(given.factor)
         names = [f"x{j}" for j in range(n_columns)] if given.names is None else given.names
-        held = self._find_held(n_columns, given.names)
+        held = self.find_held(n_columns, given.names)
         return JeffreysRoute(
             np.isin(given.source, held), np.array([str(names[j]) for j in given.source])
         )
 
-    def _find_held(self, n_columns, names):
+    def find_held(self, n_columns, names) -> list[int]:
+        """Positions of the columns that are held at zero."""
         if self.hold is None:
             return []
         listed = [self.hold] if isinstance(self.hold, str | Integral) else self.hold

@@ -22,7 +22,7 @@ from .._journal import Journal, check_folder, describe_call
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
 from .folds import split_rows
-from .path import alpha_grid, check_alphas, find_alpha_max
+from .path import alpha_grid, check_alphas, find_alpha_max, require_strength
 from .progress import CallbackSupport, Progress, with_callbacks
 from .scores import SCORINGS, sizes_of
 from .search import LIMITS, Scored, choose, search_grid, search_variance
@@ -95,6 +95,7 @@ class CrossValidated(CallbackSupport):
                 f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
                 'no order in time or between classes; use scoring="loglik".'
             )
+        require_strength(self, type(self).__name__)
         check_folder(self.folder)
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         model = copy.copy(self)
