@@ -31,10 +31,11 @@ from sksurvgpu import (
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.inference import _rows
-from sksurvgpu.inference._covariance import invert
-from sksurvgpu.inference._rows import FittedRows
-from sksurvgpu.inference._views import view_of
+from sksurvgpu.inference._rows import open_rows
+from sksurvgpu.information import rows as information_rows
+from sksurvgpu.information.inverse import invert
+from sksurvgpu.information.rows import FittedRows
+from sksurvgpu.information.views import view_of
 
 P = X.shape[1]
 
@@ -134,7 +135,7 @@ def test_scores_are_the_change_of_the_gradient_with_a_weight():
     rows = np.argsort(y["time"])[: n // 2 : 5]  # later ones have fewer rows at risk
     step = 1e-5 * np.eye(n)[rows]
     expected = np.array([gradient(1 + d) - gradient(1 - d) for d in step]) / 2e-5
-    view = view_of(_rows.open_rows(model, table, y, given))
+    view = view_of(open_rows(model, table, y, given))
     found = view.rows.per_row(view.scores(view.centred(np.arange(2))))[rows]
     ignoring = view.rows.per_row(view.unit_scores(view.centred(np.arange(2))))[rows]
     assert np.abs(found - expected).max() < 0.02 * np.abs(ignoring - expected).max()
@@ -146,7 +147,7 @@ def test_blocks_of_columns_change_nothing(name, monkeypatch, check_close):
     cluster = np.arange(sample.n) % 7
     view, _ = view_at(model, sample, coef)
     expected = *view.information(), view.meat(cluster), view.meat(None)
-    monkeypatch.setattr(_rows, "MOST_NUMBERS", 2 * sample.n)
+    monkeypatch.setattr(information_rows, "MOST_NUMBERS", 2 * sample.n)
     monkeypatch.setattr(type(view), "widest", 2)
     found = *view.information(), view.meat(cluster), view.meat(None)
     assert len(view.rows.blocks(sample.n, view.widest)) > 1

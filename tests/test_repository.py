@@ -26,6 +26,7 @@ LAYERS = [
     {"penalties"},
     {"backends"},
     {"likelihoods"},
+    {"information"},
     {"solver"},
     {"bayes", "metrics", "routes"},
     {"estimators"},

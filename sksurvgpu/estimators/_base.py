@@ -157,13 +157,13 @@ class PenalizedModel(Estimator):
         check_magnitudes(design)
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         by_column = self._read_by_column(design, problem.source)
-        served_by = explain(self.backend)
+        route = self._route(by_column)
+        served_by = route.serves(explain(self.backend))
         options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         batch = replace(batch, coef=self._start(problem.n_columns))
         fit = problem, outcome, batch, backend, options, n_threads
-        routes = self._route(by_column), PenalizedModel()._route(by_column)
-        of_fit = served_by, columns, of_model, by_column, *routes, self._gamma()
-        prepared = Prepared(*fit, *of_fit)
+        of_fit = served_by, columns, of_model, by_column, route, PenalizedModel()._route(by_column)
+        prepared = Prepared(*fit, *of_fit, self._gamma())
         self._spec().check(prepared)
         return prepared.with_null() if batch.penalty.needs_null else prepared
 

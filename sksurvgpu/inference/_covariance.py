@@ -9,52 +9,16 @@ the fit shares the effect among them in no particular way.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
-from ._views import SubsetView, View
+from ..information.inverse import Inverse, invert
+from ..information.views import SubsetView, View
 
-__all__ = ["Inverse", "clusters_of", "invert", "invert_information"]
-
-# Share of a column's variance that means within groups leave, and eigenvalue of the information of
-# columns scaled to 1, below which they are rounding.
-CONSTANT, COLLINEAR = 1e-12, 1e-11
-IN_NULL_SPACE = 1e-5  # entry of a unit vector without information that is not rounding
-
-
-@dataclass(frozen=True, eq=False)
-class Inverse:
-    """Generalized inverse of an information."""
-
-    matrix: np.ndarray
-    identified: np.ndarray  # bool per column: whether the data determine its coefficient
-    rank: int
-
-    @property
-    def covariance(self) -> np.ndarray:
-        """The inverse, NaN for coefficients that the data do not determine."""
-        return self.mask(self.matrix)
-
-    def mask(self, matrix) -> np.ndarray:
-        """Copy of a matrix over the columns that is NaN where a coefficient is not determined."""
-        return np.where(self.identified & self.identified[:, None], matrix, np.nan)
-
-
-def invert(information, size) -> Inverse:
-    """Invert an information; `size` is its diagonal before means within groups were taken out."""
-    diagonal = np.diagonal(information)
-    varies = np.flatnonzero(diagonal > CONSTANT * size)
-    unit = 1.0 / np.sqrt(diagonal[varies])
-    values, vectors = np.linalg.eigh(information[np.ix_(varies, varies)] * np.outer(unit, unit))
-    has_information = values > COLLINEAR
-    null, vectors = vectors[:, ~has_information], unit[:, None] * vectors[:, has_information]
-    identified, matrix = np.zeros(len(size), bool), np.zeros_like(information)
-    identified[varies] = np.all(np.abs(null) < IN_NULL_SPACE, axis=1)
-    matrix[np.ix_(varies, varies)] = (vectors / values[has_information]) @ vectors.T
-    return Inverse(matrix, identified, int(np.count_nonzero(has_information)))
+__all__ = ["clusters_of", "invert_information"]
 
 
 def invert_information(view: View) -> Inverse:

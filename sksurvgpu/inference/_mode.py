@@ -22,12 +22,12 @@ from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..bayes.newton import MOST_STEPS, STILL, search_line
 from ..estimators._base import MOST_NAMES
+from ..information.inverse import invert
+from ..information.rows import FittedRows
+from ..information.views import view_of
 from ..penalties import ElasticNet
-from ._covariance import invert
-from ._rows import FittedRows
-from ._views import view_of
 
-__all__ = ["Density", "Mode", "NormalPrior", "find_mode", "with_own_intercept"]
+__all__ = ["Density", "Mode", "NormalPrior", "find_mode"]
 
 NEAR = 1e-6  # of the mode, in units of log density: sampling starts there, and no more
 NEARER = 1e-10  # so near to it, no step would still move a predictor
@@ -63,22 +63,6 @@ class Mode:
 
     coef: np.ndarray
     factor: np.ndarray
-
-
-def with_own_intercept(problem):
-    """The same problem with the intercept as the coefficient of a last column, of ones.
-
-    It is that of columns which are not centred.
-    """
-    design = problem.uncentred().design
-    wider = replace(design, names=None).with_columns(np.ones((design.n_rows, 1)))
-    return replace(
-        problem.without_intercept(),
-        center=None,
-        design=wider,
-        source=np.append(problem.source, design.n_columns),
-        piece_ptr=np.vstack([problem.piece_ptr, [[0, problem.plan.n_pieces]]]),
-    )
 
 
 def find_mode(model, prepared, problem, prior) -> Mode:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._versioned import Versioned
+from ..information.views import view_of
 from ._rows import check_estimator, open_rows, require_absent
-from ._views import view_of
 
 __all__ = ["Certificate", "certificate"]
 

@@ -67,6 +67,10 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     be independent and weights counts; the test of a Fine-Gray model is approximate, because its
     censoring curve is estimated, too.
 
+    Fits with ``penalty=Firth()`` are compared by their penalized likelihoods, with the information
+    of all columns in both: the restricted one is fitted to the same columns, of which its penalty
+    holds some at zero, ``Firth(hold=["age", "sex"])``.
+
     Examples
     --------
     >>> from sksurvgpu import CoxLassoCCD, likelihood_ratio_test
@@ -87,23 +91,74 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
 
     for name, model in (("restricted", restricted), ("full", full)):
         check_estimator(model, name)
+    if all(_is_held(model) for model in (restricted, full)):
+        return _compare_held(restricted, full)
+    for name, model in (("restricted", restricted), ("full", full)):
         require_unpenalized(model, "a likelihood-ratio test", "Compare fits with alpha=0.", name)
     _check_same_model(restricted, full)
     _check_nested(restricted, full)
     df = _n_determined(full) - _n_determined(restricted)
-    gain = full.log_likelihood_ - restricted.log_likelihood_
-    if not gain >= -ROUNDING * max(1.0, abs(full.log_likelihood_)):
-        raise ValueError(
-            f"`full` has the log-likelihood {full.log_likelihood_:.10g}, less than "
-            f"{restricted.log_likelihood_:.10g} of `restricted`: the models are not nested, were "
-            "fitted to different rows, or did not converge; fit them to the same rows."
-        )
+    gain = _gain(restricted.log_likelihood_, full.log_likelihood_)
     statistic = 2.0 * max(gain, 0.0)
     if full._has_dispersion and gain > 0:
         squares = -2.0 * np.array([full.log_likelihood_, restricted.log_likelihood_])
         with np.errstate(divide="ignore"):  # a perfect fit
             statistic = full._n_rows * np.diff(np.log(squares))[0]
     return LikelihoodRatioResult(float(statistic), df, float(chi2.sf(statistic, df)))
+
+
+def _gain(restricted, full) -> float:
+    """Difference of log-likelihoods, which is no more below 0 than by rounding."""
+    if not full - restricted >= -ROUNDING * max(1.0, abs(full)):
+        raise ValueError(
+            f"`full` has the log-likelihood {full:.10g}, less than {restricted:.10g} of "
+            "`restricted`: the models are not nested, were fitted to different rows, or did not "
+            "converge; fit them to the same rows."
+        )
+    return full - restricted
+
+
+def _is_held(model) -> bool:
+    """Whether a restricted model is one of all columns, some of which are held at zero."""
+    return model.penalty is not None and "likelihood_ratio_test" in model.penalty.known_to
+
+
+def _compare_held(restricted, full) -> LikelihoodRatioResult:
+    """Test of penalized likelihoods, whose penalty is that of all columns in both models."""
+    from scipy.stats import chi2
+
+    _check_same_model(restricted, full)
+    _check_same_columns(restricted, full)
+    more, less = _held(restricted), _held(full)
+    df = int(np.count_nonzero(more & ~less))
+    if not df or (less & ~more).any():
+        raise ValueError(
+            f"`restricted` has penalty={restricted.penalty!r} and `full` {full.penalty!r}; the "
+            "restricted model must hold all columns that the full one holds, and more (hold)."
+        )
+    gain = _gain(*(-model.objective_ * model._total_weight for model in (restricted, full)))
+    statistic = 2.0 * max(gain, 0.0)
+    return LikelihoodRatioResult(float(statistic), df, float(chi2.sf(statistic, df)))
+
+
+def _check_same_columns(restricted, full) -> None:
+    of_model = [
+        (model.n_features_in_, len(model.coef_), list(getattr(model, "feature_names_in_", [])))
+        for model in (restricted, full)
+    ]
+    if of_model[0] != of_model[1]:
+        raise ValueError(
+            f"`restricted` was fitted to {restricted.n_features_in_} columns and `full` to "
+            f"{full.n_features_in_}, or to others; the penalty {full.penalty!r} depends on the "
+            "columns: fit both to the same, and name those that are tested in its `hold`."
+        )
+
+
+def _held(model) -> np.ndarray:
+    """Coefficients that are held at zero."""
+    source = model._terms.source if hasattr(model, "_terms") else np.arange(len(model.coef_))
+    names = getattr(model, "feature_names_in_", None)
+    return np.isin(source, model.penalty.find_held(model.n_features_in_, names))
 
 
 def _check_same_model(restricted, full) -> None:
@@ -113,8 +168,8 @@ def _check_same_model(restricted, full) -> None:
             "compare fits of one class."
         )
     free = {*PenalizedModel().get_params(), "time_varying"}
-    given = restricted.get_params()
-    for name, value in full.get_params().items():
+    given = restricted.get_params(deep=False)
+    for name, value in full.get_params(deep=False).items():
         if name not in free and given[name] != value:
             raise ValueError(
                 f"`restricted` has {name}={given[name]!r} and `full` {name}={value!r}, so that "

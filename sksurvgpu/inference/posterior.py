@@ -21,7 +21,7 @@ from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..selection.path import copy_of
-from ._mode import Density, NormalPrior, find_mode, with_own_intercept
+from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
 
 __all__ = ["posterior"]
@@ -180,7 +180,7 @@ def _with_prior(prepared, prior_mean, prior_precision, intercept_precision):
     )
     of_intercept = _number(intercept_precision, "intercept_precision", 0)
     if problem.has_intercept:
-        problem = with_own_intercept(problem)
+        problem = problem.uncentred().with_own_intercept()
         mean, precision = np.append(mean, 0.0), np.append(precision, of_intercept)
     elif of_intercept:
         raise ValueError(

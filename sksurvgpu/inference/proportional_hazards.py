@@ -20,9 +20,10 @@ import numpy as np
 
 from .._versioned import Versioned
 from ..data.by_column import find_column
-from ._covariance import invert, invert_information
+from ..information.inverse import invert
+from ..information.views import RiskSetView, view_of
+from ._covariance import invert_information
 from ._rows import open_rows, require_unpenalized
-from ._views import RiskSetView, view_of
 from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
 
 __all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]

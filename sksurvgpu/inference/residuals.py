@@ -8,9 +8,10 @@ import numpy as np
 
 from ..estimators.competing import FineGrayCCD
 from ..estimators.survival import CoxLassoCCD
-from ._covariance import Inverse, invert_information
+from ..information.inverse import Inverse
+from ..information.views import RiskSetView, view_of
+from ._covariance import invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
-from ._views import RiskSetView, view_of
 
 __all__ = ["check_survival_model", "residuals", "scale_schoenfeld", "schoenfeld_of"]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
+from ..information.views import view_of
 from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
-from ._views import view_of
 
 __all__ = ["WaldResult", "wald"]
 

@@ -48,6 +48,11 @@ class Logistic:
     is_quadratic = False
 
     @staticmethod
+    def curvature_slope(eta):
+        """Derivative of the curvature by the predictor."""
+        return expit(eta) * expit(-eta) * -np.tanh(0.5 * eta)
+
+    @staticmethod
     def largest_loglik(value, weight):
         """Reached where every mean is its outcome: 0 for outcomes 0 and 1."""
         return 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from numba import njit
 from scipy.special import xlogy
 
@@ -35,6 +36,11 @@ class Poisson:
     link_formula = staticmethod(log_link)
     observed_formula = None
     is_quadratic = False
+
+    @staticmethod
+    def curvature_slope(eta):
+        """Derivative of the curvature by the predictor: the curvature itself."""
+        return np.exp(eta)
 
     @staticmethod
     def largest_loglik(value, weight):

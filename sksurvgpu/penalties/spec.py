@@ -38,6 +38,9 @@ class PenaltySpec(BaseEstimator):
         {"l1_ratio", "penalty_factor", "bounds", "prior_mean"}
     )
 
+    has_strength: ClassVar[bool] = True  # whether `alpha` matters
+    known_to: ClassVar[tuple[str, ...]] = ()  # functions of inference that take it into account
+
     def family(self, given: Given) -> Family:
         """Penalties of every strength; the elastic net if a subclass does not say otherwise."""
         ratio = given.l1_ratio

@@ -2,7 +2,8 @@
 
 from .adaptive import Adaptive
 from .base import PLAIN, Route
+from .firth import Firth
 from .hierarchical import Hierarchical
 from .shifted import Shifted
 
-__all__ = ["PLAIN", "Adaptive", "Hierarchical", "Route", "Shifted"]
+__all__ = ["PLAIN", "Adaptive", "Firth", "Hierarchical", "Route", "Shifted"]

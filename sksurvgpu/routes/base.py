@@ -21,6 +21,10 @@ class Route:
         """A list, per fit, of one `Solution` for each of its penalties, as `solver.solve`."""
         return solve(problem, batch, backend, options, n_threads, on_fit)
 
+    def serves(self, asked):
+        """Name of the backend that serves these fits, and why, where `asked` would others."""
+        return asked
+
     def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
         """Solutions of the first fit, and a `Loan` for fits on this route, or None."""
         return solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers)

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..inference._rows import check_estimator, open_rows
-from ..inference._views import view_of
+from ..information.views import view_of
 from ..routes import PLAIN, Shifted
 
 __all__ = ["CRITERIA", "Basis", "basis_of", "criteria_of_path", "information_criteria"]

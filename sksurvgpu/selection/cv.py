@@ -23,7 +23,7 @@ from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
 from .folds import split_rows
-from .path import alpha_grid, check_alphas, find_alpha_max
+from .path import alpha_grid, check_alphas, find_alpha_max, require_strength
 from .progress import CallbackSupport, Progress, with_callbacks
 from .relax import check_shares, score_shares
 from .scores import SCORINGS, sizes_of
@@ -102,6 +102,7 @@ class CrossValidated(CallbackSupport):
                 f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
                 'no order in time or between classes; use scoring="loglik".'
             )
+        require_strength(self, type(self).__name__)
         check_folder(self.folder)
         prepared = self._prepare(X, y, sample_weight, offset, **given)
         model = copy.copy(self)

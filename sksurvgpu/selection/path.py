@@ -294,6 +294,7 @@ def fit_path(
     fitted = copy_of(estimator, "fit_path", fit_params)
     if not isinstance(relax, bool | np.bool_):
         raise TypeError(f"`relax` is {relax!r}, must be True or False; Path.blend takes shares.")
+    require_strength(fitted, "fit_path")
     if alphas is None:
         check_grid(n_alphas, alpha_min_ratio)
     else:
@@ -374,6 +375,15 @@ def copy_of(estimator, caller, fit_params):
     copied = clone(estimator)
     copied._validate_params()
     return copied
+
+
+def require_strength(model, what) -> None:
+    """Refuse a penalty without a strength, which there is nothing to choose of."""
+    if model.penalty is not None and not model.penalty.has_strength:
+        raise ValueError(
+            f"`penalty` is {model.penalty!r}, which has no strength `alpha` to choose or to "
+            f"follow, so that {what} does not go with it; fit a model with it."
+        )
 
 
 def find_alpha_max(prepared):

@@ -88,6 +88,20 @@ class Problem:
         """The same problem where the intercept is known, and part of the offset."""
         return replace(self, likelihood=replace(self.likelihood, intercept=False))
 
+    def with_own_intercept(self):
+        """The same problem with the intercept as the coefficient of a last column, of ones.
+
+        Columns stay centred if they are: the coefficient is that of `baseline_of` this problem.
+        """
+        design = replace(self.design, names=None).with_columns(np.ones((self.design.n_rows, 1)))
+        return replace(
+            self.without_intercept(),
+            center=None,
+            design=design,
+            source=np.append(self.source, self.design.n_columns),
+            piece_ptr=np.vstack([self.piece_ptr, [[0, self.plan.n_pieces]]]),
+        )
+
     def pieces(self):
         return {
             "source": self.source,

@@ -11,6 +11,12 @@ f_k = P(S = k) and the moments of X_J = sum Z_i x_iJ on the event S = k,
 one row after the other. Columns are centred at their mean under the inclusion probabilities: then
 F_m is zero, and the set adds FF_m / f_m, from which nothing need be subtracted. Only k from which m
 can still be reached matters, within nine standard deviations of the running mean.
+
+The slope of tr(A I) along the coefficients, A = LL' held, comes from third moments. Of the columns
+z = L'x these are numbers a column, T_k = E[|Z_J|^2 Z_J; S = k]:
+
+    T_k <- q T_k + p (T_{k-1} + x tr FF_{k-1} + 2 FF_{k-1} x + |x|^2 F_{k-1} + 2 x x'F_{k-1}
+                      + |x|^2 x f_{k-1})
 """
 
 from __future__ import annotations
@@ -39,6 +45,12 @@ class SubsetMoments:
         total, size = np.zeros((x.shape[1], z.shape[1])), np.zeros(x.shape[1])
         _cross(self._sets, x, z, total, size)
         return total, size
+
+    def third(self, x) -> np.ndarray:
+        """Sum over dense columns r of the third cumulants of r, r and every column."""
+        total = np.zeros(x.shape[1])
+        _third(self._sets, x, total)
+        return total
 
 
 class _Sets(NamedTuple):
@@ -134,3 +146,56 @@ def _cross(sets, x, z, total, size):
                 total[a, b] += c * inverse * both[m, a, b]
             for i in range(n):
                 size[a] += c * share[i] * x[begin + i, a] ** 2
+
+
+@device
+def _add_third_row(p, q, x, k, moments, third):
+    """Moments on S = k after a row, those of the third order too."""
+    law, first, _, both = moments
+    before, along, square, trace = law[k - 1], 0.0, 0.0, 0.0
+    for a in range(len(x)):
+        along += x[a] * first[k - 1, a]
+        square += x[a] * x[a]
+        trace += both[k - 1, a, a]
+    for a in range(len(x)):
+        cross = 0.0
+        for b in range(len(x)):
+            cross += x[b] * both[k - 1, a, b]
+        gain = x[a] * (trace + 2.0 * along + square * before)
+        gain += 2.0 * cross + square * first[k - 1, a]
+        third[k, a] = q * third[k, a] + p * (third[k - 1, a] + gain)
+
+
+@device
+def _scan_third(eta, tau, cases, x, moments, third):
+    """Moments of one set on S = cases, the columns being the same in both blocks."""
+    law, first, second, both = moments
+    law[: cases + 1], first[: cases + 1], second[: cases + 1] = 0.0, 0.0, 0.0
+    both[: cases + 1], third[: cases + 1] = 0.0, 0.0
+    law[0] = 1.0
+    for i in range(len(eta)):
+        p, q = split(eta[i] - tau)
+        for k in range(min(cases, i + 1), max(cases - (len(eta) - 1 - i), 1) - 1, -1):
+            _add_third_row(p, q, x[i], k, moments, third)
+            _add_row(p, q, x[i], x[i], k, moments)
+        law[0] *= q
+
+
+@kernel
+def _third(sets, x, total):
+    width, most, longest = x.shape[1], 0, 0
+    for s in range(len(sets.cases)):
+        most = max(most, sets.cases[s])
+        longest = max(longest, sets.ptr[s + 1] - sets.ptr[s])
+    first, second = np.empty((most + 1, width)), np.empty((most + 1, width))
+    moments = _Moments(np.empty(most + 1), first, second, np.empty((most + 1, width, width)))
+    third, x_set = np.empty((most + 1, width)), np.empty((longest, width))
+    for s in range(len(sets.cases)):
+        m, begin, end = sets.cases[s], sets.ptr[s], sets.ptr[s + 1]
+        if m == 0:
+            continue
+        _centre(sets.share[begin:end], m, x[begin:end], x_set)
+        eta = sets.eta[begin:end]
+        _scan_third(eta, sets.tau[s], m, x_set[: end - begin], moments, third)
+        for a in range(width):
+            total[a] += sets.weight[begin] * third[m, a] / moments.law[m]

@@ -1,9 +1,15 @@
 """What the likelihoods have in common at their coefficients: information and scores.
 
 A *view* reads the state of a likelihood for blocks of dense columns. With its h and its atoms (see
-`_risk_sets`; the groups of a model without time, or all rows under an intercept, are atoms too),
+`risk_sets`; the groups of a model without time, or all rows under an intercept, are atoms too),
 the information is X' diag(h) X - M' diag(N) M, exactly, with M the means over the atoms. Only the
-exact conditional logistic likelihood is another sum (`_subsets`).
+exact conditional logistic likelihood is another sum (`subsets`).
+
+The slope of log det(information) is tr(A dI), A the inverse. An atom has the distribution p over
+its rows with means m, and dI is the sum of N times third moments about m, so that, with
+q_i = x_i'Ax_i and without what is constant within an atom,
+
+    tr(A dI) = sum over atoms of N X'(diag(p) - pp')(q - 2 X A m)
 """
 
 from __future__ import annotations
@@ -13,10 +19,11 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import csr_array
 
-from ._censoring import add_censoring_scores, plan_schedule
-from ._risk_sets import (
+from .censoring import add_censoring_scores, plan_schedule
+from .risk_sets import (
     CellScores,
     Lanes,
     RiskSetRows,
@@ -26,8 +33,8 @@ from ._risk_sets import (
     scan_scores,
     sum_cells,
 )
-from ._rows import FittedRows
-from ._subsets import SubsetMoments
+from .rows import FittedRows
+from .subsets import SubsetMoments
 
 __all__ = ["RiskSetView", "View", "view_of"]
 
@@ -56,7 +63,7 @@ class View:
         columns = np.arange(self.rows.n_coef) if columns is None else columns
         p = len(columns)
         total, size = np.zeros((p, p)), np.zeros(p)
-        blocks = self.rows.blocks(self.rows.plan.n_rows + self.n_atoms, self.widest, p)
+        blocks = self._pair_blocks(p)
         for first, second in combinations_with_replacement(range(len(blocks)), 2):
             J, K = blocks[first], blocks[second]
             x = self.centred(columns[J])
@@ -67,8 +74,16 @@ class View:
                 size[J] = own
         return total, size
 
+    def _pair_blocks(self, n_columns=None):
+        """Columns in runs of which two are dense at a time."""
+        return self.rows.blocks(self.rows.plan.n_rows + self.n_atoms, self.widest, n_columns)
+
     def cross(self, x, z) -> tuple[np.ndarray, np.ndarray]:
         """Information of two blocks of columns, and the diagonal of x' diag(h) z."""
+        raise NotImplementedError
+
+    def traces(self, inverse) -> np.ndarray:
+        """Slopes of log det(information), whose inverse is given, along all coefficients."""
         raise NotImplementedError
 
     def scores(self, x) -> np.ndarray:
@@ -112,6 +127,28 @@ class _MeanView(View):
         """Means of dense columns over every atom."""
         raise NotImplementedError
 
+    def h_of(self, factor) -> np.ndarray:
+        """What h were if the weights of the atoms were multiplied by a factor."""
+        raise NotImplementedError
+
+    def traces(self, inverse):
+        blocks, n_rows = self._pair_blocks(), self.rows.plan.n_rows
+        leverage, along, inner = np.zeros(n_rows), np.zeros(n_rows), np.zeros(self.n_atoms)
+        for J in blocks:
+            x = self.centred(J)
+            across, centre = np.zeros_like(x), np.zeros((self.n_atoms, len(J)))
+            for K in blocks:
+                z = x if K is J else self.centred(K)
+                across += z @ inverse[np.ix_(K, J)]
+                centre += self.means(z) @ inverse[np.ix_(K, J)]
+            leverage += np.einsum("ij,ij->i", x, across)
+            inner += np.einsum("ij,ij->i", self.means(x), centre)
+            for a in range(len(J)):
+                along += x[:, a] * self.h_of(centre[:, a])
+        mean = self.means(leverage[:, None])[:, 0] - 2.0 * inner
+        of_row = leverage * self.h - 2.0 * along - self.h_of(mean)
+        return self.rows.slopes(of_row)
+
     def cross(self, x, z):
         mean = self.means(x)
         other = mean if z is x else self.means(z)
@@ -139,6 +176,9 @@ class GroupView(_MeanView):
         sums[~self._some] = 0.0
         return sums
 
+    def h_of(self, factor):
+        return self.h * factor[self.rows.plan.group_idx]
+
     def scores(self, x):
         return (x - self.means(x)[self.rows.plan.group_idx]) * self.rows.session.u[:, None]
 
@@ -153,6 +193,17 @@ class RowView(GroupView):
     def means(self, x):
         return super().means(x) if self.is_free else np.zeros((1, x.shape[1]))
 
+    def traces(self, inverse):
+        """Without an intercept, or with one that is a column, of which h is a function."""
+        blocks, leverage = self._pair_blocks(), np.zeros(self.rows.plan.n_rows)
+        for J in blocks:
+            x = self.rows.block(J)
+            for K in blocks:
+                z = x if K is J else self.rows.block(K)
+                leverage += np.einsum("ij,ij->i", z @ inverse[np.ix_(K, J)], x)
+        slope = self.rows.problem.likelihood.curvature_slope(self.rows.session.eta)
+        return self.rows.slopes(leverage * slope * self.rows.weight)
+
 
 class SubsetView(View):
     """Exact conditional logistic regression."""
@@ -165,6 +216,11 @@ class SubsetView(View):
 
     def cross(self, x, z):
         return self._moments.cross(x, z)
+
+    def traces(self, inverse):
+        root = cholesky(inverse, lower=True)
+        z = self.centred(np.arange(self.rows.n_coef)) @ root
+        return solve_triangular(root, self._moments.third(z), lower=True, trans="T")
 
     def scores(self, x):
         return x * self.rows.session.u[:, None]  # which sums to 0 within a set
@@ -220,7 +276,10 @@ class RiskSetView(_MeanView):
 
     @cached_property
     def h(self):
-        return self.expected(self.atoms.weight) * self.rows.weight
+        return self.h_of(1.0)
+
+    def h_of(self, factor):
+        return self.expected(self.atoms.weight * factor) * self.rows.weight
 
     def expected(self, atom_weight) -> np.ndarray:
         """Expected events of every row per unit of weight, if atoms had these weights."""

@@ -8,7 +8,7 @@ weight (Fine and Gray 1999, section 3),
     q(u) = sum over competing rows with T < u of v sum over event times s >= u of G(s-) g (x - mean)
 
 with the martingale M_i of the row's censoring, the weight Y(u) of the group's rows at risk of it, v
-= w / G(T-), and g and the mean of the event's atom (`_risk_sets`). q is kept up to date while u
+= w / G(T-), and g and the mean of the event's atom (`risk_sets`). q is kept up to date while u
 runs through the distinct times of a group: an event time leaves the inner sum, a competing row
 enters the outer one. It costs O((rows + lane cells) * columns).
 """
