@@ -93,14 +93,18 @@ class HmcSampler:
     """
 
     def __init__(self, sampling, target, mode, factor, *, shapes=None):
-        self.sampling = sampling
-        self.shapes = {"coef": (len(mode),)} if shapes is None else dict(shapes)
         self._target, self._mode, self._map = target, np.asarray(mode, float), Whitening(factor)
+        self._begin(sampling, {"coef": (len(mode),)} if shapes is None else dict(shapes))
+
+    def _begin(self, sampling, shapes):
+        """Start chains, once a target and a map are known."""
+        self.sampling, self.shapes, self._parts = sampling, shapes, dict(shapes)
         self._random, n_chains = sampling.random, len(sampling.chains)
-        self._n_steps = max(FEWEST_STEPS, math.ceil(len(mode) ** 0.25))
+        self._size = sum(int(np.prod(shape)) for shape in shapes.values())
+        self._n_steps = max(FEWEST_STEPS, math.ceil(self._size**0.25))
         self._step_sizes = StepSizes(n_chains, LONGEST / self._n_steps)
         self.n_divergent = np.zeros(n_chains, np.int64)
-        self._point = self._at(DISPERSION * self._random.normal(START, len(mode)))
+        self._point = self._at(DISPERSION * self._random.normal(START, self._size))
         finite = self._point.is_finite()
         if not finite.all():
             raise ValueError(
@@ -118,7 +122,7 @@ class HmcSampler:
         tuning : bool
             Whether step sizes adapt.
         """
-        momentum = self._random.normal(MOMENTUM, len(self._mode))
+        momentum = self._random.normal(MOMENTUM, self._size)
         jitter = 1.0 + JITTER * (2.0 * self._random.uniform(STEP, 1) - 1.0)
         step = self._step_sizes.current(tuning)[:, None] * jitter
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -142,9 +146,9 @@ class HmcSampler:
         state : dict of {str: ndarray}
             Parts of the positions, of shapes (B, ...).
         """
-        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        sizes = [int(np.prod(shape)) for shape in self._parts.values()]
         parts = np.split(self._point.position, np.cumsum(sizes)[:-1], axis=1)
-        named = zip(self.shapes.items(), parts, strict=True)
+        named = zip(self._parts.items(), parts, strict=True)
         return {name: part.reshape(len(part), *shape) for (name, shape), part in named}
 
     def snapshot(self):
@@ -166,7 +170,7 @@ class HmcSampler:
         snapshot : dict of {str: ndarray}
             Of such a sampler.
         """
-        self._point = Point(*(snapshot[name] for name in Point._fields))
+        self._point = self._point._make(snapshot[name] for name in self._point._fields)
         self._step_sizes.restore(snapshot)
         self.n_divergent[:] = snapshot["n_divergent"]
 

@@ -17,12 +17,14 @@ from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
 from ..bayes.hmc import HmcSampler
 from ..bayes.posterior import Posterior
+from ..bayes.shrinkage import ShrinkageSampler
 from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..selection.path import copy_of
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
+from ._shrinkage import find_reference, read_scales
 
 __all__ = ["posterior"]
 
@@ -32,8 +34,13 @@ def posterior(
     X,
     y,
     *,
+    prior="normal",
     prior_mean=0.0,
-    prior_precision=1.0,
+    prior_precision=None,
+    scale=None,
+    scale_groups=None,
+    scale_median=None,
+    slab=None,
     intercept_precision=0.0,
     level=0.95,
     n_chains=4,
@@ -153,10 +160,13 @@ def posterior(
     schedule, storage = Schedule(n_chains, n_tune, n_draws, thin, seed), Storage(keep, folder)
     prepared = model._prepare(X, y, **fit_params)
     model._adopt_data(prepared)
-    problem, prior = _with_prior(prepared, prior_mean, prior_precision, intercept_precision)
-    of_prior = {"prior_mean": prior.mean, "prior_precision": prior.precision}
-    of = describe_call("posterior", model, **prepared.describe(), **of_prior)
-    make_sampler = _sampler_maker(model, prepared, problem, prior, seed)
+    scales, precision = read_scales(
+        prepared.problem.design, prior, prior_precision, scale, scale_groups, scale_median, slab
+    )
+    problem, normal = _with_prior(prepared, prior_mean, precision, intercept_precision)
+    of = describe_call("posterior", model, **prepared.describe(), **_describe_prior(normal, scales))
+    start = _sampler_maker if scales is None else _shrinkage_maker
+    make_sampler = start(model, prepared, problem, normal, scales, seed)
     sampled = run_chains(
         make_sampler,
         schedule,
@@ -165,11 +175,12 @@ def posterior(
         batched=prepared.backend.batched,
         verbose=verbose,
     )
-    return _describe(model, sampled, level)
+    names = {"coef": model._coef_names()} | ({} if scales is None else scales.names())
+    return _describe(model, sampled, names, level)
 
 
 def _with_prior(prepared, prior_mean, prior_precision, intercept_precision):
-    """The problem whose coefficients are drawn, and their prior."""
+    """The problem whose coefficients are drawn, and what of their prior is normal."""
     problem = prepared.problem
     mean, precision = (
         _per_coefficient(values, name, problem, default=default, minimum=minimum)
@@ -190,6 +201,12 @@ def _with_prior(prepared, prior_mean, prior_precision, intercept_precision):
     return problem, NormalPrior(mean, precision)
 
 
+def _describe_prior(normal, scales):
+    """What draws depend on, by the names that users know."""
+    given = {"prior_mean": normal.mean, "prior_precision": normal.precision}
+    return given if scales is None else given | scales.describe()
+
+
 def _per_coefficient(values, name, problem, **bounds):
     """A number for every coefficient, from one for all columns, or one for each."""
     design = problem.design
@@ -206,26 +223,43 @@ def _number(value, name, minimum):
     return float(value)
 
 
-def _sampler_maker(model, prepared, problem, prior, seed):
+def _sampler_maker(model, prepared, problem, prior, scales, seed):
     """Function from the numbers of chains to their sampler."""
-    mode = find_mode(model, prepared, problem, prior)
-    shapes = {"coef": (prepared.problem.n_columns,)}
-    if prepared.problem.has_intercept:
-        shapes["intercept"] = ()
+    mode, shapes = find_mode(model, prepared, problem, prior), _shapes(prepared)
 
     def make_sampler(chains):
-        batch = replace(prepared.batch, lambdas=np.empty((0, len(chains))))
-        evaluator = prepared.backend.open_evaluator(problem, batch)
-        density = Density(evaluator.evaluate, prior)
+        density = Density(_open_evaluate(prepared, problem, chains), prior)
         return HmcSampler(Sampling(seed, chains), density, mode.coef, mode.factor, shapes=shapes)
 
     return make_sampler
 
 
-def _describe(model, sampled, level):
+def _shrinkage_maker(model, prepared, problem, normal, scales, seed):
+    """The same where the prior is a mixture, or its scales are drawn."""
+    prior = scales.prior_of(prepared.problem.source, normal.mean, normal.precision)
+    reference = find_reference(model, prepared, problem, scales, prior)
+    given = {"shapes": _shapes(prepared), "report": scales.reporter(prepared.total_weight)}
+
+    def make_sampler(chains):
+        evaluate = _open_evaluate(prepared, problem, chains)
+        return ShrinkageSampler(Sampling(seed, chains), evaluate, prior, reference, **given)
+
+    return make_sampler
+
+
+def _shapes(prepared):
+    shapes = {"coef": (prepared.problem.n_columns,)}
+    return shapes | ({"intercept": ()} if prepared.problem.has_intercept else {})
+
+
+def _open_evaluate(prepared, problem, chains):
+    batch = replace(prepared.batch, lambdas=np.empty((0, len(chains))))
+    return prepared.backend.open_evaluator(problem, batch).evaluate
+
+
+def _describe(model, sampled, names, level):
     """Result of the chains; warns of what is doubtful."""
     sampled = replace(sampled, samplers=[])  # which hold rows
-    names = {"coef": model._coef_names()}
     result = Posterior(sampled, names, level=level, effect=model._effect)
     for doubt in result.doubts():
         warnings.warn(f"posterior: {doubt}", ConvergenceWarning, stacklevel=3)

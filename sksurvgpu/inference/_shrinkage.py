@@ -1,0 +1,257 @@
+"""Priors of posteriors whose scales are drawn: read from arguments, and where sampling starts.
+
+The reference of a sampler is the mode under a normal prior, and the curvature there.  Its scales
+are those which make the normal approximation of the likelihood most probable, about: an EM step
+takes the mean square of a group's coefficients for their variance, with one more, of the median of
+the scale's prior, so that no scale goes to zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from ..bayes.mixtures import MIXTURES
+from ..bayes.shrinkage import Reference, ShrinkagePrior
+from ..data.by_column import by_column
+from ._covariance import invert
+from ._mode import NormalPrior, find_mode
+
+__all__ = ["Scales", "find_reference", "read_scales"]
+
+N_MODES, N_STEPS = 2, 20  # found one after the other; of EM after each
+OTHERS = "others"  # label of columns that a dictionary does not name
+ONE = None  # label of the group of all columns
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """What users said about scales.
+
+    Parameters
+    ----------
+    prior : {"normal", "laplace", "horseshoe"}
+        Name of the mixture.
+    scale : float or None
+        None where scales are drawn.
+    group : ndarray of shape (n_columns,)
+        Number of the group of each column; -1 for a column with a flat prior.
+    labels : list
+        Of the groups.
+    median : float
+        Of the prior of each scale.
+    slab : float
+        Standard deviation of the normal distribution that multiplies each prior; may be infinite.
+    """
+
+    prior: str
+    scale: float | None
+    group: np.ndarray
+    labels: list
+    median: float
+    slab: float
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether scales are drawn."""
+        return self.scale is None
+
+    def describe(self):
+        """What draws depend on, by the names that users know."""
+        return {
+            "prior": self.prior,
+            "scale": "learn" if self.is_learned else self.scale,
+            "scale_groups": [None if g < 0 else str(self.labels[g]) for g in self.group],
+            "scale_median": self.median,
+            "slab": self.slab,
+        }
+
+    def members_of(self, source, size):
+        """1 where a coefficient is of a group: of columns `source`, then of an intercept."""
+        group = np.full(size, -1)
+        group[: len(source)] = self.group[source]
+        return 1.0 * (group[:, None] == np.arange(len(self.labels)))
+
+    def prior_of(self, source, mean, precision):
+        """The prior of coefficients of columns `source`, and of an intercept after them.
+
+        Means and precisions are theirs without the mixture.
+        """
+        members = self.members_of(source, len(mean))
+        is_shrunk = members.any(axis=1)
+        return ShrinkagePrior(
+            MIXTURES[self.prior],
+            mean,
+            precision + np.where(is_shrunk, self.slab**-2.0, 0.0),
+            np.where(is_shrunk, 1.0 if self.is_learned else self.scale, np.inf),
+            members if self.is_learned else members[:, :0],
+            self.median,
+        )
+
+    def names(self):
+        """Labels of the quantities that are reported, where there are several numbers."""
+        if not self.is_learned or self.labels == [ONE]:
+            return {}
+        labels = list(map(str, self.labels))
+        has_penalty = MIXTURES[self.prior].l1_ratio is not None
+        return {"scale": labels} | ({"alpha": labels} if has_penalty else {})
+
+    def reporter(self, total):
+        """Function from scales to what is recorded of them, given the sum of the weights."""
+        if not self.is_learned:
+            return None
+        mixture = MIXTURES[self.prior]
+
+        def report(scale):
+            found = {"scale": scale}
+            if mixture.l1_ratio is not None:
+                found["alpha"] = mixture.penalty(scale) / total
+            if self.labels == [ONE]:
+                found = {name: values[:, 0] for name, values in found.items()}
+            return found
+
+        return report
+
+
+# -- arguments ------------------------------------------------------------------------------------
+def read_scales(design, prior, precision, scale, groups, median, slab):
+    """What was said about scales, and the precisions that are known.
+
+    Returns
+    -------
+    scales : Scales or None
+        None where the prior is normal, and its precisions are all there is to know.
+    precision : float, array-like or dict
+        By column, not checked; 0 where there are scales.
+    """
+    if not isinstance(prior, str) or prior not in MIXTURES:
+        raise ValueError(f"`prior` is {prior!r}, must be one of {', '.join(map(repr, MIXTURES))}.")
+    _refuse_two_widths(prior, precision, scale)
+    if scale is None and prior != "normal":
+        scale = "learn"
+    is_learned = isinstance(scale, str) and scale == "learn"
+    known = None if scale is None or is_learned else _positive(scale, "scale", ', or "learn"')
+    if not is_learned:
+        _refuse_without_learning(prior, scale, groups, median, slab)
+    if prior == "normal" and not is_learned:
+        given = 1.0 if precision is None else precision
+        return None, given if known is None else known**-2.0
+    median = 1.0 if median is None else _positive(median, "scale_median")
+    slab = np.inf if slab is None else _positive(slab, "slab")
+    return Scales(prior, known, *_read_groups(design, groups), median, slab), 0.0
+
+
+def _refuse_two_widths(prior, precision, scale):
+    if precision is None or (prior == "normal" and scale is None):
+        return
+    other = f"`scale` is {scale!r}" if scale is not None else f"`prior` is {prior!r}"
+    raise ValueError(
+        f"`prior_precision` is given, and {other}, which says how wide the prior is; pass "
+        "`prior_precision` for normal priors of known width, and `scale` for all others."
+    )
+
+
+def _refuse_without_learning(prior, scale, groups, median, slab):
+    for name, value in (("scale_groups", groups), ("scale_median", median)):
+        if value is not None:
+            raise ValueError(
+                f"`{name}` is given, but `scale` is {scale!r}: only scales that are drawn have "
+                'groups and a prior; pass scale="learn", or leave it out.'
+            )
+    if prior == "normal" and slab is not None:
+        raise ValueError(
+            f"`slab` is {slab!r}, but the prior is normal and its width is known; leave it out, or "
+            'pass scale="learn".'
+        )
+
+
+def _positive(value, name, more=""):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 1e-100 <= value <= 1e100:
+        raise ValueError(f"`{name}` is {value!r}, must be a positive finite number{more}.")
+    return float(value)
+
+
+def _read_groups(design, groups):
+    """Number of the group of each column, and labels of the groups."""
+    n_columns = design.n_columns
+    if groups is None:
+        return np.zeros(n_columns, int), [ONE]
+    if isinstance(groups, Mapping):
+        labels = [OTHERS] * n_columns
+        found = by_column(groups, "scale_groups", n_columns, design.names)
+        for j, (_, label) in found.items():
+            labels[j] = label
+    else:
+        labels = _as_list(groups)
+        if len(labels) != n_columns:
+            raise ValueError(
+                f"`scale_groups` has {len(labels):,} entries, `X` has {n_columns:,} columns; pass "
+                "a label per column, or a dictionary {column: label}."
+            )
+    order = list(dict.fromkeys(label for label in labels if label is not None))
+    if not order:
+        raise ValueError(
+            "`scale_groups` leaves all columns without a group: there is no scale to draw; label "
+            "some columns."
+        )
+    return np.array([-1 if label is None else order.index(label) for label in labels]), order
+
+
+def _as_list(groups):
+    if isinstance(groups, str) or np.ndim(groups) != 1:
+        raise ValueError(
+            f"`scale_groups` is {groups!r}; pass a label per column, or a dictionary "
+            "{column: label}."
+        )
+    labels = [getattr(label, "item", lambda label=label: label)() for label in groups]
+    for label in labels:
+        if label is not None and (label != label or not isinstance(label, str | Real)):
+            raise ValueError(
+                f"`scale_groups` has the label {label!r}; labels are strings or numbers, or None "
+                "for a column with a flat prior."
+            )
+    return labels
+
+
+# -- where sampling starts ------------------------------------------------------------------------
+def find_reference(model, prepared, problem, scales, prior) -> Reference:
+    """What the log-likelihood is like where the posterior is, about.
+
+    Parameters
+    ----------
+    model, prepared, problem : object
+        As of `find_mode`.
+    scales : Scales
+        What users said.
+    prior : ShrinkagePrior
+        Of the coefficients of the problem.
+    """
+    members = scales.members_of(prepared.problem.source, len(prior.mean))
+    square = np.full(len(scales.labels), (scales.scale or scales.median) ** 2)
+    is_moving = scales.is_learned or scales.prior == "horseshoe"
+    for _ in range(N_MODES if is_moving else 1):
+        precision = prior.precision + members @ (1.0 / square)
+        mode = find_mode(model, prepared, problem, NormalPrior(prior.mean, precision))
+        lower = np.tril(mode.factor)
+        whole = lower @ lower.T
+        slope = whole @ (mode.coef - prior.mean)
+        hessian = whole - np.diag(precision)
+        if is_moving:
+            square = _likely_squares(hessian, slope, prior, members, square, scales)
+    log_scale = 0.5 * np.log(square) if scales.is_learned else np.empty(0)
+    return Reference(hessian, slope, log_scale)
+
+
+def _likely_squares(hessian, slope, prior, members, square, scales):
+    """Squares of scales of groups under which a quadratic log-likelihood is likely, by EM."""
+    least = (scales.scale or scales.median) ** 2
+    for _ in range(N_STEPS):
+        precision = prior.precision + members @ (1.0 / square)
+        inverse = invert(hessian + np.diag(precision), np.diagonal(hessian) + precision).matrix
+        expected = (inverse @ slope) ** 2 + np.diagonal(inverse)
+        square = (expected @ members + least) / (members.sum(axis=0) + 1.0)
+    return square

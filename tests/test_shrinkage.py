@@ -1,0 +1,119 @@
+"""The sampler of coefficients and scales, on logistic models with thousands of outcomes at once.
+
+Coefficients and scales are drawn from the prior, then outcomes, so that each chain starts with an
+exact draw of its posterior.  Sweeps must leave the joint distribution as it is (Geweke 2004): what
+chains end with is distributed as the prior again, and no function of it has changed on average.
+All z-scores stay below 4.8.
+"""
+
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+from sksurvgpu.backends.cpu.sampling import Sampling
+from sksurvgpu.bayes.mixtures import DF, MEDIAN_T, MIXTURES
+from sksurvgpu.bayes.shrinkage import Reference, ShrinkagePrior, ShrinkageSampler
+
+LARGEST_Z, LEAST_P_VALUE = 4.8, 1e-5
+N_CHAINS, MEDIAN = 4_000, 0.7
+# Two coefficients of a group, one of another, and one that the mixture leaves alone.
+MEMBERS = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+IS_SHRUNK = MEMBERS.any(axis=1)
+X = np.random.default_rng(0).normal(size=(8, 4))
+MEAN = np.array([0.5, 0.0, 0.0, -0.3])
+
+
+def make_prior(name, slab=np.inf, scale=None):
+    known = np.where(IS_SHRUNK, slab**-2.0, 2.0)
+    widths = np.where(IS_SHRUNK, 1.0 if scale is None else scale, np.inf)
+    members = MEMBERS if scale is None else MEMBERS[:, :0]
+    return ShrinkagePrior(MIXTURES[name], MEAN, known, widths, members, MEDIAN)
+
+
+def draw_prior(name, prior, rng, n):
+    """Log scales, local precisions and coefficients; a slab by rejection."""
+    scale = MEDIAN / MEDIAN_T * np.abs(rng.standard_t(DF, (n, prior.n_groups)))
+    local = {
+        "normal": np.ones((n, 4)),
+        "laplace": 1.0 / rng.exponential(size=(n, 4)),
+        "horseshoe": rng.standard_cauchy((n, 4)) ** -2.0,
+    }[name]
+    precision = prior.precisions(np.log(scale), local)
+    slab = np.where(IS_SHRUNK, prior.precision, 0.0)
+    kept = rng.random(n) < np.sqrt(np.where(slab > 0, 1.0 - slab / precision, 1.0)).prod(axis=1)
+    coef = MEAN + rng.normal(size=(n, 4)) / np.sqrt(precision)
+    return np.log(scale)[kept], local[kept], coef[kept]
+
+
+def open_chains(prior, y, seed=3):
+    """Chains of logistic models of rows of X, a row of outcomes each."""
+
+    def evaluate(coef):
+        eta = coef @ X.T
+        loglik = (y * eta - np.logaddexp(0.0, eta)).sum(axis=1)
+        return loglik, (y - expit(eta)) @ X
+
+    hessian = 0.2 * X.T @ X
+    reference = Reference(hessian, np.array([0.1, -0.2, 0.0, 0.3]), np.zeros(prior.n_groups))
+    sampling = Sampling(seed, np.arange(len(y)))
+    return ShrinkageSampler(sampling, evaluate, prior, reference, shapes={"coef": (4,)})
+
+
+def place(sampler, log_scale, local, coef):
+    loglik, gradient = sampler._evaluate(coef)
+    sampler._point = sampler._point._replace(position=coef, loglik=loglik, gradient=gradient)
+    sampler._log_scale, sampler._local = log_scale, local
+    sampler._look_again()
+
+
+def functions(sampler, y):
+    """Bounded functions of coefficients, scales and outcomes."""
+    coef, log_scale = sampler._point.position, sampler._log_scale
+    distance = np.tanh(coef - MEAN)
+    local = np.log(sampler._local[:, IS_SHRUNK])
+    return np.column_stack(
+        [
+            distance,
+            distance**2,
+            distance[:, 0] * distance[:, 1],
+            np.tanh(sampler._point.loglik / 8.0),
+            np.tanh(coef) * (y @ X),
+            np.tanh(log_scale),
+            np.tanh(log_scale) * distance[:, : log_scale.shape[1]] ** 2,
+            np.tanh(local),
+            np.tanh(local) * distance[:, IS_SHRUNK] ** 2,
+        ]
+    )
+
+
+CASES = [
+    ("normal", np.inf, None),
+    ("laplace", np.inf, None),
+    ("horseshoe", np.inf, None),
+    ("horseshoe", 0.8, None),
+    ("normal", 0.8, None),
+    ("laplace", np.inf, 0.6),
+    ("horseshoe", np.inf, 0.3),
+]
+
+
+@pytest.mark.parametrize(("name", "slab", "scale"), CASES)
+def test_sweeps_leave_prior_times_likelihood_as_it_is(name, slab, scale):
+    rng = np.random.default_rng(11)
+    prior = make_prior(name, slab, scale)
+    log_scale, local, coef = draw_prior(name, prior, rng, N_CHAINS)
+    y = 1.0 * (rng.random((len(coef), len(X))) < expit(coef @ X.T))
+    sampler = open_chains(prior, y)
+    place(sampler, log_scale, local, coef)
+    before = functions(sampler, y)
+    for sampler.sampling.random.iteration in range(1, 13):
+        sampler.sweep(tuning=False)
+    change = functions(sampler, y) - before
+    moves = change.std(axis=0)
+    z = change.mean(axis=0) / np.where(moves > 0, moves / np.sqrt(len(change)), 1.0)
+    assert np.abs(z).max() < LARGEST_Z, z
+    if slab == np.inf and scale is None:
+        for draws in np.exp(sampler._log_scale).T * MEDIAN_T / MEDIAN:
+            assert stats.kstest(2.0 * stats.t.sf(draws, DF), "uniform").pvalue > LEAST_P_VALUE
