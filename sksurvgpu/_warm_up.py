@@ -26,6 +26,7 @@ from .inference.bootstrap import bootstrap
 from .inference.posterior import posterior
 from .inference.profile import profile_likelihood
 from .inference.wald import wald
+from .routes.firth import Firth
 from .selection import models as cv
 from .selection.path import fit_path
 
@@ -123,6 +124,7 @@ def _infer(make, X, y, given):
     wald(model, X, y, robust=True, **given)
     if not model._has_dispersion:  # else only Bayesian models draw
         posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
+        make(penalty=Firth(), n_jobs=1).fit(X, y, **given)
 
 
 def compile_all(jobs=None) -> None:

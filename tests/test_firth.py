@@ -129,11 +129,11 @@ def test_tests_and_intervals_of_r(name):
         restricted = cls(penalty=Firth(hold=held)).fit(X, y, **rows)
         test = likelihood_ratio_test(restricted, full)
         assert test.df == len(held)
-        assert test.statistic == pytest.approx(expected, rel=1e-6)
+        assert test.statistic == pytest.approx(expected, rel=1e-10)
     result = profile_likelihood(cls(penalty=Firth()), X, y, list(range(p)), **rows)
-    np.testing.assert_allclose(result.p_values, case["p_values"], rtol=1e-5)
+    np.testing.assert_allclose(result.p_values, case["p_values"], rtol=1e-8)
     for side in ("lower", "upper") if "lower" in case else ():
-        np.testing.assert_allclose(result.intervals[side], case[side], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(result.intervals[side], case[side], rtol=1e-6)
 
 
 # -- data in other words ------------------------------------------------------------------------
@@ -207,6 +207,18 @@ def test_curves_belong_to_the_coefficients():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("cls", [LogisticCCD, PoissonCCD])
+def test_corrected_intercepts_predict_the_mean(cls):
+    y, weight = (TIME > 12).astype(float), RNG.uniform(0.5, 2.0, 90)
+    plain = cls(**FIRTH).fit(X, y, sample_weight=weight)
+    model = cls(penalty=Firth(correct_intercept=True)).fit(X, y, sample_weight=weight)
+    predictor = X @ model.coef_ + model.intercept_
+    mean = np.exp(predictor) if cls is PoissonCCD else 1.0 / (1.0 + np.exp(-predictor))
+    assert weight @ mean == pytest.approx(weight @ y)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert model.intercept_ < plain.intercept_  # of rare events
+
+
 # -- as a part of scikit-learn, and what is refused -----------------------------------------------
 
 
@@ -254,6 +266,10 @@ COLLINEAR = pd.DataFrame({"a": X[:, 0], "b": 1.0 - X[:, 0], "c": X[:, 2]})
         (lambda: LinearCCD(**FIRTH).fit(X, TIME), "Gaussian"),
         (lambda: LogisticCCD(**FIRTH).fit(COLLINEAR, EVENT), "singular.*`a`, `b`. They"),
         (lambda: CoxLassoCCD(**FIRTH).fit(X * [0, 1, 1, 1], surv(EVENT, TIME)), "`x0`. They"),
+        (
+            lambda: CoxLassoCCD(penalty=Firth(correct_intercept=True)).fit(X, surv(EVENT, TIME)),
+            "no intercept",
+        ),
         (lambda: LogisticCCD(penalty=Firth(hold="z")).fit(COLLINEAR, EVENT), "`hold`.*'z'"),
         (
             lambda: LogisticCCD(**FIRTH).fit(np.zeros((90, MOST_COLUMNS + 1)), EVENT),
@@ -284,3 +300,9 @@ COLLINEAR = pd.DataFrame({"a": X[:, 0], "b": 1.0 - X[:, 0], "c": X[:, 2]})
 def test_what_is_refused(action, message):
     with pytest.raises(ValueError, match=message):
         action()
+
+
+def test_parameters_of_other_types_are_refused():
+    for penalty, name in ((Firth(hold=0.5), "hold"), (Firth(correct_intercept=1), "correct_inter")):
+        with pytest.raises(TypeError, match=f"`{name}"):
+            LogisticCCD(penalty=penalty).fit(X, EVENT)

@@ -9,6 +9,7 @@ coefficient like the others: it counts in I.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar
@@ -48,18 +49,22 @@ class Firth(PenaltySpec):
 
     Parameters
     ----------
-    hold : str, int, list of these or None, default=None
+    hold : str, int, list-like of these or None, default=None
         Columns whose coefficients stay at zero, and that count in I as if they were free: the
         restricted model of ``likelihood_ratio_test``.
+    correct_intercept : bool, default=False
+        Whether the intercept, after the fit, is fitted again without a penalty, the other
+        coefficients held (known as FLIC): the mean of the predictions is then that of the outcomes,
+        which the penalty moves towards a half.
 
     Notes
     -----
     For up to 1,000 columns, whose information must not be singular. Intervals are those of
     ``profile_likelihood``: the penalized likelihood is not symmetric where it matters. Fits run on
-    the CPU whatever the backend, as ``backend_reason_`` says.
+    the CPU, whatever the backend and the algorithm, as ``backend_reason_`` says.
 
     ``log_likelihood_`` is :math:`\ell`, and ``objective_`` minus the penalized one over the sum of
-    the weights.
+    the weights; both are those of the fit before its intercept was corrected.
 
     Examples
     --------
@@ -72,15 +77,16 @@ class Firth(PenaltySpec):
     >>> case[:8] = 1
     >>> model = LogisticCCD(penalty=Firth()).fit(exposed[:, None], case)
     >>> bool(model.infinite_.any()), model.coef_.round(4).tolist()
-    (False, [-1.7047])
+    (False, [-1.7033])
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset()
     has_strength: ClassVar[bool] = False
     known_to: ClassVar[tuple[str, ...]] = ("profile_likelihood", "likelihood_ratio_test")
 
-    def __init__(self, hold=None):
+    def __init__(self, hold=None, correct_intercept=False):
         self.hold = hold
+        self.correct_intercept = correct_intercept
 
     def family(self, given):
         return _Finite()
@@ -89,15 +95,23 @@ class Firth(PenaltySpec):
         n_columns = len(given.factor)
         names = [f"x{j}" for j in range(n_columns)] if given.names is None else given.names
         held = self.find_held(n_columns, given.names)
-        return JeffreysRoute(
-            np.isin(given.source, held), np.array([str(names[j]) for j in given.source])
-        )
+        if not isinstance(self.correct_intercept, bool | np.bool_):
+            raise TypeError(
+                f"`correct_intercept` is {self.correct_intercept!r}, must be True or False."
+            )
+        names = np.array([str(names[j]) for j in given.source])
+        return JeffreysRoute(np.isin(given.source, held), names, bool(self.correct_intercept))
 
     def find_held(self, n_columns, names) -> list[int]:
         """Positions of the columns that are held at zero."""
         if self.hold is None:
             return []
         listed = [self.hold] if isinstance(self.hold, str | Integral) else self.hold
+        if not isinstance(listed, Sequence | np.ndarray):
+            raise TypeError(
+                f"`hold` is of type {type(listed).__name__}; give a list of columns, by name or "
+                "position."
+            )
         return [find_column(column, "hold", n_columns, names) for column in listed]
 
 
@@ -115,6 +129,7 @@ class JeffreysRoute(Route):
 
     held: np.ndarray  # bool (n_coef,)
     names: np.ndarray  # (n_coef,) of columns
+    corrects: bool = False  # whether intercepts are fitted again without the penalty
 
     def serves(self, asked):
         return "cpu", f"{NO_COUNTERPART}; {asked[1]}"
@@ -141,6 +156,11 @@ class JeffreysRoute(Route):
                 f"{type(likelihood).__name__}: its information does not depend on the "
                 "coefficients, or how is not known; use penalty=None."
             )
+        if self.corrects and not problem.has_intercept:
+            raise ValueError(
+                "`correct_intercept` of Firth is True, and the model has no intercept; leave it at "
+                "False."
+            )
         if n_coef > MOST_COLUMNS:
             raise ValueError(
                 f"`penalty` is Firth(), whose fits compute with dense matrices, and `X` has "
@@ -153,7 +173,7 @@ class _Fit:
     """One fit of a batch, with the intercept as its last coefficient where there is one."""
 
     def __init__(self, route, problem, batch, index, threads):
-        self._problem, self._names = problem, route.names
+        self._problem, self._names, self._corrects = problem, route.names, route.corrects
         weight, offset, coef, fixed = (
             None if values is None else values[:, index if values.shape[1] > 1 else 0]
             for values in (batch.weight, batch.offset, batch.coef, batch.fixed)
@@ -211,6 +231,7 @@ class _Fit:
     def _solution(self, likelihood, climb, points, null, allowed):
         n, top = self._problem.n_columns, points[-1]
         likelihood.session.start(top.coef)
+        full = self._with_intercept(top.coef[:n]) if self._corrects else top.coef
         violation = np.abs(np.where(self._is_held, 0.0, top.score[:n]))
         plain = null.plain_unit(np.ones(n), np.ones(n, bool))
         score = climb.residual(top)
@@ -228,7 +249,7 @@ class _Fit:
             lam=0.0,
             lam_max=np.nan,
             null=null,
-            baseline=top.coef[n] if len(top.coef) > n else likelihood.session.baseline(),
+            baseline=full[n] if len(full) > n else likelihood.session.baseline(),
             objectives=tuple(-point.value for point in points),
         )
 
