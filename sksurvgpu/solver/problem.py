@@ -12,6 +12,7 @@ from ..data.design.units import find_centers, moved
 from ..data.plans.groups import GroupPlan
 from ..data.plans.rows import RowPlan
 from ..penalties import ElasticNet
+from ..penalties.base import Family
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Batch:
     """
 
     lambdas: np.ndarray  # (n_penalties, n_fits), on the sum scale
-    penalty: ElasticNet = field(default_factory=ElasticNet)
+    penalty: Family = field(default_factory=ElasticNet)
     factor: np.ndarray | None = None  # (n_columns,) or (n_columns, n_fits) penalty factors
     # case weights (n_rows, n_fits), rows as the caller has them
     weight: np.ndarray | ColumnsOnDemand | None = None
