@@ -306,6 +306,8 @@ def _feed(hashed, value):
         parts = [list(getattr(value, "index", ())), value.to_numpy()]
     elif isinstance(value, list | tuple):
         parts = [len(value), *value]
+    elif hasattr(value, "get_params"):  # whose repr leaves out the middle of long arrays
+        parts = [value.get_params(deep=False)]
     else:
         hashed.update(f"{value!r} ".encode())
         return

@@ -158,12 +158,21 @@ class PenalizedModel(Estimator):
         outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
         by_column = self._read_by_column(design, problem.source)
         route = self._route(by_column)
-        served_by = route.serves(explain(self.backend))
-        options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
-        batch = replace(batch, coef=self._start(problem.n_columns))
-        fit = problem, outcome, batch, backend, options, n_threads
-        of_fit = served_by, columns, of_model, by_column, route, PenalizedModel()._route(by_column)
-        prepared = Prepared(*fit, *of_fit, self._gamma())
+        prepared = Prepared(
+            problem,
+            outcome,
+            replace(batch, coef=self._start(problem.n_columns)),
+            backend,
+            Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose)),
+            n_threads,
+            served_by=route.serves(explain(self.backend)),
+            columns=columns,
+            of_model=of_model,
+            given=by_column,
+            route=route,
+            plain_route=PenalizedModel()._route(by_column),
+            gamma=self._gamma(),
+        )
         self._spec().check(prepared)
         return prepared.with_null() if batch.penalty.needs_null else prepared
 

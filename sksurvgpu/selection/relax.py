@@ -94,7 +94,7 @@ def check_shares(relax) -> list[float | None]:
     values = [relax] if np.ndim(relax) == 0 else list(relax)
     if not values or np.ndim(relax) > 1:
         raise ValueError(f"`relax` is {relax!r}; pass a share from 0 to 1, or a list of some.")
-    return sorted({check_share(value) for value in values}, reverse=True)
+    return [*sorted({check_share(value) for value in values}, reverse=True)]
 
 
 def score_shares(score, model, prepared, splits, solutions, gammas):
