@@ -37,6 +37,8 @@ from .inference.proportional_hazards import proportional_hazards_test as proport
 from .inference.residuals import residuals as residuals
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .penalties.group_lasso import GroupLasso as GroupLasso
+from .penalties.labels import groups_from as groups_from
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha
