@@ -196,15 +196,15 @@ class PenalizedModel(Estimator):
         accepts, nothing = self._spec().accepts, PenalizedModel()
         if self.algorithm not in self._spec().algorithms:
             raise ValueError(
-                f"`penalty` is {self.penalty!r}, which does not go with "
+                f"`penalty` is {type(self.penalty).__name__}, which does not go with "
                 f"algorithm={self.algorithm!r}: use algorithm='majorized'."
             )
         for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
             value = getattr(self, name)
             if name not in accepts and repr(value) != repr(getattr(nothing, name)):
                 raise ValueError(
-                    f"`penalty` is {self.penalty!r}, which does not go with `{name}`: leave one of "
-                    "them out."
+                    f"`penalty` is {type(self.penalty).__name__}, which does not go with `{name}`: "
+                    "leave one of them out."
                 )
 
     def _spec(self) -> PenaltySpec:

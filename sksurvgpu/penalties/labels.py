@@ -77,12 +77,20 @@ def _chosen(inputs, columns):
 
 
 def _origins(names, inputs, prefix_sep):
-    """The longest of the inputs with which every name begins."""
-    longest_first = sorted(inputs, key=len, reverse=True)
-    return [
-        next((i for i in longest_first if name == i or name.startswith(i + prefix_sep)), None)
-        for name in names
-    ]
+    """The longest of the inputs with which every name begins, in the order of the inputs.
+
+    A level "b" of "arm" and a column "arm_b" are told apart by where they are.
+    """
+    found, last = [], len(inputs)
+    for name in reversed(names):
+        fitting = [
+            k for k, own in enumerate(inputs) if name == own or name.startswith(own + prefix_sep)
+        ]
+        fitting = [k for k in fitting if k <= last] or fitting
+        best = max(fitting, key=lambda k: len(inputs[k]), default=None)
+        found.append(None if best is None else inputs[best])
+        last = last if best is None else best
+    return found[::-1]
 
 
 def _only_shared(labels):
