@@ -75,8 +75,8 @@ _SHARED = {
             Number that the penalty pulls the coefficient of each column to, in place of 0. A
             dictionary gives those of some columns, by name or position, the others get 0.
         penalty : penalty object or None, default=None
-            Another penalty than the elastic net, whose strength `alpha` is; see
-            :doc:`/guide/penalties`.
+            Another penalty than the elastic net, whose strength `alpha` is, such as `GroupLasso`;
+            see :doc:`/guide/penalties`.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",
