@@ -41,6 +41,8 @@ from .inference.stability import stability_selection as stability_selection
 from .inference.stability_result import StabilityResult as StabilityResult
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .penalties.group_lasso import GroupLasso as GroupLasso
+from .penalties.labels import groups_from as groups_from
 from .penalties.mcp import MCP as MCP
 from .penalties.scad import SCAD as SCAD
 from .penalties.variances import alpha_of_variance as alpha_of_variance

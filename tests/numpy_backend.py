@@ -8,6 +8,7 @@ import numpy as np
 from numpy_patterns import PATTERNS, plain
 
 from sksurvgpu.backends.contract import Counts, serve_in_rounds
+from sksurvgpu.penalties.blocks import move_block_of
 
 LOST = 1e-13  # curvatures are rounding below this share of x' diag(h) x
 MOST_PASSES = 1000
@@ -22,6 +23,24 @@ def descend(M, coef, slope, minimize, unit, shrink):
             new = minimize(coef[a] * M[a, a] + slope[a], M[a, a], a)
             slope -= M[:, a] * (new - coef[a])
             largest = max(largest, M[a, a] * abs(new - coef[a]) / unit[a])
+            coef[a] = new
+        first = largest if count == 0 else first
+        if largest <= shrink * first:
+            break
+    return coef, float(count + 1)
+
+
+def descend_blocks(M, coef, slope, move_block, c, unit, shrink):
+    """The same over blocks, the columns of each moving together."""
+    coef, slope, first = coef.copy(), slope.copy(), np.inf
+    for count in range(MOST_PASSES):
+        largest = 0.0
+        for i in np.flatnonzero(c.size):
+            a = c.member[i : i + c.size[i]]
+            new, own = coef[a], np.where(np.diag(M)[a] > 0, slope[a], 0.0)
+            move_block(own, new, np.diag(M), c, i, np.empty(len(a)))
+            slope -= M[:, a] @ (new - coef[a])
+            largest = max(largest, (np.diag(M)[a] * abs(new - coef[a]) / unit[a]).max())
             coef[a] = new
         first = largest if count == 0 else first
         if largest <= shrink * first:
@@ -45,6 +64,7 @@ class Session:
         self._pattern = PATTERNS[likelihood.pattern](likelihood, plan, weight)
         self._offset = plan.per_copy(offset[plan.order])
         self._minimum, self._room = formulas and plain(formulas.minimum), room
+        self._move_block = formulas and formulas.block and move_block_of(formulas)
 
     def _evaluate(self, eta):
         self._evaluated, self._now = eta, self._pattern.evaluate(eta)
@@ -131,6 +151,9 @@ class Session:
     def sweep(self, columns, coef, penalty, unit, shrink):
         assert self._has[columns].all()
         M, _ = self._matrix(columns)
+        if self._move_block:
+            slope = self.gradient(columns)
+            return descend_blocks(M, coef, slope, self._move_block, penalty, unit, shrink)
 
         def minimize(z, curvature, a):
             return self._minimum(z, curvature, penalty, a)
@@ -140,6 +163,11 @@ class Session:
     def gram(self, columns, known):
         assert self._has[columns].all()
         return self._matrix(columns)[0][known:]
+
+    def blocks(self, columns, sizes):
+        M, ends = self.gram(columns, 0), np.cumsum(sizes)
+        edges = zip(ends - sizes, ends, strict=True)
+        return np.concatenate([M[low:high, low:high].ravel() for low, high in edges])
 
     def trial_curvature(self):
         if self._reference is None:

@@ -19,9 +19,9 @@ log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`,
 `cycle` and `baseline` speak of the last one.  `step` makes a trial predictor, `shorten` and
 `evaluate_trial` follow it, and `accept` makes it the predictor; a trial that is not accepted is
 left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and forgets the
-one before; `load` gives it columns; `sweep`, `gram` and `loosen` take only columns that it has,
-and `sweep` those whose `gradient` was asked for at the last evaluation.  It stays as it was taken,
-whatever is evaluated after it.  Only `start` follows `cycle`.
+one before; `load` gives it columns; `sweep`, `gram`, `blocks` and `loosen` take only columns that
+it has, and `sweep` those whose `gradient` was asked for at the last evaluation.  It stays as it was
+taken, whatever is evaluated after it.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
@@ -167,6 +167,16 @@ class Operations(Protocol):
         and the arrays of `penalty` are those of `columns`: a coefficient moves to
         ``minimum(z, curvature, penalty, a)``, `a` being its position.  New coefficients, and how
         often a column was due on average.
+
+        Formulas with a `block` are of a penalty whose columns move in blocks
+        (`penalties.blocks.move_block_of`), also the columns of no curvature, whose gradient is 0.
+        """
+
+    def blocks(self, columns: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Diagonal blocks of X'MX, the columns of one after those of the other; both triangles.
+
+        The entries of all, row by row; or those of a matrix that is larger than X'MX by one
+        without negative eigenvalues.
         """
 
     def gram(self, columns: np.ndarray, known: int) -> np.ndarray:

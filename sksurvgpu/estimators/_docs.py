@@ -75,8 +75,8 @@ _SHARED = {
             Number that the penalty pulls the coefficient of each column to, in place of 0. A
             dictionary gives those of some columns, by name or position, the others get 0.
         penalty : penalty object or None, default=None
-            Another penalty than the elastic net, whose strength `alpha` is; see
-            :doc:`/guide/penalties`.
+            Another penalty than the elastic net, whose strength `alpha` is, such as `MCP` or
+            `GroupLasso`; see :doc:`/guide/penalties`.
         relax : float or None, default=None
             Share of the penalized coefficients in a relaxed fit, from 0 to 1: the rest is from a
             fit without a penalty of what they select; see :doc:`/guide/adaptive`. What is reported

@@ -2,6 +2,7 @@
 
 from .bounded import BoundedElasticNet
 from .elastic_net import ElasticNet
+from .group_lasso import GroupLasso
 from .mcp import MCP
 from .scad import SCAD
 from .spec import Given, PenaltySpec
@@ -13,6 +14,7 @@ __all__ = [
     "BoundedElasticNet",
     "ElasticNet",
     "Given",
+    "GroupLasso",
     "PenaltySpec",
 ]
 

@@ -32,6 +32,7 @@ class Formulas(NamedTuple):
     value: Callable[..., float]
     minimum: Callable[..., float]
     piece: Callable[..., tuple[float, float, float, float]]
+    block: Callable[..., None] | None = None  # where columns move together: see `blocks`
 
 
 class Pieces(NamedTuple):
@@ -121,6 +122,18 @@ class Penalty:
     def threshold(self):
         """Slope that a column needs to leave zero, the lesser of both sides."""
         return np.maximum(np.minimum(self.at_rest.right, -self.at_rest.left), 0.0)
+
+    def together(self, violation):
+        """Violations, the same for all columns that are worked on together."""
+        return violation
+
+    def add_curvature(self, block, support, pieces, coef, columns):
+        """Add second derivatives on a support to a matrix over it."""
+        block[np.diag_indices_from(block)] += pieces.curvature[support]
+
+    def rise(self, support, step, pieces, coef, columns):
+        """What the penalty gains along a step beyond its slope."""
+        return 0.5 * pieces.curvature[support] @ step**2
 
     @property
     def is_penalized(self):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg.lapack import dposv
 
 from .._compile import specialize
+from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 
 # Passes of a round: as many as cost about what Newton's step does.  A round is quick if its moves
 # shrink that much.
@@ -55,9 +56,42 @@ def _passes(model, coef, gradient, penalty, unit, enough, passes):
     return largest
 
 
+def _block_passes(model, coef, gradient, penalty, unit, enough, passes):
+    """`_passes` over blocks, whose columns move together."""
+    matrix, weight, curvature = model
+    largest, coupled, widest = 0.0, len(matrix), penalty.size.max()
+    slope, new, work = np.empty(widest), np.empty(widest), np.empty(widest)
+    for _ in range(passes):
+        largest = 0.0
+        for i in range(len(coef)):
+            for s in range(penalty.size[i]):
+                a = penalty.member[i + s]
+                new[s] = coef[a]
+                slope[s] = gradient[a] if curvature[a] > 0.0 else 0.0
+            move_block(slope, new, curvature, penalty, i, work)  # noqa: F821 (bound)
+            for s in range(penalty.size[i]):
+                a = penalty.member[i + s]
+                step = new[s] - coef[a]
+                if step == 0.0:
+                    continue
+                coef[a] = new[s]
+                largest = max(largest, curvature[a] * abs(step) / unit[a])
+                if a < coupled:
+                    row, scaled = matrix[a], weight * step
+                    for b in range(coupled):
+                        gradient[b] -= row[b] * scaled
+                else:
+                    gradient[a] -= curvature[a] * step
+        if largest <= enough:
+            break
+    return largest
+
+
 @cache
 def _passes_of(formulas):
-    return specialize(_passes, minimum=formulas.minimum)
+    if formulas.block is None:
+        return specialize(_passes, minimum=formulas.minimum)
+    return specialize(_block_passes, move_block=move_block_of(formulas))
 
 
 def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance):
@@ -66,6 +100,8 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
     `coef`, `gradient` and `unit` are those of the columns; the first two are written to.
     """
     passes, own, largest = _passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
+    if penalty.formulas.block is not None:
+        own = with_matrices(own, _blocks(model, own), model.curvature)
     size, work, steps = max(1, len(model.matrix)), 0.0, 0
     for _ in range(MOST_ROUNDS):
         products = size * max(1, np.count_nonzero(coef))
@@ -76,43 +112,61 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
         if largest <= tolerance or (work > MOST_WORK and steps >= FEWEST_STEPS):
             break
         if largest > QUICK * previous:
-            _support_step(model, penalty.pieces(coef, own), coef, gradient)
+            _support_step(model, penalty, own, coef, gradient)
             work, steps = work + np.count_nonzero(coef) ** 3 / 3, steps + 1
     return coef
 
 
-def _support_step(model, pieces, coef, gradient):
+def _blocks(model, own):
+    """Matrices of the blocks, of all of one size together."""
+    coupled = len(model.matrix)
+    for size, _, where in blocks_of_size(own):
+        inside, known = where < coupled, np.minimum(where, max(0, coupled - 1))
+        block = np.zeros((len(where), size, size))
+        if coupled:
+            block = model.weight * model.matrix[known[:, :, None], known[:, None, :]]
+            block *= inside[:, :, None] & inside[:, None, :]
+        s = np.arange(size)
+        block[:, s, s] = model.curvature[where]
+        lost = model.curvature[where] <= 0.0
+        block *= ~(lost[:, :, None] | lost[:, None, :])
+        yield block
+
+
+def _support_step(model, penalty, own, coef, gradient):
     """Solve the model where every coefficient keeps to its quadratic piece, and stops at its end.
 
     Coefficients between two pieces, such as zeros of the lasso, stay.
     """
     matrix, weight, curvature = model
+    pieces = penalty.pieces(coef, own)
     inside = (pieces.low < coef) & (coef < pieces.high) & (curvature > 0)
     support = np.flatnonzero(inside[: len(matrix)])
     if not len(support):
         return
-    old, of_penalty = coef[support], pieces.curvature[support]
-    slope = gradient[support] - pieces.right[support]
-    step = _solve(weight, matrix[np.ix_(support, support)], of_penalty, slope)
+    old, slope = coef[support], gradient[support] - pieces.right[support]
+    block = matrix[np.ix_(support, support)]
+    block *= weight
+    penalty.add_curvature(block, support, pieces, coef, own)
+    step = _solve(block, slope)
     if step is None:
         return
     step = np.clip(old + step, pieces.low[support], pieces.high[support]) - old
     change = np.zeros(len(matrix))
     change[support] = step
     change = weight * (matrix @ change)
-    decrease = step @ slope - 0.5 * step @ change[support] - 0.5 * of_penalty @ step**2
+    rise = penalty.rise(support, step, pieces, coef, own)
+    decrease = step @ slope - 0.5 * step @ change[support] - rise
     if decrease > 0:
         coef[support] = old + step
         gradient[: len(matrix)] -= change
 
 
-def _solve(weight, block, diagonal, slope):
-    """Newton's step of ``weight * block + diag(diagonal)``; None where that is singular.
+def _solve(block, slope):
+    """Newton's step; None where the matrix is singular, which is overwritten.
 
     Duplicate columns are one reason: the passes alone converge.
     """
-    block *= weight
-    block[np.diag_indices_from(block)] += diagonal
     # of a symmetric matrix, rows are columns: LAPACK works in place
     _, step, failed = dposv(block.T, slope, lower=0, overwrite_a=1)
     return None if failed or not np.isfinite(step).all() else step

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from . import costs
+from .blocks import Blocks
 from .minimize import Quadratic, minimize_on_matrix
 
 NEAR = 0.95  # columns whose slope exceeds this share of what moves them are worked on
@@ -127,6 +128,13 @@ class Sweeps(Model):
     stale = 0.2
     passes = 10.0  # of the last sweep, over all its columns
 
+    def __init__(self, n_columns):
+        super().__init__(n_columns)
+        self.blocks = Blocks(n_columns)
+
+    def _forget_products(self, lost):
+        self.blocks.clear()
+
     def cover(self, work, violation, n_fitting):
         if len(missing := self.lacks(work)):
             yield from self.extend(missing)
@@ -134,7 +142,10 @@ class Sweeps(Model):
         return True
 
     def minimize(self, fit, penalty, work, tolerance, residual, shrink):
-        request = work, fit.coef[work], penalty.of_columns(work), fit.unit[work], shrink
+        own = penalty.of_columns(work)
+        if penalty.formulas.block is not None:
+            own = yield from self.blocks.complete(own, work, self)
+        request = work, fit.coef[work], own, fit.unit[work], shrink
         target, self.passes = yield from ask(Operations.sweep, *request)
         return target
 

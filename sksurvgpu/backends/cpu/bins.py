@@ -330,9 +330,14 @@ def _move_strata(X, j, a, rh, step, centring):
 @cache
 def sweep_of(few, minimum):
     """Sweep kernel for few bins or one a stratum, under a penalty's `minimum`."""
+    return specialize(sweep, **moves(few), minimum=minimum)
+
+
+def moves(few):
+    """What kernels bind that move columns of the model."""
     if few:
-        return specialize(sweep, slope=_slope_few, move=_move_few, minimum=minimum)
-    return specialize(sweep, slope=_slope_strata, move=_move_strata, minimum=minimum)
+        return {"slope": _slope_few, "move": _move_few}
+    return {"slope": _slope_strata, "move": _move_strata}
 
 
 # -- either -----------------------------------------------------------------------------------

@@ -16,11 +16,13 @@ from . import gram, products
 from .bins import CONSTANT, sweep_of
 from .columns import columns_of
 from .exact import make_cycle
+from .group_sweep import blocks_of, group_sweep_of
 from .patterns import PATTERNS
 from .whole import Products
 
 MAX_PASSES = 10
 LOAD_BYTES = 2**24  # of loads that are forgotten at once
+LARGEST_MOVED = 32  # columns of a block that is formed by moving one after the other
 
 
 class Session:
@@ -130,7 +132,10 @@ class Session:
         coef = coef.copy()
         self.rh[:, 0] = self.u
         loads = None if self.loads is None else self.loads[position]
-        run = sweep_of(self.centring.few, self._formulas.minimum)
+        if self._formulas.block is None:
+            run = sweep_of(self.centring.few, self._formulas.minimum)
+        else:
+            run = group_sweep_of(self.centring.few, self._formulas)
         due = run(
             self.columns,
             columns,
@@ -144,6 +149,22 @@ class Session:
             shrink,
         )
         return coef, due / max(len(columns), 1)
+
+    def blocks(self, columns, sizes):
+        """Diagonal blocks of the model's matrix: small ones as sweeps move, others as matrices."""
+        position = self.position[columns]
+        loads = None if self.loads is None else self.loads[position]
+        centring = self.centring.at_rest(loads)
+        out = np.empty(np.sum(sizes**2))
+        is_small = sizes <= LARGEST_MOVED
+        self.rh[:, 0] = 0.0
+        form = blocks_of(self.centring.few)
+        form(self.columns, columns, sizes, is_small, centring, self.rh, out)
+        ends, edges = np.cumsum(sizes), np.cumsum(sizes**2)
+        for g in np.flatnonzero(~is_small):
+            where = columns[ends[g] - sizes[g] : ends[g]]
+            out[edges[g] - sizes[g] ** 2 : edges[g]] = self.gram(where, 0).ravel()
+        return out
 
     def room(self):
         """Bytes that a matrix may take."""

@@ -56,7 +56,8 @@ class Layout:
 
     def join_tuples(self, tuples):
         """Named tuples of arrays as one, field by field."""
-        return type(tuples[0])(*map(self.join, zip(*tuples, strict=True)))
+        fields = zip(*tuples, strict=True)
+        return type(tuples[0])(*(self.join(parts, parts[0].dtype) for parts in fields))
 
     # -- launches -----------------------------------------------------------------------------
     def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):

@@ -14,7 +14,7 @@ from ..contract import Counts
 from ..cpu import bins as cpu_bins
 from ..cpu.session import MAX_PASSES
 from . import bins as bin_kernels
-from . import products
+from . import group_sweep, products
 from .exact import run_cycle
 from .layout import RESERVED_SHARED
 from .patterns import PATTERNS
@@ -197,6 +197,10 @@ class Session:
         curvature = [self.curvature[fit, w, 0] for fit, w in zip(fits, columns, strict=True)]
         gradient = [self.gradients[fit, w] for fit, w in zip(fits, columns, strict=True)]
         join = self.layout.join
+        spare = 0
+        if self._formulas.block is not None:
+            spare = group_sweep.NUMBERS * max(int(c.size.max(initial=1)) for c in penalties)
+            penalties = group_sweep.in_batch(penalties, ptr)
         work = Work(
             self.device.upload(ptr),
             join(columns, np.int64),
@@ -206,26 +210,45 @@ class Session:
         )
         shrinks = self.device.upload(np.array(shrinks, np.float64))
         due = self.device.zeros(len(fits), np.int64)
-        self._launch_sweep(fits, work, int(sizes.max()), shrinks, due)
+        self._launch_sweep(fits, work, int(sizes.max()), spare, shrinks, due)
         coef, due = self.device.download(work.coef), self.device.download(due)
         passes = due / np.maximum(sizes, 1)
         return list(zip(np.split(coef, ptr[1:-1]), map(float, passes), strict=True))
 
-    def _launch_sweep(self, fits, work, most_columns, shrinks, due):
+    def blocks(self, fits, columns, sizes):
+        """Diagonal blocks of the model's matrix."""
+        found = [group_sweep.pairs_of(*own) for own in zip(columns, sizes, strict=True)]
+        pairs = [own for own, _ in found]
+        fit_of_pair = np.repeat(fits, [len(own) for own in pairs]).astype(np.int32)
+        out = self.device.empty(len(fit_of_pair), np.float64)
+        arguments = self.X, self.device.upload(fit_of_pair), self.layout.join(pairs, np.int64)
+        model = self.pattern.bins.inverse, self.loads, self.pattern.few, self.rh
+        launch, n_pairs = self.layout.launch_tasks, len(fit_of_pair)
+        launch(group_sweep.multiply_pairs, n_pairs, *arguments, *model, out)
+        edges = np.cumsum([len(own) for own in pairs])[:-1]
+        blocks = []
+        for part, (_, places), size in zip(
+            np.split(self.device.download(out), edges), found, sizes, strict=True
+        ):
+            blocks.append(np.empty(np.sum(size**2)))
+            blocks[-1][places] = part[:, None]
+        return blocks
+
+    def _launch_sweep(self, fits, work, most_columns, spare, shrinks, due):
         """Sweep with the rows in shared memory where that holds them and serves as many fits."""
         bins, few, layout = self.pattern.bins, self.pattern.few, self.layout
-        minimum = self._formulas.minimum
+        formulas = self._formulas
 
         def arguments(blocks):
-            private = self._private(blocks, most_columns)
+            private = self._private(blocks, most_columns, spare)
             return self.X, work, private, bins, self.loads, self.rh, shrinks, MAX_PASSES, due
 
         probe, n_fits = arguments(1), len(fits)
-        kernel, shared = sweep_of(few, "global", minimum), 0
+        kernel, shared = sweep_of(few, "global", formulas), 0
         shape = layout.shape_of_teams(kernel, n_fits, probe)
         needed = self._bytes_of_rows(shape[1])
         if needed is not None and needed + RESERVED_SHARED <= self.device.shared_bytes:
-            near = sweep_of(few, np.dtype(self.rh.dtype).name, minimum)
+            near = sweep_of(few, np.dtype(self.rh.dtype).name, formulas)
             if layout.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
                 kernel, shared = near, needed
         full = arguments(shape[0] * shape[1])
@@ -236,9 +259,11 @@ class Session:
         rows = self.layout.most_rows(size)
         return None if rows is None else 2 * self.rh.dtype.itemsize * max(rows, 1)
 
-    def _private(self, blocks, most_columns):
+    def _private(self, blocks, most_columns, spare):
         """Memory of the blocks of a sweep."""
-        coef, moved = (self.device.empty((blocks, most_columns), np.float64) for _ in range(2))
+        coef, moved = (
+            self.device.empty((blocks, most_columns + more), np.float64) for more in (spare, 0)
+        )
         center = self._group_centers
         if center is None:
             center = self.device.empty((blocks, self.n_bins), np.float64)

@@ -20,7 +20,9 @@ import numpy as np
 from numba import float32, float64, int64
 
 from ..._compile import bind
+from ...penalties.blocks import move_block_of
 from ..cpu.sweep import SETTLED
+from . import group_sweep
 from ._cuda import cuda, device, specialize
 from .columns import entries, entry, my_ranges
 from .team import begin, my_team, n_teams, new_scratch, team_sum
@@ -279,10 +281,10 @@ def _sweep(exchange, X, work, private, bins, loads, rh, shrink, max_passes, due)
 
 
 @cache
-def sweep_of(few, place, minimum):
+def sweep_of(few, place, formulas):
     """Sweep kernel for few bins or many, rows being in the given place (`PLACES`).
 
-    It binds the `minimum` of a penalty.
+    It binds the `minimum` of a penalty, or the step of one whose columns move in blocks.
     """
     if few:
         residual, move_row = _residual_few, _move_few
@@ -293,6 +295,14 @@ def sweep_of(few, place, minimum):
     slope = device(bind(_slope, residual=residual, **centers[0]))
     move = device(bind(_move, move_row=move_row, **centers[1]))
     rows_of = device(bind(_rows_few if few else _rows_many, place=PLACES[place]))
-    descend = device(bind(_descend, slope=slope, move=move, minimum=minimum))
-    label = f"{'few' if few else 'many'}_{place}_{minimum.__name__}"
+    label = f"{'few' if few else 'many'}_{place}_{(formulas.block or formulas.minimum).__name__}"
+    if formulas.block is None:
+        descend = device(bind(_descend, slope=slope, move=move, minimum=formulas.minimum))
+    else:
+        parts = {
+            "slopes": device(bind(group_sweep.find_slopes, slope=slope)),
+            "steps": device(bind(group_sweep.take_steps, move=move)),
+            "move_block": move_block_of(formulas),
+        }
+        descend = device(bind(group_sweep.descend_blocks, **parts))
     return specialize(_sweep, label, rows_of=rows_of, descend=descend)

@@ -1,0 +1,186 @@
+"""Groups of columns as users name them: labels, mappings, prefixes of names, transformers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..data.by_column import by_column, find_column
+
+__all__ = ["groups_from", "read_groups"]
+
+CODED = re.compile(r"(.+?)(?:\[.*\]|=.*)")  # C(x)[T.a], x[a], x=a
+FORMS = (
+    "a label for each column (None where it has no group), a dictionary {column: label} or "
+    '{label: [columns]}, "prefix", or what groups_from returns'
+)
+
+
+def groups_from(source, prefix_sep="_"):
+    """Groups of columns that were made from one: the levels of a factor, the pieces of a spline.
+
+    Parameters
+    ----------
+    source : fitted transformer or array-like of str
+        A transformer with ``get_feature_names_out``, such as a OneHotEncoder, a SplineTransformer
+        or a ColumnTransformer of them: columns that were made from the same column are a group.
+        Or names of columns, those of a DataFrame say, from which the groups are guessed: names as
+        ``C(sex)[T.f]`` or ``sex=f`` begin with their group's, and others have the longest prefix,
+        up to a separator, that another name has too.
+    prefix_sep : str, default="_"
+        What separates prefixes of names.
+
+    Returns
+    -------
+    groups : list
+        A label for each column; None for columns by themselves.
+
+    See Also
+    --------
+    GroupLasso : The penalty that takes them.
+
+    Examples
+    --------
+    >>> from sksurvgpu import groups_from
+    >>> groups_from(["age", "sex_f", "sex_m", "arm=a", "arm=b"])
+    [None, 'sex', 'sex', 'arm', 'arm']
+    """
+    if not hasattr(source, "get_feature_names_out"):
+        return _by_prefix([str(name) for name in source], prefix_sep)
+    names = [str(name) for name in source.get_feature_names_out()]
+    if not hasattr(source, "output_indices_"):  # of a ColumnTransformer
+        return _only_shared(_origins(names, _names_in(source), prefix_sep))
+    labels, inputs = [None] * len(names), np.array(_names_in(source), dtype=object)
+    for step, _, columns in source.transformers_:
+        part, own = source.output_indices_[step], [str(name) for name in _chosen(inputs, columns)]
+        plain = [name.removeprefix(f"{step}__") for name in names[part]]
+        labels[part] = _origins(plain, own, prefix_sep)
+    return _only_shared(labels)
+
+
+def _names_in(transformer):
+    if hasattr(transformer, "feature_names_in_"):
+        return [str(name) for name in transformer.feature_names_in_]
+    return [f"x{j}" for j in range(transformer.n_features_in_)]
+
+
+def _chosen(inputs, columns):
+    if isinstance(columns, str):
+        return [columns]
+    columns = columns if isinstance(columns, slice) else np.asarray(columns)
+    if isinstance(columns, np.ndarray) and columns.dtype.kind in "UO":
+        return columns
+    return np.atleast_1d(inputs[columns])
+
+
+def _origins(names, inputs, prefix_sep):
+    """The longest of the inputs with which every name begins, in the order of the inputs.
+
+    A level "b" of "arm" and a column "arm_b" are told apart by where they are.
+    """
+    found, last = [], len(inputs)
+    for name in reversed(names):
+        fitting = [
+            k for k, own in enumerate(inputs) if name == own or name.startswith(own + prefix_sep)
+        ]
+        fitting = [k for k in fitting if k <= last] or fitting
+        best = max(fitting, key=lambda k: len(inputs[k]), default=None)
+        found.append(None if best is None else inputs[best])
+        last = last if best is None else best
+    return found[::-1]
+
+
+def _only_shared(labels):
+    count = Counter(labels)
+    return [label if count[label] > 1 else None for label in labels]
+
+
+def _by_prefix(names, prefix_sep):
+    coded = [CODED.fullmatch(name) for name in names]
+    prefixes = [
+        [match.group(1)] if match else _prefixes(name, prefix_sep)
+        for name, match in zip(names, coded, strict=True)
+    ]
+    count = Counter(prefix for own in prefixes for prefix in own)
+    return [next((prefix for prefix in own if count[prefix] > 1), None) for own in prefixes]
+
+
+def _prefixes(name, prefix_sep):
+    """All prefixes up to a separator, the longest first."""
+    parts = name.split(prefix_sep)
+    return [prefix_sep.join(parts[:k]) for k in range(len(parts) - 1, 0, -1) if parts[k - 1]]
+
+
+def read_groups(groups, n_columns, names, prefix_sep="_"):
+    """Group of every column, int64 (n_columns,), -1 for none; and the groups' labels."""
+    if isinstance(groups, str):
+        found = _guess(groups, names, prefix_sep)
+    elif isinstance(groups, Mapping):
+        found = _by_mapping(groups, n_columns, names)
+    else:
+        found = _by_label(groups, n_columns)
+    labels = list(dict.fromkeys(label for label in found if not _is_none(label)))
+    if not labels:
+        raise ValueError("`groups` has no group: all labels are None; leave `penalty` out.")
+    position = {label: g for g, label in enumerate(labels)}
+    return np.array([-1 if _is_none(label) else position[label] for label in found]), labels
+
+
+def _is_none(label):
+    return label is None or (isinstance(label, float) and np.isnan(label))
+
+
+def _guess(groups, names, prefix_sep):
+    if groups != "prefix":
+        raise ValueError(f"`groups` is {groups!r}; pass {FORMS}.")
+    if names is None:
+        raise ValueError(
+            "`groups` is 'prefix', but `X` has no column names; pass a DataFrame, or a label for "
+            "each column."
+        )
+    found = groups_from(names, prefix_sep)
+    if not any(found):
+        raise ValueError(
+            f"`groups` is 'prefix', but no two columns of `X` have a prefix up to {prefix_sep!r} "
+            "in common; set `prefix_sep`, or pass a label for each column."
+        )
+    return found
+
+
+def _by_label(groups, n_columns):
+    labels = list(groups) if hasattr(groups, "__iter__") else None
+    if labels is None or any(isinstance(label, list | np.ndarray | dict | set) for label in labels):
+        raise ValueError(f"`groups` is {groups!r}; pass {FORMS}.")
+    if len(labels) != n_columns:
+        raise ValueError(
+            f"`groups` has {len(labels):,} labels, `X` has {n_columns:,} columns; pass {FORMS}."
+        )
+    return [label.item() if isinstance(label, np.generic) else label for label in labels]
+
+
+def _by_mapping(groups, n_columns, names):
+    lists = [isinstance(value, list | tuple | np.ndarray | set) for value in groups.values()]
+    found = [None] * n_columns
+    if not all(lists):
+        if any(lists):
+            raise ValueError(
+                "`groups` mixes {column: label} with {label: [columns]}; pass one of them."
+            )
+        for j, (_, label) in by_column(groups, "groups", n_columns, names).items():
+            found[j] = label
+        return found
+    for label, columns in groups.items():
+        if not len(columns):
+            raise ValueError(f"`groups` has no column for {label!r}; leave the group out.")
+        for column in columns:
+            j = find_column(column, "groups", n_columns, names)
+            if found[j] is not None:
+                raise ValueError(
+                    f"`groups` has column {column!r} in {found[j]!r} and in {label!r}; a column "
+                    "belongs to one group: choose, or give X the column twice."
+                )
+            found[j] = label
+    return found

@@ -1,0 +1,364 @@
+"""Penalties of groups: formulas against search, optima against their definition, for all models."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from engine import column, use_model
+from faces import FACES, P, X
+from models import MODELS
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    GroupLasso,
+    LogisticCCD,
+    bootstrap,
+    fit_path,
+    groups_from,
+)
+from sksurvgpu.backends import cpu
+from sksurvgpu.penalties import blocks as of_blocks
+from sksurvgpu.penalties.blocks import arrange, blocks_of_size, move_block_of, with_matrices
+from sksurvgpu.penalties.groups import GroupFamily
+from sksurvgpu.solver.problem import Batch
+from sksurvgpu.solver.solve import Options, solve
+
+LABELS = ["a", "b", "a", None, "b", "c", "c", "a", "c", "d", None, "c"]
+GROUP = np.array([0, 1, 0, -1, 1, 2, 2, 0, 2, 3, -1, 2])
+SIZES = np.array([3, 2, 4, 1])
+FREE = np.zeros(P, bool)
+
+
+def definition(coef, lam, share, factor, group=GROUP, sizes=SIZES):
+    """Value of the penalty."""
+    norms = [np.linalg.norm(coef[group == g]) for g in range(len(sizes))]
+    within = np.where(group >= 0, (1 - share) * factor, factor)
+    return lam * (share * np.sqrt(sizes) @ norms + within @ np.abs(coef))
+
+
+def residual(coef, gradient, lam, share, factor, group=GROUP, sizes=SIZES):
+    """Largest distance from stationarity, of columns alone and of whole groups."""
+    within = lam * np.where(group >= 0, (1 - share) * factor, factor)
+    found, rest = [0.0], gradient.copy()
+    for g, size in enumerate(sizes):
+        where, level = group == g, lam * share * np.sqrt(size)
+        norm = np.linalg.norm(coef[where])
+        if norm > 0:
+            rest[where] -= level * coef[where] / norm
+        else:
+            left = np.maximum(np.abs(gradient[where]) - within[where], 0)
+            found.append(np.linalg.norm(left) - level)
+            rest[where] = 0.0
+    beyond = np.abs(rest - within * np.sign(coef))
+    return max(*found, np.where(coef == 0, np.abs(rest) - within, beyond).max())
+
+
+@pytest.fixture(params=FACES)
+def face(request):
+    return FACES[request.param]
+
+
+class TestFormulas:
+    @pytest.mark.parametrize("share", [1.0, 0.7])
+    def test_minimum_of_a_block(self, share):
+        """No point that a general search finds is better, from wherever a block is left."""
+        rng = np.random.default_rng(3)
+        family = GroupFamily(np.zeros(4, int), np.array([2.0]), share)
+        for k in range(12):
+            root = rng.normal(size=(5 if k % 2 else 2, 4))  # also of less than full rank
+            H, z = root.T @ root, root.T @ rng.normal(scale=3.0, size=len(root))
+            penalty = family.at(1.0, np.ones(4), np.zeros(4, bool))
+            own = penalty.of_columns(np.arange(4))
+            c = with_matrices(own, [H[None]], np.diag(H))
+            start = rng.normal(size=4)
+
+            def model(x, H=H, z=z, penalty=penalty):
+                return 0.5 * x @ H @ x - z @ x + penalty.value(x)
+
+            found = start.copy()
+            for _ in range(1 if share == 1.0 else 200):
+                move_block_of(family.formulas)(z - H @ found, found, np.diag(H), c, 0, np.empty(4))
+            options = {"maxiter": 40_000, "maxfev": 40_000, "xatol": 1e-9, "fatol": 1e-14}
+            best = minimize(model, found + 0.1, method="Nelder-Mead", options=options)
+            assert model(found) <= min(best.fun, model(np.zeros(4))) + 1e-9
+            assert model(found) <= model(start)
+
+    def test_blocks_too_large_for_a_matrix_descend(self, monkeypatch):
+        monkeypatch.setattr(of_blocks, "LARGEST_BLOCK", 3)
+        rng = np.random.default_rng(4)
+        family = GroupFamily(np.zeros(4, int), np.array([1.0]))
+        penalty = family.at(1.0, np.ones(4), np.zeros(4, bool))
+        root = rng.normal(size=(6, 4))
+        H, z = root.T @ root, 9.0 * rng.normal(size=4)
+        c = with_matrices(penalty.of_columns(np.arange(4)), [], np.diag(H))
+        x = np.zeros(4)
+        for _ in range(2_000):
+            move_block_of(family.formulas)(z - H @ x, x, np.diag(H), c, 0, np.empty(4))
+        assert penalty.violation(x, z - H @ x).max() < 1e-9
+
+    @pytest.mark.parametrize("share", [1.0, 0.4])
+    def test_derivatives_are_differences(self, share):
+        rng, step = np.random.default_rng(5), 1e-6
+        penalty = GroupFamily(GROUP, np.sqrt(SIZES), share).at(1.3, np.ones(P), FREE)
+        coef = rng.normal(size=P) * (GROUP != 1)
+        own = penalty.of_columns(np.arange(P))
+        pieces = penalty.pieces(coef, own)
+        support = np.flatnonzero(coef)
+        hessian = np.zeros((len(support),) * 2)
+        penalty.add_curvature(hessian, support, pieces, coef, own)
+        for k, j in enumerate(support):
+            move = step * np.eye(P)[j]
+            rise = (penalty.value(coef + move) - penalty.value(coef - move)) / (2 * step)
+            assert pieces.right[j] == pytest.approx(rise, abs=1e-7)
+            bend = penalty.pieces(coef + move).right - penalty.pieces(coef - move).right
+            np.testing.assert_allclose(hessian[k], bend[support] / (2 * step), atol=1e-6)
+        expected = definition(coef, 1.3, share, np.ones(P))
+        assert penalty.value(coef) == pytest.approx(expected, rel=1e-14)
+        assert penalty.rise(support, np.zeros(len(support)), pieces, coef, own) == 0.0
+
+    def test_some_columns_have_the_penalty_where_the_others_are_zero(self):
+        penalty = GroupFamily(GROUP, np.sqrt(SIZES), 0.6).at(0.8, np.ones(P), FREE)
+        which = np.array([5, 0, 10, 11, 2, 4])
+        coef = np.zeros(P)
+        coef[which] = np.random.default_rng(1).normal(size=len(which))
+        part, whole = penalty.pieces(coef[which], penalty.of_columns(which)), penalty.pieces(coef)
+        for own, every in zip(part, whole, strict=True):
+            np.testing.assert_allclose(own, every[which], rtol=1e-14)
+
+    def test_arrangement(self):
+        member, size, at = arrange(np.array([-1, 3, 0, 3, 0, 0, -1]))
+        assert member.tolist() == [0, 1, 3, 2, 4, 5, 6]
+        assert size.tolist() == [1, 2, 0, 3, 0, 0, 1]
+        assert at.tolist() == [-1, 0, -1, 4, -1, -1, -1]
+        columns = GroupFamily(np.array([0, 0]), np.ones(1)).at(1.0, np.ones(2), FREE[:2]).columns
+        assert [(size, where.tolist()) for size, _, where in blocks_of_size(columns)] == [
+            (2, [[0, 1]])
+        ]
+
+
+class TestFamily:
+    @pytest.mark.parametrize("share", [1.0, 0.5])
+    def test_nothing_moves_above_the_least_strength(self, share):
+        gradient = 3.0 * np.random.default_rng(6).normal(size=P)
+        factor = np.where(GROUP < 0, 2.0, 1.0)
+        family = GroupFamily(GROUP, np.sqrt(SIZES), share)
+        lam = family.lam_max(np.abs(gradient), factor, np.ones(P))
+        for times, moves in ((1 + 1e-9, False), (1 - 1e-6, True)):
+            penalty = family.at(times * lam, factor, FREE)
+            assert (residual(np.zeros(P), gradient, times * lam, share, factor) > 0) == moves
+            assert (penalty.violation(np.zeros(P), gradient).max() > 0) == moves
+            assert penalty.is_near(np.zeros(P), gradient, 1.0).any() == moves
+
+    @pytest.mark.parametrize("share", [1.0, 0.5])
+    def test_dual_points_are_feasible_and_no_shorter_than_they_must(self, share):
+        gradient = 2.0 * np.random.default_rng(7).normal(size=P)
+        penalty = GroupFamily(GROUP, np.sqrt(SIZES), share).at(0.7, np.ones(P), FREE)
+        scale, conjugate = penalty.family.dual(penalty.of_columns(np.arange(P)), gradient)
+        assert 0 < scale < 1 and conjugate == 0.0
+        own = 0.7, share, np.ones(P)
+        assert residual(np.zeros(P), scale * gradient, *own) <= 1e-12
+        assert residual(np.zeros(P), 1.001 * scale * gradient, *own) > 1e-5
+
+    def test_fixed_columns_belong_to_no_group(self):
+        family, fixed = GroupFamily(GROUP, np.sqrt(SIZES)), GROUP == 0
+        fixed[2] = False
+        gradient = np.where(np.arange(P) == 2, 2.0, 0.0)
+        penalty = family.at(1.0, np.ones(P), fixed)
+        assert penalty.violation(np.zeros(P), gradient)[2] == pytest.approx(2.0 - np.sqrt(3.0))
+        assert not penalty.violation(np.zeros(P), 9.0 + gradient)[fixed].any()
+
+
+@pytest.mark.parametrize("kind", ["matrix", "sweeps"])
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("name", MODELS)
+def test_optimum_of_every_model(name, share, kind, monkeypatch):
+    """Stationary by the oracle's residuals, with a gap that its objective confirms."""
+    use_model(kind, monkeypatch)
+    model = MODELS[name]
+    sample = model.sample(5, p=P)
+    design = np.asarray(sample.X)
+    factor = np.where(np.arange(P) == 3, 0.0, 1.0)
+    penalty = GroupFamily(GROUP, np.sqrt(SIZES), share)
+    lam = 0.3 * np.abs(design.T @ model.reference_at(sample, np.zeros(P)).u).max()
+    batch = Batch(
+        lam * np.array([[1.0], [0.3]]),
+        penalty,
+        factor=factor,
+        weight=column(sample.weights),
+        offset=column(sample.offset),
+    )
+    for solution in solve(model.problem(sample), batch, cpu, Options(tol=1e-9))[0]:
+        at = model.reference_at(sample, solution.coef)
+        own = solution.lam, share, factor
+        assert solution.converged
+        assert residual(solution.coef, design.T @ at.u, *own) <= 1e-6 * lam
+        expected = definition(solution.coef, *own) - at.loglik
+        assert solution.objective == pytest.approx(expected, rel=1e-10)
+
+
+class TestFaces:
+    def test_groups_of_one_column_are_the_lasso(self, face):
+        alone, lasso = face.fit(penalty=GroupLasso(range(P))), face.fit()
+        np.testing.assert_array_equal(alone.coef_, lasso.coef_)
+        assert alone.alpha_max_ == lasso.alpha_max_ and alone.dual_gap_ == lasso.dual_gap_
+
+    def test_gap_bounds_what_is_left(self, face):
+        path = fit_path(
+            face.make(penalty=GroupLasso(LABELS, mix=0.8), tol=1e-3),
+            X,
+            face.y,
+            n_alphas=4,
+            alpha_min_ratio=0.1,
+            **face.arguments(),
+        )
+        assert path.df[0] == 0 < path.df[1] and path.converged.all()
+        for index, alpha in enumerate(path.alphas[1:], start=1):
+            exact = face.fit(penalty=GroupLasso(LABELS, mix=0.8), alpha=alpha, tol=1e-11)
+            left = path.objective[index] - exact.objective_
+            assert -1e-12 <= left <= path.dual_gap[index] + 1e-12
+
+    def test_groups_enter_whole(self, face):
+        model = face.fit(penalty=GroupLasso(LABELS), alpha=0.4 * face.fit().alpha_max_)
+        for g in range(len(SIZES)):
+            assert len(set(model.coef_[g == GROUP] != 0)) == 1
+
+    def test_means_shift_the_penalty(self, face):
+        mean = np.where(GROUP == 0, 0.2, 0.0)
+        model = face.fit(penalty=GroupLasso(LABELS), prior_mean=mean, alpha=10.0)
+        np.testing.assert_allclose(model.coef_, mean, atol=1e-14)
+
+
+def test_selection_copies_and_replicates():
+    y = FACES["cox"].y
+    penalty = GroupLasso(LABELS, mix=0.7)
+    chosen = CoxLassoCV(penalty=penalty, cv=3, n_alphas=6).fit(X, y)
+    again = CoxLassoCCD(alpha=chosen.alpha_, penalty=penalty).fit(X, y)
+    np.testing.assert_allclose(chosen.coef_, again.coef_, atol=1e-6)
+    search = GridSearchCV(again, {"penalty__mix": [0.5, 1.0], "penalty": [penalty]}, cv=2)
+    assert search.fit(X, y).best_params_["penalty__mix"] in (0.5, 1.0)
+    for copied in (clone(again), pickle.loads(pickle.dumps(again))):
+        assert copied.penalty.get_params() == penalty.get_params()
+    coefs = bootstrap(again, X, y, n_replicates=8, random_state=0).coefs
+    norms = np.array([[np.linalg.norm(b[g == GROUP]) for g in range(4)] for b in coefs.T])
+    assert ((norms == 0) | (norms > 1e-8)).all()
+
+
+def test_pieces_of_time_share_a_group():
+    y = FACES["cox"].y
+    table = pd.DataFrame(X.toarray(), columns=[f"c{j}" for j in range(P)])
+    model = CoxLassoCCD(
+        alpha=0.01, time_varying={"c0": [10.0]}, penalty=GroupLasso({"g": ["c0", "c1"]})
+    ).fit(table, y)
+    names = np.array(model._coef_names())
+    together = model.coef_[
+        [(name.startswith(("c0", "c1")) and len(name) > 3) or name == "c1" for name in names]
+    ]
+    assert len(together) == 3 and len(set(together != 0)) == 1
+
+
+NAMES = ["age", "sex_f", "sex_m", "arm[T.a]", "arm[T.b]", "C(site)[T.x]", "C(site)[T.y]", "x=1"]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [None, "s", "s", 1, 1, 2.0, 2.0, np.nan],
+        {"sex_f": 0, "sex_m": 0, "arm[T.a]": 1, 4: 1, 5: 2, 6: 2},
+        {"s": ["sex_f", "sex_m"], "a": [3, 4], "site": (5, "C(site)[T.y]")},
+        "prefix",
+        groups_from(NAMES),
+        np.array([None, "s", "s", "a", "a", "b", "b", None], dtype=object),
+    ],
+    ids=range(6),
+)
+def test_ways_to_name_groups(groups):
+    table = pd.DataFrame(X.toarray()[:, :8], columns=NAMES)
+    expected = GroupLasso([None, 0, 0, 1, 1, 2, 2, None])
+    y, alpha = FACES["logistic"].y, 0.03
+    found = LogisticCCD(alpha=alpha, penalty=GroupLasso(groups)).fit(table, y)
+    plain = LogisticCCD(alpha=alpha, penalty=expected).fit(table, y)
+    np.testing.assert_array_equal(found.coef_, plain.coef_)
+
+
+def test_groups_from_transformers():
+    table = pd.DataFrame(
+        {
+            "age": [30.0, 40.0, 50.0, 60.0],
+            "arm": ["a", "b", "c", "a"],
+            "arm_b": ["x", "y", "x", "y"],
+            "dose": [1.0, 2.0, 3.0, 5.0],
+        }
+    )
+    encoder = OneHotEncoder().fit(table[["arm", "arm_b"]])
+    assert groups_from(encoder) == ["arm"] * 3 + ["arm_b"] * 2
+    nameless = OneHotEncoder().fit(table[["arm", "arm_b"]].to_numpy())
+    assert groups_from(nameless) == ["x0"] * 3 + ["x1"] * 2
+    steps = [
+        ("levels", OneHotEncoder(drop="first"), ["arm", "arm_b"]),
+        ("curve", SplineTransformer(n_knots=3, degree=2), [3]),
+    ]
+    for verbose in (True, False):
+        made = ColumnTransformer(
+            steps, remainder="passthrough", verbose_feature_names_out=verbose
+        ).fit(table)
+        assert groups_from(made) == ["arm", "arm", None, *["dose"] * 4, None]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"groups": [0, 1]}, "`groups` has 2 labels, `X` has 12 columns"),
+        ({"groups": [None] * P}, "`groups` has no group"),
+        ({"groups": 3}, "`groups` is 3; pass a label for each column"),
+        ({"groups": [[0, 1]] * P}, "pass a label for each column"),
+        ({"groups": "suffix"}, "`groups` is 'suffix'; pass"),
+        ({"groups": "prefix"}, "`X` has no column names"),
+        ({"groups": {"a": [0, 1], "b": [1, 2]}}, "`groups` has column 1 in 'a' and in 'b'"),
+        ({"groups": {"a": [0, 1], "b": []}}, "`groups` has no column for 'b'"),
+        ({"groups": {"a": [0, 1], 2: "b"}}, "mixes {column: label} with {label: [columns]}"),
+        ({"groups": {"a": [0, 99]}}, "`groups` names column 99"),
+        ({"groups": LABELS, "mix": 0.0}, "`mix` is 0.0, must be"),
+        ({"groups": LABELS, "mix": "all"}, "`mix` is 'all', must be"),
+        ({"groups": LABELS, "weights": "square"}, "`weights` is 'square'; pass"),
+        ({"groups": LABELS, "weights": {"e": 1.0}}, "`weights` names group 'e', `groups` has 4"),
+        ({"groups": LABELS, "weights": {"a": 0.0}}, "`weights` of group 'a' is 0.0, must be"),
+    ],
+)
+def test_bad_groups(given, message):
+    with pytest.raises(ValueError) as caught:
+        CoxLassoCCD(penalty=GroupLasso(**given)).fit(X, FACES["cox"].y)
+    assert message.replace("12", str(P)) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "mix", "message"),
+    [
+        ({"penalty_factor": {0: 0.0}}, 0.5, r"`penalty_factor` of column 0 is 0.*`groups` has it"),
+        ({"penalty_factor": {1: 2.0}}, 1.0, r"is 2, but `groups` has it in 'b'.*`weights`"),
+        ({"bounds": (0, 1)}, 1.0, r"`penalty` is .*`bounds`"),
+        ({"l1_ratio": 0.5}, 1.0, r"`penalty` is .*`l1_ratio`"),
+        ({"algorithm": "exact"}, 1.0, r"`penalty` is .*algorithm='exact'"),
+    ],
+)
+def test_what_does_not_go_with_groups(given, mix, message):
+    with pytest.raises(ValueError, match=message):
+        CoxLassoCCD(penalty=GroupLasso(LABELS, mix=mix), **given).fit(X, FACES["cox"].y)
+
+
+def test_weights_of_groups():
+    fits = [
+        FACES["linear"].fit(penalty=GroupLasso(LABELS, weights=weights))
+        for weights in ("size", {"a": 3**0.5, "b": 2**0.5}, "equal", dict.fromkeys("abcd", 1.0))
+    ]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    np.testing.assert_array_equal(fits[2].coef_, fits[3].coef_)
+    assert np.abs(fits[0].coef_ - fits[2].coef_).max() > 1e-3
