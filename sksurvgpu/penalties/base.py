@@ -17,7 +17,7 @@ extrapolation may propose.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -140,6 +140,10 @@ class Penalty:
         """Columns on which a force acts that pulls them to rest."""
         return (self.threshold > 0) | (self.at_rest.curvature > 0)
 
+    def tangent(self, coef) -> Penalty:
+        """A convex penalty that touches this one at coefficients, and is nowhere less."""
+        return replace(self, columns=self.family.tangent(self.columns, coef))
+
     def is_near(self, coef, gradient, share):
         """Columns that are not zero, or whose slope is at least a share of what moves them."""
         rest, share = self.at_rest, share * self.family.ease(self.columns)
@@ -222,6 +226,10 @@ class Family:
         """
         is_penalized = factor > 0
         return float((gradient[is_penalized] / factor[is_penalized]).max(initial=0.0))
+
+    def tangent(self, columns, coef):
+        """Arrays of `Penalty.tangent`."""
+        return columns
 
     def concavity(self, columns):
         """The least curvature that it has anywhere, of columns; never more than 0."""

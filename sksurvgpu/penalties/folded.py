@@ -159,6 +159,12 @@ class FoldedPenalty(BoundedElasticNet):
         share = (self.flat + self.knot) * curvature / self._curvature(curvature)
         return super().lam_max(gradient / np.sqrt(np.minimum(share, 1.0)), factor, curvature)
 
+    def tangent(self, columns, coef):
+        beyond = np.maximum(np.abs(coef) - columns.flat, 0.0) / (columns.knot - columns.flat)
+        slope = columns.l1 * np.maximum(1.0 - beyond, 0.0)
+        infinite = np.full(len(coef), np.inf)
+        return columns._replace(l1=slope, flat=np.zeros(len(coef)), knot=infinite)
+
     def concavity(self, columns):
         return np.minimum(columns.l2 - columns.l1 / (columns.knot - columns.flat), 0.0)
 
