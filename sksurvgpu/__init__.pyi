@@ -37,6 +37,7 @@ from .inference.proportional_hazards import proportional_hazards_test as proport
 from .inference.residuals import residuals as residuals
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .penalties.fused import Fused as Fused
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha

@@ -194,6 +194,11 @@ class PenalizedModel(Estimator):
 
     def _check_composition(self):
         accepts = self._spec().accepts
+        if self.algorithm not in self._spec().algorithms:
+            raise ValueError(
+                f"`penalty` is {type(self.penalty).__name__}, which does not go with "
+                f"algorithm={self.algorithm!r}: use algorithm='majorized'."
+            )
         for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
             value = getattr(self, name)
             is_default = value is None or (isinstance(value, Real) and value == 1.0)  # l1_ratio

@@ -31,12 +31,14 @@ class PenaltySpec(BaseEstimator):
     """A penalty as users choose it, with parameters that scikit-learn can read, set and search.
 
     A subclass says what its penalty is of any strength (`family`), or how fits with it are carried
-    out (`route`), and which of the estimators' arguments by column it can be combined with.
+    out (`route`), and which of the estimators' arguments by column and algorithms it goes with.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset(
         {"l1_ratio", "penalty_factor", "bounds", "prior_mean"}
     )
+
+    algorithms: ClassVar[frozenset[str]] = frozenset({"majorized", "exact"})
 
     def family(self, given: Given) -> Family:
         """Penalties of every strength; the elastic net if a subclass does not say otherwise."""
