@@ -42,35 +42,39 @@ def _find_levels(ptr, head, left, excess, least, level, queue):
 
 
 @device
+def _send(source, sink, path, mate, left, excess, least):
+    """Push as much as a path takes; the position of the first arc of which nothing is left."""
+    amount = min(excess[source], -excess[sink])
+    for arc in path:
+        amount = min(amount, left[arc])
+    excess[source] -= amount
+    excess[sink] += amount
+    broken = len(path)
+    for q in range(len(path) - 1, -1, -1):
+        left[path[q]] -= amount
+        left[mate[path[q]]] += amount
+        if left[path[q]] <= least:
+            broken = q
+    return broken
+
+
+@device
 def _push_from(source, ptr, head, mate, left, excess, least, level, at, path):
     """Push what `source` has along paths of increasing level."""
     length, j = 0, source
-    while True:
+    while excess[source] > least:
         if excess[j] < -least:
-            amount = min(excess[source], -excess[j])
-            for q in range(length):
-                amount = min(amount, left[path[q]])
-            excess[source] -= amount
-            excess[j] += amount
-            kept = length
-            for q in range(length - 1, -1, -1):
-                left[path[q]] -= amount
-                left[mate[path[q]]] += amount
-                if left[path[q]] <= least:
-                    kept = q
-            if excess[source] <= least:
-                return
-            if kept < length:  # go on from where the path broke
-                length, j = kept, head[mate[path[kept]]]
+            broken = _send(source, j, path[:length], mate, left, excess, least)
+            if broken < length:  # go on from where the path broke
+                length, j = broken, head[mate[path[broken]]]
             continue
-        while at[j] < ptr[j + 1]:
-            arc = at[j]
-            if left[arc] > least and level[head[arc]] == level[j] + 1:
-                break
-            at[j] += 1
-        if at[j] < ptr[j + 1]:
-            path[length] = at[j]
-            j = head[at[j]]
+        arc, end = at[j], ptr[j + 1]
+        while arc < end and (left[arc] <= least or level[head[arc]] != level[j] + 1):
+            arc += 1
+        at[j] = arc
+        if arc < end:
+            path[length] = arc
+            j = head[arc]
             length += 1
         elif length == 0:
             return

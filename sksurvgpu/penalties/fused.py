@@ -37,9 +37,9 @@ class Fused(PenaltySpec):
 
     Parameters
     ----------
-    edges : "chain" or iterable of pairs of columns
-        Neighbours by name or position, each pair once, or a table with two columns; "chain" makes
-        each column the neighbour of the next one.
+    edges : "chain", sequence of pairs of columns, or DataFrame with two columns
+        Neighbours by name or position, each pair once; also the edges of a graph of networkx.
+        "chain" makes each column the neighbour of the next one.
     strength : float or array-like of shape (n_edges,), default=1.0
         Penalty of a difference as a multiple of ``alpha``, of all edges or of each.
 
@@ -61,7 +61,7 @@ class Fused(PenaltySpec):
 
     ``kkt_`` is what no flow along the edges balances of the slopes, ``dual_gap_`` follows from the
     least factor of all penalties for which one does, and ``alpha_max_`` is the least alpha with one
-    at zero; it is infinite where columns with edges have a factor of 0, so that paths need `alphas`.
+    at zero; where columns with edges have a factor of 0 it is infinite, and paths need `alphas`.
     ``prior_mean`` moves what coefficients are counted from; bounds and cut points in time do not go
     with differences.
 
@@ -217,17 +217,15 @@ def _read_edges(edges, n_columns, names):
         ends = [find_column(column, "edges", n_columns, names) for column in pair]
         if ends[0] == ends[1]:
             raise ValueError(f"`edges` has {tuple(pair)!r}, a column and itself; leave it out.")
-        known = found.setdefault(frozenset(ends), pair)
-        if known is not pair:
+        if tuple(sorted(ends)) in found:
             raise ValueError(
                 f"`edges` has the columns of {tuple(pair)!r} twice; pass a pair once, in either "
                 "order."
             )
-        found[frozenset(ends)] = pair
+        found[tuple(sorted(ends))] = None
     if not found:
         raise ValueError("`edges` has no pair of columns; pass some, or leave the penalty out.")
-    positions = [sorted(ends) for ends in found]
-    tail, head = np.array(positions, dtype=np.int64).T
+    tail, head = np.array([*found], dtype=np.int64).T
     return tail, head
 
 
