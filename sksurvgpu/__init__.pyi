@@ -41,6 +41,7 @@ from .inference.stability import stability_selection as stability_selection
 from .inference.stability_result import StabilityResult as StabilityResult
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .penalties.fused import Fused as Fused
 from .penalties.group_lasso import GroupLasso as GroupLasso
 from .penalties.labels import groups_from as groups_from
 from .penalties.mcp import MCP as MCP

@@ -6,7 +6,6 @@ chains end with is distributed as the prior again, and no function of it has cha
 All z-scores stay below 4.8.
 """
 
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -2,6 +2,7 @@
 
 from .bounded import BoundedElasticNet
 from .elastic_net import ElasticNet
+from .fused import Fused
 from .group_lasso import GroupLasso
 from .mcp import MCP
 from .scad import SCAD
@@ -13,6 +14,7 @@ __all__ = [
     "SCAD",
     "BoundedElasticNet",
     "ElasticNet",
+    "Fused",
     "Given",
     "GroupLasso",
     "PenaltySpec",

@@ -82,6 +82,9 @@ class Penalty:
     columns: Any  # the named tuple of arrays
     fixed: np.ndarray  # bool
 
+    # Whether models are minimized as matrices of all columns, by `minimize_on_matrix`.
+    needs_matrix: ClassVar[bool] = False
+
     @property
     def formulas(self) -> Formulas:
         """What kernels bind."""
@@ -226,6 +229,10 @@ class Family:
         """
         is_penalized = factor > 0
         return float((gradient[is_penalized] / factor[is_penalized]).max(initial=0.0))
+
+    def least_strength(self, signed, size, factor, curvature):
+        """The same where signs of slopes matter: `signed`, of which `size` are `reduced`."""
+        return self.lam_max(size, factor, curvature)
 
     def tangent(self, columns, coef):
         """Arrays of `Penalty.tangent`."""

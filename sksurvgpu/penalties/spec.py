@@ -42,6 +42,8 @@ class PenaltySpec(BaseEstimator):
     has_strength: ClassVar[bool] = True  # whether `alpha` matters
     known_to: ClassVar[tuple[str, ...]] = ()  # functions of inference that take it into account
 
+    algorithms: ClassVar[frozenset[str]] = frozenset({"majorized", "exact"})
+
     def family(self, given: Given) -> Family:
         """Penalties of every strength; the elastic net if a subclass does not say otherwise."""
         ratio = given.l1_ratio

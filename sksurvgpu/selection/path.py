@@ -394,6 +394,11 @@ def find_alpha_max(prepared):
             "no column can enter the model: all are unpenalized, constant or unrelated to the "
             "outcome, so there is no path; pass `alphas`, or fit the estimator itself."
         )
+    if not np.isfinite(null.lam_max):
+        raise ValueError(
+            "there is no alpha at which all penalized coefficients are zero (penalty_factor is 0 "
+            "for some that `penalty` ties to others); pass `alphas`."
+        )
     return null.lam_max / prepared.total_weight
 
 

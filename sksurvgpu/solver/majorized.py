@@ -114,6 +114,8 @@ def _iterations_left(residual, previous, tolerance):
 def lend(fit, penalty, n_borrowers):
     """Coroutine: columns and matrix of the model at the optimum; None where it is not worth it."""
     columns = near(fit, penalty, NEAR_LATER)
+    if penalty.needs_matrix:  # its own matrix, always
+        return columns, None
     if not 0 < len(columns) <= fit.most_columns:
         return columns, None
     counts = yield from ask(Operations.count, columns)

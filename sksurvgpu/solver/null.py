@@ -95,7 +95,8 @@ def find_null(state, penalty, factor, options):
     gradient = np.where(gradient > state.noise, gradient, 0.0)
     scale = max(scale, float((gradient / root)[judged].max(initial=0.0)))
     pulled = np.where(is_penalized, factor, 0.0)
-    lam_max = penalty.family.lam_max(gradient, pulled, root**2)
+    signed = np.where(gradient > 0.0, state.gradient, 0.0)
+    lam_max = penalty.family.least_strength(signed, gradient, pulled, root**2)
     return Null(root, state.noise, state.magnitude, events, scale, lam_max)
 
 

@@ -157,6 +157,9 @@ class Matrix(Model):
 
     def minimize(self, fit, penalty, work, tolerance, residual, shrink):
         yield from ()
+        if penalty.needs_matrix:
+            enough = max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual) * fit.unit
+            return penalty.minimize_on_matrix(self.matrix, fit.gradient, fit.coef, enough)
         return self.minimize_nearer(fit, penalty, (tolerance, residual, shrink), 1.0)
 
 
@@ -254,6 +257,8 @@ class Progress(NamedTuple):
 
 def have_model(fit, penalty, violation, progress):
     """Coroutine: give `fit` a model of the columns to work on; returns these."""
+    if penalty.needs_matrix:
+        return (yield from _have_whole_matrix(fit, violation, progress))
     work, model, most = near(fit, penalty), fit.model, _first_choice(fit)
     if most < len(work) and most <= fit.most_columns:
         counts = yield from _count(fit, work)
@@ -278,6 +283,17 @@ def have_model(fit, penalty, violation, progress):
     fit.model = yield from _take(fit, penalty, work, pays)
     yield from fit.model.loosen(violation)
     return fit.model.columns if pays else work
+
+
+def _have_whole_matrix(fit, violation, progress):
+    """Coroutine: the same for a penalty that needs a matrix of all columns."""
+    if not isinstance(fit.model, OwnMatrix) or progress.is_stale:
+        fit.extrapolation.clear()
+        columns = np.arange(len(fit.coef))
+        fit.model = yield from OwnMatrix.take(len(columns), columns)
+        fit.model.is_cheap = costs.is_cheap((yield from _count(fit, columns)), len(columns))
+    yield from fit.model.loosen(violation)
+    return fit.model.columns
 
 
 def _first_choice(fit):
