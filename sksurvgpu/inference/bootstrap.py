@@ -20,7 +20,7 @@ from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, with_ratios
 from ..data.simulate.draw import generator
 from ..estimators._base import MOST_NAMES
-from ..selection.path import copy_of
+from ..selection.grid import copy_of
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
 from ._replicates import Replicates, check_seeded, units_of

@@ -21,7 +21,7 @@ from ..bayes.shrinkage import ShrinkageSampler
 from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
-from ..selection.path import copy_of
+from ..selection.grid import copy_of
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
 from ._shrinkage import find_reference, read_scales

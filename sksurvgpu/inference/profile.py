@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
-from ..selection.path import copy_of
+from ..selection.grid import copy_of
 from ..selection.progress import Progress
 from ..solver.solve import curvatures
 from ._rows import require_absent

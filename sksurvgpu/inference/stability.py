@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._journal import Journal, describe_call
 from ..data.checks import check_sample_weight
 from ..data.simulate.draw import generator
-from ..selection.path import alpha_grid, check_alphas, check_grid, copy_of, find_alpha_max
+from ..selection.grid import alpha_grid, check_alphas, check_grid, copy_of, find_alpha_max
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
 from ._replicates import Replicates, check_seeded, units_of

@@ -78,6 +78,17 @@ class View:
         """Columns in runs of which two are dense at a time."""
         return self.rows.blocks(self.rows.plan.n_rows + self.n_atoms, self.widest, n_columns)
 
+    def diagonal(self) -> np.ndarray:
+        """Information of every coefficient, the others held."""
+        total = np.empty(self.rows.n_coef)
+        for columns in self.rows.blocks(2 * self.rows.plan.n_rows + self.n_atoms, self.widest):
+            total[columns] = self.own(self.centred(columns))
+        return total
+
+    def own(self, x) -> np.ndarray:
+        """Diagonal of the information of dense columns."""
+        return np.diagonal(self.cross(x, x)[0])
+
     def cross(self, x, z) -> tuple[np.ndarray, np.ndarray]:
         """Information of two blocks of columns, and the diagonal of x' diag(h) z."""
         raise NotImplementedError
@@ -155,6 +166,9 @@ class _MeanView(View):
         weighted = (x * self.h[:, None]).T @ z
         part = weighted - (mean * self.atom_weight[:, None]).T @ other
         return part, np.diagonal(weighted)
+
+    def own(self, x):
+        return self.h @ x**2 - self.atom_weight @ self.means(x) ** 2
 
 
 class GroupView(_MeanView):

@@ -23,7 +23,7 @@ from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
 from .folds import split_rows
-from .path import alpha_grid, check_alphas, find_alpha_max, require_strength
+from .grid import alpha_grid, check_alphas, find_alpha_max, require_strength
 from .progress import CallbackSupport, Progress, with_callbacks
 from .relax import check_shares, score_shares
 from .scores import SCORINGS, sizes_of

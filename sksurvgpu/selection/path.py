@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass, field, replace
-from inspect import signature
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
-from ..estimators._base import PenalizedModel
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
+from .grid import (
+    alpha_grid,
+    check_alphas,
+    check_grid,
+    copy_of,
+    find_alpha_max,
+    require_strength,
+)
 from .relax import blend_path, require_blend, with_refits
 
 __all__ = ["Path", "fit_path"]
@@ -349,87 +353,3 @@ def _gather(fitted, alphas, solutions, infinite, basis):
         _infinite=infinite,
         _basis=basis,
     )
-
-
-def copy_of(estimator, caller, fit_params):
-    """Unfitted copy of an estimator, after a check of it and of the arguments for its ``fit``."""
-    name = type(estimator).__name__
-    if not isinstance(estimator, PenalizedModel):
-        raise TypeError(
-            f"`estimator` is of type {name}; pass an estimator of this package such as "
-            "CoxLassoCCD, and transform X beforehand."
-        )
-    if "alpha" not in estimator.get_params():
-        model = type(estimator).__bases__[-1].__name__
-        raise TypeError(
-            f"`estimator` is of type {name}, which chooses its penalty itself; pass "
-            f"{model}(alpha=...), with the `alpha_` of a fitted {name} if that is what you want."
-        )
-    known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
-    for given in fit_params:
-        if given not in known:
-            raise TypeError(
-                f"`{given}` is no argument of {caller} and {name}.fit; the latter takes "
-                f"{', '.join(known)}."
-            )
-    copied = clone(estimator)
-    copied._validate_params()
-    return copied
-
-
-def require_strength(model, what) -> None:
-    """Refuse a penalty without a strength, which there is nothing to choose of."""
-    if model.penalty is not None and not model.penalty.has_strength:
-        raise ValueError(
-            f"`penalty` is {model.penalty!r}, which has no strength `alpha` to choose or to "
-            f"follow, so that {what} does not go with it; fit a model with it."
-        )
-
-
-def find_alpha_max(prepared):
-    """Least alpha without a penalized coefficient."""
-    null = prepared.null_model()
-    if null.lam_max == 0.0:
-        raise ValueError(
-            "no column can enter the model: all are unpenalized, constant or unrelated to the "
-            "outcome, so there is no path; pass `alphas`, or fit the estimator itself."
-        )
-    if not np.isfinite(null.lam_max):
-        raise ValueError(
-            "there is no alpha at which all penalized coefficients are zero (penalty_factor is 0 "
-            "for some that `penalty` ties to others); pass `alphas`."
-        )
-    return null.lam_max / prepared.total_weight
-
-
-def check_grid(n_alphas, alpha_min_ratio):
-    """Check what a sequence of penalties is made from."""
-    if not _is_number(n_alphas) or n_alphas < 1 or int(n_alphas) != n_alphas:
-        raise ValueError(f"`n_alphas` is {n_alphas!r}, must be a whole number of at least 1.")
-    if alpha_min_ratio is None:
-        return
-    if not _is_number(alpha_min_ratio) or not 0 < alpha_min_ratio < 1:
-        raise ValueError(f"`alpha_min_ratio` is {alpha_min_ratio!r}, must lie between 0 and 1.")
-
-
-def alpha_grid(alpha_max, n_alphas, alpha_min_ratio, problem):
-    """Geometric sequence from `alpha_max` down."""
-    if alpha_min_ratio is None:
-        alpha_min_ratio = 1e-4 if problem.design.n_rows > problem.n_columns else 1e-2
-    return alpha_max * np.geomspace(1.0, alpha_min_ratio, int(n_alphas))
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
-
-
-def check_alphas(alphas):
-    """Distinct penalties that a user gave, descending."""
-    values = np.unique(np.asarray(alphas, dtype=np.float64))[::-1]
-    if np.ndim(alphas) != 1 or not len(values):
-        raise ValueError(
-            f"`alphas` has shape {np.shape(alphas)}; pass a list of one or more penalties."
-        )
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise ValueError("`alphas` has values that are negative or not finite; remove them.")
-    return values
