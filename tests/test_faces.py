@@ -164,6 +164,9 @@ def test_defaults_are_those_of_all_models(face):
         "l1_ratio": 1.0,
         "penalty_factor": None,
         "bounds": None,
+        "prior_mean": None,
+        "penalty": None,
+        "relax": None,
         "algorithm": "majorized",
         "tol": 1e-6,
         "max_iter": 1000,
@@ -382,7 +385,7 @@ def test_a_failed_refit_leaves_the_model_whole(face, monkeypatch, error):
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", fail)
+    monkeypatch.setattr("sksurvgpu.routes.base.solve", fail)
     half = np.isin(SUBJECT, np.arange(30))
     fewer = face.arguments(face.needed, half)
     y = np.where(face.y == "yes", "b", "a") if face is FACES["logistic"] else face.y
@@ -461,7 +464,7 @@ def test_stalling_is_not_a_lack_of_iterations(face, monkeypatch):
     def stall(*arguments):
         return [[replace(solve(*arguments)[0][0], converged=False, n_iter=7)]]
 
-    monkeypatch.setattr("sksurvgpu.estimators._prepared.solve", stall)
+    monkeypatch.setattr("sksurvgpu.routes.base.solve", stall)
     with pytest.warns(ConvergenceWarning, match=r"the residual stopped falling, .*: raise tol="):
         face.fit()
 
