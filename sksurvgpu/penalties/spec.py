@@ -38,11 +38,8 @@ class PenaltySpec(BaseEstimator):
         {"l1_ratio", "penalty_factor", "bounds", "prior_mean"}
     )
     algorithms: ClassVar[frozenset[str]] = frozenset({"majorized", "exact"})
-
     has_strength: ClassVar[bool] = True  # whether `alpha` matters
     known_to: ClassVar[tuple[str, ...]] = ()  # functions of inference that take it into account
-
-    algorithms: ClassVar[frozenset[str]] = frozenset({"majorized", "exact"})
 
     def family(self, given: Given) -> Family:
         """Penalties of every strength; the elastic net if a subclass does not say otherwise."""
