@@ -43,8 +43,9 @@ MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
 KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
-# their diagnostics on both backends 7,000, penalties and what they select 5,500.
-LINE_BUDGET = 42_000
+# their diagnostics on both backends 7,000, penalties, what they select and priors whose scales are
+# drawn 8,500.
+LINE_BUDGET = 45_000
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).

@@ -170,7 +170,8 @@ class HmcSampler:
         snapshot : dict of {str: ndarray}
             Of such a sampler.
         """
-        self._point = self._point._make(snapshot[name] for name in self._point._fields)
+        point = self._point
+        self._point = type(point)(*(snapshot[name] for name in point._fields))
         self._step_sizes.restore(snapshot)
         self.n_divergent[:] = snapshot["n_divergent"]
 

@@ -25,6 +25,7 @@ Measured, effective draws of the scale in 1,000 sweeps: MEASURED.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,9 +79,19 @@ class ShrinkagePrior:
         """Number of scales that are drawn."""
         return self.members.shape[1]
 
+    @cached_property
+    def _drawn(self):
+        """Which coefficients have a scale that is drawn, and the groups of those alone."""
+        drawn = np.flatnonzero(self.members.any(axis=1))
+        return drawn, self.members[drawn]
+
+    @cached_property
+    def _log_known(self):
+        return np.log(self.scale)
+
     def log_scales(self, log_scale):
         """Of coefficients, given those of groups."""
-        return np.log(self.scale) + log_scale @ self.members.T
+        return self._log_known + log_scale @ self.members.T
 
     def precisions(self, log_scale, local):
         """Of coefficients, given scales of groups and local precisions."""
@@ -93,11 +104,10 @@ class ShrinkagePrior:
 
     def log_density_given(self, coef, log_scale):
         """Of the logarithm of each scale given coefficients, local scales integrated out."""
-        shrunk = self.members.any(axis=1)
-        density = self.mixture.log_density(
-            (coef - self.mean)[:, shrunk], self.log_scales(log_scale)[:, shrunk]
-        )
-        return density @ self.members[shrunk] + log_half_t(log_scale, self.median)
+        drawn, members = self._drawn
+        distance = (coef - self.mean)[:, drawn]
+        density = self.mixture.log_density(distance, self.log_scales(log_scale)[:, drawn])
+        return density @ members + log_half_t(log_scale, self.median)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,8 +217,8 @@ class ShrinkageSampler(HmcSampler):
         )
         chance = np.where(point.is_finite(), np.exp(np.minimum(gain, 0.0)), 0.0)
         accepted = self._decide(chance, group, DECISION + STRIDE * move, 0, tuning)
-        _replace((*self._point, *self._frame), (*point, *frame), accepted)
-        _replace((self._log_scale,), (proposed,), accepted)
+        _take((*self._point, *self._frame), (*point, *frame), accepted)
+        _take((self._log_scale,), (proposed,), accepted)
 
     def _stretch(self, group, move, tuning):
         """The same, with coefficients held in units of their scales; frames stay as they are."""
@@ -222,8 +232,8 @@ class ShrinkageSampler(HmcSampler):
         is_finite = np.isfinite(gain) & np.isfinite(there[2]).all(axis=1)
         chance = np.where(is_finite, np.exp(np.minimum(gain, 0.0)), 0.0)
         accepted = self._decide(chance, group, FATE + STRIDE * move, 1, tuning)
-        _replace((here.position, here.loglik, here.gradient), there, accepted)
-        _replace((self._log_scale,), (proposed,), accepted)
+        _take((here.position, here.loglik, here.gradient), there, accepted)
+        _take((self._log_scale,), (proposed,), accepted)
 
     def _propose(self, group, site, kind):
         """Other log scales of a group, and by how much they differ, of shape (B, 1)."""
@@ -292,7 +302,7 @@ class ShrinkageSampler(HmcSampler):
         return self._see(q, *self._evaluate_at(position), frame)
 
     def _evaluate_at(self, position):
-        """Positions with log-likelihoods and gradients, minus infinity where there are none."""
+        """Positions, log-likelihoods, which are minus infinity beyond all numbers, gradients."""
         finite = np.isfinite(position).all(axis=1)  # what a likelihood computes with
         loglik, gradient = self._evaluate(np.where(finite[:, None], position, self._prior.mean))
         return position, np.where(finite, loglik, -np.inf), np.array(gradient)
@@ -351,7 +361,7 @@ def _to_q(position, frame):
     return np.einsum("bij,bi->bj", np.tril(frame.factor), distance)
 
 
-def _replace(old, new, accepted):
+def _take(old, new, accepted):
     """Take what is new in the chains that accept it."""
     for before, after in zip(old, new, strict=True):
         before[accepted] = after[accepted]

@@ -15,14 +15,13 @@ from numbers import Real
 import numpy as np
 
 from ..bayes.mixtures import MIXTURES
-from ..bayes.shrinkage import Reference, ShrinkagePrior
+from ..bayes.shrinkage import RIDGE, Reference, ShrinkagePrior
 from ..data.by_column import by_column
-from ._covariance import invert
 from ._mode import NormalPrior, find_mode
 
 __all__ = ["Scales", "find_reference", "read_scales"]
 
-N_MODES, N_STEPS = 2, 20  # found one after the other; of EM after each
+N_MODES, N_STEPS = 2, 10  # found one after the other; of EM after each
 OTHERS = "others"  # label of columns that a dictionary does not name
 ONE = None  # label of the group of all columns
 
@@ -58,6 +57,11 @@ class Scales:
     def is_learned(self) -> bool:
         """Whether scales are drawn."""
         return self.scale is None
+
+    @property
+    def least_square(self) -> float:
+        """Square of the scale that is known, or of the median of the scales that are not."""
+        return (self.median if self.scale is None else self.scale) ** 2
 
     def describe(self):
         """What draws depend on, by the names that users know."""
@@ -192,6 +196,8 @@ def _read_groups(design, groups):
                 f"`scale_groups` has {len(labels):,} entries, `X` has {n_columns:,} columns; pass "
                 "a label per column, or a dictionary {column: label}."
             )
+    for label in labels:
+        _check_label(label)
     order = list(dict.fromkeys(label for label in labels if label is not None))
     if not order:
         raise ValueError(
@@ -207,14 +213,15 @@ def _as_list(groups):
             f"`scale_groups` is {groups!r}; pass a label per column, or a dictionary "
             "{column: label}."
         )
-    labels = [getattr(label, "item", lambda label=label: label)() for label in groups]
-    for label in labels:
-        if label is not None and (label != label or not isinstance(label, str | Real)):
-            raise ValueError(
-                f"`scale_groups` has the label {label!r}; labels are strings or numbers, or None "
-                "for a column with a flat prior."
-            )
-    return labels
+    return list(groups)
+
+
+def _check_label(label):
+    if label is not None and (not isinstance(label, str | Real) or label != label):
+        raise ValueError(
+            f"`scale_groups` has the label {label!r}; labels are strings or numbers, or None for a "
+            "column with a flat prior."
+        )
 
 
 # -- where sampling starts ------------------------------------------------------------------------
@@ -231,27 +238,28 @@ def find_reference(model, prepared, problem, scales, prior) -> Reference:
         Of the coefficients of the problem.
     """
     members = scales.members_of(prepared.problem.source, len(prior.mean))
-    square = np.full(len(scales.labels), (scales.scale or scales.median) ** 2)
+    square = np.full(len(scales.labels), scales.least_square)
     is_moving = scales.is_learned or scales.prior == "horseshoe"
     for _ in range(N_MODES if is_moving else 1):
         precision = prior.precision + members @ (1.0 / square)
         mode = find_mode(model, prepared, problem, NormalPrior(prior.mean, precision))
-        lower = np.tril(mode.factor)
-        whole = lower @ lower.T
-        slope = whole @ (mode.coef - prior.mean)
-        hessian = whole - np.diag(precision)
+        factor = np.tril(mode.factor)
+        whole = factor @ factor.T
+        hessian, slope = whole - np.diag(precision), whole @ (mode.coef - prior.mean)
         if is_moving:
-            square = _likely_squares(hessian, slope, prior, members, square, scales)
+            square = _likely_squares(hessian, slope, prior, members, square, scales.least_square)
     log_scale = 0.5 * np.log(square) if scales.is_learned else np.empty(0)
     return Reference(hessian, slope, log_scale)
 
 
-def _likely_squares(hessian, slope, prior, members, square, scales):
+def _likely_squares(hessian, slope, prior, members, square, least):
     """Squares of scales of groups under which a quadratic log-likelihood is likely, by EM."""
-    least = (scales.scale or scales.median) ** 2
     for _ in range(N_STEPS):
-        precision = prior.precision + members @ (1.0 / square)
-        inverse = invert(hessian + np.diag(precision), np.diagonal(hessian) + precision).matrix
+        precision = np.diagonal(hessian) + prior.precision + members @ (1.0 / square)
+        width = 1.0 / np.sqrt(precision)
+        correlation = hessian * np.outer(width, width)
+        np.fill_diagonal(correlation, 1.0 + RIDGE)
+        inverse = np.linalg.inv(correlation) * np.outer(width, width)
         expected = (inverse @ slope) ** 2 + np.diagonal(inverse)
         square = (expected @ members + least) / (members.sum(axis=0) + 1.0)
     return square

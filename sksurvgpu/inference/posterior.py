@@ -1,4 +1,4 @@
-"""Posterior distributions of the models' coefficients under normal priors."""
+"""Posterior distributions of the models' coefficients, and of the scales of their priors."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ def posterior(
 ) -> Posterior:
     """Draw from the posterior of a model's coefficients, by Hamiltonian Monte Carlo.
 
-    The coefficients have independent normal priors. All models of this package can be sampled
-    except `LinearCCD`, whose errors have a variance: `BayesianLasso` draws that, too.
+    The coefficients have independent normal, Laplace or horseshoe priors, whose scales are known,
+    or drawn with the coefficients. All models of this package can be sampled except `LinearCCD`,
+    whose errors have a variance: `BayesianLasso` draws that, too.
 
     Parameters
     ----------
@@ -67,15 +68,35 @@ def posterior(
         Covariates.
     y : ndarray of shape (n_samples,)
         Outcome, as the estimator's ``fit`` takes it.
+    prior : {"normal", "laplace", "horseshoe"}, default="normal"
+        Distribution of a coefficient about its mean: normal; double exponential, as the lasso
+        has it; or normal with a half-Cauchy standard deviation, which leaves large coefficients
+        nearly alone and draws small ones to the mean (Carvalho, Polson and Scott 2010).
     prior_mean : float, array-like of shape (n_features,) or dict, default=0.0
         Means of the priors. A dictionary gives those of some columns, by name or position, the
         others get 0. A column whose coefficient changes over time has the same prior for each of
         its coefficients.
-    prior_precision : float, array-like of shape (n_features,) or dict, default=1.0
-        Their precisions, one over the variance; with a dictionary the other columns get 1. A
-        precision of 0 is a flat prior, which needs data that determine the coefficient. A ridge
-        fit with ``alpha`` has its optimum where the posterior with precision ``alpha`` times the
-        sum of the sample weights has its mode.
+    prior_precision : float, array-like of shape (n_features,) or dict, optional
+        Precisions of normal priors whose `scale` is not given, one over the variance, by default
+        1; with a dictionary the other columns get 1. A precision of 0 is a flat prior, which needs
+        data that determine the coefficient. A ridge fit with ``alpha`` has its optimum where the
+        posterior with precision ``alpha`` times the sum of the sample weights has its mode.
+    scale : float or "learn", optional
+        Width of the priors, in the units of the coefficients: the standard deviation of normal
+        and Laplace priors, and of a horseshoe the factor of the half-Cauchy variables. "learn"
+        draws it with the coefficients. By default, `prior_precision` says how wide normal priors
+        are, and the scale of the others is drawn.
+    scale_groups : array-like of shape (n_features,) or dict, optional
+        Label of each column, or a dictionary of some columns; the others are labelled "others".
+        The columns of a label share a scale of their own. Columns with the label None have flat
+        priors. By default, all columns share one scale. Only where scales are drawn.
+    scale_median : float, optional
+        Median of the prior of each scale that is drawn, by default 1; the prior is half-t with 3
+        degrees of freedom. Where columns are divided by a number, multiply it by that number.
+    slab : float, optional
+        Standard deviation of a normal density by which each prior is multiplied (the regularized
+        horseshoe). It keeps coefficients finite that the data hardly bound from one side, and has
+        no effect on those that are much smaller. By default there is none.
     intercept_precision : float, default=0.0
         Precision of the intercept's prior, whose mean is 0, for models that have one.
     level : float, default=0.95
@@ -104,7 +125,9 @@ def posterior(
     Returns
     -------
     result : Posterior
-        Draws of ``coef``, and of ``intercept`` where there is one, with their diagnostics.
+        Draws of ``coef``, and of ``intercept`` where there is one, with their diagnostics. Where
+        scales are drawn, also of ``scale``, by group, and for normal and Laplace priors of
+        ``alpha``, the penalty of a ridge or lasso fit that is the same prior.
 
     Warns
     -----
@@ -131,6 +154,18 @@ def posterior(
 
     Sample weights are powers of the rows' likelihoods: a weight of 2 is the row given twice.
 
+    In terms of penalties, with W the sum of the sample weights: a normal prior of the scale s is a
+    ridge (``l1_ratio=0``) with ``alpha = 1 / (W s**2)``, and a Laplace prior a lasso
+    (``l1_ratio=1``) with ``alpha = sqrt(2) / (W s)``; in either case the variance of the prior is
+    s**2. The modes of these posteriors, at a known scale, are where such fits end.
+
+    Where scales are drawn, or priors are not normal, each coefficient is normal given a local scale
+    that is drawn, too. Scales make three kinds of steps: with coefficients integrated out, about;
+    with coefficients held in units of their scales; and given coefficients. Each of up to three
+    groups takes two gradients more in a draw, and each draw factors two to four matrices as large
+    as the coefficients are many. With a slab c, the joint density of coefficients and scales is
+    that without one times the density of N(m, c**2) at each coefficient with the prior mean m.
+
     Chains start around the mode, which the model's solver finds; minus the Hessian there makes all
     directions alike for them. A gradient of all rows is computed three times a draw, more often
     for more than 81 coefficients. Time and memory also grow with the square of their number. On
@@ -147,14 +182,17 @@ def posterior(
     >>> result.summary().columns.tolist()
     ['mean', 'sd', 'lower', 'upper', 'hazard_ratio', 'hazard_ratio_lower',
      'hazard_ratio_upper', 'r_hat', 'ess_bulk', 'ess_tail']
+
+    The scale of a Laplace prior, and the penalty that it stands for:
+
+    >>> result = posterior(CoxLassoCCD(), data.X, data.y, prior="laplace", scale="learn")
+    >>> result.labels
+    ['coef[x0]', 'coef[x1]', 'coef[x2]', 'scale', 'alpha']
+    >>> result.quantile("alpha", [0.025, 0.975]).shape
+    (2,)
     """
     model = copy_of(estimator, "posterior", fit_params)
-    require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean"))
-    if model._has_dispersion:
-        raise TypeError(
-            f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "
-            'not known; take BayesianLasso(prior="ridge"), which draws it with the coefficients.'
-        )
+    _require_density(model)
     level = check_level(level)
     seed = int(check_random_state(random_state).randint(SEEDS, dtype=np.uint64))
     schedule, storage = Schedule(n_chains, n_tune, n_draws, thin, seed), Storage(keep, folder)
@@ -165,8 +203,7 @@ def posterior(
     )
     problem, normal = _with_prior(prepared, prior_mean, precision, intercept_precision)
     of = describe_call("posterior", model, **prepared.describe(), **_describe_prior(normal, scales))
-    start = _sampler_maker if scales is None else _shrinkage_maker
-    make_sampler = start(model, prepared, problem, normal, scales, seed)
+    make_sampler = _sampler_maker(model, prepared, problem, normal, scales, seed)
     sampled = run_chains(
         make_sampler,
         schedule,
@@ -175,8 +212,16 @@ def posterior(
         batched=prepared.backend.batched,
         verbose=verbose,
     )
-    names = {"coef": model._coef_names()} | ({} if scales is None else scales.names())
-    return _describe(model, sampled, names, level)
+    return _describe(model, sampled, scales, level)
+
+
+def _require_density(model):
+    require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean"))
+    if model._has_dispersion:
+        raise TypeError(
+            f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "
+            'not known; take BayesianLasso(prior="ridge"), which draws it with the coefficients.'
+        )
 
 
 def _with_prior(prepared, prior_mean, prior_precision, intercept_precision):
@@ -223,19 +268,21 @@ def _number(value, name, minimum):
     return float(value)
 
 
-def _sampler_maker(model, prepared, problem, prior, scales, seed):
+def _sampler_maker(model, prepared, problem, normal, scales, seed):
     """Function from the numbers of chains to their sampler."""
-    mode, shapes = find_mode(model, prepared, problem, prior), _shapes(prepared)
+    if scales is not None:
+        return _shrinkage_maker(model, prepared, problem, normal, scales, seed)
+    mode, shapes = find_mode(model, prepared, problem, normal), _shapes(prepared)
 
     def make_sampler(chains):
-        density = Density(_open_evaluate(prepared, problem, chains), prior)
+        density = Density(_open_evaluate(prepared, problem, chains), normal)
         return HmcSampler(Sampling(seed, chains), density, mode.coef, mode.factor, shapes=shapes)
 
     return make_sampler
 
 
 def _shrinkage_maker(model, prepared, problem, normal, scales, seed):
-    """The same where the prior is a mixture, or its scales are drawn."""
+    """The same where priors are mixtures, or their scales are drawn."""
     prior = scales.prior_of(prepared.problem.source, normal.mean, normal.precision)
     reference = find_reference(model, prepared, problem, scales, prior)
     given = {"shapes": _shapes(prepared), "report": scales.reporter(prepared.total_weight)}
@@ -257,8 +304,9 @@ def _open_evaluate(prepared, problem, chains):
     return prepared.backend.open_evaluator(problem, batch).evaluate
 
 
-def _describe(model, sampled, names, level):
+def _describe(model, sampled, scales, level):
     """Result of the chains; warns of what is doubtful."""
+    names = {"coef": model._coef_names()} | ({} if scales is None else scales.names())
     sampled = replace(sampled, samplers=[])  # which hold rows
     result = Posterior(sampled, names, level=level, effect=model._effect)
     for doubt in result.doubts():

@@ -77,6 +77,11 @@ def draw_cox(folder, n_jobs):
     return sksurvgpu.posterior(model, data().X, data().y, folder=folder, **CHAINS).draws
 
 
+def draw_scales(folder, n_jobs):
+    model, given = sksurvgpu.CoxLassoCCD(n_jobs=n_jobs), {"prior": "horseshoe", **CHAINS}
+    return sksurvgpu.posterior(model, data().X, data().y, folder=folder, **given).draws
+
+
 def choose_penalty(search, folder, n_jobs):
     model = sksurvgpu.CoxLassoCV(
         cv=5, n_repeats=4, n_alphas=25, search=search, folder=folder, n_jobs=n_jobs
@@ -98,6 +103,7 @@ CALLS = {
     "multinomial, Gibbs": lambda *given: draw_classes("gibbs", *given),
     "multinomial, HMC": lambda *given: draw_classes("hmc", *given),
     "posterior": draw_cox,
+    "posterior, scales": draw_scales,
     "CoxLassoCV, grid": lambda *given: choose_penalty("grid", *given),
     "CoxLassoCV, search": lambda *given: choose_penalty("auto", *given),
     "bootstrap": resample,
