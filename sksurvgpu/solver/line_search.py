@@ -82,7 +82,9 @@ def approach(fit, penalty, target, nearer):
     share = 1.0
     while share >= SHORTEST:
         yield from ask(Operations.step, target)
-        if (yield from _try(fit, penalty, target, SUFFICIENT * _promise(fit, penalty, target), 1.0)):
+        if (
+            yield from _try(fit, penalty, target, SUFFICIENT * _promise(fit, penalty, target), 1.0)
+        ):
             return share
         share *= STIFFER
         target = nearer(share)
