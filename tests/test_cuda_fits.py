@@ -13,6 +13,7 @@ from models import FORMS, MODELS, largest_gradient, make_batch, use_form
 
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.penalties import BoundedElasticNet
+from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
@@ -71,9 +72,18 @@ def test_exact_algorithm_of_every_model(name, monkeypatch):
     compare(found[0][0], expected[0][0])
 
 
-@pytest.mark.parametrize("algorithm", ["majorized", "exact"])
-@pytest.mark.parametrize("name", ["cox, breslow", "logistic"])
-def test_another_penalty(name, algorithm, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "algorithm", "shape"),
+    [
+        ("cox, breslow", "majorized", "bounded"),
+        ("cox, breslow", "exact", "bounded"),
+        ("logistic", "majorized", "bounded"),
+        ("logistic", "exact", "bounded"),
+        ("logistic", "majorized", "folded"),
+        ("logistic", "exact", "folded"),
+    ],
+)
+def test_another_penalty(name, algorithm, shape, monkeypatch):
     """Kernels compute with its formulas, and take its arrays for every fit of a batch."""
     simulate_backend(monkeypatch, seed=4)
     model = MODELS[name]
@@ -81,6 +91,9 @@ def test_another_penalty(name, algorithm, monkeypatch):
     lambdas = largest_gradient(model, sample) * np.array([[0.1, 0.02]])
     lower, upper = np.array([-np.inf, -0.05, 0.0, -0.1]), np.array([np.inf, 0.1, 0.2, 0.0])
     penalty = BoundedElasticNet(0.9, lower=lower, upper=upper)
+    if shape == "folded":
+        knots = np.zeros(4), np.full(4, 3.0)
+        penalty = FoldedPenalty(0.9, lower, upper, *knots, total=1.0, null=np.full(4, 5.0))
     batch = Batch(lambdas, penalty, offset=column(sample.offset))
     expected, found = both(model.problem(sample), batch, algorithm=algorithm, tol=1e-5)
     for one, other in zip(found, expected, strict=True):

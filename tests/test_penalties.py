@@ -27,13 +27,13 @@ def mcp(l1_ratio):
     upper = np.where(held, RNG.choice([0.0, 0.3, 2.0], P), np.inf)
     lower = np.where(held, -RNG.choice([0.0, 0.2, 1.0], P), -np.inf)
     knot = RNG.choice([0.3, 1.1, 3.0, np.inf], P)
-    return FoldedPenalty(l1_ratio, lower, upper, np.zeros(P), knot, null=np.ones(P))
+    return FoldedPenalty(l1_ratio, lower, upper, np.zeros(P), knot, total=2.0, null=np.ones(P))
 
 
 def scad(l1_ratio):
     lower, upper, flat = np.full(P, -np.inf), np.full(P, np.inf), np.ones(P)
     knot = RNG.choice([1.2, 2.1, 3.7], P)
-    return FoldedPenalty(l1_ratio, lower, upper, flat, knot, by_column=False).of_total(2.0)
+    return FoldedPenalty(l1_ratio, lower, upper, flat, knot, by_column=False, total=2.0)
 
 
 FAMILIES = {
@@ -43,7 +43,7 @@ FAMILIES = {
         "elastic net": ElasticNet,
         "bounded": bounded,
         "mcp": mcp,
-        "scad": lambda ratio: scad(ratio).at_null(np.ones(P)),
+        "scad": scad,
     }.items()
 }
 
@@ -149,13 +149,8 @@ def test_nothing_moves_above_the_least_strength(family):
     if np.all(family.l1_ratio == 0):
         return
 
-    def moves(lam):
-        columns = family.strengths(lam, FACTOR)
-        return any(family.formulas.minimum(g, 1.0, columns, j) for j, g in enumerate(gradient))
-
-    assert not moves(1.001 * lam)
-    if family.is_convex or family.l1_ratio == 1.0:  # else that is a bound
-        assert moves(0.99 * lam)
+    assert not family.at(1.001 * lam, FACTOR, NOTHING).violation(np.zeros(P), gradient).any()
+    assert family.at(0.99 * lam, FACTOR, NOTHING).violation(np.zeros(P), gradient).any()
 
 
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.4, 0.0])
@@ -192,16 +187,28 @@ def test_textbook_penalties(x):
     for name, (flat, knot) in shapes.items():
         limits = np.array([-np.inf]), np.array([np.inf])
         family = FoldedPenalty(1.0, *limits, np.array([flat]), np.array([knot]), by_column=False)
-        penalty = family.of_total(1.0).at_null(np.ones(1)).at(2.0, np.ones(1), np.zeros(1, bool))
+        penalty = family.of_total(1.0).at(2.0, np.ones(1), np.zeros(1, bool))
         expected = np.trapezoid(slopes[name], t)
         assert penalty.value(np.array([x])) == pytest.approx(expected, abs=1e-8)
 
 
 def test_knots_stay_where_the_mean_has_them():
     """Weights of another sum change strengths alone, if the mean's penalty is the same."""
-    for family in (mcp(0.7), scad(0.7).at_null(np.ones(P))):
-        family = family.of_total(2.0) if np.isnan(family.total) else family
+    for family in (mcp(0.7), scad(0.7)):
         there = family.of_total(3.0).strengths(3.0, FACTOR)
         here = family.strengths(2.0, FACTOR)
         for name, ratio in (("l1", 1.5), ("l2", 1.5), ("flat", 1.0), ("knot", 1.0)):
             np.testing.assert_allclose(getattr(there, name), ratio * getattr(here, name))
+
+
+def test_tangents_touch_and_are_nowhere_less():
+    for family in (mcp(0.7), scad(0.7), ElasticNet(0.7)):
+        penalty = family.at(1.7, FACTOR, NOTHING)
+        for _ in range(50):
+            here, there = (family.clip(2.0 * RNG.normal(size=P)) for _ in range(2))
+            tangent = penalty.tangent(here)
+            for j in range(P):
+                at_here = value_at(tangent, j, here[j]) - value_at(penalty, j, here[j])
+                at_there = value_at(tangent, j, there[j]) - value_at(penalty, j, there[j])
+                assert at_there >= at_here - 1e-12
+            assert (tangent.pieces(there).curvature >= 0).all()

@@ -103,7 +103,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     rows = open_rows(estimator, X, y, fit_params)
     coef, total = estimator.coef_, estimator._total_weight
     strength = estimator._penalty * total, estimator._factor
-    penalty = estimator._family.at(*strength, np.zeros(len(coef), bool))
+    penalty = estimator._family.of_total(total).at(*strength, np.zeros(len(coef), bool))
     gradient, pieces = rows.session.gradient(np.arange(len(coef))), penalty.pieces(coef)
     has_kink = pieces.right - pieces.left > SAME * penalty.threshold
     smooth = np.flatnonzero(~has_kink)

@@ -149,7 +149,7 @@ class Penalty:
 
     def is_near(self, coef, gradient, share):
         """Columns that are not zero, or whose slope is at least a share of what moves them."""
-        rest, share = self.at_rest, share * self.family.ease(self.columns)
+        rest = self.at_rest
         close = (gradient >= share * rest.right) | (gradient <= share * rest.left)
         return ((coef != 0) | close) & ~self.fixed
 
@@ -184,7 +184,7 @@ class Family:
     formulas: ClassVar[Formulas]
     kernels: ClassVar[Kernels]
     is_convex: ClassVar[bool] = True
-    needs_null: ClassVar[bool] = False  # whether `at_null` has to come before all else
+    needs_null: bool = False  # whether `at_null` has to come before a fit
     haste: float = 1.0  # how much faster than the strength a slope may be expected to change
 
     def of_total(self, total):
@@ -194,7 +194,7 @@ class Family:
     def at_null(self, curvature):
         """The same penalty, which now knows the curvature of every column in the null model.
 
-        `of_total` must have come before; the null model itself only asks for `lam_max`.
+        `of_total` must have come before.
         """
         return self
 
@@ -213,10 +213,6 @@ class Family:
     def is_bounded(self, n_columns):
         """Columns whose coefficients cannot go to infinity whatever the data are."""
         return np.zeros(n_columns, bool)
-
-    def ease(self, columns):
-        """Share of its slope at zero at which the minimum along a column leaves zero."""
-        return 1.0
 
     def reduced(self, gradient):
         """The part of slopes at zero that could move a coefficient, its size."""

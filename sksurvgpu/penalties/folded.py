@@ -6,9 +6,8 @@ r"""Penalties whose slope falls to zero: the lasso near zero, nothing far from i
 to which a ridge may be added, and bounds. MCP (Zhang 2010) has s = 0, SCAD (Fan and Li 2001) a
 flat piece. With D the curvature along a column, ridge included, ``D x^2 / 2 - z x + p(x)`` is
 convex where D > phi. Else its minimum is the better one of two: of what lies before the slope
-falls, and of what lies beyond. In both cases the minimum leaves zero at
-
-.. math:: z^2 = l \min(l, (s + k) D).
+falls, and of what lies beyond. Zero is stationary for slopes of the log-likelihood up to l in both
+cases, so that the least strength without any coefficient is the lasso's.
 
 Of two columns in different units, `s` and `k` must differ as their coefficients do: they are in
 units of ``l / C``, with C the curvature along the column in the null model (which makes the minimum
@@ -116,17 +115,21 @@ class FoldedPenalty(BoundedElasticNet):
 
     flat: np.ndarray = None  # type: ignore[assignment]  # (n_columns,)
     knot: np.ndarray = None  # type: ignore[assignment]
-    by_column: bool = True  # whether the unit is that of the null model, or the sum of weights
-    total: float = np.nan  # the sum of weights
+    by_column: bool = True  # whether the curvature is that of the null model, or the sum of weights
+    total: float | None = None  # the sum of weights
     null: np.ndarray | None = None  # (n_columns,) curvature in the null model
 
     formulas: ClassVar[Formulas] = FORMULAS
     kernels: ClassVar[Kernels] = kernels_of(FORMULAS)
     is_convex: ClassVar[bool] = False
-    needs_null: ClassVar[bool] = True
+
+    @property
+    def needs_null(self):  # type: ignore[override]
+        return self.by_column
 
     def of_total(self, total):
-        null = None if self.null is None else self.null * (total / self.total)
+        known = self.null is not None and self.total is not None
+        null = self.null * (total / self.total) if known else self.null
         return replace(self, total=float(total), null=null)
 
     def at_null(self, curvature):
@@ -141,23 +144,12 @@ class FoldedPenalty(BoundedElasticNet):
     def strengths(self, lam, factor):
         l1, l2 = super(BoundedElasticNet, self).strengths(lam, factor)
         flat, knot = np.zeros(len(l1)), np.full(len(l1), np.inf)
-        if self.null is not None:
+        curvature = self.null if self.by_column else self.total
+        if curvature is not None:  # else this is for the null model, which has zeros alone
             falls = l1 > 0
-            unit = l1[falls] / self._curvature(self.null)[falls]
+            unit = (l1 / curvature)[falls]
             flat[falls], knot[falls] = self.flat[falls] * unit, self.knot[falls] * unit
         return Folded(l1, l2, flat, knot, self.lower, self.upper)
-
-    def ease(self, columns):
-        if self.null is None:
-            return 1.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = (columns.flat + columns.knot) * (self.null + columns.l2) / columns.l1
-        return np.where(columns.l1 > 0, np.sqrt(np.minimum(share, 1.0)), 1.0)
-
-    def lam_max(self, gradient, factor, curvature):
-        """The least strength if there is no ridge; with one, a bound of it."""
-        share = (self.flat + self.knot) * curvature / self._curvature(curvature)
-        return super().lam_max(gradient / np.sqrt(np.minimum(share, 1.0)), factor, curvature)
 
     def tangent(self, columns, coef):
         beyond = np.maximum(np.abs(coef) - columns.flat, 0.0) / (columns.knot - columns.flat)
@@ -170,9 +162,6 @@ class FoldedPenalty(BoundedElasticNet):
 
     def dual(self, columns, gradient):
         return np.nan, np.nan
-
-    def _curvature(self, null):
-        return null if self.by_column else np.full(len(null), self.total)
 
 
 def make_folded(given, scale, flat, knot) -> FoldedPenalty:
