@@ -26,6 +26,7 @@ from .inference.bootstrap import bootstrap
 from .inference.posterior import posterior
 from .inference.profile import profile_likelihood
 from .inference.wald import wald
+from .penalties import GroupLasso
 from .routes.firth import Firth
 from .selection import models as cv
 from .selection.path import fit_path
@@ -108,6 +109,8 @@ def _fit(make, X, y, given):
     profile_likelihood(model, X, y, [0], **given)
     bootstrap(model, X, y, n_replicates=3, random_state=0, **given)
     model.set_params(bounds=(-1.0, 1.0)).fit(X, y, **given)
+    groups = GroupLasso(np.arange(X.shape[1]) // 2, mix=0.5)
+    model.set_params(bounds=None, penalty=groups).fit(X, y, **given)
 
 
 def _weights(y):

@@ -31,7 +31,9 @@ from sksurvgpu.backends import choose_sampling
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.blocks import with_matrices
 from sksurvgpu.penalties.elastic_net import Strengths
+from sksurvgpu.penalties.groups import GroupFamily
 
 # Models whose kernels are not those of another one.
 NAMES = [
@@ -48,6 +50,9 @@ NAMES = [
     "poisson",
     "gaussian",
 ]
+
+
+GROUPED = ["cox, breslow", "conditional_poisson, many"]  # bins are few, and many
 
 
 class IdleDevice(RecordingDevice):
@@ -126,6 +131,22 @@ def launches(name, precision, shared_bytes, is_finite):
     return device.launched
 
 
+def launches_of_groups(name, precision, shared_bytes):
+    """Kernels by name and signature that only fits with groups launch."""
+    device = IdleDevice(shared_bytes=shared_bytes)
+    model, sample = draw_sample(name)
+    layout = Layout(device, model.problem(sample), threads=THREADS, rows_per_range=ROWS_PER_RANGE)
+    family, p = GroupFamily(np.zeros(4, int), np.ones(1)), 4
+    own = family.at(1.0, np.ones(p), np.zeros(p, bool)).of_columns(np.arange(p))
+    own = with_matrices(own, [np.eye(p)[None]], np.ones(p))
+    fits, columns, numbers = np.arange(2, dtype=np.int32), [np.arange(p)] * 2, [np.ones(p)] * 2
+    rows = None, None, 2, np.dtype(precision)
+    session = Session(layout, model.problem(sample), *rows, family.formulas)
+    session.blocks(fits, columns, [np.array([p])] * 2)
+    session.sweep(fits, columns, numbers, [own] * 2, numbers, [0.3, 0.3])
+    return device.launched
+
+
 def launches_of_samplers():
     """Kernels by name and signature that samplers may launch."""
     device = IdleDevice()
@@ -153,11 +174,12 @@ def launches_of_samplers():
 @pytest.fixture(scope="module")
 def launched():
     found = launches_of_samplers()
-    for name in NAMES:
-        for settings in SETTINGS:
-            for key, kernels in launches(name, *settings).items():
-                known = found.setdefault(key, [])
-                known += [k for k in kernels if not any(k is other for other in known)]
+    each = [launches(name, *settings) for name in NAMES for settings in SETTINGS]
+    each += [launches_of_groups(name, *settings[:2]) for name in GROUPED for settings in SETTINGS]
+    for launched_by_one in each:
+        for key, kernels in launched_by_one.items():
+            known = found.setdefault(key, [])
+            known += [k for k in kernels if not any(k is other for other in known)]
     return found
 
 

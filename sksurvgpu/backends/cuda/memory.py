@@ -43,6 +43,9 @@ def bytes_of_fit(problem, batch, precision):
     row += 0 if batch.offset is None else 8
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
+    # blocks with their eigenvectors, and where columns are in them
+    if batch.penalty.formulas.block is not None:
+        own += 16 * batch.penalty.block_entries + 72 * problem.n_columns
     return row * plan.n_rows + 8 * loads + 64 * problem.n_columns + own
 
 
