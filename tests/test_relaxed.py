@@ -192,11 +192,15 @@ class TestNoRefit:
         monkeypatch.setattr("sksurvgpu.estimators._prepared.find_undetermined", count)
         fit_path(face.make(), X, face.y, n_alphas=20, alpha_min_ratio=0.01, relax=True)
         assert len(seen) == 1  # that of all supports together
-        with pytest.warns(ConvergenceWarning):
-            path = fit_path(face.make(), self.table(face), face.y, n_alphas=20, relax=True)
-        assert len(seen) <= 8
-        is_lost = np.isnan(path.blend(0).coefs).any(axis=0)
-        np.testing.assert_array_equal(is_lost, path.coefs[-1] != 0)
+        for factor in (1.0, 30.0):  # the column that separates comes early or late
+            seen.clear()
+            model = face.make(penalty_factor={12: factor})
+            with pytest.warns(ConvergenceWarning):
+                path = fit_path(model, self.table(face), face.y, n_alphas=20, relax=True)
+            assert len(seen) <= 8
+            is_lost = np.isnan(path.blend(0).coefs).any(axis=0)
+            np.testing.assert_array_equal(is_lost, path.coefs[-1] != 0)
+            assert 0 < is_lost.sum() < 20
 
 
 class TestCrossValidation:
