@@ -26,6 +26,7 @@ from ..information.views import view_of
 
 __all__ = ["Climb", "Likelihood", "Point"]
 
+SMALLER = 0.9  # scores of a step that gained nothing, or it would creep
 SMALLEST_UPDATE = 1e-8  # cosine between a step and what it taught, below which it was rounding
 
 
@@ -137,7 +138,7 @@ class Climb:
             step = np.zeros_like(point.coef)
             step[free] = move / root
             found = search_line(self._at, point.coef, point.value, step, gain, rounding)
-            if found is not None and self._is_better(found[2], point, gain > rounding):
+            if found is not None and self._is_better(found[2], point, rounding):
                 self._learn(point, found[2])
                 return found[2]
         return None
@@ -146,11 +147,12 @@ class Climb:
         point = self._likelihood.at(coef)
         return (-np.inf, None) if point is None else (point.value, point)
 
-    def _is_better(self, found, point, is_higher):
+    def _is_better(self, found, point, rounding):
         """Whether a step went up, or, where that cannot be told, to smaller scores."""
         if found is None:
             return False
-        return is_higher or self.residual(found) < self.residual(point)
+        went_up = found.value > point.value + rounding
+        return went_up or self.residual(found) < SMALLER * self.residual(point)
 
     def _learn(self, before, after):
         move = ((after.coef - before.coef) * self.root)[self._free]
