@@ -299,5 +299,5 @@ def test_where_there_are_too_many_columns_or_no_least_alpha():
     with pytest.raises(ValueError, match=r"`X` has 5,001 columns, and `penalty` is Fused"):
         face.make(penalty=Fused("chain")).fit(wide, face.y)
     model = face.make(penalty=Fused("chain"), penalty_factor=np.zeros(P))
-    with pytest.raises(ValueError, match="there is no alpha at which all .* pass `alphas`"):
+    with pytest.raises(ValueError, match=r"there is no alpha at which all .* pass `alphas`"):
         fit_path(model, X, face.y)

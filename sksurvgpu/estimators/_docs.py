@@ -76,7 +76,7 @@ _SHARED = {
             dictionary gives those of some columns, by name or position, the others get 0.
         penalty : penalty object or None, default=None
             Another penalty than the elastic net, whose strength `alpha` is; see
-            :doc:`/guide/penalties`.
+            :doc:`/guide/penalties` and :doc:`/guide/structured`.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",
