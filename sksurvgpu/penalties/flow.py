@@ -15,7 +15,7 @@ import numpy as np
 
 from .._compile import device, kernel
 
-NOTHING = 1e-14  # share of the largest number
+NOTHING = 1e-14  # share of all supplies
 MOST_CUTS = 200
 
 
@@ -140,8 +140,9 @@ class Graph:
     def balance(self, capacity, supply):
         """What of the supplies stays where it is, and which nodes it could still reach."""
         excess, level = supply.copy(), np.empty(self.n_nodes, np.int64)
-        largest = max(capacity.max(initial=0.0), np.abs(supply).max(initial=0.0))
-        largest_flow(self.arcs, capacity[self.edge], excess, NOTHING * largest, level)
+        total = np.maximum(supply, 0.0).sum()  # more than that flows nowhere
+        arcs = np.minimum(capacity, total)[self.edge]
+        largest_flow(self.arcs, arcs, excess, NOTHING * total, level)
         return excess, level >= 0
 
     def least_factor(self, capacity, supply, least=0.0):
