@@ -293,6 +293,23 @@ def test_what_does_not_go_together(given, message):
         face.make(penalty=Fused("chain"), **given).fit(X, face.y)
 
 
+def test_backends_without_a_matrix_are_refused(monkeypatch):
+    monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.room", lambda self: 0.0)
+    face = FACES["case series"]
+    with pytest.raises(ValueError, match="`penalty` needs the matrix of all 12 columns, .*cpu"):
+        face.make(penalty=Fused("chain")).fit(X, face.y)
+
+
+def test_strengths_beyond_all_measure_are_one_coefficient():
+    face = FACES["linear"]
+    model = face.make(penalty=Fused("chain", 1e12), penalty_factor=np.zeros(P)).fit(X, face.y)
+    assert model.converged_
+    sums = X.sum(axis=1) - X.sum(axis=1).mean()
+    expected = sums @ (face.y - face.y.mean()) / (sums @ sums)
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
+    assert len(set(model.coef_.tolist())) == 1
+
+
 def test_where_there_are_too_many_columns_or_no_least_alpha():
     face = FACES["cox"]
     wide = sp.csr_array((240, 5_001))

@@ -9,17 +9,26 @@ as it does for whole numbers; what is less than `least` counts as nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from .._compile import device, kernel
 
-NOTHING = 1e-14  # share of the largest number
+NOTHING = 1e-14  # share of all supplies
 MOST_CUTS = 200
 
 
+class Arcs(NamedTuple):
+    """Two for each edge, those of a node together."""
+
+    ptr: np.ndarray  # (n_nodes + 1,)
+    head: np.ndarray  # (n_arcs,)
+    mate: np.ndarray  # the arc in the other direction
+
+
 @device
-def _find_levels(ptr, head, left, excess, least, level, queue):
+def _find_levels(arcs, left, excess, least, level, queue):
     """Distances of nodes from those with a supply; -1 where none is reached."""
     size = 0
     for j in range(len(level)):
@@ -33,10 +42,10 @@ def _find_levels(ptr, head, left, excess, least, level, queue):
         j = queue[at]
         at += 1
         found |= excess[j] < -least
-        for arc in range(ptr[j], ptr[j + 1]):
-            if left[arc] > least and level[head[arc]] < 0:
-                level[head[arc]] = level[j] + 1
-                queue[size] = head[arc]
+        for arc in range(arcs.ptr[j], arcs.ptr[j + 1]):
+            if left[arc] > least and level[arcs.head[arc]] < 0:
+                level[arcs.head[arc]] = level[j] + 1
+                queue[size] = arcs.head[arc]
                 size += 1
     return found
 
@@ -59,8 +68,9 @@ def _send(source, sink, path, mate, left, excess, least):
 
 
 @device
-def _push_from(source, ptr, head, mate, left, excess, least, level, at, path):
+def _push_from(source, arcs, left, excess, least, level, at, path):
     """Push what `source` has along paths of increasing level."""
+    ptr, head, mate = arcs
     length, j = 0, source
     while excess[source] > least:
         if excess[j] < -least:
@@ -85,7 +95,7 @@ def _push_from(source, ptr, head, mate, left, excess, least, level, at, path):
 
 
 @kernel
-def largest_flow(ptr, head, mate, left, excess, least, level):
+def largest_flow(arcs, left, excess, least, level):
     """Move supplies (positive `excess`) to demands; both keep what could not be moved.
 
     `left` are the capacities of arcs, then what is left of them.  `level` is -1 for the nodes that
@@ -94,11 +104,11 @@ def largest_flow(ptr, head, mate, left, excess, least, level):
     n_nodes = len(excess)
     queue, path = np.empty(n_nodes, np.int64), np.empty(n_nodes, np.int64)
     at = np.empty(n_nodes, np.int64)
-    while _find_levels(ptr, head, left, excess, least, level, queue):
-        at[:] = ptr[:-1]
+    while _find_levels(arcs, left, excess, least, level, queue):
+        at[:] = arcs.ptr[:-1]
         for j in range(n_nodes):
             if excess[j] > least:
-                _push_from(j, ptr, head, mate, left, excess, least, level, at, path)
+                _push_from(j, arcs, left, excess, least, level, at, path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +117,8 @@ class Graph:
 
     tail: np.ndarray  # (n_edges,)
     head: np.ndarray
-    ptr: np.ndarray  # (n_nodes + 1,) arcs of each node
-    to: np.ndarray  # (n_arcs,)
-    mate: np.ndarray  # the arc in the other direction
-    edge: np.ndarray  # to which arcs belong
+    arcs: Arcs
+    edge: np.ndarray  # (n_arcs,) to which they belong
 
     @classmethod
     def of(cls, tail, head, n_nodes):
@@ -123,18 +131,18 @@ class Graph:
         ptr = np.concatenate([[0], np.cumsum(counts)])
         to = np.concatenate([head, tail])[order]
         mate = np.roll(place, n_edges)[order]
-        return cls(tail, head, ptr, to, mate, order % max(n_edges, 1))
+        return cls(tail, head, Arcs(ptr, to, mate), order % max(n_edges, 1))
 
     @property
     def n_nodes(self):
-        return len(self.ptr) - 1
+        return len(self.arcs.ptr) - 1
 
     def balance(self, capacity, supply):
         """What of the supplies stays where it is, and which nodes it could still reach."""
         excess, level = supply.copy(), np.empty(self.n_nodes, np.int64)
-        largest = max(capacity.max(initial=0.0), np.abs(supply).max(initial=0.0))
-        arcs = capacity[self.edge]
-        largest_flow(self.ptr, self.to, self.mate, arcs, excess, NOTHING * largest, level)
+        total = np.maximum(supply, 0.0).sum()  # more than that flows nowhere
+        arcs = np.minimum(capacity, total)[self.edge]
+        largest_flow(self.arcs, arcs, excess, NOTHING * total, level)
         return excess, level >= 0
 
     def least_factor(self, capacity, supply, least=0.0):

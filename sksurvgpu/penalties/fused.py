@@ -65,7 +65,7 @@ class Fused(PenaltySpec):
     ``prior_mean`` moves what coefficients are counted from; bounds and cut points in time do not go
     with differences.
 
-    Models are minimized as matrices, so that there can be a few thousand columns.
+    Models are minimized as matrices, so that there can be a few thousand columns, and on the CPU.
 
     Examples
     --------

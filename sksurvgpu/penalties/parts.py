@@ -19,7 +19,9 @@ from .._compile import device, kernel
 from .base import Penalty
 from .elastic_net import ElasticNet
 
-ROUNDS = 3  # of moves where classes overlap: each is the best one while the others stay
+# Of moves where classes overlap: each is the best one while the others stay.  With three, fits of
+# nested classes took twice the outer iterations (case series, 100,000 rows, 1,000 columns).
+ROUNDS = 30
 NO_SLOPE = 1e-13  # of the strengths, up to which a class is at its minimum
 
 
@@ -72,14 +74,18 @@ def _best_move(coef, own, k, l1, l2):
 def _settle(coef, n_own, indptr, indices, l1, l2, rounds):
     """Moves between classes and their members, one after the other, widest classes first."""
     for _ in range(rounds):
+        moved = False
         for k in range(len(indptr) - 2, -1, -1):
             own = indices[indptr[k] : indptr[k + 1]]
             move = _best_move(coef, own, n_own + k, l1, l2)
             if move == 0.0:
                 continue
+            moved = True
             coef[n_own + k] += move
             for j in own:
                 coef[j] -= move
+        if not moved:
+            break
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,11 @@ def _have_whole_matrix(fit, violation, progress):
     if not isinstance(fit.model, OwnMatrix) or progress.is_stale:
         fit.extrapolation.clear()
         columns = np.arange(len(fit.coef))
+        if len(columns) > fit.most_columns:
+            raise ValueError(
+                f"`penalty` needs the matrix of all {len(columns):,} columns, and the backend has "
+                f'room for {fit.most_columns:,}: use backend="cpu", more memory or fewer columns.'
+            )
         fit.model = yield from OwnMatrix.take(len(columns), columns)
         fit.model.is_cheap = costs.is_cheap((yield from _count(fit, columns)), len(columns))
     yield from fit.model.loosen(violation)
