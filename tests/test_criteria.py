@@ -159,7 +159,7 @@ class Unknown(PenaltySpec):
 def test_penalties_that_are_not_known_are_refused():
     face = FACES["cox"]
     path = fit_path(face.make(penalty=Unknown()), X, face.y, alphas=[0.03])
-    with pytest.raises(ValueError, match="under this `penalty` are not known"):
+    with pytest.raises(ValueError, match="under this `penalty` is not known"):
         path.best()
 
 

@@ -18,7 +18,12 @@ from ..estimators._base import MOST_NAMES
 from ..information.inverse import Inverse, invert
 from ..information.views import SubsetView, View
 
-__all__ = ["clusters_of", "invert_information"]
+__all__ = ["UNKNOWN", "clusters_of", "invert_information", "warn_of"]
+
+UNKNOWN = (
+    "the data do not determine the coefficients of {}: constant or collinear columns, or columns "
+    "without an event; what is computed of them is NaN. Leave some of them out."
+)
 
 
 def invert_information(view: View) -> Inverse:
@@ -29,13 +34,12 @@ def invert_information(view: View) -> Inverse:
     """
     estimator, inverse = view.rows.estimator, invert(*view.information())
     is_infinite = estimator.infinite_
-    _warn_of(
+    warn_of(
         estimator,
         ~inverse.identified & ~is_infinite,
-        "the data do not determine the coefficients of {}: constant or collinear columns, or "
-        "columns without an event; what is computed of them is NaN. Leave some of them out.",
+        UNKNOWN,
     )
-    _warn_of(
+    warn_of(
         estimator,
         is_infinite,
         "the coefficients of {} are infinite, because the columns separate the events; standard "
@@ -45,7 +49,7 @@ def invert_information(view: View) -> Inverse:
     return replace(inverse, identified=inverse.identified & ~is_infinite)
 
 
-def _warn_of(estimator, which, message) -> None:
+def warn_of(estimator, which, message) -> None:
     """Warn the caller of a public function that inverts an information of some coefficients."""
     found = np.flatnonzero(which)
     if len(found):

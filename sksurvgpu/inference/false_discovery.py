@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..information.views import view_of
+from ..penalties.base import Penalty
 from ..selection.criteria import basis_of
 from ..selection.path import Path
 from ._rows import check_estimator, open_rows
@@ -163,7 +164,7 @@ def _expect(estimator, rows):
     basis, information, deviation = _measure(estimator, rows)
     alpha = estimator._penalty
     some = basis.factor > 0
-    rest = basis.penalty(alpha).at_rest
+    rest = _at_rest(basis.penalty(alpha))
     n_selected = int(np.count_nonzero((estimator.coef_ - basis.rest)[some]))
     error = deviation * np.sqrt(information[some])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -171,6 +172,16 @@ def _expect(estimator, rows):
     chance = np.where(information[some] > 0, chance, 0.0)
     expected = min(float(chance.sum()), n_selected) if chance.sum() >= 0 else np.nan
     return alpha, n_selected, expected, expected / n_selected if n_selected else 0.0
+
+
+def _at_rest(penalty):
+    """Slopes at zero on both sides, of a penalty that is a sum over columns."""
+    if type(penalty) is not Penalty:
+        raise ValueError(
+            "columns that are selected in groups have no thresholds of their own, on which false "
+            "discovery rates rest; take `stability_selection`."
+        )
+    return penalty.at_rest
 
 
 def _local_rate(z):

@@ -50,12 +50,15 @@ class Basis:
 
     def penalty(self, alpha):
         """Penalty at a strength on the mean scale."""
-        if self.family is None:
-            raise ValueError(
-                "degrees of freedom under this `penalty` are not known; take cross-validation."
-            )
-        none = np.zeros(len(self.factor), bool)
-        return self.family.at(alpha * self.total_weight, self.factor, none)
+        if self.family is not None:
+            none = np.zeros(len(self.factor), bool)
+            penalty = self.family.at(alpha * self.total_weight, self.factor, none)
+            if not penalty.needs_matrix:  # else it is of differences, and its pieces say nothing
+                return penalty
+        raise ValueError(
+            "what coefficients pay under this `penalty` is not known by column or group; take "
+            "cross-validation or `stability_selection`."
+        )
 
     def log_likelihood(self, loglik):
         """Log-likelihood at its maximum over a variance that is not known."""
@@ -182,8 +185,8 @@ def _degrees_of_freedom(penalty, coef, make_view) -> float:
     is_smooth = np.isclose(pieces.left, pieces.right, rtol=KINK, atol=0.0)
     # a free coefficient is exactly zero where its column says nothing
     moves = is_smooth & ((coef != 0) | (pieces.curvature != 0))
-    columns, curvature = np.flatnonzero(moves), np.maximum(pieces.curvature[moves], 0.0)
-    if not curvature.any():
+    columns = np.flatnonzero(moves)
+    if not pieces.curvature[moves].any():
         return float(len(columns))
     if len(columns) > MOST_COLUMNS:
         raise ValueError(
@@ -192,12 +195,13 @@ def _degrees_of_freedom(penalty, coef, make_view) -> float:
             "cross-validation."
         )
     information, _ = make_view().information(columns)
-    return _trace_of_smoother(information, curvature)
+    whole = information.copy()
+    penalty.add_curvature(whole, columns, pieces, coef, penalty.columns)
+    return _trace_of_smoother(information, whole)
 
 
-def _trace_of_smoother(information, curvature) -> float:
-    """Trace of H (H + D)^-1, over the directions in which H + D is not zero."""
-    whole = information + np.diag(curvature)
+def _trace_of_smoother(information, whole) -> float:
+    """Trace of H (H + D)^-1, `whole` being H + D, over the directions in which that is not zero."""
     diagonal = np.diagonal(whole)
     some = np.flatnonzero(diagonal > 0)
     unit = 1.0 / np.sqrt(diagonal[some])
