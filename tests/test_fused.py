@@ -296,7 +296,7 @@ def test_what_does_not_go_together(given, message):
 def test_backends_without_a_matrix_are_refused(monkeypatch):
     monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.room", lambda self: 0.0)
     face = FACES["case series"]
-    with pytest.raises(ValueError, match="`penalty` needs the matrix of all 12 columns, .*cpu"):
+    with pytest.raises(ValueError, match=r"`penalty` needs the matrix of all 12 columns, .*cpu"):
         face.make(penalty=Fused("chain")).fit(X, face.y)
 
 

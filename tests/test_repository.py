@@ -41,7 +41,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
-KERNEL_LAYERS = {"backends", "likelihoods", "bayes"}
+KERNEL_LAYERS = {"backends", "likelihoods", "bayes", "penalties"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
 # their diagnostics on both backends 7,000, penalties, what they select and priors whose scales are
 # drawn 8,500.
