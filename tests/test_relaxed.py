@@ -25,7 +25,7 @@ from sksurvgpu import (
     profile_likelihood,
     wald,
 )
-from sksurvgpu.estimators._separation import find_undetermined
+from sksurvgpu.estimators._separation import is_determined
 
 # Fits in loops may select nothing, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
@@ -182,14 +182,31 @@ class TestNoRefit:
         np.testing.assert_array_equal(np.flatnonzero(found), [8, 9, 12])
         assert not prepared.find_undetermined(np.arange(P + 1) < P, prepared.weight).any()
 
+    def test_many_columns_need_a_quick_proof(self):
+        """Either answer is that of the linear programs where there are few columns."""
+        face, random = FACES["cox"], np.random.default_rng(0)
+        wide = random.normal(size=(len(face.y), 150))
+        prepared = face.make()._prepare(wide, face.y)
+        for n_columns, expected in ((10, True), (20, True), (120, False), (150, False)):
+            some = np.arange(150) < n_columns
+            assert prepared.is_determined(some, prepared.weight) == expected
+        for name in ("cox", "logistic", "conditional logistic", "poisson"):
+            face = FACES[name]
+            prepared = face.make()._prepare(X, face.y, **face.arguments())
+            for seed in range(4):
+                weight = (np.random.default_rng(seed).random(len(face.y)) < 0.15) * 1.0
+                every = np.ones(P, bool)
+                found = prepared.find_undetermined(every, weight)
+                assert prepared.is_determined(every, weight) != found.any()
+
     def test_few_supports_are_looked_at(self, monkeypatch):
         face, seen = FACES["cox"], []
 
         def count(problem, weight, is_free):
             seen.append(is_free)
-            return find_undetermined(problem, weight, is_free)
+            return is_determined(problem, weight, is_free)
 
-        monkeypatch.setattr("sksurvgpu.estimators._prepared.find_undetermined", count)
+        monkeypatch.setattr("sksurvgpu.estimators._prepared.is_determined", count)
         fit_path(face.make(), X, face.y, n_alphas=20, alpha_min_ratio=0.01, relax=True)
         assert len(seen) == 1  # that of all supports together
         for factor in (1.0, 30.0):  # the column that separates comes early or late

@@ -16,7 +16,7 @@ from ..solver.null import Null
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
 from ._relaxed import relax
-from ._separation import find_infinite, find_undetermined
+from ._separation import find_infinite, find_undetermined, is_determined
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 
@@ -105,8 +105,14 @@ class Prepared:
 
     def find_undetermined(self, is_free, weight) -> np.ndarray:
         """Coefficients that rows of some weights do not determine, where these have no penalty."""
-        is_open = ~self.unpenalized().batch.penalty.is_bounded(self.problem.n_columns)
-        return find_undetermined(self.problem, weight, is_free & is_open)
+        return find_undetermined(self.problem, weight, is_free & self._is_open())
+
+    def is_determined(self, is_free, weight) -> bool:
+        """Whether there are no such coefficients."""
+        return is_determined(self.problem, weight, is_free & self._is_open())
+
+    def _is_open(self):
+        return ~self.unpenalized().batch.penalty.is_bounded(self.problem.n_columns)
 
     def unpenalized(self) -> Prepared:
         """The same without a penalty, and not relaxed."""

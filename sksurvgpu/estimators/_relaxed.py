@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 MOST_NAMES = 5  # in a message
+MOST_SEARCHED = 100  # columns: more take long to tell apart
 
 
 def check_share(value) -> float:
@@ -92,16 +93,13 @@ def _find_undetermined(prepared, supports, weight, index) -> set:
     """
     weight = prepared.weight if weight is None else _of_fit(weight, index)
 
-    def is_determined(support):
-        return not support.any() or not prepared.find_undetermined(support, weight).any()
-
     left = sorted(supports.items(), key=lambda item: np.count_nonzero(item[1]))
-    if is_determined(np.any([support for _, support in left], axis=0)):
+    if prepared.is_determined(np.any([support for _, support in left], axis=0), weight):
         return set()
     undetermined = set()
     while left:
         middle = left[len(left) // 2][1]
-        if is_determined(middle):
+        if prepared.is_determined(middle, weight):
             left = [(key, support) for key, support in left if (support & ~middle).any()]
         else:
             around = {key for key, support in left if not (middle & ~support).any()}
@@ -214,10 +212,13 @@ def evaluate(prepared, pairs, weight):
 
 
 def names_of_undetermined(model, prepared, solution) -> str:
-    """Names of the columns of a support that has no refit; the model need not be fitted."""
+    """What a support has that has no refit, by names; the model need not be fitted."""
+    support = support_of(prepared, solution)
+    n_columns = np.count_nonzero(support)
+    if n_columns > MOST_SEARCHED:
+        return f"some of the {n_columns:,} columns"
     model = copy.copy(model)
     model._adopt_data(prepared)
-    support = support_of(prepared, solution)
     found = np.flatnonzero(prepared.find_undetermined(support, prepared.weight))
     names = model._coef_names()
     more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""

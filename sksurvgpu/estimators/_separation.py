@@ -37,7 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ._contests import contests_of
 
-__all__ = ["find_infinite", "find_undetermined"]
+__all__ = ["find_infinite", "find_undetermined", "is_determined"]
 
 SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
@@ -47,6 +47,7 @@ STEPS = 1e-3, 1e-4, 1e-5, 1e-6  # from a direction within D to one beside it
 # Pairs to begin with, a column; and those that a pass over the rows adds, if it finds as many.
 FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
 MOST_ROUNDS, MOST_STEPS = 12, 60  # of tries without a linear program, and Newton steps of each
+FEW_ROUNDS, FEW_COLUMNS = 4, 100  # of tries with more columns, that nothing follows
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
 CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
 FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
@@ -71,18 +72,31 @@ def find_undetermined(problem, weight, is_free) -> np.ndarray:
     return is_infinite | is_constant
 
 
+def is_determined(problem, weight, is_free) -> bool:
+    """Whether `find_undetermined` finds nothing: far quicker where there are many columns."""
+    if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
+        return not _is_collinear(problem, weight, np.flatnonzero(is_free)).any()
+    search = _search_of(problem, weight, is_free)
+    return search is None or search.finds_nothing()
+
+
 def _search(problem, weight, is_free):
     """Coefficients that are infinite, and that directions without an effect move."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
+    search = _search_of(problem, weight, is_free)
+    if search is not None:
+        is_infinite[search.idx] = search.moved()
+        is_constant[search.idx] = np.abs(search.constant).max(axis=1, initial=0.0) > MOVES
+    return is_infinite, is_constant
+
+
+def _search_of(problem, weight, is_free):
+    """A search over the columns that vary; None where nothing can be found."""
     contests = contests_of(problem, weight) if is_free.any() else None
     if contests is None or not len(contests.rival):
-        return is_infinite, is_constant
+        return None
     columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)
-    if len(columns.idx):
-        search = Search(contests, columns)
-        is_infinite[columns.idx] = search.moved()
-        is_constant[columns.idx] = np.abs(search.constant).max(axis=1, initial=0.0) > MOVES
-    return is_infinite, is_constant
+    return Search(contests, columns) if len(columns.idx) else None
 
 
 def _is_collinear(problem, weight, idx):
@@ -145,7 +159,7 @@ class Search:
     """The pairs so far, and what they say of the directions: `constant` is L, `inside` is Z."""
 
     def __init__(self, contests, columns):
-        self._contests, self._columns = contests, columns
+        self._contests, self._columns, self.idx = contests, columns, columns.idx
         self._rng = np.random.default_rng(0)
         self._known: set[tuple[int, int]] = set()
         self._pairs = np.empty((0, len(columns.idx)))  # rows of A, the largest entry of each 1
@@ -167,13 +181,30 @@ class Search:
             elif not self._add_beside(inside, null := null_space(self._pairs[is_tight])):
                 return moves(null, self.constant, inside)
 
-    def _is_bounded(self) -> bool:
+    def finds_nothing(self) -> bool:
+        """Whether no direction moves anything, without naming what it moves.
+
+        With many columns, linear programs take minutes: what has no quick proof counts as moved.
+        """
+        if self._find_constant().shape[1]:
+            return False
+        is_small = len(self.idx) <= FEW_COLUMNS
+        if self._is_bounded(MOST_ROUNDS if is_small else FEW_ROUNDS):
+            return True
+        if not is_small:
+            return False
+        moves_much = (self._pairs @ self._grown > POSITIVE).any()
+        if moves_much and not len(self._violated(self._grown)):
+            return False  # a direction in D, and L is empty
+        return not self.moved().any()
+
+    def _is_bounded(self, most_rounds=MOST_ROUNDS) -> bool:
         """Whether few pairs prove already that the likelihood has a maximum."""
-        for _ in range(MOST_ROUNDS):
-            z, is_balanced = balance(self._pairs)
+        for _ in range(most_rounds):
+            self._grown, is_balanced = balance(self._pairs)
             if is_balanced:
                 return True
-            if not self._add(self._violated(z)):
+            if not self._add(self._violated(self._grown)):
                 break
         return False
 
