@@ -11,7 +11,11 @@ from scipy.special import comb, gammaln
 from sksurv.datasets import load_gbsg2
 
 from sksurvgpu import (
+    MCP,
+    SCAD,
     CoxLassoCCD,
+    Fused,
+    GroupLasso,
     LinearCCD,
     LogisticCCD,
     PoissonCCD,
@@ -145,6 +149,32 @@ def test_coefficients_at_their_prior_means_are_not_free():
     np.testing.assert_allclose(path.information_criteria().iloc[0], criteria, rtol=1e-9)
 
 
+def test_groups_have_the_curvature_of_their_norms():
+    face, label = FACES["logistic"], np.repeat([0, 1, 2, 3], 3)
+    model = face.make(penalty=GroupLasso(label), alpha=0.02).fit(X, face.y, offset=OFFSET)
+    D = np.zeros((12, 12))
+    for g in range(4):
+        some = np.flatnonzero(label == g)
+        norm = np.linalg.norm(model.coef_[some])
+        if norm > 0:
+            u = model.coef_[some] / norm
+            slope = 240 * 0.02 * np.sqrt(3) / norm
+            D[np.ix_(some, some)] = slope * (np.eye(3) - np.outer(u, u))
+    kept = np.flatnonzero(model.coef_)
+    assert 0 < len(kept) < 12
+    H, D = information_of("logistic", model)[np.ix_(kept, kept)], D[np.ix_(kept, kept)]
+    df = 1 + np.trace(H @ np.linalg.inv(H + D))
+    assert information_criteria(model, X, face.y, offset=OFFSET)["df"] == pytest.approx(df)
+
+
+@pytest.mark.parametrize("penalty", [MCP(), SCAD()], ids=repr)
+def test_concave_penalties_count_coefficients(penalty):
+    face = FACES["logistic"]
+    path = fit_path(face.make(penalty=penalty), X, face.y, alphas=[0.04, 0.02])
+    expected = 1 + np.count_nonzero(path.coefs, axis=0)
+    np.testing.assert_array_equal(path.information_criteria()["df"], expected)
+
+
 class Elsewhere(Route):
     """Another way to a fit, of which nothing is known."""
 
@@ -161,6 +191,9 @@ def test_penalties_that_are_not_known_are_refused():
     path = fit_path(face.make(penalty=Unknown()), X, face.y, alphas=[0.03])
     with pytest.raises(ValueError, match="under this `penalty` is not known"):
         path.best()
+    fused = fit_path(face.make(penalty=Fused([(0, 1)], strength=1.0)), X, face.y, alphas=[0.03])
+    with pytest.raises(ValueError, match="under this `penalty` is not known"):
+        fused.best()
 
 
 def test_a_linear_model_without_degrees_of_freedom_has_no_criteria():

@@ -8,6 +8,7 @@ from test_criteria import information_of
 
 from sksurvgpu import (
     CoxLassoCCD,
+    GroupLasso,
     LinearCCD,
     LogisticCCD,
     false_discovery,
@@ -162,5 +163,8 @@ def test_bad_input(standardized):
     model = CoxLassoCCD(alpha=0.05).fit(columns, y)
     with pytest.raises(TypeError, match="`fitted` is of type dict"):
         false_discovery({}, columns, y)
+    grouped = CoxLassoCCD(alpha=0.05, penalty=GroupLasso(np.arange(12) // 3)).fit(columns, y)
+    with pytest.raises(ValueError, match="in groups have no thresholds of their own"):
+        false_discovery(grouped, columns, y)
     with pytest.raises(ValueError, match="are not the rows of the fit"):
         local_false_discovery(model, columns, y[::-1])

@@ -186,6 +186,7 @@ def _degrees_of_freedom(penalty, coef, make_view) -> float:
     # a free coefficient is exactly zero where its column says nothing
     moves = is_smooth & ((coef != 0) | (pieces.curvature != 0))
     columns = np.flatnonzero(moves)
+    pieces = pieces._replace(curvature=np.maximum(pieces.curvature, 0.0))
     if not pieces.curvature[moves].any():
         return float(len(columns))
     if len(columns) > MOST_COLUMNS:
