@@ -74,9 +74,9 @@ _SHARED = {
         prior_mean : dict, array-like of shape (n_features,) or None, default=None
             Number that the penalty pulls the coefficient of each column to, in place of 0. A
             dictionary gives those of some columns, by name or position, the others get 0.
-        penalty : penalty object or None, default=None
-            Another penalty than the elastic net, whose strength `alpha` is; see
-            :doc:`/guide/penalties`.
+        penalty : penalty object, {"mcp", "scad"} or None, default=None
+            Another penalty than the elastic net, whose strength `alpha` is: `MCP` or `SCAD`, whose
+            names stand for them with their defaults; see :doc:`/guide/nonconvex`.
         """,
     "solver": "<<algorithm, tol, max_iter, warm_start, device_and_threads>>",
     "device_and_threads": "<<backend, precision, device, n_jobs, verbose>>",

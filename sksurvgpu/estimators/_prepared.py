@@ -16,6 +16,8 @@ from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
 from ._separation import find_infinite
 
+HUGE = 10.0  # effect of a column over its range, which infinite coefficients soon exceed
+
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 
 
@@ -97,6 +99,21 @@ class Prepared:
         """Coefficients without a finite estimate, where `is_free` have no penalty."""
         is_open = ~self.batch.penalty.is_bounded(self.problem.n_columns)
         return find_infinite(self.problem, self.weight, is_free & is_open)
+
+    def find_unheld(self, solution) -> np.ndarray:
+        """The same of coefficients that their penalty has let go, as beyond the end of MCP.
+
+        It takes longer than most fits, and is asked only where a coefficient's effect is huge.
+        """
+        nothing, family = np.zeros(self.problem.n_columns, bool), self.batch.penalty
+        if family.is_convex:
+            return nothing
+        penalty = family.of_total(self.total_weight).at(solution.lam, self.batch.factor, nothing)
+        coef = solution.coef - self.route.rest(self.problem)
+        is_free = penalty.has_let_go(coef) | (self.batch.factor * solution.lam == 0)
+        span, source = self.problem.design.span, self.problem.source
+        huge = (abs(coef[j]) * span(source[j]) > HUGE for j in np.flatnonzero(is_free))
+        return self.find_infinite(is_free) if any(huge) else nothing
 
     def describe(self) -> dict[str, Any]:
         """What fits depend on beside the estimator's parameters, by the names that users know."""

@@ -117,7 +117,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
         at = np.searchsorted(known, smooth)
         bend = penalty.least_curvature(coef)[smooth]
         curvature = _least_eigenvalue(information[np.ix_(at, at)], bend)
-        is_local = curvature > POSITIVE and slack > residual
+        is_local = curvature > POSITIVE and slack > residual and not estimator.infinite_.any()
         if len(known) == len(coef):
             concavity = penalty.family.concavity(penalty.columns)
             is_convex = _least_eigenvalue(information, concavity) > POSITIVE

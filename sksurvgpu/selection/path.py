@@ -76,7 +76,7 @@ class Path(Versioned):
     feature_names: np.ndarray
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
     _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
-    _infinite: dict = field(repr=False)  # `infinite_` with a penalty (True), without one (False)
+    _infinite: tuple = field(repr=False)  # `infinite_` at each penalty
 
     def __repr__(self) -> str:
         return (
@@ -104,7 +104,7 @@ class Path(Versioned):
         fitted.alpha = float(self.alphas[index])
         solution = self._solutions[index]
         fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
-        fitted.infinite_ = self._infinite[fitted.alpha > 0]
+        fitted.infinite_ = self._infinite[index]
         return fitted
 
     def estimator(self, alpha: float):
@@ -201,10 +201,7 @@ def fit_path(
     solutions = prepared.solve(alphas)[0]
     fitted.alpha = float(alphas[-1])
     fitted._adopt(prepared, solutions[-1])
-    infinite = {fitted.alpha > 0: fitted.infinite_}
-    if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
-        infinite[True] = prepared.find_infinite(prepared.batch.factor == 0)
-    path = _gather(fitted, alphas, solutions, infinite)
+    path = _gather(fitted, alphas, solutions, _find_infinite(fitted, prepared, solutions))
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
         warnings.warn(
@@ -214,6 +211,15 @@ def fit_path(
             stacklevel=2,
         )
     return path
+
+
+def _find_infinite(fitted, prepared, solutions):
+    """`infinite_` at every penalty; `fitted` has that of the last."""
+    before = fitted.infinite_
+    if len(solutions) > 1 and (not fitted.alpha or not prepared.batch.penalty.is_convex):
+        before = prepared.find_infinite(prepared.batch.factor == 0)  # fewer columns are free
+    earlier = (before | prepared.find_unheld(solution) for solution in solutions[:-1])
+    return (*earlier, fitted.infinite_)
 
 
 def _gather(fitted, alphas, solutions, infinite):
