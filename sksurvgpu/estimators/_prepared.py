@@ -16,7 +16,7 @@ from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
 from ._separation import find_infinite
 
-HUGE = 10.0  # effect of a column over its range, which infinite coefficients soon exceed
+HUGE = 20.0  # effect of a column over its range, which infinite coefficients soon exceed
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 

@@ -218,8 +218,11 @@ def _find_infinite(fitted, prepared, solutions):
     before = fitted.infinite_
     if len(solutions) > 1 and (not fitted.alpha or not prepared.batch.penalty.is_convex):
         before = prepared.find_infinite(prepared.batch.factor == 0)  # fewer columns are free
-    earlier = (before | prepared.find_unheld(solution) for solution in solutions[:-1])
-    return (*earlier, fitted.infinite_)
+    found = [fitted.infinite_]
+    for solution in solutions[-2::-1]:  # larger penalties let go of less
+        more = (found[-1] & ~before).any()
+        found.append(before | prepared.find_unheld(solution) if more else before)
+    return tuple(found[::-1])
 
 
 def _gather(fitted, alphas, solutions, infinite):
