@@ -11,6 +11,7 @@ from faces import FACES, WEIGHT, P, X
 from models import MODELS
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold
 
 from sksurvgpu import (
@@ -355,6 +356,22 @@ def test_units_that_are_concave():
     assert path.df[0] == 0 < path.df[1] and path.converged.all()
     size = np.abs(path.coefs)
     assert (size > 3.0 * path.alphas)[size > 0].all()
+
+
+def test_coefficients_beyond_the_end_may_be_infinite():
+    """No penalty holds a coefficient there, where a column separates the events."""
+    is_case = Z[:, 0] > 0
+    model = LogisticCCD(alpha=0.01, penalty="mcp")
+    with pytest.warns(ConvergenceWarning, match="infinite, because the columns separate"):
+        model.fit(Z[:, :3], is_case)
+    assert model.infinite_[0] and not certificate(model, Z[:, :3], is_case).is_local_minimum
+    path = fit_path(LogisticCCD(penalty="mcp"), Z[:, :3], is_case, n_alphas=3, alpha_min_ratio=0.02)
+    assert not path.at(0).infinite_.any() and path.at(2).infinite_[0]
+    assert not face_is_infinite("linear")
+
+
+def face_is_infinite(name):
+    return FACES[name].fit(penalty="mcp", alpha=ALPHA).infinite_.any()
 
 
 class TestCertificates:

@@ -254,7 +254,7 @@ class PenalizedModel(Estimator):
         self._adopt_data(prepared)
         self._adopt_solution(solution)
         is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
-        self.infinite_ = prepared.find_infinite(is_free)
+        self.infinite_ = prepared.find_infinite(is_free) | prepared.find_unheld(solution)
         if not len(self._penalized()):  # a likelihood-ratio test counts these
             span, source = prepared.problem.design.span, prepared.problem.source
             self._n_constant = sum(span(column) == 0.0 for column in source)

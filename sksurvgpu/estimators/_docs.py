@@ -74,9 +74,10 @@ _SHARED = {
         prior_mean : dict, array-like of shape (n_features,) or None, default=None
             Number that the penalty pulls the coefficient of each column to, in place of 0. A
             dictionary gives those of some columns, by name or position, the others get 0.
-        penalty : penalty object or None, default=None
+        penalty : penalty object, {"mcp", "scad"} or None, default=None
             Another penalty than the elastic net, whose strength `alpha` is, such as `MCP` or
-            `GroupLasso`; see :doc:`/guide/penalties`.
+            `GroupLasso`; "mcp" and "scad" stand for these with their defaults. See
+            :doc:`/guide/penalties`.
         relax : float or None, default=None
             Share of the penalized coefficients in a relaxed fit, from 0 to 1: the rest is from a
             fit without a penalty of what they select; see :doc:`/guide/adaptive`. What is reported

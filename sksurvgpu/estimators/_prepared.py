@@ -18,6 +18,8 @@ from ..solver.solve import Options, Solution
 from ._relaxed import relax
 from ._separation import find_infinite, find_undetermined, is_determined
 
+HUGE = 20.0  # effect of a column over its range, which infinite coefficients soon exceed
+
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 
 
@@ -122,6 +124,21 @@ class Prepared:
             factor=np.zeros(self.problem.n_columns),
         )
         return replace(self, batch=batch, route=self.plain_route, gamma=None)
+
+    def find_unheld(self, solution) -> np.ndarray:
+        """The same of coefficients that their penalty has let go, as beyond the end of MCP.
+
+        It takes longer than most fits, and is asked only where a coefficient's effect is huge.
+        """
+        nothing, family = np.zeros(self.problem.n_columns, bool), self.batch.penalty
+        if family.is_convex:
+            return nothing
+        penalty = family.of_total(self.total_weight).at(solution.lam, self.batch.factor, nothing)
+        coef = solution.coef - self.route.rest(self.problem)
+        is_free = penalty.has_let_go(coef) | (self.batch.factor * solution.lam == 0)
+        span, source = self.problem.design.span, self.problem.source
+        huge = (abs(coef[j]) * span(source[j]) > HUGE for j in np.flatnonzero(is_free))
+        return self.find_infinite(is_free) if any(huge) else nothing
 
     def describe(self) -> dict[str, Any]:
         """What fits depend on beside the estimator's parameters, by the names that users know."""

@@ -96,7 +96,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     >>> data = simulate_cox(1_000, 50, random_state=0)
     >>> model = CoxLassoCCD(alpha=0.03, penalty=MCP()).fit(data.X, data.y)
     >>> certificate(model, data.X, data.y)
-    <Certificate: stationary yes, local minimum yes, convex here yes>
+    <Certificate: stationary yes, local minimum yes, convex here no>
     """
     check_estimator(estimator)
     require_absent(estimator, "certificate", ("prior_mean",))
@@ -117,7 +117,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
         at = np.searchsorted(known, smooth)
         bend = penalty.least_curvature(coef)[smooth]
         curvature = _least_eigenvalue(information[np.ix_(at, at)], bend)
-        is_local = curvature > POSITIVE and slack > residual
+        is_local = curvature > POSITIVE and slack > residual and not estimator.infinite_.any()
         if len(known) == len(coef):
             concavity = penalty.family.concavity(penalty.columns)
             is_convex = _least_eigenvalue(information, concavity) > POSITIVE

@@ -143,6 +143,11 @@ class Penalty:
         """Columns on which a force acts that pulls them to rest."""
         return (self.threshold > 0) | (self.at_rest.curvature > 0)
 
+    def has_let_go(self, coef):
+        """Coefficients other than zero that no force pulls."""
+        pieces = self.pieces(coef)
+        return (coef != 0) & (pieces.left == 0) & (pieces.right == 0) & (pieces.curvature == 0)
+
     def tangent(self, coef) -> Penalty:
         """A convex penalty that touches this one at coefficients, and is nowhere less."""
         return replace(self, columns=self.family.tangent(self.columns, coef))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..solver.solve import null_model, solve, solve_and_lend
 
 __all__ = ["PLAIN", "Route"]
@@ -28,6 +30,10 @@ class Route:
     def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
         """Solutions of the first fit, and a `Loan` for fits on this route, or None."""
         return solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers)
+
+    def rest(self, problem):
+        """Where coefficients rest, (n_columns,)."""
+        return np.zeros(problem.n_columns)
 
     def null_model(self, problem, batch, backend, options, n_threads):
         """The `Null` of the first fit."""

@@ -32,6 +32,9 @@ class Shifted(Route):
         solutions, loan = self.inner.solve_and_lend(*given)
         return self._with_means(problem, solutions), loan
 
+    def rest(self, problem):
+        return self.inner.rest(problem) + self.mean[problem.source]
+
     def null_model(self, problem, batch, backend, options, n_threads):
         batch = self._around_means(problem, batch)
         return self.inner.null_model(problem, batch, backend, options, n_threads)

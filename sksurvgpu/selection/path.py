@@ -84,7 +84,7 @@ class Path(Versioned):
     feature_names: np.ndarray
     _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
     _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
-    _infinite: dict = field(repr=False)  # `infinite_` with a penalty (True), without one (False)
+    _infinite: tuple = field(repr=False)  # `infinite_` at each penalty
     _basis: Basis = field(repr=False)
     gamma: float = 1.0
     _refits: Any = field(default=None, repr=False)  # `relax.Refits`, where they were asked for
@@ -119,7 +119,7 @@ class Path(Versioned):
         require_blend(self, index)
         solution = self._solutions[index]
         fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
-        fitted.infinite_ = self._infinite[fitted.alpha > 0]
+        fitted.infinite_ = self._infinite[index]
         return fitted
 
     def estimator(self, alpha: float):
@@ -310,9 +310,7 @@ def fit_path(
     solutions = prepared.solve(alphas)[0]
     fitted.alpha = float(alphas[-1])
     fitted._adopt(prepared, solutions[-1])
-    infinite = {fitted.alpha > 0: fitted.infinite_}
-    if not fitted.alpha and alphas[0]:  # fewer columns are free of the penalties before
-        infinite[True] = prepared.find_infinite(prepared.batch.factor == 0)
+    infinite = _find_infinite(fitted, prepared, solutions)
     basis = basis_of(fitted, prepared.problem, prepared.outcome, prepared.batch, prepared.route)
     path = _gather(fitted, alphas, solutions, infinite, basis)
     if not path.converged.all():
@@ -326,6 +324,18 @@ def fit_path(
     if relax or gamma is not None:
         path = with_refits(path, prepared, solutions)
     return path if gamma is None else path.blend(gamma)
+
+
+def _find_infinite(fitted, prepared, solutions):
+    """`infinite_` at every penalty; `fitted` has that of the last."""
+    before = fitted.infinite_
+    if len(solutions) > 1 and (not fitted.alpha or not prepared.batch.penalty.is_convex):
+        before = prepared.find_infinite(prepared.batch.factor == 0)  # fewer columns are free
+    found = [fitted.infinite_]
+    for solution in solutions[-2::-1]:  # larger penalties let go of less
+        more = (found[-1] & ~before).any()
+        found.append(before | prepared.find_unheld(solution) if more else before)
+    return tuple(found[::-1])
 
 
 def _gather(fitted, alphas, solutions, infinite, basis):

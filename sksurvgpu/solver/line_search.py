@@ -76,8 +76,8 @@ def approach(fit, penalty, target, nearer):
     """Coroutine: the same under a penalty that is not convex; the share that was accepted.
 
     Such a penalty may be larger between two points than at both, so that nothing is interpolated:
-    ``nearer(share)`` minimizes the model anew with its curvature divided by `share`. Of a small
-    share the model is an upper bound, which holds the penalty as it is: the objective cannot rise.
+    ``nearer(share)`` minimizes the model anew with the curvature of its columns divided by `share`.
+    Of a small share that is an upper bound, which has the penalty as it is: nothing can rise.
     """
     share = 1.0
     while share >= SHORTEST:

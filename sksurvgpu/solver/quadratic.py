@@ -104,14 +104,16 @@ class Model:
         raise NotImplementedError
 
     def minimize_nearer(self, fit, penalty, accuracy, share):
-        """Coefficients of its columns under the model with its curvature divided by `share`.
+        """Coefficients of its columns under the model with their curvature divided by `share`.
 
-        A model without a matrix takes every column by itself.
+        What the columns have in common stays, so that no direction is without curvature, as those
+        are that only rows of nearly no curvature see.  A model without a matrix takes every column
+        by itself.
         """
         tolerance, residual, _ = accuracy
         inner = max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
         return minimize_on_matrix(
-            Quadratic(self.matrix, self.weight / share, _finite(self.curvature) / share),
+            Quadratic(self._steeper(share), self.weight, _finite(self.curvature) / share),
             penalty,
             self.columns,
             fit.coef[self.columns],
@@ -119,6 +121,14 @@ class Model:
             fit.unit[self.columns],
             inner,
         )
+
+    def _steeper(self, share):
+        """The matrix with its diagonal divided by `share`."""
+        if share == 1.0:
+            return self.matrix
+        matrix = self.matrix.copy()
+        np.fill_diagonal(matrix, np.diagonal(matrix) / share)
+        return matrix
 
 
 class Sweeps(Model):
