@@ -129,6 +129,8 @@ def test_fits_are_stationary(name, factors):
     model.fit(X, face.y, **face.arguments())
     assert model.converged_
     assert 1 < len(set(model.coef_.tolist())) < P
+    apart = np.abs(np.diff(model.coef_[np.array(EDGES)], axis=1))
+    assert not ((apart > 0) & (apart < 1e-8)).any()  # equal ones are, to the last bit
     given = gradient_of(face, model), alpha * factor, EDGES, alpha * strength
     assert imbalance(model.coef_, *given) < 1e-7
     assert np.isfinite(model.alpha_max_) == (factors == "all")
@@ -139,26 +141,43 @@ def test_fits_are_stationary(name, factors):
 
 
 def test_value_violation_and_gap_are_those_of_the_definition():
-    rng, face = np.random.default_rng(2), FACES["logistic"]
-    model = face.make(penalty=Fused(EDGES, STRENGTH), penalty_factor=FACTORS["all"])
-    model.fit(X, face.y)
+    rng, (tail, head) = np.random.default_rng(2), np.array(EDGES).T
     penalty = Fused(EDGES, STRENGTH).family(_given()).at(3.0, np.ones(P), np.zeros(P, bool))
-    tail, head = np.array(EDGES).T
-    for coef in (np.zeros(P), np.round(rng.normal(size=P)), model.coef_):
-        value = 3.0 * np.abs(coef).sum() + 1.5 * np.abs(coef[tail] - coef[head]).sum()
+    B = np.vstack([np.eye(P), np.eye(P)[tail] - np.eye(P)[head]])
+    w = 3.0 * np.append(np.ones(P), np.full(len(EDGES), STRENGTH))
+    for coef in (np.zeros(P), np.round(rng.normal(size=P)), rng.normal(size=P)):
+        value = w @ np.abs(B @ coef)
         assert penalty.value(coef) == pytest.approx(value, rel=1e-14)
         for scale in (0.5, 4.0):
             gradient = scale * rng.normal(size=P)
-            least = imbalance(coef, gradient, np.full(P, 3.0), EDGES, 1.5)
+            least = imbalance(coef, gradient, w[:P], EDGES, w[P:])
             found = penalty.violation(coef, gradient)
             assert found.max() >= least - 1e-9
             assert (found.max() > 1e-9) == (least > 1e-9)
-    loose = copy.copy(model).set_params(max_iter=2, tol=1e-2).fit(X, face.y)
-    assert loose.objective_ - model.objective_ <= loose.dual_gap_ + 1e-12
+            # multipliers of the least share of the weights that balance the gradient
+            caps = np.block([[np.eye(len(w)), -w[:, None]], [-np.eye(len(w)), -w[:, None]]])
+            A, target = np.hstack([B.T, np.zeros((P, 1))]), np.append(np.zeros(len(w)), 1.0)
+            limits = [(None, None)] * len(w) + [(1.0, None)]
+            given = {"A_ub": caps, "b_ub": np.zeros(2 * len(w)), "A_eq": A, "b_eq": gradient}
+            share = 1.0 / linprog(target, **given, bounds=limits).fun
+            expected = (1.0 - share) * 70.0 + value - share * coef @ gradient
+            assert penalty.gap(coef, gradient, -100.0, -30.0) == pytest.approx(expected, rel=1e-8)
 
 
 def _given():
     return SimpleNamespace(factor=np.ones(P), source=np.arange(P), names=None)
+
+
+def test_extrapolation_leaves_sets_together():
+    rng = np.random.default_rng(4)
+    penalty = Fused(EDGES, STRENGTH).family(_given()).at(3.0, np.ones(P), np.zeros(P, bool))
+    target = np.array([1.0, 1.0, 2.0, 2.0, 0.0, 0.0, 1.0, 1.0, 1.0, 3.0, 0.0, 1.0])
+    proposal = rng.normal(size=P)
+    found = penalty.like(proposal, target)
+    own = [[0, 1, 6, 7], [2, 3], [8], [9], [11]]  # 1 and 0 have an edge with 0 and 7
+    for columns in own:
+        np.testing.assert_array_equal(found[columns], proposal[columns[0]])
+    assert not found[[4, 5, 10]].any()
 
 
 def test_alpha_max_is_the_least_that_leaves_nothing():

@@ -166,6 +166,10 @@ class Penalty:
         """Coefficients with the same predictor of any data, and perhaps less penalty."""
         return coef
 
+    def like(self, proposal, target):
+        """An extrapolated proposal in which what belongs together in `target` still does."""
+        return proposal
+
     def gap(self, coef, gradient, loglik, loglik_bound) -> float:
         """Upper bound of objective - optimum from the scaled dual point, or nan.
 

@@ -155,10 +155,6 @@ class FusedPenalty(Penalty):
         value = np.append(coef, 0.0)
         return value[self.graph.tail] - value[self.graph.head]
 
-    def pieces(self, coef, columns=None):
-        """Every coefficient stays where it is: values are equal to the last bit, or are not."""
-        return super().pieces(coef, columns)._replace(low=coef, high=coef)
-
     def violation(self, coef, gradient):
         """What no flow along edges between equal coefficients can balance."""
         graph, size = self.graph, self.graph.n_nodes
@@ -166,12 +162,25 @@ class FusedPenalty(Penalty):
         pull, tied = self.weight * sign, sign == 0.0
         slopes = np.append(gradient, 0.0)
         slopes += np.bincount(graph.head, pull, size) - np.bincount(graph.tail, pull, size)
-        joins = np.ones(tied.sum()), (graph.tail[tied], graph.head[tied])
-        _, label = connected_components(csr_array(joins, shape=(size, size)), directed=False)
+        label = self._sets(tied)
         at_zero = label[:-1] == label[-1]
         slopes[-1] = -slopes[:-1][at_zero].sum()  # the ground takes what comes
         excess, _ = graph.balance(np.where(tied, self.weight, 0.0), slopes)
         return np.abs(excess[:-1])
+
+    def _sets(self, tied):
+        """Numbers of the sets that edges join, of columns and of the ground."""
+        size, graph = self.graph.n_nodes, self.graph
+        joins = np.ones(tied.sum()), (graph.tail[tied], graph.head[tied])
+        return connected_components(csr_array(joins, shape=(size, size)), directed=False)[1]
+
+    def like(self, proposal, target):
+        """Equal coefficients of `target` remain equal, to the last bit."""
+        label = self._sets(self._differences(target) == 0.0)
+        _, first = np.unique(label, return_index=True)
+        value = np.append(proposal, 0.0)[first]
+        value[label[-1]] = 0.0
+        return value[label[:-1]]
 
     def is_near(self, coef, gradient, share):
         """All columns: slopes of one matter to others."""

@@ -46,6 +46,8 @@ def descend(fit, penalty, tolerance, max_iter):
         target = penalty.settled(target)
         proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces(target), fit.root)
         before = fit.objective
+        if proposal is not None:
+            proposal = penalty.like(proposal, target)
         moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
         if not moved and (yield from _move(fit, penalty, target, accuracy)) < 1.0:
             fit.extrapolation.restart()
