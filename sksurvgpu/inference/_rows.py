@@ -69,7 +69,7 @@ def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -
     """Refuse a model with parameters that would have no part in what is asked for."""
     for name in names:
         value = getattr(estimator, name)
-        known_to = value.known_to if name == "penalty" and value is not None else ()
+        known_to = estimator._spec().known_to if name == "penalty" else ()
         if value is not None and what not in known_to:
             instead = f" or take {' or '.join(known_to)}" if known_to else ""
             raise ValueError(

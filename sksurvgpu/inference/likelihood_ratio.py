@@ -120,7 +120,7 @@ def _gain(restricted, full) -> float:
 
 def _is_held(model) -> bool:
     """Whether a restricted model is one of all columns, some of which are held at zero."""
-    return model.penalty is not None and "likelihood_ratio_test" in model.penalty.known_to
+    return "likelihood_ratio_test" in model._spec().known_to
 
 
 def _compare_held(restricted, full) -> LikelihoodRatioResult:

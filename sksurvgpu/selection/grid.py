@@ -48,7 +48,7 @@ def copy_of(estimator, caller, fit_params):
 
 def require_strength(model, what) -> None:
     """Refuse a penalty without a strength, which there is nothing to choose of."""
-    if model.penalty is not None and not model.penalty.has_strength:
+    if not model._spec().has_strength:
         raise ValueError(
             f"`penalty` is {model.penalty!r}, which has no strength `alpha` to choose or to "
             f"follow, so that {what} does not go with it; fit a model with it."
