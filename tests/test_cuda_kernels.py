@@ -138,7 +138,7 @@ def launches_of_groups(name, precision, shared_bytes):
     layout = Layout(device, model.problem(sample), threads=THREADS, rows_per_range=ROWS_PER_RANGE)
     family, p = GroupFamily(np.zeros(4, int), np.ones(1)), 4
     own = family.at(1.0, np.ones(p), np.zeros(p, bool)).of_columns(np.arange(p))
-    own = with_matrices(own, [np.eye(p)[None]], np.ones(p))
+    own = with_matrices(own, [np.eye(p)[None]], None)
     fits, columns, numbers = np.arange(2, dtype=np.int32), [np.arange(p)] * 2, [np.ones(p)] * 2
     rows = None, None, 2, np.dtype(precision)
     session = Session(layout, model.problem(sample), *rows, family.formulas)

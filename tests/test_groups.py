@@ -78,7 +78,7 @@ class TestFormulas:
             H, z = root.T @ root, root.T @ rng.normal(scale=3.0, size=len(root))
             penalty = family.at(1.0, np.ones(4), np.zeros(4, bool))
             own = penalty.of_columns(np.arange(4))
-            c = with_matrices(own, [H[None]], np.diag(H))
+            c = with_matrices(own, [H[None]], None)
             start = rng.normal(size=4)
 
             def model(x, H=H, z=z, penalty=penalty):
@@ -99,7 +99,7 @@ class TestFormulas:
         penalty = family.at(1.0, np.ones(4), np.zeros(4, bool))
         root = rng.normal(size=(6, 4))
         H, z = root.T @ root, 9.0 * rng.normal(size=4)
-        c = with_matrices(penalty.of_columns(np.arange(4)), [], np.diag(H))
+        c = with_matrices(penalty.of_columns(np.arange(4)), [], lambda where: np.trace(H))
         x = np.zeros(4)
         for _ in range(2_000):
             move_block_of(family.formulas)(z - H @ x, x, np.diag(H), c, 0, np.empty(4))
@@ -250,6 +250,35 @@ def test_selection_copies_and_replicates():
     coefs = bootstrap(again, X, y, n_replicates=8, random_state=0).coefs
     norms = np.array([[np.linalg.norm(b[g == GROUP]) for g in range(4)] for b in coefs.T])
     assert ((norms == 0) | (norms > 1e-8)).all()
+
+
+@pytest.mark.parametrize("kind", ["matrix", "sweeps"])
+def test_constant_and_collinear_columns(kind, monkeypatch):
+    """All levels of factors, one of them twice, and a column of ones that has no effect."""
+    use_model(kind, monkeypatch)
+    rng, y = np.random.default_rng(0), FACES["cox"].y
+    levels = rng.integers(0, 4, size=(len(y), 5))
+    table = np.column_stack([np.equal.outer(levels[:, k], np.arange(4)) for k in range(5)])
+    table = np.column_stack([table, table[:, 0], np.ones(len(y))]).astype(float)
+    penalty = GroupLasso([*np.repeat(np.arange(5), 4), 0, 1])
+    model = CoxLassoCCD(alpha=0.003, penalty=penalty, tol=1e-8).fit(table, y)
+    assert model.converged_ and model.dual_gap_ < 1e-7 and model.coef_[0] != 0
+    assert model.coef_[20] == pytest.approx(model.coef_[0], rel=1e-5) and model.coef_[21] == 0
+
+
+def test_groups_wider_than_the_working_set():
+    """Where columns are more than rows, of a group at zero a part would stay there."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(100, 300))
+    y = rng.random(100) < 1 / (1 + np.exp(-table[:, :250].sum(axis=1) / 8))
+    path = fit_path(
+        LogisticCCD(penalty=GroupLasso(np.arange(300) // 250), tol=1e-8),
+        table,
+        y,
+        n_alphas=3,
+        alpha_min_ratio=0.3,
+    )
+    assert path.converged.all() and (path.dual_gap < 1e-6).all() and path.df[-1] >= 250
 
 
 def test_pieces_of_time_share_a_group():

@@ -126,9 +126,9 @@ class Penalty:
         """Slope that a column needs to leave zero, the lesser of both sides."""
         return np.maximum(np.minimum(self.at_rest.right, -self.at_rest.left), 0.0)
 
-    def together(self, violation):
-        """Violations, the same for all columns that are worked on together."""
-        return violation
+    def whole(self, columns):
+        """Columns, and those that they are worked on together with."""
+        return columns
 
     def add_curvature(self, block, support, pieces, coef, columns):
         """Add second derivatives on a support to a matrix over it."""

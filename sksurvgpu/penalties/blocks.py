@@ -249,10 +249,10 @@ def blocks_of_size(c):
         yield size, start, c.member[start[:, None] + np.arange(size)]
 
 
-def with_matrices(c: Any, blocks, trace):
+def with_matrices(c: Any, blocks, bound):
     """Give columns the matrices of their blocks: `blocks` are (n, size, size), a size each.
 
-    `trace` is by column; its sum bounds the eigenvalues of blocks that are not known.
+    ``bound(columns)`` bounds the eigenvalues of a block that is not known.
     """
     total = int(np.sum(c.size[c.at >= 0] ** 2))
     matrix, vectors, values = np.empty(total), np.empty(total), np.zeros(len(c.member))
@@ -264,5 +264,5 @@ def with_matrices(c: Any, blocks, trace):
     for i in np.flatnonzero(c.at == UNKNOWN):
         if c.size[i]:
             last = i + c.size[i]
-            values[last - 1] = np.sum(trace[c.member[i:last]])
+            values[last - 1] = bound(c.member[i:last])
     return c._replace(matrix=matrix, vectors=vectors, eigenvalues=values)

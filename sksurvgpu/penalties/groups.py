@@ -163,13 +163,11 @@ class GroupPenalty(Penalty):
         """Slope of the norm's penalty where it rests, of the columns in groups."""
         return super().pieces(np.zeros(len(self.fixed)), self.columns).right[self._members[0]]
 
-    def together(self, violation):
-        """What columns of one group share: the largest violation."""
-        columns, label = self._members
-        largest = np.zeros(self._n_groups)
-        np.maximum.at(largest, label, violation[columns])
-        violation[columns] = largest[label]
-        return violation
+    def whole(self, columns):
+        """Of a group at zero, some columns may stay where all would move."""
+        is_taken, chosen = np.zeros(len(self.group), bool), self.group[columns]
+        is_taken[columns] = True
+        return np.flatnonzero(is_taken | (np.isin(self.group, chosen) & self.is_grouped))
 
     @cached_property
     def threshold(self):

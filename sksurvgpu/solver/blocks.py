@@ -35,7 +35,8 @@ class Blocks:
         curvature[model.columns] = model.curvature
         found = (self._read(size, where, curvature) for size, where in groups)
         is_loose = np.isinf(curvature[columns, 0])
-        return with_matrices(own, found, curvature[columns, is_loose.astype(int)])
+        trace = curvature[columns, is_loose.astype(int)]
+        return with_matrices(own, found, lambda where: trace[where].sum())
 
     def _ask(self, columns, sizes):
         found = yield from ask(Operations.blocks, columns, sizes)

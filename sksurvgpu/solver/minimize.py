@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -101,7 +101,7 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
     """
     passes, own, largest = _passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
     if penalty.formulas.block is not None:
-        own = with_matrices(own, _blocks(model, own), model.curvature)
+        own = with_matrices(own, _blocks(model, own), partial(_bound, model))
     size, work, steps = max(1, len(model.matrix)), 0.0, 0
     for _ in range(MOST_ROUNDS):
         products = size * max(1, np.count_nonzero(coef))
@@ -115,6 +115,15 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
             _support_step(model, penalty, own, coef, gradient)
             work, steps = work + np.count_nonzero(coef) ** 3 / 3, steps + 1
     return coef
+
+
+def _bound(model, where):
+    """Bound of a block's eigenvalues: their sum, and the largest sum of sizes in a row."""
+    trace = model.curvature[where].sum()
+    if where.max() >= len(model.matrix):
+        return trace
+    rows = (np.abs(model.matrix[a, where]).sum() for a in where)
+    return min(trace, model.weight * max(rows))
 
 
 def _blocks(model, own):

@@ -76,7 +76,7 @@ class Model:
         """Whether its columns have gained too little; columns new to it do not count."""
         return violation[self.columns].max(initial=0.0) > self.stale * previous
 
-    def cover(self, work, violation, n_fitting):
+    def cover(self, work, violation, n_fitting, penalty):
         """Coroutine: have the columns to work on; whether that was possible."""
         raise NotImplementedError
 
@@ -145,7 +145,7 @@ class Sweeps(Model):
     def _forget_products(self, lost):
         self.blocks.clear()
 
-    def cover(self, work, violation, n_fitting):
+    def cover(self, work, violation, n_fitting, penalty):
         if len(missing := self.lacks(work)):
             yield from self.extend(missing)
         yield from self.loosen(violation)
@@ -195,7 +195,7 @@ class OwnMatrix(Matrix):
         self.matrix[:, lost] = 0.0
         np.fill_diagonal(self.matrix, _finite(self.curvature))
 
-    def cover(self, work, violation, n_fitting):
+    def cover(self, work, violation, n_fitting, penalty):
         missing = self.lacks(work)
         if len(self.columns) + len(missing) > n_fitting:
             return False
@@ -226,9 +226,9 @@ class LentMatrix(Matrix):
         yield from ask(Operations.refer)
         yield from super().extend(columns)
 
-    def cover(self, work, violation, n_fitting):
+    def cover(self, work, violation, n_fitting, penalty):
         missing = self.lacks(work)
-        missing = missing[violation[missing] > 0]
+        missing = self.lacks(penalty.whole(missing[violation[missing] > 0]))
         if len(self.columns) + len(missing) > n_fitting:
             return False
         if len(missing):
@@ -277,13 +277,13 @@ def have_model(fit, penalty, violation, progress):
             counts.scaled(most / len(work)), most
         )
         if is_cheap and len(work) > counts.rows:  # most of them will not stay
-            work = _worst(fit, work, violation, most)
+            work = penalty.whole(_worst(fit, work, violation, most))
     serves = model is not None and model.is_matrix and not progress.is_stale
-    if serves and (yield from model.cover(work, violation, fit.most_columns)):
+    if serves and (yield from model.cover(work, violation, fit.most_columns, penalty)):
         return model.columns
     pays = (yield from _matrix_pays(fit, work, progress)) and len(work) <= fit.most_columns
     if model is not None and not (model.is_matrix or progress.is_stale or pays):
-        yield from model.cover(work, violation, fit.most_columns)
+        yield from model.cover(work, violation, fit.most_columns, penalty)
         return work
     # Another model has another slope. One that is taken anew all the time and gains little, having
     # lost its digits, has only secants to help it.

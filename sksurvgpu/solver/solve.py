@@ -70,7 +70,7 @@ class Fit:
         """Violation of stationarity of every column, in its unit; 0 where that is rounding."""
         violation = penalty.violation(self.coef, self.gradient)
         violation[violation <= self.noise] = 0.0
-        return penalty.together(violation / self.unit)
+        return violation / self.unit
 
     @property
     def has_matrix(self):
