@@ -17,17 +17,21 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from sksurvgpu import (
+    MCP,
+    SCAD,
     CoxLassoCCD,
     CoxLassoCV,
     GroupLasso,
     LogisticCCD,
     bootstrap,
+    certificate,
     fit_path,
     groups_from,
 )
 from sksurvgpu.backends import cpu
 from sksurvgpu.penalties import blocks as of_blocks
 from sksurvgpu.penalties.blocks import arrange, blocks_of_size, move_block_of, with_matrices
+from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.penalties.groups import GroupFamily
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
@@ -235,6 +239,85 @@ class TestFaces:
         mean = np.where(GROUP == 0, 0.2, 0.0)
         model = face.fit(penalty=GroupLasso(LABELS), prior_mean=mean, alpha=10.0)
         np.testing.assert_allclose(model.coef_, mean, atol=1e-14)
+
+
+class TestShapes:
+    """Norms under penalties whose slope falls to zero."""
+
+    @pytest.mark.parametrize("kind", ["matrix", "sweeps"])
+    @pytest.mark.parametrize("share", [1.0, 0.6])
+    @pytest.mark.parametrize("name", ["cox, efron", "fine_gray, strata", "logistic", "poisson"])
+    def test_optima_are_stationary(self, name, share, kind, monkeypatch):
+        """Group MCP by its definition: of slope l - (l / k) r up to r = k, and 0 beyond."""
+        use_model(kind, monkeypatch)
+        model = MODELS[name]
+        sample = model.sample(5, p=P)
+        design = np.asarray(sample.X)
+        lam = 0.2 * np.abs(design.T @ model.reference_at(sample, np.zeros(P)).u).max()
+        everywhere, total = np.full(P, np.inf), float(sample.weights.sum())
+        knot = np.where(GROUP == 0, 0.5, 4.0)
+        radial = FoldedPenalty(
+            1.0, -everywhere, everywhere, np.zeros(P), knot, by_column=False, total=total
+        )
+        penalty = GroupFamily(GROUP, np.sqrt(SIZES), share, radial)
+        batch = Batch(
+            np.array([[lam]]),
+            penalty,
+            weight=column(sample.weights),
+            offset=column(sample.offset),
+        )
+        [[solution]] = solve(model.problem(sample), batch, cpu, Options(tol=1e-9))
+        gradient, coef = design.T @ model.reference_at(sample, solution.coef).u, solution.coef
+        assert solution.converged and np.isnan(solution.gap)
+        seen, label = set(), np.where(GROUP < 0, 10 + np.arange(P), GROUP)
+        for g in set(label):
+            where, alone = label == g, g >= 10
+            level = lam * (1.0 if alone else share * np.sqrt(SIZES[g]))
+            within = 0.0 if alone else (1.0 - share) * lam
+            norm, end = np.linalg.norm(coef[where]), knot[where][0] * level / total
+            if norm == 0:
+                left = np.maximum(np.abs(gradient[where]) - within, 0.0)
+                assert np.linalg.norm(left) <= level * (1 + 1e-6)
+                seen.add("rests")
+                continue
+            rest = gradient[where] - level * max(0.0, 1 - norm / end) * coef[where] / norm
+            beyond = np.abs(rest) - within
+            stays = coef[where] == 0
+            assert np.max(beyond[stays], initial=0.0) <= 1e-6 * lam
+            assert np.abs(rest - within * np.sign(coef[where]))[~stays].max() <= 1e-6 * lam
+            seen.add("beyond" if norm > end else "falls")
+        assert len(seen) > 1
+
+    def test_far_knots_are_the_norm(self, face):
+        far = face.fit(penalty=GroupLasso(LABELS, mix=0.7, shape=MCP(gamma=1e9)))
+        plain = face.fit(penalty=GroupLasso(LABELS, mix=0.7))
+        np.testing.assert_allclose(far.coef_, plain.coef_, atol=1e-7)
+        assert far.alpha_max_ == plain.alpha_max_ and np.isnan(far.dual_gap_)
+
+    @pytest.mark.parametrize("shape", [MCP(), SCAD()])
+    def test_groups_of_one_column_are_the_penalty_itself(self, shape):
+        found = FACES["cox"].fit(penalty=GroupLasso(range(P), shape=shape), alpha=0.005)
+        expected = FACES["cox"].fit(penalty=shape, alpha=0.005)
+        np.testing.assert_array_equal(found.coef_, expected.coef_)
+
+    def test_certificates_and_selection(self):
+        y, table = FACES["cox"].y, X.toarray()
+        penalty = GroupLasso(LABELS, shape=MCP())
+        model = CoxLassoCCD(alpha=0.005, penalty=penalty, tol=1e-9).fit(table, y)
+        found = certificate(model, table, y)
+        assert found.is_local_minimum
+        assert CoxLassoCV(penalty=penalty, cv=2, n_alphas=4).fit(X, y).converged_
+
+    @pytest.mark.parametrize(
+        ("shape", "message"),
+        [
+            ("mcp", r"`shape` is 'mcp'; pass MCP\(\), SCAD\(\) or None"),
+            (MCP(gamma={0: 2.0}), r"`shape` is .* differs between columns of group 'a'"),
+        ],
+    )
+    def test_bad_shapes(self, shape, message):
+        with pytest.raises(ValueError, match=message):
+            CoxLassoCCD(penalty=GroupLasso(LABELS, shape=shape)).fit(X, FACES["cox"].y)
 
 
 def test_selection_copies_and_replicates():

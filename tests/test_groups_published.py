@@ -6,10 +6,12 @@ grpreg 3.6.0 makes the columns of a group orthonormal, as `table` does. Its call
 ``WeightedGroupL2(alpha, [1, 2, 1.5], ...)``, ``LogisticGroup``, ``GroupProxNewton(tol=1e-13)``.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from sksurvgpu import CoxLassoCCD, GroupLasso, LinearCCD, LogisticCCD, fit_path, surv
+from sksurvgpu import MCP, SCAD, CoxLassoCCD, GroupLasso, LinearCCD, LogisticCCD, fit_path, surv
 
 GROUP = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
 UNITS = np.array([1, 2, 0.5, 1, 3, 1, 1, 0.7, 1.0])
@@ -76,6 +78,38 @@ def test_grpreg(name):
     make, y, alphas, expected = GRPREG[name]
     path = fit_path(make(penalty=GroupLasso(GROUP), tol=1e-10), X, y, alphas=alphas)
     np.testing.assert_allclose(path.coefs.T, numbers(expected), atol=1e-7)
+
+
+SHAPES = {
+    "grMCP": (
+        MCP,
+        [
+            "0.584898947106 -0.320353954815 0.0443668378851 0 0 "
+            "0.0938238236246 0.141437944227 -0.242082217691 0.142425477065",
+            "0.582841498323 -0.317491015360 0.0437510212087 -0.0376131649865 0.0212885302036 "
+            "0.119031635094 0.179354761262 -0.310193820584 0.179346216665",
+        ],
+    ),
+    "grSCAD": (
+        partial(SCAD, a=4.0),
+        [
+            "0.575785404100 -0.315834370850 0.0436305775479 0 0 "
+            "0.0651606003619 0.0983375893477 -0.168700151630 0.0989042645364",
+            "0.583216068937 -0.318159124512 0.0439309387012 -0.0249628651396 0.0141503971656 "
+            "0.119262293937 0.179741318254 -0.309769524371 0.180158227221",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("scale", ["column", "unit"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_grpreg_of_other_shapes(name, scale):
+    """``grpreg(X, y, g, penalty="grMCP", ...)``: in least squares both scales are its."""
+    make, expected = SHAPES[name]
+    penalty = GroupLasso(GROUP, shape=make(scale=scale))
+    path = fit_path(LinearCCD(penalty=penalty, tol=1e-10), X, Y, alphas=[0.1, 0.05])
+    np.testing.assert_allclose(path.coefs.T, numbers(expected), atol=1e-9)
 
 
 def test_skglm():

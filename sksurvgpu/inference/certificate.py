@@ -107,7 +107,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     gradient, pieces = rows.session.gradient(np.arange(len(coef))), penalty.pieces(coef)
     has_kink = pieces.right - pieces.left > SAME * penalty.threshold
     smooth = np.flatnonzero(~has_kink)
-    apart = np.minimum(pieces.right - gradient, gradient - pieces.left)[has_kink]
+    apart = penalty.slack(coef, gradient)[has_kink]
     slack = float(apart.min(initial=np.inf)) / total
     residual = float(penalty.violation(coef, gradient).max(initial=0.0)) / total
     known = np.arange(len(coef)) if len(coef) <= MOST_COLUMNS else smooth

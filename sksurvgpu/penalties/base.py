@@ -116,6 +116,11 @@ class Penalty:
         beyond = np.maximum(pieces.left - gradient, gradient - pieces.right)
         return np.where(self.fixed, 0.0, np.maximum(beyond, 0.0))
 
+    def slack(self, coef, gradient):
+        """How far slopes are from the nearest one that would move a coefficient between pieces."""
+        pieces = self.pieces(coef)
+        return np.minimum(pieces.right - gradient, gradient - pieces.left)
+
     @cached_property
     def at_rest(self) -> Pieces:
         """Pieces around zero, where coefficients rest."""

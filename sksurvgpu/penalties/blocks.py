@@ -50,6 +50,24 @@ class Grouped(NamedTuple):
     vectors: np.ndarray  # their eigenvectors, which are columns
 
 
+class GroupedFolded(NamedTuple):
+    """The same with what `folded.Folded` has."""
+
+    l1: np.ndarray
+    l2: np.ndarray
+    within: np.ndarray
+    member: np.ndarray
+    size: np.ndarray
+    at: np.ndarray
+    eigenvalues: np.ndarray
+    matrix: np.ndarray
+    vectors: np.ndarray
+    flat: np.ndarray
+    knot: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
 @njit(error_model="numpy")
 def _times(matrix, at, x, size, row):
     total = 0.0

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 
-from .groups import GroupFamily
+from .groups import LASSO, GroupFamily
 from .labels import read_groups
+from .mcp import MCP
+from .scad import SCAD
 from .spec import PenaltySpec
 
 __all__ = ["GroupLasso"]
@@ -37,6 +40,10 @@ class GroupLasso(PenaltySpec):
         dictionary ``{label: weight}``, which may leave groups of the first kind out.
     mix : float, default=1.0
         Share of the penalty that is of norms, above 0. What is left selects within groups.
+    shape : MCP, SCAD or None, default=None
+        Penalty of norms, and of columns alone, in place of themselves: the group MCP and the group
+        SCAD, which leave large groups alone. They are not convex: see `certificate`. With
+        ``scale="column"`` the curvature :math:`C` of a group is the mean of its columns'.
     prefix_sep : str, default="_"
         What separates the prefix of a name, for ``groups="prefix"``.
 
@@ -49,7 +56,8 @@ class GroupLasso(PenaltySpec):
     The norm is that of the coefficients as they are: columns of a group should have one unit.
     `penalty_factor` :math:`f_j` multiplies the part within groups, and leaves columns without a
     group unpenalized where it is 0. The pieces of a coefficient that changes over time belong to
-    the group of their column.
+    the group of their column. What `MCP` and `SCAD` call :math:`l` is, of a group,
+    :math:`\alpha \tau w_g` times the sum of the sample weights.
 
     References
     ----------
@@ -73,18 +81,36 @@ class GroupLasso(PenaltySpec):
     accepts: ClassVar[frozenset[str]] = frozenset({"penalty_factor", "prior_mean"})
     algorithms: ClassVar[frozenset[str]] = frozenset({"majorized"})
 
-    def __init__(self, groups, weights="size", mix=1.0, prefix_sep="_"):
+    def __init__(self, groups, weights="size", mix=1.0, shape=None, prefix_sep="_"):
         self.groups = groups
         self.weights = weights
         self.mix = mix
+        self.shape = shape
         self.prefix_sep = prefix_sep
 
     def family(self, given):
         group, labels = read_groups(self.groups, len(given.factor), given.names, self.prefix_sep)
         share = self._check_mix()
         self._check_factor(group, labels, given)
+        radial, group = self._read_shape(group, labels, given), group[given.source]
+        return GroupFamily(group, self._read_weights(group, labels), share, radial)
+
+    def _read_shape(self, group, labels, given):
+        """Penalties of norms, and of columns alone."""
+        if self.shape is None:
+            return LASSO
+        if not isinstance(self.shape, MCP | SCAD):
+            raise ValueError(f"`shape` is {self.shape!r}; pass MCP(), SCAD() or None.")
+        radial = self.shape.family(replace(given, l1_ratio=1.0, bounds=None))
         group = group[given.source]
-        return GroupFamily(group, self._read_weights(group, labels), share)
+        for knots in (radial.flat, radial.knot):
+            for g in range(len(labels)):
+                if len(np.unique(knots[group == g])) > 1:
+                    raise ValueError(
+                        f"`shape` is {self.shape!r}, which differs between columns of group "
+                        f"{labels[g]!r}: a group has one norm, pass one number for its columns."
+                    )
+        return radial
 
     def _check_mix(self):
         mix = self.mix

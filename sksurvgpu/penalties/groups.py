@@ -13,14 +13,21 @@ With r = norm(b_g) and S the soft threshold by `within`, a group at zero is stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from .base import Family, Formulas, Kernels, Penalty, Pieces
-from .blocks import LARGEST_BLOCK, Grouped, arrange, block_minimum_of, labels_of
+from .blocks import (
+    LARGEST_BLOCK,
+    Grouped,
+    GroupedFolded,
+    arrange,
+    block_minimum_of,
+    labels_of,
+)
 from .elastic_net import FORMULAS as OF_NORM
 from .elastic_net import ElasticNet
 
@@ -86,7 +93,8 @@ class GroupPenalty(Penalty):
         nothing, own = np.empty(0), self.columns
         strengths = (own.l1[which], own.l2[which], own.within[which])
         values = np.zeros(len(member))
-        return type(own)(*strengths, member, size, at, values, nothing, nothing, *own[9:])
+        of_shape = (part[which] for part in own[9:])
+        return type(own)(*strengths, member, size, at, values, nothing, nothing, *of_shape)
 
     def value(self, coef):
         """Of every group's norm, and of coefficients."""
@@ -119,6 +127,18 @@ class GroupPenalty(Penalty):
         bend[moves] = (along + (pieces.curvature - along) * unit**2)[moves]
         of_groups = left, right, bend, low, high
         return Pieces(*(np.where(grouped, *both) for both in zip(of_groups, pieces, strict=True)))
+
+    def least_curvature(self, coef):
+        """The same of groups, whose second derivatives this bounds from below."""
+        columns, label = self._members
+        norm = _norms(coef[columns], label, self._n_groups)[label]
+        size = np.array(coef)
+        size[columns] = norm
+        least, of_norm = super().least_curvature(size), super().pieces(size, self.columns)
+        with np.errstate(divide="ignore"):
+            across = of_norm.right[columns] / norm
+        least[columns] = np.minimum(least[columns], across)
+        return least
 
     def add_curvature(self, block, support, pieces, coef, columns):
         """Add second derivatives on a support to a matrix over it."""
@@ -157,6 +177,16 @@ class GroupPenalty(Penalty):
         of_zero = np.divide(left * excess, norm, out=np.zeros_like(left), where=norm > 0)
         beyond[columns] = np.where(at_zero, of_zero, beyond[columns])
         return np.where(self.fixed, 0.0, beyond)
+
+    def slack(self, coef, gradient):
+        """Of a group at zero, that of its norm."""
+        slack = super().slack(coef, gradient)
+        columns, label = self._members
+        left = _threshold(gradient[columns], self.columns.within[columns])
+        at_zero = (_norms(coef[columns], label, self._n_groups) == 0.0)[label]
+        of_norm = self._level - _norms(left, label, self._n_groups)[label]
+        slack[columns] = np.where(at_zero, of_norm, slack[columns])
+        return slack
 
     @cached_property
     def _level(self):
@@ -203,7 +233,31 @@ class GroupFamily(Family):
     share: float = 1.0
     radial: Family = LASSO
 
-    grouped: ClassVar[Any] = Grouped
+    @property
+    def is_convex(self) -> bool:  # type: ignore[override]
+        return self.radial.is_convex
+
+    @property
+    def needs_null(self) -> bool:  # type: ignore[override]
+        return self.radial.needs_null
+
+    @property
+    def haste(self) -> float:  # type: ignore[override]
+        return self.radial.haste
+
+    def of_total(self, total):
+        return replace(self, radial=self.radial.of_total(total))
+
+    def at_null(self, curvature):
+        """The curvature of a group is the mean of its columns', whatever directions they have."""
+        is_member, common = self.group >= 0, np.array(curvature)
+        group = self.group[is_member]
+        mean = np.bincount(group, curvature[is_member]) / np.bincount(group)
+        common[is_member] = mean[group]
+        return replace(self, radial=self.radial.at_null(common))
+
+    def concavity(self, columns):
+        return self.radial.concavity(columns)
 
     @property
     def formulas(self) -> Formulas:  # type: ignore[override]
@@ -244,7 +298,8 @@ class GroupFamily(Family):
         within[is_member] = (1.0 - self.share) * lam * factor[is_member]
         strengths, nothing = tuple(self.radial.strengths(lam, of_norm)), np.empty(0)
         of_blocks = *arrange(group), nothing, nothing, nothing
-        return self.grouped(*strengths[:2], within, *of_blocks, *strengths[2:])
+        grouped: Any = Grouped if len(strengths) == 2 else GroupedFolded
+        return grouped(*strengths[:2], within, *of_blocks, *strengths[2:])
 
     def lam_max(self, gradient, factor, curvature):
         columns = np.flatnonzero((self._group >= 0) & (factor > 0))
@@ -257,6 +312,8 @@ class GroupFamily(Family):
         return max(least, float((1.0 / largest[np.isfinite(largest)]).max(initial=0.0)))
 
     def dual(self, columns, gradient):
+        if not self.is_convex:
+            return np.nan, np.nan
         label, is_group = labels_of(columns)
         alone = ~is_group[label]
         of_alone = self.radial.strengths(1.0, columns.l1[alone])
