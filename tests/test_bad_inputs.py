@@ -163,7 +163,7 @@ PARAMETERS = {
     "alpha=nan": (np.nan, "a float in the range [0.0, inf)"),
     "alpha=inf": (np.inf, "a float in the range [0.0, inf)"),
     "alpha=text": ("0.1", "a float in the range [0.0, inf)"),
-    "l1_ratio": (1.5, "a float in the range [0.0, 1.0]"),
+    "l1_ratio": (1.5, "a float in the range [0.0, 1.0], an instance of 'dict' or an array-like"),
     "tol": (0, "a float in the range (0.0, inf)"),
     "max_iter": (0, "an int in the range [1, inf)"),
     "warm_start": ("yes", "an instance of 'bool' or an instance of 'numpy.bool'"),

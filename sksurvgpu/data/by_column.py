@@ -93,6 +93,8 @@ def check_by_column(values, name, n_columns, names=None, *, default, minimum=Non
         Number of the columns that a mapping does not name.
     minimum : float, optional
     """
+    if names is not None and hasattr(values, "to_dict") and set(values.index) & set(names):
+        values = values.to_dict()  # a Series by name
     if not isinstance(values, Mapping):
         numbers = check_numbers(values, name, minimum)
         if numbers.size != n_columns:

@@ -144,10 +144,13 @@ class PenalizedModel(Estimator):
         names = self._coef_names()
         listed = [f"`{names[k]}` ({self.coef_[k]:.3g})" for k in found[:MOST_NAMES]]
         more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
+        whose, remedy = "unpenalized columns", "penalize them (alpha, penalty_factor)"
+        if np.isin(found, self._penalized()).any():  # beyond the end of MCP, say
+            whose, remedy = "columns that the penalty has let go", "take a penalty without an end"
         return [
-            "Coefficients of unpenalized columns are infinite, because the columns separate the "
+            f"Coefficients of {whose} are infinite, because the columns separate the "
             f"events: {', '.join(listed)}{more}, with what was reached when the fit stopped; "
-            "penalize them (alpha, penalty_factor), merge them with others, or leave them out."
+            f"{remedy}, merge them with others, or leave them out."
         ]
 
     def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
@@ -224,6 +227,12 @@ class PenalizedModel(Estimator):
                     f"`penalty` is {type(self._spec()).__name__}, which does not go with `{name}`: "
                     "leave one of them out."
                 )
+
+        if self.relax is not None and not self._spec().has_strength:
+            raise ValueError(
+                f"`penalty` is {type(self._spec()).__name__}, which selects nothing and does not "
+                "go with `relax`: leave one of them out."
+            )
 
     def _spec(self) -> PenaltySpec:
         if isinstance(self.penalty, str):

@@ -37,12 +37,12 @@ MOST_NAMES = 5  # in a message
 MOST_SEARCHED = 100  # columns: more take long to tell apart
 
 
-def check_share(value) -> float:
+def check_share(value, name="relax") -> float:
     """Return a share of the penalized fit, as users give it."""
     is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     if not is_number or not 0 <= value <= 1:
         raise ValueError(
-            f"`relax` has {value!r}, must be the share of the penalized fit, from 0 (the fit "
+            f"`{name}` has {value!r}, must be the share of the penalized fit, from 0 (the fit "
             "without a penalty of what it selects) to 1, or None."
         )
     return float(value)
@@ -121,9 +121,15 @@ def _solve(prepared, jobs, weight):
         weight=_weights_of(prepared, weight, [b for b, *_ in jobs]),
         coef=np.stack([solution.coef for _, solution, _ in jobs], axis=1),
         fixed=np.stack([~support for *_, support in jobs], axis=1),
-        null=tuple(solution.null for _, solution, _ in jobs),
+        null=_nulls_of(prepared, [solution for _, solution, _ in jobs]),
     )
     return [solution for [solution] in fits]
+
+
+def _nulls_of(prepared, solutions):
+    """Null models of the penalized fits; None where these had columns of their own."""
+    nulls = tuple(solution.null for solution in solutions)
+    return nulls if len(nulls[0].root) == prepared.problem.n_columns else None
 
 
 def _weights_of(prepared, weight, fits):

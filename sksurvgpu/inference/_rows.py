@@ -17,7 +17,13 @@ from ..backends.cpu.threads import Threads
 from ..estimators._base import MOST_NAMES, PenalizedModel
 from ..information.rows import FittedRows
 
-__all__ = ["check_estimator", "open_rows", "require_absent", "require_unpenalized"]
+__all__ = [
+    "check_estimator",
+    "open_rows",
+    "require_absent",
+    "require_selection",
+    "require_unpenalized",
+]
 
 SAME_FIT = 1e-8  # relative difference of two evaluations of one log-likelihood
 
@@ -76,6 +82,16 @@ def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -
                 f"`estimator` has `{name}`, which {what} does not know; use "
                 f"set_params({name}=None){instead}."
             )
+
+
+def require_selection(estimator, what: str) -> None:
+    """Refuse fits that are not the optimum of a penalty that selects."""
+    require_absent(estimator, what, ("relax",))
+    if not estimator._spec().has_strength:
+        raise ValueError(
+            f"`estimator` has penalty={estimator.penalty!r}, which {what} does not know; take "
+            f"{' or '.join(estimator._spec().known_to)}."
+        )
 
 
 def require_unpenalized(estimator, what: str, instead: str, name="estimator") -> None:

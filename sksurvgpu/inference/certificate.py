@@ -99,7 +99,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     <Certificate: stationary yes, local minimum yes, convex here no>
     """
     check_estimator(estimator)
-    require_absent(estimator, "certificate", ("prior_mean",))
+    require_absent(estimator, "certificate", ("prior_mean", "penalty", "relax"))
     rows = open_rows(estimator, X, y, fit_params)
     coef, total = estimator.coef_, estimator._total_weight
     strength = estimator._penalty * total, estimator._factor

@@ -31,7 +31,7 @@ from ..penalties import ElasticNet
 from ..selection.criteria import basis_of
 from ..solver.minimize import Quadratic, minimize_on_matrix
 from ._covariance import UNKNOWN, invert_information, warn_of
-from ._rows import check_estimator, open_rows, require_absent
+from ._rows import check_estimator, open_rows, require_absent, require_selection
 
 __all__ = ["DebiasedResult", "debiased"]
 
@@ -186,6 +186,7 @@ def debiased(
         raise ValueError(f"`method` is {method!r}, must be one of {', '.join(map(repr, METHODS))}.")
     check_estimator(estimator)
     require_absent(estimator, "debiased", ("bounds",))
+    require_selection(estimator, "debiased")
     rows = open_rows(estimator, X, y, fit_params)
     basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
     n_coef, n = rows.n_coef, basis.n_observations

@@ -23,7 +23,7 @@ from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of
 from ..selection.path import Path
-from ._rows import check_estimator, open_rows
+from ._rows import check_estimator, open_rows, require_selection
 
 __all__ = ["false_discovery", "local_false_discovery"]
 
@@ -83,6 +83,7 @@ def false_discovery(fitted, X, y, **fit_params):
     else:
         check_estimator(fitted, "fitted")
         estimators = [fitted]
+    require_selection(estimators[-1], "false_discovery")
     rows = open_rows(estimators[-1], X, y, fit_params)
     records = [_expect(estimator, rows) for estimator in estimators]
     return DataFrame(records, columns=["alpha", "n_selected", "expected_false", "rate"])
@@ -127,8 +128,10 @@ def local_false_discovery(estimator, X, y, **fit_params):
     from pandas import DataFrame, Index
 
     check_estimator(estimator)
+    require_selection(estimator, "local_false_discovery")
     rows = open_rows(estimator, X, y, fit_params)
     basis, information, deviation = _measure(estimator, rows)
+    _at_rest(basis.penalty(estimator._penalty))
     delta = estimator.coef_ - basis.rest
     some = np.flatnonzero(basis.factor > 0)
     slope = rows.session.gradient(np.arange(rows.n_coef)) + information * delta

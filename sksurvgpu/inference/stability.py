@@ -17,7 +17,14 @@ from sklearn.exceptions import ConvergenceWarning
 from .._journal import Journal, describe_call
 from ..data.checks import check_sample_weight
 from ..data.simulate.draw import generator
-from ..selection.grid import alpha_grid, check_alphas, check_grid, copy_of, find_alpha_max
+from ..selection.grid import (
+    alpha_grid,
+    check_alphas,
+    check_grid,
+    copy_of,
+    find_alpha_max,
+    require_strength,
+)
 from ..selection.progress import Progress
 from ..solver.problem import ColumnsOnDemand
 from ._replicates import Replicates, check_seeded, units_of
@@ -124,6 +131,7 @@ def stability_selection(
     True
     """
     fitted = copy_of(estimator, "stability_selection", fit_params)
+    require_strength(fitted, "stability_selection")
     if assumption is None:
         assumption = "unimodal" if sampling == "complementary" else "none"
     _check_halves(n_subsamples, sampling)

@@ -81,6 +81,8 @@ class GroupLasso(PenaltySpec):
     accepts: ClassVar[frozenset[str]] = frozenset({"penalty_factor", "prior_mean"})
     algorithms: ClassVar[frozenset[str]] = frozenset({"majorized"})
 
+    known_to: ClassVar[tuple[str, ...]] = ("certificate",)
+
     def __init__(self, groups, weights="size", mix=1.0, shape=None, prefix_sep="_"):
         self.groups = groups
         self.weights = weights

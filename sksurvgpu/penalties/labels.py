@@ -51,6 +51,10 @@ def groups_from(source, prefix_sep="_"):
     if not hasattr(source, "get_feature_names_out"):
         return _by_prefix([str(name) for name in source], prefix_sep)
     names = [str(name) for name in source.get_feature_names_out()]
+    if hasattr(source, "steps"):  # of a Pipeline, whose later steps may keep the columns
+        labels = groups_from(source.steps[0][1], prefix_sep)
+        if len(labels) == len(names) and any(labels):
+            return labels
     if not hasattr(source, "output_indices_"):  # of a ColumnTransformer
         return _only_shared(_origins(names, _names_in(source), prefix_sep))
     labels, inputs = [None] * len(names), np.array(_names_in(source), dtype=object)
@@ -109,9 +113,14 @@ def _by_prefix(names, prefix_sep):
 
 
 def _prefixes(name, prefix_sep):
-    """All prefixes up to a separator, the longest first."""
-    parts = name.split(prefix_sep)
-    return [prefix_sep.join(parts[:k]) for k in range(len(parts) - 1, 0, -1) if parts[k - 1]]
+    """All prefixes up to a separator, the longest first; but the name of a step of transformers."""
+    step, of_steps, own = name.rpartition("__")
+    parts = own.split(prefix_sep)
+    return [
+        step + of_steps + prefix_sep.join(parts[:k])
+        for k in range(len(parts) - 1, 0, -1)
+        if parts[k - 1]
+    ]
 
 
 def read_groups(groups, n_columns, names, prefix_sep="_"):

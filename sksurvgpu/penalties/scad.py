@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .folded import make_folded, read_shape
 from .spec import PenaltySpec
 
@@ -48,6 +50,8 @@ class SCAD(PenaltySpec):
     >>> model.converged_
     True
     """
+
+    known_to: ClassVar[tuple[str, ...]] = ("certificate",)
 
     def __init__(self, a=3.7, scale="column"):
         self.a = a

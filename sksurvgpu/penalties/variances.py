@@ -5,7 +5,7 @@ On the sum scale a Laplace prior of variance v has strength sqrt(2 / v), a norma
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -121,6 +121,7 @@ def mixed_priors(priors, columns, total_weight, *, default=None):
     (0.02, [0.0, 1.0, 1.0], [0.1, 0.0, 1.0])
     >>> model = CoxLassoCCD(**given)
     """
+    columns = getattr(columns, "columns", columns)  # of a DataFrame
     names = None if isinstance(columns, Integral) else np.asarray(columns, dtype=object)
     n_columns = int(columns) if names is None else len(names)
     ratio, rest = _read_prior(default, "default", total_weight)
@@ -153,7 +154,7 @@ def _positive(values, name):
 def _check(prior, total_weight):
     if prior not in PRIORS:
         raise ValueError(f"`prior` is {prior!r}, must be one of {', '.join(map(repr, PRIORS))}.")
-    if not 0 < total_weight < np.inf:
+    if not isinstance(total_weight, Real) or not 0 < total_weight < np.inf:
         raise ValueError(f"`total_weight` is {total_weight!r}, must be positive and finite.")
 
 

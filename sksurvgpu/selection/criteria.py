@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from ..inference._rows import check_estimator, open_rows
+from ..inference._rows import check_estimator, open_rows, require_selection
 from ..information.views import view_of
 from ..routes import PLAIN, Shifted
 
@@ -137,6 +137,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     True
     """
     check_estimator(estimator)
+    require_selection(estimator, "information_criteria")
     rows = open_rows(estimator, X, y, fit_params)
     basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
     alpha, coef = estimator._penalty, estimator.coef_

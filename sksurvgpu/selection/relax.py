@@ -54,7 +54,7 @@ def with_refits(path, prepared, solutions):
 
 def blend_path(path, gamma):
     """Path of blends; a blend of a blend is one of the penalized fits again."""
-    gamma, refits = check_share(gamma), path._refits
+    gamma, refits = check_share(gamma, "gamma"), path._refits
     if refits is None:
         raise ValueError(
             "the path has no fits without a penalty, with which it could be blended: pass "
