@@ -1,43 +1,25 @@
 r"""The adaptive lasso: columns with large coefficients in a first fit, the pilot, are spared.
 
 The penalty factor of a column is multiplied by :math:`|\hat\beta_j|^{-\kappa}`, with its
-coefficient in the pilot (Zou 2006); where that is zero, the column leaves the model.  The pilot is
-part of the fit: it has the fit's weights, so that no fold sees a row that it is judged by.
-
-The default pilot is a ridge of one strength :math:`\lambda` for all fits: with :math:`C_j` the
-curvature along column j in the null model and :math:`N` the events that this expects,
-:math:`C_j/N` is about the variance of the column, and under normal priors of variance
-:math:`1/(\lambda f_j)` the linear predictor has the variance
-
-.. math:: \sum_j \frac{C_j}{N}\frac{1}{\lambda f_j}.
-
-The strength at which this is 1 is taken.
+coefficient in the pilot (Zou 2006); where that is zero, the column leaves the model.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..data.by_column import check_by_column
 from ..penalties import Given, PenaltySpec
-from ..penalties.base import Family
-from ..solver.problem import Batch, ColumnsOnDemand
-from ..solver.solve import null_models
 from .base import Route
+from .pilots import LARGEST_FACTOR, Pilots, by_fit
 
 __all__ = ["Adaptive"]
 
 RATIOS = {"ridge": 0.0, "lasso": 1.0, "mle": 0.0}
-LARGEST_FACTOR = 1e100  # beyond, a coefficient of the pilot cannot be told from zero
-CACHE_BYTES = 2**26  # of pilots of the fits before: folds come again at every penalty
 
 
 class Adaptive(PenaltySpec):
@@ -93,12 +75,13 @@ class Adaptive(PenaltySpec):
         self._check()
         power = float(self.power)
         if not isinstance(self.pilot, str):
-            return Adapted(inner, power, _read_pilot(self.pilot, given))
+            return Adapted(inner, power, given=_read_pilot(self.pilot, given))
         ratio, alpha = RATIOS[self.pilot], self.pilot_alpha
         family = PenaltySpec().family(replace(given, l1_ratio=ratio))
         if self.pilot == "mle":
             alpha = 0.0
-        return Adapted(inner, power, None, family, None if alpha is None else float(alpha))
+        pilots = Pilots(inner, family, None if alpha is None else float(alpha))
+        return Adapted(inner, power, pilots)
 
     def check(self, prepared):
         """Refuse a pilot without a finite maximum."""
@@ -157,10 +140,8 @@ class Adapted(Route):
 
     inner: Route
     power: float
-    given: np.ndarray | None  # (n_columns,) coefficients from elsewhere
-    family: Family | None = None  # of the pilot's penalties
-    alpha: float | None = None  # of the pilot; None makes the predictor's variance 1
-    known: OrderedDict = field(default_factory=OrderedDict, compare=False, repr=False)
+    pilots: Pilots | None = None
+    given: np.ndarray | None = None  # or (n_columns,) coefficients from elsewhere
 
     def solve(self, problem, batch, backend, options, n_threads, on_fit=None):
         pilot, batch = self._adapt(problem, batch, backend, options, n_threads)
@@ -184,17 +165,18 @@ class Adapted(Route):
         the least penalty that selects nothing, and null models come from fits of this route.
         """
         shape = problem.n_columns, batch.n_fits
-        if self.given is not None:
+        if self.pilots is None:
             pilot = np.broadcast_to(self.given[:, None], shape)
         else:
-            pilot = self._fit(problem, batch, backend, options, n_threads)
-        base = _by_fit(batch.factor, shape)
+            fits = self.pilots.fit(problem, batch, backend, options, n_threads)
+            pilot = np.stack([fit.coef for fit in fits], axis=1)
+        base = by_fit(batch.factor, shape)
         size = np.abs(pilot)
         with np.errstate(divide="ignore", over="ignore"):
             weight = np.where(base > 0, size**-self.power, 1.0)
         leaves = ~(weight * base <= LARGEST_FACTOR)
         factor = np.where(leaves, 1.0, weight) * base
-        start = np.zeros(shape) if batch.coef is None else _by_fit(batch.coef, shape)
+        start = np.zeros(shape) if batch.coef is None else by_fit(batch.coef, shape)
         return pilot, replace(
             batch,
             factor=factor,
@@ -202,108 +184,7 @@ class Adapted(Route):
             coef=None if batch.coef is None else np.where(leaves, 0.0, start),
         )
 
-    def _fit(self, problem, batch, backend, options, n_threads):
-        """Coefficients of the pilots: of fits that were seen before, those found then."""
-        keys = [_key(batch, b) for b in range(batch.n_fits)]
-        new = [b for b, key in enumerate(keys) if key not in self.known]
-        found = {key: self.known[key] for key in keys if key in self.known}
-        if new:
-            shared = backend, replace(options, verbose=0, baseline=False), n_threads
-            own = self._with_strengths(problem, _of_fits(batch, new, self.family), *shared)
-            solutions = [fit[0] for fit in self.inner.solve(problem, own, *shared)]
-            _warn_of(solutions)
-            found |= {keys[b]: s.coef for b, s in zip(new, solutions, strict=True)}
-        self._remember(found)
-        return np.stack([found[key] for key in keys], axis=1)
-
-    def _with_strengths(self, problem, batch, *shared):
-        """The batch of the pilots with their penalties, on the sum scale."""
-        if self.alpha is not None:
-            return replace(batch, lambdas=self.alpha * batch.total[None, :])
-        nulls = null_models(problem, batch, *shared)
-        shape = problem.n_columns, batch.n_fits
-        factor, fixed = _by_fit(batch.factor, shape), _by_fit(batch.fixed, shape)
-        strengths = [
-            unit_strength(null, np.where(fixed[:, b], 0.0, factor[:, b]))
-            for b, null in enumerate(nulls)
-        ]
-        return replace(batch, lambdas=np.array([strengths]), null=tuple(nulls))
-
-    def _remember(self, found):
-        self.known.update(found)
-        size = max((coef.nbytes for coef in found.values()), default=1)
-        while len(self.known) * size > CACHE_BYTES:
-            self.known.popitem(last=False)
-
     def _describe(self, solutions, pilot, batch, b):
         factor = np.where(batch.fixed[:, b], np.inf, batch.factor[:, b])
         of_route = {"penalty_factor_": factor, "pilot_coef_": pilot[:, b].copy()}
         return [replace(s, of_route=s.of_route | of_route) for s in solutions]
-
-
-def unit_strength(null, factor) -> float:
-    """Strength of a ridge whose prior gives the linear predictor a variance of 1."""
-    is_penalized = factor > 0
-    variances = null.root[is_penalized] ** 2 / factor[is_penalized]
-    return float(variances.sum() / max(null.events, np.finfo(float).tiny))
-
-
-def _by_fit(values, shape):
-    """Numbers of columns as those of every fit, (n_columns, n_fits)."""
-    values = np.asarray(values)
-    return np.broadcast_to(values[:, None] if values.ndim == 1 else values, shape)
-
-
-def _of_fits(batch, fits, family) -> Batch:
-    """Some fits of a batch under other penalties, from zero but for what is held; no strengths."""
-    shape = batch.factor.shape[0], batch.n_fits
-    factor = _by_fit(batch.factor, shape)[:, fits]
-    fixed = np.zeros(factor.shape, bool)
-    coef = None
-    if batch.fixed is not None:
-        fixed = _by_fit(batch.fixed, shape)[:, fits]
-    if batch.coef is not None:
-        coef = np.where(fixed, _by_fit(batch.coef, shape)[:, fits], 0.0)
-    rows = {name: _rows_of(getattr(batch, name), fits) for name in ("weight", "offset")}
-    none, total = np.empty((0, len(fits))), batch.total[fits]
-    return Batch(none, family, factor, fixed=fixed, coef=coef, total=total, **rows)
-
-
-def _rows_of(values, fits):
-    """Numbers of rows, for some of the fits."""
-    if values is None or values.shape[1] == 1:
-        return values
-    return ColumnsOnDemand((values.shape[0], len(fits)), lambda k: values[:, fits[k]])
-
-
-def _column(values, index):
-    """Numbers of one fit, where a column may stand for all."""
-    if values is None or len(values.shape) == 1:
-        return values
-    return values[:, index if values.shape[1] > 1 else 0]
-
-
-def _key(batch, index):
-    """Checksum of all that a pilot depends on beside the problem."""
-    digest = blake2b(digest_size=16)
-    for name in ("weight", "offset", "factor", "fixed"):
-        values = _column(getattr(batch, name), index)
-        digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes() + b"+")
-    if batch.fixed is not None and batch.coef is not None:
-        held = np.where(_column(batch.fixed, index), _column(batch.coef, index), 0.0)
-        digest.update(held.tobytes())
-    digest.update(batch.total[index].tobytes())
-    return digest.digest()
-
-
-def _warn_of(solutions):
-    failed = [s for s in solutions if not s.converged]
-    if failed:
-        worst = max(failed, key=lambda s: s.score)
-        warnings.warn(
-            f"{len(failed):,} of {len(solutions):,} pilot fits did not converge: a violation of "
-            f"the optimality conditions is {worst.score:.3g} standard errors, where `tol` allows "
-            f"{worst.allowed:.3g}; raise `max_iter`, or `pilot_alpha` of the penalty.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
