@@ -64,6 +64,7 @@ from .plotting.stability import StabilityDisplay as StabilityDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
 from .routes.adaptive import Adaptive as Adaptive
+from .routes.broken_ridge import BrokenRidge as BrokenRidge
 from .routes.firth import Firth as Firth
 from .routes.hierarchical import Hierarchical as Hierarchical
 from .selection.criteria import information_criteria as information_criteria

@@ -2,8 +2,9 @@
 
 from .adaptive import Adaptive
 from .base import PLAIN, Route
+from .broken_ridge import BrokenRidge
 from .firth import Firth
 from .hierarchical import Hierarchical
 from .shifted import Shifted
 
-__all__ = ["PLAIN", "Adaptive", "Firth", "Hierarchical", "Route", "Shifted"]
+__all__ = ["PLAIN", "Adaptive", "BrokenRidge", "Firth", "Hierarchical", "Route", "Shifted"]

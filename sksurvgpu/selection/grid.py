@@ -58,6 +58,11 @@ def require_strength(model, what) -> None:
 def find_alpha_max(prepared):
     """Least alpha without a penalized coefficient."""
     null = prepared.null_model()
+    if np.isnan(null.lam_max):
+        raise ValueError(
+            "there is no least alpha at which this `penalty` selects nothing, to begin with; pass "
+            "`alphas`, with search='grid' if this is a cross-validation."
+        )
     if null.lam_max == 0.0:
         raise ValueError(
             "no column can enter the model: all are unpenalized, constant or unrelated to the "

@@ -326,6 +326,17 @@ def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
     return np.array(backend.run(problem, batch, coroutines, n_threads))
 
 
+def gradients(problem, batch, coefs, backend, n_threads=1):
+    """Gradient of every fit's log-likelihood at given coefficients, both (n_columns, n_fits)."""
+
+    def evaluate(coef):
+        require_finite((yield from ask(Operations.start, coef)))
+        return (yield from ask(Operations.gradient, np.arange(len(coef))))
+
+    coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
+    return np.stack(backend.run(problem, batch, coroutines, n_threads), axis=1)
+
+
 def curvatures(problem, batch, coef, columns, backend, n_threads=1):
     """Curvature of minus the log-likelihood along each of some columns, the others held."""
 
