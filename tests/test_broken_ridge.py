@@ -33,7 +33,7 @@ from sksurvgpu.penalties import Given
 from sksurvgpu.routes import PLAIN
 from sksurvgpu.solver.solve import Options
 
-ALPHA = 0.004
+ALPHA = 0.001
 FACTOR = np.where(np.arange(P) == 2, 0.0, 1.0 + np.arange(P) % 3)
 MEAN = np.where(np.arange(P) % 4 == 1, 0.2, 0.0)
 CASES = load("broken_ridge.json")["cases"]
@@ -66,7 +66,7 @@ def test_fits_are_local_minima_on_their_support(face):
     model = face.fit(**given)
     away = model.coef_ - MEAN
     assert model.converged_ and model.kkt_se_ <= model.kkt_se_bound_
-    assert 0 < np.count_nonzero(away) < P and away[2] != 0
+    assert 1 < np.count_nonzero(away) < P and away[2] != 0
     loglik, step = function_of(face, model), 1e-6
     slope = np.array(
         [loglik(model.coef_ + d) - loglik(model.coef_ - d) for d in step * np.eye(P)]
@@ -113,13 +113,12 @@ def test_it_is_the_limit_of_ridges(name, check_close):
     sample = model.sample(5, p=p)
     given = Given(np.arange(p), None, np.ones(p), 1.0, None, None)
     route = BrokenRidge(start=start).route(given, PLAIN)
-    batch = make_batch(sample, [lam, 2 * lam], factor=np.ones(p), total=np.ones(1))
-    [found] = route.solve(model.problem(sample), batch, cpu, Options(tol=1e-9), 1)
-    for solution, strength in zip(found, (lam, 2 * lam), strict=True):
-        assert solution.converged
-        expected = repeat_ridges(model, sample, strength, start)
-        np.testing.assert_array_equal(solution.coef == 0, expected == 0)
-        check_close(solution.coef, expected, "coef")
+    batch = make_batch(sample, [2 * lam, lam], factor=np.ones(p), total=np.ones(1))
+    [[_, solution]] = route.solve(model.problem(sample), batch, cpu, Options(tol=1e-9), 1)
+    assert solution.converged
+    expected = repeat_ridges(model, sample, lam, start)
+    np.testing.assert_array_equal(solution.coef == 0, expected == 0)
+    check_close(solution.coef, expected, "coef")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['dataset']} {case['variance']}")
@@ -164,6 +163,7 @@ def test_exact_steps_and_warm_starts_change_nothing():
     face = FACES["cox"]
     model = face.make(alpha=ALPHA, penalty=BrokenRidge(), warm_start=True).fit(X, face.y)
     first = model.coef_
+    assert first.any()
     np.testing.assert_array_equal(model.fit(X, face.y).coef_, first)
     exact = face.fit(alpha=ALPHA, penalty=BrokenRidge(), algorithm="exact")
     np.testing.assert_allclose(exact.coef_, first, atol=1e-8)
@@ -173,9 +173,9 @@ def test_exact_steps_and_warm_starts_change_nothing():
 
 
 def test_every_penalty_of_a_path_has_its_own_start(face):
-    alphas = [1.0, 0.02, 0.004, 0.0005]
+    alphas = [1.0, 0.02, 0.002, 0.0003]
     path = fit_path(face.make(penalty=BrokenRidge()), X, face.y, alphas=alphas, **face.arguments())
-    assert path.converged.all() and path.df[0] == 0 < path.df[-1]
+    assert path.converged.all() and path.df[0] == 0 < path.df[2] < path.df[-1]
     for k, alpha in enumerate(alphas):
         single = face.fit(alpha=alpha, penalty=BrokenRidge())
         np.testing.assert_allclose(path.coefs[:, k], single.coef_, atol=1e-7)
@@ -184,7 +184,7 @@ def test_every_penalty_of_a_path_has_its_own_start(face):
 
 def test_folds_start_from_their_own_rows():
     """Few penalties far apart, where fits of all rows would lend the splits their models."""
-    face, alphas = FACES["logistic"], [0.02, 0.004, 0.0005]
+    face, alphas = FACES["logistic"], [0.02, 0.002, 0.0003]
     folds = np.arange(len(face.y)) % 6
     cv = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(6)]
     given = {"penalty": BrokenRidge(), "tol": 1e-10}
@@ -208,6 +208,7 @@ def test_replicates_start_from_their_own_rows():
     seed = int(generator(1).integers(2**63))
     weight = np.random.default_rng([seed, 2]).standard_exponential(len(face.y))
     alone = clone(given).fit(X, face.y, sample_weight=weight)
+    assert drawn.coefs.any(axis=0).all()
     np.testing.assert_allclose(drawn.coefs[:, 2], alone.coef_, atol=1e-7)
 
 

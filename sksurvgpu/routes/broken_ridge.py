@@ -233,8 +233,8 @@ class _Run:
         slope[is_in] -= self.lam * self.factor[is_in] / found.coef[is_in]
         violation = np.where(np.abs(slope) <= null.noise, 0.0, np.abs(slope))
         error = found.deviation if found.deviation > 0 else 1.0
-        score = float((violation / null.root).max(initial=0.0)) / error
-        allowed = null.allows(tol, found.deviation) / error
+        score = float((violation / null.root).max(initial=0.0) / error)
+        allowed = float(null.allows(tol, found.deviation) / error)
         unit = null.plain_unit(self.factor, self.factor * self.lam == 0)
         return replace(
             found,
