@@ -252,7 +252,7 @@ BROKEN = {"penalty": BrokenRidge()}
         ),
         (
             lambda: certificate(FACE.fit(**BROKEN), X, FACE.y),
-            "BrokenRidge.*certificate does not know",
+            "`penalty`, which certificate does not know",
         ),
     ],
 )

@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sksurvgpu import (
     MCP,
     Adaptive,
+    BrokenRidge,
     CoxLassoCCD,
     CoxLassoCV,
     Firth,
@@ -37,6 +38,7 @@ PENALTIES = {
     "classes": Hierarchical(CLASSES, between=0.1, within="l1"),
     "neighbours": Fused("chain"),
     "adaptive": Adaptive(),
+    "broken": BrokenRidge(),
 }
 
 
@@ -70,7 +72,7 @@ def test_descriptions_of_optima_refuse_other_fits(describe, given, name):
         describe(model, X, face.y)
 
 
-@pytest.mark.parametrize("name", ["classes", "neighbours", "adaptive"])
+@pytest.mark.parametrize("name", ["classes", "neighbours", "adaptive", "broken"])
 def test_certificates_are_of_penalties_that_they_know(name):
     model = FACE.make(penalty=PENALTIES[name], alpha=ALPHA).fit(X, FACE.y)
     with pytest.raises(ValueError, match="`estimator` has `penalty`, which certificate"):

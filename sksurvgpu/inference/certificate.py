@@ -15,7 +15,6 @@ import numpy as np
 
 from .._versioned import Versioned
 from ..information.views import view_of
-from ..routes import PLAIN
 from ._rows import check_estimator, open_rows, require_absent
 
 __all__ = ["Certificate", "certificate"]
@@ -102,11 +101,6 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     check_estimator(estimator)
     require_absent(estimator, "certificate", ("prior_mean", "penalty", "relax"))
     rows = open_rows(estimator, X, y, fit_params)
-    if rows.route is not PLAIN:
-        raise ValueError(
-            f"`penalty` is {estimator.penalty!r}, which certificate does not know: it is no "
-            "function of the coefficients alone. It is for penalties such as MCP."
-        )
     coef, total = estimator.coef_, estimator._total_weight
     strength = estimator._penalty * total, estimator._factor
     penalty = estimator._family.of_total(total).at(*strength, np.zeros(len(coef), bool))
