@@ -20,6 +20,7 @@ from sksurvgpu import (
     Fused,
     GroupLasso,
     Hierarchical,
+    LogisticCCD,
     certificate,
     debiased,
     false_discovery,
@@ -77,12 +78,12 @@ def test_certificates_are_of_penalties_that_they_know(name):
     model = FACE.make(penalty=PENALTIES[name], alpha=ALPHA).fit(X, FACE.y)
     with pytest.raises(ValueError, match="`estimator` has `penalty`, which certificate"):
         certificate(model, X, FACE.y)
-    with pytest.raises(ValueError, match="`penalty` is not known|selected in groups"):
+    with pytest.raises(ValueError, match=r"`penalty` is not known|selected in groups"):
         local_false_discovery(model, X, FACE.y)
 
 
 def test_firth_selects_nothing():
-    with pytest.raises(ValueError, match="`penalty` is Firth, which selects nothing .* `relax`"):
+    with pytest.raises(ValueError, match=r"`penalty` is Firth, which selects nothing .* `relax`"):
         CoxLassoCCD(penalty=Firth(), relax=0.0).fit(X, FACE.y)
     with pytest.raises(ValueError, match=r"`penalty` is Firth\(\), .* stability_selection"):
         stability_selection(CoxLassoCCD(penalty=Firth()), X, FACE.y, n_subsamples=4)
@@ -100,6 +101,22 @@ def test_infinite_coefficients_beyond_the_end_are_said_to_be_so():
     y["event"], y["time"] = True, [3.0, 2.0, 1.0]
     with pytest.warns(UserWarning, match="columns that the penalty has let go are infinite"):
         CoxLassoCCD(alpha=0.05, penalty="mcp").fit([[0.0], [1.0], [2.0]], y)
+
+
+@pytest.mark.parametrize("algorithm", ["majorized", "exact"])
+def test_separating_columns_let_go_are_infinite(algorithm):
+    exposed = np.repeat([0.0, 1.0], [20, 10])[:, None]
+    is_case = np.append(np.arange(20) % 2, np.ones(10)).astype(int)
+    model = LogisticCCD(alpha=0.02, penalty=MCP(), algorithm=algorithm)
+    with pytest.warns(UserWarning, match="columns that the penalty has let go are infinite"):
+        assert model.fit(exposed, is_case).infinite_.all()
+
+
+def test_degrees_of_freedom_of_blends_are_the_support():
+    model = CoxLassoCCD(l1_ratio=0.5)
+    path = fit_path(model, X, FACE.y, alphas=[0.02, ALPHA], relax=True).blend(0.5)
+    table = path.information_criteria(X, FACE.y)
+    assert table["df"].tolist() == np.count_nonzero(path.coefs, axis=0).tolist()
 
 
 def test_series_are_read_by_name():

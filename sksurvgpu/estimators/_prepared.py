@@ -18,7 +18,9 @@ from ..solver.solve import Options, Solution
 from ._relaxed import relax
 from ._separation import find_infinite, find_undetermined, is_determined
 
-HUGE = 20.0  # effect of a column over its range, which infinite coefficients soon exceed
+# Effect of a column over its range that infinite coefficients reach before a fit has converged:
+# what pulls them falls with the exponential.
+HUGE = 7.0
 
 __all__ = ["Prepared", "count_threads", "fingerprint"]
 

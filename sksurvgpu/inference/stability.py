@@ -32,7 +32,8 @@ from .stability_result import StabilityResult, check_options
 
 __all__ = ["stability_selection"]
 
-SAMPLINGS = ("complementary", "half")
+DEFAULTS = {"complementary": "unimodal", "half": "none"}  # what is assumed, by sampling
+SAMPLINGS = tuple(DEFAULTS)
 ROOM = 2.0**0.5  # slopes of halves vary so much more than those of all rows
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are counted
 
@@ -132,8 +133,7 @@ def stability_selection(
     """
     fitted = copy_of(estimator, "stability_selection", fit_params)
     require_strength(fitted, "stability_selection")
-    if assumption is None:
-        assumption = "unimodal" if sampling == "complementary" else "none"
+    assumption = DEFAULTS.get(sampling) if assumption is None else assumption
     _check_halves(n_subsamples, sampling)
     check_options(threshold, max_errors, assumption, sampling)
     check_seeded(folder, random_state)
@@ -141,8 +141,8 @@ def stability_selection(
     prepared = fitted._prepare(X, y, **fit_params)
     fitted._adopt_data(prepared)
     alphas = make_alphas(prepared)
-    given = fit_params.get("sample_weight"), groups
-    halves = _halves_of(fitted, prepared.outcome, *given, sampling, random_state)
+    weight = fit_params.get("sample_weight")
+    halves = _halves_of(fitted, prepared.outcome, weight, groups, sampling, random_state)
     of = describe_call("stability selection", estimator, **prepared.describe(), alpha=alphas)
     of |= {"n_subsamples": int(n_subsamples), "sampling": sampling, "groups": halves.unit}
     of["random_state"] = np.array(halves.seed)  # which users did not choose

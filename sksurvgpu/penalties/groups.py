@@ -34,6 +34,8 @@ from .elastic_net import ElasticNet
 MOST_ROOTS = 100
 LASSO = ElasticNet()
 
+LEAST_PENALTY = 1e-150
+
 
 @cache
 def _formulas_of(radial: Formulas):
@@ -287,6 +289,7 @@ class GroupFamily(Family):
         return int(np.sum(sizes[sizes <= LARGEST_BLOCK] ** 2))
 
     def at(self, lam, factor, fixed):
+        lam = lam if lam > LEAST_PENALTY else 0.0  # its square is computed with
         """Columns that are fixed, and all where there is no penalty, belong to no group."""
         group = np.where(fixed | (factor == 0) | (lam == 0), -1, self._group)
         return GroupPenalty(self, self._columns(lam, factor, group), fixed, group)

@@ -39,8 +39,9 @@ class MCP(PenaltySpec):
     -----
     :math:`C` is found once, from all rows of a fit, path, cross-validation or bootstrap, which
     share it. It is that of the solver's quadratic model, which takes neighbouring event times of
-    large data together: about a hundredth more than the likelihood's there. `bounds`, `penalty_factor`, `l1_ratio` (the rest is a ridge) and `prior_mean` of an
-    estimator go with it. :doc:`/guide/nonconvex` has more.
+    large data together: about a hundredth more than the likelihood's there. `bounds`,
+    `penalty_factor`, `l1_ratio` (the rest is a ridge) and `prior_mean` of an estimator go with it.
+    :doc:`/guide/nonconvex` has more.
 
     References
     ----------

@@ -150,10 +150,15 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
 def criteria_of_path(path, basis, X, y, gamma, n_observations, fit_params):
     """Table of the criteria of all fits of a path; see `Path.information_criteria`."""
     views = _open_views(path, X, y, fit_params)
-    df = [
-        _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda coef=coef: views(coef))
-        for alpha, coef in zip(path.alphas, path.coefs.T, strict=True)
-    ]
+    if path.gamma < 1.0:  # of what is selected, a share is fitted without a penalty
+        df = [np.count_nonzero(coef - basis.rest) for coef in path.coefs.T]
+    else:
+        df = [
+            _degrees_of_freedom(
+                basis.penalty(alpha), coef - basis.rest, lambda coef=coef: views(coef)
+            )
+            for alpha, coef in zip(path.alphas, path.coefs.T, strict=True)
+        ]
     given = path.alphas, path.coefs, path.log_likelihood, df
     return _tabulate(basis, *given, gamma, n_observations)
 
