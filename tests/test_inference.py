@@ -126,7 +126,7 @@ def test_scores_are_the_change_of_the_gradient_with_a_weight():
     model = FineGrayCCD(alpha=0, tol=1e-10).fit(table, y, censoring_groups=group)
 
     def gradient(weight):
-        _, problem, batch, _ = model._assemble(build_design(table), y, weight, None, given)
+        _, problem, batch, *_ = model._assemble(build_design(table), y, weight, None, given)
         session = Session(problem, batch.weight[:, 0], None, Threads(1))
         session.start(model.coef_)
         return session.gradient(np.arange(2))

@@ -6,7 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-__all__ = ["check_level", "with_ratios"]
+__all__ = ["add_tests", "check_level", "interval_table", "with_ratios"]
 
 
 def check_level(level) -> float:
@@ -24,3 +24,23 @@ def with_ratios(table, effect):
         ratios = np.exp(table[["coef", "lower", "upper"]])
     ratios.columns = [effect, f"{effect}_lower", f"{effect}_upper"]
     return table.join(ratios)
+
+
+def interval_table(coef, standard_errors, level, distribution, names):
+    """Table of estimates and their intervals, by feature."""
+    from pandas import DataFrame, Index
+
+    half_width = distribution.isf((1.0 - level) / 2.0) * standard_errors
+    return DataFrame(
+        {"coef": coef, "lower": coef - half_width, "upper": coef + half_width},
+        index=Index(names, name="feature"),
+    )
+
+
+def add_tests(table, standard_errors, distribution, statistic="z"):
+    """Insert, after the estimates, their standard errors and the tests that they are zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # a linear model without errors
+        values = table["coef"] / standard_errors
+    table.insert(1, "standard_error", standard_errors)
+    table.insert(2, statistic, values)
+    table.insert(3, "p_value", 2.0 * distribution.sf(np.abs(values)))

@@ -158,8 +158,8 @@ class PenalizedModel(Estimator):
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
         design, columns = read_columns(self, X)
         check_magnitudes(design)
-        outcome, problem, batch, of_model = self._assemble(design, y, sample_weight, offset, given)
-        by_column = self._read_by_column(design, problem.source)
+        assembled = self._assemble(design, y, sample_weight, offset, given)
+        outcome, problem, batch, by_column, of_model = assembled
         route = self._route(by_column)
         prepared = Prepared(
             problem,
@@ -173,14 +173,14 @@ class PenalizedModel(Estimator):
             of_model=of_model,
             given=by_column,
             route=route,
-            plain_route=PenalizedModel()._route(by_column),
+            plain_route=_around_means(PLAIN, by_column),
             gamma=self._gamma(),
         )
         self._spec().check(prepared)
         return prepared.with_null() if batch.penalty.needs_null else prepared
 
     def _assemble(self, design, y, sample_weight, offset, given):
-        """Outcome, problem, batch without penalties, and what predictions will need."""
+        """Outcome, problem, batch without strengths, `Given`, and what predictions will need."""
         outcome = self._read_outcome(y, design.n_rows, **given)
         weight = self._check_weight(sample_weight, outcome)
         offset = check_offset(offset, design.n_rows)
@@ -196,7 +196,7 @@ class PenalizedModel(Estimator):
             weight=None if weight is None else weight[:, None],
             offset=None if offset is None else offset[:, None],
         )
-        return outcome, problem, batch, of_model
+        return outcome, problem, batch, by_column, of_model
 
     def _read_by_column(self, design, source) -> Given:
         """Check what was given by column, and that the penalty goes with it."""
@@ -241,8 +241,7 @@ class PenalizedModel(Estimator):
 
     def _route(self, given):
         """How fits are carried out."""
-        route = self._spec().route(given, PLAIN)
-        return route if given.prior_mean is None else Shifted(given.prior_mean, route)
+        return _around_means(self._spec().route(given, PLAIN), given)
 
     def _gamma(self):
         """Share of the penalized fit in a relaxed one, or None."""
@@ -327,7 +326,7 @@ class PenalizedModel(Estimator):
         """Log-likelihood of rows at the fitted coefficients."""
         design = self._read_features(X)
         try:
-            _, problem, batch, _ = self._assemble(design, y, sample_weight, offset, given)
+            _, problem, batch, *_ = self._assemble(design, y, sample_weight, offset, given)
         except NothingToCompareError:
             return 0.0
         backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
@@ -388,3 +387,8 @@ class PenalizedModel(Estimator):
 
     def _feature_names(self) -> np.ndarray:
         return feature_names(self)
+
+
+def _around_means(route, given):
+    """A route, or where there are prior means what leads to it around them."""
+    return route if given.prior_mean is None else Shifted(given.prior_mean, route)

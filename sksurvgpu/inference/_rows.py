@@ -51,11 +51,12 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
     given = dict(fit_params)
     weight, offset = given.pop("sample_weight", None), given.pop("offset", None)
     design = estimator._read_features(X)
-    outcome, problem, batch, _ = estimator._assemble(design, y, weight, offset, given)
+    assembled = estimator._assemble(design, y, weight, offset, given)
+    outcome, problem, batch, by_column, _ = assembled
     weight, offset = (None if v is None else v[:, 0] for v in (batch.weight, batch.offset))
     session = Session(problem, weight, offset, Threads(1))
     _check_same(estimator, problem, session)
-    route = estimator._route(estimator._read_by_column(design, problem.source))
+    route = estimator._route(by_column)
     return FittedRows(estimator, outcome, problem, session, weight, batch, route)
 
 

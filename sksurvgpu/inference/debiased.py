@@ -24,7 +24,7 @@ from numbers import Real
 import numpy as np
 
 from .._versioned import Versioned
-from ..data.intervals import check_level, with_ratios
+from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import CONSTANT
 from ..information.views import view_of
 from ..penalties import ElasticNet
@@ -92,14 +92,9 @@ class DebiasedResult(Versioned):
     @property
     def intervals(self):
         """Confidence intervals: a DataFrame by feature with ``coef``, ``lower`` and ``upper``."""
-        from pandas import DataFrame, Index
         from scipy.stats import norm
 
-        half_width = norm.isf((1.0 - self.level) / 2.0) * self.standard_errors
-        return DataFrame(
-            {"coef": self.coef, "lower": self.coef - half_width, "upper": self.coef + half_width},
-            index=Index(self.feature_names, name="feature"),
-        )
+        return interval_table(self.coef, self.standard_errors, self.level, norm, self.feature_names)
 
     def summary(self):
         """Table of coefficients with their standard errors, tests and intervals.
@@ -114,12 +109,8 @@ class DebiasedResult(Versioned):
         from scipy.stats import norm
 
         table = self.intervals
+        add_tests(table, self.standard_errors, norm)
         table.insert(1, "penalized", self.penalized)
-        table.insert(2, "standard_error", self.standard_errors)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = self.coef / self.standard_errors
-        table.insert(3, "z", z)
-        table.insert(4, "p_value", 2.0 * norm.sf(np.abs(z)))
         return with_ratios(table, self._effect)
 
 

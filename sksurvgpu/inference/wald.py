@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._versioned import Versioned
-from ..data.intervals import check_level, with_ratios
+from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.views import view_of
 from ._covariance import clusters_of, invert_information
 from ._rows import check_estimator, open_rows, require_unpenalized
@@ -75,13 +75,8 @@ class WaldResult(Versioned):
 
         A DataFrame indexed by feature with the columns ``coef``, ``lower`` and ``upper``.
         """
-        from pandas import DataFrame, Index
-
-        half_width = self._distribution().isf((1.0 - self.level) / 2.0) * self.standard_errors
-        return DataFrame(
-            {"coef": self.coef, "lower": self.coef - half_width, "upper": self.coef + half_width},
-            index=Index(self.feature_names, name="feature"),
-        )
+        given = self.coef, self.standard_errors, self.level, self._distribution()
+        return interval_table(*given, self.feature_names)
 
     def summary(self):
         """Table of coefficients with their standard errors, tests and intervals.
@@ -95,11 +90,8 @@ class WaldResult(Versioned):
             that ratio and its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``.
         """
         table = self.intervals
-        table.insert(1, "standard_error", self.standard_errors)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a linear model without errors
-            statistic = self.coef / self.standard_errors
-        table.insert(2, "z" if self.df is None else "t", statistic)
-        table.insert(3, "p_value", 2.0 * self._distribution().sf(np.abs(statistic)))
+        statistic = "z" if self.df is None else "t"
+        add_tests(table, self.standard_errors, self._distribution(), statistic)
         return with_ratios(table, self._effect)
 
     def _distribution(self):

@@ -99,7 +99,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     Parameters
     ----------
     estimator : fitted estimator of this package
-        With any penalty.
+        With a penalty by column or group (not one that refits, or has columns of its own).
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates of the fit.
     y : ndarray of shape (n_samples,)
