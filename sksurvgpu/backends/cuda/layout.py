@@ -9,6 +9,7 @@ import numpy as np
 
 from . import team
 from .columns import Columns, find_cuts
+from .row_lists import list_rows
 
 THREADS = 256
 ROWS_PER_RANGE = 2_048  # below, a member's arithmetic is less than its part of a barrier
@@ -28,6 +29,7 @@ class Layout:
         self._is_whole = plan.n_pieces == 1
         self._exchanges, self._resident = {}, {}
         self.X = self._upload_columns(problem)
+        self.X_rows = list_rows(self, problem.design)
 
     def _upload_columns(self, problem):
         """The columns of X: once, for all fits; buffers on the device are used as they are."""
