@@ -46,6 +46,7 @@ def bytes_of_fit(problem, batch, precision):
     row += 0 if batch.offset is None else 8
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
+    own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
     # blocks with their eigenvectors, and where columns are in them
     if batch.penalty.formulas.block is not None:
         own += 16 * batch.penalty.block_entries + 72 * problem.n_columns
