@@ -181,7 +181,7 @@ def record_gram():
 
 
 def record_lists():
-    """Launches that list the entries of rows, of which a warp sorts the first one."""
+    """Launches that list the entries of rows, of which the first one is long."""
     device, X = Recorder(), np.eye(9, 200)
     X[0, 1:150] = 1.0
     problem = MODELS["logistic"].problem(models.Sample(X, {"value": np.arange(9) % 2.0}))

@@ -9,6 +9,7 @@ pytest.importorskip("greenlet")
 
 from gpu.device import SimulatedDevice
 
+from sksurvgpu.backends.cuda import row_lists
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import DENSE, build_design
@@ -58,7 +59,8 @@ DESIGNS = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_lists_are_those_of_scipy(name, seed):
+def test_lists_are_those_of_scipy(name, seed, monkeypatch):
+    monkeypatch.setattr(row_lists, "ROWS", 32)
     layout, problem = lay_out(DESIGNS[name](), seed)
     design, lists = problem.design, layout.X_rows
     sparse = np.flatnonzero(design.kind != DENSE)
