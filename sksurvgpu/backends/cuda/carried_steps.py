@@ -16,11 +16,12 @@ from numba import int64
 from ..._compile import bind
 from ._cuda import cuda, device
 from .carried import FIRST_OF_LANE, lanes_of_fit
-from .columns import entries, entry, my_ranges
-from .exact import Steps
-from .rake import make_rake
-from .risk_set_steps import clear_part, shift_rows, weigh
+from .columns import entry
+from .exact import Functions, Steps
+from .rake import make_rake, share_of
+from .risk_set_steps import weigh
 from .risk_sets import part_of_fit
+from .shared_steps import clear_part, shift_rows
 from .team import barrier, part_of, team_sums
 
 
@@ -72,7 +73,7 @@ def _add_weight(own, i, change):
 
 
 @device
-def _start(exchange, fit, state, turn, scratch):
+def _start(exchange, X, fit, state, turn, scratch):
     """w of every row, and its sums."""
     own = _of_fit(state, fit)
     part = own.part
@@ -88,16 +89,15 @@ def _start(exchange, fit, state, turn, scratch):
         _add_weight(own, i, part.u[i])
         i += cuda.blockDim.x
     barrier(exchange)
-    return turn + 1
+    return 0, turn + 1
 
 
 @device
-def _scatter(X, j, ranges, own):
+def _scatter(X, span, own):
     """Put w x and w x^2 of a member's rows where they leave, and where they are carried from."""
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    q = span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         k, first, inverse = own.sets.exit_idx[i], own.part.u[i] * x, own.lanes.inverse[i]
         cuda.atomic.add(own.left, (k, 1), first)
         cuda.atomic.add(own.left, (k, 2), first * x)
@@ -160,34 +160,33 @@ def _take_cell(own, q, before, after):
 _rake_lanes = make_rake(_load_lane, _take_lane)
 
 
-def _derivatives(exchange, X, j, t, state, turn, scratch):
-    _scatter(X, j, my_ranges(X, exchange), _of_fit(state, exchange.fits[t]))
+def _derivatives(exchange, X, span, t, state, own, turn, scratch):
+    _scatter(X, span, _of_fit(state, exchange.fits[t]))
     barrier(exchange)
     own = _of_fit(state, exchange.fits[t])
-    _rake_lanes(exchange, own.carried.shape[0], own, turn, scratch)
+    lanes = share_of(own.carried.shape[0], exchange)
+    _rake_lanes(exchange, lanes, own, turn, scratch)
     # no barrier: the second scan has one, before it looks at what the lanes have brought to cells
     own = _of_fit(state, exchange.fits[t])
-    slope, curvature = rake_cells(  # noqa: F821 (bound)
-        exchange, own.left.shape[0], own, turn + 1, scratch
-    )
+    cells = share_of(own.left.shape[0], exchange)
+    slope, curvature = rake_cells(exchange, cells, own, turn + 1, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 2, scratch)
     return slope, curvature, 0.0, turn + 3
 
 
 @device
-def _advance(exchange, X, j, t, step, extra, state):
+def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the sums."""
-    own = _of_fit(state, exchange.fits[t])
-    part, ranges = own.part, my_ranges(X, exchange)
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    own, (step, _, turn) = _of_fit(state, exchange.fits[t]), move
+    part, q = own.part, span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         part.eta[i] += x * step
         w = weigh(part, i)
         _add_weight(own, i, w - part.u[i])
         part.u[i] = w
         q += cuda.blockDim.x
+    return turn
 
 
 @cache
@@ -199,4 +198,4 @@ def _derivatives_of(coordinate_formula):
 def steps_of(formula, state):
     """Exact steps under a likelihood's `coordinate_formula`."""
     label = f"carried_{formula.__name__}"
-    return Steps(label, _start, _derivatives_of(formula), _advance, state)
+    return Steps(label, state, Functions(_start, _derivatives_of(formula), _advance))
