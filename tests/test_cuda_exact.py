@@ -127,3 +127,15 @@ def test_one_time_for_most_rows(ties, dead):
 def test_numbers_of_rows(n):
     problem, rng = draw_problem(n, n=n)
     check(Cycles(problem, rng, team=2, weighted=False))
+
+
+@pytest.mark.parametrize("name", ["fine_gray", "fine_gray, strata", "fine_gray, curves"])
+@pytest.mark.parametrize("shared_bytes", [PLENTY, RESERVED_SHARED])
+def test_rows_that_are_carried(name, shared_bytes):
+    problem, rng = draw_model(name)
+    check(Cycles(problem, rng, 4, 32, shared_bytes))
+
+
+def draw_model(name):
+    sample = models.MODELS[name].sample(1, p=P)
+    return models.MODELS[name].problem(sample), np.random.default_rng(1)

@@ -2,12 +2,13 @@
 
 Sums of w, w x and w x^2 by exit are kept per cell, those of the carried rows (as v) per lane cell.
 One scan along the lanes gives what they bring to every cell, a second one from the last cell on
-adds what is still at risk; both as in `risk_set_steps`.
+adds what is still at risk.  Where strata have one lane each, members own cells and sums as in
+`risk_set_steps`, else these are the team's, as in `shared_steps`.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +19,12 @@ from ._cuda import cuda, device
 from .carried import FIRST_OF_LANE, lanes_of_fit
 from .columns import entry
 from .exact import Functions, Steps
+from .products import of_fit
 from .rake import make_rake, share_of
-from .risk_set_steps import weigh
+from .risk_set_steps import functions_of, place_of, place_steps, second_of, second_sums, weigh, yes
 from .risk_sets import part_of_fit
 from .shared_steps import clear_part, shift_rows
-from .team import barrier, part_of, team_sums
+from .team import barrier, my_team, part_of, team_sums
 
 
 class CarriedSteps(NamedTuple):
@@ -197,5 +199,82 @@ def _derivatives_of(coordinate_formula):
 
 def steps_of(formula, state):
     """Exact steps under a likelihood's `coordinate_formula`."""
-    label = f"carried_{formula.__name__}"
+    label = f"lanes_{formula.__name__}"
     return Steps(label, state, Functions(_start, _derivatives_of(formula), _advance))
+
+
+# -- one lane a stratum: a member's cells are those of its lanes -------------------------------
+
+
+@device
+def _of_carried(context, i):
+    return of_fit(context.state.carry.inverse, context.fit)[i]
+
+
+@device
+def _load_own_lane(context, q):
+    """Cells from the first to the last; a segment begins where rows of a stratum do."""
+    own, state = context.own, context.state
+    k = own.first + q
+    begins = state.sets.is_first[k] != 0
+    if q == 0:
+        stratum, exits = state.carry.stratum, state.sets.exit_idx
+        begins = own.low == 0 or stratum[exits[own.low - 1]] != stratum[k]
+    first, second, third = second_sums(context, k)
+    return first, second, third, int64(begins)
+
+
+@device
+def _take_own_lane(context, q, before, after):
+    """Keep what is carried to a cell in place of what it carries on; w stays."""
+    k, state, moments = context.own.first + q, context.state, context.moments
+    survival = of_fit(state.carry.survival, context.fit)[k]
+    moments[place_of(context, 2 * state.width, k)] = survival * before[0]
+    moments[place_of(context, state.width + 1, k)] = survival * before[1]
+    moments[place_of(context, state.width + second_of(context.span), k)] = survival * before[2]
+    return 0.0, 0.0
+
+
+_rake_own_lanes = make_rake(_load_own_lane, _take_own_lane)
+
+
+@device
+def _carry_on(exchange, context, turn, scratch):
+    part = int64(0), context.own.count, my_team(exchange)[1]
+    _rake_own_lanes(exchange, part, context, turn, scratch)
+    # no barrier: the scan of the cells has one, before it looks at what is carried to them
+    return turn + 1
+
+
+def _take_own_cell(context, q, before, after):
+    """Slope (without the events' part) and curvature of a cell; clears the column's sums."""
+    own, part, moments = context.own, context.part, context.moments
+    k, width, slope, curvature = own.first + own.count - 1 - q, context.state.width, 0.0, 0.0
+    if part.deaths[k] > 0.0 and (k > own.first or own.is_begun == 0):
+        _, first, second = second_sums(context, k)
+        slope, curvature = coordinate_formula(  # noqa: F821 (bound)
+            after[0] + moments[place_of(context, 2 * width, k)],
+            after[1] + first,
+            after[2] + second,
+            0.0,
+            0.0,
+            0.0,
+            part.death_weight[k],
+            part.deaths[k],
+        )
+    for m in range(1, width):
+        moments[place_of(context, m, k)] = 0.0
+        moments[place_of(context, width + m, k)] = 0.0
+    return -slope, curvature
+
+
+@cache
+def _own_functions_of(formula, place):
+    take = device(bind(_take_own_cell, coordinate_formula=formula))
+    return functions_of(place, _of_carried, yes, take, _carry_on)
+
+
+def own_steps_of(formula, state, most_cells):
+    """Exact steps where rows of a stratum are carried along one lane."""
+    functions = partial(_own_functions_of, formula)
+    return place_steps(f"carried_{formula.__name__}", functions, state, most_cells)

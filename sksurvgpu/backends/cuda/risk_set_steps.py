@@ -1,8 +1,8 @@
 """Exact coordinate steps over risk sets on the device: a fused scan a coordinate.
 
 A member of a team keeps, for each cell that its rows exit in, the sums of w, w x and w x^2, and
-where the formula looks at ties the same over the deaths.  The first of each three are kept up to
-date.  Those of a column are put together from its entries, which are in the order of cells; scanned
+where the formula looks at ties a second time, over the deaths.  Those of w are kept up to date.
+Those of a column are put together from its entries, which are in the order of cells; scanned
 from the last cell on; turned into slope and curvature (a formula of the likelihood) and cleared on
 the way.  A column of ones needs no w x^2: it is w x.
 
@@ -16,7 +16,7 @@ such sums are the team's (`shared_steps`).
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +39,10 @@ class RiskSteps(NamedTuple):
     rows: object
     cells: object
     eta: np.ndarray  # float64 (fits, rows)
+    carry: object  # that of rows which are carried on, else 0
     moments: np.ndarray  # float64 (fits, numbers): those of a member's cells, or of all cells
     width: int  # of w, w x and w x^2 those that a cell has: 2 where all columns are of ones
+    numbers: int  # that a cell has in all
 
 
 class Own(NamedTuple):
@@ -58,16 +60,16 @@ class Own(NamedTuple):
 class Context(NamedTuple):
     """What rakes see; a position is an entry of a column, a row or, from the last on, a cell."""
 
-    sets: object
+    state: RiskSteps
     part: object
+    fit: int
     X: object
     span: Span
     own: Own
     moments: np.ndarray
     at: int
-    width: int
     step: float
-    is_tied: int  # 1: sums over the deaths
+    half: int  # 1: the second sums, of w times the pattern's factor
 
 
 ROWS = -1  # kind of a span whose positions are the rows themselves
@@ -106,22 +108,21 @@ def _own_cells(exchange, X, state):
     if low == high:
         return Own(low, high, int64(0), int64(0), int64(0), int64(0), int64(0))
     first, last = int64(exits[low]), int64(exits[high - 1])
-    numbers = state.width * (2 if state.cells.held.shape[1] > 0 else 1)
     return Own(
         low,
         high,
         first,
         last + 1 - first,
-        numbers * (first + ranges[0]),  # neighbours may have a cell in common
+        state.numbers * (first + ranges[0]),  # neighbours may have a cell in common
         int64(low > 0 and exits[low - 1] == first),
         int64(high < exits.shape[0] and exits[high] == last),
     )
 
 
-def context_of(X, fit, state, span, own, step, is_tied):
+def context_of(X, fit, state, span, own, step, half):
     part = part_of_fit(state.sets, state.rows, state.cells, state.eta, fit)
     moments, at = place(state, fit, own.at)  # noqa: F821 (bound)
-    return Context(state.sets, part, X, span, own, moments, at, state.width, step, is_tied)
+    return Context(state, part, int64(fit), X, span, own, moments, at, step, half)
 
 
 @device
@@ -143,22 +144,14 @@ def _row_of(context, q):
 def _leaves(context, q, k):
     """Whether a position is not of a cell."""
     span = context.span
-    return q < span.low or q >= span.high or context.sets.exit_idx[_row_of(context, q)] != k
+    return q < span.low or q >= span.high or context.state.sets.exit_idx[_row_of(context, q)] != k
 
 
-@device
-def _if_tied(context, i, value):
-    part = context.part
-    return value if part.held.shape[0] > 0 and part.value[i] > 0.0 else 0.0
-
-
-@device
 def _load_row(context, q):
-    w, k = context.part.u[q], context.sets.exit_idx[q]
-    return w, _if_tied(context, q, w), 0.0, int64(_leaves(context, q - 1, k))
+    w, k = context.part.u[q], context.state.sets.exit_idx[q]
+    return w, w * factor(context, q), 0.0, int64(_leaves(context, q - 1, k))  # noqa: F821 (bound)
 
 
-@device
 def _load_change(context, q):
     """Change of a row's w."""
     part, span = context.part, context.span
@@ -166,48 +159,42 @@ def _load_change(context, q):
     change = -part.u[i]
     if part.live[i] != 0:
         change += part.weight[i] * math.exp(part.eta[i] + x * context.step)
-    begins = int64(_leaves(context, q - 1, context.sets.exit_idx[i]))
-    return change, _if_tied(context, i, change), 0.0, begins
+    begins = int64(_leaves(context, q - 1, context.state.sets.exit_idx[i]))
+    return change, change * factor(context, i), 0.0, begins  # noqa: F821 (bound)
 
 
-@device
 def _take_change(context, q, before, after):
     """Add a cell's sum at its last position; moves the row of an entry."""
     part, span, i = context.part, context.span, _row_of(context, q)
-    k = context.sets.exit_idx[i]
+    k = context.state.sets.exit_idx[i]
     if span.kind != ROWS:
         part.eta[i] += entry(context.X, q, span.kind, span.base)[1] * context.step
         part.u[i] = weigh(part, i)
     if _leaves(context, q + 1, k):
         context.moments[place_of(context, 0, k)] += after[0]
-        if part.held.shape[0] > 0:
-            context.moments[place_of(context, context.width, k)] += after[1]
+        if has_factor():  # noqa: F821 (bound)
+            context.moments[place_of(context, context.state.width, k)] += after[1]
     return 0.0, 0.0
 
 
-@device
 def _load_entry(context, q):
     part, span = context.part, context.span
     i, x = entry(context.X, q, span.kind, span.base)
-    first = part.u[i] * x
-    if context.is_tied != 0:
-        first = _if_tied(context, i, first)
-    return first, first * x, 0.0, int64(_leaves(context, q - 1, context.sets.exit_idx[i]))
+    first, begins = part.u[i] * x, _leaves(context, q - 1, context.state.sets.exit_idx[i])
+    if context.half != 0:
+        first *= factor(context, i)  # noqa: F821 (bound)
+    return first, first * x, 0.0, int64(begins)
 
 
 @device
 def _take_entry(context, q, before, after):
     """Keep a cell's sums at its last entry."""
-    k, m = context.sets.exit_idx[_row_of(context, q)], context.width * context.is_tied
+    state = context.state
+    k, m = state.sets.exit_idx[_row_of(context, q)], state.width * context.half
     if _leaves(context, q + 1, k):
         context.moments[place_of(context, m + 1, k)] = after[0]
         context.moments[place_of(context, m + second_of(context.span), k)] = after[1]
     return 0.0, 0.0
-
-
-_rake_rows = make_rake(_load_row, _take_change, alone=True)
-_rake_changes = make_rake(_load_change, _take_change, alone=True)
-_rake_entries = make_rake(_load_entry, _take_entry, alone=True)
 
 
 # -- over cells --------------------------------------------------------------------------------
@@ -216,7 +203,7 @@ _rake_entries = make_rake(_load_entry, _take_entry, alone=True)
 @device
 def load_cell(context, q):
     """Cells from the last to the first; a segment begins at the last cell of a group."""
-    own, moments, is_first = context.own, context.moments, context.sets.is_first
+    own, moments, is_first = context.own, context.moments, context.state.sets.is_first
     k = own.first + own.count - 1 - q
     is_last = k + 1 == is_first.shape[0] or is_first[k + 1] != 0
     begins = int64(is_last and (q > 0 or own.goes_on == 0))
@@ -225,26 +212,30 @@ def load_cell(context, q):
     return moments[place_of(context, 0, k)], first, second, begins
 
 
+@device
+def second_sums(context, k):
+    moments, width = context.moments, context.state.width
+    return (
+        moments[place_of(context, width, k)],
+        moments[place_of(context, width + 1, k)],
+        moments[place_of(context, width + second_of(context.span), k)],
+    )
+
+
 def take_cell(context, q, before, after):
     """Slope (without the events' part) and curvature of a cell; clears the column's sums."""
-    own, part, moments = context.own, context.part, context.moments
-    width, has_ties = context.width, part.held.shape[0] > 0
+    own, part, moments, width = context.own, context.part, context.moments, context.state.width
     k, slope, curvature = own.first + own.count - 1 - q, 0.0, 0.0
     if part.deaths[k] > 0.0 and (k > own.first or own.is_begun == 0):
         tied = 0.0, 0.0, 0.0
-        if has_ties:
-            tied = (
-                moments[place_of(context, width, k)],
-                moments[place_of(context, width + 1, k)],
-                moments[place_of(context, width + second_of(context.span), k)],
-            )
-        sums = after[0], after[1], after[2], *tied
+        if has_factor():  # noqa: F821 (bound)
+            tied = second_sums(context, k)
         slope, curvature = coordinate_formula(  # noqa: F821 (bound)
-            *sums, part.death_weight[k], part.deaths[k]
+            after[0], after[1], after[2], *tied, part.death_weight[k], part.deaths[k]
         )
     for m in range(1, width):
         moments[place_of(context, m, k)] = 0.0
-        if has_ties:
+        if has_factor():  # noqa: F821 (bound)
             moments[place_of(context, width + m, k)] = 0.0
     return -slope, curvature
 
@@ -257,13 +248,11 @@ def _start(exchange, X, fit, state, turn, scratch):
     own = _own_cells(exchange, X, state)
     span = Span(int64(0), own.low, own.high, int64(ROWS), int64(0))
     seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
-    part, moments, numbers = seen.part, seen.moments, state.width
+    part = seen.part
     top = largest_predictor(exchange, part, turn, scratch)
-    if part.held.shape[0] > 0:
-        numbers *= 2
     k = cuda.threadIdx.x
-    while k < numbers * own.count:
-        moments[seen.at + k] = 0.0
+    while k < state.numbers * own.count:
+        seen.moments[seen.at + k] = 0.0
         k += cuda.blockDim.x
     i = own.low + cuda.threadIdx.x
     while i < own.high:
@@ -271,7 +260,7 @@ def _start(exchange, X, fit, state, turn, scratch):
         part.u[i] = weigh(part, i)
         i += cuda.blockDim.x
     cuda.syncthreads()
-    _rake_rows(exchange, (own.low, own.high, 0), seen, turn, scratch)
+    rake_rows(exchange, (own.low, own.high, 0), seen, turn, scratch)  # noqa: F821
     return own, turn + 1
 
 
@@ -279,11 +268,12 @@ def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     fit = exchange.fits[t]
     seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
     entries = span.low, span.high, 0
-    _rake_entries(exchange, entries, seen, turn, scratch)
-    if seen.part.held.shape[0] > 0:
+    rake_entries(exchange, entries, seen, turn, scratch)  # noqa: F821
+    if has_factor():  # noqa: F821
         seen = context(X, fit, state, span, own, 0.0, 1)  # noqa: F821
-        _rake_entries(exchange, entries, seen, turn, scratch)
+        rake_entries(exchange, entries, seen, turn, scratch)  # noqa: F821
     cuda.syncthreads()
+    turn = carry_on(exchange, seen, turn, scratch)  # noqa: F821
     _, member = my_team(exchange)
     part = int64(0), own.count, exchange.size - 1 - member  # later cells come first
     slope, curvature = rake_cells(exchange, part, seen, turn, scratch)  # noqa: F821
@@ -295,28 +285,70 @@ def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the sums."""
     step, _, turn = move
     seen = context(X, exchange.fits[t], state, span, own, step, 0)  # noqa: F821 (bound)
-    _rake_changes(exchange, (span.low, span.high, 0), seen, turn, scratch)
+    part = span.low, span.high, 0
+    rake_changes(exchange, part, seen, turn, scratch)  # noqa: F821
     return turn
 
 
-@cache
-def _functions_of(formula, place):
+@device
+def _of_deaths(context, i):
+    return 1.0 if context.part.value[i] > 0.0 else 0.0
+
+
+@device
+def _no_factor(context, i):
+    return 0.0
+
+
+@device
+def _nothing_is_carried(exchange, context, turn, scratch):
+    return turn
+
+
+@device
+def yes():
+    return True
+
+
+@device
+def no():
+    return False
+
+
+def functions_of(place, factor, has_factor, take, carry_on=_nothing_is_carried):
+    """Steps whose members own their cells, with the rake over these that calls `take`."""
+    factors = {"factor": factor, "has_factor": has_factor}
+
+    def bound(function, **names):
+        return device(bind(function, **factors, **names))
+
+    take_change = bound(_take_change)
     names = {
         "context": device(bind(context_of, place=place)),
-        "rake_cells": make_rake(load_cell, device(bind(take_cell, coordinate_formula=formula))),
+        "carry_on": carry_on,
+        "rake_rows": make_rake(bound(_load_row), take_change, alone=True),
+        "rake_changes": make_rake(bound(_load_change), take_change, alone=True),
+        "rake_entries": make_rake(bound(_load_entry), _take_entry, alone=True),
+        "rake_cells": make_rake(load_cell, take),
     }
-    return Functions(*(device(bind(f, **names)) for f in (_start, _derivatives, _advance)))
+    return Functions(*(bound(f, **names) for f in (_start, _derivatives, _advance)))
+
+
+@cache
+def _functions_of(formula, uses_ties, place):
+    factors = (_of_deaths, yes) if uses_ties else (_no_factor, no)
+    take = bind(take_cell, coordinate_formula=formula, has_factor=factors[1])
+    return functions_of(place, *factors, device(take))
+
+
+def place_steps(label, functions, state, most_cells):
+    """Steps by ``functions(place)``; ``most_cells(size)``: of a member of a team, at most."""
+    far, near = map(functions, (in_global, _in_shared))
+    return Steps(label, state, far, near, lambda size: 8 * state.numbers * most_cells(size))
 
 
 def steps_of(formula, state, most_cells):
-    """Exact steps under a likelihood's `coordinate_formula`.
-
-    ``most_cells(size)`` tells how many cells a member of a team has at most.
-    """
-    numbers = state.width * (1 + (state.cells.held.shape[1] > 0))
-
-    def bytes_of(size):
-        return 8 * numbers * most_cells(size)
-
-    far, near = (_functions_of(formula, place) for place in (in_global, _in_shared))
-    return Steps(formula.__name__, state, far, near, bytes_of)
+    """Exact steps under a likelihood's `coordinate_formula`."""
+    uses_ties = state.cells.held.shape[1] > 0
+    functions = partial(_functions_of, formula, uses_ties)
+    return place_steps(formula.__name__, functions, state, most_cells)

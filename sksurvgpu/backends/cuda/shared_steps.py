@@ -23,10 +23,12 @@ from .risk_set_steps import (
     context_of,
     in_global,
     load_cell,
+    no,
     place_of,
     second_of,
     take_cell,
     weigh,
+    yes,
 )
 from .risk_sets import largest_predictor
 from .team import barrier, part_of, team_sums
@@ -59,12 +61,13 @@ def clear_part(exchange, moments):
 @device
 def _add(context, i, m, value):
     """Add to number m of a row's cells."""
-    sets, part, moments, k = context.sets, context.part, context.moments, context.sets.exit_idx[i]
+    sets, part, moments = context.state.sets, context.part, context.moments
+    k = sets.exit_idx[i]
     cuda.atomic.add(moments, place_of(context, m, k), value)
     if sets.enter_idx.shape[0] > 0:
         cuda.atomic.add(moments, place_of(context, m, sets.enter_idx[i]), -value)
     if part.held.shape[0] > 0 and part.value[i] > 0.0:
-        cuda.atomic.add(moments, place_of(context, context.width + m, k), value)
+        cuda.atomic.add(moments, place_of(context, context.state.width + m, k), value)
 
 
 @device
@@ -139,12 +142,13 @@ def _advance(exchange, X, span, t, move, state, own, scratch):
 
 
 @cache
-def _derivatives_of(formula):
-    rake = make_rake(load_cell, device(bind(take_cell, coordinate_formula=formula)))
-    return device(bind(_derivatives, rake_cells=rake))
+def _derivatives_of(formula, uses_ties):
+    take = device(bind(take_cell, coordinate_formula=formula, has_factor=yes if uses_ties else no))
+    return device(bind(_derivatives, rake_cells=make_rake(load_cell, take)))
 
 
 def steps_of(formula, state):
     """Exact steps under a likelihood's `coordinate_formula`."""
     label = f"shared_{formula.__name__}"
-    return Steps(label, state, Functions(_start, _derivatives_of(formula), _advance))
+    derivatives = _derivatives_of(formula, state.cells.held.shape[1] > 0)
+    return Steps(label, state, Functions(_start, derivatives, _advance))

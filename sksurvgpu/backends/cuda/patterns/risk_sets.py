@@ -116,18 +116,21 @@ class RiskSetPattern(Pattern):
         self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
 
     def exact_steps(self, fits, eta, rh):
-        design_width, empty = self.layout.width, self.layout.device.empty
-        numbers = design_width * (1 + self._uses_ties)
-        n_cells, formula = self._cells.risk.shape[1], self.likelihood.coordinate_formula
-        owned = not self._is_delayed and self.layout.is_whole
+        formula = self.likelihood.coordinate_formula
+        if self._is_delayed or not self.layout.is_whole:
+            state = self._state_of_steps(eta, 1 + self._uses_ties, 0)
+            return shared_steps.steps_of(formula, state)
         # neighbouring members may have a cell in common
-        n_cells += self.layout.n_ranges if owned else 0
-        moments = empty((self.n_fits, numbers * n_cells), np.float64)
-        sets = self._sets, self.rows, self._cells
-        state = risk_set_steps.RiskSteps(*sets, eta, moments, design_width)
-        if owned:
-            return risk_set_steps.steps_of(formula, state, self._most_cells)
-        return shared_steps.steps_of(formula, state)
+        state = self._state_of_steps(eta, 1 + self._uses_ties, self.layout.n_ranges)
+        return risk_set_steps.steps_of(formula, state, self._most_cells)
+
+    def _state_of_steps(self, eta, n_sums, n_shared, carry=0, more=0):
+        width = self.layout.width
+        numbers = n_sums * width + more
+        n_cells = self._cells.risk.shape[1] + n_shared
+        moments = self.layout.device.empty((self.n_fits, numbers * n_cells), np.float64)
+        of_rows = self._sets, self.rows, self._cells, eta
+        return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, numbers)
 
     def _most_cells(self, size):
         """Cells in which the rows of a member exit, at most."""
