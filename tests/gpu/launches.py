@@ -19,7 +19,6 @@ from sksurvgpu.backends import cuda as backend
 from sksurvgpu.backends.cuda import (
     carried_steps,
     exact,
-    groups,
     risk_set_steps,
     rows,
     subset_cycle,
@@ -41,7 +40,6 @@ _SCRATCH = {
     exact.Own: exact.Own._fields,
     risk_set_steps.RiskSteps: ("moments",),
     carried_steps.CarriedSteps: ("left", "carried", "late"),
-    groups.GroupSteps: ("first", "second"),
     rows.RowSteps: ("intercept",),
     subset_cycle.SubsetSteps: ("law",),
 }

@@ -2,12 +2,13 @@
 
 Sums of w, w x and w x^2 by exit are kept per cell, those of the carried rows (as v) per lane cell.
 One scan along the lanes gives what they bring to every cell, a second one from the last cell on
-adds what is still at risk; both as in `risk_set_steps`.
+adds what is still at risk.  Where strata have one lane each, members own cells and sums as in
+`risk_set_steps`, else these are the team's, as in `shared_steps`.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,14 @@ from numba import int64
 from ..._compile import bind
 from ._cuda import cuda, device
 from .carried import FIRST_OF_LANE, lanes_of_fit
-from .columns import entries, entry, my_ranges
-from .exact import Steps
-from .rake import make_rake
-from .risk_set_steps import clear_part, shift_rows, weigh
+from .columns import entry
+from .exact import Functions, Steps
+from .products import of_fit
+from .rake import make_rake, share_of
+from .risk_set_steps import functions_of, place_of, place_steps, second_of, second_sums, weigh, yes
 from .risk_sets import part_of_fit
-from .team import barrier, part_of, team_sums
+from .shared_steps import clear_part, shift_rows
+from .team import barrier, my_team, part_of, team_sums
 
 
 class CarriedSteps(NamedTuple):
@@ -72,7 +75,7 @@ def _add_weight(own, i, change):
 
 
 @device
-def _start(exchange, fit, state, turn, scratch):
+def _start(exchange, X, fit, state, turn, scratch):
     """w of every row, and its sums."""
     own = _of_fit(state, fit)
     part = own.part
@@ -88,16 +91,15 @@ def _start(exchange, fit, state, turn, scratch):
         _add_weight(own, i, part.u[i])
         i += cuda.blockDim.x
     barrier(exchange)
-    return turn + 1
+    return 0, turn + 1
 
 
 @device
-def _scatter(X, j, ranges, own):
+def _scatter(X, span, own):
     """Put w x and w x^2 of a member's rows where they leave, and where they are carried from."""
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    q = span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         k, first, inverse = own.sets.exit_idx[i], own.part.u[i] * x, own.lanes.inverse[i]
         cuda.atomic.add(own.left, (k, 1), first)
         cuda.atomic.add(own.left, (k, 2), first * x)
@@ -160,34 +162,33 @@ def _take_cell(own, q, before, after):
 _rake_lanes = make_rake(_load_lane, _take_lane)
 
 
-def _derivatives(exchange, X, j, t, state, turn, scratch):
-    _scatter(X, j, my_ranges(X, exchange), _of_fit(state, exchange.fits[t]))
+def _derivatives(exchange, X, span, t, state, own, turn, scratch):
+    _scatter(X, span, _of_fit(state, exchange.fits[t]))
     barrier(exchange)
     own = _of_fit(state, exchange.fits[t])
-    _rake_lanes(exchange, own.carried.shape[0], own, turn, scratch)
+    lanes = share_of(own.carried.shape[0], exchange)
+    _rake_lanes(exchange, lanes, own, turn, scratch)
     # no barrier: the second scan has one, before it looks at what the lanes have brought to cells
     own = _of_fit(state, exchange.fits[t])
-    slope, curvature = rake_cells(  # noqa: F821 (bound)
-        exchange, own.left.shape[0], own, turn + 1, scratch
-    )
+    cells = share_of(own.left.shape[0], exchange)
+    slope, curvature = rake_cells(exchange, cells, own, turn + 1, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 2, scratch)
     return slope, curvature, 0.0, turn + 3
 
 
 @device
-def _advance(exchange, X, j, t, step, extra, state):
+def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the sums."""
-    own = _of_fit(state, exchange.fits[t])
-    part, ranges = own.part, my_ranges(X, exchange)
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    own, (step, _, turn) = _of_fit(state, exchange.fits[t]), move
+    part, q = own.part, span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         part.eta[i] += x * step
         w = weigh(part, i)
         _add_weight(own, i, w - part.u[i])
         part.u[i] = w
         q += cuda.blockDim.x
+    return turn
 
 
 @cache
@@ -198,5 +199,82 @@ def _derivatives_of(coordinate_formula):
 
 def steps_of(formula, state):
     """Exact steps under a likelihood's `coordinate_formula`."""
-    label = f"carried_{formula.__name__}"
-    return Steps(label, _start, _derivatives_of(formula), _advance, state)
+    label = f"lanes_{formula.__name__}"
+    return Steps(label, state, Functions(_start, _derivatives_of(formula), _advance))
+
+
+# -- one lane a stratum: a member's cells are those of its lanes -------------------------------
+
+
+@device
+def _of_carried(context, i):
+    return of_fit(context.state.carry.inverse, context.fit)[i]
+
+
+@device
+def _load_own_lane(context, q):
+    """Cells from the first to the last; a segment begins where rows of a stratum do."""
+    own, state = context.own, context.state
+    k = own.first + q
+    begins = state.sets.is_first[k] != 0
+    if q == 0:
+        stratum, exits = state.carry.stratum, state.sets.exit_idx
+        begins = own.low == 0 or stratum[exits[own.low - 1]] != stratum[k]
+    first, second, third = second_sums(context, k)
+    return first, second, third, int64(begins)
+
+
+@device
+def _take_own_lane(context, q, before, after):
+    """Keep what is carried to a cell in place of what it carries on; w stays."""
+    k, state, moments = context.own.first + q, context.state, context.moments
+    survival = of_fit(state.carry.survival, context.fit)[k]
+    moments[place_of(context, 2 * state.width, k)] = survival * before[0]
+    moments[place_of(context, state.width + 1, k)] = survival * before[1]
+    moments[place_of(context, state.width + second_of(context.span), k)] = survival * before[2]
+    return 0.0, 0.0
+
+
+_rake_own_lanes = make_rake(_load_own_lane, _take_own_lane)
+
+
+@device
+def _carry_on(exchange, context, turn, scratch):
+    part = int64(0), context.own.count, my_team(exchange)[1]
+    _rake_own_lanes(exchange, part, context, turn, scratch)
+    # no barrier: the scan of the cells has one, before it looks at what is carried to them
+    return turn + 1
+
+
+def _take_own_cell(context, q, before, after):
+    """Slope (without the events' part) and curvature of a cell; clears the column's sums."""
+    own, part, moments = context.own, context.part, context.moments
+    k, width, slope, curvature = own.first + own.count - 1 - q, context.state.width, 0.0, 0.0
+    if part.deaths[k] > 0.0 and (k > own.first or own.is_begun == 0):
+        _, first, second = second_sums(context, k)
+        slope, curvature = coordinate_formula(  # noqa: F821 (bound)
+            after[0] + moments[place_of(context, 2 * width, k)],
+            after[1] + first,
+            after[2] + second,
+            0.0,
+            0.0,
+            0.0,
+            part.death_weight[k],
+            part.deaths[k],
+        )
+    for m in range(1, width):
+        moments[place_of(context, m, k)] = 0.0
+        moments[place_of(context, width + m, k)] = 0.0
+    return -slope, curvature
+
+
+@cache
+def _own_functions_of(formula, place):
+    take = device(bind(_take_own_cell, coordinate_formula=formula))
+    return functions_of(place, _of_carried, yes, take, _carry_on)
+
+
+def own_steps_of(formula, state, most_cells):
+    """Exact steps where rows of a stratum are carried along one lane."""
+    functions = partial(_own_functions_of, formula)
+    return place_steps(f"carried_{formula.__name__}", functions, state, most_cells)

@@ -14,8 +14,10 @@ import numpy as np
 from numba import int64
 
 from ...data.design.columns import DENSE, INDICATOR, SPARSE
-from ._cuda import cuda, device, kernel
+from ._cuda import cuda, device, inlined, kernel
 from .team import my_team
+
+SPANS = 32  # columns whose places are read at once
 
 
 class Columns(NamedTuple):
@@ -68,6 +70,42 @@ def entry(X, q, kind, base):
     if kind == SPARSE:
         return int64(X.indices[q]), X.values[base + q]
     return int64(q), X.values[base + q]
+
+
+class Span(NamedTuple):
+    """Where a member's entries of a model column lie."""
+
+    j: int
+    low: int
+    high: int
+    kind: int
+    base: int
+
+
+@inlined
+def new_spans():
+    """Shared memory for spans of the next columns."""
+    return cuda.shared.array(128, int64)  # 4 * SPANS
+
+
+@device
+def read_spans(X, columns, ranges, spans):
+    """Spans of up to `SPANS` columns: threads read at once what one would wait for in turn."""
+    k = cuda.threadIdx.x
+    cuda.syncthreads()
+    while k < min(SPANS, columns.shape[0]):
+        low, high, kind, base = entries(X, columns[k], ranges[0], ranges[1])
+        spans[4 * k], spans[4 * k + 1] = low, high
+        spans[4 * k + 2], spans[4 * k + 3] = kind, base
+        k += cuda.blockDim.x
+    cuda.syncthreads()
+
+
+@device
+def span_of(j, spans, k):
+    """Of column j, the k-th that was read."""
+    at = 4 * (k % SPANS)
+    return Span(j, spans[at], spans[at + 1], spans[at + 2], spans[at + 3])
 
 
 @kernel

@@ -3,15 +3,16 @@
 The method is that of `backends.cpu.exact`: an exact Newton step a column, at the current predictor.
 A pattern supplies `Steps`: three functions of its state, each called by all threads of a team:
 
-    start(exchange, fit, state, turn, scratch)                  -> turn
-    derivatives(exchange, X, j, t, state, turn, scratch)        -> slope, curvature, extra, turn
-    advance(exchange, X, j, t, step, extra, state)
+    start(exchange, X, fit, state, turn, scratch)                      -> own, turn
+    derivatives(exchange, X, span, t, state, own, turn, scratch)       -> slope, curvature, extra, turn
+    advance(exchange, X, span, t, move, state, own, scratch)           -> turn
 
-for column j and the t-th fit served.  They read its number, ``exchange.fits[t]``, anew after each
-barrier: the arrays of the fit are then found anew, and not kept in registers all the while.
+for the t-th fit served and a member's entries (`columns.Span`) of a column.  They read its number,
+``exchange.fits[t]``, anew after each barrier: the arrays of the fit are then found anew, and not
+kept in registers all the while; `own` are the integers that a member keeps.
 
-`derivatives` gives the team's totals, the same bits in every thread (`extra` is whatever `advance`
-wants to know); so every block computes the same step, and moves what belongs to its own rows.
+`derivatives` gives the team's totals, the same bits in every thread; so every block computes the
+same step, and moves what belongs to its own rows: `move` is (step, extra, turn).
 """
 
 from __future__ import annotations
@@ -22,17 +23,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._cuda import cuda, specialize
+from .columns import SPANS, my_ranges, new_spans, read_spans, span_of
 from .team import begin, my_team, n_teams, new_scratch
 
 
-class Steps(NamedTuple):
+class Functions(NamedTuple):
     """How a pattern steps along columns."""
 
-    label: str  # of the kernel
     start: Any
     derivatives: Any
     advance: Any
-    state: Any
+
+
+class Steps(NamedTuple):
+    """The same, with what the members of a team keep in shared memory where that holds it."""
+
+    label: str  # of the kernel
+    state: NamedTuple
+    far: Functions
+    near: Functions | None = None
+    bytes_of: Any = None  # of a member, by the size of the team
 
 
 class Work(NamedTuple):
@@ -56,8 +66,8 @@ class Own(NamedTuple):
 def _cycle(exchange, X, work, own, state):
     """Step every column of every fit served once; writes ``work.coef`` and ``work.reach``."""
     begin()
-    scratch, turn, block = new_scratch(), 0, cuda.blockIdx.x
-    team, member = my_team(exchange)
+    scratch, spans, turn, block = new_scratch(), new_spans(), 0, cuda.blockIdx.x
+    (team, member), ranges = my_team(exchange), my_ranges(X, exchange)
     t = team
     while t < exchange.fits.shape[0]:
         fit, low, high = exchange.fits[t], work.ptr[t], work.ptr[t + 1]
@@ -66,13 +76,15 @@ def _cycle(exchange, X, work, own, state):
             own.coef[block, at - low] = work.coef[at]
             own.reach[block, at - low] = work.reach[at]
             at += cuda.blockDim.x
-        turn = start(exchange, fit, state, turn, scratch)  # noqa: F821 (bound)
-        cuda.syncthreads()
+        mine, turn = start(exchange, X, fit, state, turn, scratch)  # noqa: F821 (bound)
         for at in range(low, high):
-            j, a = work.column[at], at - low
+            a = at - low
+            if a % SPANS == 0:
+                read_spans(X, work.column[at:high], ranges, spans)
+            span = span_of(work.column[at], spans, a)
             coef, reach = own.coef[block, a], own.reach[block, a]
             slope, curvature, extra, turn = derivatives(  # noqa: F821 (bound)
-                exchange, X, j, t, state, turn, scratch
+                exchange, X, span, t, state, mine, turn, scratch
             )
             if not curvature > 0.0:
                 continue
@@ -84,7 +96,8 @@ def _cycle(exchange, X, work, own, state):
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
                 own.coef[block, a] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                advance(exchange, X, j, t, step, extra, state)  # noqa: F821
+                move = step, extra, turn
+                turn = advance(exchange, X, span, t, move, state, mine, scratch)  # noqa: F821
             cuda.syncthreads()
         if member == 0:
             at = low + cuda.threadIdx.x
@@ -97,11 +110,10 @@ def _cycle(exchange, X, work, own, state):
 
 
 @cache
-def _make_cycle(label, start, derivatives, advance, minimum):
+def _make_cycle(label, functions, minimum):
     """Kernel of one cycle over a pattern's state, under a penalty's `minimum`."""
     label = f"{label}_{minimum.__name__}"
-    functions = {"start": start, "derivatives": derivatives, "advance": advance}
-    return specialize(_cycle, label, **functions, minimum=minimum)
+    return specialize(_cycle, label, **functions._asdict(), minimum=minimum)
 
 
 def run_cycle(layout, steps, minimum, fits, numbers):
@@ -110,8 +122,7 @@ def run_cycle(layout, steps, minimum, fits, numbers):
     `numbers` holds those of `Work` after `ptr`, each with what belongs to one fit after the other.
     """
     columns, coefs, penalties, slopes, reaches = numbers
-    *functions, state = steps
-    kernel, device, join = _make_cycle(*functions, minimum), layout.device, layout.join
+    device, join = layout.device, layout.join
     sizes = [len(where) for where in columns]
     ptr = np.concatenate([[0], np.cumsum(sizes)])
     work = Work(
@@ -125,9 +136,12 @@ def run_cycle(layout, steps, minimum, fits, numbers):
 
     def arguments(blocks):
         own = Own(*(device.empty((blocks, max(sizes)), np.float64) for _ in range(2)))
-        return layout.X, work, own, state
+        return layout.X, work, own, steps.state
 
-    shape = layout.shape_of_teams(kernel, len(fits), arguments(1))
-    layout.launch_teams(kernel, fits, *arguments(shape[0] * shape[1]), shape=shape)
+    far, near = (
+        functions and _make_cycle(f"{steps.label}{place}", functions, minimum)
+        for functions, place in ((steps.far, ""), (steps.near, "_near"))
+    )
+    layout.launch_near(near, far, steps.bytes_of, fits, arguments)
     coef, reach = (np.split(device.download(a), ptr[1:-1]) for a in (work.coef, work.reach))
     return list(zip(coef, reach, strict=True))

@@ -10,29 +10,21 @@ is 0 is nothing, whatever its top.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import int64
 
+from ..._compile import bind
 from ..cpu.bins import CONSTANT
 from ._cuda import cuda, device, kernel
-from .bins import add_uniform
-from .columns import all_entries, entries, entry, my_ranges
-from .exact import Steps
+from .columns import all_entries, entry
+from .exact import Functions, Steps
 from .products import of_fit
+from .rake import make_rake
 from .scan import make_scan
-from .team import (
-    FULL,
-    barrier,
-    begin,
-    my_team,
-    n_teams,
-    new_scratch,
-    part_of,
-    team_sum,
-    team_sums,
-)
+from .team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum, team_sums
 
 
 class Groups(NamedTuple):
@@ -174,8 +166,18 @@ class GroupSteps(NamedTuple):
     rows: object
     groups: Groups
     eta: np.ndarray  # float64 (fits, rows)
-    first: np.ndarray  # float64 (fits, groups): sums of w x, 0 between columns
-    second: np.ndarray  # ... and of w x^2
+
+
+class Entries(NamedTuple):
+    """What rakes over a column's entries see; `low` and `high` are those of all members."""
+
+    X: object
+    span: object
+    low: int
+    high: int
+    state: GroupSteps
+    fit: int
+    step: float
 
 
 @device
@@ -186,112 +188,103 @@ def centred(square, mean):
 
 
 @device
-def _start_steps(exchange, fit, state, turn, scratch):
+def _start_steps(exchange, X, fit, state, turn, scratch):
     """The last evaluation has left what is needed."""
-    return turn
+    return 0, turn
 
 
 @device
-def _w(state, fit, i):
+def _w(seen, i, move):
+    """w of a row whose predictor has moved."""
+    state, fit = seen.state, seen.fit
     c = of_fit(state.rows.weight, fit)[i]
     if not c > 0.0:  # the predictor may be anything above the group's top
         return 0.0
-    return c * math.exp(state.eta[fit, i] - state.groups.top[fit, state.groups.idx[i]])
+    return c * math.exp(state.eta[fit, i] + move - state.groups.top[fit, state.groups.idx[i]])
 
 
 @device
-def _deposit(sums, g, value):
-    """Add every lane's value to the sum of its group g (-1: none)."""
-    leader = cuda.shfl_sync(FULL, g, 0)
-    if leader >= 0 and cuda.all_sync(FULL, g == leader or g < 0):
-        add_uniform(sums, leader, value if g >= 0 else 0.0)
-    elif g >= 0:
-        cuda.atomic.add(sums, g, value)
+def _entry_of(seen, q):
+    return entry(seen.X, q, seen.span.kind, seen.span.base)
 
 
 @device
-def _add_entries(exchange, X, j, fit, state):
-    """Sums of w x and w x^2 by group over a member's rows.
-
-    A thread adds up while its entries stay in one group: a large group costs few atomics.
-    """
-    ranges, idx = my_ranges(X, exchange), state.groups.idx
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    sums_first, sums_second = state.first[fit], state.second[fit]
-    own, first, second = int64(-1), 0.0, 0.0
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
-        if idx[i] != own:
-            if own >= 0:
-                cuda.atomic.add(sums_first, own, first)
-                cuda.atomic.add(sums_second, own, second)
-            own, first, second = int64(idx[i]), 0.0, 0.0
-        w = _w(state, fit, i)
-        first += w * x
-        second += w * x * x
-        q += cuda.blockDim.x
-    _deposit(sums_first, own, first)
-    _deposit(sums_second, own, second)
+def _leaves(seen, q, g):
+    """Whether a position is not of a group."""
+    return q < seen.low or q >= seen.high or seen.state.groups.idx[_entry_of(seen, q)[0]] != g
 
 
 @device
-def _take_sums(exchange, X, j, fit, state):
-    """Slope and curvature; clears the sums.
-
-    A group is taken at the column's first entry in it, by the member that owns that row.
-    """
-    ranges, groups = my_ranges(X, exchange), state.groups
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    column, _, _, _ = all_entries(X, j)
-    slope, curvature = 0.0, 0.0
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, _ = entry(X, q, kind, base)
-        before, _ = entry(X, max(q - 1, column), kind, base)
-        g = groups.idx[i]
-        if q == column or groups.idx[before] != g:
-            total, risk = of_fit(groups.total, fit)[g], groups.risk[fit, g]
-            if total > 0.0:
-                mean, square = state.first[fit, g] / risk, state.second[fit, g] / risk
-                slope -= total * mean
-                curvature += total * centred(square, mean)
-            state.first[fit, g] = 0.0
-            state.second[fit, g] = 0.0
-        q += cuda.blockDim.x
-    return slope, curvature
+def _load_entry(seen, q):
+    i, x = _entry_of(seen, q)
+    first = _w(seen, i, 0.0) * x
+    return first, first * x, 0.0, int64(_leaves(seen, q - 1, seen.state.groups.idx[i]))
 
 
 @device
-def _group_derivatives(exchange, X, j, t, state, turn, scratch):
-    _add_entries(exchange, X, j, exchange.fits[t], state)
-    barrier(exchange)
-    slope, curvature = _take_sums(exchange, X, j, exchange.fits[t], state)
-    slope, curvature = team_sums(exchange, slope, curvature, turn, scratch)
-    return slope, curvature, 0.0, turn + 1
+def _take_entry(seen, q, before, after):
+    """Slope and curvature of a group, at the column's last entry in it."""
+    groups, fit = seen.state.groups, seen.fit
+    g = groups.idx[_entry_of(seen, q)[0]]
+    total, risk = of_fit(groups.total, fit)[g], groups.risk[fit, g]
+    if not (total > 0.0 and _leaves(seen, q + 1, g)):
+        return 0.0, 0.0
+    mean, square = after[0] / risk, after[1] / risk
+    return -total * mean, total * centred(square, mean)
 
 
 @device
-def _group_advance(exchange, X, j, t, step, extra, state):
+def _load_change(seen, q):
+    i, x = _entry_of(seen, q)
+    change = _w(seen, i, x * seen.step) - _w(seen, i, 0.0)
+    return change, 0.0, 0.0, int64(_leaves(seen, q - 1, seen.state.groups.idx[i]))
+
+
+@device
+def _take_change(seen, q, before, after):
+    """Move the row of an entry, and the sum of a group with the last one."""
+    state, fit, (i, x) = seen.state, seen.fit, _entry_of(seen, q)
+    state.eta[fit, i] += x * seen.step
+    g = state.groups.idx[i]
+    if _leaves(seen, q + 1, g):
+        state.groups.risk[fit, g] += after[0]
+    return 0.0, 0.0
+
+
+@device
+def _see(exchange, X, span, t, state, step):
+    """For a rake: a member's part of the entries, and what there is to see."""
+    low, high, _, _ = all_entries(X, span.j)
+    seen = Entries(X, span, low, high, state, int64(exchange.fits[t]), step)
+    return (span.low, span.high, my_team(exchange)[1]), seen
+
+
+def _group_derivatives(exchange, X, span, t, state, own, turn, scratch):
+    part, seen = _see(exchange, X, span, t, state, 0.0)
+    slope, curvature = rake_entries(exchange, part, seen, turn, scratch)  # noqa: F821 (bound)
+    slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
+    return slope, curvature, 0.0, turn + 2
+
+
+def _group_advance(exchange, X, span, t, move, state, own, scratch):
     """Move a member's rows, and the sums of their groups, which the next column reads later."""
-    fit = exchange.fits[t]
-    ranges, idx, risk = my_ranges(X, exchange), state.groups.idx, state.groups.risk[fit]
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    own, change = int64(-1), 0.0
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
-        if idx[i] != own:
-            if own >= 0:
-                cuda.atomic.add(risk, own, change)
-            own, change = int64(idx[i]), 0.0
-        before = _w(state, fit, i)
-        state.eta[fit, i] += x * step
-        change += _w(state, fit, i) - before
-        q += cuda.blockDim.x
-    _deposit(risk, own, change)
+    step, _, turn = move
+    part, seen = _see(exchange, X, span, t, state, step)
+    rake_changes(exchange, part, seen, turn, scratch)  # noqa: F821 (bound)
+    return turn + 1
 
 
-def steps_of(state):
+@cache
+def _functions_of(few):
+    """Where groups are many, they belong to a member: rakes need not meet the others."""
+    rakes = {
+        "rake_entries": make_rake(_load_entry, _take_entry, alone=not few),
+        "rake_changes": make_rake(_load_change, _take_change, alone=not few),
+    }
+    parts = (device(bind(f, **rakes)) for f in (_group_derivatives, _group_advance))
+    return Functions(_start_steps, *parts)
+
+
+def steps_of(state, few):
     """Exact steps."""
-    return Steps("of_groups", _start_steps, _group_derivatives, _group_advance, state)
+    return Steps("of_few_groups" if few else "of_groups", state, _functions_of(few))

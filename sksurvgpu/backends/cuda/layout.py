@@ -7,6 +7,7 @@ are many, cuts lie between groups, whose centres then belong to one member.
 
 import numpy as np
 
+from ...data.design.columns import INDICATOR
 from . import team
 from .columns import Columns, find_cuts
 from .row_lists import lanes_of, list_rows
@@ -25,8 +26,10 @@ class Layout:
         plan = problem.plan
         self.device, self.threads = device, threads
         wanted = min(device.n_multiprocessors, max(1, plan.n_rows // rows_per_range))
-        self.cut = _cut_rows(plan, 2 ** int(np.log2(wanted)))
-        self._is_whole = plan.n_pieces == 1
+        self.cut = _cut_rows(problem, 2 ** int(np.log2(wanted)))
+        self.is_whole = plan.n_pieces == 1
+        # sums that a column's rows may have: of w, w x, and w x^2 unless all columns are of ones
+        self.width = 2 if (problem.design.kind == INDICATOR).all() else 3
         self._exchanges, self._resident = {}, {}
         self.X = self._upload_columns(problem)
         self.X_rows = list_rows(self, problem.design)
@@ -53,7 +56,7 @@ class Layout:
 
     def most_rows(self, size):
         """Rows of the largest member of a team; None where rows have copies."""
-        return int(np.diff(self.cut[:: self.n_ranges // size]).max()) if self._is_whole else None
+        return int(np.diff(self.cut[:: self.n_ranges // size]).max()) if self.is_whole else None
 
     # -- numbers of several fits, one after the other ----------------------------------------------
     def join(self, parts, dtype=np.float64):
@@ -80,6 +83,25 @@ class Layout:
         exchange = self._exchange(fits, teams, size)
         full = exchange, *arguments
         self.device.launch(kernel, teams * size, self.threads, full, shared_bytes)
+
+    def launch_near(self, near, far, bytes_of, fits, arguments):
+        """Launch `near`, whose members have ``bytes_of(size)`` of shared memory, or else `far`.
+
+        `near` needs as much as there is (not None), and serves as many fits at the same time;
+        ``arguments(blocks)`` are those of either.
+        """
+        n_fits, probe, size = len(fits), arguments(1), self.n_ranges
+        if near is not None:
+            for wanted in (n_fits, size), None:
+                shape = wanted or self.shape_of_teams(far, n_fits, probe)
+                needed = bytes_of(shape[1])
+                if needed is None or needed + RESERVED_SHARED > self.device.shared_bytes:
+                    continue
+                if self.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
+                    full = arguments(shape[0] * shape[1])
+                    return self.launch_teams(near, fits, *full, shape=shape, shared_bytes=needed)
+        shape = self.shape_of_teams(far, n_fits, probe)
+        return self.launch_teams(far, fits, *arguments(shape[0] * shape[1]), shape=shape)
 
     def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None):
         """How many teams of how many members: a team for every fit, if all can be resident."""
@@ -134,13 +156,25 @@ def _cells_of(problem):
     return column, piece * problem.design.n_columns + problem.source[column]
 
 
-def _cut_rows(plan, n_ranges):
+def _cut_rows(problem, n_ranges):
     """First row of every range, and the end; between groups where these are many."""
+    plan = problem.plan
     even = np.arange(n_ranges + 1, dtype=np.int64) * plan.n_base // n_ranges
     if plan.few:
-        return even
+        looks_at_ties = getattr(problem.likelihood, "uses_ties", False) and plan.n_pieces == 1
+        return _pass_ties(plan, even) if looks_at_ties else even
     if plan.n_pieces > 1:  # copies of a group's rows are no neighbours
         return even[[0, -1]]
     group = np.asarray(plan.stratum_of_row())
     edges = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1], [True]]))
     return edges[np.searchsorted(edges, even)]
+
+
+def _pass_ties(plan, cut):
+    """Cuts moved to where the deaths of a cell end that has its first row before the cut."""
+    death = np.flatnonzero(plan.event)
+    end = np.zeros(plan.n_cells, np.int64)
+    end[plan.exit_idx[death]] = death + 1
+    k = plan.exit_idx[cut[1:-1]]
+    is_inside = plan.exit_idx[cut[1:-1] - 1] == k
+    return np.r_[0, np.where(is_inside, np.maximum(cut[1:-1], end[k]), cut[1:-1]), cut[-1]]

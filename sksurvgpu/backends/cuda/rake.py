@@ -85,30 +85,44 @@ def _scan_block(item, scratch):
 
 
 @device
-def _sum_before(exchange, total, turn):
+def _sum_before(exchange, rank, total, turn):
     """What lies before a member's part, the members' sums being exchanged; a warp adds them up."""
-    team, member = my_team(exchange)
+    if exchange.size == 1:
+        return nothing()
+    team, _ = my_team(exchange)
     partial, carry = exchange.partial[team, turn & 1], nothing()
     if cuda.threadIdx.x == 0:
-        partial[0, member] = total[0]
-        partial[1, member] = total[1]
-        partial[2, member] = total[2]
-        partial[3, member] = float(total[3])
+        partial[0, rank] = total[0]
+        partial[1, rank] = total[1]
+        partial[2, rank] = total[2]
+        partial[3, rank] = float(total[3])
     barrier(exchange)
     start = 0
-    while start < member:
+    while start < rank:
         m, one = start + cuda.threadIdx.x % WARP, nothing()
-        if m < member:
+        if m < rank:
             one = partial[0, m], partial[1, m], partial[2, m], int64(partial[3, m])
         carry = join(carry, _last_of_warp(_scan_warp(one)))
         start += cuda.warpsize
     return carry
 
 
-def _rake(exchange, n, context, turn, scratch):
-    """Take all positions of ``range(n)``; the thread's part of the results.  Takes one turn."""
+@device
+def _nothing_before(exchange, rank, total, turn):
+    return nothing()
+
+
+@device
+def share_of(n, exchange):
+    """A member's part of ``range(n)``, for a rake."""
     low, high = part_of(n, exchange)
-    share = (high - low + cuda.blockDim.x - 1) // cuda.blockDim.x
+    return low, high, my_team(exchange)[1]
+
+
+def _rake(exchange, part, context, turn, scratch):
+    low, high, rank = part
+    # runs of an odd length: shared memory serves neighbours from different banks
+    share = (high - low + cuda.blockDim.x - 1) // cuda.blockDim.x | 1
     begin = min(low + cuda.threadIdx.x * share, high)
     end, run = min(begin + share, high), nothing()
     q = begin
@@ -116,8 +130,7 @@ def _rake(exchange, n, context, turn, scratch):
         run = join(run, load(context, q))  # noqa: F821 (bound)
         q += cuda.blockDim.y
     before, total = _scan_block(run, scratch)
-    if exchange.size > 1:
-        before = join(_sum_before(exchange, total, turn), before)
+    before = join(sum_before(exchange, rank, total, turn), before)  # noqa: F821
     first, second = 0.0, 0.0
     q = begin
     while q < end:
@@ -133,11 +146,14 @@ def _rake(exchange, n, context, turn, scratch):
     return first, second
 
 
-def make_rake(load, take):
-    """Device function ``(exchange, n, context, turn, scratch)``.
+def make_rake(load, take, alone=False):
+    """Device function ``(exchange, part, context, turn, scratch)``, for the thread's part of sums.
 
-    ``load(context, q)`` gives position q's three numbers and segment flag (int64);
-    ``take(context, q, before, after)`` is told the sums before and including it, and gives two
-    numbers that are added up.
+    `part` has the first and last position of a member, and its rank among those that positions of
+    the team come from, in their order; every block for itself where it rakes `alone`.  Else it
+    takes one turn.  ``load(context, q)`` gives position q's three numbers and segment flag (int64);
+    ``take(context, q, before, after)``, called once for each, after the thread's last `load` of it,
+    is told the sums before and including it, and gives two numbers that are added up.
     """
-    return device(bind(_rake, load=load, take=take))
+    before = _nothing_before if alone else _sum_before
+    return device(bind(_rake, load=load, take=take, sum_before=before))

@@ -1,27 +1,35 @@
 """Exact coordinate steps over risk sets on the device: a fused scan a coordinate.
 
-Per cell, `moments` holds the sums of w, w x and w x^2 over exits minus entries, then the same over
-the deaths.  Those of w are kept up to date; those of a column are scattered by the members that own
-its rows, scanned from the last cell on, turned into slope and curvature (a formula of the
-likelihood) and cleared on the way.
+A member of a team keeps, for each cell that its rows exit in, the sums of w, w x and w x^2, and
+where the formula looks at ties a second time, over the deaths.  Those of w are kept up to date.
+Those of a column are put together from its entries, which are in the order of cells; scanned
+from the last cell on; turned into slope and curvature (a formula of the likelihood) and cleared on
+the way.  A column of ones needs no w x^2: it is w x.
+
+Two barriers a column: one before a member knows what later members' rows bring to its cells, and
+one that adds up slope and curvature.  A cell whose rows are several members' is taken by the one
+that has its first row, and all of its deaths (`layout` cuts the rows so that it does).  No sum
+depends on the order of threads.  What enters late, or has copies, is not in the order of its cells:
+such sums are the team's (`shared_steps`).
 """
 
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64
+from numba import float64, int64
 
 from ..._compile import bind
+from ...data.design.columns import INDICATOR
 from ._cuda import cuda, device
-from .columns import entries, entry, my_ranges
-from .exact import Steps
+from .columns import Span, entry, my_ranges
+from .exact import Functions, Steps
 from .rake import make_rake
 from .risk_sets import largest_predictor, part_of_fit
-from .team import barrier, part_of, team_sums
+from .team import my_team, team_sums
 
 
 class RiskSteps(NamedTuple):
@@ -31,14 +39,90 @@ class RiskSteps(NamedTuple):
     rows: object
     cells: object
     eta: np.ndarray  # float64 (fits, rows)
-    moments: np.ndarray  # float64 (fits, cells, 6)
+    carry: object  # that of rows which are carried on, else 0
+    moments: np.ndarray  # float64 (fits, numbers): those of a member's cells, or of all cells
+    width: int  # of w, w x and w x^2 those that a cell has: 2 where all columns are of ones
+    numbers: int  # that a cell has in all
+
+
+class Own(NamedTuple):
+    """Rows of a member, and the cells that these exit in."""
+
+    low: int
+    high: int
+    first: int  # cell
+    count: int
+    at: int  # where their numbers stand, if not in shared memory
+    is_begun: int  # whether the first cell has rows of an earlier member
+    goes_on: int  # whether the last one has rows of a later member
+
+
+class Context(NamedTuple):
+    """What rakes see; a position is an entry of a column, a row or, from the last on, a cell."""
+
+    state: RiskSteps
+    part: object
+    fit: int
+    X: object
+    span: Span
+    own: Own
+    moments: np.ndarray
+    at: int
+    step: float
+    half: int  # 1: the second sums, of w times the pattern's factor
+
+
+ROWS = -1  # kind of a span whose positions are the rows themselves
+
+
+# -- where a member's numbers are --------------------------------------------------------------
 
 
 @device
-def _of_fit(state, fit):
-    """The integers, and one fit's rows, cells and moments."""
+def _in_shared(state, fit, at):
+    return cuda.shared.array(0, float64), int64(0)
+
+
+@device
+def in_global(state, fit, at):
+    return state.moments[fit], int64(at)
+
+
+@device
+def place_of(context, m, k):
+    """Of number m of a cell; those of the deaths follow those of all rows."""
+    own = context.own
+    return context.at + m * own.count + k - own.first
+
+
+@device
+def second_of(span):
+    """Which of a cell's numbers is w x^2; w x is, in a column of ones."""
+    return 1 if span.kind == INDICATOR else 2
+
+
+@device
+def _own_cells(exchange, X, state):
+    ranges, exits = my_ranges(X, exchange), state.sets.exit_idx
+    low, high = X.cut[ranges[0]], X.cut[ranges[1]]
+    if low == high:
+        return Own(low, high, int64(0), int64(0), int64(0), int64(0), int64(0))
+    first, last = int64(exits[low]), int64(exits[high - 1])
+    return Own(
+        low,
+        high,
+        first,
+        last + 1 - first,
+        state.numbers * (first + ranges[0]),  # neighbours may have a cell in common
+        int64(low > 0 and exits[low - 1] == first),
+        int64(high < exits.shape[0] and exits[high] == last),
+    )
+
+
+def context_of(X, fit, state, span, own, step, half):
     part = part_of_fit(state.sets, state.rows, state.cells, state.eta, fit)
-    return state.sets, part, state.moments[fit]
+    moments, at = place(state, fit, own.at)  # noqa: F821 (bound)
+    return Context(state, part, int64(fit), X, span, own, moments, at, step, half)
 
 
 @device
@@ -47,144 +131,224 @@ def weigh(part, i):
     return part.weight[i] * math.exp(part.eta[i]) if part.live[i] != 0 else 0.0
 
 
-@device
-def shift_rows(exchange, part, turn, scratch):
-    """Shift the predictor so that its largest value is 0; takes a turn."""
-    top = largest_predictor(exchange, part, turn, scratch)
-    low, high = part_of(part.eta.shape[0], exchange)
-    i = low + cuda.threadIdx.x
-    while i < high:
-        part.eta[i] -= top
-        i += cuda.blockDim.x
+# -- by cell: runs of neighbouring entries -----------------------------------------------------
 
 
 @device
-def clear_part(exchange, moments):
-    """Zeros in a member's part of (positions, numbers)."""
-    low, high = part_of(moments.shape[0], exchange)
-    k = low + cuda.threadIdx.x
-    while k < high:
-        for m in range(moments.shape[1]):
-            moments[k, m] = 0.0
-        k += cuda.blockDim.x
+def _row_of(context, q):
+    span = context.span
+    return int64(q) if span.kind == ROWS else entry(context.X, q, span.kind, span.base)[0]
 
 
 @device
-def _add_weight(sets, part, moments, i, change):
-    """Add to a row's w in its cells."""
-    k = sets.exit_idx[i]
-    cuda.atomic.add(moments, (k, 0), change)
-    if sets.enter_idx.shape[0] > 0:
-        cuda.atomic.add(moments, (sets.enter_idx[i], 0), -change)
-    if part.held.shape[0] > 0 and part.value[i] > 0.0:
-        cuda.atomic.add(moments, (k, 3), change)
+def _leaves(context, q, k):
+    """Whether a position is not of a cell."""
+    span = context.span
+    return q < span.low or q >= span.high or context.state.sets.exit_idx[_row_of(context, q)] != k
 
 
-@device
-def _start(exchange, fit, state, turn, scratch):
-    """w of every row, and its sums per cell."""
-    sets, part, moments = _of_fit(state, fit)
-    shift_rows(exchange, part, turn, scratch)
-    clear_part(exchange, moments)
-    barrier(exchange)
-    low, high = part_of(part.eta.shape[0], exchange)
-    i = low + cuda.threadIdx.x
-    while i < high:
+def _load_row(context, q):
+    w, k = context.part.u[q], context.state.sets.exit_idx[q]
+    return w, w * factor(context, q), 0.0, int64(_leaves(context, q - 1, k))  # noqa: F821 (bound)
+
+
+def _load_change(context, q):
+    """Change of a row's w."""
+    part, span = context.part, context.span
+    i, x = entry(context.X, q, span.kind, span.base)
+    change = -part.u[i]
+    if part.live[i] != 0:
+        change += part.weight[i] * math.exp(part.eta[i] + x * context.step)
+    begins = int64(_leaves(context, q - 1, context.state.sets.exit_idx[i]))
+    return change, change * factor(context, i), 0.0, begins  # noqa: F821 (bound)
+
+
+def _take_change(context, q, before, after):
+    """Add a cell's sum at its last position; moves the row of an entry."""
+    part, span, i = context.part, context.span, _row_of(context, q)
+    k = context.state.sets.exit_idx[i]
+    if span.kind != ROWS:
+        part.eta[i] += entry(context.X, q, span.kind, span.base)[1] * context.step
         part.u[i] = weigh(part, i)
-        _add_weight(sets, part, moments, i, part.u[i])
-        i += cuda.blockDim.x
-    barrier(exchange)
-    return turn + 1
+    if _leaves(context, q + 1, k):
+        context.moments[place_of(context, 0, k)] += after[0]
+        if has_factor():  # noqa: F821 (bound)
+            context.moments[place_of(context, context.state.width, k)] += after[1]
+    return 0.0, 0.0
+
+
+def _load_entry(context, q):
+    part, span = context.part, context.span
+    i, x = entry(context.X, q, span.kind, span.base)
+    first, begins = part.u[i] * x, _leaves(context, q - 1, context.state.sets.exit_idx[i])
+    if context.half != 0:
+        first *= factor(context, i)  # noqa: F821 (bound)
+    return first, first * x, 0.0, int64(begins)
 
 
 @device
-def _scatter(X, j, ranges, own):
-    """Put w x and w x^2 of a member's rows into the cells where they exit and enter."""
-    sets, part, moments = own
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            if row >= X.first[piece]:
-                i = row + X.shift[piece]
-                k, first = sets.exit_idx[i], part.u[i] * x
-                cuda.atomic.add(moments, (k, 1), first)
-                cuda.atomic.add(moments, (k, 2), first * x)
-                if sets.enter_idx.shape[0] > 0:
-                    e = sets.enter_idx[i]
-                    cuda.atomic.add(moments, (e, 1), -first)
-                    cuda.atomic.add(moments, (e, 2), -first * x)
-                if part.held.shape[0] > 0 and part.value[i] > 0.0:
-                    cuda.atomic.add(moments, (k, 4), first)
-                    cuda.atomic.add(moments, (k, 5), first * x)
-            q += cuda.blockDim.x
+def _take_entry(context, q, before, after):
+    """Keep a cell's sums at its last entry."""
+    state = context.state
+    k, m = state.sets.exit_idx[_row_of(context, q)], state.width * context.half
+    if _leaves(context, q + 1, k):
+        context.moments[place_of(context, m + 1, k)] = after[0]
+        context.moments[place_of(context, m + second_of(context.span), k)] = after[1]
+    return 0.0, 0.0
+
+
+# -- over cells --------------------------------------------------------------------------------
 
 
 @device
-def _load_cell(context, q):
+def load_cell(context, q):
     """Cells from the last to the first; a segment begins at the last cell of a group."""
-    sets, _, moments = context
-    k = moments.shape[0] - 1 - q
-    is_last = k + 1 == moments.shape[0] or sets.is_first[k + 1] != 0
-    return moments[k, 0], moments[k, 1], moments[k, 2], int64(is_last)
+    own, moments, is_first = context.own, context.moments, context.state.sets.is_first
+    k = own.first + own.count - 1 - q
+    is_last = k + 1 == is_first.shape[0] or is_first[k + 1] != 0
+    begins = int64(is_last and (q > 0 or own.goes_on == 0))
+    first = moments[place_of(context, 1, k)]
+    second = moments[place_of(context, second_of(context.span), k)]
+    return moments[place_of(context, 0, k)], first, second, begins
 
 
-def _take_cell(context, q, before, after):
+@device
+def second_sums(context, k):
+    moments, width = context.moments, context.state.width
+    return (
+        moments[place_of(context, width, k)],
+        moments[place_of(context, width + 1, k)],
+        moments[place_of(context, width + second_of(context.span), k)],
+    )
+
+
+def take_cell(context, q, before, after):
     """Slope (without the events' part) and curvature of a cell; clears the column's sums."""
-    _, part, moments = context
-    k, slope, curvature = moments.shape[0] - 1 - q, 0.0, 0.0
-    if part.deaths[k] > 0.0:
+    own, part, moments, width = context.own, context.part, context.moments, context.state.width
+    k, slope, curvature = own.first + own.count - 1 - q, 0.0, 0.0
+    if part.deaths[k] > 0.0 and (k > own.first or own.is_begun == 0):
+        tied = 0.0, 0.0, 0.0
+        if has_factor():  # noqa: F821 (bound)
+            tied = second_sums(context, k)
         slope, curvature = coordinate_formula(  # noqa: F821 (bound)
-            after[0],
-            after[1],
-            after[2],
-            moments[k, 3],
-            moments[k, 4],
-            moments[k, 5],
-            part.death_weight[k],
-            part.deaths[k],
+            after[0], after[1], after[2], *tied, part.death_weight[k], part.deaths[k]
         )
-    for m in (1, 2, 4, 5):
-        moments[k, m] = 0.0
+    for m in range(1, width):
+        moments[place_of(context, m, k)] = 0.0
+        if has_factor():  # noqa: F821 (bound)
+            moments[place_of(context, width + m, k)] = 0.0
     return -slope, curvature
 
 
-def _derivatives(exchange, X, j, t, state, turn, scratch):
-    _scatter(X, j, my_ranges(X, exchange), _of_fit(state, exchange.fits[t]))
-    barrier(exchange)
-    slope, curvature = rake_cells(  # noqa: F821 (bound)
-        exchange, state.moments.shape[1], _of_fit(state, exchange.fits[t]), turn, scratch
-    )
+# -- the steps ---------------------------------------------------------------------------------
+
+
+def _start(exchange, X, fit, state, turn, scratch):
+    """w of a member's rows, on the scale of the largest of the fit, and its sums."""
+    own = _own_cells(exchange, X, state)
+    span = Span(int64(0), own.low, own.high, int64(ROWS), int64(0))
+    seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
+    part = seen.part
+    top = largest_predictor(exchange, part, turn, scratch)
+    k = cuda.threadIdx.x
+    while k < state.numbers * own.count:
+        seen.moments[seen.at + k] = 0.0
+        k += cuda.blockDim.x
+    i = own.low + cuda.threadIdx.x
+    while i < own.high:
+        part.eta[i] -= top
+        part.u[i] = weigh(part, i)
+        i += cuda.blockDim.x
+    cuda.syncthreads()
+    rake_rows(exchange, (own.low, own.high, 0), seen, turn, scratch)  # noqa: F821
+    return own, turn + 1
+
+
+def _derivatives(exchange, X, span, t, state, own, turn, scratch):
+    fit = exchange.fits[t]
+    seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
+    entries = span.low, span.high, 0
+    rake_entries(exchange, entries, seen, turn, scratch)  # noqa: F821
+    if has_factor():  # noqa: F821
+        seen = context(X, fit, state, span, own, 0.0, 1)  # noqa: F821
+        rake_entries(exchange, entries, seen, turn, scratch)  # noqa: F821
+    cuda.syncthreads()
+    turn = carry_on(exchange, seen, turn, scratch)  # noqa: F821
+    _, member = my_team(exchange)
+    part = int64(0), own.count, exchange.size - 1 - member  # later cells come first
+    slope, curvature = rake_cells(exchange, part, seen, turn, scratch)  # noqa: F821
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
 
+def _advance(exchange, X, span, t, move, state, own, scratch):
+    """New predictor and w of the column's rows, and the change in the sums."""
+    step, _, turn = move
+    seen = context(X, exchange.fits[t], state, span, own, step, 0)  # noqa: F821 (bound)
+    part = span.low, span.high, 0
+    rake_changes(exchange, part, seen, turn, scratch)  # noqa: F821
+    return turn
+
+
 @device
-def _advance(exchange, X, j, t, step, extra, state):
-    """New predictor and w of the column's rows, and the change in the cells' sums."""
-    sets, part, moments = _of_fit(state, exchange.fits[t])
-    first, end = my_ranges(X, exchange)
-    low, high, kind, base = entries(X, j, first, end)
-    for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            if row >= X.first[piece]:
-                i = row + X.shift[piece]
-                part.eta[i] += x * step
-                w = weigh(part, i)
-                _add_weight(sets, part, moments, i, w - part.u[i])
-                part.u[i] = w
-            q += cuda.blockDim.x
+def _of_deaths(context, i):
+    return 1.0 if context.part.value[i] > 0.0 else 0.0
+
+
+@device
+def _no_factor(context, i):
+    return 0.0
+
+
+@device
+def _nothing_is_carried(exchange, context, turn, scratch):
+    return turn
+
+
+@device
+def yes():
+    return True
+
+
+@device
+def no():
+    return False
+
+
+def functions_of(place, factor, has_factor, take, carry_on=_nothing_is_carried):
+    """Steps whose members own their cells, with the rake over these that calls `take`."""
+    factors = {"factor": factor, "has_factor": has_factor}
+
+    def bound(function, **names):
+        return device(bind(function, **factors, **names))
+
+    take_change = bound(_take_change)
+    names = {
+        "context": device(bind(context_of, place=place)),
+        "carry_on": carry_on,
+        "rake_rows": make_rake(bound(_load_row), take_change, alone=True),
+        "rake_changes": make_rake(bound(_load_change), take_change, alone=True),
+        "rake_entries": make_rake(bound(_load_entry), _take_entry, alone=True),
+        "rake_cells": make_rake(load_cell, take),
+    }
+    return Functions(*(bound(f, **names) for f in (_start, _derivatives, _advance)))
 
 
 @cache
-def _derivatives_of(coordinate_formula):
-    take = device(bind(_take_cell, coordinate_formula=coordinate_formula))
-    return device(bind(_derivatives, rake_cells=make_rake(_load_cell, take)))
+def _functions_of(formula, uses_ties, place):
+    factors = (_of_deaths, yes) if uses_ties else (_no_factor, no)
+    take = bind(take_cell, coordinate_formula=formula, has_factor=factors[1])
+    return functions_of(place, *factors, device(take))
 
 
-def steps_of(formula, state):
+def place_steps(label, functions, state, most_cells):
+    """Steps by ``functions(place)``; ``most_cells(size)``: of a member of a team, at most."""
+    far, near = map(functions, (in_global, _in_shared))
+    return Steps(label, state, far, near, lambda size: 8 * state.numbers * most_cells(size))
+
+
+def steps_of(formula, state, most_cells):
     """Exact steps under a likelihood's `coordinate_formula`."""
-    return Steps(formula.__name__, _start, _derivatives_of(formula), _advance, state)
+    uses_ties = state.cells.held.shape[1] > 0
+    functions = partial(_functions_of, formula, uses_ties)
+    return place_steps(formula.__name__, functions, state, most_cells)

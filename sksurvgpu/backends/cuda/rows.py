@@ -11,8 +11,8 @@ from ..._compile import bind
 from ..cpu.bins import CONSTANT
 from ..cpu.rows import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, observed_row
 from ._cuda import cuda, device, specialize
-from .columns import entries, entry, my_ranges
-from .exact import Steps
+from .columns import entry
+from .exact import Functions, Steps
 from .products import of_fit, product_with
 from .team import (
     begin,
@@ -217,22 +217,20 @@ class RowSteps(NamedTuple):
 
 
 @device
-def _start_steps(exchange, fit, state, turn, scratch):
+def _start_steps(exchange, X, fit, state, turn, scratch):
     if cuda.threadIdx.x == 0:
         state.intercept[cuda.blockIdx.x] = state.intercepts[fit]
-    return turn
+    return 0, turn
 
 
-def _row_derivatives(exchange, X, j, t, state, turn, scratch):
+def _row_derivatives(exchange, X, span, t, state, own, turn, scratch):
     """Slope, the curvature that is left when the intercept moves along, and how it would move."""
     fit = exchange.fits[t]
-    first, end = my_ranges(X, exchange)
-    low, high, kind, base = entries(X, j, first, end)
     weight, intercept = of_fit(state.rows.weight, fit), state.intercept[cuda.blockIdx.x]
     slope, curvature, tilt = 0.0, 0.0, 0.0
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    q = span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         if weight[i] > 0.0:
             eta = state.eta[fit, i] + intercept
             _, score, h = row_formula(eta, state.rows.value[i])  # noqa: F821 (bound)
@@ -251,17 +249,16 @@ def _row_derivatives(exchange, X, j, t, state, turn, scratch):
 
 
 @device
-def _row_advance(exchange, X, j, t, step, tilt, state):
-    fit = exchange.fits[t]
-    first, end = my_ranges(X, exchange)
-    low, high, kind, base = entries(X, j, first, end)
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+def _row_advance(exchange, X, span, t, move, state, own, scratch):
+    fit, (step, tilt, turn) = exchange.fits[t], move
+    q = span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         state.eta[fit, i] += x * step
         q += cuda.blockDim.x
     if cuda.threadIdx.x == 0:
         state.intercept[cuda.blockIdx.x] -= tilt * step
+    return turn
 
 
 @cache
@@ -271,4 +268,5 @@ def _derivatives_of(row_formula):
 
 def steps_of(formula, state):
     """Exact steps under a likelihood's `row_formula`."""
-    return Steps(formula.__name__, _start_steps, _derivatives_of(formula), _row_advance, state)
+    functions = Functions(_start_steps, _derivatives_of(formula), _row_advance)
+    return Steps(formula.__name__, state, functions)

@@ -15,8 +15,8 @@ from numba import int64
 from ..._compile import bind
 from ..cpu.subsets import split
 from ._cuda import cuda, device
-from .columns import all_entries, entries, entry, my_ranges
-from .exact import Steps
+from .columns import all_entries, entry
+from .exact import Functions, Steps
 from .groups import centred
 from .products import of_fit
 from .subsets import Sets
@@ -36,9 +36,9 @@ class SubsetSteps(NamedTuple):
 
 
 @device
-def _start_steps(exchange, fit, state, turn, scratch):
+def _start_steps(exchange, X, fit, state, turn, scratch):
     """The last evaluation has left what is needed."""
-    return turn
+    return 0, turn
 
 
 @device
@@ -87,11 +87,11 @@ def _derive_set(X, span, fit, s, state):
     return law[2, at + m] * scale, law[4, at + m] * scale
 
 
-def _derivatives(exchange, X, j, t, state, turn, scratch):
+def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     """Slope and curvature; a set is taken at the column's first entry in it."""
     fit = exchange.fits[t]
     _, member = my_team(exchange)
-    low, high, kind, base = all_entries(X, j)
+    low, high, kind, base = all_entries(X, span.j)
     per_block = cuda.blockDim.x // lanes()  # noqa: F821
     first = member * per_block + cuda.threadIdx.x // lanes()  # noqa: F821
     slope, curvature = 0.0, 0.0
@@ -113,19 +113,18 @@ def _derivatives(exchange, X, j, t, state, turn, scratch):
 
 
 @device
-def _advance(exchange, X, j, t, step, extra, state):
+def _advance(exchange, X, span, t, move, state, own, scratch):
     """Move a member's rows; other members need them, since a set may be anybody's."""
-    fit = exchange.fits[t]
-    ranges, sets = my_ranges(X, exchange), state.sets
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    q = low + cuda.threadIdx.x
-    while q < high:
-        i, x = entry(X, q, kind, base)
+    fit, sets, (step, _, turn) = exchange.fits[t], state.sets, move
+    q = span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
         state.eta[fit, i] += x * step
         z = state.eta[fit, i] - sets.tau[fit, sets.idx[i]]
         sets.pq[fit, 2 * i], sets.pq[fit, 2 * i + 1] = split(z)
         q += cuda.blockDim.x
     barrier(exchange)
+    return turn
 
 
 @cache
@@ -138,4 +137,4 @@ def _derivatives_of(worker):
 def steps_of(worker, state):
     """Exact steps, with a warp or a block a set."""
     label = f"of_subsets_by_{worker}"
-    return Steps(label, _start_steps, _derivatives_of(worker), _advance, state)
+    return Steps(label, state, Functions(_start_steps, _derivatives_of(worker), _advance))

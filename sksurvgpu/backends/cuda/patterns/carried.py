@@ -13,6 +13,7 @@ class CarriedPattern(RiskSetPattern):
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
         self._carry = self._upload_carry(problem.plan)
+        self._has_one_lane = problem.plan.one_lane_a_stratum
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
 
     @staticmethod
@@ -65,6 +66,11 @@ class CarriedPattern(RiskSetPattern):
         self._launch_rows(kernels.curvature, fits, self._sets, self._carry, *numbers)
 
     def exact_steps(self, fits, eta, rh):
+        formula = self.likelihood.coordinate_formula
+        if self._has_one_lane:
+            state = self._state_of_steps(eta, 2, self.layout.n_ranges, self._carry, more=1)
+            return carried_steps.own_steps_of(formula, state, self._most_cells)
+
         def sums(like):
             return self.layout.device.empty((*like.shape, 3), np.float64)
 
@@ -79,4 +85,4 @@ class CarriedPattern(RiskSetPattern):
             sums(lane_cells),
             sums(cells),
         )
-        return carried_steps.steps_of(self.likelihood.coordinate_formula, state)
+        return carried_steps.steps_of(formula, state)

@@ -23,7 +23,7 @@ class GroupPattern(Pattern):
     @staticmethod
     def bytes_of_fit(plan):
         """Numbers of groups, those of exact steps included."""
-        return 8 * 6 * plan.n_strata
+        return 8 * 4 * plan.n_strata
 
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)
@@ -34,5 +34,4 @@ class GroupPattern(Pattern):
         self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
 
     def exact_steps(self, fits, eta, rh):
-        sums = (self.layout.device.zeros(self.bins.inverse.shape, np.float64) for _ in range(2))
-        return kernels.steps_of(kernels.GroupSteps(self.rows, self._groups, eta, *sums))
+        return kernels.steps_of(kernels.GroupSteps(self.rows, self._groups, eta), self.few)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import risk_set_logs as in_logs
-from .. import risk_set_steps
+from .. import risk_set_steps, shared_steps
 from .. import risk_sets as kernels
 from ..bins import Bins
 from ._base import Pattern
@@ -18,7 +18,7 @@ class RiskSetPattern(Pattern):
         plan, device = problem.plan, layout.device
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
-        self._sets = self._upload_sets(plan)
+        self._sets, self._exit_idx = self._upload_sets(plan), plan.exit_idx.astype(np.int64)
         self._cells = self._take_cells(plan.n_cells)
         self._top = device.zeros(n_fits, np.float64)
         self._is_in_logs = np.zeros(n_fits, bool)
@@ -116,9 +116,28 @@ class RiskSetPattern(Pattern):
         self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
 
     def exact_steps(self, fits, eta, rh):
-        moments = self.layout.device.empty((*self._cells.risk.shape, 6), np.float64)
-        state = risk_set_steps.RiskSteps(self._sets, self.rows, self._cells, eta, moments)
-        return risk_set_steps.steps_of(self.likelihood.coordinate_formula, state)
+        formula = self.likelihood.coordinate_formula
+        if self._is_delayed or not self.layout.is_whole:
+            state = self._state_of_steps(eta, 1 + self._uses_ties, 0)
+            return shared_steps.steps_of(formula, state)
+        # neighbouring members may have a cell in common
+        state = self._state_of_steps(eta, 1 + self._uses_ties, self.layout.n_ranges)
+        return risk_set_steps.steps_of(formula, state, self._most_cells)
+
+    def _state_of_steps(self, eta, n_sums, n_shared, carry=0, more=0):
+        width = self.layout.width
+        numbers = n_sums * width + more
+        n_cells = self._cells.risk.shape[1] + n_shared
+        moments = self.layout.device.empty((self.n_fits, numbers * n_cells), np.float64)
+        of_rows = self._sets, self.rows, self._cells, eta
+        return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, numbers)
+
+    def _most_cells(self, size):
+        """Cells in which the rows of a member exit, at most."""
+        cut = self.layout.cut[:: self.layout.n_ranges // size]
+        low, high = cut[:-1], cut[1:]
+        first, last = self._exit_idx[np.minimum(low, high - 1)], self._exit_idx[high - 1]
+        return int((last - first)[high > low].max()) + 1
 
     def baseline(self, fit):
         """Logarithm of the cumulative hazard of a zero predictor, per cell, as on the CPU."""

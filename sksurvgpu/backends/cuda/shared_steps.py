@@ -1,0 +1,154 @@
+"""Exact coordinate steps over risk sets whose sums by cell are the team's.
+
+Rows that enter late take their w away from risk sets of any member, and copies of rows are not in
+the order of cells: entries are added to the sums by floating-point atomics, whose order depends on
+the threads, and every column has a barrier more than where members have cells of their own
+(`risk_set_steps`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from numba import int64
+
+from ..._compile import bind
+from ._cuda import cuda, device
+from .columns import entry
+from .exact import Functions, Steps
+from .rake import make_rake, share_of
+from .risk_set_steps import (
+    Own,
+    Span,
+    context_of,
+    in_global,
+    load_cell,
+    no,
+    place_of,
+    second_of,
+    take_cell,
+    weigh,
+    yes,
+)
+from .risk_sets import largest_predictor
+from .team import barrier, part_of, team_sums
+
+_context = device(bind(context_of, place=in_global))
+
+
+@device
+def shift_rows(exchange, part, turn, scratch):
+    """Shift the predictor so that its largest value is 0; takes a turn."""
+    top = largest_predictor(exchange, part, turn, scratch)
+    low, high = part_of(part.eta.shape[0], exchange)
+    i = low + cuda.threadIdx.x
+    while i < high:
+        part.eta[i] -= top
+        i += cuda.blockDim.x
+
+
+@device
+def clear_part(exchange, moments):
+    """Zeros in a member's part of (positions, numbers)."""
+    low, high = part_of(moments.shape[0], exchange)
+    k = low + cuda.threadIdx.x
+    while k < high:
+        for m in range(moments.shape[1]):
+            moments[k, m] = 0.0
+        k += cuda.blockDim.x
+
+
+@device
+def _add(context, i, m, value):
+    """Add to number m of a row's cells."""
+    sets, part, moments = context.state.sets, context.part, context.moments
+    k = sets.exit_idx[i]
+    cuda.atomic.add(moments, place_of(context, m, k), value)
+    if sets.enter_idx.shape[0] > 0:
+        cuda.atomic.add(moments, place_of(context, m, sets.enter_idx[i]), -value)
+    if part.held.shape[0] > 0 and part.value[i] > 0.0:
+        cuda.atomic.add(moments, place_of(context, context.state.width + m, k), value)
+
+
+@device
+def _start(exchange, X, fit, state, turn, scratch):
+    """w of every row, and its sums per cell."""
+    none, all_cells = int64(0), int64(state.cells.risk.shape[1])
+    own = Own(none, none, none, all_cells, none, none, none)
+    context = _context(X, fit, state, Span(none, none, none, none, none), own, 0.0, 0)
+    part = context.part
+    shift_rows(exchange, part, turn, scratch)
+    low, high = part_of(context.moments.shape[0], exchange)
+    k = low + cuda.threadIdx.x
+    while k < high:
+        context.moments[k] = 0.0
+        k += cuda.blockDim.x
+    barrier(exchange)
+    low, high = part_of(part.eta.shape[0], exchange)
+    i = low + cuda.threadIdx.x
+    while i < high:
+        part.u[i] = weigh(part, i)
+        _add(context, i, 0, part.u[i])
+        i += cuda.blockDim.x
+    barrier(exchange)
+    return own, turn + 1
+
+
+@device
+def _scatter(context):
+    """Put w x and w x^2 of a member's rows into the cells where they exit and enter."""
+    X, span = context.X, context.span
+    for piece in range(X.piece_ptr[span.j, 0], X.piece_ptr[span.j, 1]):
+        q = span.low + cuda.threadIdx.x
+        while q < span.high:
+            row, x = entry(X, q, span.kind, span.base)
+            if row >= X.first[piece]:
+                i = row + X.shift[piece]
+                first, second = context.part.u[i] * x, second_of(span)
+                _add(context, i, 1, first)
+                if second > 1:
+                    _add(context, i, second, first * x)
+            q += cuda.blockDim.x
+
+
+def _derivatives(exchange, X, span, t, state, own, turn, scratch):
+    _scatter(_context(X, exchange.fits[t], state, span, own, 0.0, 0))
+    barrier(exchange)
+    context = _context(X, exchange.fits[t], state, span, own, 0.0, 0)
+    part = share_of(own.count, exchange)
+    slope, curvature = rake_cells(exchange, part, context, turn, scratch)  # noqa: F821 (bound)
+    slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
+    return slope, curvature, 0.0, turn + 2
+
+
+@device
+def _advance(exchange, X, span, t, move, state, own, scratch):
+    """New predictor and w of the column's rows, and the change in the cells' sums."""
+    step, _, turn = move
+    context = _context(X, exchange.fits[t], state, span, own, step, 0)
+    part = context.part
+    for piece in range(X.piece_ptr[span.j, 0], X.piece_ptr[span.j, 1]):
+        q = span.low + cuda.threadIdx.x
+        while q < span.high:
+            row, x = entry(X, q, span.kind, span.base)
+            if row >= X.first[piece]:
+                i = row + X.shift[piece]
+                part.eta[i] += x * step
+                w = weigh(part, i)
+                _add(context, i, 0, w - part.u[i])
+                part.u[i] = w
+            q += cuda.blockDim.x
+    return turn
+
+
+@cache
+def _derivatives_of(formula, uses_ties):
+    take = device(bind(take_cell, coordinate_formula=formula, has_factor=yes if uses_ties else no))
+    return device(bind(_derivatives, rake_cells=make_rake(load_cell, take)))
+
+
+def steps_of(formula, state):
+    """Exact steps under a likelihood's `coordinate_formula`."""
+    label = f"shared_{formula.__name__}"
+    derivatives = _derivatives_of(formula, state.cells.held.shape[1] > 0)
+    return Steps(label, state, Functions(_start, derivatives, _advance))
