@@ -1,4 +1,4 @@
-"""How kernels for the CPU are compiled: nogil, cached on disk, never with fast-math.
+"""How kernels are compiled: for the CPU nogil, all cached on disk, never with fast-math.
 
 Numba's own cache watches only the file that holds a kernel, not the files of the functions that
 the kernel calls; a damaged file stops every later call; and processes that compile at once number
@@ -62,6 +62,16 @@ def _files_of(function):
     return getattr(plain, "files", {Path(plain.__code__.co_filename).resolve()})
 
 
+def _parts_of(function):
+    """What was bound into a function, all the way down: copies of one name may differ in it."""
+    return getattr(getattr(function, "py_func", function), "parts", "")
+
+
+def _describe(function):
+    plain = getattr(function, "py_func", function)
+    return f"{plain.__module__}.{plain.__qualname__}({_parts_of(plain)})"
+
+
 def _digest_sources(files):
     """Digest of source files and of all files of the package that they depend on."""
     known, queue = set(), [Path(__file__).resolve(), *files]
@@ -77,9 +87,9 @@ class _Files:
     Processes that compile at once write the same file, each as a whole; the last one stays.
     """
 
-    def __init__(self, folder, name, sources):
-        self._folder, self._name = Path(folder), name
-        self._origin = hashlib.sha256(repr((numba.__version__, name, sources)).encode())
+    def __init__(self, folder, name, parts, sources):
+        self._folder, self._name, self._parts = Path(folder), name, parts
+        self._origin = hashlib.sha256(repr((numba.__version__, name, parts, sources)).encode())
 
     def load(self, key):
         """Return what was saved for `key`, or None where no whole file of today's sources is."""
@@ -113,7 +123,7 @@ class _Files:
 
     def _path(self, key):
         # Half of the digits: Windows allows 260 letters for a whole path.
-        label = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+        label = hashlib.sha256(repr((self._parts, key)).encode()).hexdigest()[:32]
         return self._folder / f"{self._name}.{label}.nbc"
 
 
@@ -174,13 +184,13 @@ class _NoCache(NullCache):
         _notice.end(None)
 
 
-class _Cache(FunctionCache):
-    """Numba's cache of one kernel, with our files, and never the reason why a call fails."""
+class OwnFiles:
+    """Makes a cache of Numba's keep one kernel in our files, and never be why a call fails."""
 
     def __init__(self, function):
         super().__init__(function)
-        sources = _digest_sources(_files_of(function))
-        self._cache_file = _Files(self.cache_path, self._impl.filename_base, sources)
+        made_of = _parts_of(function), _digest_sources(_files_of(function))
+        self._cache_file = _Files(self.cache_path, self._impl.filename_base, *made_of)
         _folders.add(Path(self.cache_path))
 
     def load_overload(self, sig, target_context):
@@ -197,6 +207,10 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
             folder = _root_of(Path(self.cache_path))
         _notice.end(folder)
+
+
+class _Cache(OwnFiles, FunctionCache):
+    """Machine code for the CPU."""
 
 
 def _root_of(folder):
@@ -240,10 +254,14 @@ PART = {**_OPTIONS, "no_cpython_wrapper": True, "pipeline_class": _PartCompiler}
 
 def kernel(function):
     """Compile a function that Python calls; its machine code is kept on disk."""
-    compiled = njit(**_OPTIONS)(function)
+    return keep(njit(**_OPTIONS)(function), function, _Cache)
+
+
+def keep(compiled, function, cache):
+    """Have a compiled function look for its machine code on disk, and leave it there."""
     if not _is_foreign(function):
         try:
-            compiled._cache = _Cache(function)
+            compiled._cache = cache(function)
         except RuntimeError:  # no folder that can be written to
             compiled._cache = _NoCache()
     return compiled
@@ -272,12 +290,13 @@ def bind(template, **formulas):
     bound.__qualname__ = name
     bound.files = _files_of(template).union(*map(_files_of, formulas.values()))
     bound.is_foreign = any(_is_foreign(formula) for formula in formulas.values())
+    bound.parts = ", ".join(f"{key}={_describe(formulas[key])}" for key in sorted(formulas))
     return bound
 
 
 def stand_in(stub, bound):
     """Let an overloaded function count as the copy of a template that takes its place."""
-    for name in ("__name__", "__qualname__", "__module__", "files", "is_foreign"):
+    for name in ("__name__", "__qualname__", "__module__", "files", "is_foreign", "parts"):
         setattr(stub, name, getattr(bound, name))
     return stub
 

@@ -16,10 +16,12 @@ import os
 import re
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
+import pytest
 from cuda.bindings import nvjitlink
-from numba.cuda import dispatcher
+from numba.cuda import codegen, dispatcher
 
 from .device import SimulatedDevice
 from .rebinding import cuda
@@ -42,19 +44,29 @@ class Figures(NamedTuple):
 # -- compiling ---------------------------------------------------------------------------------
 
 
+class Absent:
+    """A device and its context, for who asks for its capability; loads code, and runs none."""
+
+    def __init__(self, capability):
+        self.device, self.id, self.compute_capability = self, 0, capability[:2]
+        self.loaded = []  # machine code
+
+    def create_module_image(self, cubin, setup, teardown):
+        self.loaded.append(cubin.code)
+        return SimpleNamespace(initialized=True, get_function=self._get_function)
+
+    def _get_function(self, name):
+        return SimpleNamespace(name=name, module=SimpleNamespace(initialized=True))
+
+
 @contextmanager
-def _device_of(capability):
-    """Answer device functions, which ask the current device for its capability."""
-
-    class Absent:
-        compute_capability = capability
-
-    asked = dispatcher.get_current_device
-    dispatcher.get_current_device = lambda: Absent
-    try:
-        yield
-    finally:
-        dispatcher.get_current_device = asked
+def device_of(capability):
+    """Have Numba compile for a device that is not there."""
+    absent = Absent(capability)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatcher, "get_current_device", lambda: absent)
+        patch.setattr(codegen.devices, "get_context", lambda: absent)
+        yield absent
 
 
 def target_of(capability):
@@ -62,7 +74,7 @@ def target_of(capability):
 
 
 def compile_ptx(kernel, signature, capability):
-    with _device_of(capability):
+    with device_of(capability):
         ptx, _ = cuda.compile(
             kernel.py_func, signature, device=False, abi="numba", cc=capability, output="ptx"
         )

@@ -7,15 +7,18 @@ stand in for it, such as the simulator of the tests.
 
 from __future__ import annotations
 
+import pickle
 import warnings
+import zlib
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
 
-from ..._compile import bind
+from ..._compile import OwnFiles, bind, keep
 from ...exceptions import BackendUnavailableError
+from .toolkit import misfit
 
 __all__ = [
     "Device",
@@ -50,11 +53,59 @@ def _import_numba_cuda() -> tuple[ModuleType, type[Warning]]:
 
 
 cuda, NumbaPerformanceWarning = _import_numba_cuda()
+from numba.cuda.cudadrv import runtime  # noqa: E402 (what the import needs is in place now)
+from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
+
+
+class _Content(CUDACacheImpl):
+    """Machine code of a kernel and what it was made from, for a device of another kind."""
+
+    def reduce(self, kernel):
+        return zlib.compress(pickle.dumps(super().reduce(kernel)), level=1)
+
+    def rebuild(self, target_context, payload):
+        return super().rebuild(target_context, pickle.loads(zlib.decompress(payload)))
+
+
+class _NumbaCache(CUDACache):
+    _impl_class = _Content
+
+    def load_overload(self, sig, target_context):
+        """Load without what only compiling needs: Numba's tables, 0.3 s once a process."""
+        return self._load_overload(sig, target_context)
+
+    def _index_key(self, sig, codegen):
+        # the device's compute capability and Numba's version, then what else shapes the code
+        return *super()._index_key(sig, codegen), _tools()
+
+
+class _Cache(OwnFiles, _NumbaCache):
+    """Machine code for devices."""
+
+
+@cache
+def _tools():
+    """Versions of what makes machine code, and a target that the environment may ask for."""
+    from cuda import bindings, core
+    from numba.cuda.core import config
+
+    versions = core.__version__, bindings.__version__, runtime.get_version()
+    return *versions, _linker_version(), config.FORCE_CUDA_CC
+
+
+def _linker_version():
+    """Version of nvJitLink, or None where the driver links."""
+    from cuda.bindings import nvjitlink
+
+    try:
+        return nvjitlink.version()
+    except Exception:  # of a kind that differs between versions of the bindings
+        return None
 
 
 def kernel(function):
-    """Declare a function that the host launches."""
-    return cuda.jit(function)
+    """Declare a function that the host launches; its machine code is kept on disk."""
+    return keep(cuda.jit(function), function, _Cache)
 
 
 def device(function):
@@ -178,6 +229,9 @@ def _require_device(ordinal):
     except cuda.CudaSupportError as error:
         reason = " ".join(str(error).split())
         raise BackendUnavailableError.no_device("cuda", reason) from None
+    problem = misfit(cuda.driver.driver.get_version(), runtime.get_version(), _linker_version())
+    if problem:
+        raise BackendUnavailableError(f'backend="cuda" cannot compile: {problem}')
     if not 0 <= ordinal < count:
         raise BackendUnavailableError(
             f"device={ordinal} was asked for and this machine has {count} CUDA device(s), numbered "

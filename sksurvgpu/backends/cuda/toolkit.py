@@ -1,0 +1,31 @@
+"""Which driver, toolkit and linker go together; versions are pairs of numbers.
+
+NVVM writes PTX of its toolkit's version, which older linkers refuse.  Machine code of a toolkit runs
+on drivers of the same major version and on later ones.
+"""
+
+
+def misfit(driver, toolkit, linker):
+    """Say what does not go together and what to install, or None; `linker` is None if missing."""
+    if toolkit[0] > driver[0]:
+        return (
+            f"the installed CUDA toolkit is {_name(toolkit)} and the driver supports CUDA up to "
+            f'{_name(driver)}; install "sksurvgpu[cuda{driver[0]}]" or a newer driver'
+        )
+    reader, known = ("the driver", driver) if linker is None else ("nvJitLink", linker)
+    if known < toolkit:
+        return (
+            f"{reader} reads code of CUDA up to {_name(known)} and NVVM writes that of "
+            f'{_name(toolkit)}; run: pip install "nvidia-nvjitlink{_suffix(toolkit)}'
+            f'>={_name(toolkit)}"'
+        )
+    return None
+
+
+def _name(version):
+    return ".".join(map(str, version))
+
+
+def _suffix(toolkit):
+    """How wheels of CUDA 12 are called; those of later ones carry no number."""
+    return "-cu12" if toolkit[0] == 12 else ""
