@@ -5,8 +5,11 @@ members or a smaller power of two, so that a smaller team's members own whole ra
 are many, cuts lie between groups, whose centres then belong to one member.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 
+from ...data.plans.described import describe
 from . import team
 from .columns import Columns, find_cuts
 
@@ -28,6 +31,8 @@ class Layout:
         self._is_whole = plan.n_pieces == 1
         self._exchanges, self._resident = {}, {}
         self.X = self._upload_columns(problem)
+        arrays = describe(plan, problem.likelihood.pattern)
+        self.plan = SimpleNamespace(**{name: device.upload(a) for name, a in arrays.items()})
 
     def _upload_columns(self, problem):
         """The columns of X: once, for all fits; buffers on the device are used as they are."""
