@@ -50,7 +50,7 @@ class Probit:
     is_quadratic = False
 
     @staticmethod
-    def largest_loglik(value, weight):
+    def largest_terms(value):
         return 0.0
 
 
@@ -80,9 +80,9 @@ class Overdispersed:
     is_quadratic = False
 
     @staticmethod
-    def largest_loglik(value, weight):
+    def largest_terms(value):
         positive = np.maximum(value, 1e-300)
-        return float(weight @ (value * np.log(positive) - (value + SIZE) * np.log(SIZE + value)))
+        return value * np.log(positive) - (value + SIZE) * np.log(SIZE + value)
 
 
 def probit_loglik(eta, y):

@@ -71,7 +71,7 @@ class Rows:
         return centred_square(h, V) if self.ignores_shifts else V.T @ (h[:, None] * V)
 
     def largest_loglik(self):
-        return self._likelihood.largest_loglik(self._value, self._weight)
+        return np.sum(self._weight * self._likelihood.largest_terms(self._value))
 
 
 class Draws:

@@ -95,6 +95,8 @@ def ask_everything(session, p):
     session.start(fits, zeros)
     session.gradient(fits, columns)
     session.rounding(fits)
+    session.largest_loglik(fits)
+    session.error_weight(fits)
     session.refer(fits)
     session.load(fits, columns)
     session.measure(fits, columns)

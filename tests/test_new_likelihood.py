@@ -57,9 +57,8 @@ class AlleleCount:
     is_quadratic = False
 
     @staticmethod
-    def largest_loglik(value, weight):
-        share = value / 2.0
-        return float(np.sum(-2.0 * np.log(2.0) * weight * (share == 0.5)))
+    def largest_terms(value):
+        return -2.0 * np.log(2.0) * (value == 1.0)
 
 
 def alleles(seed, n=80):

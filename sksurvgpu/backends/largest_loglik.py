@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 from scipy.special import xlogy
 
 from .._compile import specialize
@@ -16,7 +17,8 @@ def largest_loglik(likelihood, weighted):
 
 
 def _of_rows(likelihood, weighted):
-    return likelihood.largest_loglik(weighted.observed, weighted.weights())
+    terms, weights = likelihood.largest_terms(weighted.observed), weighted.weights()
+    return float(weights @ terms if np.ndim(terms) else weights.sum() * terms)
 
 
 def _of_groups(likelihood, weighted):

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from ..backends.cpu.threads import one_blas_thread
-from ..solver.problem import ColumnsOnDemand
+from ..data.by_fit import ColumnsOnDemand, columns_of
 
 __all__ = [
     "blend",
@@ -118,7 +118,7 @@ def _solve(prepared, jobs, weight):
     fits = replace(free, options=options).solve(
         np.zeros((1, n_fits)),
         total=np.ones(n_fits),
-        weight=_weights_of(prepared, weight, [b for b, *_ in jobs]),
+        weight=columns_of(weight, [b for b, *_ in jobs]),
         coef=np.stack([solution.coef for _, solution, _ in jobs], axis=1),
         fixed=np.stack([~support for *_, support in jobs], axis=1),
         null=_nulls_of(prepared, [solution for _, solution, _ in jobs]),
@@ -130,13 +130,6 @@ def _nulls_of(prepared, solutions):
     """Null models of the penalized fits; None where these had columns of their own."""
     nulls = tuple(solution.null for solution in solutions)
     return nulls if len(nulls[0].root) == prepared.problem.n_columns else None
-
-
-def _weights_of(prepared, weight, fits):
-    """Row weights, (n_rows, len(fits)), of some fits, one of which may be there several times."""
-    if weight is None or weight.shape[1] == 1:
-        return weight
-    return ColumnsOnDemand((weight.shape[0], len(fits)), lambda k: _of_fit(weight, fits[k]))
 
 
 def blend(prepared, fits, refits, gamma, weight):
@@ -191,7 +184,7 @@ def evaluate(prepared, pairs, weight):
     """
     shape = prepared.problem.design.n_rows, len(pairs)
     problem, given = prepared.problem, prepared.batch.offset
-    changes = {"weight": _weights_of(prepared, weight, [b for b, _ in pairs])}
+    changes = {"weight": columns_of(weight, [b for b, _ in pairs])}
     names = ["loglik"]
     if problem.has_intercept:
         problem = problem.without_intercept()

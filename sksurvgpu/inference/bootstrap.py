@@ -16,13 +16,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
 from .._versioned import Versioned
+from ..data.by_fit import ColumnsOnDemand
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, with_ratios
 from ..data.simulate.draw import generator
 from ..estimators._base import MOST_NAMES
 from ..selection.grid import copy_of
 from ..selection.progress import Progress
-from ..solver.problem import ColumnsOnDemand
 from ._replicates import Replicates, check_seeded, units_of
 
 __all__ = ["BootstrapResult", "bootstrap"]

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
+from ..data.by_fit import ColumnsOnDemand
 from ..data.checks import check_sample_weight
 from ..data.simulate.draw import generator
 from ..selection.grid import (
@@ -26,7 +27,6 @@ from ..selection.grid import (
     require_strength,
 )
 from ..selection.progress import Progress
-from ..solver.problem import ColumnsOnDemand
 from ._replicates import Replicates, check_seeded, units_of
 from .stability_result import StabilityResult, check_options
 

@@ -53,6 +53,6 @@ class Logistic:
         return expit(eta) * expit(-eta) * -np.tanh(0.5 * eta)
 
     @staticmethod
-    def largest_loglik(value, weight):
+    def largest_terms(value):
         """Reached where every mean is its outcome: 0 for outcomes 0 and 1."""
         return 0.0

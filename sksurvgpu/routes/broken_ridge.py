@@ -23,13 +23,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..data.by_fit import columns_of
 from ..penalties import ElasticNet, PenaltySpec
 from ..penalties.base import Pieces
 from ..solver.extrapolate import Anderson
 from ..solver.problem import Batch
 from ..solver.solve import Solution, gradients
 from .base import Route
-from .pilots import LARGEST_FACTOR, Pilots, by_fit, rows_of
+from .pilots import LARGEST_FACTOR, Pilots, by_fit
 
 __all__ = ["BrokenRidge"]
 
@@ -256,7 +257,7 @@ class _Run:
 def _batch_of(batch, runs) -> Batch:
     """The next ridges of some runs."""
     fits = [run.index for run in runs]
-    rows = {name: rows_of(getattr(batch, name), fits) for name in ("weight", "offset")}
+    rows = {name: columns_of(getattr(batch, name), fits) for name in ("weight", "offset")}
     return Batch(
         np.array([[run.lam for run in runs]]),
         RIDGE,

@@ -21,12 +21,13 @@ from hashlib import blake2b
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data.by_fit import columns_of
 from ..penalties.base import Family
-from ..solver.problem import Batch, ColumnsOnDemand
+from ..solver.problem import Batch
 from ..solver.solve import null_models
 from .base import Route
 
-__all__ = ["LARGEST_FACTOR", "Pilots", "by_fit", "rows_of", "unit_strength"]
+__all__ = ["LARGEST_FACTOR", "Pilots", "by_fit", "unit_strength"]
 
 LARGEST_FACTOR = 1e100  # beyond, a coefficient of the pilot cannot be told from zero
 CACHE_BYTES = 2**26  # of pilots of the fits before: folds come again at every penalty
@@ -99,16 +100,9 @@ def _of_fits(batch, fits, family) -> Batch:
         fixed = by_fit(batch.fixed, shape)[:, fits]
     if batch.coef is not None:
         coef = np.where(fixed, by_fit(batch.coef, shape)[:, fits], 0.0)
-    rows = {name: rows_of(getattr(batch, name), fits) for name in ("weight", "offset")}
+    rows = {name: columns_of(getattr(batch, name), fits) for name in ("weight", "offset")}
     none, total = np.empty((0, len(fits))), batch.total[fits]
     return Batch(none, family, factor, fixed=fixed, coef=coef, total=total, **rows)
-
-
-def rows_of(values, fits):
-    """Numbers of rows, for some of the fits."""
-    if values is None or values.shape[1] == 1:
-        return values
-    return ColumnsOnDemand((values.shape[0], len(fits)), lambda k: values[:, fits[k]])
 
 
 def _column(values, index):

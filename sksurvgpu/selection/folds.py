@@ -7,6 +7,7 @@ dealt out so that each has its share of the events.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 
 import numpy as np
@@ -14,12 +15,14 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.vectors import check_labels
-from ..solver.problem import ColumnsOnDemand
 
 __all__ = ["Splits", "SurvivalKFold", "split_rows"]
 
 TIMED = ("start", "time")
+TRAIN, TEST = 1, 2  # sides of a split
+MOST_MARKS = 256  # that a byte holds
 
 
 class SurvivalKFold(BaseCrossValidator):
@@ -180,22 +183,24 @@ class Splits:
 
     def part(self, some: slice) -> Splits:
         """Some of the splits."""
+        if len(self.tests[some]) == len(self):
+            return self
         return Splits(self.base, self.tests[some], self.trains[some])
 
     @property
     def train(self):
         """Weights of the fits."""
-        return self._columns(self._train)
+        return self._columns(self._train, TRAIN)
 
     @property
     def test(self):
         """Weights of the rows held out."""
-        return self._columns(lambda b: self._of(self.tests[b]))
+        return self._columns(lambda b: self._of(self.tests[b]), TEST)
 
     @property
     def both(self):
         """Weights of the rows of either side."""
-        return self._columns(self._both)
+        return self._columns(self._both, TRAIN | TEST)
 
     def n_repeats(self):
         """How often a row is held out, of those that ever are."""
@@ -206,8 +211,45 @@ class Splits:
         """Sum of the weights of each fit."""
         return np.array([self._train(b).sum() for b in range(len(self))])
 
-    def _columns(self, make):
-        return ColumnsOnDemand((len(self.base), len(self)), make)
+    def _columns(self, make, side):
+        def marks():
+            layer, sides = self._layers
+            times = ((sides & side) > 0).astype(np.float64)
+            return Marks(self.base, self._mark, layer, times)
+
+        return ColumnsOnDemand((len(self.base), len(self)), make, marks)
+
+    @cached_property
+    def _layers(self):
+        """The layer of every split, and on which sides it has the rows of each mark.
+
+        Tests without a common row share a layer, in which each has a mark of its own.
+        """
+        layer, sides = np.empty(len(self), np.intp), np.full((len(self), MOST_MARKS), TRAIN)
+        n_layers, n_marks, is_taken = 0, MOST_MARKS, None
+        for b, (test, train) in enumerate(zip(self.tests, self.trains, strict=True)):
+            if train is not None or n_marks == MOST_MARKS or is_taken[test].any():
+                n_layers, n_marks = n_layers + 1, 1
+                is_taken = np.zeros(len(self.base), bool)
+            layer[b] = n_layers - 1
+            if train is not None:
+                sides[b], n_marks = np.arange(MOST_MARKS), MOST_MARKS
+            else:
+                is_taken[test] = True
+                sides[b, n_marks] = TEST
+                n_marks += 1
+        return layer, sides
+
+    def _mark(self, layer):
+        """Marks of the rows in a layer."""
+        marks = np.zeros(len(self.base), np.uint8)
+        for k, b in enumerate(np.flatnonzero(self._layers[0] == layer)):
+            if self.trains[b] is None:
+                marks[self.tests[b]] = k + 1
+            else:
+                marks[self.trains[b]] = TRAIN
+                marks[self.tests[b]] |= TEST
+        return marks
 
     def _of(self, rows):
         weight = np.zeros(len(self.base))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..data.by_fit import ColumnsOnDemand
 from ..data.design.columns import Design
 from ..data.design.units import find_centers, moved
 from ..data.plans.groups import GroupPlan
@@ -109,23 +109,6 @@ class Problem:
             "first": self.plan.first,
             "shift": self.plan.shift,
         }
-
-
-@dataclass(frozen=True)
-class ColumnsOnDemand:
-    """An array (n_rows, n_fits) whose columns are made when a fit asks for them.
-
-    Hundreds of weight vectors, such as those of a bootstrap, are never held at once.
-    """
-
-    shape: tuple[int, int]
-    make: Callable[[int], np.ndarray]  # the same column each time it is asked for
-
-    def __getitem__(self, key):
-        _, fits = key
-        if np.ndim(fits) == 0 and not isinstance(fits, slice):
-            return self.make(int(fits))
-        return np.stack([self.make(b) for b in range(*fits.indices(self.shape[1]))], axis=1)
 
 
 @dataclass(frozen=True)

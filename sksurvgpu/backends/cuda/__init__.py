@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...data.by_fit import columns_of
 from ..contract import serve_in_rounds
 from ._cuda import open_device
 from .layout import Layout
@@ -37,9 +38,9 @@ class Backend:
         wave = fits_at_once(problem, batch, self.device, self.precision)
         layout, results = Layout(self.device, problem), []
         for start in range(0, len(coroutines), wave):
-            fits = slice(start, start + wave)
-            part = coroutines[fits]
-            arrays = _columns(batch.weight, fits), _columns(batch.offset, fits)
+            fits = np.arange(start, min(start + wave, len(coroutines)))
+            part = coroutines[start : start + wave]
+            arrays = columns_of(batch.weight, fits), columns_of(batch.offset, fits)
             rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
             # no name holds the session: the next wave needs its memory
             results += serve_in_rounds(Session(layout, problem, *rows).serve, part)
@@ -70,10 +71,3 @@ class Evaluator:
         """Log-likelihood (n_fits,) and gradient (n_fits, n_columns) at coefficients like it."""
         logliks = self._session.start(self._fits, coefs)
         return np.array(logliks), np.array(self._session.gradient(self._fits, self._columns))
-
-
-def _columns(values, fits):
-    """Columns of some fits; one column stands for all fits."""
-    if values is None:
-        return None
-    return values[:, :1] if values.shape[1] == 1 else values[:, fits]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
+from ...data.plans.described import FIRST_OF_LANE, LAST_OF_LANE
 from ._cuda import cuda, device, inlined, kernel, specialize
 from .products import of_fit
 from .risk_sets import (
@@ -29,9 +30,6 @@ from .risk_sets import (
 )
 from .scan import make_scan
 from .team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum
-
-# What lane cells say, in `Carry.flags`.
-LAST_OF_LANE, FIRST_OF_LANE = 1, 2
 
 
 class Carry(NamedTuple):

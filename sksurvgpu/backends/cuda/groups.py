@@ -46,6 +46,16 @@ class Span(NamedTuple):
     risk: np.ndarray
 
 
+@device
+def largest_term(context, fit, i):
+    """What a row adds to the log-likelihood where its group's events are in their shares."""
+    rows, groups = context
+    events = rows.value[i] * of_fit(rows.weight, fit)[i]
+    if not events > 0.0:
+        return 0.0
+    return events * math.log(events / of_fit(groups.total, fit)[groups.idx[i]])
+
+
 # -- S of every group -------------------------------------------------------------------------
 
 

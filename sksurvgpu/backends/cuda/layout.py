@@ -5,9 +5,12 @@ members or a smaller power of two, so that a smaller team's members own whole ra
 are many, cuts lie between groups, whose centres then belong to one member.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from ...data.design.columns import INDICATOR
+from ...data.plans.described import describe
 from . import team
 from .columns import Columns, find_cuts
 from .row_lists import lanes_of, list_rows
@@ -36,6 +39,8 @@ class Layout:
         self.lanes_of_row = lanes_of(self.X_rows)
         self._shape_of_table = plan.n_pieces, problem.design.n_columns
         self._cells = _cells_of(problem)
+        arrays = describe(plan, problem.likelihood.pattern)
+        self.plan = SimpleNamespace(**{name: device.upload(a) for name, a in arrays.items()})
 
     def _upload_columns(self, problem):
         """The columns of X: once, for all fits; buffers on the device are used as they are."""

@@ -7,7 +7,8 @@ from .layout import BLOCKS_PER_MULTIPROCESSOR
 from .patterns import PATTERNS
 
 SHARE = 0.9  # of the free memory that may be planned with
-PLAN_BYTES = 56  # a row: outcome, weight of ones, cells of entry and exit, bins, order of scans
+# A row: outcome, weights as they are given, cells, bins, scans; lanes and tables of censoring.
+PLAN_BYTES = 112
 GIB = 2**30
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import products
 from .patterns import PATTERNS
+from .weights import spread
 
 
 class Rows:
@@ -19,11 +20,10 @@ class Rows:
         self.n_columns, n_rows = problem.n_columns, problem.plan.n_rows
         self.pattern = PATTERNS[problem.likelihood.pattern](layout, problem, weights, n_fits)
         self.rows = self.pattern.rows
-        plan, empty = problem.plan, self.device.empty
-        copies = np.empty((1, 0))
+        empty = self.device.empty
+        self.offset = empty((1, 0), np.float64)
         if offsets is not None:
-            copies = np.array([plan.per_copy(offset[plan.order]) for offset in offsets.T])
-        self.offset = self.device.upload(copies)
+            self.offset = spread(layout, offsets)
         self.eta, self.trial = (empty((n_fits, n_rows), np.float64) for _ in range(2))
         self.loglik = empty(n_fits, np.float64)
         self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for

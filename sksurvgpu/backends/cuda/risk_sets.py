@@ -18,6 +18,7 @@ import numpy as np
 from numba import int64
 
 from ..._compile import bind
+from ...data.plans.described import FIRST_OF_CELL, LAST_OF_GROUP
 from ..cpu.risk_sets import SMALLEST_RISK
 from ._cuda import cuda, device, inlined, kernel, specialize
 from .products import of_fit
@@ -33,9 +34,6 @@ from .team import (
     team_max,
     team_sum,
 )
-
-# What marks say, in `RiskSets.flags`.
-LAST_OF_GROUP, FIRST_OF_CELL = 1, 2
 
 
 class RiskSets(NamedTuple):
@@ -100,6 +98,20 @@ def part_of_fit(sets, rows, cells, eta, fit):
         of_fit(cells.rest, fit),
         of_fit(cells.held, fit),
     )
+
+
+def _largest_term(sets, fit, k):
+    """What a cell adds to the log-likelihood where nobody is at risk but its deaths."""
+    deaths, d = of_fit(sets.deaths, fit)[k], of_fit(sets.death_weight, fit)[k]
+    if not deaths > 0.0:
+        return 0.0
+    term, _, _ = jump_formula(d, d, d, deaths)  # noqa: F821 (bound)
+    return -term
+
+
+@cache
+def largest_term_of(jump_formula):
+    return device(bind(_largest_term, jump_formula=jump_formula))
 
 
 # -- rows -------------------------------------------------------------------------------------

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from ....data.plans.weighted import weigh
-from ...largest_loglik import largest_loglik
 from ..bins import Bins
 from ..products import multiply_sizes
+from ..weights import keep_counted, spread
 
 
 class RowData(NamedTuple):
@@ -39,24 +38,26 @@ class Pattern:
 
     def __init__(self, layout, problem, weights, n_fits):
         self.layout, self.likelihood, self.n_fits = layout, problem.likelihood, n_fits
-        make = partial(weigh, problem.plan, problem.likelihood.pattern)
-        self.weighted = [make(weight) for weight in ([None] if weights is None else weights.T)]
-        unweighted = self.weighted[0] if weights is None else make(None)
-        self.live = self._of_weighted("live", np.uint8)
-        self.rows = RowData(
-            layout.device.upload(np.asarray(unweighted.observed, np.float64)),
-            layout.device.upload(np.array([weighted.weights() for weighted in self.weighted])),
-            layout.device.empty((n_fits, problem.plan.n_rows), np.float64),
-        )
+        self._plan, described = problem.plan, layout.plan
+        weight = described.ones if weights is None else spread(layout, weights)
+        self.n_weights = weight.shape[0]  # vectors of weights: one a fit, or one for all
+        u = layout.device.empty((n_fits, problem.plan.n_rows), np.float64)
+        self.rows = RowData(described.observed, weight, u)
 
-    def _of_weighted(self, name, dtype=np.float64):
-        """Arrays that every vector of weights has of its own, one row a vector."""
-        values = [getattr(weighted, name) for weighted in self.weighted]
-        return self.layout.device.upload(np.array(values, dtype))
+    def _keep_counted(self, value, row=None, run=None, total=None):
+        """``value`` of what counts under every vector of weights, and 0 of what does not."""
+        empty = self.layout.device.empty
+        out = empty((self.n_weights, value.shape[0]), value.dtype)
+        row = empty(0, np.int32) if row is None else row
+        if run is None:
+            run, total = empty(0, np.int32), empty((0, 0), np.float64)
+        arguments = value, row, run, total, self.rows.weight, out
+        self.layout.launch_wide(keep_counted, value.shape[0], *arguments)
+        return out
 
-    def weighted_of(self, fit):
-        """Plan under the weights of a fit."""
-        return self.weighted[fit if len(self.weighted) > 1 else 0]
+    def _of_weights(self, numbers, fit):
+        """What a fit has of numbers that every vector of weights has."""
+        return float(numbers[fit if self.n_weights > 1 else 0])
 
     @staticmethod
     def bytes_of_fit(plan):
@@ -84,7 +85,12 @@ class Pattern:
 
     def largest_loglik(self, fit):
         """Upper bound of the log-likelihood, for the duality gap."""
-        return largest_loglik(self.likelihood, self.weighted_of(fit))
+        return self._of_weights(self._largest, fit)
+
+    @cached_property
+    def _largest(self):
+        """That of every vector of weights, as in `backends.largest_loglik`."""
+        raise NotImplementedError
 
     def error_weight(self, fit):
         """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
@@ -95,10 +101,8 @@ class Pattern:
         return span if self.ignores_shifts else size
 
 
-def bins_of_groups(layout, group_idx, inverse):
+def bins_of_groups(layout, inverse):
     """Bins of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
-    device, n_groups = layout.device, inverse.shape[1]
-    no_idx, no_rows = device.empty(0, np.int32), device.empty((1, 0), np.float64)
-    last = device.upload(np.arange(n_groups, dtype=np.int64))
-    own = device.upload(np.asarray(group_idx, np.int32))
+    empty, own, last = layout.device.empty, layout.plan.own, layout.plan.last
+    no_idx, no_rows = empty(0, np.int32), empty((1, 0), np.float64)
     return Bins(own, no_idx, no_idx, *3 * (no_rows,), last, *4 * (no_rows,), inverse)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from .. import carried as kernels
-from .. import carried_steps
-from .risk_sets import RiskSetPattern, flag_runs
+from .. import carried_steps, weights
+from .risk_sets import RiskSetPattern
 
 
 class CarriedPattern(RiskSetPattern):
@@ -12,7 +12,7 @@ class CarriedPattern(RiskSetPattern):
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
-        self._carry = self._upload_carry(problem.plan)
+        self._carry = self._find_carry(layout.plan)
         self._has_one_lane = problem.plan.one_lane_a_stratum
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
 
@@ -26,35 +26,48 @@ class CarriedPattern(RiskSetPattern):
     def _is_carried(self, plan):
         return plan.one_lane_a_stratum  # rows of whole strata have no later bins
 
-    def _upload_carry(self, plan):
-        upload, carrying = self.layout.device.upload, plan.carrying
-        row = np.flatnonzero(carrying.competing)
-        row = row[np.argsort(carrying.carry_idx[row], kind="stable")]
-        size, n_cells = np.diff(carrying.lane_ptr), carrying.lane_ptr[-1]
-        lane = np.repeat(np.arange(len(size)), size)
-        where = np.arange(n_cells)
-        flags = flag_runs(lane, kernels.LAST_OF_LANE)
-        flags |= flag_runs(lane[::-1], kernels.FIRST_OF_LANE)[::-1]
-        carry_idx = carrying.carry_idx[row]
-        integers = (
-            (row, np.int32),
-            (flag_runs(lane[carry_idx][::-1], 1)[::-1], np.uint8),
-            (np.searchsorted(carry_idx, where), np.int32),
-            (where + (carrying.lane_cell - carrying.lane_ptr[:-1])[lane], np.int32),
-            (flags, np.uint8),
-        )
-        of_lanes = carrying.lane_ptr, carrying.lane_cell, carrying.stratum_lanes
-        strata = np.repeat(np.arange(plan.n_strata), np.diff(plan.cell_ptr))
+    def _find_carry(self, plan):
+        """Lanes of the plan on the device, and the curves of censoring under the weights."""
+        inverse, survival = self._find_curves(plan)
         return kernels.Carry(
-            upload(carrying.carry_idx.astype(np.int32)),
-            self._of_weighted("inverse"),
-            *(upload(values.astype(dtype)) for values, dtype in integers),
-            self._of_weighted("survival"),
-            *(upload(numbers.astype(np.int64)) for numbers in of_lanes),
-            upload(strata.astype(np.int32)),
-            self._take(len(row)),
-            self._take(n_cells),
+            plan.carry_idx,
+            inverse,
+            plan.carried_row,
+            plan.carried_first,
+            plan.carried_before,
+            plan.lane_cell_idx,
+            plan.lane_flags,
+            survival,
+            plan.lane_ptr,
+            plan.lane_cell,
+            plan.stratum_lanes,
+            plan.stratum,
+            self._take(plan.carried_row.shape[0]),
+            self._take(plan.lane_flags.shape[0]),
         )
+
+    def _find_curves(self, plan):
+        """1 / G of carried rows and G of lane cells, (1 or fits, ...) each."""
+        layout, weight, empty = self.layout, self.rows.weight, self.layout.device.empty
+        [failed], [curves] = (
+            self._add_weights((ptr[:-1], ptr[1:]), weight, ["total"], row)
+            for ptr, row in (
+                (plan.failed_ptr, plan.failed_row),
+                (plan.lost_ptr, plan.lost_row),
+            )
+        )
+        tables, events_first = plan.table_ptr, self._plan.carrying.events_first
+        n_tasks = self.n_weights * (tables.shape[0] - 1)
+        layout.launch_tasks(weights.find_curves, n_tasks, tables, failed, curves, events_first)
+        entries = plan.row_table_idx, plan.lane_table_idx
+        found = tuple(empty((self.n_weights, own.shape[0]), np.float64) for own in entries)
+        layout.launch_wide(
+            weights.read_curves,
+            max(own.shape[0] for own in entries),
+            *(curves, plan.lane_table_idx, found[1]),
+            *(plan.row_table_idx, plan.competing, weight, found[0]),
+        )
+        return found
 
     def evaluate(self, fits, eta, loglik):
         numbers = self.rows, self._cells, eta, loglik, self._top

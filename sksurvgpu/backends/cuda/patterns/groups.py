@@ -1,9 +1,11 @@
 """Multinomial models within groups, on the device."""
 
+from functools import cached_property
+
 import numpy as np
 
-from ....data.plans.weighted import inverse_of
 from .. import groups as kernels
+from ..weights import add_all, add_runs, number_of
 from ._base import Pattern, bins_of_groups
 
 
@@ -14,16 +16,24 @@ class GroupPattern(Pattern):
         super().__init__(layout, problem, weights, n_fits)
         plan, device = problem.plan, layout.device
         self.few = plan.few
-        totals = np.array([weighted.total for weighted in self.weighted])
-        per_fit = np.broadcast_to(inverse_of(totals), (n_fits, plan.n_strata))
-        self.bins = bins_of_groups(layout, plan.group_idx, device.upload(per_fit))
+        runs = layout.plan.ptr[:-1], layout.plan.ptr[1:]
+        events = self.rows.weight, device.empty(0, np.int32), self.rows.value
+        wanted = n_fits, ("total", "inverse"), plan.few
+        totals, inverse = add_runs(layout, number_of, runs, events, *wanted)
+        self.bins = bins_of_groups(layout, inverse)
+        self.live = self._keep_counted(layout.plan.may_count, run=self.bins.own, total=totals)
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
-        self._groups = kernels.Groups(self.bins.own, device.upload(totals), top, risk)
+        self._groups = kernels.Groups(self.bins.own, totals, top, risk)
 
     @staticmethod
     def bytes_of_fit(plan):
         """Numbers of groups, those of exact steps included."""
         return 8 * 4 * plan.n_strata
+
+    @cached_property
+    def _largest(self):
+        given = self._plan.n_rows, (self.rows, self._groups), self.n_weights
+        return add_all(self.layout, kernels.largest_term, *given)
 
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)

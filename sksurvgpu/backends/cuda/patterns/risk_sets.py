@@ -1,11 +1,14 @@
 """Cox-type likelihoods on the device."""
 
+from functools import cached_property
+
 import numpy as np
 
 from .. import risk_set_logs as in_logs
 from .. import risk_set_steps, shared_steps
 from .. import risk_sets as kernels
 from ..bins import Bins
+from ..weights import add_all, add_runs, number_of
 from ._base import Pattern
 
 
@@ -18,16 +21,15 @@ class RiskSetPattern(Pattern):
         plan, device = problem.plan, layout.device
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
-        self._sets, self._exit_idx = self._upload_sets(plan), plan.exit_idx.astype(np.int64)
+        self._sets = self._find_sets(layout.plan)
+        self._exit_idx = plan.exit_idx.astype(np.int64)
         self._cells = self._take_cells(plan.n_cells)
         self._top = device.zeros(n_fits, np.float64)
         self._is_in_logs = np.zeros(n_fits, bool)
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
-        self._bin_cells = kernels.BinCells(
-            device.upload(plan.bins.start),
-            device.upload(plan.bins.end),
-            self._of_weighted("bin_inverse"),
-        )
+        runs = layout.plan.begin, layout.plan.stop
+        [inverse] = self._add_weights(runs, self._sets.death_weight, ["inverse"], few=plan.few)
+        self._bin_cells = kernels.BinCells(layout.plan.start, layout.plan.end, inverse)
         self.bins = self._take_bins(plan)
 
     @staticmethod
@@ -35,23 +37,26 @@ class RiskSetPattern(Pattern):
         """w of rows, and c of carried ones; sums, hazards, deaths, moments of cells; bins."""
         return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 5 * plan.n_bins
 
-    def _upload_sets(self, plan):
-        upload = self.layout.device.upload
-        is_first = np.zeros(plan.n_cells, np.uint8)
-        is_first[plan.cell_ptr[:-1]] = 1
-        enter_idx = plan.enter_idx if self._is_delayed else np.empty(0)
-        deaths = _group_deaths(plan) if self._uses_ties else np.empty((2, 0))
-        return kernels.RiskSets(
-            upload(plan.exit_idx.astype(np.int32)),
-            upload(enter_idx.astype(np.int32)),
-            *map(upload, plan_marks(plan)),
-            upload(is_first),
-            upload(deaths[0].astype(np.int64)),
-            upload(deaths[1].astype(np.int32)),
-            self.live,
-            self._of_weighted("deaths"),
-            self._of_weighted("death_weight"),
-        )
+    def _find_sets(self, plan):
+        """Risk sets of the plan on the device, and the deaths that count in every cell."""
+        empty, (ptr, row) = self.layout.device.empty, (plan.death_ptr, plan.death_row)
+        self.live = self._keep_counted(plan.may_count)
+        runs, wanted = (ptr[:-1], ptr[1:]), ("total", "count")
+        weight, deaths = self._add_weights(runs, self.rows.weight, wanted, row)
+        of_ties = (ptr, row) if self._uses_ties else (empty(0, np.int64), empty(0, np.int32))
+        cells = plan.exit_idx, plan.enter_idx, plan.marks, plan.flags, plan.is_first
+        return kernels.RiskSets(*cells, *of_ties, self.live, deaths, weight)
+
+    def _add_weights(self, runs, numbers, wanted, row=None, few=False):
+        """Numbers of rows, or of positions, added up in runs."""
+        empty = self.layout.device.empty
+        context = numbers, empty(0, np.int32) if row is None else row, empty(0, np.float64)
+        return add_runs(self.layout, number_of, runs, context, self.n_weights, wanted, few)
+
+    @cached_property
+    def _largest(self):
+        term = kernels.largest_term_of(self.likelihood.jump_formula)
+        return add_all(self.layout, term, self._plan.n_cells, self._sets, self.n_weights)
 
     def _take(self, size, is_there=True):
         """Memory of every fit; (1, 0) for what takes no part."""
@@ -67,17 +72,16 @@ class RiskSetPattern(Pattern):
 
     def _take_bins(self, plan):
         """Memory of the quadratic model; where bins are many, no numbers of bins."""
-        upload, bins, few = self.layout.device.upload, plan.bins, self.few
+        described, bins, few = self.layout.plan, plan.bins, self.few
         is_entered, is_carried = few and self._is_delayed, few and self._is_carried(plan)
-        enter_bin = bins.cell_bin[plan.enter_idx] if is_entered else np.empty(0)
         return Bins(
-            upload(bins.cell_bin[plan.exit_idx].astype(np.int32)),
-            upload(enter_bin.astype(np.int32)),
-            self._sets.enter_idx,
+            described.own,
+            described.enter,
+            described.enter_idx,
             self._take(plan.n_cells, is_entered),
             self._take(plan.n_rows, few),
             self._take(plan.n_rows, is_carried),
-            upload(bins.last),
+            described.last,
             self._take(bins.n_bins, few),
             self._take(bins.n_bins, few),
             self._take(bins.n_bins, is_carried),
@@ -147,38 +151,3 @@ class RiskSetPattern(Pattern):
             return hazard
         with np.errstate(divide="ignore"):
             return np.log(hazard) - download(self._top)[fit]
-
-
-def plan_marks(plan):
-    """Order of the marks (empty where they are the rows), and what they say.
-
-    Marks of cell 0 count in no risk set: they are left out where that costs nothing.
-    """
-    is_first = np.zeros(plan.n_cells, bool)
-    is_first[plan.cell_ptr[:-1]] = True
-    cell, order = plan.exit_idx, np.empty(0, np.int32)
-    if plan.n_pieces > 1 or plan.enter_idx is not None:
-        code = np.arange(plan.n_rows, dtype=np.int32)
-        if plan.enter_idx is not None:
-            cell, code = np.concatenate([cell, plan.enter_idx]), np.concatenate([code, ~code])
-        counts = np.flatnonzero(~is_first[cell])
-        counts = counts[np.argsort(cell[counts], kind="stable")]
-        cell, order = cell[counts], code[counts]
-    group = np.repeat(np.arange(len(plan.cell_ptr) - 1), np.diff(plan.cell_ptr))[cell]
-    last = flag_runs(group, kernels.LAST_OF_GROUP)
-    return order, last | flag_runs(cell[::-1], kernels.FIRST_OF_CELL)[::-1]
-
-
-def flag_runs(labels, flag):
-    """A flag at the last of every run of equal labels."""
-    is_last = np.ones(len(labels), bool)
-    is_last[:-1] = labels[1:] != labels[:-1]
-    return is_last * np.uint8(flag)
-
-
-def _group_deaths(plan):
-    """Offsets of every cell's deaths, and their rows."""
-    row = np.flatnonzero(plan.event)
-    cell = plan.exit_idx[row]
-    order = np.argsort(cell, kind="stable")
-    return np.searchsorted(cell[order], np.arange(plan.n_cells + 1)), row[order]

@@ -1,9 +1,12 @@
 """Models that are a sum over rows, on the device."""
 
+from functools import cached_property
+
 import numpy as np
 
 from .. import rows as kernels
 from ..products import multiply_sizes
+from ..weights import add_all, number_of
 from ._base import Pattern, bins_of_groups
 
 
@@ -15,6 +18,7 @@ class RowPattern(Pattern):
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
         self.is_exact = problem.likelihood.observed_formula is None
+        self.live = self._keep_counted(layout.plan.may_count)
         likelihood, n_rows = self.likelihood, problem.plan.n_rows
         self.ignores_shifts = likelihood.intercept
         formulas = likelihood.row_formula, likelihood.observed_formula, likelihood.link_formula
@@ -25,7 +29,7 @@ class RowPattern(Pattern):
         self._rows, no_events = self.rows, layout.device.zeros(n_rows, np.float64)
         self.rows = self._rows._replace(value=no_events)
         inverse = layout.device.zeros((n_fits, 1), np.float64)
-        self.bins = bins_of_groups(layout, np.zeros(n_rows, np.int32), inverse)
+        self.bins = bins_of_groups(layout, inverse)
 
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(self._evaluate, fits, self._rows, eta, loglik, self._intercept)
@@ -48,9 +52,23 @@ class RowPattern(Pattern):
         state = kernels.RowSteps(self._rows, eta, self._intercept, self.bins.inverse, own)
         return kernels.steps_of(self.likelihood.row_formula, state)
 
+    @cached_property
+    def _largest(self):
+        terms = self.likelihood.largest_terms(self._plan.value)
+        return self._add_weights(terms) if np.ndim(terms) else terms * self._totals
+
+    @cached_property
+    def _totals(self):
+        return self._add_weights(())
+
+    def _add_weights(self, factor):
+        """Sums of the weights of all rows, times factors."""
+        device, weight = self.layout.device, self._rows.weight
+        context = weight, device.empty(0, np.int32), device.upload(np.asarray(factor, float))
+        return add_all(self.layout, number_of, weight.shape[1], context, self.n_weights)
+
     def error_weight(self, fit):
-        weights = self.weighted_of(fit).weights()
-        return float(weights.sum()) if self.likelihood.is_quadratic else 0.0
+        return self._of_weights(self._totals, fit) if self.likelihood.is_quadratic else 0.0
 
     def baseline(self, fit):
         """The intercept."""

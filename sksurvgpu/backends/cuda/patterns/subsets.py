@@ -1,5 +1,7 @@
 """Matched sets on the device."""
 
+from functools import cached_property
+
 import numpy as np
 
 from .. import subset_cycle
@@ -22,11 +24,13 @@ class SubsetPattern(Pattern):
         plan, device = problem.plan, layout.device
         n_rows, n_sets, self.few = plan.n_rows, plan.n_strata, plan.few
         inverse = device.empty((n_fits, n_sets), np.float64)
-        self.bins = bins_of_groups(layout, plan.group_idx, inverse)
+        self.bins = bins_of_groups(layout, inverse)
+        cases = self._keep_counted(layout.plan.cases, row=layout.plan.first)
+        self.live = self._keep_counted(layout.plan.may_count, run=self.bins.own, total=cases)
         self._sets = kernels.Sets(
-            device.upload(np.asarray(plan.ptr, np.int64)),
+            layout.plan.ptr,
             self.bins.own,
-            self._of_weighted("cases", np.int32),
+            cases,
             device.zeros((n_fits, n_sets), np.float64),
             device.empty((n_fits, n_sets, 2), np.int32),
             device.empty((n_fits, 2 * n_rows), np.float64),
@@ -36,6 +40,10 @@ class SubsetPattern(Pattern):
         self._workers = {
             worker: device.upload(which) for worker, which in _share_work(np.diff(plan.ptr))
         }
+
+    @cached_property
+    def _largest(self):
+        return np.zeros(self.n_weights)  # where every case is certain
 
     @staticmethod
     def bytes_of_fit(plan):

@@ -1,0 +1,60 @@
+"""What fits of a batch have of rows: arrays (n_rows, n_fits), or the same in less memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+__all__ = ["ColumnsOnDemand", "Marks", "columns_of"]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Weights as multiples of one vector: row i of fit b has ``base[i] * times[b, mark_i]``.
+
+    A layer is a mark for every row; all folds of a cross-validation are one.
+    """
+
+    base: np.ndarray  # (n_rows,)
+    make: Callable[[int], np.ndarray]  # uint8 (n_rows,) of a layer
+    layer: np.ndarray  # int (n_fits,): the layer of every fit
+    times: np.ndarray  # (n_fits, marks)
+
+    def of(self, fits):
+        """Those of some fits."""
+        return replace(self, layer=self.layer[fits], times=self.times[fits])
+
+
+@dataclass(frozen=True)
+class ColumnsOnDemand:
+    """An array (n_rows, n_fits) whose columns are made when a fit asks for them.
+
+    Hundreds of weight vectors, such as those of a bootstrap, are never held at once.
+    """
+
+    shape: tuple[int, int]
+    make: Callable[[int], np.ndarray]  # the same column each time it is asked for
+    marks: Callable[[], Marks] | None = None  # what says the same in less memory
+
+    def __getitem__(self, key):
+        _, fits = key
+        if np.ndim(fits) == 0 and not isinstance(fits, slice):
+            return self.make(int(fits))
+        return np.stack([self.make(b) for b in range(*fits.indices(self.shape[1]))], axis=1)
+
+
+def columns_of(values, fits):
+    """Columns (n_rows, len(fits)) of some fits, one of which may be there several times.
+
+    None, and one column that stands for all fits, remain as they are.
+    """
+    if values is None or values.shape[1] == 1:
+        return values
+    marks = getattr(values, "marks", None)
+    return ColumnsOnDemand(
+        (values.shape[0], len(fits)),
+        lambda k: values[:, fits[k]],
+        None if marks is None else lambda: marks().of(fits),
+    )
