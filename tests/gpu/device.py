@@ -78,7 +78,7 @@ class SimulatedDevice:
         self.name = "simulated device"
         self.n_multiprocessors, self.shared_bytes = n_multiprocessors, shared_bytes
         self.memory, self.seed, self.n_launches, self.n_switches = memory, seed, 0, 0
-        self._used = 0
+        self._used, self._sent = 0, []
         self._machine = Machine(skew, weak, without, max_passes)
 
     @property
@@ -120,7 +120,16 @@ class SimulatedDevice:
             raise TypeError(f"an array of shape {array.shape} is not contiguous")
         return array
 
+    def send(self, *arrays):
+        """Copies of host arrays that a download ends."""
+        sent = [DeviceArray(self, np.array(array, order="C")) for array in arrays]
+        self._sent += sent
+        return sent
+
     def download(self, array):
+        for sent in self._sent:
+            poison(sent._data)
+        self._sent = []
         return self._own(array)._data.copy()
 
     def write(self, array, values):
