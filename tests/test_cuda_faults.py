@@ -268,8 +268,7 @@ def read_beyond(X, j, first, end):
 
 WRONG = [
     (part_of, drop_last_position, 12, []),
-    # nothing changes where rows count twice in a maximum
-    (part_of, overlap_positions, 12, ["risk sets: products.measure_step"]),
+    (part_of, overlap_positions, 12, []),
     (my_ranges, overlap_ranges, 12, []),
     (entries, read_beyond, 16, []),
 ]

@@ -67,19 +67,57 @@ class Move(NamedTuple):
 @kernel
 def predict(exchange, X, move, offset, eta_of_fits):
     """eta = offset + X coef, from scratch.  A member adds to its own rows, a warp a column."""
-    first, end = my_ranges(X, exchange)
     team, _ = my_team(exchange)
-    warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
     t = team
     while t < exchange.fits.shape[0]:
         fit = exchange.fits[t]
-        eta = eta_of_fits[fit]
-        _start_rows(X, first, end, of_fit(offset, fit), eta)
+        _predict_fit(exchange, X, move, t, of_fit(offset, fit), eta_of_fits[fit])
+        t += n_teams(exchange)
+
+
+@device
+def _predict_fit(exchange, X, move, t, offset, eta):
+    first, end = my_ranges(X, exchange)
+    warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
+    _start_rows(X, first, end, offset, eta)
+    cuda.syncthreads()
+    at = move.ptr[t] + warp
+    while at < move.ptr[t + 1]:
+        _add_column(X, move.column[at], move.step[at], first, end, eta)
+        at += n_warps
+
+
+@kernel
+def step(exchange, X, move, offset, live, eta_of_fits, trial_of_fits, out):
+    """`predict` into the trial, and how far it is from eta over live rows.
+
+    ``out[2 * fit:]``: range of the move, largest size of it.
+    """
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    first, end = my_ranges(X, exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit, up, down = exchange.fits[t], -np.inf, -np.inf
+        counts, eta, trial = of_fit(live, fit), eta_of_fits[fit], trial_of_fits[fit]
+        _predict_fit(exchange, X, move, t, of_fit(offset, fit), trial)
         cuda.syncthreads()
-        at = move.ptr[t] + warp
-        while at < move.ptr[t + 1]:
-            _add_column(X, move.column[at], move.step[at], first, end, eta)
-            at += n_warps
+        for b in range(X.first.shape[0]):
+            row = max(X.cut[first], X.first[b]) + cuda.threadIdx.x
+            while row < X.cut[end]:
+                i = row + X.shift[b]
+                if counts[i]:
+                    up, down = max(up, trial[i] - eta[i]), max(down, eta[i] - trial[i])
+                row += cuda.blockDim.x
+        stage_max(up, 0, scratch)
+        stage_max(down, 1, scratch)
+        meet_maxima(exchange, 2, turn, scratch)
+        up, down = total_max(exchange, 0, turn), total_max(exchange, 1, turn)
+        turn += 1
+        if member == 0 and cuda.threadIdx.x == 0:
+            out[2 * fit] = max(up + down, 0.0)
+            out[2 * fit + 1] = max(max(up, down), 0.0)
         t += n_teams(exchange)
 
 
@@ -153,37 +191,6 @@ def copy_rows(fits, source, target):
         while i < source.shape[1]:
             target[fit, i] = source[fit, i]
             i += cuda.gridsize(1)
-
-
-@kernel
-def measure_step(exchange, live, eta, trial, out):
-    """Largest and least move of the predictor over live rows, and the largest predictor there.
-
-    ``out`` (fits, 2): range of the move, largest size of it.
-    """
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    low, high = part_of(eta.shape[1], exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        counts, up, down = of_fit(live, fit), -np.inf, -np.inf
-        i = low + cuda.threadIdx.x
-        while i < high:
-            if counts[i]:
-                move = trial[fit, i] - eta[fit, i]
-                up, down = max(up, move), max(down, -move)
-            i += cuda.blockDim.x
-        stage_max(up, 0, scratch)
-        stage_max(down, 1, scratch)
-        meet_maxima(exchange, 2, turn, scratch)
-        up, down = total_max(exchange, 0, turn), total_max(exchange, 1, turn)
-        turn += 1
-        if member == 0 and cuda.threadIdx.x == 0:
-            out[t, 0] = max(up + down, 0.0)
-            out[t, 1] = max(max(up, down), 0.0)
-        t += n_teams(exchange)
 
 
 @kernel

@@ -25,8 +25,8 @@ class Session(Rows):
 
     def __init__(self, layout, problem, weights, offsets, n_fits, row_type, formulas=None):
         super().__init__(layout, problem, weights, offsets, n_fits)
-        self._formulas, n_rows, empty = formulas, problem.plan.n_rows, self.device.empty
-        self.rh = empty((n_fits, 2 * n_rows), row_type)
+        self._formulas, empty = formulas, self.device.empty
+        self.rh = empty((n_fits, 2 * self.n_rows), row_type)
         self.n_bins = self.pattern.bins.last.shape[0]
         shape = (n_fits, self.n_columns, self.n_bins) if self.pattern.few else (1, 1, 1)
         self.loads = empty(shape, np.float64)
@@ -37,7 +37,8 @@ class Session(Rows):
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, fits):
         """Take the quadratic model at the last evaluation, without columns."""
-        self.pattern.refer(fits, self.eta, self.rh)
+        for where, eta, _ in self.sides(fits):
+            self.pattern.refer(fits[where], eta, self.rh)
         return [None] * len(fits)
 
     def load(self, fits, columns):
@@ -64,9 +65,9 @@ class Session(Rows):
         """Loads of columns, where bins are few; their curvature, with bins and without."""
         if not any(map(len, columns)):
             return [np.empty((0, 2))] * len(fits)
-        tasks = Tasks(self.device, fits, columns)
+        tasks = Tasks(fits, columns)
         out = self.device.empty((len(tasks), 2), np.float64)
-        arguments = self.X, tasks.fits, tasks.columns, self.pattern.bins, self.rh
+        arguments = self.X, *self.device.send(*tasks.arrays), self.pattern.bins, self.rh
         arguments = *arguments, CONSTANT[self.rh.dtype.name]
         kernel, shared = bin_kernels.load_groups, 0
         if self.pattern.few:
@@ -80,8 +81,8 @@ class Session(Rows):
         for fit, where in zip(fits, columns, strict=True):
             self.curvature[fit, where, 0] = self.curvature[fit, where, 1]
         if self.pattern.few:
-            tasks = Tasks(self.device, fits, columns)
-            arguments = tasks.fits, tasks.columns, self.loads
+            tasks = Tasks(fits, columns)
+            arguments = *self.device.send(*tasks.arrays), self.loads
             self.layout.launch_tasks(bin_kernels.clear_loads, len(tasks), *arguments)
         return [None] * len(fits)
 
@@ -171,7 +172,7 @@ class Session(Rows):
     def count(self, fits, columns):
         """What a model over columns would touch, from counts of entries alone."""
         size, source = self._entries
-        copies = self.eta.shape[1] / max(self.layout.cut[-1], 1)
+        copies = self.n_rows / max(self.layout.cut[-1], 1)
         rows = int(self.layout.cut[-1])
         others = float(size.sum()), np.inf, 0.0, self.pattern.is_exact, rows
         entries = (float(size[source[where]].sum()) for where in columns)
@@ -193,14 +194,18 @@ class Session(Rows):
         return [self.pattern.majorant * float(value) for value in second]
 
     def _square_steps(self, fits):
-        out = self.device.empty((len(fits), 3), np.float64)
-        self.layout.launch_teams(products.square_step, fits, self.rh, self.eta, self.trial, out)
-        return self.device.download(out)
+        found = np.empty((len(fits), 3))
+        for where, eta, trial in self.sides(fits):
+            out = self.device.empty((len(where), 3), np.float64)
+            arguments = self.rh, eta, trial, out
+            self.layout.launch_teams(products.square_step, fits[where], *arguments)
+            found[where] = self.device.download(out)
+        return found
 
     # -- the exact algorithm ------------------------------------------------------------------
     def cycle(self, fits, columns, coefs, penalties, reaches):
         """One exact Newton step a column; new coefficients and trust region."""
-        events = self._multiply(products.multiply_events, fits, columns)
-        steps = self.pattern.exact_steps(fits, self.eta, self.rh)
+        events = self._multiply(products.multiply_events, fits, columns, self.rows)
+        steps = self.pattern.exact_steps(fits, self.settle(fits), self.rh)
         numbers = columns, coefs, penalties, events, reaches
         return run_cycle(self.layout, steps, self._formulas.minimum, fits, numbers)

@@ -55,6 +55,9 @@ class CarriedPattern(RiskSetPattern):
             self._take(n_cells),
         )
 
+    def evaluate_again(self, fits, eta, loglik):
+        return False
+
     def evaluate(self, fits, eta, loglik):
         numbers = self.rows, self._cells, eta, loglik, self._top
         self.layout.launch_teams(self._evaluate, fits, self._sets, self._carry, *numbers)
