@@ -39,6 +39,11 @@ class DeviceArray:
         view._whole = self  # its memory is not free before the last part is gone
         return view
 
+    def shaped(self, *shape):
+        view = DeviceArray(self._device, self._data.reshape(shape))
+        view._whole = self
+        return view
+
     def __setitem__(self, index, value):
         raise TypeError("the host writes into a device array: use write or fill")
 
@@ -127,10 +132,11 @@ class SimulatedDevice:
         return sent
 
     def download(self, array):
+        found = self._own(array)._data.copy()
         for sent in self._sent:
             poison(sent._data)
         self._sent = []
-        return self._own(array)._data.copy()
+        return found
 
     def write(self, array, values):
         """Copy host values into a device array of as many entries, in its dtype."""

@@ -123,6 +123,10 @@ class Array:
             rest, index = [max(high - low, 0), *rest], low
         return Array(self.owner, self.address + index * step, tuple(rest), self.dtype)
 
+    def shaped(self, *shape):
+        """The same memory in another shape."""
+        return Array(self.owner, self.address, shape, self.dtype)
+
     @property
     def _numba_type_(self):
         return cuda.types.Array(from_dtype(self.dtype), self.ndim, "C")

@@ -27,9 +27,10 @@ class Rows:
         # Each is the predictor of some fits and the trial of the others: accepting moves no row.
         self._predictors = [empty((n_fits, self.n_rows), np.float64) for _ in range(2)]
         self._side = np.zeros(n_fits, np.int64)
-        # What rounds bring down at once: log-likelihoods, sizes of moves, slopes.
-        self._numbers = empty(n_fits * (3 + self.n_columns), np.float64)
-        self._edges = n_fits, 3 * n_fits
+        # What rounds bring down at once: log-likelihoods, parts of moves, slopes.
+        n_moves = 2 * max(n_fits, layout.n_ranges)
+        self._edges = n_fits, n_fits + n_moves
+        self._numbers = empty(self._edges[1] + n_fits * self.n_columns, np.float64)
         self.loglik = self._numbers[:n_fits]
         self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for
         self._is_known = np.zeros((n_fits, self.n_columns), bool)  # ... at the last evaluation
@@ -56,46 +57,56 @@ class Rows:
     def start(self, fits, coefs):
         """Set the coefficients; log-likelihood there."""
         self._side[fits] = 0
-        ptr, *move = self.device.send(*_move_of(coefs))
-        arguments = products.Move(ptr, *move), self.offset, self._predictors[0]
-        self.layout.launch_teams(products.predict, fits, self.X, *arguments)
+        self._predict(fits, coefs, of_trials=False)
         return self.evaluate(fits)
+
+    def _predict(self, fits, coefs, of_trials, *others):
+        """Launch predictions; `others` are sent along."""
+        layout, low = self.layout, 0
+        lanes, sides = layout.lanes_of_row, list(self.sides(fits))
+        order = np.concatenate([where for where, *_ in sides])
+        table, *others = self.device.send(layout.tabulate([coefs[t] for t in order]), *others)
+        for where, *pair in sides:
+            own, low = table[low : low + len(where)], low + len(where)
+            numbers = layout.served(fits[where]), own, lanes, self.offset, pair[of_trials]
+            n = lanes * layout.cut[-1]
+            layout.launch_wide(products.predict, n, self.X, layout.X_rows, *numbers)
+        return others
 
     def step(self, fits, coefs):
         """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
-        self._step(fits, coefs)
-        return self._reaches(fits, np.split(self.device.download(self._numbers), self._edges)[1])
-
-    def _step(self, fits, coefs, *others):
-        """Launch steps; `others` are sent along."""
-        sides = list(self.sides(fits))
-        order = np.concatenate([where for where, _, _ in sides])
-        sent, low = self.device.send(*_move_of([coefs[t] for t in order]), *others), 0
-        moves = self._numbers[slice(*self._edges)]
-        for where, eta, trial in sides:
-            move = products.Move(sent[0][low : low + len(where) + 1], *sent[1:3])
-            arguments = move, self.offset, self.pattern.live, eta, trial, moves
-            self.layout.launch_teams(products.step, fits[where], self.X, *arguments)
-            low += len(where)
-        return sent[3:]
-
-    def _reaches(self, fits, moves):
-        return [self.pattern.reach(*map(float, moves[2 * fit : 2 * fit + 2])) for fit in fits]
+        nothing = [np.empty(0, np.int64)] * len(fits)
+        return self._finish(fits, *self._predict_trials(fits, coefs, nothing))[0]
 
     def attempt(self, fits, coefs, columns, longest):
         """Step and evaluate, and find the slopes that are likely wanted; nan after long steps."""
-        tasks = Tasks(fits, columns)
-        sent = self._step(fits, coefs, *tasks.arrays)
+        sent = self._predict_trials(fits, coefs, columns)
         self._launch_evaluations(fits, of_trials=True)
-        slopes = self._numbers[self._edges[1] :]
-        self._launch_products(products.multiply_residuals, sent, self.rows, slopes)
-        found = self.device.download(self._numbers[: self._edges[1] + len(tasks)])
-        loglik, moves, slopes = np.split(found, self._edges)
-        self._keep(fits, columns, tasks.split(slopes))
-        reaches = self._reaches(fits, moves)
+        reaches, loglik, slopes = self._finish(fits, *sent)
+        self._keep(fits, columns, slopes)
         is_tried, tried = ~np.greater(reaches, longest), np.full(len(fits), np.nan)
         tried[is_tried] = self._settled(fits[is_tried], loglik, of_trials=True)
         return list(zip(reaches, map(float, tried), strict=True))
+
+    def _predict_trials(self, fits, coefs, columns):
+        tasks = Tasks(fits, columns)
+        return tasks, self._predict(fits, coefs, True, *tasks.arrays)
+
+    def _finish(self, fits, tasks, on_device):
+        """Reaches of steps; whatever log-likelihoods there are; slopes of columns."""
+        parts = max(1, self.layout.n_ranges // len(fits))
+        low, end = self._edges
+        moves = self._numbers[low : low + 2 * len(fits) * parts].shaped(len(fits), parts, 2)
+        numbers = self.pattern.live, tuple(self._predictors), moves, self._numbers[end:]
+        arguments = self.X, *on_device, self.rows, self.layout.served(fits), *numbers
+        n_tasks = len(tasks) + len(fits) * parts
+        self.layout.launch_tasks(products.finish_attempt, n_tasks, *arguments)
+        found = self.device.download(self._numbers[: end + len(tasks)])
+        loglik, moves, slopes = np.split(found, self._edges)
+        sizes = moves[: 2 * len(fits) * parts].reshape(len(fits), parts, 2).max(axis=1)
+        spans = np.maximum(sizes.sum(axis=1), 0.0), np.maximum(sizes.max(axis=1), 0.0)
+        reaches = [self.pattern.reach(*map(float, pair)) for pair in zip(*spans, strict=True)]
+        return reaches, loglik, tasks.split(slopes)
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
@@ -178,14 +189,6 @@ class Rows:
     def baseline(self, fits):
         """The model's baseline at the last evaluation, for predictions."""
         return [self.pattern.baseline(fit) for fit in fits]
-
-
-def _move_of(coefs):
-    """Arrays of a `products.Move`."""
-    active = [np.flatnonzero(coef) for coef in coefs]
-    steps = [coef[columns] for coef, columns in zip(coefs, active, strict=True)]
-    ptr = np.concatenate([[0], np.cumsum([len(columns) for columns in active])])
-    return ptr, np.concatenate(active), np.concatenate(steps)
 
 
 class Tasks:

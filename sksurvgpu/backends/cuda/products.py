@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+from numba import int64
 
 from ..._compile import bind
 from ._cuda import cuda, device, inlined, kernel
-from .columns import all_entries, entries, entry, my_ranges
+from .columns import all_entries, entry
 from .team import (
+    FULL,
     WARP,
     begin,
+    block_max,
     block_sum,
-    meet_maxima,
     meet_sums,
     my_team,
     n_teams,
     new_scratch,
     part_of,
-    stage_max,
     stage_sum,
-    total_max,
     total_sum,
 )
 
@@ -33,112 +31,73 @@ def of_fit(values, fit):
 
 
 @device
-def _start_rows(X, first, end, offset, eta):
-    """eta = offset on the copies of a member's rows."""
+def _multiply_row(X, lists, row, lane, lanes, coef):
+    """A lane's part of a row's product with coefficients; four entries are on their way at once."""
+    total, q, end = 0.0, lists.ptr[row] + lane, lists.ptr[row + 1]
+    while q < end:
+        q1, q2, q3 = q + lanes, q + 2 * lanes, q + 3 * lanes
+        p1, p2, p3 = min(q1, end - 1), min(q2, end - 1), min(q3, end - 1)
+        a, b = coef[lists.column[q]], coef[lists.column[p1]]
+        c, d = coef[lists.column[p2]], coef[lists.column[p3]]
+        if lists.value.shape[0] > 0 and (a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0):
+            a, b = a * lists.value[q], b * lists.value[p1]
+            c, d = c * lists.value[p2], d * lists.value[p3]
+        b, c, d = b if q1 < end else 0.0, c if q2 < end else 0.0, d if q3 < end else 0.0
+        total += (a + b) + (c + d)
+        q += 4 * lanes
+    while lane < lists.dense.shape[0]:
+        c = lists.dense[lane]
+        if coef[c] != 0.0:
+            total += coef[c] * X.values[X.value_ptr[c] + row]
+        lane += lanes
+    return total
+
+
+@kernel
+def predict(X, lists, fits, table, lanes, offset, eta):
+    """eta = offset + X coef, from scratch, `lanes` neighbouring threads a row.
+
+    ``table`` (fits served, pieces, columns of X): coefficients of the columns of X in every piece.
+    """
+    doubled = cuda.ffs(lanes) - 1  # a division would take half of the registers
+    lane, place = cuda.grid(1) & (lanes - 1), (cuda.threadIdx.x % WARP) >> doubled
     for b in range(X.first.shape[0]):
-        low, shift = max(X.cut[first], X.first[b]), X.shift[b]
-        row = low + cuda.threadIdx.x
-        while row < X.cut[end]:
-            eta[row + shift] = offset[row + shift] if offset.shape[0] > 0 else 0.0
-            row += cuda.blockDim.x
+        row_of_warp = X.first[b] + (cuda.grid(1) >> doubled) - place
+        while row_of_warp < lists.ptr.shape[0] - 1:  # all lanes take part in sums
+            row = row_of_warp + place
+            is_row, i = row < lists.ptr.shape[0] - 1, row + X.shift[b]
+            for t in range(fits.shape[0]):
+                total, step = 0.0, lanes >> 1
+                if is_row:
+                    total = _multiply_row(X, lists, row, lane, lanes, table[t, b])
+                while step > 0:
+                    total += cuda.shfl_xor_sync(FULL, total, step)
+                    step >>= 1
+                if is_row and lane == 0:
+                    own = of_fit(offset, fits[t])
+                    eta[fits[t], i] = total + (own[i] if own.shape[0] > 0 else 0.0)
+            row_of_warp += cuda.gridsize(1) >> doubled
 
 
-@device
-def _add_column(X, j, step, first, end, eta):
-    """eta += x_j step on a member's rows, by one warp."""
-    low, high, kind, base = entries(X, j, first, end)
+def _multiply(X, j, rows, fit, scratch):
+    """Sum of ``number(rows, fit, i, x_i)`` over a column, by a block."""
+    total, (low, high, kind, base) = 0.0, all_entries(X, j)
     for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x % WARP
+        q = low + cuda.threadIdx.x
         while q < high:
             row, x = entry(X, q, kind, base)
             if row >= X.first[b]:
-                cuda.atomic.add(eta, row + X.shift[b], x * step)
-            q += WARP
-
-
-class Move(NamedTuple):
-    """Nonzero coefficients, those of one fit after the other."""
-
-    ptr: np.ndarray  # int64 per fit served + 1
-    column: np.ndarray  # int64
-    step: np.ndarray  # float64
-
-
-@kernel
-def predict(exchange, X, move, offset, eta_of_fits):
-    """eta = offset + X coef, from scratch.  A member adds to its own rows, a warp a column."""
-    team, _ = my_team(exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        _predict_fit(exchange, X, move, t, of_fit(offset, fit), eta_of_fits[fit])
-        t += n_teams(exchange)
-
-
-@device
-def _predict_fit(exchange, X, move, t, offset, eta):
-    first, end = my_ranges(X, exchange)
-    warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
-    _start_rows(X, first, end, offset, eta)
-    cuda.syncthreads()
-    at = move.ptr[t] + warp
-    while at < move.ptr[t + 1]:
-        _add_column(X, move.column[at], move.step[at], first, end, eta)
-        at += n_warps
-
-
-@kernel
-def step(exchange, X, move, offset, live, eta_of_fits, trial_of_fits, out):
-    """`predict` into the trial, and how far it is from eta over live rows.
-
-    ``out[2 * fit:]``: range of the move, largest size of it.
-    """
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    first, end = my_ranges(X, exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit, up, down = exchange.fits[t], -np.inf, -np.inf
-        counts, eta, trial = of_fit(live, fit), eta_of_fits[fit], trial_of_fits[fit]
-        _predict_fit(exchange, X, move, t, of_fit(offset, fit), trial)
-        cuda.syncthreads()
-        for b in range(X.first.shape[0]):
-            row = max(X.cut[first], X.first[b]) + cuda.threadIdx.x
-            while row < X.cut[end]:
-                i = row + X.shift[b]
-                if counts[i]:
-                    up, down = max(up, trial[i] - eta[i]), max(down, eta[i] - trial[i])
-                row += cuda.blockDim.x
-        stage_max(up, 0, scratch)
-        stage_max(down, 1, scratch)
-        meet_maxima(exchange, 2, turn, scratch)
-        up, down = total_max(exchange, 0, turn), total_max(exchange, 1, turn)
-        turn += 1
-        if member == 0 and cuda.threadIdx.x == 0:
-            out[2 * fit] = max(up + down, 0.0)
-            out[2 * fit + 1] = max(max(up, down), 0.0)
-        t += n_teams(exchange)
+                total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
+            q += cuda.blockDim.x
+    return block_sum(total, scratch)
 
 
 def _multiply_columns(X, fits, columns, rows, out):
-    """out_t = sum of ``number(rows, fit, i, x_i)`` over column ``columns[t]`` for ``fits[t]``.
-
-    A block serves a task at a time, so that sums keep their order.
-    """
+    """out_t: product of column ``columns[t]`` with numbers of ``fits[t]``, its sum in one order."""
     scratch = new_scratch()
     t = cuda.blockIdx.x
     while t < fits.shape[0]:
-        fit, j, total = fits[t], columns[t], 0.0
-        low, high, kind, base = all_entries(X, j)
-        for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-            q = low + cuda.threadIdx.x
-            while q < high:
-                row, x = entry(X, q, kind, base)
-                if row >= X.first[b]:
-                    total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
-                q += cuda.blockDim.x
-        total = block_sum(total, scratch)
+        total = multiply(X, columns[t], rows, fits[t], scratch)  # noqa: F821 (bound)
         if cuda.threadIdx.x == 0:
             out[t] = total
         t += cuda.gridDim.x
@@ -163,9 +122,10 @@ def _events(rows, fit, i, x):
 
 def product_with(number):
     """Kernel of the products of columns with a number a row."""
-    return kernel(bind(_multiply_columns, number=number))
+    return kernel(bind(_multiply_columns, multiply=device(bind(_multiply, number=number))))
 
 
+_multiply_residual = device(bind(_multiply, number=_residual))
 multiply_residuals = product_with(_residual)
 multiply_sizes = product_with(_size)
 multiply_events = product_with(_events)
@@ -191,6 +151,42 @@ def copy_rows(fits, source, target):
         while i < source.shape[1]:
             target[fit, i] = source[fit, i]
             i += cuda.gridsize(1)
+
+
+@device
+def _measure_part(live, one, other, low, high, scratch):
+    """Largest and least difference of two predictors over some live rows, by a block."""
+    up, down = -np.inf, -np.inf
+    i = low + cuda.threadIdx.x
+    while i < high:
+        if live[i]:
+            move = one[i] - other[i]
+            up, down = max(up, move), max(down, -move)
+        i += cuda.blockDim.x
+    return block_max(up, scratch), block_max(down, scratch)
+
+
+@kernel
+def finish_attempt(X, fits, columns, rows, served, live, predictors, moves, out):
+    """``out[t]``: slopes of `multiply_residuals`.  ``moves`` (fits served, parts, 2): of steps.
+
+    It does not matter which of the predictors is the trial: sizes and ranges are the same.
+    """
+    scratch, (one, other), n_parts = new_scratch(), predictors, moves.shape[1]
+    t, n_rows = cuda.blockIdx.x, int64(predictors[0].shape[1])
+    while t < fits.shape[0] + served.shape[0] * n_parts:
+        if t < fits.shape[0]:
+            total = _multiply_residual(X, columns[t], rows, fits[t], scratch)
+            if cuda.threadIdx.x == 0:
+                out[t] = total
+        else:
+            s, part = (t - fits.shape[0]) // n_parts, (t - fits.shape[0]) % n_parts
+            fit, low, high = served[s], n_rows * part // n_parts, n_rows * (part + 1) // n_parts
+            own = of_fit(live, fit), one[fit], other[fit]
+            up, down = _measure_part(*own, low, high, scratch)
+            if cuda.threadIdx.x == 0:
+                moves[s, part, 0], moves[s, part, 1] = up, down
+        t += cuda.gridDim.x
 
 
 @kernel
