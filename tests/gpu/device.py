@@ -39,11 +39,6 @@ class DeviceArray:
         view._whole = self  # its memory is not free before the last part is gone
         return view
 
-    def shaped(self, *shape):
-        view = DeviceArray(self._device, self._data.reshape(shape))
-        view._whole = self
-        return view
-
     def __setitem__(self, index, value):
         raise TypeError("the host writes into a device array: use write or fill")
 
@@ -118,6 +113,13 @@ class SimulatedDevice:
     def _filled(self, array, values):
         array._data[...] = values
         return array
+
+    def view(self, array, dtype, shape=None):
+        """Memory of an array as another type of that size, or in another shape."""
+        data = self._own(array)._data.view(dtype)
+        view = DeviceArray(self, data if shape is None else data.reshape(shape))
+        view._whole = array
+        return view
 
     def share(self, array):
         """An array of CuPy's stand-in, for a launch."""

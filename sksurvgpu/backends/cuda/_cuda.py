@@ -123,10 +123,6 @@ class Array:
             rest, index = [max(high - low, 0), *rest], low
         return Array(self.owner, self.address + index * step, tuple(rest), self.dtype)
 
-    def shaped(self, *shape):
-        """The same memory in another shape."""
-        return Array(self.owner, self.address, shape, self.dtype)
-
     @property
     def _numba_type_(self):
         return cuda.types.Array(from_dtype(self.dtype), self.ndim, "C")
@@ -197,6 +193,10 @@ class Device:
         if array.nbytes:
             driver.driver.cuMemsetD8(array.address, 0, array.nbytes)
         return array
+
+    def view(self, array, dtype, shape=None):
+        """An array's memory as numbers of another type of that size, or in another shape."""
+        return Array(array.owner, array.address, shape or array.shape, np.dtype(dtype))
 
     def share(self, array):
         """Another library's array for launches, without a copy; all use the same stream."""

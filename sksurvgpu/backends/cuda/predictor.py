@@ -5,6 +5,8 @@ same time, in one launch or a few.  What travels between host and device is a fe
 or a fit; rows never do.
 """
 
+import math
+
 import numpy as np
 
 from . import products
@@ -27,8 +29,8 @@ class Rows:
         # Each is the predictor of some fits and the trial of the others: accepting moves no row.
         self._predictors = [empty((n_fits, self.n_rows), np.float64) for _ in range(2)]
         self._side = np.zeros(n_fits, np.int64)
-        # What rounds bring down at once: log-likelihoods, parts of moves, slopes.
-        n_moves = 2 * max(n_fits, layout.n_ranges)
+        # What rounds bring down at once: log-likelihoods, parts of moves or sums, slopes.
+        n_moves = 3 * max(n_fits, layout.n_ranges)
         self._edges = n_fits, n_fits + n_moves
         self._numbers = empty(self._edges[1] + n_fits * self.n_columns, np.float64)
         self.loglik = self._numbers[:n_fits]
@@ -95,8 +97,7 @@ class Rows:
     def _finish(self, fits, tasks, on_device):
         """Reaches of steps; whatever log-likelihoods there are; slopes of columns."""
         parts = max(1, self.layout.n_ranges // len(fits))
-        low, end = self._edges
-        moves = self._numbers[low : low + 2 * len(fits) * parts].shaped(len(fits), parts, 2)
+        (_, end), moves = self._edges, self._place(len(fits), parts, 2)
         numbers = self.pattern.live, tuple(self._predictors), moves, self._numbers[end:]
         arguments = self.X, *on_device, self.rows, self.layout.served(fits), *numbers
         n_tasks = len(tasks) + len(fits) * parts
@@ -107,6 +108,12 @@ class Rows:
         spans = np.maximum(sizes.sum(axis=1), 0.0), np.maximum(sizes.max(axis=1), 0.0)
         reaches = [self.pattern.reach(*map(float, pair)) for pair in zip(*spans, strict=True)]
         return reaches, loglik, tasks.split(slopes)
+
+    def _place(self, *shape):
+        """Memory for parts of moves or sums."""
+        low = self._edges[0]
+        place = self._numbers[low : low + math.prod(shape)]
+        return self.device.view(place, np.float64, shape)
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
