@@ -1,5 +1,8 @@
 """What the host does for the device: copies, parameters of launches, and how many of each."""
 
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -9,10 +12,21 @@ import pytest
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
+from gpu.backend import ROWS_PER_RANGE, THREADS, simulate_backend
+from gpu.device import SimulatedDevice
 from gpu.driver import open_on_host
 from gpu.rebinding import cuda
+from models import MODELS, largest_gradient, make_batch, use_form
 from numba.cuda.args import ArgHint
 from numba.cuda.dispatcher import _Kernel
+
+from sksurvgpu.backends import choose
+from sksurvgpu.backends.cpu.session import Session as CpuSession
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.solver import solve as solving
+from sksurvgpu.solver.solve import Options, solve
 
 
 class Inner(NamedTuple):
@@ -156,3 +170,102 @@ def test_what_is_sent_goes_in_one_copy_and_lasts_until_a_download(monkeypatch):
         again.append(device.send(*first)[0].address)
         device.download(sent[0])
     assert again[0] == again[1] and device.free_bytes() == free
+
+
+# -- how many there are --------------------------------------------------------------------------
+
+
+class CountingDevice(SimulatedDevice):
+    """Counts what the host asks of the driver."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.counts = Counter()
+
+
+def _counted(name, what):
+    def call(self, *arguments):
+        self.counts[what] += 1
+        return getattr(SimulatedDevice, name)(self, *arguments)
+
+    return call
+
+
+KINDS = {"launch": "launches", "download": "downloads", "empty": "allocations"}
+for name, what in {**KINDS, **dict.fromkeys(("upload", "send", "write"), "uploads")}.items():
+    setattr(CountingDevice, name, _counted(name, what))
+
+
+@pytest.mark.parametrize("n_fits", [1, 3])
+def test_what_an_iteration_asks_of_the_driver(n_fits, monkeypatch):
+    """Of all, those are looked at in which nothing was tried twice and no memory had to grow."""
+    device, model, marks = CountingDevice(seed=1), MODELS["cox, breslow"], []
+    simulate_backend(monkeypatch, device)
+    use_form("few", monkeypatch)
+
+    def report(fit, iteration, residual):
+        if fit.penalties_left == 0 and (not marks or fit is marks[0][0]):
+            marks.append((fit, fit.model, device.counts.copy()))
+
+    monkeypatch.setattr(solving.Fit, "report", report)
+    sample = model.sample(3, p=4)
+    batch = make_batch(sample, 0.2 * largest_gradient(model, sample))
+    batch = replace(batch, lambdas=np.repeat(batch.lambdas, n_fits, axis=1))
+    solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-6))
+    found = {True: [], False: []}
+    for (_, before, counts), (_, after, later) in pairwise(marks):
+        found[before is after].append(dict(later - counts))
+    assert {"launches": 4, "uploads": 2, "downloads": 2} in found[True]
+    assert {"launches": 6, "uploads": 3, "downloads": 3} in found[False]
+
+
+# -- predictors that are swapped -------------------------------------------------------------------
+
+
+def test_fits_that_accept_and_fits_that_do_not():
+    """Their predictors lie in different arrays; everything is as for fits alone."""
+    rng, model, n_fits = np.random.default_rng(0), MODELS["logistic"], 3
+    sample, p = model.sample(5, p=4), 4
+    problem, fits = model.problem(sample), np.arange(n_fits, dtype=np.int32)
+    layout = Layout(
+        SimulatedDevice(seed=4), problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE
+    )
+    offsets = rng.normal(size=(sample.n, n_fits))
+    rows = sample.weights[:, None], offsets, n_fits, np.dtype(float)
+    together = Session(layout, problem, *rows)
+    alone = [CpuSession(problem, sample.weights, offset, Threads(1)) for offset in offsets.T]
+
+    def compare(name, chosen, *arguments):
+        each = [[argument[fit] for argument in arguments] for fit in chosen]
+        expected = [getattr(alone[fit], name)(*own) for fit, own in zip(chosen, each, strict=True)]
+        found = together.serve(name, chosen, each)
+        for one, other in zip(found, expected, strict=True):
+            if one is not None:
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+    def attempt(chosen, longest):
+        coefs = 0.5 * rng.normal(size=(n_fits, p))
+        compare("attempt", chosen, coefs, columns, [longest] * n_fits)
+
+    columns = [np.arange(p), np.array([2, 0]), np.array([], np.int64)]
+    every = [np.arange(p)] * n_fits
+    compare("start", fits, 0.1 * rng.normal(size=(n_fits, p)))
+    for accepting in ([1], [0, 1], [2, 1]):
+        attempt(fits, np.inf)
+        compare("gradient", fits, columns)
+        compare("gradient", fits, every)
+        compare("accept", accepting)
+        compare("evaluate", fits)
+        compare("gradient", fits, every)
+        compare("refer", fits)
+        compare("step", fits, 0.5 * rng.normal(size=(n_fits, p)))
+        compare("trial_curvature", fits)
+        compare("shorten", fits, [0.3, 0.6, 0.1])
+        compare("evaluate_trial", fits)
+        compare("gradient", fits, every)
+        compare("evaluate", fits)
+        attempt([2, 0], 1e-3)
+        compare("evaluate", fits)
+    compare("rounding", fits)
+    compare("start", [1], 0.1 * rng.normal(size=(n_fits, p)))
+    compare("evaluate", fits)
