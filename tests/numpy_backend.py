@@ -89,6 +89,10 @@ class Session:
     def evaluate_trial(self):
         return self._evaluate(self._trial)
 
+    def attempt(self, coef, columns, longest):
+        reach = self.step(coef)
+        return reach, np.nan if reach > longest else self.evaluate_trial()
+
     def accept(self):
         assert self._evaluated is self._trial
         self._eta = self._trial

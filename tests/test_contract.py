@@ -201,6 +201,16 @@ class TestOperations:
         direct = oracle.start(here + 0.15 * (there - here))
         near([session.evaluate(), oracle.evaluate()], direct)
 
+    @pytest.mark.parametrize("name", MODELS)
+    def test_an_attempt_is_a_step_and_its_evaluation(self, name):
+        session, _, (here, there), _ = open_both(name)
+        every, other = np.arange(len(here)), open_both(name)[0]
+        session.start(here), other.start(here)
+        reach, loglik = session.attempt(there, every, np.inf)
+        assert (other.step(there), other.evaluate_trial()) == (reach, loglik)
+        np.testing.assert_array_equal(session.gradient(every), other.gradient(every))
+        assert reach == 0.0 or np.isnan(session.attempt(there, every, 0.9 * reach)[1])
+
     @pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
     def test_models(self, name, form, monkeypatch):
         use_form(form, monkeypatch)
@@ -302,9 +312,11 @@ def test_names_and_parameters(session):
 
 def test_names_of_a_device_s_session():
     """Its methods take the fits, and each argument for all of them; it has no matrix."""
-    source = (Path(cpu.__file__).parents[1] / "cuda" / "session.py").read_text(encoding="utf-8")
-    (session,) = (n for n in ast.parse(source).body if getattr(n, "name", "") == "Session")
-    methods = {n.name: n.args.args for n in session.body if isinstance(n, ast.FunctionDef)}
+    methods, folder = {}, Path(cpu.__file__).parents[1] / "cuda"
+    for file, name in (("predictor.py", "Rows"), ("session.py", "Session")):
+        body = ast.parse((folder / file).read_text(encoding="utf-8")).body
+        (found,) = (node for node in body if getattr(node, "name", "") == name)
+        methods |= {n.name: n.args.args for n in found.body if isinstance(n, ast.FunctionDef)}
     for name, operation in NAMED.items():
         if name != "gram":
             taken = [argument.arg for argument in methods[name]]
@@ -365,7 +377,7 @@ def test_nobody_writes_to_what_is_not_its_own(name, room):
             np.testing.assert_array_equal(one.coef, other.coef)
             np.testing.assert_array_equal(one.baseline, other.baseline)
             assert one.objective == other.objective
-    rare = {"loosen", "shorten", "trial_curvature", "evaluate", "evaluate_trial", "step", "accept"}
+    rare = {"loosen", "shorten", "trial_curvature", "evaluate", "evaluate_trial", "step"}
     by_room = {"gram", "count"} if room else {"sweep"}
     assert served | rare >= (set(NAMED) - {"sweep", "gram", "blocks", "count"}) | by_room
 

@@ -83,9 +83,10 @@ def test_predictors(name):
     coefs = rng.normal(size=(3, p)) * (rng.random((3, p)) < 0.5)
     offsets = rng.normal(size=(n, 3))
     session = Session(layout, problem, None, offsets, 3, np.dtype(float))
-    session.device.write(session.eta, np.full((3, n), 7.0))
-    session._predict(fits, coefs[fits], session.eta)
+    eta = session._predictors[0]
+    session.device.write(eta, np.full((3, n), 7.0))
+    session._predict(fits, coefs[fits], of_trials=False)
     order = problem.plan.order
     expected = (offsets + design.to_scipy() @ coefs.T)[order].T
     expected[1] = 7.0
-    np.testing.assert_allclose(session.device.download(session.eta), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(session.device.download(eta), expected, rtol=0, atol=1e-12)

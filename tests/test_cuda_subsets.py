@@ -133,7 +133,7 @@ def test_shifts_are_kept_from_one_evaluation_to_the_next():
     fits.start()
     found = fits.download(fits.session.pattern._sets.tau)
     close(found, [session.pattern.sets.tau for session in fits.cpu])
-    eta = fits.download(fits.session.eta)
+    eta = fits.download(fits.session.settle(fits.fits))
     for fit in range(2):
         for s, (begin, end) in enumerate([(0, 30), (30, 39)]):
             expected = expit(eta[fit, begin:end] - found[fit, s]).sum()

@@ -14,14 +14,14 @@ piece follow those of the one before.  Weights and offsets of a batch, (n_rows, 
 column for all fits, or None, are in the caller's order: ``plan.per_copy(weight[plan.order])``.  A
 row of weight 0 is absent.  Numbers are float64; columns int64 without repetitions, perhaps none.
 
-**Order.**  `start` comes first.  An *evaluation* (`start`, `evaluate`, `evaluate_trial`) finds the
-log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`, `refer`, `sweep`,
-`cycle` and `baseline` speak of the last one.  `step` makes a trial predictor, `shorten` and
-`evaluate_trial` follow it, and `accept` makes it the predictor; a trial that is not accepted is
-left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and forgets the
-one before; `load` gives it columns; `sweep`, `gram`, `blocks` and `loosen` take only columns that
-it has, and `sweep` those whose `gradient` was asked for at the last evaluation.  It stays as it was
-taken, whatever is evaluated after it.  Only `start` follows `cycle`.
+**Order.**  `start` comes first.  An *evaluation* (`start`, `attempt`, `evaluate_trial`, `evaluate`)
+finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`, `refer`,
+`sweep`, `cycle` and `baseline` speak of the last one.  `step` and `attempt` make a trial predictor,
+`shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial that is not
+accepted is left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and
+forgets the one before; `load` gives it columns; `sweep`, `gram`, `blocks` and `loosen` take only
+columns that it has, and `sweep` those whose `gradient` was asked for at the last evaluation.  It
+stays as it was taken, whatever is evaluated after it.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
@@ -92,6 +92,13 @@ class Operations(Protocol):
 
     def evaluate_trial(self) -> float:
         """Log-likelihood of the trial predictor."""
+
+    def attempt(self, coef: np.ndarray, columns: np.ndarray, longest: float) -> tuple[float, float]:
+        """`step` and, where R is at most `longest`, `evaluate_trial`: R, and the log-likelihood.
+
+        It is nan where R is larger: `shorten` and `evaluate_trial` follow.  `columns` are those
+        whose `gradient` is likely to follow, for backends that find it on the way.
+        """
 
     def accept(self) -> None:
         """Make the trial predictor, which was evaluated last, the predictor."""

@@ -18,14 +18,17 @@ def rounding(fit):
     return ROUNDING * max(abs(fit.objective), fit.magnitude)
 
 
-def accepts(fit, penalty, proposal, target):
+def accepts(fit, penalty, target, columns, proposal):
     """Coroutine: move `fit` to an extrapolated `proposal` if that is good; whether it did.
+
+    `columns` here and below are those whose gradient is asked for next.
 
     Good is a fair part of what the model promises for its own minimizer `target`, half its slope:
     a proposal that merely decreases the objective could hold up the iteration.
     """
-    yield from ask(Operations.step, proposal)
-    return (yield from _try(fit, penalty, proposal, FAIR * _promise(fit, penalty, target), 1.0))
+    _, loglik = yield from ask(Operations.attempt, proposal, columns, np.inf)
+    enough = FAIR * _promise(fit, penalty, target)
+    return (yield from _take(fit, penalty, proposal, loglik, enough))
 
 
 def _promise(fit, penalty, target):
@@ -34,9 +37,8 @@ def _promise(fit, penalty, target):
     return slope - (penalty.value(target) - penalty.value(fit.coef))
 
 
-def _try(fit, penalty, coef, enough, share):
-    """Evaluate the trial predictor, that of `coef`, and accept it on a decrease that is enough."""
-    loglik = yield from ask(Operations.evaluate_trial)
+def _take(fit, penalty, coef, loglik, enough, share=1.0):
+    """Coroutine: accept the trial, that of `coef`, on a decrease that is enough; whether it did."""
     objective = penalty.value(coef) - loglik
     if not objective <= fit.objective + rounding(fit) - max(enough, 0.0):
         return False
@@ -46,7 +48,7 @@ def _try(fit, penalty, coef, enough, share):
     return True
 
 
-def search(fit, penalty, target):
+def search(fit, penalty, target, columns):
     """Coroutine: move `fit` towards the coefficients `target`; the accepted share of the step.
 
     For a likelihood that ignores shifts of the predictor,
@@ -54,14 +56,16 @@ def search(fit, penalty, target):
     and kappa its curvature; the second trial minimizes that bound.
     """
     change, decrease = target - fit.coef, _promise(fit, penalty, target)
-    reach = yield from ask(Operations.step, target)
+    reach, loglik = yield from ask(Operations.attempt, target, columns, LONGEST_MOVE)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
     while share >= SHORTEST:
         if factor < 1.0:
             share *= factor
             yield from ask(Operations.shorten, factor)
+            loglik = yield from ask(Operations.evaluate_trial)
         coef = target if share == 1.0 else fit.coef + share * change
-        if (yield from _try(fit, penalty, coef, SUFFICIENT * _promise(fit, penalty, coef), share)):
+        enough = SUFFICIENT * _promise(fit, penalty, coef)
+        if (yield from _take(fit, penalty, coef, loglik, enough, share)):
             return share
         factor = 0.5
         if share == 1.0 and reach > 0:
@@ -72,7 +76,7 @@ def search(fit, penalty, target):
     return 0.0
 
 
-def approach(fit, penalty, target, nearer):
+def approach(fit, penalty, target, columns, nearer):
     """Coroutine: the same under a penalty that is not convex; the share that was accepted.
 
     Such a penalty may be larger between two points than at both, so that nothing is interpolated:
@@ -81,10 +85,9 @@ def approach(fit, penalty, target, nearer):
     """
     share = 1.0
     while share >= SHORTEST:
-        yield from ask(Operations.step, target)
-        if (
-            yield from _try(fit, penalty, target, SUFFICIENT * _promise(fit, penalty, target), 1.0)
-        ):
+        _, loglik = yield from ask(Operations.attempt, target, columns, np.inf)
+        enough = SUFFICIENT * _promise(fit, penalty, target)
+        if (yield from _take(fit, penalty, target, loglik, enough)):
             return share
         share *= STIFFER
         target = nearer(share)

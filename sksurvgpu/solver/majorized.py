@@ -48,24 +48,36 @@ def descend(fit, penalty, tolerance, max_iter):
         before = fit.objective
         if proposal is not None:
             proposal = penalty.like(proposal, target)
-        moved = proposal is not None and (yield from accepts(fit, penalty, proposal, target))
-        if not moved and (yield from _move(fit, penalty, target, accuracy)) < 1.0:
+        columns = _watched(fit, violation, settled=iteration > 0 or not was_lent)
+        towards = fit, penalty, target, _all(fit) if columns is None else columns
+        moved = proposal is not None and (yield from accepts(*towards, proposal))
+        if not moved and (yield from _move(*towards, accuracy)) < 1.0:
             fit.extrapolation.restart()
         gained = before - fit.objective > rounding(fit)
         stalled = 0 if gained or residual < 0.9 * least else stalled + 1
         least = min(least, residual)
-        # By matrix, the other columns matter only to stop, unless they have just joined.
-        settled = iteration > 0 or not was_lent  # a loan may lack some
-        alone = fit.model.is_matrix and not fit.model.outside(violation).any()
-        yield from _take_gradient(fit, fit.model.columns if alone and settled else None)
+        yield from _take_gradient(fit, columns)
         objectives.append(fit.objective)
     return objectives
 
 
-def _move(fit, penalty, target, accuracy):
+def _watched(fit, violation, settled):
+    """Columns whose gradient the next iteration needs; None: all.
+
+    By matrix, the others matter only to stop, unless they have just joined; a loan may lack some.
+    """
+    alone = fit.model.is_matrix and not fit.model.outside(violation).any()
+    return fit.model.columns if alone and settled else None
+
+
+def _all(fit):
+    return np.arange(len(fit.coef))
+
+
+def _move(fit, penalty, target, columns, accuracy):
     """Coroutine: move towards the minimizer of the model; the share of the step that was taken."""
     if penalty.family.is_convex:
-        return (yield from search(fit, penalty, target))
+        return (yield from search(fit, penalty, target, columns))
 
     def nearer(share):
         columns, near = fit.model.columns, fit.coef.copy()
@@ -73,14 +85,14 @@ def _move(fit, penalty, target, accuracy):
         near[fit.model.without_effect(fit, penalty)] = 0.0
         return near
 
-    return (yield from approach(fit, penalty, target, nearer))
+    return (yield from approach(fit, penalty, target, columns, nearer))
 
 
 def _take_gradient(fit, columns):
     """Coroutine: the gradient where `fit` is, of some columns or (None) of all."""
     fit.partial = columns is not None
     if columns is None:
-        fit.gradient = yield from ask(Operations.gradient, np.arange(len(fit.coef)))
+        fit.gradient = yield from ask(Operations.gradient, _all(fit))
         return
     gradient = fit.gradient.copy()
     gradient[columns] = yield from ask(Operations.gradient, columns)

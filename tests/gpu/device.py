@@ -78,7 +78,7 @@ class SimulatedDevice:
         self.name = "simulated device"
         self.n_multiprocessors, self.shared_bytes = n_multiprocessors, shared_bytes
         self.memory, self.seed, self.n_launches, self.n_switches = memory, seed, 0, 0
-        self._used = 0
+        self._used, self._sent = 0, []
         self._machine = Machine(skew, weak, without, max_passes)
 
     @property
@@ -114,14 +114,31 @@ class SimulatedDevice:
         array._data[...] = values
         return array
 
+    def view(self, array, dtype, shape=None):
+        """Memory of an array as another type of that size, or in another shape."""
+        data = self._own(array)._data.view(dtype)
+        view = DeviceArray(self, data if shape is None else data.reshape(shape))
+        view._whole = array
+        return view
+
     def share(self, array):
         """An array of CuPy's stand-in, for a launch."""
         if not self._own(array)._data.flags.c_contiguous:
             raise TypeError(f"an array of shape {array.shape} is not contiguous")
         return array
 
+    def send(self, *arrays):
+        """Copies of host arrays that a download ends."""
+        sent = [DeviceArray(self, np.array(array, order="C")) for array in arrays]
+        self._sent += sent
+        return sent
+
     def download(self, array):
-        return self._own(array)._data.copy()
+        found = self._own(array)._data.copy()
+        for sent in self._sent:
+            poison(sent._data)
+        self._sent = []
+        return found
 
     def write(self, array, values):
         """Copy host values into a device array of as many entries, in its dtype."""

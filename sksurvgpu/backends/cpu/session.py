@@ -64,6 +64,11 @@ class Session:
     def evaluate_trial(self):
         return self.pattern.evaluate(self.trial_eta, self.u)
 
+    def attempt(self, coef, columns, longest):
+        """Step, and the log-likelihood there unless it is longer than that."""
+        reach = self.step(coef)
+        return reach, np.nan if reach > longest else self.evaluate_trial()
+
     def accept(self):
         self.eta, self.trial_eta = self.trial_eta, self.eta
 

@@ -7,12 +7,14 @@ stand in for it, such as the simulator of the tests.
 
 from __future__ import annotations
 
+import math
 import pickle
+import struct
+import threading
 import warnings
 import zlib
 from functools import cache
 from importlib.util import find_spec
-from types import ModuleType
 
 import numpy as np
 
@@ -33,7 +35,7 @@ __all__ = [
 ]
 
 
-def _import_numba_cuda() -> tuple[ModuleType, type[Warning]]:
+def _import_numba_cuda():
     if find_spec("numba_cuda") is None:
         raise BackendUnavailableError.missing_package("cuda", "numba-cuda", "cuda12")
     # numba-cuda 0.30 still looks for a name that NumPy 2.5 removed.
@@ -44,17 +46,20 @@ def _import_numba_cuda() -> tuple[ModuleType, type[Warning]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             from numba import cuda
-            from numba.cuda.core.errors import NumbaPerformanceWarning
-            from numba.cuda.np import arrayobj  # noqa: F401
+            from numba.cuda.cudadrv import driver
+            from numba.cuda.np import arrayobj, numpy_support  # noqa: F401
     finally:
         if is_bare:
             del np.row_stack  # noqa: NPY201
-    return cuda, NumbaPerformanceWarning
+    return cuda, driver, numpy_support.from_dtype
 
 
-cuda, NumbaPerformanceWarning = _import_numba_cuda()
+cuda, driver, from_dtype = _import_numba_cuda()
 from numba.cuda.cudadrv import runtime  # noqa: E402 (what the import needs is in place now)
 from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
+
+# Where sent arrays begin, and bytes that are staged at once if no more are needed.
+ALIGNED, LEAST_STAGED = 16, 2**20
 
 
 class _Content(CUDACacheImpl):
@@ -137,8 +142,71 @@ def uses_stream_of_threads():
     return bool(config.CUDA_PER_THREAD_DEFAULT_STREAM)
 
 
+def address_of(array):
+    """Where a host array lies."""
+    return array.__array_interface__["data"][0]
+
+
+class Array:
+    """Memory on a device in C order, and the words by which a kernel knows it."""
+
+    # Makes NumPy's operators refuse instead of building arrays of objects.
+    __array_ufunc__ = None
+
+    def __init__(self, owner, address, shape, dtype):
+        self.owner, self.address = owner, address  # whose end frees the memory
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+        steps = [dtype.itemsize]
+        for n in (*shape[:0:-1], *shape[:1]):
+            steps.append(steps[-1] * n)
+        self.nbytes, self.size = steps[-1], steps[-1] // dtype.itemsize
+        numbers = 0, 0, self.size, dtype.itemsize, address, *shape, *steps[-2::-1]
+        self.words = struct.pack(f"{len(numbers)}q", *numbers)
+        self.kind = f"{dtype.char}{len(shape)}"
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        """Part that shares the memory: slices of the first axis and rows."""
+        (n, *rest), step = self.shape, self.nbytes // max(self.shape[0], 1)
+        if isinstance(index, slice):
+            low, high, _ = index.indices(n)
+            rest, index = [max(high - low, 0), *rest], low
+        return Array(self.owner, self.address + index * step, tuple(rest), self.dtype)
+
+    @property
+    def _numba_type_(self):
+        return cuda.types.Array(from_dtype(self.dtype), self.ndim, "C")
+
+
+def _flatten(argument, kinds, words):
+    """What an argument's type follows from, and its numbers as a kernel takes them."""
+    kinds.append(argument.kind if isinstance(argument, Array) else type(argument))
+    if isinstance(argument, Array):
+        words.append(argument.words)
+    elif isinstance(argument, tuple):
+        kinds.append(len(argument))
+        for part in argument:
+            _flatten(part, kinds, words)
+    elif isinstance(argument, float):
+        words.append(struct.pack("d", argument))
+    else:
+        words.append(struct.pack("q", argument))
+
+
+class Staging(threading.local):
+    """Where a thread's small arrays wait for their copies: pinned, and its mirror on the device."""
+
+    host = mirror = None
+    taken = 0  # bytes since the last download
+
+
 class Device:
-    """One CUDA device: its memory, its limits, and launches on it."""
+    """One CUDA device: its memory, its limits, and launches on it.
+
+    Everything is in the order of one stream, which the host waits for when it downloads.
+    """
 
     def __init__(self, ordinal: int = 0):
         _require_device(ordinal)
@@ -147,67 +215,132 @@ class Device:
         self.name = str(self._device.name)
         self.n_multiprocessors = int(self._device.MULTIPROCESSOR_COUNT)
         self.shared_bytes = int(self._device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
-        self._shared_of = {}  # kernel handle -> dynamic shared memory that it may have
+        self._compiled = {}  # by kernel and kinds of arguments: compiled kernel, handle
+        self._shared_of = {}  # by handle: dynamic shared memory that it may have
+        self._staging = Staging()
 
     def free_bytes(self) -> int:
         context = cuda.current_context()
         context.deallocations.clear()  # memory that is to be freed some time still counts as taken
         return int(context.get_memory_info()[0])
 
+    # -- arrays -------------------------------------------------------------------------------
+    def empty(self, shape, dtype):
+        shape = tuple(map(int, shape)) if np.ndim(shape) else (int(shape),)
+        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+        if not n_bytes:
+            return Array(None, 0, shape, np.dtype(dtype))
+        try:
+            memory = cuda.current_context().memalloc(n_bytes)
+        except driver.CudaAPIError as error:
+            if error.code != driver.binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+                raise
+            raise MemoryError(
+                f"{n_bytes:,} bytes on {self.name}, which has {self.free_bytes():,} free"
+            ) from None
+        return Array(memory, int(memory.device_pointer), shape, np.dtype(dtype))
+
+    def zeros(self, shape, dtype):
+        array = self.empty(shape, dtype)
+        if array.nbytes:
+            driver.driver.cuMemsetD8(array.address, 0, array.nbytes)
+        return array
+
+    def view(self, array, dtype, shape=None):
+        """An array's memory as numbers of another type of that size, or in another shape."""
+        return Array(array.owner, array.address, shape or array.shape, np.dtype(dtype))
+
+    def share(self, array):
+        """Another library's array for launches, without a copy; all use the same stream."""
+        seen = array.__cuda_array_interface__
+        if seen.get("strides") is not None:
+            raise TypeError(f"an array of shape {array.shape} is not contiguous")
+        return Array(array, int(seen["data"][0]), tuple(seen["shape"]), np.dtype(seen["typestr"]))
+
     def upload(self, array):
         """Copy a host array, or take an array that lies on a device as it is."""
         if cuda.is_cuda_array(array):
-            return cuda.as_cuda_array(array)
-        return cuda.to_device(np.ascontiguousarray(array))
-
-    def share(self, array):
-        """CuPy's array for a launch, without a copy; both libraries use the same stream."""
-        return cuda.as_cuda_array(array, sync=False)
-
-    def empty(self, shape, dtype):
-        return cuda.device_array(shape, dtype)
-
-    def zeros(self, shape, dtype):
-        return cuda.to_device(np.zeros(shape, dtype))
-
-    def download(self, array):
-        return array.copy_to_host()
+            return self.share(array)
+        array = np.asarray(array, order="C")
+        out = self.empty(array.shape, array.dtype)
+        self.write(out, array)
+        return out
 
     def write(self, array, values):
-        """Copy host values into a device array of the same shape."""
-        array.copy_to_device(np.ascontiguousarray(values, dtype=array.dtype).reshape(array.shape))
+        """Copy host values into a device array of as many entries, in its dtype."""
+        values = np.ascontiguousarray(values, array.dtype)
+        if array.nbytes:
+            driver.driver.cuMemcpyHtoD(array.address, address_of(values), array.nbytes)
 
+    def send(self, *arrays):
+        """Copy small host arrays in one go; on the device they last until the next `download`."""
+        arrays = [np.asarray(array, order="C") for array in arrays]
+        ends = np.cumsum([-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays])
+        staging, total = self._staging, int(ends[-1])
+        if staging.host is None or staging.taken + total > len(staging.host):
+            size = max(LEAST_STAGED, 2 * (staging.taken + total))
+            cuda.synchronize()  # copies from the old memory are on their way
+            staging.host, staging.mirror = cuda.pinned_array(size, np.uint8), self.empty(size, "u1")
+            staging.taken = 0
+        first, sent = staging.taken, []
+        for array, end in zip(arrays, (first + ends).tolist(), strict=True):
+            begin = staging.taken
+            staging.host[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
+            mirror = staging.mirror
+            sent.append(Array(mirror.owner, mirror.address + begin, array.shape, array.dtype))
+            staging.taken = end
+        where = staging.mirror.address + first, address_of(staging.host) + first
+        driver.driver.cuMemcpyHtoDAsync(*where, total, 0)
+        return sent
+
+    def download(self, array):
+        out = np.empty(array.shape, array.dtype)
+        if array.nbytes:
+            driver.driver.cuMemcpyDtoH(address_of(out), array.address, array.nbytes)
+        self._staging.taken = 0
+        return out
+
+    # -- kernels ------------------------------------------------------------------------------
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
         """Run a kernel; it has ended when the next download returns."""
+        kinds, words = [kernel], []
+        for argument in arguments:
+            _flatten(argument, kinds, words)
+        compiled, handle = self._compile(tuple(kinds), arguments)
         if shared_bytes:
-            self._allow_shared(kernel, arguments, shared_bytes)
-        with warnings.catch_warnings():  # small grids are meant
-            warnings.simplefilter("ignore", NumbaPerformanceWarning)
-            configured = kernel[blocks, threads, 0, shared_bytes]
-        configured(*arguments)
+            self._allow_shared(handle, shared_bytes)
+        values = np.frombuffer(b"".join(words), np.uint64)
+        places = address_of(values) + np.arange(0, values.nbytes, 8, dtype=np.uint64)
+        shape = blocks, 1, 1, threads, 1, 1, shared_bytes, 0
+        if compiled.cooperative:
+            driver.driver.cuLaunchCooperativeKernel(handle, *shape, address_of(places))
+        else:
+            driver.driver.cuLaunchKernel(handle, *shape, address_of(places), 0)
 
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""
-        compiled = self._allow_shared(kernel, arguments, shared_bytes)
+        kinds = [kernel]
+        for argument in arguments:
+            _flatten(argument, kinds, [])
+        compiled, handle = self._compile(tuple(kinds), arguments)
+        self._allow_shared(handle, shared_bytes)
         return int(compiled.max_cooperative_grid_blocks(threads, shared_bytes))
 
-    def _allow_shared(self, kernel, arguments, shared_bytes):
-        """Compile for the arguments and lift the default limit of dynamic shared memory."""
-        types = tuple(kernel.typeof_pyval(argument) for argument in arguments)
-        compiled = kernel.overloads.get(types) or kernel.compile(types)
-        # the default limit counts what a kernel declares itself, so that it is never relied on
-        if shared_bytes > self._shared_of.get(id(compiled), 0):
-            from numba.cuda.cudadrv.driver import binding, driver
+    def _compile(self, key, arguments):
+        """Kernel compiled for arguments, once for all that are of the same kinds."""
+        if key not in self._compiled:
+            kernel, types = key[0], tuple(map(key[0].typeof_pyval, arguments))
+            compiled = kernel.overloads.get(types) or kernel.compile(types)
+            self._compiled[key] = compiled, int(compiled._codelibrary.get_cufunc().handle)
+        return self._compiled[key]
 
-            attribute = binding.CUfunction_attribute
-            driver.cuKernelSetAttribute(
-                attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                shared_bytes,
-                compiled._codelibrary.get_cufunc().handle,
-                self._device.id,
-            )
-            self._shared_of[id(compiled)] = shared_bytes
-        return compiled
+    def _allow_shared(self, handle, shared_bytes):
+        """Lift the default limit, which counts what a kernel declares itself: never rely on it."""
+        if shared_bytes > self._shared_of.get(handle, 0):
+            attributes = driver.binding.CUfunction_attribute
+            attribute = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.driver.cuKernelSetAttribute(attribute, shared_bytes, handle, self._device.id)
+            self._shared_of[handle] = shared_bytes
 
 
 def open_device(ordinal):

@@ -20,6 +20,7 @@ ROWS_PER_RANGE = 2_048  # below, a member's arithmetic is less than its part of 
 BLOCKS_PER_MULTIPROCESSOR = 8  # of launches whose blocks do not wait for each other
 # Shared memory that a block has besides its rows: the exchanges' and what the system reserves.
 RESERVED_SHARED = 4 * 1024
+MOST_SERVED = 64  # sets of fits whose numbers stay on the device
 
 
 class Layout:
@@ -33,7 +34,7 @@ class Layout:
         self.is_whole = plan.n_pieces == 1
         # sums that a column's rows may have: of w, w x, and w x^2 unless all columns are of ones
         self.width = 2 if (problem.design.kind == INDICATOR).all() else 3
-        self._exchanges, self._resident = {}, {}
+        self._exchanges, self._resident, self._served = {}, {}, {}
         self.X = self._upload_columns(problem)
         self.X_rows = list_rows(self, problem.design)
         self.lanes_of_row = lanes_of(self.X_rows)
@@ -136,8 +137,16 @@ class Layout:
                 self.device.zeros(teams, np.uint32),
                 self.device.empty((teams, 2, team.VALUES, size), np.float64),
             )
-        fits = self.device.upload(np.asarray(fits, np.int32))
-        return team.Exchange(fits, size, *self._exchanges[teams, size])
+        return team.Exchange(self.served(fits), size, *self._exchanges[teams, size])
+
+    def served(self, fits):
+        """Numbers of fits on the device: rounds mostly serve the ones that others did."""
+        key = np.asarray(fits, np.int32).tobytes()
+        if key not in self._served:
+            if len(self._served) >= MOST_SERVED:
+                self._served.clear()
+            self._served[key] = self.device.upload(np.frombuffer(key, np.int32))
+        return self._served[key]
 
     def launch_tasks(self, kernel, n_tasks, *arguments, shared_bytes=0):
         """Launch a kernel whose blocks take tasks in turn."""

@@ -5,6 +5,8 @@ same time, in one launch or a few.  What travels between host and device is a fe
 or a fit; rows never do.
 """
 
+import math
+
 import numpy as np
 
 from . import products
@@ -17,88 +19,172 @@ class Rows:
 
     def __init__(self, layout, problem, weights, offsets, n_fits):
         self.layout, self.device, self.X = layout, layout.device, layout.X
-        self.n_columns, n_rows = problem.n_columns, problem.plan.n_rows
+        self.n_columns, self.n_rows = problem.n_columns, problem.plan.n_rows
         self.pattern = PATTERNS[problem.likelihood.pattern](layout, problem, weights, n_fits)
         self.rows = self.pattern.rows
         empty = self.device.empty
         self.offset = empty((1, 0), np.float64)
         if offsets is not None:
             self.offset = spread(layout, offsets)
-        self.eta, self.trial = (empty((n_fits, n_rows), np.float64) for _ in range(2))
-        self.loglik = empty(n_fits, np.float64)
+        # Each is the predictor of some fits and the trial of the others: accepting moves no row.
+        self._predictors = [empty((n_fits, self.n_rows), np.float64) for _ in range(2)]
+        self._side = np.zeros(n_fits, np.int64)
+        # What rounds bring down at once: log-likelihoods, parts of moves or sums, slopes.
+        n_moves = 3 * max(n_fits, layout.n_ranges)
+        self._edges = n_fits, n_fits + n_moves
+        self._numbers = empty(self._edges[1] + n_fits * self.n_columns, np.float64)
+        self.loglik = self._numbers[:n_fits]
         self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for
+        self._is_known = np.zeros((n_fits, self.n_columns), bool)  # ... at the last evaluation
 
     def serve(self, name, fits, requests):
         """Results of one operation, one a fit; `requests` holds the arguments of each."""
         return getattr(self, name)(np.asarray(fits, np.int32), *zip(*requests, strict=True))
 
+    def sides(self, fits):
+        """Where those fits are whose predictors lie together; these, and their trials."""
+        for side in (0, 1):
+            where = np.flatnonzero(self._side[fits] == side)
+            if len(where):
+                yield where, self._predictors[side], self._predictors[1 - side]
+
+    def settle(self, fits):
+        """Predictors that lie together, after the trials are of no more use."""
+        if len(moved := fits[self._side[fits] == 1]):
+            self._launch_rows(products.copy_rows, moved, *self._predictors[::-1])
+            self._side[moved] = 0
+        return self._predictors[0]
+
     # -- the predictor ------------------------------------------------------------------------
     def start(self, fits, coefs):
         """Set the coefficients; log-likelihood there."""
-        self._predict(fits, coefs, self.eta)
+        self._side[fits] = 0
+        self._predict(fits, coefs, of_trials=False)
         return self.evaluate(fits)
+
+    def _predict(self, fits, coefs, of_trials, *others):
+        """Launch predictions; `others` are sent along."""
+        layout, low = self.layout, 0
+        lanes, sides = layout.lanes_of_row, list(self.sides(fits))
+        order = np.concatenate([where for where, *_ in sides])
+        table, *others = self.device.send(layout.tabulate([coefs[t] for t in order]), *others)
+        for where, *pair in sides:
+            own, low = table[low : low + len(where)], low + len(where)
+            numbers = layout.served(fits[where]), own, lanes, self.offset, pair[of_trials]
+            n = lanes * layout.cut[-1]
+            layout.launch_wide(products.predict, n, self.X, layout.X_rows, *numbers)
+        return others
 
     def step(self, fits, coefs):
         """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
-        self._predict(fits, coefs, self.trial)
-        out = self.device.empty((len(fits), 2), np.float64)
-        self.layout.launch_teams(
-            products.measure_step, fits, self.pattern.live, self.eta, self.trial, out
-        )
-        return [self.pattern.reach(*map(float, moves)) for moves in self.device.download(out)]
+        nothing = [np.empty(0, np.int64)] * len(fits)
+        return self._finish(fits, *self._predict_trials(fits, coefs, nothing))[0]
 
-    def _predict(self, fits, coefs, eta):
-        layout, upload = self.layout, self.device.upload
-        lists, lanes, table = layout.X_rows, layout.lanes_of_row, upload(layout.tabulate(coefs))
-        n, arguments = lanes * layout.cut[-1], (upload(fits), table, lanes, self.offset, eta)
-        layout.launch_wide(products.predict, n, self.X, lists, *arguments)
+    def attempt(self, fits, coefs, columns, longest):
+        """Step and evaluate, and find the slopes that are likely wanted; nan after long steps."""
+        sent = self._predict_trials(fits, coefs, columns)
+        self._launch_evaluations(fits, of_trials=True)
+        reaches, loglik, slopes = self._finish(fits, *sent)
+        self._keep(fits, columns, slopes)
+        is_tried, tried = ~np.greater(reaches, longest), np.full(len(fits), np.nan)
+        tried[is_tried] = self._settled(fits[is_tried], loglik, of_trials=True)
+        return list(zip(reaches, map(float, tried), strict=True))
+
+    def _predict_trials(self, fits, coefs, columns):
+        tasks = Tasks(fits, columns)
+        return tasks, self._predict(fits, coefs, True, *tasks.arrays)
+
+    def _finish(self, fits, tasks, on_device):
+        """Reaches of steps; whatever log-likelihoods there are; slopes of columns."""
+        parts = max(1, self.layout.n_ranges // len(fits))
+        (_, end), moves = self._edges, self._place(len(fits), parts, 2)
+        numbers = self.pattern.live, tuple(self._predictors), moves, self._numbers[end:]
+        arguments = self.X, *on_device, self.rows, self.layout.served(fits), *numbers
+        n_tasks = len(tasks) + len(fits) * parts
+        self.layout.launch_tasks(products.finish_attempt, n_tasks, *arguments)
+        found = self.device.download(self._numbers[: end + len(tasks)])
+        loglik, moves, slopes = np.split(found, self._edges)
+        sizes = moves[: 2 * len(fits) * parts].reshape(len(fits), parts, 2).max(axis=1)
+        spans = np.maximum(sizes.sum(axis=1), 0.0), np.maximum(sizes.max(axis=1), 0.0)
+        reaches = [self.pattern.reach(*map(float, pair)) for pair in zip(*spans, strict=True)]
+        return reaches, loglik, tasks.split(slopes)
+
+    def _place(self, *shape):
+        """Memory for parts of moves or sums."""
+        low = self._edges[0]
+        place = self._numbers[low : low + math.prod(shape)]
+        return self.device.view(place, np.float64, shape)
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
-        shares = self.device.upload(np.array(shares, np.float64))
-        return self._launch_rows(products.shorten, fits, shares, self.eta, self.trial)
-
-    def evaluate_trial(self, fits):
-        return self._evaluate(fits, self.trial)
+        for where, eta, trial in self.sides(fits):
+            (on_device,) = self.device.send(np.array(shares, np.float64)[where])
+            self._launch_rows(products.shorten, fits[where], on_device, eta, trial)
+        return [None] * len(fits)
 
     def accept(self, fits):
-        return self._launch_rows(products.copy_rows, fits, self.trial, self.eta)
+        self._side[fits] ^= 1
+        return [None] * len(fits)
+
+    def evaluate_trial(self, fits):
+        return self._evaluate(fits, of_trials=True)
 
     def evaluate(self, fits):
         """Return to the accepted predictor."""
-        return self._evaluate(fits, self.eta)
+        return self._evaluate(fits, of_trials=False)
 
-    def _evaluate(self, fits, eta):
-        self.pattern.evaluate(fits, eta, self.loglik)
-        return [float(value) for value in self.device.download(self.loglik)[fits]]
+    def _evaluate(self, fits, of_trials):
+        self._launch_evaluations(fits, of_trials)
+        return self._settled(fits, self.device.download(self.loglik), of_trials)
+
+    def _launch_evaluations(self, fits, of_trials, evaluate=None):
+        """Launch the evaluation, or another one; whether there is such a one."""
+        evaluate = self.pattern.evaluate if evaluate is None else evaluate
+        self._is_known[fits] = False
+        sides = [(fits[where], pair[of_trials]) for where, *pair in self.sides(fits)]
+        return [evaluate(own, eta, self.loglik) for own, eta in sides]
+
+    def _settled(self, fits, loglik, of_trials):
+        """Log-likelihoods, after those that are not finite were looked at in another way."""
+        lost = fits[~np.isfinite(loglik[fits])]
+        if len(lost) and any(
+            self._launch_evaluations(lost, of_trials, self.pattern.evaluate_again)
+        ):
+            loglik = self.device.download(self.loglik)
+        return [float(value) for value in loglik[fits]]
 
     def _launch_rows(self, kernel, fits, *arguments):
-        n_rows = self.eta.shape[1]
-        self.layout.launch_wide(kernel, n_rows, self.device.upload(fits), *arguments)
-        return [None] * len(fits)
+        self.layout.launch_wide(kernel, self.n_rows, self.layout.served(fits), *arguments)
 
     # -- columns ------------------------------------------------------------------------------
     def gradient(self, fits, columns):
         """x_j'u of the given columns at the last evaluation."""
-        found = self._multiply(products.multiply_residuals, fits, columns)
-        for fit, where, gradient in zip(fits, columns, found, strict=True):
-            self.gradients[fit, where] = gradient
-        return found
+        pairs = zip(fits, columns, strict=True)
+        if not all(self._is_known[fit, where].all() for fit, where in pairs):
+            found = self._multiply(products.multiply_residuals, fits, columns, self.rows)
+            self._keep(fits, columns, found)
+        return [self.gradients[fit, where] for fit, where in zip(fits, columns, strict=True)]
+
+    def _keep(self, fits, columns, slopes):
+        for fit, where, found in zip(fits, columns, slopes, strict=True):
+            self.gradients[fit, where] = found
+            self._is_known[fit, where] = True
 
     def rounding(self, fits):
         """Rounding error of the gradient at the last evaluation, every column."""
         every = [np.arange(self.n_columns)] * len(fits)
-        kernel, rows = self.pattern.sizes(self.eta)
+        kernel, rows = self.pattern.sizes(self.settle(fits))
         sizes = self._multiply(kernel, fits, every, rows)
         return [4.0 * np.finfo(float).eps * size for size in sizes]
 
-    def _multiply(self, kernel, fits, columns, rows=None):
-        tasks = Tasks(self.device, fits, columns)
-        out = self.device.empty(len(tasks), np.float64)
-        rows = self.rows if rows is None else rows
-        arguments = self.X, tasks.fits, tasks.columns, rows, out
-        self.layout.launch_tasks(kernel, len(tasks), *arguments)
+    def _multiply(self, kernel, fits, columns, rows):
+        tasks = Tasks(fits, columns)
+        out = self._numbers[self._edges[1] : self._edges[1] + len(tasks)]
+        self._launch_products(kernel, self.device.send(*tasks.arrays), rows, out)
         return tasks.split(self.device.download(out))
+
+    def _launch_products(self, kernel, tasks, rows, out):
+        self.layout.launch_tasks(kernel, tasks[0].shape[0], self.X, *tasks, rows, out)
 
     def largest_loglik(self, fits):
         return [self.pattern.largest_loglik(fit) for fit in fits]
@@ -115,14 +201,14 @@ class Rows:
 class Tasks:
     """Pairs of a fit and a column, those of one fit after the other."""
 
-    def __init__(self, device, fits, columns):
+    def __init__(self, fits, columns):
         sizes = [len(where) for where in columns]
         self._edges = np.cumsum(sizes)[:-1]
-        self.fits = device.upload(np.repeat(fits, sizes).astype(np.int32))
-        self.columns = device.upload(np.concatenate(columns).astype(np.int64))
+        fits = np.repeat(fits, sizes).astype(np.int32)
+        self.arrays = fits, np.concatenate(columns).astype(np.int64, copy=False)
 
     def __len__(self):
-        return self.fits.shape[0]
+        return len(self.arrays[0])
 
     def split(self, values):
         """A part for each fit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import int64
 
 from ..._compile import bind
 from ._cuda import cuda, device, inlined, kernel
@@ -11,16 +12,14 @@ from .team import (
     FULL,
     WARP,
     begin,
+    block_max,
     block_sum,
-    meet_maxima,
     meet_sums,
     my_team,
     n_teams,
     new_scratch,
     part_of,
-    stage_max,
     stage_sum,
-    total_max,
     total_sum,
 )
 
@@ -80,24 +79,25 @@ def predict(X, lists, fits, table, lanes, offset, eta):
             row_of_warp += cuda.gridsize(1) >> doubled
 
 
-def _multiply_columns(X, fits, columns, rows, out):
-    """out_t = sum of ``number(rows, fit, i, x_i)`` over column ``columns[t]`` for ``fits[t]``.
+def _multiply(X, j, rows, fit, scratch):
+    """Sum of ``number(rows, fit, i, x_i)`` over a column, by a block."""
+    total, (low, high, kind, base) = 0.0, all_entries(X, j)
+    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+        q = low + cuda.threadIdx.x
+        while q < high:
+            row, x = entry(X, q, kind, base)
+            if row >= X.first[b]:
+                total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
+            q += cuda.blockDim.x
+    return block_sum(total, scratch)
 
-    A block serves a task at a time, so that sums keep their order.
-    """
+
+def _multiply_columns(X, fits, columns, rows, out):
+    """out_t: product of column ``columns[t]`` with numbers of ``fits[t]``, its sum in one order."""
     scratch = new_scratch()
     t = cuda.blockIdx.x
     while t < fits.shape[0]:
-        fit, j, total = fits[t], columns[t], 0.0
-        low, high, kind, base = all_entries(X, j)
-        for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-            q = low + cuda.threadIdx.x
-            while q < high:
-                row, x = entry(X, q, kind, base)
-                if row >= X.first[b]:
-                    total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
-                q += cuda.blockDim.x
-        total = block_sum(total, scratch)
+        total = multiply(X, columns[t], rows, fits[t], scratch)  # noqa: F821 (bound)
         if cuda.threadIdx.x == 0:
             out[t] = total
         t += cuda.gridDim.x
@@ -122,9 +122,10 @@ def _events(rows, fit, i, x):
 
 def product_with(number):
     """Kernel of the products of columns with a number a row."""
-    return kernel(bind(_multiply_columns, number=number))
+    return kernel(bind(_multiply_columns, multiply=device(bind(_multiply, number=number))))
 
 
+_multiply_residual = device(bind(_multiply, number=_residual))
 multiply_residuals = product_with(_residual)
 multiply_sizes = product_with(_size)
 multiply_events = product_with(_events)
@@ -152,35 +153,40 @@ def copy_rows(fits, source, target):
             i += cuda.gridsize(1)
 
 
-@kernel
-def measure_step(exchange, live, eta, trial, out):
-    """Largest and least move of the predictor over live rows, and the largest predictor there.
+@device
+def _measure_part(live, one, other, low, high, scratch):
+    """Largest and least difference of two predictors over some live rows, by a block."""
+    up, down = -np.inf, -np.inf
+    i = low + cuda.threadIdx.x
+    while i < high:
+        if live[i]:
+            move = one[i] - other[i]
+            up, down = max(up, move), max(down, -move)
+        i += cuda.blockDim.x
+    return block_max(up, scratch), block_max(down, scratch)
 
-    ``out`` (fits, 2): range of the move, largest size of it.
+
+@kernel
+def finish_attempt(X, fits, columns, rows, served, live, predictors, moves, out):
+    """``out[t]``: slopes of `multiply_residuals`.  ``moves`` (fits served, parts, 2): of steps.
+
+    It does not matter which of the predictors is the trial: sizes and ranges are the same.
     """
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    low, high = part_of(eta.shape[1], exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        counts, up, down = of_fit(live, fit), -np.inf, -np.inf
-        i = low + cuda.threadIdx.x
-        while i < high:
-            if counts[i]:
-                move = trial[fit, i] - eta[fit, i]
-                up, down = max(up, move), max(down, -move)
-            i += cuda.blockDim.x
-        stage_max(up, 0, scratch)
-        stage_max(down, 1, scratch)
-        meet_maxima(exchange, 2, turn, scratch)
-        up, down = total_max(exchange, 0, turn), total_max(exchange, 1, turn)
-        turn += 1
-        if member == 0 and cuda.threadIdx.x == 0:
-            out[t, 0] = max(up + down, 0.0)
-            out[t, 1] = max(max(up, down), 0.0)
-        t += n_teams(exchange)
+    scratch, (one, other), n_parts = new_scratch(), predictors, moves.shape[1]
+    t, n_rows = cuda.blockIdx.x, int64(predictors[0].shape[1])
+    while t < fits.shape[0] + served.shape[0] * n_parts:
+        if t < fits.shape[0]:
+            total = _multiply_residual(X, columns[t], rows, fits[t], scratch)
+            if cuda.threadIdx.x == 0:
+                out[t] = total
+        else:
+            s, part = (t - fits.shape[0]) // n_parts, (t - fits.shape[0]) % n_parts
+            fit, low, high = served[s], n_rows * part // n_parts, n_rows * (part + 1) // n_parts
+            own = of_fit(live, fit), one[fit], other[fit]
+            up, down = _measure_part(*own, low, high, scratch)
+            if cuda.threadIdx.x == 0:
+                moves[s, part, 0], moves[s, part, 1] = up, down
+        t += cuda.gridDim.x
 
 
 @kernel

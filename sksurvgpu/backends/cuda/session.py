@@ -25,19 +25,22 @@ class Session(Rows):
 
     def __init__(self, layout, problem, weights, offsets, n_fits, row_type, formulas=None):
         super().__init__(layout, problem, weights, offsets, n_fits)
-        self._formulas, n_rows, empty = formulas, problem.plan.n_rows, self.device.empty
-        self.rh = empty((n_fits, 2 * n_rows), row_type)
+        self._formulas, empty = formulas, self.device.empty
+        self.rh = empty((n_fits, 2 * self.n_rows), row_type)
         self.n_bins = self.pattern.bins.last.shape[0]
         shape = (n_fits, self.n_columns, self.n_bins) if self.pattern.few else (1, 1, 1)
         self.loads = empty(shape, np.float64)
         self.curvature = np.zeros((n_fits, self.n_columns, 2))
+        self._curvatures = empty((n_fits * self.n_columns, 2), np.float64)
+        self._private = Private(*(empty((0, 0), np.float64) for _ in range(3)))
         # centres of groups outlive a launch's blocks, since groups belong to fits
         self._group_centers = None if self.pattern.few else empty((n_fits, self.n_bins), float)
 
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, fits):
         """Take the quadratic model at the last evaluation, without columns."""
-        self.pattern.refer(fits, self.eta, self.rh)
+        for where, eta, _ in self.sides(fits):
+            self.pattern.refer(fits[where], eta, self.rh)
         return [None] * len(fits)
 
     def load(self, fits, columns):
@@ -64,9 +67,9 @@ class Session(Rows):
         """Loads of columns, where bins are few; their curvature, with bins and without."""
         if not any(map(len, columns)):
             return [np.empty((0, 2))] * len(fits)
-        tasks = Tasks(self.device, fits, columns)
-        out = self.device.empty((len(tasks), 2), np.float64)
-        arguments = self.X, tasks.fits, tasks.columns, self.pattern.bins, self.rh
+        tasks = Tasks(fits, columns)
+        out = self._curvatures[: len(tasks)]
+        arguments = self.X, *self.device.send(*tasks.arrays), self.pattern.bins, self.rh
         arguments = *arguments, CONSTANT[self.rh.dtype.name]
         kernel, shared = bin_kernels.load_groups, 0
         if self.pattern.few:
@@ -80,8 +83,8 @@ class Session(Rows):
         for fit, where in zip(fits, columns, strict=True):
             self.curvature[fit, where, 0] = self.curvature[fit, where, 1]
         if self.pattern.few:
-            tasks = Tasks(self.device, fits, columns)
-            arguments = tasks.fits, tasks.columns, self.loads
+            tasks = Tasks(fits, columns)
+            arguments = *self.device.send(*tasks.arrays), self.loads
             self.layout.launch_tasks(bin_kernels.clear_loads, len(tasks), *arguments)
         return [None] * len(fits)
 
@@ -91,23 +94,20 @@ class Session(Rows):
         ptr = np.concatenate([[0], np.cumsum(sizes)])
         curvature = [self.curvature[fit, w, 0] for fit, w in zip(fits, columns, strict=True)]
         gradient = [self.gradients[fit, w] for fit, w in zip(fits, columns, strict=True)]
-        join = self.layout.join
         spare = 0
         if self._formulas.block is not None:
             spare = group_sweep.NUMBERS * max(int(c.size.max(initial=1)) for c in penalties)
             penalties = group_sweep.in_batch(penalties, ptr)
-        work = Work(
-            self.device.upload(ptr),
-            join(columns, np.int64),
-            join(coefs),
-            self.layout.join_tuples(penalties),
-            *map(join, (units, curvature, gradient)),
-        )
-        shrinks = self.device.upload(np.array(shrinks, np.float64))
-        due = self.device.zeros(len(fits), np.int64)
+        both = np.concatenate([*coefs, np.zeros(len(fits))])  # how often columns were due
+        joined = map(np.concatenate, (columns, units, curvature, gradient))
+        own = map(np.concatenate, zip(*penalties, strict=True))
+        ptr_, both, shrinks, *sent = self.device.send(ptr, both, shrinks, *joined, *own)
+        numbers = sent[0], both[: ptr[-1]], type(penalties[0])(*sent[4:]), *sent[1:4]
+        work = Work(ptr_, *numbers)
+        due = self.device.view(both[ptr[-1] :], np.int64)
         self._launch_sweep(fits, work, int(sizes.max()), spare, shrinks, due)
-        coef, due = self.device.download(work.coef), self.device.download(due)
-        passes = due / np.maximum(sizes, 1)
+        coef, due = np.split(self.device.download(both), ptr[-1:])
+        passes = due.view(np.int64) / np.maximum(sizes, 1)
         return list(zip(np.split(coef, ptr[1:-1]), map(float, passes), strict=True))
 
     def blocks(self, fits, columns, sizes):
@@ -135,7 +135,7 @@ class Session(Rows):
         formulas = self._formulas
 
         def arguments(blocks):
-            private = self._private(blocks, most_columns, spare)
+            private = self._private_of(blocks, most_columns, spare)
             return self.X, work, private, bins, self.loads, self.rh, shrinks, MAX_PASSES, due
 
         probe, n_fits = arguments(1), len(fits)
@@ -154,15 +154,20 @@ class Session(Rows):
         rows = self.layout.most_rows(size)
         return None if rows is None else 2 * self.rh.dtype.itemsize * max(rows, 1)
 
-    def _private(self, blocks, most_columns, spare):
-        """Memory of the blocks of a sweep."""
-        coef, moved = (
-            self.device.empty((blocks, most_columns + more), np.float64) for more in (spare, 0)
-        )
-        center = self._group_centers
-        if center is None:
-            center = self.device.empty((blocks, self.n_bins), np.float64)
-        return Private(coef, moved, center)
+    def _private_of(self, blocks, most_columns, spare):
+        """Memory of the blocks of a sweep, which grows with the working sets."""
+        kept = self._private
+        have = *kept.moved.shape, kept.coef.shape[1] - kept.moved.shape[1]
+        if any(np.less(have, (blocks, most_columns, spare))):
+            self._private = kept = None  # that memory is free before more is taken
+            rows, spare = max(have[0], blocks), max(have[2], spare)
+            width = max(have[1], min(2 * most_columns, self.n_columns))
+            empty, center = self.device.empty, self._group_centers
+            if center is None:
+                center = empty((rows, self.n_bins), np.float64)
+            coef, moved = (empty((rows, width + more), np.float64) for more in (spare, 0))
+            self._private = Private(coef, moved, center)
+        return self._private
 
     def room(self, fits):
         """Sweeps are all there is."""
@@ -171,7 +176,7 @@ class Session(Rows):
     def count(self, fits, columns):
         """What a model over columns would touch, from counts of entries alone."""
         size, source = self._entries
-        copies = self.eta.shape[1] / max(self.layout.cut[-1], 1)
+        copies = self.n_rows / max(self.layout.cut[-1], 1)
         rows = int(self.layout.cut[-1])
         others = float(size.sum()), np.inf, 0.0, self.pattern.is_exact, rows
         entries = (float(size[source[where]].sum()) for where in columns)
@@ -193,14 +198,18 @@ class Session(Rows):
         return [self.pattern.majorant * float(value) for value in second]
 
     def _square_steps(self, fits):
-        out = self.device.empty((len(fits), 3), np.float64)
-        self.layout.launch_teams(products.square_step, fits, self.rh, self.eta, self.trial, out)
-        return self.device.download(out)
+        found = np.empty((len(fits), 3))
+        for where, eta, trial in self.sides(fits):
+            out = self._place(len(where), 3)
+            arguments = self.rh, eta, trial, out
+            self.layout.launch_teams(products.square_step, fits[where], *arguments)
+            found[where] = self.device.download(out)
+        return found
 
     # -- the exact algorithm ------------------------------------------------------------------
     def cycle(self, fits, columns, coefs, penalties, reaches):
         """One exact Newton step a column; new coefficients and trust region."""
-        events = self._multiply(products.multiply_events, fits, columns)
-        steps = self.pattern.exact_steps(fits, self.eta, self.rh)
+        events = self._multiply(products.multiply_events, fits, columns, self.rows)
+        steps = self.pattern.exact_steps(fits, self.settle(fits), self.rh)
         numbers = columns, coefs, penalties, events, reaches
         return run_cycle(self.layout, steps, self._formulas.minimum, fits, numbers)

@@ -65,8 +65,12 @@ class Pattern:
         return 0
 
     def evaluate(self, fits, eta, loglik):
-        """Write u, and the log-likelihood per fit: not finite where it cannot be computed."""
+        """Launch: write u, and the log-likelihood per fit, not finite where it was not found."""
         raise NotImplementedError
+
+    def evaluate_again(self, fits, eta, loglik):
+        """Launch what may find those that were not, if there is anything; whether there is."""
+        return False
 
     def refer(self, fits, eta, rh):
         """Take the quadratic model at the last evaluation: h into `rh`, and the numbers of bins."""

@@ -69,6 +69,9 @@ class CarriedPattern(RiskSetPattern):
         )
         return found
 
+    def evaluate_again(self, fits, eta, loglik):
+        return False
+
     def evaluate(self, fits, eta, loglik):
         numbers = self.rows, self._cells, eta, loglik, self._top
         self.layout.launch_teams(self._evaluate, fits, self._sets, self._carry, *numbers)

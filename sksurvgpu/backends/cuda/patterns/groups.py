@@ -39,8 +39,7 @@ class GroupPattern(Pattern):
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)
 
     def refer(self, fits, eta, rh):
-        fits = self.layout.device.upload(np.asarray(fits, np.int32))
-        arguments = fits, self.rows, self._groups, eta, rh
+        arguments = self.layout.served(fits), self.rows, self._groups, eta, rh
         self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
 
     def exact_steps(self, fits, eta, rh):

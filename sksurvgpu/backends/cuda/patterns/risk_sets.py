@@ -94,14 +94,20 @@ class RiskSetPattern(Pattern):
         return False
 
     def evaluate(self, fits, eta, loglik):
+        self._is_in_logs[fits] = False
+        self._launch_evaluation(self._evaluate, fits, eta, loglik)
+
+    def _launch_evaluation(self, kernel, fits, eta, loglik):
         numbers = self._sets, self.rows, self._cells, eta, loglik, self._top
-        self.layout.launch_teams(self._evaluate, fits, *numbers)
-        if not self._is_delayed:
-            lost = ~np.isfinite(self.layout.device.download(loglik)[fits])
-            self._is_in_logs[fits] = lost
-            if lost.any():
-                kernel = in_logs.evaluation(self.likelihood.jump_formula)
-                self.layout.launch_teams(kernel, fits[lost], *numbers)
+        self.layout.launch_teams(kernel, fits, *numbers)
+
+    def evaluate_again(self, fits, eta, loglik):
+        if self._is_delayed:
+            return False
+        self._is_in_logs[fits] = True
+        kernel = in_logs.evaluation(self.likelihood.jump_formula)
+        self._launch_evaluation(kernel, fits, eta, loglik)
+        return True
 
     def refer(self, fits, eta, rh):
         lost = self._is_in_logs[fits]
@@ -116,7 +122,7 @@ class RiskSetPattern(Pattern):
         self._launch_rows(kernels.curvature, fits, *numbers)
 
     def _launch_rows(self, kernel, fits, *arguments):
-        fits = self.layout.device.upload(fits)
+        fits = self.layout.served(fits)
         self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
 
     def exact_steps(self, fits, eta, rh):

@@ -51,13 +51,12 @@ class SubsetPattern(Pattern):
         return 8 * 11 * plan.n_rows + 8 * 12 * plan.n_strata
 
     def evaluate(self, fits, eta, loglik):
-        on_device = self.layout.device.upload(np.asarray(fits, np.int32))
-        self._launch_sets(kernels.laws, on_device, eta)
+        self._launch_sets(kernels.laws, self.layout.served(fits), eta)
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._sets, eta, loglik)
 
     def refer(self, fits, eta, rh):
-        on_device = self.layout.device.upload(np.asarray(fits, np.int32))
-        self._launch_sets(kernels.curvature, on_device, self.rows, rh, self.bins.inverse)
+        arguments = self.layout.served(fits), self.rows, rh, self.bins.inverse
+        self._launch_sets(kernels.curvature, *arguments)
 
     def exact_steps(self, fits, eta, rh):
         shape = self.n_fits, 6, self._sets.law.shape[2]

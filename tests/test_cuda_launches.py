@@ -1,0 +1,271 @@
+"""What the host does for the device: copies, parameters of launches, and how many of each."""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba_cuda")
+pytest.importorskip("greenlet")
+
+from gpu.backend import ROWS_PER_RANGE, THREADS, simulate_backend
+from gpu.device import SimulatedDevice
+from gpu.driver import open_on_host
+from gpu.rebinding import cuda
+from models import MODELS, largest_gradient, make_batch, use_form
+from numba.cuda.args import ArgHint
+from numba.cuda.dispatcher import _Kernel
+
+from sksurvgpu.backends import choose
+from sksurvgpu.backends.cpu.session import Session as CpuSession
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.solver import solve as solving
+from sksurvgpu.solver.solve import Options, solve
+
+
+class Inner(NamedTuple):
+    empty: object
+    nothing: tuple
+
+
+class Pair(NamedTuple):
+    table: object
+    inner: Inner
+
+
+# -- parameters as Numba packs them ------------------------------------------------------------
+
+
+class AsNumbas(ArgHint):
+    """Our array as one of Numba's, for the launch that it would make."""
+
+    def to_device(self, retr, stream=0):
+        own, layout = self.value, {"is_contiguous_c": True, "is_contiguous_f": False}
+        layout = SimpleNamespace(strides_in_bytes=None, **layout)
+        known = {name: getattr(own, name) for name in ("size", "dtype", "shape")}
+        return SimpleNamespace(ptr=own.address, _layout=layout, **known)
+
+
+def as_numbas(argument):
+    if isinstance(argument, tuple):
+        parts = [as_numbas(part) for part in argument]
+        return type(argument)(*parts) if hasattr(argument, "_fields") else tuple(parts)
+    return AsNumbas(argument) if hasattr(argument, "words") else argument
+
+
+def word_of(value):
+    """Eight bytes of a parameter, those that it does not have being zero."""
+    content = bytes(value) if hasattr(value, "_type_") else int(value).to_bytes(8, "little")
+    return int.from_bytes(content, "little")
+
+
+def packed_by_numba(types, arguments):
+    packing, words = object.__new__(_Kernel), []
+    packing.extensions = []
+    for one, argument in zip(types, arguments, strict=True):
+        packing._prepare_args(one, as_numbas(argument), 0, [], words)
+    return np.array([word_of(word) for word in words], np.uint64)
+
+
+class Compiled:
+    """A kernel that was compiled for some arguments."""
+
+    def __init__(self, kernel, types, n_words, is_cooperative):
+        self.typeof_pyval, self.overloads, self.n_asked = kernel.typeof_pyval, {}, 0
+        cufunc = SimpleNamespace(handle=n_words)
+        self.overloads[types] = SimpleNamespace(
+            cooperative=is_cooperative,
+            _codelibrary=SimpleNamespace(get_cufunc=lambda: cufunc),
+            max_cooperative_grid_blocks=lambda threads, shared_bytes: 7,
+        )
+
+    def compile(self, types):
+        raise AssertionError(f"compiled once more, for {types}")
+
+
+@cuda.jit
+def any_kernel(*arguments):
+    pass
+
+
+@pytest.mark.parametrize("is_cooperative", [False, True])
+def test_parameters_are_those_that_numba_passes(is_cooperative, monkeypatch):
+    device, host = open_on_host(monkeypatch)
+    table = device.upload(np.arange(12.0).reshape(3, 4))
+    lists = device.upload(np.arange(5, dtype=np.int32)), device.zeros((1, 0), np.uint8)
+    pair = Pair(table[1:], Inner(lists[1], ()))
+    arguments = pair, lists[0][2:4], table[2], 3, -4, 2.5, True, np.float64(0.1), np.int32(-7)
+    types = tuple(map(any_kernel.typeof_pyval, arguments))
+    expected = packed_by_numba(types, arguments)
+    kernel = Compiled(any_kernel, types, len(expected), is_cooperative)
+    for blocks in (5, 6):
+        device.launch(kernel, blocks, 64, arguments, 1024)
+    device.launch(kernel, 5, 32, arguments)
+    found = [(cooperative, shape[:-1]) for cooperative, shape, _ in host.launches]
+    shapes = (5, 1, 1, 64, 1, 1, 1024), (6, 1, 1, 64, 1, 1, 1024), (5, 1, 1, 32, 1, 1, 0)
+    assert found == [(is_cooperative, shape) for shape in shapes]
+    for *_, words in host.launches:
+        narrow = words[-1] & np.uint64(2**32 - 1)  # an int32 has four of its word's bytes
+        np.testing.assert_array_equal([*words[:-1], narrow], expected)
+    assert device.resident_blocks(kernel, 64, arguments, 2048) == 7
+    assert host.shared == [1024, 2048]
+
+
+def test_arrays_of_other_kinds_are_compiled_for(monkeypatch):
+    device, _ = open_on_host(monkeypatch)
+    table = device.zeros((2, 2), np.float64)
+    arguments = Pair(table, Inner(table, ())), 1
+    kernel = Compiled(any_kernel, tuple(map(any_kernel.typeof_pyval, arguments)), 19, False)
+    device.launch(kernel, 1, 32, arguments)
+    other = device.zeros((2, 2), np.float32)
+    for changed in (
+        (Pair(table, Inner(other, ())), 1),
+        (Pair(table, Inner(table[0], ())), 1),
+        (Pair(table, (table, ())), 1),
+        (Pair(table, Inner(table, (1,))),),
+        (Pair(table, Inner(table, ())), 1.0),
+    ):
+        with pytest.raises(AssertionError, match="compiled once more"):
+            device.launch(kernel, 1, 32, changed)
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+def test_copies_of_a_device(monkeypatch):
+    device, _ = open_on_host(monkeypatch)
+    numbers = np.arange(12.0).reshape(3, 4)
+    array = device.upload(numbers.T)
+    np.testing.assert_array_equal(device.download(array), numbers.T)
+    np.testing.assert_array_equal(device.download(array[1:3]), numbers.T[1:3])
+    np.testing.assert_array_equal(device.download(array[3]), numbers.T[3])
+    assert (array[1:].shape, array[1:].size, array[2:9].nbytes, len(array)) == ((3, 3), 9, 48, 4)
+    device.write(array[1:2], [7, 8, 9])
+    np.testing.assert_array_equal(device.download(array)[1], [7.0, 8.0, 9.0])
+    np.testing.assert_array_equal(device.download(device.zeros((2, 3), np.int32)), 0)
+    assert device.download(device.empty((2, 0), np.float32)).shape == (2, 0)
+    with pytest.raises(MemoryError, match=r"bytes on host, which has \d"):
+        device.empty(2**40, np.float64)
+
+
+def test_what_is_sent_goes_in_one_copy_and_lasts_until_a_download(monkeypatch):
+    device, host = open_on_host(monkeypatch)
+    first = np.arange(3), np.empty(0), np.array([True, False]), np.linspace(0, 1, 5)[:, None]
+    sent = device.send(*first)
+    large = np.arange(2**18, dtype=np.float64)  # more than was there for both
+    later = device.send(large, large[:2])
+    assert len(host.copies) == 2
+    on_device = [array[:] for array in (*sent, *later)]
+    for array, expected in zip(on_device, (*first, large, large[:2]), strict=True):
+        np.testing.assert_array_equal(device.download(array), expected)
+    free = device.free_bytes()
+    again = []
+    for _ in range(2):
+        again.append(device.send(*first)[0].address)
+        device.download(sent[0])
+    assert again[0] == again[1] and device.free_bytes() == free
+
+
+# -- how many there are --------------------------------------------------------------------------
+
+
+class CountingDevice(SimulatedDevice):
+    """Counts what the host asks of the driver."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.counts = Counter()
+
+
+def _counted(name, what):
+    def call(self, *arguments):
+        self.counts[what] += 1
+        return getattr(SimulatedDevice, name)(self, *arguments)
+
+    return call
+
+
+KINDS = {"launch": "launches", "download": "downloads", "empty": "allocations"}
+for name, what in {**KINDS, **dict.fromkeys(("upload", "send", "write"), "uploads")}.items():
+    setattr(CountingDevice, name, _counted(name, what))
+
+
+@pytest.mark.parametrize("n_fits", [1, 3])
+def test_what_an_iteration_asks_of_the_driver(n_fits, monkeypatch):
+    """Of all, those are looked at in which nothing was tried twice and no memory had to grow."""
+    device, model, marks = CountingDevice(seed=1), MODELS["cox, breslow"], []
+    simulate_backend(monkeypatch, device)
+    use_form("few", monkeypatch)
+
+    def report(fit, iteration, residual):
+        if fit.penalties_left == 0 and (not marks or fit is marks[0][0]):
+            marks.append((fit, fit.model, device.counts.copy()))
+
+    monkeypatch.setattr(solving.Fit, "report", report)
+    sample = model.sample(3, p=4)
+    batch = make_batch(sample, 0.2 * largest_gradient(model, sample))
+    batch = replace(batch, lambdas=np.repeat(batch.lambdas, n_fits, axis=1))
+    solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-6))
+    found = {True: [], False: []}
+    for (_, before, counts), (_, after, later) in pairwise(marks):
+        found[before is after].append(dict(later - counts))
+    assert {"launches": 4, "uploads": 2, "downloads": 2} in found[True]
+    assert {"launches": 6, "uploads": 3, "downloads": 3} in found[False]
+
+
+# -- predictors that are swapped -------------------------------------------------------------------
+
+
+def test_fits_that_accept_and_fits_that_do_not():
+    """Their predictors lie in different arrays; everything is as for fits alone."""
+    rng, model, n_fits = np.random.default_rng(0), MODELS["logistic"], 3
+    sample, p = model.sample(5, p=4), 4
+    problem, fits = model.problem(sample), np.arange(n_fits, dtype=np.int32)
+    layout = Layout(
+        SimulatedDevice(seed=4), problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE
+    )
+    offsets = rng.normal(size=(sample.n, n_fits))
+    rows = sample.weights[:, None], offsets, n_fits, np.dtype(float)
+    together = Session(layout, problem, *rows)
+    alone = [CpuSession(problem, sample.weights, offset, Threads(1)) for offset in offsets.T]
+
+    def compare(name, chosen, *arguments):
+        each = [[argument[fit] for argument in arguments] for fit in chosen]
+        expected = [getattr(alone[fit], name)(*own) for fit, own in zip(chosen, each, strict=True)]
+        found = together.serve(name, chosen, each)
+        for one, other in zip(found, expected, strict=True):
+            if one is not None:
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+    def attempt(chosen, longest):
+        coefs = 0.5 * rng.normal(size=(n_fits, p))
+        compare("attempt", chosen, coefs, columns, [longest] * n_fits)
+
+    columns = [np.arange(p), np.array([2, 0]), np.array([], np.int64)]
+    every = [np.arange(p)] * n_fits
+    compare("start", fits, 0.1 * rng.normal(size=(n_fits, p)))
+    for accepting in ([1], [0, 1], [2, 1]):
+        attempt(fits, np.inf)
+        compare("gradient", fits, columns)
+        compare("gradient", fits, every)
+        compare("accept", accepting)
+        compare("evaluate", fits)
+        compare("gradient", fits, every)
+        compare("refer", fits)
+        compare("step", fits, 0.5 * rng.normal(size=(n_fits, p)))
+        compare("trial_curvature", fits)
+        compare("shorten", fits, [0.3, 0.6, 0.1])
+        compare("evaluate_trial", fits)
+        compare("gradient", fits, every)
+        compare("evaluate", fits)
+        attempt([2, 0], 1e-3)
+        compare("evaluate", fits)
+    compare("rounding", fits)
+    compare("start", [1], 0.1 * rng.normal(size=(n_fits, p)))
+    compare("evaluate", fits)
