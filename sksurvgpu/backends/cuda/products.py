@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import int64
 
 from ..._compile import bind
 from ._cuda import cuda, device, inlined, kernel
@@ -22,7 +23,10 @@ from .team import (
     stage_sum,
     total_max,
     total_sum,
+    warp_sum,
 )
+
+LONG = 1_024  # entries of a column on which a whole block works
 
 
 @inlined
@@ -80,27 +84,59 @@ def predict(X, lists, fits, table, lanes, offset, eta):
             row_of_warp += cuda.gridsize(1) >> doubled
 
 
-def _multiply_columns(X, fits, columns, rows, out):
-    """out_t = sum of ``number(rows, fit, i, x_i)`` over column ``columns[t]`` for ``fits[t]``.
+def _entry_number(X, rows, fit, b, q, span):
+    """``number(rows, fit, i, x_i)`` of the entry at q, where the span and piece b have one."""
+    _, high, kind, base = span
+    row, x = entry(X, min(q, high - 1), kind, base)
+    value = number(rows, fit, max(row, X.first[b]) + X.shift[b], x)  # noqa: F821 (bound)
+    return value if q < high and row >= X.first[b] else 0.0
 
-    A block serves a task at a time, so that sums keep their order.
+
+def _add_entries(X, rows, fit, j, q, step):
+    """Sum over every `step`-th entry of a column; four are on their way at once."""
+    span, total = all_entries(X, j), 0.0
+    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
+        at = span[0] + q
+        while at < span[1]:
+            one = entry_number(X, rows, fit, b, at, span)  # noqa: F821 (bound)
+            two = entry_number(X, rows, fit, b, at + step, span)  # noqa: F821
+            three = entry_number(X, rows, fit, b, at + 2 * step, span)  # noqa: F821
+            four = entry_number(X, rows, fit, b, at + 3 * step, span)  # noqa: F821
+            total += (one + two) + (three + four)
+            at += 4 * step
+    return total
+
+
+def _multiply_columns(X, fits, columns, rows, out):
+    """out_t = sum of numbers over the entries of column ``columns[t]`` for ``fits[t]``.
+
+    A block looks at as many tasks as it has warps: all of it works on a long column, the short ones
+    have a warp each.  The order of a sum follows from the length of the column alone.
     """
-    scratch = new_scratch()
-    t = cuda.blockIdx.x
-    while t < fits.shape[0]:
-        fit, j, total = fits[t], columns[t], 0.0
-        low, high, kind, base = all_entries(X, j)
-        for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-            q = low + cuda.threadIdx.x
-            while q < high:
-                row, x = entry(X, q, kind, base)
-                if row >= X.first[b]:
-                    total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
-                q += cuda.blockDim.x
-        total = block_sum(total, scratch)
-        if cuda.threadIdx.x == 0:
-            out[t] = total
-        t += cuda.gridDim.x
+    scratch, n, n_warps = new_scratch(), fits.shape[0], cuda.blockDim.x // WARP
+    lane, warp, t = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockIdx.x
+    while t < n:
+        task, is_long = t + lane * cuda.gridDim.x, False
+        if lane < n_warps and task < n:
+            low, high, _, _ = all_entries(X, columns[task])
+            is_long = high - low > LONG
+        left = all_long = int64(cuda.ballot_sync(FULL, is_long)) & FULL
+        is_whole = True
+        while is_whole:  # the block, for a long column after the other, and then its warps
+            is_whole = left != 0
+            which, q, step = warp, lane, cuda.warpsize
+            if is_whole:
+                which, q, step = cuda.ffs(left) - 1, cuda.threadIdx.x, cuda.blockDim.x
+            task, total = t + which * cuda.gridDim.x, 0.0
+            if not is_whole and (all_long >> warp) & 1:
+                task = n  # is done
+            if task < n:
+                total = add_entries(X, rows, fits[task], columns[task], q, step)  # noqa: F821
+            total = block_sum(total, scratch) if is_whole else warp_sum(total)
+            if q == 0 and task < n:
+                out[task] = total
+            left &= left - 1
+        t += n_warps * cuda.gridDim.x
 
 
 @device
@@ -122,7 +158,9 @@ def _events(rows, fit, i, x):
 
 def product_with(number):
     """Kernel of the products of columns with a number a row."""
-    return kernel(bind(_multiply_columns, number=number))
+    entry_number = device(bind(_entry_number, number=number))
+    add_entries = device(bind(_add_entries, entry_number=entry_number))
+    return kernel(bind(_multiply_columns, add_entries=add_entries))
 
 
 multiply_residuals = product_with(_residual)
