@@ -1,6 +1,6 @@
 """Risk sets on a simulated CUDA device against the CPU: evaluation, quadratic model, baseline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import engine
 import models
@@ -15,7 +15,7 @@ from gpu.device import SimulatedDevice
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.layout import RESERVED_SHARED, Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.solver.problem import Problem
 
@@ -62,9 +62,11 @@ class Fits:
         return download(self.device.rows.u), np.array([session.u for session in self.cpu])
 
 
-def open_batch(problem, weights, offsets, coefs, *, team=4, threads=32, seed=0, row_type=float):
+def open_batch(
+    problem, weights, offsets, coefs, *, team=4, threads=32, seed=0, row_type=float, shared=65_536
+):
     """Sessions of as many fits as there are coefficients; weights and offsets: a column a fit."""
-    device = SimulatedDevice(seed, n_multiprocessors=team, shared_bytes=64 * 1024)
+    device = SimulatedDevice(seed, n_multiprocessors=team, shared_bytes=shared)
     rows_per_range = max(problem.plan.n_rows // team, 1)
     layout = Layout(device, problem, threads=threads, rows_per_range=rows_per_range)
     session = Session(layout, problem, weights, offsets, len(coefs), np.dtype(row_type))
@@ -178,6 +180,25 @@ def test_ties_entries_strata_and_pieces(ties, cuts, start, monkeypatch):
 def test_numbers_of_rows(n):
     problem, rng = draw_cox(n, n, None, 0, "efron", start=n % 2 == 0)
     assert_same(open_batch(problem, *draw_batch(rng, n, 3, n > 3), team=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "draw", "n_warps"),
+    [
+        ("cox, efron", models.draw_survival(130, 2), 1),
+        ("fine_gray, strata", models.draw_competing(130, 2), 3),
+    ],
+)
+def test_loads_by_as_many_warps_as_have_shared_memory(name, draw, n_warps):
+    """In more bins than a warp has lanes."""
+    model, rng = replace(models.MODELS[name], draw=draw), np.random.default_rng(0)
+    sample = model.sample(0, p=N_COLUMNS)
+    time = sample.y["time"] + rng.random(130)
+    problem = model.problem(sample.with_y(time=time))
+    assert problem.plan.few and problem.plan.n_bins > 40
+    shared = RESERVED_SHARED + n_warps * 3 * 8 * problem.plan.n_bins
+    drawn = draw_batch(rng, 130, 2, True)
+    assert_same(open_batch(problem, *drawn, team=2, threads=128, shared=shared))
 
 
 def test_more_fits_than_teams_and_one_weight_for_all():

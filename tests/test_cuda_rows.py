@@ -9,7 +9,8 @@ pytest.importorskip("greenlet")
 
 from gpu.device import SimulatedDevice
 
-from sksurvgpu.backends.cuda import row_lists
+from sksurvgpu.backends.cuda import layout as layouts
+from sksurvgpu.backends.cuda import products, row_lists
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import DENSE, build_design
@@ -90,3 +91,22 @@ def test_predictors(name):
     expected = (offsets + design.to_scipy() @ coefs.T)[order].T
     expected[1] = 7.0
     np.testing.assert_allclose(session.device.download(eta), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_products_of_long_and_short_columns(name, monkeypatch):
+    """Of more tasks than blocks; columns are long for a block of two warps."""
+    monkeypatch.setattr(products, "LONG", 10)
+    monkeypatch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 2)
+    monkeypatch.setattr(products, "multiply_residuals", products.product_with(products._residual))
+    design, fits = DESIGNS[name](), np.array([1, 0])
+    layout, problem = lay_out(design)
+    u = np.random.default_rng(4).normal(size=(2, design.n_rows))
+    session = Session(layout, problem, None, None, 2, np.dtype(float))
+    session.device.write(session.rows.u, u)
+    every = np.arange(design.n_columns)
+    found = session.gradient(fits, [every[::-1], every[::2]])
+    X = problem.design.to_scipy()
+    expected = (u[1] @ X)[::-1], (u[0] @ X)[::2]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)

@@ -44,12 +44,31 @@ def add_uniform(sums, k, value):
 
 
 @device
-def _add_entry(bins, fit, i, x, load, later):
-    """Take the time before the row's entry out of its loads."""
-    part, enter = x * bins.w[fit, i] * bins.hazard[fit, bins.enter_idx[i]], bins.enter[i]
-    cuda.atomic.add(load, bins.own[i], part)
-    cuda.atomic.add(load, enter, -part)
-    cuda.atomic.add(later, enter, -x * bins.w[fit, i])
+def _add_to_bins(k, h, w, c, n_bins, sums):
+    """Add every lane's numbers to its bin k, none where k < 0, in an order that is always the same.
+
+    Lanes of one bin hand their sums to the first of them, which adds them to the warp's.
+    """
+    cuda.syncwarp()
+    lane, peers = cuda.threadIdx.x % WARP, cuda.match_any_sync(FULL, k)
+    after = int64(cuda.ffs((int64(peers) & FULL) >> (lane + 1)))
+    next_peer = lane + after if after > 0 else int64(-1)
+    while cuda.any_sync(FULL, next_peer >= 0):
+        source = next_peer if next_peer >= 0 else lane
+        more_h, more_w, more_c = cuda.shfl_sync(FULL, h, source), 0.0, 0.0
+        if sums.shape[0] > n_bins:
+            more_w = cuda.shfl_sync(FULL, w, source)
+        if sums.shape[0] > 2 * n_bins:
+            more_c = cuda.shfl_sync(FULL, c, source)
+        beyond = cuda.shfl_sync(FULL, next_peer, source)
+        if next_peer >= 0:
+            h, w, c, next_peer = h + more_h, w + more_w, c + more_c, beyond
+    if k >= 0 and cuda.ffs(peers) - 1 == lane:
+        sums[k] += h
+        if sums.shape[0] > n_bins:
+            sums[n_bins + k] += w
+        if sums.shape[0] > 2 * n_bins:
+            sums[2 * n_bins + k] += c
 
 
 @device
@@ -67,82 +86,124 @@ def _read_entry(X, bins, rh, fit, piece, q, kind, base):
 
 
 @device
-def _deposit(k, h, w, c, sums):
-    """Add every lane's numbers to its bin k; a warp's entries mostly belong to one."""
-    load, later, carried = sums
-    leader = cuda.shfl_sync(FULL, k, 0)
-    if leader >= 0 and cuda.all_sync(FULL, k == leader or k < 0):
-        add_uniform(load, leader, h)
-        add_uniform(later, leader, w)
-        add_uniform(carried, leader, c)
-    elif k >= 0:
-        cuda.atomic.add(load, k, h)
-        cuda.atomic.add(later, k, w)
-        cuda.atomic.add(carried, k, c)
-
-
-@device
 def _load_entries(X, bins, rh, fit, j, sums):
-    """Sums of x h, x w and x c by bin of exit; the thread's part of sum x^2 h."""
+    """The warp's sums of x h, x w and x c by bin of exit; the thread's part of sum x^2 h."""
     low, high, kind, base = all_entries(X, j)
-    total, n_tiles = 0.0, (high - low + cuda.blockDim.x - 1) // cuda.blockDim.x
+    total, n_bins, lane = 0.0, bins.last.shape[0], cuda.threadIdx.x % WARP
     for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        for tile in range(n_tiles):
-            q = low + tile * cuda.blockDim.x + cuda.threadIdx.x
-            k, h, w, c = int64(-1), 0.0, 0.0, 0.0
+        q = low + cuda.threadIdx.x
+        while q - lane < high:
+            k, i, x, h, w, c = int64(-1), int64(0), 0.0, 0.0, 0.0, 0.0
             if q < high:
                 k, i, x, h, w, c = _read_entry(X, bins, rh, fit, piece, q, kind, base)
-                total += x * h
-                if k >= 0 and bins.enter.shape[0] > 0:
-                    _add_entry(bins, fit, i, x, sums[0], sums[1])
-            _deposit(k, h, w, c, sums)
+            total += x * h
+            if bins.enter.shape[0] > 0:  # take the time before the row's entry out of its loads
+                enter, part = int64(-1), 0.0
+                if k >= 0:
+                    enter, part = int64(bins.enter[i]), w * bins.hazard[fit, bins.enter_idx[i]]
+                _add_to_bins(enter, -part, -w, 0.0, n_bins, sums)
+                h += part
+            _add_to_bins(k, h, w, c, n_bins, sums)
+            q += cuda.blockDim.x
     return total
 
 
 @device
-def _finish_load(bins, fit, total, sums, constant, out):
-    """Loads from the sums by bin of exit; the centred curvature."""
-    load, later, carried = sums
-    n_bins, before = load.shape[0], 0.0
-    if bins.carried.shape[1] > 0:
-        for k in range(n_bins):
-            load[k] += bins.fall[fit, k] * before - bins.after[fit, k] * carried[k]
-            before = before + carried[k] if k < bins.last[k] else 0.0
-    centred = total
-    for k in range(n_bins - 1, -1, -1):
-        if bins.w.shape[1] > 0:
-            load[k] -= bins.base[fit, k] * later[k]
-            if k < bins.last[k]:
-                load[k] += bins.jump[fit, k] * later[k + 1]
-                later[k] += later[k + 1]
-        centred -= load[k] * load[k] * bins.inverse[fit, k]
-        out[k] = load[k]
-    return centred if centred > constant * total else 0.0
+def _sum_before(value, last, known, stratum):
+    """Sum over the lanes before that are of the same stratum, one ending with bin `last`.
+
+    `known` is the sum of a stratum that goes on from the lanes' bins before; both of the next ones.
+    """
+    lane, step, total = cuda.threadIdx.x % WARP, 1, value
+    while step < WARP:
+        theirs, their_last = (
+            cuda.shfl_up_sync(FULL, total, step),
+            cuda.shfl_up_sync(FULL, last, step),
+        )
+        if lane >= step and their_last == last:
+            total += theirs
+        step *= 2
+    if stratum == last:
+        total += known
+    before, their_last = cuda.shfl_up_sync(FULL, total, 1), cuda.shfl_up_sync(FULL, last, 1)
+    if lane == 0:
+        before, their_last = known, stratum
+    known, stratum = cuda.shfl_sync(FULL, total, WARP - 1), cuda.shfl_sync(FULL, last, WARP - 1)
+    return before if their_last == last else 0.0, known, stratum
+
+
+@device
+def _carry_on(bins, fit, sums):
+    """Give bins the part of rows that are carried into them, by one warp."""
+    n_bins, known, stratum = bins.last.shape[0], 0.0, int64(-1)
+    k = cuda.threadIdx.x
+    while k - cuda.threadIdx.x < n_bins:
+        carried, last = 0.0, int64(-1)
+        if k < n_bins:
+            carried, last = sums[2 * n_bins + k], bins.last[k]
+        before, known, stratum = _sum_before(carried, last, known, stratum)
+        if k < n_bins:
+            sums[k] += bins.fall[fit, k] * before - bins.after[fit, k] * carried
+        k += cuda.warpsize
+
+
+@device
+def _finish_load(bins, fit, sums, out):
+    """Loads from the sums by bin of exit, by one warp; the lane's part of sum load^2 / N."""
+    n_bins, known, stratum, squares = bins.last.shape[0], 0.0, int64(-1), 0.0
+    k = n_bins - 1 - cuda.threadIdx.x  # from the last bin to the first
+    while k + cuda.threadIdx.x >= 0:
+        later, last = 0.0, int64(-1)
+        if k >= 0:
+            last = bins.last[k]
+            if bins.w.shape[1] > 0:
+                later = sums[n_bins + k]
+        after, known, stratum = _sum_before(later, last, known, stratum)
+        if k >= 0:
+            load = sums[k]
+            if bins.w.shape[1] > 0:
+                load += bins.jump[fit, k] * after - bins.base[fit, k] * later
+            squares += load * load * bins.inverse[fit, k]
+            out[k] = load
+        k -= cuda.warpsize
+    return squares
+
+
+def numbers_of(bins):
+    """How many sums a bin has while a column is loaded."""
+    return 1 + (bins.w.shape[1] > 0) + (bins.carried.shape[1] > 0)
 
 
 @kernel
-def load_few(X, fits, columns, bins, rh, constant, loads, curvature):
+def load_few(X, fits, columns, bins, rh, constant, size, loads, curvature):
     """Loads of a task's column in all bins into ``loads[fit, column]``; its curvature.
 
     ``curvature`` (tasks, 2): in the model, 0 below the share `constant` of the one without bins,
-    and that one.
+    and that one.  Every warp has `size` sums of its own.
     """
     scratch, shared = new_scratch(), cuda.shared.array(0, float64)
-    n_bins = bins.last.shape[0]
-    sums = shared[:n_bins], shared[n_bins : 2 * n_bins], shared[2 * n_bins : 3 * n_bins]
-    t = cuda.blockIdx.x
+    warp, t = cuda.threadIdx.x // WARP, cuda.blockIdx.x
+    own = shared[warp * size : (warp + 1) * size]
     while t < fits.shape[0]:
+        k, squares = cuda.threadIdx.x % WARP, 0.0
+        while k < size:
+            own[k] = 0.0
+            k += cuda.warpsize
+        total = block_sum(_load_entries(X, bins, rh, fits[t], columns[t], own), scratch)
         k = cuda.threadIdx.x
-        while k < 3 * n_bins:
-            shared[k] = 0.0
+        while k < size:
+            for other in range(1, cuda.blockDim.x // WARP):
+                shared[k] += shared[other * size + k]
             k += cuda.blockDim.x
         cuda.syncthreads()
-        total = block_sum(_load_entries(X, bins, rh, fits[t], columns[t], sums), scratch)
+        if warp == 0:
+            if bins.carried.shape[1] > 0:
+                _carry_on(bins, fits[t], own)
+            squares = _finish_load(bins, fits[t], own, loads[fits[t], columns[t]])
+        centred = total - block_sum(squares, scratch)
         if cuda.threadIdx.x == 0:
-            out = loads[fits[t], columns[t]]
-            curvature[t, 0] = _finish_load(bins, fits[t], total, sums, constant, out)
+            curvature[t, 0] = centred if centred > constant * total else 0.0
             curvature[t, 1] = total
-        cuda.syncthreads()
         t += cuda.gridDim.x
 
 

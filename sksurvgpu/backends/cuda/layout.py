@@ -148,12 +148,18 @@ class Layout:
             self._served[key] = self.device.upload(np.frombuffer(key, np.int32))
         return self._served[key]
 
-    def launch_tasks(self, kernel, n_tasks, *arguments, shared_bytes=0):
-        """Launch a kernel whose blocks take tasks in turn."""
+    def launch_tasks(self, kernel, n_tasks, *arguments, each=0):
+        """Launch a kernel whose blocks take tasks in turn.
+
+        They have as many warps as there is shared memory for, `each` bytes a warp.
+        """
         most = self.device.n_multiprocessors * BLOCKS_PER_MULTIPROCESSOR
+        warps = self.threads // team.WARP
+        if each:
+            warps = max(1, min(warps, (self.device.shared_bytes - RESERVED_SHARED) // each))
         if n_tasks:
-            blocks = min(n_tasks, most)
-            self.device.launch(kernel, blocks, self.threads, arguments, shared_bytes)
+            threads = warps * team.WARP
+            self.device.launch(kernel, min(n_tasks, most), threads, arguments, warps * each)
 
     def launch_wide(self, kernel, n, *arguments):
         """Launch a kernel whose threads take numbers of ``range(n)`` in turn."""

@@ -21,7 +21,10 @@ from .team import (
     part_of,
     stage_sum,
     total_sum,
+    warp_sum,
 )
+
+LONG = 1_024  # entries of a column on which a whole block works
 
 
 @inlined
@@ -79,28 +82,63 @@ def predict(X, lists, fits, table, lanes, offset, eta):
             row_of_warp += cuda.gridsize(1) >> doubled
 
 
-def _multiply(X, j, rows, fit, scratch):
-    """Sum of ``number(rows, fit, i, x_i)`` over a column, by a block."""
-    total, (low, high, kind, base) = 0.0, all_entries(X, j)
+def _entry_number(X, rows, fit, b, q, span):
+    """``number(rows, fit, i, x_i)`` of the entry at q, where the span and piece b have one."""
+    _, high, kind, base = span
+    row, x = entry(X, min(q, high - 1), kind, base)
+    value = number(rows, fit, max(row, X.first[b]) + X.shift[b], x)  # noqa: F821 (bound)
+    return value if q < high and row >= X.first[b] else 0.0
+
+
+def _add_entries(X, rows, fit, j, q, step):
+    """Sum over every `step`-th entry of a column; four are on their way at once."""
+    span, total = all_entries(X, j), 0.0
     for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            if row >= X.first[b]:
-                total += number(rows, fit, row + X.shift[b], x)  # noqa: F821 (bound)
-            q += cuda.blockDim.x
-    return block_sum(total, scratch)
+        at = span[0] + q
+        while at < span[1]:
+            one = entry_number(X, rows, fit, b, at, span)  # noqa: F821 (bound)
+            two = entry_number(X, rows, fit, b, at + step, span)  # noqa: F821
+            three = entry_number(X, rows, fit, b, at + 2 * step, span)  # noqa: F821
+            four = entry_number(X, rows, fit, b, at + 3 * step, span)  # noqa: F821
+            total += (one + two) + (three + four)
+            at += 4 * step
+    return total
+
+
+def _multiply_tasks(X, fits, columns, rows, out, scratch):
+    """out_t = sum of numbers over the entries of column ``columns[t]`` for ``fits[t]``.
+
+    A block looks at as many tasks as it has warps: all of it works on a long column, the short ones
+    have a warp each.  The order of a sum follows from the length of the column alone.
+    """
+    n, n_warps = fits.shape[0], cuda.blockDim.x // WARP
+    lane, warp, t = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockIdx.x
+    while t < n:
+        task, is_long = t + lane * cuda.gridDim.x, False
+        if lane < n_warps and task < n:
+            low, high, _, _ = all_entries(X, columns[task])
+            is_long = high - low > LONG
+        left = all_long = int64(cuda.ballot_sync(FULL, is_long)) & FULL
+        is_whole = True
+        while is_whole:  # the block, for a long column after the other, and then its warps
+            is_whole = left != 0
+            which, q, step = warp, lane, cuda.warpsize
+            if is_whole:
+                which, q, step = cuda.ffs(left) - 1, cuda.threadIdx.x, cuda.blockDim.x
+            task, total = t + which * cuda.gridDim.x, 0.0
+            if not is_whole and (all_long >> warp) & 1:
+                task = n  # is done
+            if task < n:
+                total = add_entries(X, rows, fits[task], columns[task], q, step)  # noqa: F821
+            total = block_sum(total, scratch) if is_whole else warp_sum(total)
+            if q == 0 and task < n:
+                out[task] = total
+            left &= left - 1
+        t += n_warps * cuda.gridDim.x
 
 
 def _multiply_columns(X, fits, columns, rows, out):
-    """out_t: product of column ``columns[t]`` with numbers of ``fits[t]``, its sum in one order."""
-    scratch = new_scratch()
-    t = cuda.blockIdx.x
-    while t < fits.shape[0]:
-        total = multiply(X, columns[t], rows, fits[t], scratch)  # noqa: F821 (bound)
-        if cuda.threadIdx.x == 0:
-            out[t] = total
-        t += cuda.gridDim.x
+    multiply_tasks(X, fits, columns, rows, out, new_scratch())  # noqa: F821 (bound)
 
 
 @device
@@ -120,12 +158,18 @@ def _events(rows, fit, i, x):
     return x * rows.value[i] * of_fit(rows.weight, fit)[i]
 
 
+def _tasks_with(number):
+    entry_number = device(bind(_entry_number, number=number))
+    add_entries = device(bind(_add_entries, entry_number=entry_number))
+    return device(bind(_multiply_tasks, add_entries=add_entries))
+
+
 def product_with(number):
     """Kernel of the products of columns with a number a row."""
-    return kernel(bind(_multiply_columns, multiply=device(bind(_multiply, number=number))))
+    return kernel(bind(_multiply_columns, multiply_tasks=_tasks_with(number)))
 
 
-_multiply_residual = device(bind(_multiply, number=_residual))
+_multiply_residuals = _tasks_with(_residual)
 multiply_residuals = product_with(_residual)
 multiply_sizes = product_with(_size)
 multiply_events = product_with(_events)
@@ -174,18 +218,14 @@ def finish_attempt(X, fits, columns, rows, served, live, predictors, moves, out)
     """
     scratch, (one, other), n_parts = new_scratch(), predictors, moves.shape[1]
     t, n_rows = cuda.blockIdx.x, int64(predictors[0].shape[1])
-    while t < fits.shape[0] + served.shape[0] * n_parts:
-        if t < fits.shape[0]:
-            total = _multiply_residual(X, columns[t], rows, fits[t], scratch)
-            if cuda.threadIdx.x == 0:
-                out[t] = total
-        else:
-            s, part = (t - fits.shape[0]) // n_parts, (t - fits.shape[0]) % n_parts
-            fit, low, high = served[s], n_rows * part // n_parts, n_rows * (part + 1) // n_parts
-            own = of_fit(live, fit), one[fit], other[fit]
-            up, down = _measure_part(*own, low, high, scratch)
-            if cuda.threadIdx.x == 0:
-                moves[s, part, 0], moves[s, part, 1] = up, down
+    _multiply_residuals(X, fits, columns, rows, out, scratch)
+    while t < served.shape[0] * n_parts:
+        s, part = t // n_parts, t % n_parts
+        fit, low, high = served[s], n_rows * part // n_parts, n_rows * (part + 1) // n_parts
+        own = of_fit(live, fit), one[fit], other[fit]
+        up, down = _measure_part(*own, low, high, scratch)
+        if cuda.threadIdx.x == 0:
+            moves[s, part, 0], moves[s, part, 1] = up, down
         t += cuda.gridDim.x
 
 

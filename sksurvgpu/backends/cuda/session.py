@@ -71,11 +71,13 @@ class Session(Rows):
         out = self._curvatures[: len(tasks)]
         arguments = self.X, *self.device.send(*tasks.arrays), self.pattern.bins, self.rh
         arguments = *arguments, CONSTANT[self.rh.dtype.name]
-        kernel, shared = bin_kernels.load_groups, 0
+        launch = self.layout.launch_tasks
         if self.pattern.few:
-            kernel, shared = bin_kernels.load_few, 3 * 8 * self.n_bins
-            arguments = *arguments, self.loads
-        self.layout.launch_tasks(kernel, len(tasks), *arguments, out, shared_bytes=shared)
+            size = self.n_bins * bin_kernels.numbers_of(self.pattern.bins)
+            arguments = *arguments, size, self.loads, out
+            launch(bin_kernels.load_few, len(tasks), *arguments, each=8 * size)
+        else:
+            launch(bin_kernels.load_groups, len(tasks), *arguments, out)
         return tasks.split(self.device.download(out))
 
     def loosen(self, fits, columns):
