@@ -95,7 +95,7 @@ SHAPES = {
 
 @pytest.mark.parametrize(
     ("ties", "shape", "members", "shared_bytes"),
-    thin(5, ["breslow", "efron"], SHAPES, [1, 2, 4], [PLENTY, RESERVED_SHARED]),
+    thin(7, ["breslow", "efron"], SHAPES, [1, 2, 4], [PLENTY, RESERVED_SHARED]),
 )
 @pytest.mark.parametrize("ones", [False, True])
 def test_risk_sets(ties, shape, members, shared_bytes, ones, monkeypatch):
@@ -212,12 +212,11 @@ def test_order_of_threads_changes_no_bit(monkeypatch):
     """Where members own their cells, in all that a step leaves behind."""
     for name in ("risk sets", "carried", "small groups"):
         models.use_form("many" if name == "small groups" else "few", monkeypatch)
-        cycles = Cycles(*COSTS[name][0](), team=4, threads=64, weighted=name != "small groups")
+        cycles = Cycles(*COSTS[name][0](), team=2, threads=64, weighted=name != "small groups")
         runs = []
-        for seed in range(3):
+        for seed in range(2):
             session = cycles.open()
             session.device.seed = seed
             runs.append((cycles.run(session), session.device.download(session.eta)))
-        for found, eta in runs[1:]:
-            np.testing.assert_array_equal(found, runs[0][0])
-            np.testing.assert_array_equal(eta, runs[0][1])
+        for found, other in zip(*runs, strict=True):
+            np.testing.assert_array_equal(found, other)

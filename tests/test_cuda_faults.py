@@ -82,6 +82,18 @@ CASES = {
     "one member": Case(
         model_of("cox, efron", SURVIVAL), "few", ("risk_sets.evaluate", "exact."), members=1
     ),
+    "own cells": Case(
+        model_of("cox, efron", draw_survival(2, start=False)), "few", ("exact.",)
+    ),
+    "own cells, many strata": Case(
+        model_of("cox, breslow", draw_survival(9, start=False)),
+        "one a stratum",
+        ("exact.",),
+        shared_bytes=NO_SHARED,
+    ),
+    "carried along one lane": Case(
+        model_of("fine_gray, strata", models.draw_competing(90, 3, 0)), "few", ("exact.",)
+    ),
     "many strata": Case(
         model_of("cox, efron", draw_survival(9)),
         "one a stratum",
