@@ -3,8 +3,7 @@
 A group is anything from one row to all of them, so nobody works on "a group": one segmented scan
 over the rows takes each group's largest predictor together with the sum of w on that scale, and
 leaves both at the group; then rows compute their own terms.  Time follows the number of rows
-alone.  The pairs (top, sum) add up to the larger top, and both sums on its scale; a pair whose sum
-is 0 is nothing, whatever its top.
+alone.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .bins import add_uniform
 from .columns import all_entries, entries, entry, my_ranges
 from .exact import Steps
 from .products import of_fit
-from .scan import make_scan
+from .rake import add_scaled, make_rake
 from .team import (
     FULL,
     barrier,
@@ -60,32 +59,19 @@ class Span(NamedTuple):
 @device
 def _load(span, i):
     begins = int64(i == 0 or span.idx[i - 1] != span.idx[i])
-    return span.eta[i], span.weight[i], begins
+    return span.eta[i], span.weight[i], 0.0, begins
 
 
 @device
-def _add_scaled(first, second):
-    """Largest predictor of two parts of a group, and the sum of both on its scale."""
-    if second[1] == 0.0:
-        return first[0], first[1]
-    if first[1] == 0.0:
-        return second[0], second[1]
-    difference = first[0] - second[0]
-    scale = math.exp(-abs(difference))
-    if difference > 0.0:
-        return first[0], first[1] + second[1] * scale
-    return second[0], second[1] + first[1] * scale
-
-
-@device
-def _emit(span, i, top, risk):
+def _take(span, i, before, after):
     """Keep what a group's last row has: all of the group."""
     if i + 1 == span.idx.shape[0] or span.idx[i + 1] != span.idx[i]:
-        span.top[span.idx[i]] = top
-        span.risk[span.idx[i]] = risk
+        span.top[span.idx[i]] = after[0]
+        span.risk[span.idx[i]] = after[1]
+    return 0.0, 0.0
 
 
-_scan_groups = make_scan(_load, _emit, _add_scaled)
+_scan_groups = make_rake(_load, _take, combine=add_scaled)
 
 
 @device
