@@ -33,21 +33,18 @@ class RiskSetPattern(Pattern):
     @staticmethod
     def bytes_of_fit(plan):
         """w of rows, and c of carried ones; sums, hazards, deaths, moments of cells; bins."""
-        return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 5 * plan.n_bins
+        return 16 * plan.n_rows + 8 * 13 * plan.n_cells + 8 * 5 * plan.n_bins
 
     def _upload_sets(self, plan):
         upload = self.layout.device.upload
         is_first = np.zeros(plan.n_cells, np.uint8)
         is_first[plan.cell_ptr[:-1]] = 1
         enter_idx = plan.enter_idx if self._is_delayed else np.empty(0)
-        deaths = _group_deaths(plan) if self._uses_ties else np.empty((2, 0))
         return kernels.RiskSets(
             upload(plan.exit_idx.astype(np.int32)),
             upload(enter_idx.astype(np.int32)),
             *map(upload, plan_marks(plan)),
             upload(is_first),
-            upload(deaths[0].astype(np.int64)),
-            upload(deaths[1].astype(np.int32)),
             self.live,
             self._of_weighted("deaths"),
             self._of_weighted("death_weight"),
@@ -60,7 +57,7 @@ class RiskSetPattern(Pattern):
 
     def _take_cells(self, n_cells):
         return kernels.Cells(
-            *(self._take(n_cells) for _ in range(3)),
+            *(self._take(n_cells) for _ in range(2)),
             rest=self._take(n_cells, self._is_delayed),
             held=self._take(n_cells, self._uses_ties),
         )
@@ -127,7 +124,7 @@ class RiskSetPattern(Pattern):
     def _state_of_steps(self, eta, n_sums, n_shared, carry=0, more=0):
         width = self.layout.width
         numbers = n_sums * width + more
-        n_cells = self._cells.risk.shape[1] + n_shared
+        n_cells = self._cells.jump.shape[1] + n_shared
         moments = self.layout.device.empty((self.n_fits, numbers * n_cells), np.float64)
         of_rows = self._sets, self.rows, self._cells, eta
         return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, numbers)
@@ -165,7 +162,7 @@ def plan_marks(plan):
         counts = counts[np.argsort(cell[counts], kind="stable")]
         cell, order = cell[counts], code[counts]
     group = np.repeat(np.arange(len(plan.cell_ptr) - 1), np.diff(plan.cell_ptr))[cell]
-    last = flag_runs(group, kernels.LAST_OF_GROUP)
+    last = flag_runs(group, kernels.LAST_OF_GROUP) | flag_runs(cell, kernels.LAST_OF_CELL)
     return order, last | flag_runs(cell[::-1], kernels.FIRST_OF_CELL)[::-1]
 
 
@@ -174,11 +171,3 @@ def flag_runs(labels, flag):
     is_last = np.ones(len(labels), bool)
     is_last[:-1] = labels[1:] != labels[:-1]
     return is_last * np.uint8(flag)
-
-
-def _group_deaths(plan):
-    """Offsets of every cell's deaths, and their rows."""
-    row = np.flatnonzero(plan.event)
-    cell = plan.exit_idx[row]
-    order = np.argsort(cell, kind="stable")
-    return np.searchsorted(cell[order], np.arange(plan.n_cells + 1)), row[order]
