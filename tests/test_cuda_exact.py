@@ -1,7 +1,5 @@
 """Cycles of exact steps on a simulated CUDA device, against the CPU's; what they cost and repeat."""
 
-from dataclasses import replace
-
 import engine
 import models
 import numpy as np
@@ -16,7 +14,7 @@ from gpu.launches import FaultyMachine
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.backends.cuda import exact, team
+from sksurvgpu.backends.cuda import team
 from sksurvgpu.backends.cuda.layout import RESERVED_SHARED, Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
@@ -40,7 +38,7 @@ class Cycles:
 
     def __init__(self, problem, rng, team=2, threads=32, shared_bytes=PLENTY, weighted=True):
         self.problem, self.device = problem, {}
-        self.settings = {"n_multiprocessors": team, "shared_bytes": shared_bytes}
+        self.settings = {"n_multiprocessors": 2 * team, "shared_bytes": shared_bytes}
         self.team, self.threads, n = team, threads, problem.plan.n_base
         self.offsets = rng.normal(size=(n, 2))
         self.weights = np.ones((n, 2))
@@ -97,7 +95,7 @@ SHAPES = {
 
 @pytest.mark.parametrize(
     ("ties", "shape", "members", "shared_bytes"),
-    thin(5, ["breslow", "efron"], SHAPES, [1, 2, 4], [PLENTY, RESERVED_SHARED]),
+    thin(7, ["breslow", "efron"], SHAPES, [1, 2, 4], [PLENTY, RESERVED_SHARED]),
 )
 @pytest.mark.parametrize("ones", [False, True])
 def test_risk_sets(ties, shape, members, shared_bytes, ones, monkeypatch):
@@ -139,3 +137,86 @@ def test_rows_that_are_carried(name, shared_bytes):
 def draw_model(name):
     sample = models.MODELS[name].sample(1, p=P)
     return models.MODELS[name].problem(sample), np.random.default_rng(1)
+
+
+# -- what a column costs, and whether another order of threads changes anything ----------------
+
+
+class CountingMachine(FaultyMachine):
+    """Counts calls of the team's barrier."""
+
+    def __init__(self, threads):
+        super().__init__()
+        meet, self.calls, self._threads = self._rebinding.function(team.barrier.py_func), 0, threads
+
+        def count(exchange):
+            self.calls += 1
+            meet(exchange)
+
+        self._rebinding._replaced[id(team.barrier)] = count
+
+    @property
+    def barriers(self):
+        """Of one team."""
+        return self.calls / self._threads
+
+
+def barriers_of(cycles, columns, l1):
+    """Team barriers in a cycle of each fit."""
+    session = cycles.open()
+    machine = CountingMachine(2 * cycles.threads * cycles.team)
+    session.device._machine = machine
+    found = cycles.run(session, columns, l1)
+    return machine.barriers, found
+
+
+def draw_survival(**shape):
+    def draw():
+        return draw_problem(5, "efron", **shape)
+
+    return draw
+
+
+# Team barriers of a column, and of a step that it takes.
+COSTS = {
+    "risk sets": (draw_survival(), 2, 0),
+    "late entry": (draw_survival(start=True, n_times=9), 3, 0),
+    "carried": (lambda: draw_model("fine_gray"), 3, 0),
+    "carried on several curves": (lambda: draw_model("fine_gray, curves"), 4, 0),
+    "large groups": (lambda: draw_model("conditional_poisson"), 2, 1),
+    "small groups": (lambda: draw_model("conditional_poisson, many"), 1, 0),
+    "matched sets": (lambda: draw_model("conditional_logistic"), 1, 1),
+    "rows": (lambda: draw_model("logistic"), 1, 0),
+}
+
+
+@pytest.mark.parametrize("case", COSTS)
+def test_barriers_of_a_column(case, monkeypatch):
+    draw, of_column, of_step = COSTS[case]
+    if "groups" in case:
+        models.use_form("many" if case == "small groups" else "few", monkeypatch)
+    cycles = Cycles(*draw(), team=2, weighted="groups" not in case and "sets" not in case)
+    cycles.coefs = [np.zeros(P)] * 2
+    every, first = np.arange(P), np.arange(1)
+    once, _ = barriers_of(cycles, first, 1e6)  # no coefficient leaves zero
+    resting, found = barriers_of(cycles, every, 1e6)
+    assert not found[:, 0].any()
+    assert resting - once == (P - 1) * of_column
+    moving, found = barriers_of(cycles, every, 0.0)
+    n_moved = np.count_nonzero(found[:, 0], axis=1)
+    assert n_moved.min() > 1
+    assert (moving - resting) * 2 == n_moved.sum() * of_step
+
+
+def test_order_of_threads_changes_no_bit(monkeypatch):
+    """Where members own their cells, in all that a step leaves behind."""
+    for name in ("risk sets", "carried", "small groups"):
+        models.use_form("many" if name == "small groups" else "few", monkeypatch)
+        cycles = Cycles(*COSTS[name][0](), team=2, threads=64, weighted=name != "small groups")
+        runs = []
+        for seed in range(2):
+            session = cycles.open()
+            session.device.seed = seed
+            runs.append((cycles.run(session), session.device.download(session.eta)))
+        for found, other in zip(*runs, strict=True):
+            np.testing.assert_array_equal(found, other)

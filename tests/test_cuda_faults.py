@@ -83,6 +83,16 @@ CASES = {
     "one member": Case(
         model_of("cox, efron", SURVIVAL), "few", ("risk_sets.evaluate", "exact."), members=1
     ),
+    "own cells": Case(model_of("cox, efron", draw_survival(2, start=False)), "few", ("exact.",)),
+    "own cells, many strata": Case(
+        model_of("cox, breslow", draw_survival(9, start=False)),
+        "one a stratum",
+        ("exact.",),
+        shared_bytes=NO_SHARED,
+    ),
+    "carried along one lane": Case(
+        model_of("fine_gray, strata", models.draw_competing(90, 3, 0)), "few", ("exact.",)
+    ),
     "many strata": Case(
         model_of("cox, efron", draw_survival(9)),
         "one a stratum",
@@ -91,11 +101,11 @@ CASES = {
     "logarithms": Case(
         model_of("cox, efron", draw_survival(2, start=False)),
         "few",
-        ("risk_set_logs.evaluate",),
+        ("risk_sets.evaluate_in_logs",),
         spread=1e4,
     ),
     "carried": Case(
-        model_of("fine_gray, strata and curves", models.draw_competing(90, 9, 3)),
+        model_of("fine_gray, strata and curves", models.draw_competing(90, 2, 2)),
         "one a stratum",
         ("carried.evaluate", "exact."),
     ),

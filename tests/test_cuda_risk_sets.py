@@ -12,6 +12,7 @@ pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
 from gpu.device import SimulatedDevice
+from gpu.launches import Recorder
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
@@ -62,15 +63,30 @@ class Fits:
         return download(self.device.rows.u), np.array([session.u for session in self.cpu])
 
 
-def open_batch(
-    problem, weights, offsets, coefs, *, team=4, threads=32, seed=0, row_type=float, shared=65_536
+def open_device(
+    problem,
+    weights,
+    offsets,
+    coefs,
+    *,
+    team=4,
+    threads=32,
+    row_type=float,
+    shared=65_536,
+    **settings,
 ):
-    """Sessions of as many fits as there are coefficients; weights and offsets: a column a fit."""
-    device = SimulatedDevice(seed, n_multiprocessors=team, shared_bytes=shared)
+    """Session of as many fits as there are coefficients, and their log-likelihoods."""
+    kind = settings.pop("kind", SimulatedDevice)
+    device = kind(n_multiprocessors=team, shared_bytes=shared, **settings)
     rows_per_range = max(problem.plan.n_rows // team, 1)
     layout = Layout(device, problem, threads=threads, rows_per_range=rows_per_range)
     session = Session(layout, problem, weights, offsets, len(coefs), np.dtype(row_type))
-    found = session.start(np.arange(len(coefs), dtype=np.int32), coefs)
+    return session, session.start(np.arange(len(coefs), dtype=np.int32), coefs)
+
+
+def open_batch(problem, weights, offsets, coefs, **settings):
+    """Sessions on the device and on the CPU; weights and offsets: a column a fit."""
+    session, found = open_device(problem, weights, offsets, coefs, **settings)
 
     def own(values, fit):
         return None if values is None else values[:, fit if values.shape[1] > 1 else 0]
@@ -284,6 +300,46 @@ def test_absent_rows_may_lie_anywhere(start):
     assert (~live & (weights > 0)).sum() > 0
     offsets[~live] = rng.choice([800.0, np.inf], size=(~live).sum())
     assert_same(open_batch(problem, weights, offsets, coefs))
+
+
+def draw_model(name, scale=1.0, start=True):
+    """Problem of a model, and a batch for it of one fit."""
+    model = models.MODELS[name]
+    sample = model.sample(1, p=N_COLUMNS)
+    if not start:
+        sample = sample.with_y(start=None)
+    weights, offsets, coefs = draw_batch(np.random.default_rng(1), sample.n, 1, True)
+    return model.problem(sample), weights, offsets, [scale * coef for coef in coefs]
+
+
+@pytest.mark.parametrize("name", ["cox, efron", "fine_gray, strata and curves"])
+def test_bits_do_not_depend_on_the_order_of_threads(name):
+    def evaluate(seed):
+        problem = draw_model(name, scale=0.0)  # of evaluations, given a predictor
+        session, loglik = open_device(*problem, team=2, threads=64, seed=seed)
+        arrays = session.rows.u, session.pattern._cells.hazard
+        return [np.array(loglik), *map(session.device.download, arrays)]
+
+    first = evaluate(0)
+    for seed in (1, 2):
+        for one, other in zip(first, evaluate(seed), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "start", "kernel", "barriers"),
+    [
+        ("cox, efron", 1.0, True, "risk_sets.evaluate_efron", 4),
+        ("cox, efron", 1.0, False, "risk_sets.evaluate_efron", 4),
+        ("cox, efron", 1e4, False, "risk_sets.evaluate_in_logs", 3),
+        ("fine_gray", 1.0, False, "carried.evaluate", 6),
+    ],
+)
+def test_how_often_an_evaluation_waits(name, scale, start, kernel, barriers):
+    problem = draw_model(name, scale, start)
+    session, _ = open_device(*problem, team=2, kind=Recorder)
+    launches = [one for one in session.device.launches if one.name.startswith(kernel)]
+    assert [one.barriers for one in launches] == [barriers]
 
 
 @pytest.mark.parametrize("name", ["cox, breslow", "fine_gray"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,7 +90,7 @@ class FaultyMachine(Machine):
 
     def __init__(self, without=(), replaced=()):
         super().__init__()
-        self.without, self.met, self._answers = without, set(), {}
+        self.without, self.met, self._names = without, Counter(), {}
         self._cuda.is_active = self._is_active
         meets = [(workers._meet_warp, "meet"), (workers._meet_block, "meet")]
         others = [(f, self._optional(f, kind)) for f, kind in [(team.barrier, "barrier"), *meets]]
@@ -110,12 +111,11 @@ class FaultyMachine(Machine):
         """As of the simulated `cuda`, by the name of the site."""
         code = frame.f_code
         place = id(code), frame.f_lasti
-        if place not in self._answers:
+        if place not in self._names:
             module, line = Path(code.co_filename).stem, line_of(code, frame.f_lasti)
-            name = SITES[module, line, kind]
-            self.met.add(name)
-            self._answers[place] = name not in self.without
-        return self._answers[place]
+            self._names[place] = SITES[module, line, kind]
+        self.met[self._names[place]] += 1
+        return self._names[place] not in self.without
 
 
 # -- launches ----------------------------------------------------------------------------------
@@ -131,13 +131,19 @@ class Launch(NamedTuple):
     results: list
     shared_bytes: int
     resident: int
-    met: frozenset  # names of its barriers and fences
+    met: Counter  # how many threads came to its barriers and fences, by name
 
     @property
     def members(self):
         """Blocks of a team; 0 where blocks do not meet."""
         has_teams = isinstance(self.arguments[0], team.Exchange)
         return self.arguments[0].size if has_teams else 0
+
+    @property
+    def barriers(self):
+        """How often a block waits for its team."""
+        waits = sum(times for name, times in self.met.items() if ", barrier " in name)
+        return waits / (self.shape[0] * self.shape[1])
 
     def calls(self, function):
         """Whether a function of the backend is part of the kernel."""
@@ -192,6 +198,6 @@ class Recorder(SimulatedDevice):
         super().launch(kernel, blocks, threads, arguments, shared_bytes)
         results = copy.deepcopy(results_of(seen))
         resident = self.resident_blocks(kernel, threads, arguments, shared_bytes)
-        name, shape, met = name_of(kernel), (blocks, threads), frozenset(self._machine.met)
+        name, shape, met = name_of(kernel), (blocks, threads), self._machine.met
         run = kernel, shape, before, results, shared_bytes, resident
         self.launches.append(Launch(name, *run, met))

@@ -1,7 +1,9 @@
 """Risk sets that keep rows beyond their exit, on the device: formulas as in `backends.cpu.carried`.
 
 What lanes bring to a risk set needs no scan over their cells: the carried rows are scanned in the
-order of their lane cells, and every lane cell knows how many of them lie before it.
+order of their lane cells, and every lane cell knows how many of them lie before it.  They are
+scanned first, so that all members see the sums after the barrier of the scan for D, and B after A,
+so that they see all jumps.
 """
 
 from __future__ import annotations
@@ -13,23 +15,21 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from ...data.plans.described import FIRST_OF_LANE, LAST_OF_LANE
+from ...data.plans.described import LAST_OF_LANE
 from ._cuda import cuda, device, inlined, kernel, specialize
 from .products import of_fit
+from .rake import add_exactly, make_rake
 from .risk_sets import (
     hazard_of_row,
     keep_row,
     largest_predictor,
+    make_risk_scan,
     part_of_fit,
-    raising,
     refer_bin,
     risk_weight,
     scan_hazard,
-    scan_risk,
-    weigh_rows,
 )
-from .scan import make_scan
-from .team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum
+from .team import begin, my_team, n_teams, new_scratch, part_of, team_sum
 
 
 class Carry(NamedTuple):
@@ -72,61 +72,58 @@ def lanes_of_fit(carry, fit):
 
 @device
 def _load_carried(context, m):
-    carry, part, lanes = context
-    i = carry.row[m]
-    return part.u[i] * lanes.inverse[i], 0.0, int64(carry.is_first[m])
+    carry, _, lanes, _ = context
+    return lanes.sums[m], 0.0, 0.0, int64(carry.is_first[m])
 
 
 @device
-def _emit_carried(context, m, value, low):
-    _, _, lanes = context
-    lanes.sums[m] = value + low
+def _weigh_carried(context, m):
+    """v of a carried row, which `_load_carried` reads before its sum takes the place."""
+    carry, part, lanes, top = context
+    i = carry.row[m]
+    lanes.sums[m] = risk_weight(part, i, top) * lanes.inverse[i]
+    return _load_carried(context, m)
+
+
+@device
+def _take_carried(context, m, before, after):
+    context[2].sums[m] = after[0] + after[1]
+    return 0.0, 0.0
 
 
 @device
 def _load_back(context, position):
     carry, part, lanes = context
     q = carry.flags.shape[0] - 1 - position
-    jump = part.jump[carry.cell[q]] * lanes.survival[q]
-    return jump, 0.0, int64(carry.flags[q]) & LAST_OF_LANE
+    k = carry.cell[q]
+    jump = part.jump[k] * lanes.survival[q] if part.deaths[k] > 0.0 else 0.0
+    return jump, 0.0, 0.0, int64(int64(carry.flags[q]) & LAST_OF_LANE != 0)
 
 
 @device
-def _emit_back(context, position, value, low):
-    """What is summed up from a cell on is B of the cell before it."""
+def _take_back(context, position, before, after):
+    """What is summed up after a cell is its B."""
     carry, _, lanes = context
-    q = carry.flags.shape[0] - 1 - position
-    if int64(carry.flags[q]) & LAST_OF_LANE:
-        lanes.back[q] = 0.0
-    if not int64(carry.flags[q]) & FIRST_OF_LANE:
-        lanes.back[q - 1] = value + low
+    lanes.back[carry.flags.shape[0] - 1 - position] = before[0] + before[1]
+    return 0.0, 0.0
 
 
-_scan_carried = make_scan(_load_carried, _emit_carried)
-_scan_back = make_scan(_load_back, _emit_back)
+_scan_carried = make_rake(_weigh_carried, _take_carried, _load_carried, add_exactly)
+_scan_back = make_rake(_load_back, _take_back, combine=add_exactly)
 
 
 @device
-def _late_risk(carry, lanes, k):
+def _late_risk(late, part, k):
     """What the lanes of its stratum bring to the risk set of a cell."""
-    late, s = 0.0, carry.stratum[k]
-    for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
-        first = carry.lane_ptr[lane]
-        q = first + k - carry.lane_cell[lane]
-        if carry.before[q] > carry.before[first]:
-            late += lanes.survival[q] * lanes.sums[carry.before[q] - 1]
-    return late
-
-
-@device
-def _carry_forward(exchange, part, carry, lanes):
-    """Add the carried rows to the risk sets of a member's cells."""
-    low, high = part_of(part.risk.shape[0], exchange)
-    k = low + cuda.threadIdx.x
-    while k < high:
-        if part.deaths[k] > 0.0:
-            part.risk[k] += _late_risk(carry, lanes, k)
-        k += cuda.blockDim.x
+    carry, lanes = late
+    risk, s = 0.0, carry.stratum[k]
+    if part.deaths[k] > 0.0:
+        for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
+            first = carry.lane_ptr[lane]
+            q = first + k - carry.lane_cell[lane]
+            if carry.before[q] > carry.before[first]:
+                risk += lanes.survival[q] * lanes.sums[carry.before[q] - 1]
+    return risk
 
 
 @device
@@ -135,10 +132,13 @@ def _take_expected(exchange, sets, part, carry, lanes):
     low, high = part_of(part.eta.shape[0], exchange)
     i = low + cuda.threadIdx.x
     while i < high:
-        total = hazard_of_row(sets, part, i)
-        if lanes.inverse[i] > 0.0:
-            total += lanes.inverse[i] * lanes.back[carry.idx[i]]
-        part.u[i] = part.weight[i] * part.value[i] - part.u[i] * total
+        expected = 0.0
+        if part.live[i] != 0:
+            total = hazard_of_row(sets, part, i)
+            if lanes.inverse[i] > 0.0:
+                total += lanes.inverse[i] * lanes.back[carry.idx[i]]
+            expected = part.u[i] * total
+        part.u[i] = part.weight[i] * part.value[i] - expected
         i += cuda.blockDim.x
 
 
@@ -151,21 +151,16 @@ def _evaluate(exchange, sets, carry, rows, cells, eta_of_fits, loglik_of_fits, t
     while t < exchange.fits.shape[0]:
         fit = exchange.fits[t]
         part, lanes = part_of_fit(sets, rows, cells, eta_of_fits, fit), lanes_of_fit(carry, fit)
-        context = carry, part, lanes
         top = largest_predictor(exchange, part, turn, scratch)
-        loglik = weigh_rows(exchange, part, top)
-        barrier(exchange)
-        scan_risk(exchange, sets.flags.shape[0], (sets, part), turn + 1, scratch)
-        _scan_carried(exchange, carry.row.shape[0], context, turn + 2, scratch)
-        barrier(exchange)
-        _carry_forward(exchange, part, carry, lanes)
-        loglik += raise_hazard(exchange, sets, part)  # noqa: F821 (bound)
-        # a thread scans the cells that it has raised, and all meet in that scan before the other
-        scan_hazard(exchange, part.jump.shape[0], (sets, part), turn + 3, scratch)
-        _scan_back(exchange, carry.flags.shape[0], context, turn + 4, scratch)
-        barrier(exchange)
-        _take_expected(exchange, sets, part, carry, lanes)
+        n_carried, n_marks, n_cells = carry.row.shape[0], sets.flags.shape[0], part.jump.shape[0]
+        _scan_carried(exchange, n_carried, (carry, part, lanes, top), turn + 1, scratch)
+        context = sets, part, top, (carry, lanes)
+        loglik, _ = scan_risk(exchange, n_marks, context, turn + 2, scratch)  # noqa: F821 (bound)
+        cuda.syncthreads()  # a member scans the jumps that it has found
+        scan_hazard(exchange, n_cells, (sets, part), turn + 3, scratch)
+        _scan_back(exchange, carry.flags.shape[0], (carry, part, lanes), turn + 4, scratch)
         loglik = team_sum(exchange, loglik, turn + 5, scratch)
+        _take_expected(exchange, sets, part, carry, lanes)
         turn += 6
         if member == 0 and cuda.threadIdx.x == 0:
             loglik_of_fits[fit] = loglik if math.isfinite(top) else np.nan
@@ -176,7 +171,8 @@ def _evaluate(exchange, sets, carry, rows, cells, eta_of_fits, loglik_of_fits, t
 @cache
 def evaluation(jump_formula):
     """Kernel of the evaluation under a likelihood's `jump_formula`."""
-    return specialize(_evaluate, jump_formula.__name__, raise_hazard=raising(jump_formula))
+    scan_risk = make_risk_scan(jump_formula, _late_risk)
+    return specialize(_evaluate, jump_formula.__name__, scan_risk=scan_risk)
 
 
 @device

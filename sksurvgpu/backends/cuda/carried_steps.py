@@ -20,7 +20,7 @@ from .carried import FIRST_OF_LANE, lanes_of_fit
 from .columns import entry
 from .exact import Functions, Steps
 from .products import of_fit
-from .rake import make_rake, share_of
+from .rake import make_rake
 from .risk_set_steps import functions_of, place_of, place_steps, second_of, second_sums, weigh, yes
 from .risk_sets import part_of_fit
 from .shared_steps import clear_part, shift_rows
@@ -166,12 +166,11 @@ def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     _scatter(X, span, _of_fit(state, exchange.fits[t]))
     barrier(exchange)
     own = _of_fit(state, exchange.fits[t])
-    lanes = share_of(own.carried.shape[0], exchange)
-    _rake_lanes(exchange, lanes, own, turn, scratch)
+    _rake_lanes(exchange, own.carried.shape[0], own, turn, scratch)
     # no barrier: the second scan has one, before it looks at what the lanes have brought to cells
     own = _of_fit(state, exchange.fits[t])
-    cells = share_of(own.left.shape[0], exchange)
-    slope, curvature = rake_cells(exchange, cells, own, turn + 1, scratch)  # noqa: F821 (bound)
+    n_cells = own.left.shape[0]
+    slope, curvature = rake_cells(exchange, n_cells, own, turn + 1, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 2, scratch)
     return slope, curvature, 0.0, turn + 3
 
@@ -235,13 +234,17 @@ def _take_own_lane(context, q, before, after):
     return 0.0, 0.0
 
 
-_rake_own_lanes = make_rake(_load_own_lane, _take_own_lane)
+@device
+def _own_cells(exchange, n, context):
+    return int64(0), context.own.count, my_team(exchange)[1]
+
+
+_rake_own_lanes = make_rake(_load_own_lane, _take_own_lane, part=_own_cells)
 
 
 @device
 def _carry_on(exchange, context, turn, scratch):
-    part = int64(0), context.own.count, my_team(exchange)[1]
-    _rake_own_lanes(exchange, part, context, turn, scratch)
+    _rake_own_lanes(exchange, 0, context, turn, scratch)
     # no barrier: the scan of the cells has one, before it looks at what is carried to them
     return turn + 1
 

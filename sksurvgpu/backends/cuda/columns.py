@@ -90,9 +90,11 @@ def new_spans():
 
 @device
 def read_spans(X, columns, ranges, spans):
-    """Spans of up to `SPANS` columns: threads read at once what one would wait for in turn."""
+    """Spans of up to `SPANS` columns: threads read at once what one would wait for in turn.
+
+    They have met since they looked at the last ones.
+    """
     k = cuda.threadIdx.x
-    cuda.syncthreads()
     while k < min(SPANS, columns.shape[0]):
         low, high, kind, base = entries(X, columns[k], ranges[0], ranges[1])
         spans[4 * k], spans[4 * k + 1] = low, high

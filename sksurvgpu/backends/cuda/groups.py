@@ -3,8 +3,7 @@
 A group is anything from one row to all of them, so nobody works on "a group": one segmented scan
 over the rows takes each group's largest predictor together with the sum of w on that scale, and
 leaves both at the group; then rows compute their own terms.  Time follows the number of rows
-alone.  The pairs (top, sum) add up to the larger top, and both sums on its scale; a pair whose sum
-is 0 is nothing, whatever its top.
+alone.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from ._cuda import cuda, device, kernel
 from .columns import all_entries, entry
 from .exact import Functions, Steps
 from .products import of_fit
-from .rake import make_rake
-from .scan import make_scan
+from .rake import ALONE, add_scaled, make_rake
 from .team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum, team_sums
 
 
@@ -62,32 +60,19 @@ def largest_term(context, fit, i):
 @device
 def _load(span, i):
     begins = int64(i == 0 or span.idx[i - 1] != span.idx[i])
-    return span.eta[i], span.weight[i], begins
+    return span.eta[i], span.weight[i], 0.0, begins
 
 
 @device
-def _add_scaled(first, second):
-    """Largest predictor of two parts of a group, and the sum of both on its scale."""
-    if second[1] == 0.0:
-        return first[0], first[1]
-    if first[1] == 0.0:
-        return second[0], second[1]
-    difference = first[0] - second[0]
-    scale = math.exp(-abs(difference))
-    if difference > 0.0:
-        return first[0], first[1] + second[1] * scale
-    return second[0], second[1] + first[1] * scale
-
-
-@device
-def _emit(span, i, top, risk):
+def _take(span, i, before, after):
     """Keep what a group's last row has: all of the group."""
     if i + 1 == span.idx.shape[0] or span.idx[i + 1] != span.idx[i]:
-        span.top[span.idx[i]] = top
-        span.risk[span.idx[i]] = risk
+        span.top[span.idx[i]] = after[0]
+        span.risk[span.idx[i]] = after[1]
+    return 0.0, 0.0
 
 
-_scan_groups = make_scan(_load, _emit, _add_scaled)
+_scan_groups = make_rake(_load, _take, combine=add_scaled)
 
 
 @device
@@ -262,16 +247,25 @@ def _take_change(seen, q, before, after):
 
 
 @device
+def _own_part(exchange, n, seen):
+    return seen.span.low, seen.span.high, ALONE
+
+
+@device
+def _part_of_team(exchange, n, seen):
+    return seen.span.low, seen.span.high, my_team(exchange)[1]
+
+
+@device
 def _see(exchange, X, span, t, state, step):
-    """For a rake: a member's part of the entries, and what there is to see."""
     low, high, _, _ = all_entries(X, span.j)
     seen = Entries(X, span, low, high, state, int64(exchange.fits[t]), step)
-    return (span.low, span.high, my_team(exchange)[1]), seen
+    return seen
 
 
 def _group_derivatives(exchange, X, span, t, state, own, turn, scratch):
-    part, seen = _see(exchange, X, span, t, state, 0.0)
-    slope, curvature = rake_entries(exchange, part, seen, turn, scratch)  # noqa: F821 (bound)
+    seen = _see(exchange, X, span, t, state, 0.0)
+    slope, curvature = rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
@@ -279,17 +273,18 @@ def _group_derivatives(exchange, X, span, t, state, own, turn, scratch):
 def _group_advance(exchange, X, span, t, move, state, own, scratch):
     """Move a member's rows, and the sums of their groups, which the next column reads later."""
     step, _, turn = move
-    part, seen = _see(exchange, X, span, t, state, step)
-    rake_changes(exchange, part, seen, turn, scratch)  # noqa: F821 (bound)
+    seen = _see(exchange, X, span, t, state, step)
+    rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821 (bound)
     return turn + 1
 
 
 @cache
 def _functions_of(few):
     """Where groups are many, they belong to a member: rakes need not meet the others."""
+    part = _part_of_team if few else _own_part
     rakes = {
-        "rake_entries": make_rake(_load_entry, _take_entry, alone=not few),
-        "rake_changes": make_rake(_load_change, _take_change, alone=not few),
+        "rake_entries": make_rake(_load_entry, _take_entry, part=part),
+        "rake_changes": make_rake(_load_change, _take_change, part=part),
     }
     parts = (device(bind(f, **rakes)) for f in (_group_derivatives, _group_advance))
     return Functions(_start_steps, *parts)

@@ -1,28 +1,71 @@
-"""Segmented sums of three numbers, transformed and reduced on the way: scan, transform, reduce.
+"""Segmented scans over a team, transformed and reduced on the way: scan, transform, reduce.
 
-Every thread adds up a run of neighbouring positions; one scan over the threads of a block and one
-exchange between the members of a team then tell each thread what lies before its run, and it walks
-the run again, taking every position with its sums.  Nothing is written in between.
+An item is three numbers and a flag; `ADD` has the ways to add two of them up.  Every warp owns
+neighbouring positions and takes them in tiles, ITEMS neighbours a lane.  It adds up its tiles; one
+exchange between warps and one between members then tell it what lies before them, and it walks
+them again, taking every position with its sums.  Nothing is written in between.
+
+Longer runs would need fewer shuffles, and a warp's loads would touch a line of memory for each
+lane; ITEMS numbers are what memory gives at least, so that nothing is fetched in vain.
 """
+
+import math
 
 from numba import int64
 
 from ..._compile import bind
+from ..formulas import two_sum
 from ._cuda import cuda, device
 from .team import FULL, WARP, WARPS, barrier, my_team, part_of
 
+ITEMS = 4  # of 8 bytes: a sector
+ALONE = -1  # rank of a block that does not ask for what lies before its part
+SEGMENT, TALLY = 1, 2  # flags: all sums, or the third one alone, begin anew at this position
+
 
 @device
-def join(first, second):
-    """Sums since the last beginning of a segment, after `first` and then `second`."""
-    if second[3] != 0:
-        return second
-    return first[0] + second[0], first[1] + second[1], first[2] + second[2], first[3]
+def add(first, second):
+    """Three sums."""
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
+
+
+@device
+def add_exactly(first, second):
+    """A sum with the rounding errors of its additions beside it; a plain one.
+
+    Without the errors, differences of sums (risk sets with delayed entry) would lose digits.
+    """
+    total, error = two_sum(first[0], second[0])
+    return total, (first[1] + second[1]) + error, first[2] + second[2]
+
+
+@device
+def add_scaled(first, second):
+    """Two sums on a common scale: (m, s, t) stands for s exp(m) and t exp(m), or for 0 if s = 0."""
+    if second[1] == 0.0:
+        return first[0], first[1], first[2]
+    if first[1] == 0.0:
+        return second[0], second[1], second[2]
+    difference = first[0] - second[0]
+    scale = math.exp(-abs(difference))
+    if difference > 0.0:
+        return first[0], first[1] + second[1] * scale, first[2] + second[2] * scale
+    return second[0], second[1] + first[1] * scale, second[2] + first[2] * scale
 
 
 @device
 def nothing():
     return 0.0, 0.0, 0.0, int64(0)
+
+
+def _join(first, second):
+    """Sums since the last beginning, after `first` and then `second`."""
+    flag = second[3]
+    if flag & SEGMENT:
+        return second
+    kept = first[0], first[1], 0.0 if flag & TALLY else first[2]
+    one, two, three = combine(kept, second)  # noqa: F821 (bound)
+    return one, two, three, first[3] | flag
 
 
 @device
@@ -36,124 +79,119 @@ def _shift_up(item, step):
 
 
 @device
+def _of_lane(item, lane):
+    return (
+        cuda.shfl_sync(FULL, item[0], lane),
+        cuda.shfl_sync(FULL, item[1], lane),
+        cuda.shfl_sync(FULL, item[2], lane),
+        cuda.shfl_sync(FULL, item[3], lane),
+    )
+
+
 def _scan_warp(item):
-    """Sums up to and including this thread."""
+    """Sums up to and including this lane."""
     lane, step = cuda.threadIdx.x % WARP, 1
     while step < WARP:
         before = _shift_up(item, step)
         if lane >= step:
-            item = join(before, item)
+            item = join(before, item)  # noqa: F821 (bound)
         step *= 2
     return item
 
 
-@device
-def _last_of_warp(item):
-    return (
-        cuda.shfl_sync(FULL, item[0], WARP - 1),
-        cuda.shfl_sync(FULL, item[1], WARP - 1),
-        cuda.shfl_sync(FULL, item[2], WARP - 1),
-        cuda.shfl_sync(FULL, item[3], WARP - 1),
-    )
-
-
-@device
-def _scan_block(item, scratch):
-    """Sums of the threads before this one, and of all of the block."""
-    lane, warp = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP
-    item = _scan_warp(item)
-    if lane == WARP - 1:
-        scratch[warp] = item[0]
-        scratch[WARPS + warp] = item[1]
-        scratch[2 * WARPS + warp] = item[2]
-        scratch[3 * WARPS + warp] = float(item[3])
-    item = _shift_up(item, 1)
+def _sum_before(exchange, rank, own, turn, scratch):
+    """What lies before a warp, every warp of the team bringing the sums of its positions."""
+    lane, warp, warps = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
     if lane == 0:
-        item = nothing()
+        scratch[warp], scratch[WARPS + warp], scratch[2 * WARPS + warp] = own[0], own[1], own[2]
+        scratch[3 * WARPS + warp] = float(own[3])
     cuda.syncthreads()
-    before = total = nothing()
-    k = 0
-    while k < cuda.blockDim.x // WARP:
-        flag = int64(scratch[3 * WARPS + k])
-        one = scratch[k], scratch[WARPS + k], scratch[2 * WARPS + k], flag
-        if k < warp:
-            before = join(before, one)
-        total = join(total, one)
-        k += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
-    cuda.syncthreads()
-    return join(before, item), total
-
-
-@device
-def _sum_before(exchange, rank, total, turn):
-    """What lies before a member's part, the members' sums being exchanged; a warp adds them up."""
-    if exchange.size == 1:
-        return nothing()
-    team, _ = my_team(exchange)
-    partial, carry = exchange.partial[team, turn & 1], nothing()
-    if cuda.threadIdx.x == 0:
-        partial[0, rank] = total[0]
-        partial[1, rank] = total[1]
-        partial[2, rank] = total[2]
-        partial[3, rank] = float(total[3])
+    one, sums = nothing(), exchange.partial[my_team(exchange)[0], turn & 1]
+    if lane < warps:
+        flag = int64(scratch[3 * WARPS + lane])
+        one = scratch[lane], scratch[WARPS + lane], scratch[2 * WARPS + lane], flag
+    one = scan_warp(one)  # noqa: F821 (bound, as below)
+    own = _of_lane(one, max(warp - 1, 0)) if warp > 0 else nothing()
+    if rank == ALONE:
+        cuda.syncthreads()
+        return own
+    if cuda.threadIdx.x == warps - 1:  # the lane that has the sums of all warps
+        sums[0, rank], sums[1, rank], sums[2, rank] = one[0], one[1], one[2]
+        sums[3, rank] = float(one[3])
     barrier(exchange)
-    start = 0
+    carry, start = nothing(), 0
     while start < rank:
-        m, one = start + cuda.threadIdx.x % WARP, nothing()
+        m, one = start + lane, nothing()
         if m < rank:
-            one = partial[0, m], partial[1, m], partial[2, m], int64(partial[3, m])
-        carry = join(carry, _last_of_warp(_scan_warp(one)))
-        start += cuda.warpsize
-    return carry
+            one = sums[0, m], sums[1, m], sums[2, m], int64(sums[3, m])
+        carry = join(carry, _of_lane(scan_warp(one), WARP - 1))  # noqa: F821
+        start += cuda.warpsize  # unlike a constant, keeps the loop from being unrolled
+    return join(carry, own)  # noqa: F821
+
+
+def _sum_run(q, end, context):
+    """Sums of a lane's positions of a tile."""
+    run, end = nothing(), min(q + ITEMS, end)
+    while q < end:
+        run = join(run, load(context, q))  # noqa: F821 (bound)
+        q += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
+    return run
+
+
+def _rake(exchange, n, context, turn, scratch):
+    """Take all positions of ``range(n)``; the thread's part of the results.  Takes one turn."""
+    low, high, rank = part(exchange, n, context)  # noqa: F821 (bound, as below)
+    size, warps, lane = high - low, cuda.blockDim.x // WARP, cuda.threadIdx.x % WARP
+    begin = low + size * (cuda.threadIdx.x // WARP) // warps
+    end = low + size * (cuda.threadIdx.x // WARP + 1) // warps
+    carry, start = nothing(), begin
+    while start < end:
+        run = scan_warp(sum_first(start + lane * ITEMS, end, context))  # noqa: F821
+        carry = join(carry, _of_lane(run, WARP - 1))  # noqa: F821
+        start += ITEMS * cuda.warpsize
+    carry = sum_before(exchange, rank, carry, turn, scratch)  # noqa: F821
+    first, second, start = 0.0, 0.0, begin
+    while start < end:
+        q = start + lane * ITEMS
+        run, stop = scan_warp(sum_again(q, end, context)), min(q + ITEMS, end)  # noqa: F821
+        before = _shift_up(run, 1)
+        if lane == 0:
+            before = nothing()
+        before = join(carry, before)  # noqa: F821
+        carry = join(carry, _of_lane(run, WARP - 1))  # noqa: F821
+        while q < stop:
+            item = again(context, q)  # noqa: F821
+            after = join(before, item)  # noqa: F821
+            before = join(before, (0.0, 0.0, 0.0, item[3]))  # noqa: F821
+            one, two = take(context, q, before, after)  # noqa: F821
+            first += one
+            second += two
+            before = after
+            q += cuda.blockDim.y
+        start += ITEMS * cuda.warpsize
+    return first, second
 
 
 @device
-def _nothing_before(exchange, rank, total, turn):
-    return nothing()
-
-
-@device
-def share_of(n, exchange):
-    """A member's part of ``range(n)``, for a rake."""
+def even_part(exchange, n, context):
     low, high = part_of(n, exchange)
     return low, high, my_team(exchange)[1]
 
 
-def _rake(exchange, part, context, turn, scratch):
-    low, high, rank = part
-    # runs of an odd length: shared memory serves neighbours from different banks
-    share = (high - low + cuda.blockDim.x - 1) // cuda.blockDim.x | 1
-    begin = min(low + cuda.threadIdx.x * share, high)
-    end, run = min(begin + share, high), nothing()
-    q = begin
-    while q < end:
-        run = join(run, load(context, q))  # noqa: F821 (bound)
-        q += cuda.blockDim.y
-    before, total = _scan_block(run, scratch)
-    before = join(sum_before(exchange, rank, total, turn), before)  # noqa: F821
-    first, second = 0.0, 0.0
-    q = begin
-    while q < end:
-        item = load(context, q)  # noqa: F821
-        if item[3] != 0:
-            before = nothing()
-        after = join(before, item)
-        one, two = take(context, q, before, after)  # noqa: F821
-        first += one
-        second += two
-        before = after
-        q += cuda.blockDim.y
-    return first, second
+def make_rake(load, take, again=None, combine=add, part=even_part):
+    """Device function ``(exchange, n, context, turn, scratch)``.
 
-
-def make_rake(load, take, alone=False):
-    """Device function ``(exchange, part, context, turn, scratch)``, for the thread's part of sums.
-
-    `part` has the first and last position of a member, and its rank among those that positions of
-    the team come from, in their order; every block for itself where it rakes `alone`.  Else it
-    takes one turn.  ``load(context, q)`` gives position q's three numbers and segment flag (int64);
-    ``take(context, q, before, after)``, called once for each, after the thread's last `load` of it,
-    is told the sums before and including it, and gives two numbers that are added up.
+    ``load(context, q)`` gives position q's numbers and flag (int64); a thread loads its positions
+    by it and later, twice, by `again`, which may read what `load` has written for the same one.
+    ``take(context, q, before, after)`` is told the sums before and including it, and gives two
+    numbers that are added up.  ``combine(first, second)`` adds up three numbers twice, zeros being
+    the empty sum.  ``part(exchange, n, context)`` gives a member's first position, the end, and
+    its rank in their order; no turn is taken where it is `ALONE`.
     """
-    before = _nothing_before if alone else _sum_before
-    return device(bind(_rake, load=load, take=take, sum_before=before))
+    again = again or load
+    join = device(bind(_join, combine=combine))
+    names = {"join": join, "scan_warp": device(bind(_scan_warp, join=join))}
+    first, second = (device(bind(_sum_run, join=join, load=f)) for f in (load, again))
+    before = device(bind(_sum_before, **names))
+    sums = {"sum_first": first, "sum_again": second, "sum_before": before}
+    return device(bind(_rake, **names, **sums, again=again, take=take, part=part))

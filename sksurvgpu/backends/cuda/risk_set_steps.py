@@ -27,7 +27,7 @@ from ...data.design.columns import INDICATOR
 from ._cuda import cuda, device
 from .columns import Span, entry, my_ranges
 from .exact import Functions, Steps
-from .rake import make_rake
+from .rake import ALONE, make_rake
 from .risk_sets import largest_predictor, part_of_fit
 from .team import my_team, team_sums
 
@@ -147,6 +147,11 @@ def _leaves(context, q, k):
     return q < span.low or q >= span.high or context.state.sets.exit_idx[_row_of(context, q)] != k
 
 
+@device
+def _own_entries(exchange, n, context):
+    return context.span.low, context.span.high, ALONE
+
+
 def _load_row(context, q):
     w, k = context.part.u[q], context.state.sets.exit_idx[q]
     return w, w * factor(context, q), 0.0, int64(_leaves(context, q - 1, k))  # noqa: F821 (bound)
@@ -198,6 +203,11 @@ def _take_entry(context, q, before, after):
 
 
 # -- over cells --------------------------------------------------------------------------------
+
+
+@device
+def _cells_from_the_last(exchange, n, context):
+    return int64(0), context.own.count, exchange.size - 1 - my_team(exchange)[1]
 
 
 @device
@@ -260,23 +270,20 @@ def _start(exchange, X, fit, state, turn, scratch):
         part.u[i] = weigh(part, i)
         i += cuda.blockDim.x
     cuda.syncthreads()
-    rake_rows(exchange, (own.low, own.high, 0), seen, turn, scratch)  # noqa: F821
+    rake_rows(exchange, 0, seen, turn, scratch)  # noqa: F821
     return own, turn + 1
 
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     fit = exchange.fits[t]
     seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
-    entries = span.low, span.high, 0
-    rake_entries(exchange, entries, seen, turn, scratch)  # noqa: F821
+    rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
     if has_factor():  # noqa: F821
         seen = context(X, fit, state, span, own, 0.0, 1)  # noqa: F821
-        rake_entries(exchange, entries, seen, turn, scratch)  # noqa: F821
+        rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
     cuda.syncthreads()
     turn = carry_on(exchange, seen, turn, scratch)  # noqa: F821
-    _, member = my_team(exchange)
-    part = int64(0), own.count, exchange.size - 1 - member  # later cells come first
-    slope, curvature = rake_cells(exchange, part, seen, turn, scratch)  # noqa: F821
+    slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)  # noqa: F821
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
@@ -285,8 +292,7 @@ def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the sums."""
     step, _, turn = move
     seen = context(X, exchange.fits[t], state, span, own, step, 0)  # noqa: F821 (bound)
-    part = span.low, span.high, 0
-    rake_changes(exchange, part, seen, turn, scratch)  # noqa: F821
+    rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821
     return turn
 
 
@@ -326,10 +332,10 @@ def functions_of(place, factor, has_factor, take, carry_on=_nothing_is_carried):
     names = {
         "context": device(bind(context_of, place=place)),
         "carry_on": carry_on,
-        "rake_rows": make_rake(bound(_load_row), take_change, alone=True),
-        "rake_changes": make_rake(bound(_load_change), take_change, alone=True),
-        "rake_entries": make_rake(bound(_load_entry), _take_entry, alone=True),
-        "rake_cells": make_rake(load_cell, take),
+        "rake_rows": make_rake(bound(_load_row), take_change, part=_own_entries),
+        "rake_changes": make_rake(bound(_load_change), take_change, part=_own_entries),
+        "rake_entries": make_rake(bound(_load_entry), _take_entry, part=_own_entries),
+        "rake_cells": make_rake(load_cell, take, part=_cells_from_the_last),
     }
     return Functions(*(bound(f, **names) for f in (_start, _derivatives, _advance)))
 

@@ -2,10 +2,12 @@
 
 Sums over risk sets are scans over *marks*, from the last to the first.  A row's exit is a mark
 that adds w and its entry one that takes it away again; a mark belongs to a cell, and marks are in
-the order of cells.  What is summed up at a cell's first mark is its D.
+the order of cells.  What is summed up at a cell's first mark is its D, and what exits have added
+since the cell's last mark, over deaths alone, its T; so its jump of the hazard is known there.
 
-A team evaluates a fit in phases between barriers: the largest predictor; w of every row; the scan
-for D; the jumps of the hazard, a thread a cell; the scan for A; u of every row.
+A team evaluates a fit with four barriers: for the largest predictor; in the scan for D, and in the
+one for A, over the cells whose first marks a member has, so that their jumps are its own; and for
+the log-likelihood, after which rows find their hazards.
 """
 
 from __future__ import annotations
@@ -18,22 +20,12 @@ import numpy as np
 from numba import int64
 
 from ..._compile import bind
-from ...data.plans.described import FIRST_OF_CELL, LAST_OF_GROUP
+from ...data.plans.described import FIRST_OF_CELL
 from ..cpu.risk_sets import SMALLEST_RISK
 from ._cuda import cuda, device, inlined, kernel, specialize
 from .products import of_fit
-from .scan import make_scan
-from .team import (
-    barrier,
-    begin,
-    larger,
-    my_team,
-    n_teams,
-    new_scratch,
-    part_of,
-    team_max,
-    team_sum,
-)
+from .rake import add_exactly, make_rake
+from .team import begin, larger, my_team, n_teams, new_scratch, part_of, team_max, team_sum
 
 
 class RiskSets(NamedTuple):
@@ -48,8 +40,6 @@ class RiskSets(NamedTuple):
     order: np.ndarray  # int32 per mark: the row that exits, or ~row where it enters
     flags: np.ndarray  # uint8 per mark
     is_first: np.ndarray  # uint8 per cell: whether it is a group's cell 0
-    death_ptr: np.ndarray  # int64 per cell + 1: its deaths
-    death_row: np.ndarray  # int32
     live: np.ndarray  # uint8 (1 or fits, rows)
     deaths: np.ndarray  # float64 (1 or fits, cells)
     death_weight: np.ndarray  # ... likewise
@@ -58,8 +48,7 @@ class RiskSets(NamedTuple):
 class Cells(NamedTuple):
     """What an evaluation leaves behind, (fits, cells) each."""
 
-    risk: np.ndarray  # D, where somebody died
-    jump: np.ndarray  # a
+    jump: np.ndarray  # a, where somebody died
     hazard: np.ndarray  # A
     rest: np.ndarray  # its low-order part; (1, 0) without delayed entry
     held: np.ndarray  # (1, 0) where the formula has no use for ties
@@ -71,11 +60,10 @@ class Part(NamedTuple):
     value: np.ndarray
     weight: np.ndarray
     eta: np.ndarray
-    u: np.ndarray  # w until the last phase
+    u: np.ndarray  # w of live rows until the last phase
     live: np.ndarray
     deaths: np.ndarray
     death_weight: np.ndarray
-    risk: np.ndarray
     jump: np.ndarray
     hazard: np.ndarray
     rest: np.ndarray
@@ -92,7 +80,6 @@ def part_of_fit(sets, rows, cells, eta, fit):
         of_fit(sets.live, fit),
         of_fit(sets.deaths, fit),
         of_fit(sets.death_weight, fit),
-        cells.risk[fit],
         cells.jump[fit],
         cells.hazard[fit],
         of_fit(cells.rest, fit),
@@ -138,20 +125,6 @@ def risk_weight(part, i, top):
 
 
 @device
-def weigh_rows(exchange, part, top):
-    """w of a member's rows into u; the thread's part of the events' log-likelihood."""
-    low, high = part_of(part.eta.shape[0], exchange)
-    loglik = 0.0
-    i = low + cuda.threadIdx.x
-    while i < high:
-        part.u[i] = risk_weight(part, i, top)
-        if part.live[i] != 0 and part.value[i] > 0.0:
-            loglik += part.weight[i] * (part.eta[i] - top)
-        i += cuda.blockDim.x
-    return loglik
-
-
-@device
 def hazard_of_row(sets, part, i):
     """Cumulative hazard that a row's w meets, without what tied deaths do not carry."""
     k = sets.exit_idx[i]
@@ -170,102 +143,140 @@ def _take_expected(exchange, sets, part):
     low, high = part_of(part.eta.shape[0], exchange)
     i = low + cuda.threadIdx.x
     while i < high:
-        expected = part.u[i] * hazard_of_row(sets, part, i)
+        expected = part.u[i] * hazard_of_row(sets, part, i) if part.live[i] != 0 else 0.0
         part.u[i] = part.weight[i] * part.value[i] - expected
         i += cuda.blockDim.x
 
 
-# -- marks ------------------------------------------------------------------------------------
+# -- the scan for D, over marks ---------------------------------------------------------------
 
 
 @device
-def code_of_mark(sets, m):
-    """The mark's row, or its complement where the row enters."""
-    return int64(sets.order[m]) if sets.order.shape[0] > 0 else int64(m)
+def mark_at(sets, q):
+    """The q-th mark from the last; its row, or the complement of that where the row enters."""
+    m = sets.flags.shape[0] - 1 - q
+    return m, int64(sets.order[m]) if sets.order.shape[0] > 0 else int64(m)
 
 
 @device
-def cell_of_mark(sets, m):
-    code = code_of_mark(sets, m)
+def cell_of(sets, code):
     return sets.exit_idx[code] if code >= 0 else sets.enter_idx[~code]
 
 
 @device
+def part_of_marks(exchange, n, context):
+    """A member's marks, from the last to the first."""
+    low, high = part_of(n, exchange)
+    return n - high, n - low, exchange.size - 1 - my_team(exchange)[1]
+
+
+@device
+def is_death(part, i):
+    return part.live[i] != 0 and part.value[i] > 0.0
+
+
+@device
 def _load_mark(context, q):
-    sets, part = context
-    m = sets.flags.shape[0] - 1 - q
-    code = code_of_mark(sets, m)
-    w = part.u[code] if code >= 0 else -part.u[~code]
-    return w, 0.0, int64(sets.flags[m]) & LAST_OF_GROUP
+    sets, part, top, _ = context
+    m, code = mark_at(sets, q)
+    if code < 0:
+        return -risk_weight(part, ~code, top), 0.0, 0.0, int64(sets.flags[m])
+    w = part.u[code]
+    is_tied = part.held.shape[0] > 0 and is_death(part, code)
+    return w, 0.0, w if is_tied else 0.0, int64(sets.flags[m])
 
 
 @device
-def _emit_risk(context, q, value, low):
-    sets, part = context
-    m = sets.flags.shape[0] - 1 - q
-    if int64(sets.flags[m]) & FIRST_OF_CELL:
-        part.risk[cell_of_mark(sets, m)] = value + low
+def _weigh_mark(context, q):
+    """As `_load_mark`, which reads what is written here: every live row has one exit."""
+    sets, part, top, _ = context
+    _, code = mark_at(sets, q)
+    if code >= 0:
+        part.u[code] = risk_weight(part, code, top)
+    return _load_mark(context, q)
 
 
-scan_risk = make_scan(_load_mark, _emit_risk)
+def _raise_hazard(part, k, risk, tied):
+    """Jump of a cell; its term of the log-likelihood, nan if D underflows."""
+    log_term, jump, held = 0.0, 0.0, 0.0
+    if part.deaths[k] > 0.0:
+        log_term = np.nan
+        if risk > SMALLEST_RISK:
+            log_term, jump, held = jump_formula(  # noqa: F821 (bound)
+                risk, tied, part.death_weight[k], part.deaths[k]
+            )
+    part.jump[k] = jump
+    if part.held.shape[0] > 0:
+        part.held[k] = held
+    return -log_term
 
 
-# -- cells ------------------------------------------------------------------------------------
-
-
-@device
-def _sum_tied(sets, part, k):
-    """Sum of w over the deaths at a cell, where the formula looks at it."""
-    total = 0.0
-    if sets.death_ptr.shape[0] > 0:
-        for q in range(sets.death_ptr[k], sets.death_ptr[k + 1]):
-            total += part.u[sets.death_row[q]]
-    return total
-
-
-def _raise_hazard(exchange, sets, part):
-    """Jumps of a member's cells; the thread's part of the log-likelihood, nan if D underflows."""
-    low, high = part_of(part.jump.shape[0], exchange)
+def _take_mark(context, q, before, after):
+    """Terms of the log-likelihood: a death's own, that of a cell at its first mark."""
+    sets, part, top, late = context
+    m, code = mark_at(sets, q)
     loglik = 0.0
-    k = low + cuda.threadIdx.x
-    while k < high:
-        log_term, jump, held = 0.0, 0.0, 0.0
-        if part.deaths[k] > 0.0:
-            log_term = np.nan
-            if part.risk[k] > SMALLEST_RISK:
-                log_term, jump, held = jump_formula(  # noqa: F821 (bound)
-                    part.risk[k], _sum_tied(sets, part, k), part.death_weight[k], part.deaths[k]
-                )
-        loglik -= log_term
-        part.jump[k] = jump
-        if part.held.shape[0] > 0:
-            part.held[k] = held
-        k += cuda.blockDim.x
-    return loglik
+    if code >= 0 and is_death(part, code):
+        loglik = part.weight[code] * (part.eta[code] - top)
+    if int64(sets.flags[m]) & FIRST_OF_CELL:
+        k = cell_of(sets, code)
+        risk = after[0] + after[1] + late_risk(late, part, k)  # noqa: F821 (bound, as below)
+        loglik += raise_hazard(part, k, risk, after[2])  # noqa: F821
+    return loglik, 0.0
 
 
-def raising(jump_formula):
-    """`_raise_hazard` under a likelihood's `jump_formula`."""
-    return device(bind(_raise_hazard, jump_formula=jump_formula))
+@device
+def _no_late_risk(late, part, k):
+    return 0.0
+
+
+def make_risk_scan(jump_formula, late_risk=_no_late_risk):
+    """Scan for D and the jumps; ``late_risk(late, part, k)`` is what else is at risk at a cell."""
+    raise_hazard = device(bind(_raise_hazard, jump_formula=jump_formula))
+    take = device(bind(_take_mark, raise_hazard=raise_hazard, late_risk=late_risk))
+    return make_rake(_weigh_mark, take, _load_mark, add_exactly, part_of_marks)
+
+
+# -- the scan for A, over cells ---------------------------------------------------------------
+
+
+@device
+def _first_cell(sets, m, n_cells):
+    """The first cell whose marks begin at a mark or later."""
+    if m == sets.flags.shape[0]:
+        return int64(n_cells)
+    _, code = mark_at(sets, sets.flags.shape[0] - 1 - m)
+    return int64(cell_of(sets, code)) + int64(int64(sets.flags[m]) & FIRST_OF_CELL == 0)
+
+
+@device
+def part_of_cells(exchange, n, context):
+    """The cells whose first marks a member has, and what lies between them."""
+    sets, member = context[0], my_team(exchange)[1]
+    low, high = part_of(sets.flags.shape[0], exchange)
+    low = _first_cell(sets, low, n) if member > 0 else int64(0)
+    return low, _first_cell(sets, high, n), member
 
 
 @device
 def _load_jump(context, k):
     sets, part = context
-    return part.jump[k], 0.0, int64(sets.is_first[k])
+    jump = part.jump[k] if part.deaths[k] > 0.0 else 0.0
+    return jump, 0.0, 0.0, int64(sets.is_first[k])
 
 
 @device
-def _emit_hazard(context, k, value, low):
+def _take_hazard(context, k, before, after):
     _, part = context
     if part.rest.shape[0] > 0:  # differences of hazards need both parts
-        part.hazard[k] = value
-        part.rest[k] = low
+        part.hazard[k] = after[0]
+        part.rest[k] = after[1]
     else:
-        part.hazard[k] = value + low
+        part.hazard[k] = after[0] + after[1]
+    return 0.0, 0.0
 
 
-scan_hazard = make_scan(_load_jump, _emit_hazard)
+scan_hazard = make_rake(_load_jump, _take_hazard, combine=add_exactly, part=part_of_cells)
 
 
 # -- the evaluation ---------------------------------------------------------------------------
@@ -280,17 +291,14 @@ def _evaluate(exchange, sets, rows, cells, eta_of_fits, loglik_of_fits, tops):
     while t < exchange.fits.shape[0]:
         fit = exchange.fits[t]
         part = part_of_fit(sets, rows, cells, eta_of_fits, fit)
-        top = largest_predictor(exchange, part, turn, scratch)
-        loglik = weigh_rows(exchange, part, top)
-        barrier(exchange)
-        scan_risk(exchange, sets.flags.shape[0], (sets, part), turn + 1, scratch)
-        barrier(exchange)
-        loglik += raise_hazard(exchange, sets, part)  # noqa: F821 (bound)
-        # no barrier: a thread scans the cells that it has raised
-        scan_hazard(exchange, part.jump.shape[0], (sets, part), turn + 2, scratch)
-        barrier(exchange)
-        _take_expected(exchange, sets, part)
+        top = find_top(exchange, part, turn, scratch)  # noqa: F821 (bound, as below)
+        context = sets, part, top, 0
+        n_marks, n_cells = sets.flags.shape[0], part.jump.shape[0]
+        loglik, _ = scan_marks(exchange, n_marks, context, turn + 1, scratch)  # noqa: F821
+        cuda.syncthreads()  # a member scans the jumps that it has found
+        scan_cells(exchange, n_cells, (sets, part), turn + 2, scratch)  # noqa: F821
         loglik = team_sum(exchange, loglik, turn + 3, scratch)
+        take_expected(exchange, sets, part)  # noqa: F821
         turn += 4
         if member == 0 and cuda.threadIdx.x == 0:
             loglik_of_fits[fit] = loglik if math.isfinite(top) else np.nan
@@ -298,10 +306,17 @@ def _evaluate(exchange, sets, rows, cells, eta_of_fits, loglik_of_fits, tops):
         t += n_teams(exchange)
 
 
+def make_evaluation(label, find_top, scan_marks, scan_cells, take_expected):
+    """Kernel of an evaluation from its phases."""
+    phases = {"find_top": find_top, "scan_marks": scan_marks, "scan_cells": scan_cells}
+    return specialize(_evaluate, label, **phases, take_expected=take_expected)
+
+
 @cache
 def evaluation(jump_formula):
     """Kernel of the evaluation under a likelihood's `jump_formula`."""
-    return specialize(_evaluate, jump_formula.__name__, raise_hazard=raising(jump_formula))
+    phases = largest_predictor, make_risk_scan(jump_formula), scan_hazard, _take_expected
+    return make_evaluation(jump_formula.__name__, *phases)
 
 
 # -- the quadratic model ----------------------------------------------------------------------

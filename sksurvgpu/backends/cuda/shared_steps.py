@@ -16,7 +16,7 @@ from ..._compile import bind
 from ._cuda import cuda, device
 from .columns import entry
 from .exact import Functions, Steps
-from .rake import make_rake, share_of
+from .rake import make_rake
 from .risk_set_steps import (
     Own,
     Span,
@@ -73,7 +73,7 @@ def _add(context, i, m, value):
 @device
 def _start(exchange, X, fit, state, turn, scratch):
     """w of every row, and its sums per cell."""
-    none, all_cells = int64(0), int64(state.cells.risk.shape[1])
+    none, all_cells = int64(0), int64(state.cells.jump.shape[1])
     own = Own(none, none, none, all_cells, none, none, none)
     context = _context(X, fit, state, Span(none, none, none, none, none), own, 0.0, 0)
     part = context.part
@@ -115,8 +115,7 @@ def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     _scatter(_context(X, exchange.fits[t], state, span, own, 0.0, 0))
     barrier(exchange)
     context = _context(X, exchange.fits[t], state, span, own, 0.0, 0)
-    part = share_of(own.count, exchange)
-    slope, curvature = rake_cells(exchange, part, context, turn, scratch)  # noqa: F821 (bound)
+    slope, curvature = rake_cells(exchange, own.count, context, turn, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-LAST_OF_GROUP, FIRST_OF_CELL = 1, 2  # what marks say
+# What marks say; a scan from the last one reads the first two as SEGMENT and TALLY of rakes.
+LAST_OF_GROUP, LAST_OF_CELL, FIRST_OF_CELL = 1, 2, 4
 LAST_OF_LANE, FIRST_OF_LANE = 1, 2  # what lane cells say
 
 
@@ -92,7 +93,8 @@ def _find_marks(plan, is_first):
         counts = counts[np.argsort(cell[counts], kind="stable")]
         cell, order = cell[counts], code[counts]
     group = np.repeat(np.arange(len(plan.cell_ptr) - 1), np.diff(plan.cell_ptr))[cell]
-    return order, _flag_last(group, LAST_OF_GROUP) | _flag_first(cell, FIRST_OF_CELL)
+    flags = _flag_last(group, LAST_OF_GROUP) | _flag_last(cell, LAST_OF_CELL)
+    return order, flags | _flag_first(cell, FIRST_OF_CELL)
 
 
 def _flag_last(labels, flag):

@@ -90,7 +90,7 @@ class CarriedPattern(RiskSetPattern):
         def sums(like):
             return self.layout.device.empty((*like.shape, 3), np.float64)
 
-        cells, lane_cells = self._cells.risk, self._carry.back
+        cells, lane_cells = self._cells.jump, self._carry.back
         state = carried_steps.CarriedSteps(
             self._sets,
             self._carry,

@@ -35,17 +35,16 @@ class RiskSetPattern(Pattern):
     @staticmethod
     def bytes_of_fit(plan):
         """w of rows, and c of carried ones; sums, hazards, deaths, moments of cells; bins."""
-        return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 5 * plan.n_bins
+        return 16 * plan.n_rows + 8 * 13 * plan.n_cells + 8 * 5 * plan.n_bins
 
     def _find_sets(self, plan):
         """Risk sets of the plan on the device, and the deaths that count in every cell."""
-        empty, (ptr, row) = self.layout.device.empty, (plan.death_ptr, plan.death_row)
+        ptr, row = plan.death_ptr, plan.death_row
         self.live = self._keep_counted(plan.may_count)
         runs, wanted = (ptr[:-1], ptr[1:]), ("total", "count")
         weight, deaths = self._add_weights(runs, self.rows.weight, wanted, row)
-        of_ties = (ptr, row) if self._uses_ties else (empty(0, np.int64), empty(0, np.int32))
         cells = plan.exit_idx, plan.enter_idx, plan.marks, plan.flags, plan.is_first
-        return kernels.RiskSets(*cells, *of_ties, self.live, deaths, weight)
+        return kernels.RiskSets(*cells, self.live, deaths, weight)
 
     def _add_weights(self, runs, numbers, wanted, row=None, few=False):
         """Numbers of rows, or of positions, added up in runs."""
@@ -65,7 +64,7 @@ class RiskSetPattern(Pattern):
 
     def _take_cells(self, n_cells):
         return kernels.Cells(
-            *(self._take(n_cells) for _ in range(3)),
+            *(self._take(n_cells) for _ in range(2)),
             rest=self._take(n_cells, self._is_delayed),
             held=self._take(n_cells, self._uses_ties),
         )
@@ -137,7 +136,7 @@ class RiskSetPattern(Pattern):
     def _state_of_steps(self, eta, n_sums, n_shared, carry=0, more=0):
         width = self.layout.width
         numbers = n_sums * width + more
-        n_cells = self._cells.risk.shape[1] + n_shared
+        n_cells = self._cells.jump.shape[1] + n_shared
         moments = self.layout.device.empty((self.n_fits, numbers * n_cells), np.float64)
         of_rows = self._sets, self.rows, self._cells, eta
         return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, numbers)
