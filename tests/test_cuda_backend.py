@@ -4,6 +4,7 @@ import importlib.util
 import pickle
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ def test_no_device_is_an_error_that_says_what_to_do(data):
 FRESH = """
 import importlib.util as u
 import sys
+from functools import partial
 
 import numpy as np
 
@@ -147,6 +149,46 @@ def test_sparse_columns_of_cupy_are_fetched():
     X, y = sp.csc_array(np.array([[0.0], [1.0], [1.0]])), [0, 1, 0]
     kind = type("csc_matrix", (), {"__module__": "cupyx.scipy.sparse", "get": lambda self: X})
     np.testing.assert_array_equal(LogisticCCD().fit(kind(), y).coef_, LogisticCCD().fit(X, y).coef_)
+
+
+class Exported:
+    """An array on a device that other libraries see through DLPack alone."""
+
+    def __init__(self, values):
+        self._values = np.asarray(values, float)
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, *, dl_device, **_):
+        assert dl_device == (1, 0)  # brought to the host by its own library
+        return self._values.__dlpack__()
+
+
+def of_library(name, method, values):
+    """An array of a library, which brings it to the host by a method."""
+    kind = type("Array", (), {"__module__": name, method: lambda self, **_: values})
+    return kind()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        Exported,
+        partial(of_library, "cupy._core.core", "get"),
+        partial(of_library, "cudf.core.series", "to_pandas"),
+        partial(of_library, "torch", "numpy"),
+        partial(of_library, "numba_cuda", "copy_to_host"),
+    ],
+)
+def test_all_that_is_given_may_lie_on_a_device(place):
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.random((30, 2)), rng.random(30) < 0.5, rng.random(30)
+    expected = LogisticCCD(alpha=0.001).fit(X, y, sample_weight=weight, offset=weight)
+    on_device = [place(values) for values in (X, y.astype(float), weight)]
+    found = LogisticCCD(alpha=0.001).fit(*on_device[:2], on_device[2], offset=on_device[2])
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    np.testing.assert_array_equal(found.predict_proba(on_device[0]), expected.predict_proba(X))
 
 
 def test_numba_cuda_is_what_is_imported():

@@ -1,11 +1,22 @@
 """Batches of selection and inference on a simulated device: the same numbers as on the CPU."""
 
+import weakref
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from gpu.backend import simulate_backend
 
 from sksurvgpu import CoxLassoCV, LogisticCV, bootstrap, surv
+from sksurvgpu.backends import cuda
+from sksurvgpu.backends.cuda import kept
+from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.estimators.survival import CoxLassoCCD
+from sksurvgpu.likelihoods.cox import Cox
+from sksurvgpu.solver.problem import Problem
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((30, 3)) < 0.5).astype(float)
@@ -34,3 +45,46 @@ def test_replicates(monkeypatch):
         for b in ("cpu", "cuda")
     ]
     np.testing.assert_allclose(results[1].coefs, results[0].coefs, atol=1e-5)
+
+
+def test_one_upload_serves_a_cross_validation(monkeypatch):
+    """Null model, fits, scores and the refit share what lies on the device, as long as they run."""
+    device, layouts = simulate_backend(monkeypatch, seed=3), weakref.WeakSet()
+
+    class Watched(cuda.Layout.func):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            layouts.add(self)
+            sizes.append(self.X.indices.nbytes)
+
+    sizes = []
+    monkeypatch.setattr(cuda, "Layout", partial(Watched, **cuda.Layout.keywords))
+    model = CoxLassoCV(alphas=[0.05, 0.01], cv=2, tol=1e-3, backend="cuda").fit(X, Y)
+    assert len(sizes) == 1
+    assert model.backend_ == "cuda"
+    assert not layouts
+    assert device.free_bytes() == device.memory
+
+
+def test_what_is_kept_is_of_the_same_problem(monkeypatch):
+    device = simulate_backend(monkeypatch)
+    design, rows = build_design(X), plan_rows(Outcome(Y["event"], Y["time"]))
+    problem = Problem.build(design, rows, Cox("efron"))
+    layout = kept.layout_of(cuda.Layout, device, problem)
+    assert kept.layout_of(cuda.Layout, device, replace(problem, likelihood=Cox())) is layout
+    free = device.free_bytes()
+    assert device.memory - free - 10_000 < kept.held_bytes(device, problem) <= device.memory - free
+    others = (
+        replace(problem, design=replace(problem.design)),
+        replace(problem, plan=replace(rows)),
+        replace(problem, source=problem.source.copy()),
+        replace(problem, piece_ptr=problem.piece_ptr.copy()),
+    )
+    for other in others:
+        last, layout = layout, kept.layout_of(cuda.Layout, device, other)
+        assert layout is not last
+        del last
+        assert abs(device.free_bytes() - free) < 1_000  # only one is kept
+    layout = weakref.ref(layout)
+    del other, others
+    assert layout() is None

@@ -107,7 +107,7 @@ CASES = {
     "carried": Case(
         model_of("fine_gray, strata and curves", models.draw_competing(90, 2, 2)),
         "one a stratum",
-        ("carried.evaluate", "exact."),
+        ("carried.evaluate", "weights.find_curves", "exact."),
     ),
     "counts": Case(
         model_of("conditional_poisson", COUNTS),

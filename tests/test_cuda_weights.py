@@ -8,12 +8,15 @@ from models import MODELS
 from numpy.testing import assert_allclose, assert_array_equal
 from test_cuda_risk_sets import draw_cox
 
+from sksurvgpu import CoxLassoCCD, LogisticCCD
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.patterns import PATTERNS
 from sksurvgpu.backends.cuda.weights import spread
 from sksurvgpu.backends.largest_loglik import largest_loglik
 from sksurvgpu.data.by_fit import ColumnsOnDemand, Marks, columns_of
+from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.data.plans.weighted import inverse_of, weigh
+from sksurvgpu.inference._replicates import DRAWS, Replicates
 from sksurvgpu.selection.folds import Splits
 
 # By pattern: numbers of `Weighted`, and where the device has them.
@@ -127,6 +130,25 @@ def test_marks_of_splits(case, side):
             found = marks.base * marks.times[k, layers[marks.layer[k]]]
             assert_array_equal(found, columns[:, b])
             assert_array_equal(values[:, k], columns[:, b])
+
+
+@pytest.mark.parametrize("kind", DRAWS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_marks_of_replicates(kind, grouped):
+    rng, n = np.random.default_rng(0), 40
+    outcome = Outcome(rng.random(n) < 0.5, np.arange(1.0, n + 1))
+    base, unit = (rng.random(n), np.arange(n) // 3) if grouped else (None, None)
+    numbers = [4, 0, 3]
+    columns = Replicates(CoxLassoCCD(), outcome, base, unit, kind, 1).columns(numbers)
+    for k, number in enumerate(numbers):
+        plain = Replicates(CoxLassoCCD(), outcome, base, unit, kind, 1).weight(number)
+        assert_array_equal(columns[:, k], plain)
+        if kind != "exponential":
+            marks = columns.marks()
+            assert_array_equal(marks.base * marks.times[k, marks.make(marks.layer[k])], plain)
+    balanced = LogisticCCD(class_weight="balanced")
+    assert Replicates(balanced, outcome, base, unit, kind, 1).columns(numbers).marks is None
+    assert (columns.marks is None) == (kind == "exponential")
 
 
 @pytest.mark.parametrize("cuts", [0, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..data import on_device
 from .contract import Backend
 
 __all__ = ["BACKENDS", "Entry", "choose", "choose_sampling", "explain", "to_host"]
@@ -78,8 +79,7 @@ def to_host(X: Any) -> Any:
     Checks, and the order that a model wants rows in, are the host's; a fit on a device then
     uploads the columns that it needs.
     """
-    if type(X).__module__.partition(".")[0] in ("cupy", "cupyx") and hasattr(X, "get"):
-        return X.get()  # sparse matrices, too
+    X = on_device.to_host(X)
     if hasattr(X, "__cuda_array_interface__"):
         from .cuda._cuda import fetch
 

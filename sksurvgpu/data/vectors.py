@@ -5,6 +5,8 @@ from numbers import Real
 import narwhals as nw
 import numpy as np
 
+from .on_device import to_host
+
 LARGEST_WHOLE = 2.0**53  # beyond, float64 skips whole numbers
 
 
@@ -24,6 +26,7 @@ def as_vector(values, name, *, keep_objects=False):
 
 def as_array(values, name, *, keep_objects=False):
     """Return `values` as an ndarray of any shape; see `as_vector`."""
+    values = to_host(values)
     check_unmasked(values, name)
     series = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(series, nw.Series):

@@ -7,10 +7,12 @@ threads nor order.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .._journal import check_folder
+from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.vectors import check_labels
 
 __all__ = ["Replicates", "check_seeded", "units_of"]
@@ -78,6 +80,8 @@ DRAWS = {
     "half": _draw_half,
     "complementary": _draw_complementary,
 }
+# Kinds that draw small numbers: with as many draws as units, none is near 256 (p < 1e-500).
+COUNTS = ("multinomial", "half", "complementary")
 
 
 @dataclass(frozen=True)
@@ -93,14 +97,30 @@ class Replicates:
 
     def weight(self, number):
         """Weights of the rows in a replicate, as ``fit`` makes them of `sample_weight`."""
-        n_rows = self.outcome.n_rows
-        n_units = n_rows if self.unit is None else int(self.unit.max()) + 1
-        drawn = DRAWS[self.kind](self.seed, number, n_units)
-        weight = drawn.astype(np.float64) if self.unit is None else drawn[self.unit]
+        weight = self._draw(number, np.float64)
         if self.base is not None:
             weight = weight * self.base
         checked = self.model._check_weight(weight, self.outcome)
-        return np.ones(n_rows) if checked is None else checked
+        return np.ones(self.outcome.n_rows) if checked is None else checked
+
+    def columns(self, numbers):
+        """Weights of some replicates, (n_rows, len(numbers))."""
+        shape = self.outcome.n_rows, len(numbers)
+        # counts are marks, unless the model makes other weights of them
+        has_marks = self.kind in COUNTS and getattr(self.model, "class_weight", None) is None
+        marks = partial(self._marks_of, np.asarray(numbers)) if has_marks else None
+        return ColumnsOnDemand(shape, lambda k: self.weight(int(numbers[k])), marks)
+
+    def _marks_of(self, numbers):
+        base = np.ones(self.outcome.n_rows) if self.base is None else self.base
+        times = np.broadcast_to(np.arange(256.0), (len(numbers), 256))
+        return Marks(base, lambda number: self._draw(int(number), np.uint8), numbers, times)
+
+    def _draw(self, number, dtype):
+        """What every row has of the draw of its unit."""
+        n_units = self.outcome.n_rows if self.unit is None else int(self.unit.max()) + 1
+        drawn = DRAWS[self.kind](self.seed, number, n_units).astype(dtype)
+        return drawn if self.unit is None else drawn[self.unit]
 
     def check_units(self):
         """There must be something to draw from."""

@@ -16,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
 from .._versioned import Versioned
-from ..data.by_fit import ColumnsOnDemand
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, with_ratios
 from ..data.simulate.draw import generator
@@ -252,14 +251,11 @@ def _fit(model, prepared, replicates, totals, journal):
     progress = Progress(model)
 
     def fit(some):
-        weight = ColumnsOnDemand(
-            (prepared.outcome.n_rows, len(some)), lambda b: replicates.weight(int(some[b]))
-        )
         solutions = prepared.solve(
             np.full((1, len(some)), float(model.alpha)),
             total=totals[some],
             on_fit=done,
-            weight=weight,
+            weight=replicates.columns(some),
             coef=full.coef[:, None],
             null=(full.null,),
             loan=loan,

@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
-from ..data.by_fit import ColumnsOnDemand
 from ..data.checks import check_sample_weight
 from ..data.simulate.draw import generator
 from ..selection.grid import (
@@ -203,14 +202,11 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal):
     progress = Progress(model)
 
     def fit(some):
-        weight = ColumnsOnDemand(
-            (prepared.outcome.n_rows, len(some)), lambda b: halves.weight(int(some[b]))
-        )
         fits = prepared.solve(
             np.repeat(alphas[:, None], len(some), axis=1),
             total=totals[some],
             on_fit=done,
-            weight=weight,
+            weight=halves.columns(some),
         )
         return _count(fits, rest, is_penalized)
 

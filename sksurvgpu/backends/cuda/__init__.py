@@ -14,6 +14,7 @@ import numpy as np
 from ...data.by_fit import columns_of
 from ..contract import serve_in_rounds
 from ._cuda import open_device
+from .kept import layout_of
 from .layout import Layout
 from .memory import fits_at_once
 from .session import Session
@@ -36,7 +37,7 @@ class Backend:
     def run(self, problem, batch, coroutines, n_threads):
         """Serve the requests of every fit, as many fits at a time as memory holds."""
         wave = fits_at_once(problem, batch, self.device, self.precision)
-        layout, results = Layout(self.device, problem), []
+        layout, results = layout_of(Layout, self.device, problem), []
         for start in range(0, len(coroutines), wave):
             fits = np.arange(start, min(start + wave, len(coroutines)))
             part = coroutines[start : start + wave]
@@ -54,7 +55,7 @@ class Backend:
                 f"{batch.n_fits:,} chains do not fit into the memory of {self.device.name}, "
                 f'{wave:,} do; take fewer chains, another `device`, or backend="cpu".'
             )
-        layout, dtype = Layout(self.device, problem), np.dtype(self.precision)
+        layout, dtype = layout_of(Layout, self.device, problem), np.dtype(self.precision)
         return Evaluator(
             Session(layout, problem, batch.weight, batch.offset, batch.n_fits, dtype), batch.n_fits
         )

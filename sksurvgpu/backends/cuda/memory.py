@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...data.design.columns import SPARSE
+from .kept import forget, held_bytes
 from .layout import BLOCKS_PER_MULTIPROCESSOR
 from .patterns import PATTERNS
 
@@ -16,7 +17,7 @@ def fits_at_once(problem, batch, device, precision):
     """Fits that the device holds at the same time, at most all of the batch."""
     shared = shared_bytes(problem, batch, device)
     each = bytes_of_fit(problem, batch, precision)
-    free = SHARE * device.free_bytes()
+    free = SHARE * (held_bytes(device, problem) + device.free_bytes())
     if shared + each > free:
         raise MemoryError(
             f"X with {problem.design.n_rows:,} rows and {problem.design.n_columns:,} columns needs "
@@ -56,6 +57,7 @@ def bytes_of_fit(problem, batch, precision):
 
 def require_sampling(device, shared, each, n_chains, held):
     """Refuse chains that do not fit, all at once, into what is free or `held` by CuPy's pool."""
+    forget()
     needed, free = shared + n_chains * each, SHARE * (device.free_bytes() + held)
     if needed > free:
         raise MemoryError(
