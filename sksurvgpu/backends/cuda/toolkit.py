@@ -1,7 +1,7 @@
 """Which driver, toolkit and linker go together; versions are pairs of numbers.
 
-NVVM writes PTX of its toolkit's version, which older linkers refuse.  Machine code of a toolkit runs
-on drivers of the same major version and on later ones.
+NVVM writes PTX of its toolkit's version, which older linkers refuse.  Machine code of a toolkit
+runs on drivers of the same major version and on later ones.
 """
 
 
