@@ -23,7 +23,6 @@ from cuda.bindings import nvjitlink
 from numba.cuda import codegen, dispatcher
 
 from .device import SimulatedDevice
-from .rebinding import cuda
 
 CAPABILITIES = ((7, 5), (8, 0), (9, 0), (9, 0, "a"))  # on hardware Hopper compiles for the last
 TABLE = Path(__file__).with_name("kernel_figures.json")
