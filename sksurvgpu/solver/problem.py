@@ -127,6 +127,11 @@ class ColumnsOnDemand:
             return self.make(int(fits))
         return np.stack([self.make(b) for b in range(*fits.indices(self.shape[1]))], axis=1)
 
+    def part(self, fits: slice) -> ColumnsOnDemand:
+        """Some neighbouring columns."""
+        start, stop, _ = fits.indices(self.shape[1])
+        return ColumnsOnDemand((self.shape[0], stop - start), lambda b: self.make(start + b))
+
 
 @dataclass(frozen=True)
 class Loan:
@@ -165,6 +170,18 @@ class Batch:
     def n_fits(self):
         return self.lambdas.shape[1]
 
+    def part(self, fits: slice) -> Batch:
+        """Some neighbouring fits, as far as backends read them; the rest is their coroutines'."""
+        weight, offset = (_columns_of(values, fits) for values in (self.weight, self.offset))
+        return replace(self, lambdas=self.lambdas[:, fits], weight=weight, offset=offset)
+
     def family(self, index):
         """Penalties of one fit, of every strength."""
         return self.penalty if self.total is None else self.penalty.of_total(self.total[index])
+
+
+def _columns_of(values, fits):
+    """Columns of some fits; one column stands for all fits."""
+    if values is None or values.shape[1] == 1:
+        return values
+    return values.part(fits) if isinstance(values, ColumnsOnDemand) else values[:, fits]

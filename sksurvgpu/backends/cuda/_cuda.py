@@ -22,6 +22,7 @@ from .toolkit import misfit
 
 __all__ = [
     "Device",
+    "count_devices",
     "cuda",
     "device",
     "fetch",
@@ -149,6 +150,10 @@ class Device:
         self.shared_bytes = int(self._device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self._shared_of = {}  # kernel handle -> dynamic shared memory that it may have
 
+    def use(self):
+        """Have the calling thread compute on this device."""
+        cuda.select_device(self._device.id)
+
     def free_bytes(self) -> int:
         context = cuda.current_context()
         context.deallocations.clear()  # memory that is to be freed some time still counts as taken
@@ -213,8 +218,15 @@ class Device:
 def open_device(ordinal):
     """The device of that number, made the calling thread's own."""
     device = _device(ordinal)
-    cuda.select_device(ordinal)
+    device.use()
     return device
+
+
+def count_devices():
+    try:
+        return len(cuda.gpus)
+    except cuda.CudaSupportError:
+        return 0
 
 
 @cache
