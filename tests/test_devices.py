@@ -1,6 +1,9 @@
 """Several devices share out the fits of a batch."""
 
+import sys
 import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -106,3 +109,23 @@ def test_all_of_no_devices_says_what_is_missing():
         pytest.skip("there is one")
     with pytest.raises(BackendUnavailableError):
         choose("cuda", device="all")
+
+
+def test_operations_have_named_ranges_where_they_are_wanted(devices, monkeypatch):
+    @contextmanager
+    def annotate(name, domain):
+        ranges.append((domain, name))
+        yield
+
+    ranges = []
+    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))
+    problem, batch = MODEL.problem(SAMPLE), make_batch(SAMPLE, 1.0)
+    options = Options(max_iter=1)
+    solve(problem, batch, choose("cuda"), options)
+    assert not ranges
+    monkeypatch.setenv("SKSURVGPU_NVTX", "1")
+    solve(problem, batch, choose("cuda"), options)
+    assert ranges[0] == ("sksurvgpu", "start") and ("sksurvgpu", "gradient") in ranges
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    with pytest.raises(ImportError, match="pip install nvtx, or unset"):
+        solve(problem, batch, choose("cuda"), options)

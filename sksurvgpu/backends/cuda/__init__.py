@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..contract import serve_in_rounds
+from ..ranges import named
 from ._cuda import count_devices, open_device
 from .layout import Layout
 from .memory import fits_at_once
@@ -56,7 +57,7 @@ class Backend:
             arrays = _columns(batch.weight, fits), _columns(batch.offset, fits)
             rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
             # no name holds the session: the next wave needs its memory
-            results += serve_in_rounds(Session(layout, problem, *rows).serve, part)
+            results += serve_in_rounds(named(Session(layout, problem, *rows).serve), part)
         return results
 
     def open_evaluator(self, problem, batch):
