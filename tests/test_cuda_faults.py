@@ -180,6 +180,15 @@ def record_gram():
     return device.launches
 
 
+def record_lists():
+    """Launches that list the entries of rows, of which a warp sorts the first one."""
+    device, X = Recorder(), np.eye(9, 200)
+    X[0, 1:150] = 1.0
+    problem = MODELS["logistic"].problem(models.Sample(X, {"value": np.arange(9) % 2.0}))
+    layouts.Layout(device, problem, THREADS, rows_per_range=9)
+    return device.launches
+
+
 @pytest.fixture(scope="module")
 def launches():
     """All launches that synchronize, by case and kernel."""
@@ -194,7 +203,8 @@ def launches():
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    return found | {f"samplers: {launch.name}": launch for launch in record_gram() if launch.met}
+    others = [*record_gram(), *record_lists()]
+    return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 
 
 def seed_that_notices(launches, make_machine, change=None, seeds=SEEDS):

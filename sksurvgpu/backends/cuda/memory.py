@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...data.design.columns import SPARSE
 from .layout import BLOCKS_PER_MULTIPROCESSOR
 from .patterns import PATTERNS
 
@@ -27,12 +28,14 @@ def fits_at_once(problem, batch, device, precision):
 
 
 def shared_bytes(problem, batch, device):
-    """Bytes that all fits share: X, where its columns cross the cuts of rows, the plan, blocks."""
+    """Bytes that all fits share: X in both orders, where columns cross cuts, the plan, blocks."""
     design, plan, machines = problem.design, problem.plan, device.n_multiprocessors
     cuts = 4 * design.n_columns * (machines + 1)
     blocks = machines * min(batch.n_fits, BLOCKS_PER_MULTIPROCESSOR)
     private = blocks * (16 * problem.n_columns + 8 * (plan.n_bins if plan.few else 0))
-    return design.nbytes + cuts + 8 * design.n_columns + PLAN_BYTES * plan.n_rows + private
+    lists = (12 if (design.kind == SPARSE).any() else 4) * int(design.indptr[-1])
+    X = design.nbytes + cuts + lists + 8 * design.n_rows + 8 * design.n_columns
+    return X + PLAN_BYTES * plan.n_rows + private
 
 
 def bytes_of_fit(problem, batch, precision):
@@ -43,6 +46,7 @@ def bytes_of_fit(problem, batch, precision):
     row += 0 if batch.offset is None else 8
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
+    own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
     # blocks with their eigenvectors, and where columns are in them
     if batch.penalty.formulas.block is not None:
         own += 16 * batch.penalty.block_entries + 72 * problem.n_columns
