@@ -3,6 +3,7 @@
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
+from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
 from .data.long.table import LongData as LongData

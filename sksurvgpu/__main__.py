@@ -27,9 +27,9 @@ def main(arguments=None) -> None:
     """Simulate a cohort, fit a path, choose its strength, compare with scikit-survival."""
     options = _read(arguments)
     if options.compile:
-        from ._warm_up import compile_all
+        from ._warm_up import warm_up
 
-        return compile_all()
+        return warm_up(backend=options.backend, device=options.device)
     name, reason = explain("auto")
     n_threads = count_threads(options.threads)
     print(f"sksurvgpu {__version__}, Python {platform.python_version()}")
@@ -72,6 +72,10 @@ def _read(arguments):
     parser.add_argument(
         "--compile", action="store_true", help="compile all models in advance, and nothing else"
     )
+    parser.add_argument(
+        "--backend", choices=("cpu", "cuda"), default="cpu", help="what to compile for"
+    )
+    parser.add_argument("--device", type=int, default=0, help="number of the CUDA device")
     return parser.parse_args(arguments)
 
 

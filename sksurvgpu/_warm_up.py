@@ -1,6 +1,7 @@
 """Compile in advance what the models need on usual data: ``python -m sksurvgpu --compile``.
 
-What is compiled depends on types alone: small fits of every kind leave the code of large ones.
+What is compiled depends on types alone: small fits of every kind leave the code of large ones.  On
+a device it depends on sizes, too, where rows of a fit are too many for shared memory.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 
 from . import datasets
 from ._compile import cache_files
+from .backends import choose
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
 from .estimators.bayesian_regression import BayesianLasso
 from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
@@ -22,6 +24,7 @@ from .estimators.conditional_logistic import ConditionalLogisticCCD
 from .estimators.logistic import LogisticCCD
 from .estimators.regression import LinearCCD, PoissonCCD
 from .estimators.survival import CoxLassoCCD
+from .exceptions import BackendUnavailableError
 from .inference.bootstrap import bootstrap
 from .inference.posterior import posterior
 from .inference.profile import profile_likelihood
@@ -39,6 +42,7 @@ CURVES = (
     "predict_proba",
 )
 SHORT_CHAINS = {"n_chains": 2, "n_tune": 20, "n_draws": 20}
+_SAMPLERS = BayesianLasso, BayesianMultinomialLogistic
 
 
 def _models():
@@ -75,25 +79,65 @@ def _forms(X):
     return {"indicators": ones, "dense": dense, "mixed": mixed, "sparse values": valued}
 
 
-def tasks():
-    """Names and calls of all that is compiled."""
+def warm_up(models=None, *, backend="cpu", device=0) -> None:
+    """Compile in advance what models need on usual data, and keep it on disk.
+
+    Small fits of every kind are run, and each is printed with its time. All models take minutes on
+    the CPU, and longer for a device, which must be there: code is made for its kind. What is on
+    disk already is loaded.
+
+    Parameters
+    ----------
+    models : list of class, optional
+        Estimators, such as `CoxLassoCCD`; by default all of them.
+    backend : {"cpu", "cuda"}, default="cpu"
+        For what to compile. "cuda" raises `exceptions.BackendUnavailableError` where it cannot run.
+    device : int, default=0
+        Number of the CUDA device.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, warm_up
+    >>> warm_up([CoxLassoCCD], backend="cuda")  # doctest: +SKIP
+    """
+    if backend not in ("cpu", "cuda"):
+        raise ValueError(f'`backend` is {backend!r}, must be "cpu" or "cuda".')
+    choose(backend, device=device)
+    known = {type(make()) for make, *_ in _models()} | {*_SAMPLERS}
+    models = known if models is None else models
+    if unknown := [model for model in models if model not in known]:
+        names = ", ".join(sorted(model.__name__ for model in known))
+        raise ValueError(f"`models` has {unknown[0]!r}, which is none of the models {names}.")
+    compile_all(tasks(models, backend=backend, device=device))
+
+
+def tasks(models, **where):
+    """Names and calls of all that is compiled, on a backend and device."""
     for make, make_cv, data, given in _models():
+        if type(make()) not in models:
+            continue
         name = type(make()).__name__ + "".join(
             f" {v}" for v in getattr(make, "keywords", {}).values()
         )
+        there = partial(make, **where)
         for form, X in _forms(data.X).items():
-            yield f"{name}, {form}", partial(_fit, make, X, data.y, given)
+            yield f"{name}, {form}", partial(_fit, there, X, data.y, given)
         forms = _forms(data.X)
-        yield f"{name}, inference", partial(_infer, make, forms["dense"], data.y, given)
+        yield f"{name}, inference", partial(_infer, there, forms["dense"], data.y, given)
         if make_cv is not None:
-            run = make_cv(n_alphas=4, cv=3, n_jobs=1)
+            run = make_cv(n_alphas=4, cv=3, n_jobs=1, **where)
             yield f"{name}, cross-validation", partial(run.fit, forms["indicators"], data.y)
-    X = forms["dense"]
+    yield from _tasks_of_samplers(models, where)
+
+
+def _tasks_of_samplers(models, where):
+    X = _forms(datasets.simulate_poisson(N_ROWS, N_COLUMNS, density=0.3, random_state=0).X)["dense"]
     y = X @ np.ones(X.shape[1])
-    yield "BayesianLasso", partial(BayesianLasso(**SHORT_CHAINS).fit, X, y)
-    classes = np.digitize(y, np.quantile(y, [0.3, 0.6]))
-    run = BayesianMultinomialLogistic(**SHORT_CHAINS)
-    yield "BayesianMultinomialLogistic", partial(run.fit, X, classes)
+    outcomes = y, np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    for model, outcome in zip(_SAMPLERS, outcomes, strict=True):
+        if model in models:
+            run = model(**SHORT_CHAINS, **where)
+            yield model.__name__, partial(run.fit, X, outcome)
 
 
 def _fit(make, X, y, given):
@@ -130,16 +174,19 @@ def _infer(make, X, y, given):
         make(penalty=Firth(), n_jobs=1).fit(X, y, **given)
 
 
-def compile_all(jobs=None) -> None:
-    """Run all tasks, saying which, and say where compiled code lies."""
-    jobs = list(tasks() if jobs is None else jobs)
+def compile_all(jobs) -> None:
+    """Run tasks, saying which, and say where compiled code lies."""
+    jobs = list(jobs)
     start = time.perf_counter()
     for k, (name, run) in enumerate(jobs, start=1):
         print(f"{k:>3}/{len(jobs)}  {name:<48}", end="", flush=True)
         begin = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what fits this small say of themselves
-            run()
+            try:
+                run()
+            except BackendUnavailableError as error:  # samplers need a package of their own
+                print(f"  left out: {error}", end="")
         print(f"{time.perf_counter() - begin:>8.1f} s", flush=True)
     print(f"\n{time.perf_counter() - start:.0f} s. Compiled code:")
     for folder, sizes in cache_files().items():

@@ -108,7 +108,14 @@ def _cuda_rows(driver):
     rows += [(f"device {i}", name) for i, name in enumerate(driver.devices)]
     if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
         rows.append(("simulator", "on (NUMBA_ENABLE_CUDASIM)"))
-    return rows + [("missing", what) for what in _missing_for_cuda(driver)]
+    rows += [("missing", what) for what in _missing_for_cuda(driver)]
+    return [*rows, ("auto", _explain_auto())]
+
+
+def _explain_auto():
+    from .backends import explain
+
+    return explain("auto")[1]
 
 
 def _missing_for_cuda(driver):

@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 from attacks import n_attempts
 
-from sksurvgpu import _compile
+from sksurvgpu import BayesianLasso, CoxLassoCCD, _compile, _warm_up, warm_up
 from sksurvgpu._compile import _read, bind, device, kernel, specialize
+from sksurvgpu.data.design.columns import Design
+from sksurvgpu.exceptions import BackendUnavailableError
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "sksurvgpu.likelihoods.tests"  # machine code is kept for the package only
@@ -209,3 +211,48 @@ def test_all_models_are_compiled_in_advance(tmp_path):
     run = partial(subprocess.run, command, cwd=ROOT, env=environment, capture_output=True)
     first, second = (run(text=True, check=True) for _ in range(2))
     assert "kept in" in first.stderr and second.stderr == ""
+
+
+def test_only_models_that_are_asked_for_are_compiled(monkeypatch):
+    done = []
+    monkeypatch.setattr(_warm_up, "compile_all", lambda jobs: done.extend(name for name, _ in jobs))
+    warm_up([CoxLassoCCD, BayesianLasso])
+    kinds = {name.partition(",")[0] for name in done}
+    assert kinds == {"CoxLassoCCD", "CoxLassoCCD efron", "BayesianLasso"}
+    done.clear()
+    warm_up()
+    assert len({name.split(",")[0].split()[0] for name in done}) == 10
+
+
+def test_models_are_compiled_for_where_they_will_run(monkeypatch):
+    asked = []
+    monkeypatch.setattr(_warm_up, "_fit", lambda make, *data: asked.append(make()))
+    monkeypatch.setattr(_warm_up, "choose", lambda backend, device: None)
+    monkeypatch.setattr(
+        _warm_up, "compile_all", lambda jobs: [run() for name, run in list(jobs)[:4]]
+    )
+    warm_up([CoxLassoCCD], backend="cuda", device=3)
+    assert {(model.backend, model.device) for model in asked} == {("cuda", 3)}
+
+
+def test_what_cannot_be_compiled_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match=r"none of the models BayesianLasso, .*CoxLassoCCD"):
+        warm_up([Design])
+    with pytest.raises(ValueError, match="'auto', must be"):
+        warm_up(backend="auto")
+
+    def unavailable(backend, device):
+        raise BackendUnavailableError("no driver was found")
+
+    monkeypatch.setattr(_warm_up, "choose", unavailable)
+    with pytest.raises(BackendUnavailableError, match="no driver"):
+        warm_up(backend="cuda")
+
+
+def test_samplers_without_their_package_are_left_out(capsys):
+    def missing():
+        raise BackendUnavailableError.missing_package("cuda", "cupy")
+
+    _warm_up.compile_all([("a sampler", missing), ("a model", lambda: None)])
+    printed = capsys.readouterr().out
+    assert "left out: " in printed and "cupy" in printed and "2/2  a model" in printed

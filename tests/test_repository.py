@@ -388,7 +388,7 @@ def test_no_cuda_module_without_asking():
 def test_show_versions_says_what_is_there(capsys):
     sksurvgpu.show_versions()
     printed = capsys.readouterr().out
-    for expected in ("python", "numba threads", "scikit-survival", "driver", "missing"):
+    for expected in ("python", "numba threads", "scikit-survival", "driver", "missing", "auto"):
         assert expected in printed
     assert sksurvgpu.__version__ in printed
 

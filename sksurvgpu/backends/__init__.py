@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..data import on_device
+from ..exceptions import BackendUnavailableError
+from .auto import decide
 from .contract import Backend
+from .split import Split
 
 __all__ = ["BACKENDS", "Entry", "choose", "choose_sampling", "explain", "to_host"]
 
@@ -25,7 +28,10 @@ def _open_cpu(precision, device):
 def _open_cuda(precision, device):
     from . import cuda
 
-    return cuda.open_backend(precision, device)
+    if isinstance(device, int):
+        return cuda.open_backend(precision, device)
+    opened = [cuda.open_backend(precision, k) for k in cuda.list_devices(device)]
+    return opened[0] if len(opened) == 1 else Split(tuple(opened))
 
 
 def _sample_on_cpu(device):
@@ -43,7 +49,8 @@ def _sample_on_cuda(device):
 class Entry(NamedTuple):
     """How a backend is loaded, on first use."""
 
-    open: Callable[[str, int], Backend]  # of a precision, on the device of a number
+    # of a precision, on the device of a number, on those of a list, or on "all"
+    open: Callable[[str, Any], Backend]
     # ``make(seed, chains)`` on a device, of what samplers compute with; None where there is none
     open_sampling: Callable[[int], Any] | None = None
 
@@ -51,16 +58,28 @@ class Entry(NamedTuple):
 _CPU = Entry(_open_cpu, _sample_on_cpu)
 # Name that a user may ask for -> what serves it.
 BACKENDS = {"auto": _CPU, "cpu": _CPU, "cuda": Entry(_open_cuda, _sample_on_cuda)}
-# A rule must be measured, and the CUDA backend has not met hardware yet.
-_AUTO = "cpu", 'backend="auto" takes the CPU: backend="cuda" is not measured yet'
 
 
-def explain(backend: str) -> tuple[str, str]:
-    """Name of the backend that serves a request, and why; never a silent replacement."""
-    return _AUTO if backend == "auto" else (backend, f'asked for with backend="{backend}"')
+def explain(backend: str, work: float | None = None, device: Any = 0) -> tuple[str, str]:
+    """Name of the backend that serves a request, and why; never a silent replacement.
+
+    `work` is the number of nonzeros of X times the number of fits, where it is known.
+    """
+    if backend != "auto":
+        return backend, f'asked for with backend="{backend}"'
+    return decide(work, lambda: _find_obstacle(device))
 
 
-def choose(backend: str, precision: str = "float64", device: int = 0) -> Backend:
+def _find_obstacle(device):
+    """Why there is no device to compute on, or None."""
+    try:
+        _open_cuda("float64", device)
+    except BackendUnavailableError as error:
+        return str(error)
+    return None
+
+
+def choose(backend: str, precision: str = "float64", device: Any = 0) -> Backend:
     """Backend that serves a request, loaded on first use."""
     return BACKENDS[backend].open(precision, device)
 

@@ -65,7 +65,7 @@ class PenalizedModel(Estimator):
         "warm_start": ["boolean"],
         "backend": [StrOptions(BACKENDS.keys())],
         "precision": [StrOptions({"float64", "float32"})],
-        "device": [Interval(Integral, 0, None, closed="left")],
+        "device": [Interval(Integral, 0, None, closed="left"), list, StrOptions({"all"})],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
@@ -153,10 +153,12 @@ class PenalizedModel(Estimator):
             f"{remedy}, merge them with others, or leave them out."
         ]
 
-    def _prepare(self, X, y, sample_weight=None, offset=None, **given) -> Prepared:
-        """Check the input and build the problem."""
-        backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
+    def _prepare(self, X, y, sample_weight=None, offset=None, n_fits=1, **given) -> Prepared:
+        """Check the input and build the problem; `n_fits` are how many will be asked for."""
+        n_threads = count_threads(self.n_jobs)
+        self._choose_backend(self.backend)  # what cannot run is an error before any work
         design, columns = read_columns(self, X)
+        served_by = explain(self.backend, n_fits * design.n_entries, self._devices())
         check_magnitudes(design)
         assembled = self._assemble(design, y, sample_weight, offset, given)
         outcome, problem, batch, by_column, of_model = assembled
@@ -165,10 +167,10 @@ class PenalizedModel(Estimator):
             problem,
             outcome,
             replace(batch, coef=self._start(problem.n_columns)),
-            backend,
+            self._choose_backend(served_by[0]),
             Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose)),
             n_threads,
-            served_by=route.serves(explain(self.backend)),
+            served_by=route.serves(served_by),
             columns=columns,
             of_model=of_model,
             given=by_column,
@@ -247,8 +249,11 @@ class PenalizedModel(Estimator):
         """Share of the penalized fit in a relaxed one, or None."""
         return None if self.relax is None else check_share(self.relax)
 
-    def _choose_backend(self):
-        return choose(self.backend, self.precision, int(self.device))
+    def _choose_backend(self, name):
+        return choose(name, self.precision, self._devices())
+
+    def _devices(self):
+        return int(self.device) if isinstance(self.device, Integral) else self.device
 
     def _start(self, n_coef):
         """Coefficients of the previous fit, where they are wanted and fit."""
@@ -329,7 +334,7 @@ class PenalizedModel(Estimator):
             _, problem, batch, *_ = self._assemble(design, y, sample_weight, offset, given)
         except NothingToCompareError:
             return 0.0
-        backend, n_threads = self._choose_backend(), count_threads(self.n_jobs)
+        backend, n_threads = self._choose_backend(self.backend), count_threads(self.n_jobs)
         [loglik] = log_likelihoods(problem, batch, self.coef_[:, None], backend, n_threads)
         require_finite(loglik)
         return float(loglik)

@@ -18,14 +18,15 @@ _ENTRIES = entries("""
     warm_start : bool, default=False
         Start from the previous fit's `coef_` where its length fits.
     backend : {"auto", "cpu", "cuda"}, default="auto"
-        Where to compute. "auto" takes the CPU: the CUDA backend has been compiled and simulated
-        but not yet measured on a device. "cuda" raises `exceptions.BackendUnavailableError`
-        where it cannot run.
+        Where to compute. "auto" takes a device from as much work on as was measured to pay;
+        the CUDA backend has been compiled and simulated but not yet measured, so that today it
+        takes the CPU. "cuda" raises `exceptions.BackendUnavailableError` where it cannot run.
     precision : {"float64", "float32"}, default="float64"
         Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
         decides when a fit ends, is in double precision. "float32" exists there only.
-    device : int, default=0
-        Number of the CUDA device, as the driver counts them.
+    device : int, list of int or "all", default=0
+        Number of the CUDA device, as the driver counts them. Several share out the fits of a
+        cross-validation or bootstrap; a single fit takes the first, and samplers take one.
     n_jobs : int or None, default=None
         Threads. None takes as many as Numba would, that is all cores, or what the environment
         variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.

@@ -209,7 +209,7 @@ def bootstrap(
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
     check_seeded(folder, random_state)
-    prepared = fitted._prepare(X, y, **fit_params)
+    prepared = fitted._prepare(X, y, n_fits=n_replicates, **fit_params)
     fitted._adopt_data(prepared)
     replicates = Replicates(
         fitted,

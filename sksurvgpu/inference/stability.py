@@ -137,7 +137,7 @@ def stability_selection(
     check_options(threshold, max_errors, assumption, sampling)
     check_seeded(folder, random_state)
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
-    prepared = fitted._prepare(X, y, **fit_params)
+    prepared = fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)
     fitted._adopt_data(prepared)
     alphas = make_alphas(prepared)
     weight = fit_params.get("sample_weight")

@@ -95,6 +95,11 @@ class CrossValidated(CallbackSupport):
         """Nothing is relaxed before its share is chosen."""
         return None
 
+    def _count_fits(self):
+        """How many fits will be asked for; splitters do not know before they see rows."""
+        n_alphas = self.n_alphas if self.alphas is None else np.size(self.alphas)
+        return n_alphas * (self.cv if isinstance(self.cv, Integral) else 1) * self.n_repeats
+
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset, **given):
         if self.scoring == "concordance" and not hasattr(self, "_concordance_of"):
@@ -104,7 +109,8 @@ class CrossValidated(CallbackSupport):
             )
         require_strength(self, type(self).__name__)
         check_folder(self.folder)
-        prepared = self._prepare(X, y, sample_weight, offset, **given)
+        n_fits = self._count_fits()
+        prepared = self._prepare(X, y, sample_weight, offset, n_fits, **given)
         model = copy.copy(self)
         model._adopt_data(prepared)
         splits, progress = self._split(X, y, prepared), Progress(self)

@@ -303,7 +303,8 @@ def fit_path(
         check_grid(n_alphas, alpha_min_ratio)
     else:
         alphas = check_alphas(alphas)
-    prepared = fitted._prepare(X, y, **fit_params)
+    n_fits = int(n_alphas) if alphas is None else len(alphas)
+    prepared = fitted._prepare(X, y, n_fits=n_fits, **fit_params)
     gamma, prepared = prepared.gamma, replace(prepared, gamma=None)
     if alphas is None:
         alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.by_fit import ColumnsOnDemand
+from ..data.by_fit import ColumnsOnDemand, columns_of
 from ..data.design.columns import Design
 from ..data.design.units import find_centers, moved
 from ..data.plans.groups import GroupPlan
@@ -147,6 +147,12 @@ class Batch:
     @property
     def n_fits(self):
         return self.lambdas.shape[1]
+
+    def part(self, fits: slice) -> Batch:
+        """Some neighbouring fits, as far as backends read them; the rest is their coroutines'."""
+        some = np.arange(self.n_fits)[fits]
+        weight, offset = (columns_of(values, some) for values in (self.weight, self.offset))
+        return replace(self, lambdas=self.lambdas[:, fits], weight=weight, offset=offset)
 
     def family(self, index):
         """Penalties of one fit, of every strength."""

@@ -86,6 +86,9 @@ class SimulatedDevice:
         """Barriers and fences met so far."""
         return self._machine.sites
 
+    def use(self):
+        """Threads may use any simulated device."""
+
     def free_bytes(self):
         return self.memory - self._used
 

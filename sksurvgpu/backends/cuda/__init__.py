@@ -7,13 +7,15 @@ the same operation of several fits in one launch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 
 from ...data.by_fit import columns_of
 from ..contract import serve_in_rounds
-from ._cuda import open_device
+from ..ranges import named
+from ._cuda import count_devices, open_device
 from .kept import layout_of
 from .layout import Layout
 from .memory import fits_at_once
@@ -23,6 +25,18 @@ from .session import Session
 def open_backend(precision, ordinal):
     """Backend on the device of the given number; an error says why there is none."""
     return Backend(open_device(ordinal), precision)
+
+
+def list_devices(asked):
+    """Numbers of the devices asked for, by a list of them or as "all"."""
+    if asked == "all":
+        return range(max(count_devices(), 1))  # opening the first says why there is none
+    if not asked or len(set(asked)) < len(asked):
+        raise ValueError(f"`device` is {asked!r}: name every device once, and at least one.")
+    for number in asked:
+        if not isinstance(number, Integral) or isinstance(number, bool) or number < 0:
+            raise ValueError(f"`device` is {asked!r}: {number!r} is not the number of a device.")
+    return list(map(int, asked))
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,7 @@ class Backend:
 
     def run(self, problem, batch, coroutines, n_threads):
         """Serve the requests of every fit, as many fits at a time as memory holds."""
+        self.device.use()
         wave = fits_at_once(problem, batch, self.device, self.precision)
         layout, results = layout_of(Layout, self.device, problem), []
         for start in range(0, len(coroutines), wave):
@@ -44,7 +59,7 @@ class Backend:
             arrays = columns_of(batch.weight, fits), columns_of(batch.offset, fits)
             rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
             # no name holds the session: the next wave needs its memory
-            results += serve_in_rounds(Session(layout, problem, *rows).serve, part)
+            results += serve_in_rounds(named(Session(layout, problem, *rows).serve), part)
         return results
 
     def open_evaluator(self, problem, batch):

@@ -24,6 +24,7 @@ from .toolkit import misfit
 
 __all__ = [
     "Device",
+    "count_devices",
     "cuda",
     "device",
     "fetch",
@@ -219,6 +220,10 @@ class Device:
         self._shared_of = {}  # by handle: dynamic shared memory that it may have
         self._staging = Staging()
 
+    def use(self):
+        """Have the calling thread compute on this device."""
+        cuda.select_device(self._device.id)
+
     def free_bytes(self) -> int:
         context = cuda.current_context()
         context.deallocations.clear()  # memory that is to be freed some time still counts as taken
@@ -346,8 +351,15 @@ class Device:
 def open_device(ordinal):
     """The device of that number, made the calling thread's own."""
     device = _device(ordinal)
-    cuda.select_device(ordinal)
+    device.use()
     return device
+
+
+def count_devices():
+    try:
+        return len(cuda.gpus)
+    except cuda.CudaSupportError:
+        return 0
 
 
 @cache

@@ -24,7 +24,7 @@ def layout_of(make, device, problem):
         forget()  # before the next one takes its memory
         layout, entries = make(device, problem), _last.entries
         parts = [ref(part, lambda _: entries.clear()) for part in _parts(problem)]
-        entries.append((parts, problem.likelihood.pattern, layout))
+        entries.append((parts, _reading(problem), layout))
     return layout
 
 
@@ -46,9 +46,15 @@ def _parts(problem):
     return problem.design, problem.plan, problem.source, problem.piece_ptr
 
 
+def _reading(problem):
+    """What a layout knows of the likelihood."""
+    likelihood = problem.likelihood
+    return likelihood.pattern, getattr(likelihood, "uses_ties", False)
+
+
 def _find(device, problem):
-    for parts, pattern, layout in _last.entries:
+    for parts, reading, layout in _last.entries:
         is_same = all(own() is part for own, part in zip(parts, _parts(problem), strict=True))
-        if is_same and layout.device is device and pattern == problem.likelihood.pattern:
+        if is_same and layout.device is device and reading == _reading(problem):
             return layout
     return None

@@ -141,6 +141,11 @@ class Design(Versioned):
         return Design(rows.size, *taken, self.names)
 
     @property
+    def n_entries(self) -> int:
+        """Stored entries, all rows of dense columns among them."""
+        return len(self.indices) + self.n_rows * int(np.count_nonzero(self.kind == DENSE))
+
+    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._columns())
 

@@ -1,0 +1,37 @@
+"""A backend of backends: the fits of a batch are shared out, with a thread for each backend."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise, starmap
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Split:
+    """Backends of one kind; a single fit, and what is evaluated, takes the first."""
+
+    backends: tuple
+
+    batched = True
+
+    def run(self, problem, batch, coroutines, n_threads):
+        """Serve the requests of every fit, neighbours on the same backend; results in order."""
+        n_parts = min(len(self.backends), len(coroutines))
+        if n_parts < 2:
+            return self.backends[0].run(problem, batch, coroutines, n_threads)
+        cuts = np.linspace(0, len(coroutines), n_parts + 1).astype(int).tolist()
+        with ThreadPoolExecutor(n_parts) as pool:
+            parts = [
+                pool.submit(backend.run, problem, batch.part(fits), coroutines[fits], n_threads)
+                for backend, fits in zip(
+                    self.backends, starmap(slice, pairwise(cuts)), strict=False
+                )
+            ]
+            return [result for part in parts for result in part.result()]
+
+    def open_evaluator(self, problem, batch):
+        """Keep the rows of a batch of fits ready for evaluations, all of them at once."""
+        return self.backends[0].open_evaluator(problem, batch)
