@@ -16,9 +16,13 @@ import sksurvgpu
 from sksurvgpu import datasets
 
 ONES = 0.3  # share of ones in small designs
-LARGE_ONES = 0.05
+MANY_ROWS, FEW_ONES = 10_000, 0.05  # of designs from so many rows on
 WEIGHTS = (0.0, 0.5, 1.0, 3.3)
 MANY = 70
+
+
+def _ones(n):
+    return ONES if n < MANY_ROWS else FEW_ONES
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def cox(ties="breslow", n_strata=None, tied=True, entries=False, cuts=0, plain=F
     """``n_strata(n)`` labels; `cuts` cut points of two coefficients."""
 
     def draw(rng, n, p):
-        data = datasets.simulate_cox(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_cox(n, p, density=_ones(n), random_state=rng)
         time = on_grid(data.y["time"], max(n // 4, 3)) if tied else data.y["time"]
         start = np.floor(time * 0.7 * rng.random(n)) if entries else None
         labels = None if n_strata is None else rng.integers(n_strata(n), size=n)
@@ -120,7 +124,7 @@ def fine_gray(tied=True, n_strata=0, n_groups=0, plain=False, **parameters):
     """`n_groups` groups of censoring: 1 is one for all strata, 0 those of the strata."""
 
     def draw(rng, n, p):
-        data = datasets.simulate_fine_gray(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_fine_gray(n, p, density=_ones(n), random_state=rng)
         time = on_grid(data.y["time"], max(n // 4, 3)) if tied else data.y["time"]
         given = {}
         if n_strata:
@@ -144,7 +148,7 @@ def fine_gray(tied=True, n_strata=0, n_groups=0, plain=False, **parameters):
 def case_series(n_subjects, plain=False):
     def draw(rng, n, p):
         data = datasets.simulate_case_series(
-            n_subjects(n), p, mean_eras=6.0, density=ONES, random_state=rng
+            n_subjects(n), p, mean_eras=6.0, density=_ones(n), random_state=rng
         )
         labels = np.unique(data.y["subject"], return_inverse=True)[1]
         X = data.X if plain else valued(data.X, rng)
@@ -156,7 +160,7 @@ def case_series(n_subjects, plain=False):
 
 def conditional_poisson(n_strata):
     def draw(rng, n, p):
-        data = datasets.simulate_poisson(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_poisson(n, p, density=_ones(n), random_state=rng)
         labels = rng.integers(n_strata(n), size=n)
         given = {"strata": labels, "exposure": data.exposure}
         model, X = sksurvgpu.ConditionalPoissonCCD(), valued(data.X, rng)
@@ -172,7 +176,7 @@ def matched(size, n_cases=None, n_sets=None, plain=False, **parameters):
     def draw(rng, n, p):
         count = max(n // size, 4) if n_sets is None else n_sets(n)
         data = datasets.simulate_matched(
-            count, p, stratum_size=size, n_cases=n_cases, density=ONES, random_state=rng
+            count, p, stratum_size=size, n_cases=n_cases, density=_ones(n), random_state=rng
         )
         labels = data.y["stratum"].astype(np.int64)
         model = sksurvgpu.ConditionalLogisticCCD(**parameters)
@@ -187,7 +191,7 @@ def matched(size, n_cases=None, n_sets=None, plain=False, **parameters):
 
 def logistic(intercept, plain=False):
     def draw(rng, n, p):
-        data = datasets.simulate_logistic(n, p, density=ONES, intercept=-0.5, random_state=rng)
+        data = datasets.simulate_logistic(n, p, density=_ones(n), intercept=-0.5, random_state=rng)
         X = data.X if plain else valued(data.X, rng)
         drawn = Drawn(sksurvgpu.LogisticCCD(fit_intercept=intercept), X, data.y)
         return drawn if plain else weighted(drawn, rng)
@@ -197,7 +201,7 @@ def logistic(intercept, plain=False):
 
 def poisson(intercept, plain=False):
     def draw(rng, n, p):
-        data = datasets.simulate_poisson(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_poisson(n, p, density=_ones(n), random_state=rng)
         model = sksurvgpu.PoissonCCD(fit_intercept=intercept)
         drawn = Drawn(model, data.X if plain else valued(data.X, rng), np.minimum(data.y, 20))
         return drawn if plain else weighted(drawn, rng)
@@ -207,7 +211,7 @@ def poisson(intercept, plain=False):
 
 def linear(intercept, plain=False):
     def draw(rng, n, p):
-        data = datasets.simulate_logistic(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_logistic(n, p, density=_ones(n), random_state=rng)
         y = 3.0 + data.X @ data.coef + rng.normal(size=n)
         model = sksurvgpu.LinearCCD(fit_intercept=intercept)
         drawn = Drawn(model, data.X if plain else valued(data.X, rng), y)
@@ -239,7 +243,6 @@ SMALL = (
     Case("cut points", "cox", cox(cuts=2)),
     Case("cut points, entries", "cox", cox("efron", entries=True, cuts=2)),
     Case("cut points, many strata", "cox", cox(n_strata=many, cuts=1), 4 * MANY),
-    Case("elastic net, a free column", "cox", cox(l1_ratio=0.5, penalty_factor={0: 0.0, 1: 2.0})),
     Case("sums that underflow", "cox", cox_of_any_range, ends=False),
     Case("no ties", "fine-gray", fine_gray(tied=False, plain=True)),
     Case("ties", "fine-gray", fine_gray()),
@@ -266,60 +269,23 @@ SMALL = (
     Case("no intercept", "linear", linear(False)),
 )
 MODELS = tuple(dict.fromkeys(case.model for case in SMALL))
+# name -> parameters of an estimator with so many columns
+PENALTIES = {
+    "groups": lambda p: {"penalty": sksurvgpu.GroupLasso([k // 3 for k in range(p)])},
+    "elastic net": lambda p: {"l1_ratio": 0.5, "penalty_factor": {0: 0.0, p - 1: 2.0}},
+    "bounds": lambda p: {"bounds": (np.full(p, -0.1), np.full(p, 0.3))},
+    "MCP": lambda p: {"penalty": "mcp"},
+    "SCAD": lambda p: {"penalty": "scad"},
+}
 
 
-def _rows(n):
-    return {"n_samples": n}
-
-
-def _simulated(simulate, estimator, sizes=_rows, outcome=lambda data: data.y):
-    """Draw of a published design with its outcome as it is; ``sizes(n)`` are its arguments."""
-
-    def draw(rng, n, p):
-        data = simulate(n_features=p, density=LARGE_ONES, random_state=rng, **sizes(n))
-        return Drawn(estimator(), data.X, outcome(data))
-
-    return draw
-
-
-def _large_linear(data):
-    noise = np.random.default_rng(1).normal(size=data.X.shape[0])
-    return data.X @ data.coef + noise
-
-
-def _subjects(n):
-    return {"n_subjects": max(n // 20, 4)}
-
-
-def _sets(n):
-    return {"n_strata": max(n // 5, 4), "stratum_size": 5, "n_cases": 2}
-
-
-def _large_strata(rng, n, p):
-    data = datasets.simulate_poisson(n, p, density=LARGE_ONES, random_state=rng)
-    given = {"strata": np.arange(n) // 20, "exposure": data.exposure}
-    return Drawn(sksurvgpu.ConditionalPoissonCCD(), data.X, data.y, given)
-
-
-LARGE = (
-    Case("large", "cox", _simulated(datasets.simulate_cox, sksurvgpu.CoxLassoCCD)),
-    Case("large", "fine-gray", _simulated(datasets.simulate_fine_gray, sksurvgpu.FineGrayCCD)),
-    Case(
-        "large",
-        "case-series",
-        _simulated(datasets.simulate_case_series, sksurvgpu.CaseSeriesCCD, _subjects),
-    ),
-    Case("large", "conditional-poisson", _large_strata),
-    Case(
-        "large",
-        "matched",
-        _simulated(datasets.simulate_matched, sksurvgpu.ConditionalLogisticCCD, _sets),
-    ),
-    Case("large", "logistic", _simulated(datasets.simulate_logistic, sksurvgpu.LogisticCCD)),
-    Case("large", "poisson", _simulated(datasets.simulate_poisson, sksurvgpu.PoissonCCD)),
-    Case(
-        "large",
-        "linear",
-        _simulated(datasets.simulate_logistic, sksurvgpu.LinearCCD, outcome=_large_linear),
-    ),
-)
+LARGE = {
+    "cox": cox(tied=False, plain=True),
+    "fine-gray": fine_gray(tied=False, plain=True),
+    "case-series": case_series(lambda n: n // 20, plain=True),
+    "conditional-poisson": conditional_poisson(lambda n: n // 20),
+    "matched": matched(5, 2, plain=True),
+    "logistic": logistic(True, plain=True),
+    "poisson": poisson(True, plain=True),
+    "linear": linear(True, plain=True),
+}

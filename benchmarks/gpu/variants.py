@@ -1,0 +1,126 @@
+"""One choice of the backend at a time, made every way: which constant is best.
+
+A family has a problem and ways; a way is a context under which the backend is built so.  What is
+measured is the fit, and the kernels whose names the family asks for.  A way that this version of
+the package does not have is "not run".  A new one is one line of `FAMILIES`.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from importlib import import_module
+from typing import NamedTuple
+
+from sksurvgpu.backends import choose
+
+from . import kernels, problems
+
+ITEM_LIMIT = 90.0
+COLUMNS = (
+    ("fit ms", "fit_ms", ".2f"),
+    ("iter", "iterations", "d"),
+    ("kernels ms", "kernels_ms", ".3f"),
+    ("launches", "launches", "d"),
+    ("slowest us", "slowest_us", ".1f"),
+)
+PACKAGE = "sksurvgpu"
+
+
+class AbsentError(Exception):
+    """This version of the package has no such choice."""
+
+
+class Family(NamedTuple):
+    problem: str
+    kernels: str  # of what names
+    ways: dict
+
+
+@contextmanager
+def setting(module, **values):
+    """Constants of a module, given other values."""
+    try:
+        found = import_module(f"{PACKAGE}.{module}")
+        own = {name: getattr(found, name) for name in values}
+    except (ImportError, AttributeError) as error:
+        raise AbsentError(str(error)) from error
+    vars(found).update(values)
+    try:
+        yield
+    finally:
+        vars(found).update(own)
+
+
+@contextmanager
+def layout_of(**given):
+    """Layouts with other threads of a block or rows of a range."""
+    from sksurvgpu.backends import cuda
+    from sksurvgpu.backends.cuda.layout import Layout
+
+    own = cuda.Layout
+    cuda.Layout = partial(Layout, **given)
+    try:
+        yield
+    finally:
+        cuda.Layout = own
+
+
+@contextmanager
+def sweeps_only():
+    """Fits take no matrix: all passes go over columns."""
+    from sksurvgpu.solver import costs
+
+    from ..scaling import forbid_matrices
+
+    own = costs.is_cheap, costs.of_matrix
+    forbid_matrices()
+    try:
+        yield
+    finally:
+        costs.is_cheap, costs.of_matrix = own
+
+
+def families(sizes):
+    """Every choice."""
+    threads = {
+        f"{k * sizes.threads} threads": partial(_threads, k * sizes.threads) for k in (1, 2, 4)
+    }
+    return {
+        "threads": Family("cox 1e6 x 1000", ".*", threads),
+        "evaluation": Family("exact, 1e5 x 1000", "evaluat|exact|cycle", threads),
+        "form": Family("cox 1e6 x 1000", ".*", {"matrix": nullcontext, "sweeps": sweeps_only}),
+    }
+
+
+def _threads(n):
+    return layout_of(threads=n)
+
+
+def jobs(sizes):
+    """A process a way: kernels keep the constants with which they were compiled."""
+    return [(f"{family}: {way}",) for family, each in families(sizes).items() for way in each.ways]
+
+
+def measure(item, sizes):
+    name, way = item.split(": ")
+    family = families(sizes)[name]
+    problem = problems.problem_of(family.problem, sizes)
+    if problem is None:
+        return {"not_run": "too large for these sizes"}
+    what = problems.read_name(family.problem, sizes)[0]
+    try:
+        with family.ways[way]():
+            found = kernels.watch_fit(problem, choose("cuda"), sizes, what)
+    except AbsentError as absent:
+        return {"not_run": f"this version has none: {absent}"}
+    kept = {k: v for k, v in found["kernels"].items() if re.search(family.kernels, k)}
+    slowest = max(kept, key=lambda k: kept[k]["total_ms"], default=None)
+    return {
+        **found,
+        "kernels_ms": sum(times["total_ms"] for times in kept.values()),
+        "launches": sum(times["launches"] for times in kept.values()),
+        "slowest_us": kept[slowest]["device_us"] if slowest else None,
+        "note": f"{family.problem}; slowest: {slowest}",
+    }
