@@ -25,6 +25,7 @@ from benchmarks.gpu import (
     ceilings,
     crossover,
     fusion,
+    host,
     jobs,
     papers,
     parity,
@@ -44,7 +45,7 @@ from sksurvgpu.backends.cuda._cuda import Device
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
 
-TOOLS = ("profile", "sanitizer")  # which are not there
+TOOLS = ("profile", "sanitizer", "host")  # which call what is not there, or not here
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def device(monkeypatch):
     monkeypatch.setattr(
         start, "call", lambda module, name, given, **more: start.first_fits(**given)
     )
+    monkeypatch.setattr(host, "find_spec", lambda module: None)
     simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated
 
@@ -273,15 +275,39 @@ def test_forms_of_fusion_agree(n, device):
 
 
 def test_crossover_is_where_the_device_always_wins():
-    def results(*pairs):
-        return {str(k): {"work": w, "ratio": r} for k, (w, r) in enumerate(pairs)}
+    def footer(*pairs):
+        return crossover.footer({str(k): {"work": w, "ratio": r} for k, (w, r) in enumerate(pairs)})
 
-    assert crossover.crossover(results((1, 0.1), (10, 2.0), (100, 0.9), (1000, 3.0))) == 1000
-    assert crossover.crossover(results((1, 0.1), (10, 2.0))) == 10
-    assert crossover.crossover(results((1, 0.1), (10, 1.0))) is None
-    assert "nothing" in crossover.footer({"a": {"not_run": "no time"}})
-    assert crossover.footer(results((1, 0.1))) == "CUDA wins nowhere"
-    assert crossover.footer(results((1, 0.1), (2_000, 2))) == "CUDA wins from 2,000 on"
+    assert footer((1, 0.1), (10, 2.0), (100, 0.9), (1000, 3.0)).endswith("from 1,000 on")
+    assert footer((1, 0.1), (10, 2.0)).endswith("from 10 on")
+    assert footer((1, 0.1), (10, 1.0)) == footer() == "CUDA wins nowhere"
+
+
+def test_rule_of_auto(tmp_path):
+    """Of the files of several calls."""
+    start = {"import_s": 0.5, "first_s": 1.0, "second_s": 0.25}
+    times = {"rows 9, fits 1": {"work": 90, "cpu_s": 1.0, "cuda_s": 0.5, "ratio": 2.0}}
+    contents = [
+        {"parts": {"chip": {"device": {"name": "H200"}}}},
+        {"parts": {"start": {"majorized, cold": {}, "majorized, warm": start}}},
+        {"parts": {"crossover": {**times, "rows 99, fits 1": {"not_run": "no time"}}}},
+    ]
+    files = [tmp_path / f"{k}.json" for k in range(len(contents))]
+    for path, content in zip(files, contents, strict=True):
+        path.write_text(json.dumps(content))
+    out = tmp_path / "rule.json"
+    crossover.main([*map(str, files), "--output", str(out)])
+    expected = {"device": "H200", "start": 1.25, "fits": [[90, 1.0, 0.5]]}
+    assert json.loads(out.read_text()) == expected
+
+
+def test_scripts_of_the_host(monkeypatch):
+    scripts = {"one": ("benchmarks.report",), "none": ("benchmarks.no",)}
+    monkeypatch.setattr(host, "SCRIPTS", scripts)
+    ran = host.measure("one", TINY, run=lambda *given: (0, "a: 1 s\nb: 2 s\n"))
+    assert [line["item"] for line in host.lines("one", ran)] == ["one", "  a: 1 s", "  b: 2 s"]
+    assert "broken" in host.measure("one", TINY, run=lambda *given: (1, "broken"))["error"]
+    assert "benchmarks.no" in host.measure("none", TINY)["not_run"]
 
 
 def test_chains_that_differ_are_failures(monkeypatch):

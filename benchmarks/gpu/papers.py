@@ -79,16 +79,16 @@ def measure(item, sizes):
     what, n, p = problems.read_name(row.problem, sizes)
     if what not in ("matched",) and n * p * problems.DENSITY > 2 * sizes.most_nonzeros:
         return {"not_run": "too large for these sizes"}
-    data, few = _draw(what, n, p), _draw(what, max(n // 50, 60), p, seed=1)
+    data, few = draw(what, n, p), draw(what, max(n // 50, 60), p, seed=1)
     found = {"published": row.published}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for algorithm in row.algorithms:
-            seconds, iterations = _time(what, row.call, data, few, sizes, algorithm, "cuda")
+            seconds, iterations = time_call(what, row.call, data, few, sizes, algorithm)
             name = "default" if algorithm == "majorized" else "exact"
             found |= {f"{name}_s": seconds, f"{name}_iterations": iterations}
         if row.call in ("fit", "folds") and n <= CROSSED:
-            seconds, _ = _time(what, row.call, data, few, sizes, "majorized", "cpu")
+            seconds, _ = time_call(what, row.call, data, few, sizes, backend="cpu")
             found["cpu_s"] = seconds
     found["iterations"] = found["default_iterations"]
     rate = ceilings.bandwidth(choose("cuda").device, sizes)
@@ -100,7 +100,7 @@ def measure(item, sizes):
 # -- data -------------------------------------------------------------------------------------
 
 
-def _draw(what, n, p, seed=0):
+def draw(what, n, p, seed=0):
     """X and y as users have them."""
     if what.startswith("strata"):
         return problems.cox_data(n, p, min(int(what.split()[1]), n // 2), seed)[:2]
@@ -132,7 +132,7 @@ MODELS = {
 }
 
 
-def _time(what, call, data, few, sizes, algorithm, backend):
+def time_call(what, call, data, few, sizes, algorithm="majorized", backend="cuda"):
     """Least seconds of a call whose kernels are compiled, and iterations where there is one fit."""
     how = {"algorithm": algorithm, "backend": backend, "max_iter": sizes.max_iter}
     model, chosen = MODELS[what.split()[0]]

@@ -12,6 +12,7 @@ from collections import defaultdict
 
 from sksurvgpu.backends.cuda._cuda import Device, cuda, kernel
 
+COPIES = ("upload", "write", "send", "download", "empty", "zeros")
 WAITS, WAIT = 20, 100_000  # so many naps of so many nanoseconds, 2 ms: more than a launch takes
 
 
@@ -60,7 +61,8 @@ class Watch:
     def __enter__(self):
         launch = self.device.launch
         self.device.launch = self._watched(launch)
-        for name in ("upload", "write", "download", "empty", "zeros"):
+        self._names = [name for name in COPIES if hasattr(self.device, name)]
+        for name in self._names:
             setattr(self.device, name, self._counted(name, getattr(self.device, name)))
         if self._waits:
             launch(pause, 1, 1, (1,))  # compiles it
@@ -68,7 +70,7 @@ class Watch:
         return self
 
     def __exit__(self, *error):
-        for name in ("launch", "upload", "write", "download", "empty", "zeros"):
+        for name in ("launch", *self._names):
             delattr(self.device, name)  # the class's own is back
 
     def _watched(self, launch):
