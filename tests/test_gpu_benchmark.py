@@ -58,6 +58,9 @@ def device(monkeypatch):
     monkeypatch.setattr(
         start, "call", lambda module, name, given, **more: start.first_fits(**given)
     )
+    monkeypatch.setattr(
+        variants, "call", lambda module, name, given, **more: variants.measure_here(**given)
+    )
     monkeypatch.setattr(host, "find_spec", lambda module: None)
     simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated
@@ -251,13 +254,18 @@ def test_the_pause_waits(device):
     device.launch(watch.pause, 1, 1, (2,))
 
 
-def test_ways_that_are_not_there(monkeypatch):
+def test_ways(device, monkeypatch):
+    """One that this version lacks, and one that is in the code of kernels."""
+
     def families(sizes):
-        ways = {"new": partial(variants.setting, "backends.cuda.layout", NOTHING=1)}
-        return {"x": variants.Family("cox 1e5 x 1000", ".*", ways)}
+        new = partial(variants.setting, "backends.cuda.layout", NOTHING=1)
+        known = partial(variants.setting, "backends.cuda.layout", BLOCKS_PER_MULTIPROCESSOR=1)
+        ways = {"new": new, "known": known}
+        return {"x": variants.Family("cox 1e5 x 1000", ".", ways, is_compiled=True)}
 
     monkeypatch.setattr(variants, "families", families)
     assert "NOTHING" in variants.measure("x: new", TINY)["not_run"]
+    assert variants.measure("x: known", TINY)["launches"] > 0
     before = cuda.layout.THREADS
     with variants.setting("backends.cuda.layout", THREADS=7):
         assert cuda.layout.THREADS == 7

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..processes import TookTooLongError, environment, run
 from . import problems
-from .sizes import SIZES
+from .sizes import SIZES, name_of
 
 ITEM_LIMIT = 170.0
 MOST_LAUNCHES = 60
@@ -57,11 +57,11 @@ def measure(item, sizes, run=run, find=shutil.which):
     if executable is None:
         return {"not_run": "ncu not found"}
     problem, names = ITEMS[item]
-    size = next(name for name, known in SIZES.items() if known == sizes)
     command = [executable, "--csv", "--page", "raw", "--print-units", "base"]
     command += ["--clock-control", "none", "--target-processes", "all"]
     command += ["--kernel-name", f"regex:{names}", "--launch-count", str(MOST_LAUNCHES)]
-    command += ["--metrics", ",".join(COUNTERS), sys.executable, "-m", __name__, problem, size]
+    command += ["--metrics", ",".join(COUNTERS), sys.executable, "-m", __name__, problem]
+    command.append(name_of(sizes))
     try:
         status, printed = run(command, ITEM_LIMIT - 10.0, environment())
     except TookTooLongError:

@@ -19,7 +19,7 @@ class Sizes:
     repeats: int = 5
     teams: tuple = (1, 8, 32, 128)
     # parity: shapes are threads of a block and rows of a range, for teams of one block and of many
-    seeds: int = 12
+    seeds: int = 20
     rows: tuple = (40, 97, 256, 600)
     columns: int = 6
     shapes: tuple = ((256, 2_048), (256, 16), (64, 16), (128, 33))
@@ -113,3 +113,7 @@ TINY = Sizes(
     iterations=1,
 )
 SIZES = {"full": FULL, "small": SMALL, "tiny": TINY}
+
+
+def name_of(sizes):
+    return next(name for name, known in SIZES.items() if known == sizes)
