@@ -1,9 +1,12 @@
-"""The benchmarks for a device, at tiny sizes on a simulated one: nothing waits for hardware."""
+"""The GPU day at tiny sizes on a simulated device: no line of it runs there for the first time."""
 
 import json
+import re
 import time
+import zipfile
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,55 +19,33 @@ from gpu.cupy import simulate_sampling
 from gpu.device import SimulatedDevice
 
 import sksurvgpu.backends
-from benchmarks import (
+from benchmarks.gpu import (
+    __main__,
+    cases,
+    ceilings,
+    crossover,
     fusion,
-    gpu,
-    gpu_bayes,
-    gpu_cases,
-    gpu_ceilings,
-    gpu_crossover,
-    gpu_first_fit,
-    gpu_jobs,
-    gpu_parity,
-    gpu_sanitizer,
-    gpu_timings,
+    host,
+    jobs,
+    papers,
+    parity,
+    parts,
+    profile,
+    samplers,
+    sanitizer,
+    start,
+    variants,
+    watch,
+    wheels,
 )
+from benchmarks.gpu.sizes import FULL, TINY
 from sksurvgpu.backends import cpu, cuda
 from sksurvgpu.backends.cuda import gram, linalg
+from sksurvgpu.backends.cuda._cuda import Device
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
 
-CEILINGS = gpu_ceilings.Scale(
-    copied=2**8,
-    meetings=2,
-    launches=2,
-    gathered=64,
-    gathers=64,
-    rounds=2,
-    blocks=1,
-    threads=32,
-    repeats=1,
-)
-PARITY = gpu_parity.Scale(
-    seeds=1,
-    rows=(16,),
-    columns=2,
-    shapes=((32, 12),),
-    batch=2,
-    many_fits=5,
-    large=(60, 3),
-    tol=1e-9,
-)
-TIMINGS = gpu_timings.Scale(
-    shrink=10**6,
-    columns=2,
-    repeats=1,
-    calls=1,
-    folds=2,
-    replicates=1,
-    max_iter=1,
-    ceilings=CEILINGS,
-)
+TOOLS = ("profile", "sanitizer", "host")  # which call what is not there, or not here
 
 
 @pytest.fixture
@@ -73,76 +54,122 @@ def device(monkeypatch):
     simulated = SimulatedDevice(n_multiprocessors=2, shared_bytes=64 * 1024)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: simulated)
     monkeypatch.setattr(cuda, "Layout", partial(Layout, threads=32, rows_per_range=100))
+    monkeypatch.setattr(gram, "SIDE", 1)
+    monkeypatch.setattr(
+        start, "call", lambda module, name, given, **more: start.first_fits(**given)
+    )
+    monkeypatch.setattr(
+        variants, "call", lambda module, name, given, **more: variants.measure_here(**given)
+    )
+    monkeypatch.setattr(host, "find_spec", lambda module: None)
+    simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated
 
 
-def items_of(module, scale):
-    return [item for items in module.jobs(scale).values() for item in items]
+def run_here(job, deadline):
+    """As a child would, its lines and all."""
+    said = []
+    jobs.run_items(job.module, job.left, job.sizes, 1e6, lambda line, flush: said.append(line))
+    lines = [json.loads(line.removeprefix(jobs.MARK)) for line in said]
+    return {line["item"]: line["result"] for line in lines if "item" in line}
 
 
-# -- parity -----------------------------------------------------------------------------------
+# -- the day ----------------------------------------------------------------------------------
+
+# Every check; each model has all of them in the slow test.
+CHECKED = ("cox: small", "logistic: exact", "poisson: float32", "linear: batch")
+CHECKED += ("linear: large", "linear: penalties", "cox: many fits")
 
 
-@pytest.mark.parametrize("case", gpu_cases.SMALL, ids=lambda case: f"{case.model}, {case.name}")
+@pytest.fixture
+def first_cases(monkeypatch):
+    """Of each model; where rounding matters less."""
+    firsts = {case.model: case for case in reversed(cases.SMALL)}
+    monkeypatch.setattr(cases, "SMALL", tuple(firsts.values()))
+    monkeypatch.setattr(parity, "SHARES", (0.6, 0.5))
+
+
+@pytest.mark.parametrize("call", parts.CALLS)
+def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
+    """Every part of a call, from the orders of its processes to its table."""
+    monkeypatch.setattr(parity, "jobs", lambda sizes: [(item,) for item in CHECKED])
+    unlike = {(row.problem.split()[0], row.call): row for row in papers.ROWS}
+    monkeypatch.setattr(papers, "ROWS", tuple(unlike.values()))
+    path = tmp_path / "day.json"
+    arguments = [call, "--sizes", "tiny", "--json", str(path), "--jobs", "1"]
+    assert __main__.main(arguments, run_here) == 0
+    content, printed = json.loads(path.read_text()), capsys.readouterr().out
+    assert list(content["parts"]) == [part.module for part in parts.CALLS[call].parts]
+    for name, results in content["parts"].items():
+        assert f"\n{name} " in printed
+        ran = [item for item, result in results.items() if "not_run" not in result]
+        assert bool(ran) == (name not in TOOLS)
+    assert "ERROR" not in printed and "FAILED" not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", cases.MODELS)
+def test_parity_of_a_model(model, device, first_cases):
+    for item in (item for items in parity.jobs(TINY) for item in items):
+        if item.startswith(f"{model}: "):
+            result = parity.measure(item, TINY)
+            assert result["passed"] and result["fits"] > 0, result["failures"]
+
+
+@pytest.mark.parametrize("model", thin(4, sanitizer.EVERYTHING))
+def test_what_the_sanitizer_looks_at(model, device, first_cases):
+    assert sanitizer.run_kernels(model, rows=16, columns=2, max_iter=1) > 0
+
+
+def test_what_the_profiler_looks_at(device):
+    for problem, _ in profile.ITEMS.values():
+        [[solution]] = profile.fit(problem, TINY)
+        assert solution.n_iter == 1
+
+
+def test_only_methods_of_devices_are_called():
+    """The simulated device has more of them."""
+    called = set()
+    for path in Path(__main__.__file__).parent.glob("*.py"):
+        called |= set(re.findall(r"\bdevice\.(\w+)\(", path.read_text()))
+    assert {"launch", "upload"} <= called <= set(dir(Device))
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases.SMALL, ids=lambda case: f"{case.model}, {case.name}")
 def test_cases_have_solutions(case, monkeypatch):
     """The CPU beside itself, on the rows that a device will get."""
     monkeypatch.setattr(sksurvgpu.backends, "choose", lambda *asked: cpu)
-    worst, scale = gpu_parity.Worst(), replace(gpu_parity.FULL, rows=(40,))
-    drawn, rng = gpu_parity._draw(case, 0, scale)
-    problem, batch = gpu_parity._batch_of(drawn, rng, 2)
+    worst, scale = parity.Worst(), replace(FULL, rows=(40,))
+    drawn, rng = parity.draw(case, 0, scale)
+    problem, batch = parity.batch_of(drawn, rng, 2)
     assert batch.lambdas.min() > 0
-    solutions = gpu_parity.compare(case.name, problem, batch, scale, worst)
+    solutions = parity.compare(case.name, problem, batch, scale, worst)
     assert solutions[0][0].converged or not case.ends
     assert np.count_nonzero(solutions[0][0].coef) + np.count_nonzero(solutions[1][0].coef)
     assert worst.summary()["passed"]
     assert worst.differences["objective"] <= 1e-14
 
 
-@pytest.mark.parametrize(
-    "item", ["cox: small", "logistic: exact", "poisson: float32", "linear: batch", "linear: large"]
-)
-def test_parity(item, device, monkeypatch):
-    assert item in items_of(gpu_parity, PARITY)
-    model = item.partition(":")[0]
-    kept = [case for case in gpu_cases.SMALL if case.model == model][:1]
-    monkeypatch.setattr(gpu_cases, "SMALL", tuple(kept))
-    monkeypatch.setattr(gpu_parity, "SHARES", (0.6, 0.5))
-    result = gpu_parity.measure(item, PARITY)
-    assert result["passed"], result["failures"]
-    assert result["fits"] > 0
-    assert not gpu_parity.failed(result)
-    assert len(gpu_parity.row(item, result)) == len(gpu_parity.HEADERS)
-
-
-def test_parity_of_more_fits_than_teams(device, monkeypatch):
-    kept = [case for case in gpu_cases.SMALL if case.model == "linear"][:1]
-    monkeypatch.setattr(gpu_parity, "_small_cases", lambda model: 3 * kept)
-    result = gpu_parity.measure("cox: many fits", replace(PARITY, tol=1e-4, max_iter=3))
-    assert result["fits"] == 5
-    assert result["passed"], result["failures"]
-
-
 def test_parity_notices_a_difference():
-    case = gpu_cases.SMALL[0]
-    problem, batch = gpu_cases.problem_of(case.draw(np.random.default_rng(0), 40, 3))
-    lam = gpu_parity.largest_penalty(problem, batch)
+    case = cases.SMALL[0]
+    problem, batch = cases.problem_of(case.draw(np.random.default_rng(0), 40, 3))
+    lam = parity.largest_penalty(problem, batch)
     batch = replace(batch, lambdas=np.full((1, 1), 0.2 * lam))
     [solution] = sksurvgpu.solver.solve.solve(problem, batch, cpu)[0]
-    right = gpu_parity.kkt_of(problem, batch, [[solution]])[0]
+    right = parity.kkt_of(problem, batch, [[solution]])[0]
     expected = 1e-6 * solution.score / solution.allowed
     assert right[0] == pytest.approx(expected, rel=1e-6, abs=1e-15)
     wrong = replace(solution, coef=solution.coef + 1e-3, objective=solution.objective + 1e-3)
-    worst = gpu_parity.Worst()
-    worst.add("x", [wrong], [solution], gpu_parity.kkt_of(problem, batch, [[wrong]])[0], 1e-6)
+    worst = parity.Worst()
+    worst.add("x", [wrong], [solution], parity.kkt_of(problem, batch, [[wrong]])[0], 1e-6)
     summary = worst.summary()
-    assert summary["n_failures"] == 3
-    assert gpu_parity.failed(summary)
-    assert "FAILED: 3" in gpu_parity.row("x", summary)[-1]
+    assert parts.fails(summary) and summary["note"].startswith("3; x: objective")
     worst.add("x", [replace(solution, coef=solution.coef * np.nan)], [solution], right, 1e-6)
-    assert worst.summary()["n_failures"] == 4
+    assert worst.summary()["note"].startswith("4; ")
 
-
-# -- sanitizer --------------------------------------------------------------------------------
 
 CLEAN = "3 fits\n========= ERROR SUMMARY: 0 errors\n"
 WRONG = "========= Invalid __global__ read\n========= ERROR SUMMARY: 2 errors\n"
@@ -153,8 +180,8 @@ HAZARDS = "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
     ("status", "printed", "passed"),
     [
         (0, CLEAN, True),
-        (gpu_sanitizer.FOUND, WRONG, False),
-        (gpu_sanitizer.FOUND, HAZARDS, False),
+        (sanitizer.FOUND, WRONG, False),
+        (sanitizer.FOUND, HAZARDS, False),
         (1, CLEAN, None),
         (0, "crashed", None),
     ],
@@ -166,49 +193,83 @@ def test_sanitizer_reports(status, printed, passed):
         commands.append(command)
         return status, printed
 
-    result = gpu_sanitizer.measure("racecheck: cox", None, run=run, find=lambda: "tool")
+    result = sanitizer.measure("racecheck: cox", None, run=run, find=lambda: "tool")
     assert result.get("passed") == passed
-    assert gpu_sanitizer.failed(result) == (passed is not True)
+    assert parts.fails(result) == (passed is not True)
     [command] = commands
     assert command[:3] == ["tool", "--tool", "racecheck"]
-    assert command[-3:] == ["benchmarks.gpu", "--kernels", "cox"]
+    assert command[-3:] == ["-m", "benchmarks.gpu.sanitizer", "cox"]
 
 
 def test_sanitizer_is_missing_or_late(monkeypatch):
-    absent = gpu_sanitizer.measure("memcheck: cox", None, find=lambda: None)
+    absent = sanitizer.measure("memcheck: cox", None, find=lambda: None)
     assert absent == {"not_run": "compute-sanitizer not found"}
-    assert not gpu_sanitizer.failed(absent)
+    assert not parts.fails(absent)
 
     def late(command, timeout, env):
-        raise gpu_sanitizer.TookTooLongError
+        raise sanitizer.TookTooLongError
 
-    result = gpu_sanitizer.measure("memcheck: cox", None, run=late, find=lambda: "tool")
+    result = sanitizer.measure("memcheck: cox", None, run=late, find=lambda: "tool")
     assert result["not_run"].startswith("no time")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    assert gpu_sanitizer.find_tool() in (None, "/usr/local/cuda/bin/compute-sanitizer")
+    assert sanitizer.find_tool() in (None, "/usr/local/cuda/bin/compute-sanitizer")
 
 
-@pytest.mark.slow
-def test_kernels_mode(device, monkeypatch, capsys):
-    kept = [case for case in gpu_cases.SMALL if case.model == "linear"][:1]
-    monkeypatch.setattr(gpu_cases, "SMALL", tuple(kept))
-    monkeypatch.setattr(gpu_sanitizer, "run_kernels", partial(gpu_sanitizer.run_kernels, rows=24))
-    assert gpu.main(["--kernels", "linear"]) == 0
-    assert capsys.readouterr().out == "6 fits\n"
+NCU = """==PROF== Connected
+"ID","Kernel Name","gpu__time_duration.sum","launch__registers_per_thread"
+"","","ns","register/thread"
+"0","sweep_few","1,500","40"
+"1","sweep_few","2,500","40"
+"2","load_few","n/a","40"
+"""
 
 
-# -- measurements -----------------------------------------------------------------------------
+def test_counters():
+    commands = []
+
+    def run(command, timeout, env):
+        commands.append(command)
+        return 0, NCU
+
+    result = profile.measure("exact, 1e5", TINY, run, find=lambda name: name)
+    assert result == {"kernels": {"sweep_few": {"launches": 2, "us": 2.0, "registers": 40.0}}}
+    assert commands[0][0] == "ncu" and commands[0][-2:] == ["exact, 1e5 x 1000", "tiny"]
+    broken = profile.measure("exact, 1e5", TINY, lambda *given: (1, "no rights"), lambda name: name)
+    assert parts.fails(broken) and "no rights" in broken["error"]
 
 
-def test_ceilings(device):
-    for item in items_of(gpu_ceilings, CEILINGS):
-        result = gpu_ceilings.measure(item, CEILINGS)
-        if "not_run" in result:
-            assert item.endswith(("8", "32", "128"))
-        else:
-            assert result["value"] >= 0
-            assert len(gpu_ceilings.row(item, result)) == len(gpu_ceilings.HEADERS)
+def test_watch_counts_and_leaves_no_trace(device):
+    arrays = (device.zeros(1, float),)
+    with watch.Watch(device) as watched:
+        for _ in range(3):
+            device.launch(ceilings.do_nothing, 1, 32, (arrays, 1))
+        device.download(arrays[0])
+    assert watched.by_kernel()["do_nothing"]["launches"] == 3
+    assert watched.counts == {"download": 1}
+    assert not {"launch", "download", "empty"} & set(vars(device))
+
+
+def test_the_pause_waits(device):
+    device.launch(watch.pause, 1, 1, (2,))
+
+
+def test_ways(device, monkeypatch):
+    """One that this version lacks, and one that is in the code of kernels."""
+
+    def families(sizes):
+        new = partial(variants.setting, "backends.cuda.layout", NOTHING=1)
+        known = partial(variants.setting, "backends.cuda.layout", BLOCKS_PER_MULTIPROCESSOR=1)
+        ways = {"new": new, "known": known}
+        return {"x": variants.Family("cox 1e5 x 1000", ".", ways, is_compiled=True)}
+
+    monkeypatch.setattr(variants, "families", families)
+    assert "NOTHING" in variants.measure("x: new", TINY)["not_run"]
+    assert variants.measure("x: known", TINY)["launches"] > 0
+    before = cuda.layout.THREADS
+    with variants.setting("backends.cuda.layout", THREADS=7):
+        assert cuda.layout.THREADS == 7
+    assert before == cuda.layout.THREADS
 
 
 @pytest.mark.parametrize("n", [1, 33, 200])
@@ -221,103 +282,47 @@ def test_forms_of_fusion_agree(n, device):
             np.testing.assert_allclose(found, experiment.expected, rtol=1e-12, atol=1e-12)
 
 
-def test_fusion(device, tmp_path, monkeypatch, capsys):
-    tiny = fusion.Scale(cells=(70,), columns=1, repeats=1)
-    monkeypatch.setattr(fusion, "SMALL", tiny)
-    monkeypatch.setattr(fusion, "THREADS", 32)
-    path = tmp_path / "fusion.json"
-    fusion.main(["--quick", "--output", str(path)])
-    assert json.loads(path.read_text())["results"]["70"]["passed"]
-    printed = capsys.readouterr().out
-    assert "published, 100,000" in printed
-    assert "57.9" in printed
-
-
-TIMED = ["cox 1e6 x 1000", "exact 1e5 x 1000", "cross-validation 1e6 x 1000"]
-TIMED += ["strata 50, 1e6 x 1000", "fine-gray 1e6 x 1000", "float32 1e6 x 1000", "ehr 1e5 x 2000"]
-
-
-@pytest.mark.parametrize("item", thin(4, TIMED))
-def test_timings(item, device):
-    assert item in items_of(gpu_timings, TIMINGS)
-    result = gpu_timings.measure(item, TIMINGS)
-    assert len(gpu_timings.row(item, result)) == len(gpu_timings.HEADERS)
-    if "operations_ms" in result:
-        assert {"start", "gradient", "upload X"} <= set(result["operations_ms"])
-        assert result["fit_ms"] > 0
-    if item in gpu_timings.TARGETS:
-        assert "within" in gpu_timings.row(item, result)[-1] or "MISSES" in str(
-            gpu_timings.row(item, result)
-        )
-
-
-def test_timings_leave_out_what_is_too_large():
-    result = gpu_timings.measure(
-        "cox 1e6 x 10000", replace(TIMINGS, shrink=1, columns=None, largest=1e7)
-    )
-    assert "not_run" in result
-
-
-def test_stopwatch_leaves_the_backend_as_it_was(device):
-    before = cuda.Layout, cuda.Session, cuda.serve_in_rounds
-    with gpu_timings.stopwatch():
-        assert cuda.Layout is not before[0]
-    assert (cuda.Layout, cuda.Session, cuda.serve_in_rounds) == before
-
-
-def test_crossover_and_first_fit(device):
-    scale = gpu_crossover.Scale(rows=(60,), columns=2, fits=(1,), repeats=1)
-    [item] = items_of(gpu_crossover, scale)
-    result = gpu_crossover.measure(item, scale)
-    assert len(gpu_crossover.row(item, result)) == len(gpu_crossover.HEADERS)
-    tiny = gpu_first_fit.Scale(rows=60, columns=2, max_iter=1)
-    assert gpu_first_fit.measure("cox", tiny)["first_s"] > 0
-
-
 def test_crossover_is_where_the_device_always_wins():
-    def results(*pairs):
-        return {str(k): {"work": w, "cpu_ms": r, "cuda_ms": 1.0} for k, (w, r) in enumerate(pairs)}
+    def footer(*pairs):
+        return crossover.footer({str(k): {"work": w, "ratio": r} for k, (w, r) in enumerate(pairs)})
 
-    assert gpu_crossover.crossover(results((1, 0.1), (10, 2.0), (100, 0.9), (1000, 3.0))) == 1000
-    assert gpu_crossover.crossover(results((1, 0.1), (10, 2.0))) == 10
-    assert gpu_crossover.crossover(results((1, 0.1), (10, 1.0))) is None
-    assert "nothing" in gpu_crossover.footer_of({"a": {"not_run": "no time"}})
-    assert gpu_crossover.footer_of(results((1, 0.1))) == "CUDA wins nowhere"
-    assert gpu_crossover.footer_of(results((1, 0.1), (2_000, 2))) == "CUDA wins from 2,000 on"
+    assert footer((1, 0.1), (10, 2.0), (100, 0.9), (1000, 3.0)).endswith("from 1,000 on")
+    assert footer((1, 0.1), (10, 2.0)).endswith("from 10 on")
+    assert footer((1, 0.1), (10, 1.0)) == footer() == "CUDA wins nowhere"
 
 
-SAMPLERS = gpu_bayes.Scale(
-    draws=8,
-    compared_draws=6,
-    lasso=(2, 4, 6),
-    multinomial=(12, 2, 3),
-    parity_lasso=(2, 4, 6),
-    parity_multinomial=(12, 2, 3),
-    parity_iterations=4,
-    iterations=1,
-    repeats=1,
-    ceilings=CEILINGS,
-)
+def test_rule_of_auto(tmp_path):
+    """Of the files of several calls."""
+    start = {"import_s": 0.5, "first_s": 1.0, "second_s": 0.25}
+    times = {"rows 9, fits 1": {"work": 90, "cpu_s": 1.0, "cuda_s": 0.5, "ratio": 2.0}}
+    contents = [
+        {"parts": {"chip": {"device": {"name": "H200"}}}},
+        {"parts": {"start": {"majorized, cold": {}, "majorized, warm": start}}},
+        {"parts": {"crossover": {**times, "rows 99, fits 1": {"not_run": "no time"}}}},
+    ]
+    files = [tmp_path / f"{k}.json" for k in range(len(contents))]
+    for path, content in zip(files, contents, strict=True):
+        path.write_text(json.dumps(content))
+    out = tmp_path / "rule.json"
+    crossover.main([*map(str, files), "--output", str(out)])
+    expected = {"device": "H200", "start": 1.25, "fits": [[90, 1.0, 0.5]]}
+    assert json.loads(out.read_text()) == expected
 
 
-@pytest.mark.parametrize("item", items_of(gpu_bayes, SAMPLERS))
-def test_samplers(item, device, monkeypatch):
-    monkeypatch.setattr(gram, "SIDE", 1)
-    simulate_sampling(monkeypatch, device, compiled=True)
-    result = gpu_bayes.measure(item, SAMPLERS)
-    assert result.get("passed", True) and result["value"] >= 0
-    assert not gpu_bayes.failed(result)
-    cells = gpu_bayes.row(item, result)
-    assert len(cells) == len(gpu_bayes.HEADERS)
-    assert "within" in cells[-1] or "MISSES" in cells[-1] or item in gpu_bayes.PARITY
+def test_scripts_of_the_host(monkeypatch):
+    scripts = {"one": ("benchmarks.report",), "none": ("benchmarks.no",)}
+    monkeypatch.setattr(host, "SCRIPTS", scripts)
+    ran = host.measure("one", TINY, run=lambda *given: (0, "a: 1 s\nb: 2 s\n"))
+    assert [line["item"] for line in host.lines("one", ran)] == ["one", "  a: 1 s", "  b: 2 s"]
+    assert "broken" in host.measure("one", TINY, run=lambda *given: (1, "broken"))["error"]
+    assert "benchmarks.no" in host.measure("none", TINY)["not_run"]
 
 
 def test_chains_that_differ_are_failures(monkeypatch):
     draws = np.ones((3, 2, 4))
-    result = gpu_bayes._compare(draws, draws + 1e-5)
-    assert gpu_bayes.failed(result) and gpu_bayes.row("parity: lasso", result)[-1] == "FAILED"
+    assert parts.fails(samplers.compare(draws, draws + 1e-5))
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
-    assert "cupy" in gpu_bayes.measure("lasso", SAMPLERS)["not_run"]
+    assert "cupy" in samplers.measure("lasso", TINY)["not_run"]
 
 
 @pytest.mark.slow
@@ -328,14 +333,16 @@ def test_own_kernels_compile(monkeypatch):
 
     recorder = RecordingDevice(n_multiprocessors=2, shared_bytes=64 * 1024)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: recorder)
-    for item in items_of(gpu_ceilings, CEILINGS):
-        gpu_ceilings.measure(item, CEILINGS)
+    for item in ceilings.jobs(TINY)[0]:
+        ceilings.measure(item, TINY)
+    recorder.launch(watch.pause, 1, 1, (2,))
     experiment = fusion.Experiment(recorder, 33, threads=32)
     for form in fusion.FORMS:
         experiment.result(form)
     found = compile_launched(recorder.launched, [(9, 0)])
     names = {name.rpartition(".")[2] for name in found}
-    assert {"copy_numbers", "meet_often", "sum_often", "gather_shared", "fused"} <= names
+    assert {"copy_numbers", "meet_often", "sum_often", "gather_shared", "fused", "pause"} <= names
+    assert {"count_shared", "gather_global"} <= names
     assert [name for name, targets in found.items() if targets["sm_90"].spills] == []
 
 
@@ -345,21 +352,16 @@ def test_own_kernels_compile(monkeypatch):
 @pytest.mark.slow
 def test_a_process_reports_and_is_replaced(monkeypatch):
     """One that fails leaves the rest to the next; one without time says so."""
-    monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    monkeypatch.setenv("PATH", "/bin")
-    job = gpu_jobs.Job("gpu_sanitizer", ("nonsense", "memcheck: cox"), "FULL", 1)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    results = gpu_jobs.run_job(job, time.monotonic() + 60.0)
-    assert set(results) == {"nonsense", "memcheck: cox"}
-    assert "not_run" in results["memcheck: cox"] or "error" in results["memcheck: cox"]
-    late = gpu_jobs.run_job(gpu_jobs.Job("gpu_sanitizer", ("a",), "FULL"), time.monotonic())
-    assert late == {"a": gpu_jobs.NO_TIME}
+    job = jobs.Job("chip", ("nonsense", "tools"), "tiny", 1)
+    results = jobs.run_job(job, time.monotonic() + 60.0)
+    assert "KeyError" in results["nonsense"]["error"]
+    assert "note" in results["tools"]
+    late = jobs.run_job(jobs.Job("chip", ("a",), "tiny"), time.monotonic())
+    assert late == {"a": jobs.NO_TIME}
 
 
 class Fake:
     """A part: `wrong` fails, `late` sees no time."""
-
-    FULL = None
 
     @staticmethod
     def measure(item, scale):
@@ -369,21 +371,21 @@ class Fake:
 
 
 def test_items_of_a_process(monkeypatch):
-    monkeypatch.setattr(gpu_jobs, "module_of", lambda part: Fake)
+    monkeypatch.setattr(jobs, "module_of", lambda part: Fake)
     said = []
 
     def say(line, flush):
-        said.append(json.loads(line.removeprefix(gpu_jobs.MARK)))
+        said.append(json.loads(line.removeprefix(jobs.MARK)))
 
-    assert gpu_jobs.run_items("fake", ["a", "b"], "FULL", 60.0, say)
+    assert jobs.run_items("fake", ["a", "b"], "tiny", 60.0, say)
     assert [line.get("begin") for line in said] == ["a", None, "b", None]
     assert said[1]["result"]["value"] == 1
     said.clear()
-    assert not gpu_jobs.run_items("fake", ["wrong", "b"], "FULL", 60.0, say)
+    assert not jobs.run_items("fake", ["wrong", "b"], "tiny", 60.0, say)
     assert "ValueError: broken" in said[1]["result"]["error"]
     said.clear()
-    assert gpu_jobs.run_items("fake", ["a"], "FULL", 1.0, say)
-    assert said == [{"item": "a", "result": gpu_jobs.NO_TIME}]
+    assert jobs.run_items("fake", ["a"], "tiny", 1.0, say)
+    assert said == [{"item": "a", "result": jobs.NO_TIME}]
 
 
 def test_following_a_process():
@@ -393,8 +395,8 @@ def test_following_a_process():
         waiting = queue.Queue()
         for line in lines:
             waiting.put(line)
-        job = gpu_jobs.Job("fake", ("a", "b"), "FULL")
-        log = gpu_jobs._follow(job, waiting, time.monotonic() + 60.0, limit)
+        job = jobs.Job("fake", ("a", "b"), "tiny")
+        log = jobs._follow(job, waiting, time.monotonic() + 60.0, limit)
         return job.results, log
 
     begin, done = '@@{"begin": "a"}\n', '@@{"item": "a", "result": {"value": 1}}\n'
@@ -405,71 +407,84 @@ def test_following_a_process():
 
 
 def test_shares_of_time():
-    every = list(gpu.schedule(list(gpu.PARTS), 0.0, 100.0))
-    assert [stage for stage, _ in every] == [list(stage) for stage in gpu.STAGES]
+    given = parts.CALLS["call1"].parts
+    every = list(parts.schedule(given, 10.0, 100.0))
+    assert [part for part, _ in every] == list(given)
     ends = [end for _, end in every]
     assert ends == sorted(ends)
-    assert ends[-1] == pytest.approx(95.0)
-    [(stage, end)] = gpu.schedule(["timings"], 10.0, 100.0)
-    assert stage == ["timings"]
-    assert end == pytest.approx(105.0)
-
-
-def fake_run(outcome):
-    def run(job, deadline):
-        return {item: outcome(job.part, item) for item in job.items}
-
-    return run
-
-
-DEVICE = {"name": "NVIDIA H200 (fake)", "multiprocessors": 132}
+    assert ends[-1] == pytest.approx(105.0)
 
 
 @pytest.mark.parametrize(
-    ("parity", "status"),
+    ("result", "status", "shown"),
     [
-        ({"error": "Traceback\nValueError: broken"}, 1),
-        ({"passed": False, "failures": ["x"], "n_failures": 1}, 1),
-        ({"not_run": "no time"}, 0),
+        ({"error": "Traceback\nValueError: broken"}, 1, "ERROR: ValueError: broken"),
+        ({"passed": False, "note": "3; x"}, 1, "FAILED 3; x"),
+        ({"not_run": "no time"}, 0, "not run: no time"),
+        ({"value": "fine"}, 0, "fine"),
     ],
 )
-def test_the_whole_queue(parity, status, tmp_path, monkeypatch, capsys):
-    def outcome(part, item):
-        if part == "gpu_parity":
-            blank = dict.fromkeys(("fits", "objective", "coef", "kkt", "iterations"))
-            return {**blank, **parity} if "passed" in parity else parity
-        return {"not_run": "compute-sanitizer not found"}
+def test_what_went_wrong_is_shown(result, status, shown, tmp_path, capsys):
+    path = tmp_path / "day.json"
+    arguments = ["call0", "--json", str(path)]
 
-    monkeypatch.setattr(gpu, "_ask_device", lambda deadline: DEVICE)
-    monkeypatch.setattr(gpu, "run_stage", partial(gpu.run_stage, run=fake_run(outcome)))
-    path = tmp_path / "gpu.json"
-    assert gpu.main(["--json", str(path), "--small"]) == status
-    content = json.loads(path.read_text())
-    assert set(content["parts"]) == set(gpu.PARTS)
-    assert content["machine"]["name"] == DEVICE["name"]
-    printed = capsys.readouterr().out
-    assert "not run: compute-sanitizer not found" in printed
-    for part in gpu.PARTS:
-        assert gpu.module_of(gpu.PARTS[part][0]).HEADERS[0] in printed
-    assert gpu._slug(DEVICE["name"]) == "nvidia-h200-fake"
+    def run(job, deadline):
+        return {item: result if item == "barrier" else {"value": ""} for item in job.items}
+
+    assert __main__.main(arguments, run) == status
+    assert shown in capsys.readouterr().out
+    assert json.loads(path.read_text())["parts"]["chip"]["barrier"] == result
 
 
-def test_no_device(monkeypatch, capsys):
+def test_no_device(monkeypatch, capsys, tmp_path):
     def refuse(*asked):
         raise BackendUnavailableError("no device here")
 
     monkeypatch.setattr(sksurvgpu.backends, "choose", refuse)
-    assert gpu.measure("device", None) == {"error": "no device here"}
-    monkeypatch.setattr(gpu, "_ask_device", lambda deadline: {"error": "no device here"})
-    assert gpu.main([]) == 2
-    assert "no device here" in capsys.readouterr().err
-
-
-def test_describe_the_device(device):
-    assert gpu.measure("device", None)["name"] == "simulated device"
+    path = tmp_path / "day.json"
+    assert __main__.main(["all", "--small", "--json", str(path)], run_here) == 2
+    assert "no device here" in capsys.readouterr().out
+    assert list(json.loads(path.read_text())["parts"]) == ["chip"]
 
 
 def test_unknown_parts_are_refused(capsys):
     with pytest.raises(SystemExit):
-        gpu.main(["--only", "parity,nonsense"])
-    assert "nonsense: not a part" in capsys.readouterr().err
+        __main__.main(["call2", "--only", "parity,nonsense"])
+    assert "nonsense: not a part of call2" in capsys.readouterr().err
+
+
+# -- wheels -----------------------------------------------------------------------------------
+
+
+def test_wheels_are_listed_once():
+    packages = [package for piece in wheels.read_list().values() for package in piece]
+    names = [package.partition("==")[0] for package in packages]
+    assert len(set(names)) == len(names) and all("==" in package for package in packages)
+    assert {"numba", "llvmlite", "numba-cuda", "scikit-survival", "nvidia-nvvm"} <= set(names)
+
+
+def test_wheels_travel(tmp_path, monkeypatch, capsys):
+    """Downloads are replaced; packing and installing are not."""
+
+    def download(packages, folder):
+        for package in packages:
+            name, version = package.replace("-", "_").split("==")
+            with zipfile.ZipFile(Path(folder, f"{name}-{version}-py3-none-any.whl"), "w") as wheel:
+                wheel.writestr(f"{name}/__init__.py", "here = True\n")
+                wheel.writestr(f"{name}-{version}.data/purelib/{name}/more.py", "")
+                wheel.writestr(f"{name}-{version}.data/scripts/tool", "")
+                wheel.writestr("nvidia/cu13/nvvm/bin/cicc", "x" * 100)
+
+    monkeypatch.setattr(wheels, "download", download)
+    sizes = wheels.pack(tmp_path / "sent", {1: ["not-known==1.0"], 2: ["numpy==0.1"]})
+    assert set(sizes) == {1, 2} and "piece-1: 0.0 MiB, 1 packages" in capsys.readouterr().out
+    wheels.main(["install", str(tmp_path / "sent"), str(tmp_path / "target")])
+    files = sorted(
+        str(path.relative_to(tmp_path / "target")) for path in (tmp_path / "target").rglob("*.py")
+    )
+    assert files == ["not_known/__init__.py", "not_known/more.py"]
+    assert re.search(r"numpy .* is there", capsys.readouterr().out)
+    assert wheels.install(tmp_path / "sent" / "piece-2", tmp_path / "over", over=True) == ["numpy"]
+    monkeypatch.setattr(wheels, "PIECE_BYTES", 10)
+    with pytest.raises(SystemExit, match="piece-1 is larger"):
+        wheels.pack(tmp_path / "large", {1: ["not-known==1.0"]})

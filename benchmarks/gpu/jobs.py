@@ -1,4 +1,4 @@
-"""Parts of the GPU queue in processes of their own, with limits of time.
+"""Items of a part in processes of their own, with limits of time.
 
 An error on a device leaves its process without it, and a kernel that waits for ever ends only with
 its process.  So a part's items run in a process that reports each one's begin and result; where it
@@ -20,7 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from .processes import ROOT, environment
+from ..processes import ROOT, environment
+from .sizes import SIZES
 
 MARK = "@@"
 NO_TIME = {"not_run": "no time"}
@@ -31,11 +32,11 @@ QUIET = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "PYTHONUNBUFFERED": "1"}
 
 @dataclass
 class Job:
-    """Items of one part that share a process; `n_threads` limits the CPU's."""
+    """Items of one module that share a process; `n_threads` limits the CPU's."""
 
-    part: str
+    module: str
     items: tuple
-    scale: str  # name in the part's module
+    sizes: str  # name in SIZES
     n_threads: int | None = None
     results: dict = field(default_factory=dict)
 
@@ -44,8 +45,8 @@ class Job:
         return [item for item in self.items if item not in self.results]
 
 
-def module_of(part):
-    return import_module(f"{__package__}.{part}")
+def module_of(name):
+    return import_module(f"{__package__}.{name}")
 
 
 # -- in the parent ----------------------------------------------------------------------------
@@ -53,7 +54,7 @@ def module_of(part):
 
 def run_job(job, deadline):
     """Results of all items, within the time there is."""
-    limit = module_of(job.part).ITEM_LIMIT
+    limit = module_of(job.module).ITEM_LIMIT
     while job.left and deadline - time.monotonic() > LEAST_SECONDS:
         before = len(job.results)
         log = _run_process(job, deadline, limit)
@@ -66,10 +67,10 @@ def run_job(job, deadline):
 
 def _run_process(job, deadline, limit):
     """Results of one process; returns what else it printed."""
-    order = {"part": job.part, "items": job.left, "scale": job.scale}
+    order = {"module": job.module, "items": job.left, "sizes": job.sizes}
     order["seconds"] = deadline - time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.gpu_jobs", json.dumps(order)],
+        [sys.executable, "-m", f"{__package__}.jobs", json.dumps(order)],
         env=environment(job.n_threads, **QUIET),
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -131,10 +132,9 @@ def _follow(job, lines, deadline, limit):
 # -- in the child -----------------------------------------------------------------------------
 
 
-def run_items(part, items, scale, seconds, say=print):
+def run_items(module, items, sizes, seconds, say=print):
     """Measure items in turn, as long as there is time; False where one failed."""
-    module, begin = module_of(part), time.monotonic()
-    sizes = getattr(module, scale, None)
+    measure, begin = module_of(module).measure, time.monotonic()
     for item in items:
         passed = time.monotonic() - begin
         if passed > seconds - LEAST_SECONDS:
@@ -142,7 +142,7 @@ def run_items(part, items, scale, seconds, say=print):
             continue
         say(MARK + json.dumps({"begin": item}), flush=True)
         try:
-            result, is_right = module.measure(item, sizes), True
+            result, is_right = measure(item, SIZES[sizes]), True
         except Exception:
             result, is_right = {"error": traceback.format_exc()[-2_000:]}, False
         result = {"seconds": time.monotonic() - begin - passed, **result}

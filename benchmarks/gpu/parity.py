@@ -6,15 +6,13 @@ the largest of use; each fit descends two of them.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from . import gpu_cases as cases
-from .report import number
-from .scaling import forbid_matrices
+from . import cases
+from .variants import layout_of, sweeps_only
 
 # A model's kernels are compiled in its first item, for the device and for the CPU.
 ITEM_LIMIT = 200.0
@@ -23,53 +21,28 @@ TOL = 1e-9
 OBJECTIVE, COEF = 1e-10, 1e-7  # largest differences, relative
 # The residual is that of other sums than the device's: they differ in rounding.
 KKT = 1.01
-HEADERS = ["parity", "fits", "objective", "coef", "KKT / tol", "iterations", "note"]
+COLUMNS = (
+    ("fits", "fits", "d"),
+    ("objective", "objective", ".1e"),
+    ("coef", "coef", ".1e"),
+    ("KKT / tol", "kkt", ".1e"),
+    ("iterations", "iterations", "d"),
+)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How much is compared.
-
-    Small problems have the rows of `rows` in turn; `shapes` are threads and rows of a range, for
-    teams of one block and of many.
-    """
-
-    seeds: int = 20
-    rows: tuple = (40, 97, 256, 600)
-    columns: int = 6
-    shapes: tuple = ((256, 2_048), (256, 16), (64, 16), (128, 33))
-    batch: int = 7
-    many_fits: int = 700
-    large: tuple = (200_000, 300)
-    tol: float = TOL
-    max_iter: int = 1_000
-
-
-FULL = Scale()
-SMALL = Scale(seeds=2, large=(20_000, 100), many_fits=300)
-
-
-def jobs(scale):
+def jobs(sizes):
     """A process a model, so that one that hangs or fails leaves the others alone."""
-    kinds = ("small", "exact", "float32", "batch", "large")
-    listed = {model: tuple(f"{model}: {kind}" for kind in kinds) for model in cases.MODELS}
-    listed["cox"] += ("cox: many fits",)
-    return listed
+    return [
+        tuple(f"{model}: {kind}" for kind in CHECKS if kind != "many fits" or model == "cox")
+        for model in cases.MODELS
+    ]
 
 
-def measure(item, scale):
+def measure(item, sizes):
     """Largest differences of all fits of an item."""
     model, kind = item.split(": ")
-    check = {
-        "small": _check_small,
-        "exact": partial(_check_small, algorithm="exact"),
-        "float32": partial(_check_small, precision="float32"),
-        "batch": _check_batches,
-        "many fits": _check_many,
-        "large": _check_large,
-    }[kind]
     worst = Worst()
-    check(model, scale, worst)
+    CHECKS[kind](model, sizes, worst)
     return worst.summary()
 
 
@@ -108,52 +81,25 @@ class Worst:
             **self.differences,
             "passed": not self.failures,
             "failures": self.failures[:20],
-            "n_failures": len(self.failures),
+            "note": f"{len(self.failures)}; {self.failures[0]}" if self.failures else "ok",
         }
 
 
 # -- comparing --------------------------------------------------------------------------------
 
 
-@contextmanager
-def layout_of(threads, rows_per_range):
-    """Teams of other sizes than the problem's own."""
-    from sksurvgpu.backends import cuda
-    from sksurvgpu.backends.cuda.layout import Layout
-
-    own = cuda.Layout
-    cuda.Layout = partial(Layout, threads=threads, rows_per_range=rows_per_range)
-    try:
-        yield
-    finally:
-        cuda.Layout = own
-
-
-@contextmanager
-def sweeps_only():
-    """The CPU takes no matrix, as a device takes none: both go the same way."""
-    from sksurvgpu.solver import costs
-
-    own = costs.is_cheap, costs.of_matrix
-    forbid_matrices()
-    try:
-        yield
-    finally:
-        costs.is_cheap, costs.of_matrix = own
-
-
-def compare(name, problem, batch, scale, worst, algorithm="majorized", precision="float64"):
-    """Fit a batch on both; returns the CPU's solutions."""
+def compare(name, problem, batch, sizes, worst, algorithm="majorized", precision="float64"):
+    """Fit a batch on both, the CPU by sweeps too; returns the CPU's solutions."""
     from sksurvgpu.backends import choose, cpu
     from sksurvgpu.solver.solve import Options, solve
 
-    options = Options(scale.tol, scale.max_iter, algorithm)
+    options = Options(TOL, sizes.parity_max_iter, algorithm)
     with sweeps_only():
         expected = solve(problem, batch, cpu, options)
     found = solve(problem, batch, choose("cuda", precision), options)
     residuals = kkt_of(problem, batch, found)
     for fit, (one, two) in enumerate(zip(found, expected, strict=True)):
-        worst.add(f"{name}, fit {fit}", one, two, residuals[fit], scale.tol)
+        worst.add(f"{name}, fit {fit}", one, two, residuals[fit], TOL)
     return expected
 
 
@@ -197,29 +143,35 @@ def largest_penalty(problem, batch):
 # -- items ------------------------------------------------------------------------------------
 
 
-def _draw(case, seed, scale):
+def draw(case, seed, sizes):
     rng = np.random.default_rng([seed, *case.name.encode()])
-    n_rows = max(scale.rows[seed % len(scale.rows)], case.least)
-    return case.draw(rng, n_rows, scale.columns), rng
+    n_rows = max(sizes.rows[seed % len(sizes.rows)], case.least)
+    return case.draw(rng, n_rows, sizes.columns), rng
 
 
-def _small_cases(model):
+def cases_of(model):
     return [case for case in cases.SMALL if case.model == model]
 
 
-def _check_small(model, scale, worst, **how):
-    for seed in range(scale.seeds):
-        for number_, case in enumerate(_small_cases(model)):
+def _shape(sizes, number):
+    threads, rows = sizes.shapes[number % len(sizes.shapes)]
+    return layout_of(threads=threads, rows_per_range=rows)
+
+
+def check_small(model, sizes, worst, **how):
+    """All shapes of data, seeds and sizes of teams in turn."""
+    for seed in range(sizes.seeds):
+        for number, case in enumerate(cases_of(model)):
             if how.get("algorithm") == "exact" and not case.ends:
                 continue
-            problem, batch = cases.problem_of(_draw(case, seed, scale)[0])
+            problem, batch = cases.problem_of(draw(case, seed, sizes)[0])
             lambdas = largest_penalty(problem, batch) * np.array(SHARES)[:, None]
-            with layout_of(*scale.shapes[(seed + number_) % len(scale.shapes)]):
+            with _shape(sizes, seed + number):
                 name = f"{case.name}, seed {seed}"
-                compare(name, problem, replace(batch, lambdas=lambdas), scale, worst, **how)
+                compare(name, problem, replace(batch, lambdas=lambdas), sizes, worst, **how)
 
 
-def _batch_of(drawn, rng, n_fits):
+def batch_of(drawn, rng, n_fits):
     """Problem and fits with weights and penalties of their own."""
     problem, batch = cases.problem_of(drawn)
     lam = largest_penalty(problem, batch)
@@ -228,52 +180,71 @@ def _batch_of(drawn, rng, n_fits):
     return problem, replace(batch, lambdas=lambdas, weight=drawn.weights(rng, n_fits))
 
 
-def _check_batches(model, scale, worst):
+def check_batches(model, sizes, worst):
     """Fits of a batch on the CPU, on the device together, and the first and last alone."""
-    for number_, case in enumerate(_small_cases(model)):
-        seed = number_ + 100
-        drawn, rng = _draw(case, seed, scale)
-        problem, batch = _batch_of(drawn, rng, scale.batch)
-        with layout_of(*scale.shapes[number_ % len(scale.shapes)]):
-            compare(f"{case.name}, batch", problem, batch, scale, worst)
-            for fit in {0, scale.batch - 1}:
-                one = replace(
-                    batch,
-                    lambdas=batch.lambdas[:, [fit]],
-                    weight=np.ascontiguousarray(batch.weight[:, [fit]]),
-                )
-                compare(f"{case.name}, {fit} of the batch alone", problem, one, scale, worst)
+    for number, case in enumerate(cases_of(model)):
+        drawn, rng = draw(case, number + 100, sizes)
+        problem, batch = batch_of(drawn, rng, sizes.batch)
+        with _shape(sizes, number):
+            compare(f"{case.name}, batch", problem, batch, sizes, worst)
+            for fit in {0, sizes.batch - 1}:
+                own = np.ascontiguousarray(batch.weight[:, [fit]])
+                one = replace(batch, lambdas=batch.lambdas[:, [fit]], weight=own)
+                compare(f"{case.name}, {fit} of the batch alone", problem, one, sizes, worst)
 
 
-def _check_many(model, scale, worst):
+def check_many(model, sizes, worst):
     """More fits than teams."""
-    case = _small_cases(model)[2]
-    drawn, rng = _draw(case, 0, scale)
-    problem, batch = _batch_of(drawn, rng, scale.many_fits)
-    compare(case.name, problem, batch, scale, worst)
+    case = cases_of(model)[:3][-1]
+    problem, batch = batch_of(*draw(case, 0, sizes), sizes.many_fits)
+    compare(case.name, problem, batch, sizes, worst)
 
 
-def _check_large(model, scale, worst):
-    case = next(case for case in cases.LARGE if case.model == model)
-    drawn = case.draw(np.random.default_rng(0), *scale.large)
+def check_penalties(model, sizes, worst):
+    """Other penalties than the elastic net."""
+    for name, parameters in cases.PENALTIES.items():
+        drawn, _ = draw(cases_of(model)[0], 1, sizes)
+        drawn.estimator.set_params(**parameters(sizes.columns))
+        problem, batch = cases.problem_of(drawn)
+        lambdas = np.full((1, 1), SHARES[0] * largest_penalty(problem, batch))
+        compare(name, problem, replace(batch, lambdas=lambdas), sizes, worst)
+
+
+def check_large(model, sizes, worst):
+    drawn = cases.LARGE[model](np.random.default_rng(0), *sizes.large)
     problem, batch = cases.problem_of(drawn)
     lambdas = np.full((1, 1), SHARES[1] * largest_penalty(problem, batch))
-    compare(case.name, problem, replace(batch, lambdas=lambdas), scale, worst)
+    compare("large", problem, replace(batch, lambdas=lambdas), sizes, worst)
 
 
-# -- the table --------------------------------------------------------------------------------
+CHECKS = {
+    "small": check_small,
+    "exact": partial(check_small, algorithm="exact"),
+    "float32": partial(check_small, precision="float32"),
+    "batch": check_batches,
+    "penalties": check_penalties,
+    "many fits": check_many,
+    "large": check_large,
+}
 
 
-def row(item, result):
-    note = "ok" if result["passed"] else f"FAILED: {result['n_failures']}; {result['failures'][0]}"
-    return [
-        item,
-        number(result["fits"], "d"),
-        *(number(result[name], ".1e") for name in ("objective", "coef", "kkt")),
-        number(result["iterations"], "d"),
-        note,
-    ]
+def fit_everything(model, rows, columns, max_iter):
+    """Tiny fits that launch every kernel of a model; how many."""
+    from sksurvgpu.backends import choose
+    from sksurvgpu.solver.solve import Options, solve
 
-
-def failed(result):
-    return not result.get("passed", "not_run" in result)
+    routes = [("majorized", "float64"), ("majorized", "float32"), ("exact", "float64")]
+    grouped = (cases_of(model)[0], cases.PENALTIES["groups"](columns), routes[:2])
+    n_fits = 0
+    for case, more, own in [*((case, {}, routes) for case in cases_of(model)), grouped]:
+        rng = np.random.default_rng(len(case.name))
+        drawn = case.draw(rng, max(rows, case.least), columns)
+        drawn.estimator.set_params(**more)
+        problem, batch = cases.problem_of(drawn)
+        lambdas = np.full((1, 2), 0.1 * largest_penalty(problem, batch))
+        batch = replace(batch, lambdas=lambdas, weight=drawn.weights(rng, 2))
+        for algorithm, precision in own:
+            with layout_of(threads=64, rows_per_range=16):
+                solve(problem, batch, choose("cuda", precision), Options(1e-3, max_iter, algorithm))
+            n_fits += 2
+    return n_fits

@@ -8,7 +8,7 @@ dense columns) is added here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,9 +16,13 @@ import sksurvgpu
 from sksurvgpu import datasets
 
 ONES = 0.3  # share of ones in small designs
-LARGE_ONES = 0.05
+MANY_ROWS, FEW_ONES = 10_000, 0.05  # of designs from so many rows on
 WEIGHTS = (0.0, 0.5, 1.0, 3.3)
 MANY = 70
+
+
+def _ones(n):
+    return ONES if n < MANY_ROWS else FEW_ONES
 
 
 @dataclass(frozen=True)
@@ -67,11 +71,14 @@ def valued(X, rng):
     return X
 
 
-def weighted(drawn, rng):
-    """With weights and offsets."""
+def finished(estimator, X, y, rng, plain, given=None, group=None):
+    """With columns of all kinds, weights and offsets, but where plain."""
+    drawn = Drawn(estimator, X if plain else valued(X, rng), y, given or {}, group)
+    if plain:
+        return drawn
     weight = drawn.weights(rng, 1)[:, 0]
     more = {"sample_weight": weight, "offset": 0.5 * rng.normal(size=len(weight))}
-    return Drawn(drawn.estimator, drawn.X, drawn.y, {**drawn.given, **more}, drawn.group)
+    return replace(drawn, given={**drawn.given, **more})
 
 
 def on_grid(time, n_times):
@@ -80,14 +87,14 @@ def on_grid(time, n_times):
     return edges[np.minimum(np.searchsorted(edges, time), len(edges) - 1)] + 1.0
 
 
-# -- Cox --------------------------------------------------------------------------------------
+# -- events in time ---------------------------------------------------------------------------
 
 
-def cox(ties="breslow", n_strata=None, tied=True, entries=False, cuts=0, plain=False, **parameters):
+def cox(n_strata=None, tied=True, entries=False, cuts=0, plain=False, **parameters):
     """``n_strata(n)`` labels; `cuts` cut points of two coefficients."""
 
     def draw(rng, n, p):
-        data = datasets.simulate_cox(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_cox(n, p, density=_ones(n), random_state=rng)
         time = on_grid(data.y["time"], max(n // 4, 3)) if tied else data.y["time"]
         start = np.floor(time * 0.7 * rng.random(n)) if entries else None
         labels = None if n_strata is None else rng.integers(n_strata(n), size=n)
@@ -95,12 +102,8 @@ def cox(ties="breslow", n_strata=None, tied=True, entries=False, cuts=0, plain=F
         if cuts:
             points = np.quantile(time, np.arange(1, cuts + 1) / (cuts + 1)).tolist()
             more["time_varying"] = {0: points, p - 1: points[:1]}
-        drawn = Drawn(
-            sksurvgpu.CoxLassoCCD(ties=ties, **more),
-            data.X if plain else valued(data.X, rng),
-            sksurvgpu.surv(data.y["event"], time, start=start, stratum=labels),
-        )
-        return drawn if plain else weighted(drawn, rng)
+        y = sksurvgpu.surv(data.y["event"], time, start=start, stratum=labels)
+        return finished(sksurvgpu.CoxLassoCCD(**more), data.X, y, rng, plain)
 
     return draw
 
@@ -110,30 +113,19 @@ def cox_of_any_range(rng, n, p):
     drawn = cox(plain=True)(rng, n, p)
     offset = rng.normal(size=n)
     offset[np.argmin(drawn.y["time"])] = 900.0
-    return Drawn(drawn.estimator, drawn.X, drawn.y, {"offset": offset})
-
-
-# -- Fine-Gray --------------------------------------------------------------------------------
+    return replace(drawn, given={"offset": offset})
 
 
 def fine_gray(tied=True, n_strata=0, n_groups=0, plain=False, **parameters):
     """`n_groups` groups of censoring: 1 is one for all strata, 0 those of the strata."""
 
     def draw(rng, n, p):
-        data = datasets.simulate_fine_gray(n, p, density=ONES, random_state=rng)
+        data = datasets.simulate_fine_gray(n, p, density=_ones(n), random_state=rng)
         time = on_grid(data.y["time"], max(n // 4, 3)) if tied else data.y["time"]
-        given = {}
-        if n_strata:
-            given["strata"] = rng.integers(n_strata, size=n)
-        if n_groups:
-            given["censoring_groups"] = rng.integers(n_groups, size=n)
-        drawn = Drawn(
-            sksurvgpu.FineGrayCCD(**parameters),
-            data.X if plain else valued(data.X, rng),
-            sksurvgpu.competing_risks(data.y["event"], time),
-            given,
-        )
-        return drawn if plain else weighted(drawn, rng)
+        counts = {"strata": n_strata, "censoring_groups": n_groups}
+        given = {name: rng.integers(k, size=n) for name, k in counts.items() if k}
+        y = sksurvgpu.competing_risks(data.y["event"], time)
+        return finished(sksurvgpu.FineGrayCCD(**parameters), data.X, y, rng, plain, given)
 
     return draw
 
@@ -143,25 +135,20 @@ def fine_gray(tied=True, n_strata=0, n_groups=0, plain=False, **parameters):
 
 def case_series(n_subjects, plain=False):
     def draw(rng, n, p):
-        data = datasets.simulate_case_series(
-            n_subjects(n), p, mean_eras=6.0, density=ONES, random_state=rng
-        )
+        eras = {"mean_eras": 6.0, "density": _ones(n)}
+        data = datasets.simulate_case_series(n_subjects(n), p, random_state=rng, **eras)
         labels = np.unique(data.y["subject"], return_inverse=True)[1]
-        X = data.X if plain else valued(data.X, rng)
-        drawn = Drawn(sksurvgpu.CaseSeriesCCD(), X, data.y, group=labels)
-        return drawn if plain else weighted(drawn, rng)
+        return finished(sksurvgpu.CaseSeriesCCD(), data.X, data.y, rng, plain, group=labels)
 
     return draw
 
 
-def conditional_poisson(n_strata):
+def conditional_poisson(n_strata, plain=False):
     def draw(rng, n, p):
-        data = datasets.simulate_poisson(n, p, density=ONES, random_state=rng)
-        labels = rng.integers(n_strata(n), size=n)
-        given = {"strata": labels, "exposure": data.exposure}
-        model, X = sksurvgpu.ConditionalPoissonCCD(), valued(data.X, rng)
-        # counts of hundreds would leave nothing to compare by
-        return weighted(Drawn(model, X, np.minimum(data.y, 9), given), rng)
+        data = datasets.simulate_poisson(n, p, density=_ones(n), random_state=rng)
+        given = {"strata": rng.integers(n_strata(n), size=n), "exposure": data.exposure}
+        y = np.minimum(data.y, 9)  # counts of hundreds would leave nothing to compare by
+        return finished(sksurvgpu.ConditionalPoissonCCD(), data.X, y, rng, plain, given)
 
     return draw
 
@@ -171,13 +158,11 @@ def matched(size, n_cases=None, n_sets=None, plain=False, **parameters):
 
     def draw(rng, n, p):
         count = max(n // size, 4) if n_sets is None else n_sets(n)
-        data = datasets.simulate_matched(
-            count, p, stratum_size=size, n_cases=n_cases, density=ONES, random_state=rng
-        )
+        sets = {"stratum_size": size, "n_cases": n_cases, "density": _ones(n)}
+        data = datasets.simulate_matched(count, p, random_state=rng, **sets)
         labels = data.y["stratum"].astype(np.int64)
         model = sksurvgpu.ConditionalLogisticCCD(**parameters)
-        drawn = Drawn(model, data.X if plain else valued(data.X, rng), data.y, group=labels)
-        return drawn if plain else weighted(drawn, rng)
+        return finished(model, data.X, data.y, rng, plain, group=labels)
 
     return draw
 
@@ -185,33 +170,18 @@ def matched(size, n_cases=None, n_sets=None, plain=False, **parameters):
 # -- generalized linear models ----------------------------------------------------------------
 
 
-def logistic(intercept, plain=False):
+def rows(name, intercept, plain=False):
     def draw(rng, n, p):
-        data = datasets.simulate_logistic(n, p, density=ONES, intercept=-0.5, random_state=rng)
-        X = data.X if plain else valued(data.X, rng)
-        drawn = Drawn(sksurvgpu.LogisticCCD(fit_intercept=intercept), X, data.y)
-        return drawn if plain else weighted(drawn, rng)
-
-    return draw
-
-
-def poisson(intercept, plain=False):
-    def draw(rng, n, p):
-        data = datasets.simulate_poisson(n, p, density=ONES, random_state=rng)
-        model = sksurvgpu.PoissonCCD(fit_intercept=intercept)
-        drawn = Drawn(model, data.X if plain else valued(data.X, rng), np.minimum(data.y, 20))
-        return drawn if plain else weighted(drawn, rng)
-
-    return draw
-
-
-def linear(intercept, plain=False):
-    def draw(rng, n, p):
-        data = datasets.simulate_logistic(n, p, density=ONES, random_state=rng)
-        y = 3.0 + data.X @ data.coef + rng.normal(size=n)
-        model = sksurvgpu.LinearCCD(fit_intercept=intercept)
-        drawn = Drawn(model, data.X if plain else valued(data.X, rng), y)
-        return drawn if plain else weighted(drawn, rng)
+        if name == "poisson":
+            data = datasets.simulate_poisson(n, p, density=_ones(n), random_state=rng)
+            model, y = sksurvgpu.PoissonCCD, np.minimum(data.y, 20)
+        else:
+            how = {"density": _ones(n), "intercept": -0.5, "random_state": rng}
+            data = datasets.simulate_logistic(n, p, **how)
+            model, y = sksurvgpu.LogisticCCD, data.y
+        if name == "linear":
+            model, y = sksurvgpu.LinearCCD, 3.0 + data.X @ data.coef + rng.normal(size=n)
+        return finished(model(fit_intercept=intercept), data.X, y, rng, plain)
 
     return draw
 
@@ -231,15 +201,14 @@ def many(n):
 SMALL = (
     Case("no ties", "cox", cox(tied=False, plain=True)),
     Case("ties, Breslow", "cox", cox()),
-    Case("ties, Efron", "cox", cox("efron")),
-    Case("Efron, strata", "cox", cox("efron", few)),
+    Case("ties, Efron", "cox", cox(ties="efron")),
+    Case("Efron, strata", "cox", cox(few, ties="efron")),
     Case("many strata", "cox", cox(n_strata=many), 4 * MANY),
-    Case("entries, Efron", "cox", cox("efron", few, entries=True)),
+    Case("entries, Efron", "cox", cox(few, ties="efron", entries=True)),
     Case("entries, many strata", "cox", cox(n_strata=many, entries=True), 4 * MANY),
     Case("cut points", "cox", cox(cuts=2)),
-    Case("cut points, entries", "cox", cox("efron", entries=True, cuts=2)),
+    Case("cut points, entries", "cox", cox(ties="efron", entries=True, cuts=2)),
     Case("cut points, many strata", "cox", cox(n_strata=many, cuts=1), 4 * MANY),
-    Case("elastic net, a free column", "cox", cox(l1_ratio=0.5, penalty_factor={0: 0.0, 1: 2.0})),
     Case("sums that underflow", "cox", cox_of_any_range, ends=False),
     Case("no ties", "fine-gray", fine_gray(tied=False, plain=True)),
     Case("ties", "fine-gray", fine_gray()),
@@ -258,68 +227,31 @@ SMALL = (
     Case("many sets", "matched", matched(5, 2, many)),
     Case("large sets", "matched", matched(90, 20, lambda n: 4)),
     Case("Efron", "matched", matched(5, 2, ties="efron")),
-    Case("intercept", "logistic", logistic(True)),
-    Case("no intercept", "logistic", logistic(False)),
-    Case("intercept", "poisson", poisson(True)),
-    Case("no intercept", "poisson", poisson(False)),
-    Case("intercept", "linear", linear(True)),
-    Case("no intercept", "linear", linear(False)),
+    Case("intercept", "logistic", rows("logistic", True)),
+    Case("no intercept", "logistic", rows("logistic", False)),
+    Case("intercept", "poisson", rows("poisson", True)),
+    Case("no intercept", "poisson", rows("poisson", False)),
+    Case("intercept", "linear", rows("linear", True)),
+    Case("no intercept", "linear", rows("linear", False)),
 )
 MODELS = tuple(dict.fromkeys(case.model for case in SMALL))
+# name -> parameters of an estimator with so many columns
+PENALTIES = {
+    "groups": lambda p: {"penalty": sksurvgpu.GroupLasso([k // 3 for k in range(p)])},
+    "elastic net": lambda p: {"l1_ratio": 0.5, "penalty_factor": {0: 0.0, p - 1: 2.0}},
+    "bounds": lambda p: {"bounds": (np.full(p, -0.1), np.full(p, 0.3))},
+    "MCP": lambda p: {"penalty": "mcp"},
+    "SCAD": lambda p: {"penalty": "scad"},
+}
 
 
-def _rows(n):
-    return {"n_samples": n}
-
-
-def _simulated(simulate, estimator, sizes=_rows, outcome=lambda data: data.y):
-    """Draw of a published design with its outcome as it is; ``sizes(n)`` are its arguments."""
-
-    def draw(rng, n, p):
-        data = simulate(n_features=p, density=LARGE_ONES, random_state=rng, **sizes(n))
-        return Drawn(estimator(), data.X, outcome(data))
-
-    return draw
-
-
-def _large_linear(data):
-    noise = np.random.default_rng(1).normal(size=data.X.shape[0])
-    return data.X @ data.coef + noise
-
-
-def _subjects(n):
-    return {"n_subjects": max(n // 20, 4)}
-
-
-def _sets(n):
-    return {"n_strata": max(n // 5, 4), "stratum_size": 5, "n_cases": 2}
-
-
-def _large_strata(rng, n, p):
-    data = datasets.simulate_poisson(n, p, density=LARGE_ONES, random_state=rng)
-    given = {"strata": np.arange(n) // 20, "exposure": data.exposure}
-    return Drawn(sksurvgpu.ConditionalPoissonCCD(), data.X, data.y, given)
-
-
-LARGE = (
-    Case("large", "cox", _simulated(datasets.simulate_cox, sksurvgpu.CoxLassoCCD)),
-    Case("large", "fine-gray", _simulated(datasets.simulate_fine_gray, sksurvgpu.FineGrayCCD)),
-    Case(
-        "large",
-        "case-series",
-        _simulated(datasets.simulate_case_series, sksurvgpu.CaseSeriesCCD, _subjects),
-    ),
-    Case("large", "conditional-poisson", _large_strata),
-    Case(
-        "large",
-        "matched",
-        _simulated(datasets.simulate_matched, sksurvgpu.ConditionalLogisticCCD, _sets),
-    ),
-    Case("large", "logistic", _simulated(datasets.simulate_logistic, sksurvgpu.LogisticCCD)),
-    Case("large", "poisson", _simulated(datasets.simulate_poisson, sksurvgpu.PoissonCCD)),
-    Case(
-        "large",
-        "linear",
-        _simulated(datasets.simulate_logistic, sksurvgpu.LinearCCD, outcome=_large_linear),
-    ),
-)
+LARGE = {
+    "cox": cox(tied=False, plain=True),
+    "fine-gray": fine_gray(tied=False, plain=True),
+    "case-series": case_series(lambda n: n // 20, plain=True),
+    "conditional-poisson": conditional_poisson(lambda n: n // 20, plain=True),
+    "matched": matched(5, 2, plain=True),
+    "logistic": rows("logistic", True, plain=True),
+    "poisson": rows("poisson", True, plain=True),
+    "linear": rows("linear", True, plain=True),
+}

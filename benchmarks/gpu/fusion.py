@@ -15,10 +15,6 @@ often a kernel is launched.
 
 from __future__ import annotations
 
-import argparse
-import os
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -30,27 +26,17 @@ from sksurvgpu.backends.cuda._cuda import cuda, device, kernel
 from sksurvgpu.backends.cuda.rake import make_rake
 from sksurvgpu.likelihoods.cox import breslow_coordinate
 
-from .gpu_ceilings import median_seconds
-from .report import default_output, machine, table, write
+from .ceilings import new_exchange
+from .watch import median_seconds
 
 ITEM_LIMIT = 60.0
 # us a coordinate, n = 10^5, GV100: Yang, Schuemie, Ji and Suchard (2024)
 PUBLISHED = {"separate": 57.9, "partially fused": 7.1, "fused": 5.2}
 FORMS = (*PUBLISHED, "fused, one launch")
-HEADERS = ["fusion: cells", *FORMS, "note"]
+COLUMNS = tuple((form, form, ".2f") for form in FORMS)
+PUBLISHED_LINES = ({"item": "published, 100,000", **PUBLISHED, "note": "us a coordinate, GV100"},)
 THREADS = 256
 CELLS_OF_A_BLOCK = 2_048  # fewer make the exchange dearer than the scan
-
-
-@dataclass(frozen=True)
-class Scale:
-    cells: tuple = (100_000, 177_828, 316_228, 562_341, 1_000_000)
-    columns: int = 200
-    repeats: int = 5
-
-
-FULL = Scale()
-SMALL = Scale(cells=(100_000,), columns=20, repeats=3)
 
 
 class Cells(NamedTuple):
@@ -179,22 +165,14 @@ class Experiment:
     def _team_size(self, wanted):
         """Members of the one team, at most as many as are resident."""
         resident = self.device.resident_blocks(
-            fused, self.threads, (self._exchange(1), self.cells, 1)
+            fused, self.threads, (new_exchange(self.device, 1), self.cells, 1)
         )
         return min(wanted, resident, self.device.n_multiprocessors)
 
-    def _exchange(self, size):
-        device = self.device
-        return team.Exchange(
-            device.upload(np.zeros(1, np.int32)),
-            size,
-            device.zeros(1, np.uint32),
-            device.zeros((1, 2, team.VALUES, size), np.float64),
-        )
-
     def launcher(self, form):
         """Function that asks for a number of columns."""
-        exchange, cells, launch = self._exchange(self.size), self.cells, self.device.launch
+        exchange, cells = new_exchange(self.device, self.size), self.cells
+        launch = self.device.launch
         threads, size = self.threads, self.size
         teams = {
             "separate": (scan, transform_all, reduce_all),
@@ -218,7 +196,7 @@ class Experiment:
 
     def result(self, form, n_columns=1):
         """Gradient and curvature."""
-        self.device.fill(self.cells.out, 0)
+        self.device.write(self.cells.out, np.zeros(2))
         self.launcher(form)(n_columns)
         return self.device.download(self.cells.out)
 
@@ -238,53 +216,18 @@ def expected(w, wx, wxx, deaths):
     return np.array([-(deaths * mean).sum(), (deaths * (s2 / s0 - mean**2)).sum()])
 
 
-def jobs(scale):
-    return {"fusion": tuple(f"{n}" for n in scale.cells)}
+def jobs(sizes):
+    return [tuple(f"{n}" for n in sizes.cells)]
 
 
-def measure(item, scale, **sizes):
+def measure(item, sizes):
     """us a coordinate of every form, and how far their numbers are from NumPy's."""
-    experiment = Experiment(choose("cuda").device, int(item), **sizes)
+    experiment = Experiment(choose("cuda").device, int(item), sizes.threads)
     found, errors = {}, {}
     for form in FORMS:
         difference = experiment.result(form) - experiment.expected
         errors[form] = float(np.abs(difference / experiment.expected).max())
-        found[form] = 1e6 * experiment.seconds(form, scale.columns, scale.repeats)
+        found[form] = 1e6 * experiment.seconds(form, sizes.coordinates, sizes.repeats)
     is_right = max(errors.values()) <= 1e-10
-    return {"us": found, "errors": errors, "blocks": experiment.size, "passed": is_right}
-
-
-def row(item, result):
-    times = [f"{result['us'][form]:.2f}" for form in FORMS]
-    note = f"{result['blocks']} blocks" if result["passed"] else "FAILED: results differ"
-    return [f"{int(item):,}", *times, note]
-
-
-def footer():
-    """The published line."""
-    times = [f"{PUBLISHED[form]:g}" if form in PUBLISHED else "-" for form in FORMS]
-    return [["published, 100,000", *times, "GV100"]]
-
-
-def failed(result):
-    return not result.get("passed", "not_run" in result)
-
-
-def main(arguments=None):
-    """The experiment alone."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fusion", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one size, few repeats")
-    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    options = parser.parse_args(arguments)
-    scale = SMALL if options.quick else FULL
-    results = {item: measure(item, scale) for item in jobs(scale)["fusion"]}
-    rows = [row(item, result) for item, result in results.items()]
-    print("us a coordinate\n\n" + table(HEADERS, [*rows, *footer()]))
-    path = options.output or default_output("fusion", options.quick)
-    chip = choose("cuda").device.name
-    write(path, {"machine": {**machine(), "device": chip}, "results": results})
-    print(f"written: {os.path.relpath(path)}")
-
-
-if __name__ == "__main__":
-    main()
+    note = f"{experiment.size} blocks, largest difference {max(errors.values()):.0e}"
+    return {**found, "errors": errors, "passed": is_right, "note": note}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
+from sksurvgpu import competing_risks, surv
 from sksurvgpu.data.design.columns import INDICATOR, Design, build_design
 from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.data.plans.carried import plan_competing
@@ -23,6 +26,15 @@ COLUMNS_A_TASK = 16
 
 def n_cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+class Data(NamedTuple):
+    """What a user has: a sparse matrix of ones and an outcome; the same as the solver takes it."""
+
+    X: sp.csc_array
+    y: np.ndarray
+    design: Design
+    outcome: Outcome
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +66,13 @@ def _draw_rows(rng, n):
     return rows[: np.searchsorted(rows, n)].astype(np.int32)
 
 
-def cox_problem(n, p, n_strata=1, seed=0):
+def _matrix(design):
+    ones = np.ones(len(design.indices), np.bool_)
+    shape = design.n_rows, design.n_columns
+    return sp.csc_array((ones, design.indices, design.indptr.astype(np.int32)), shape=shape)
+
+
+def cox_data(n, p, n_strata=1, seed=0):
     """The papers' design: exponential times, uniform censoring, ties broken."""
     design, eta = draw_design(n, p, seed)
     rng = np.random.default_rng([seed, 1])
@@ -62,17 +80,14 @@ def cox_problem(n, p, n_strata=1, seed=0):
     censored = 1.0 + np.round(rng.uniform(0.0, CENSORING, n))
     event = time < censored
     time = np.minimum(time, censored) + 0.001 * rng.normal(size=n)
-    stratum = None if n_strata == 1 else _labels(rng, n, n_strata)
-    return _build(design, plan_rows(Outcome(event, time, None, stratum)), "cox")
+    stratum = None if n_strata == 1 else rng.integers(n_strata, size=n)
+    if stratum is not None:  # numbers without gaps
+        stratum = np.unique(stratum, return_inverse=True)[1].astype(np.int64)
+    y = surv(event, time, stratum=stratum)
+    return Data(_matrix(design), y, design, Outcome(event, time, None, stratum))
 
 
-def _labels(rng, n, n_strata):
-    """Numbers of strata, without gaps."""
-    labels = rng.integers(n_strata, size=n)
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
-
-
-def fine_gray_problem(n, p, seed=0):
+def fine_gray_data(n, p, seed=0):
     """Fine and Gray's subdistribution, with a competing event of opposite effects."""
     design, eta = draw_design(n, p, seed)
     rng = np.random.default_rng([seed, 2])
@@ -83,8 +98,19 @@ def fine_gray_problem(n, p, seed=0):
     time = np.where(is_first, -np.log1p(-np.where(is_first, share, 0.0)), second)
     censored = rng.random(n)
     status = np.where(time <= censored, np.where(is_first, 1, 2), 0).astype(np.uint8)
-    outcome = Outcome(status == 1, np.minimum(time, censored), status=status)
-    return _build(design, plan_competing(outcome), "fine_gray")
+    time = np.minimum(time, censored)
+    outcome = Outcome(status == 1, time, status=status)
+    return Data(_matrix(design), competing_risks(status, time), design, outcome)
+
+
+def cox_problem(n, p, n_strata=1, seed=0):
+    data = cox_data(n, p, n_strata, seed)
+    return _build(data.design, plan_rows(data.outcome), "cox")
+
+
+def fine_gray_problem(n, p, seed=0):
+    data = fine_gray_data(n, p, seed)
+    return _build(data.design, plan_competing(data.outcome), "fine_gray")
 
 
 def ehr_problem(n, p, seed=0):
@@ -98,6 +124,27 @@ def _build(design, plan, likelihood):
     return Problem.build(design, plan, LIKELIHOODS[likelihood](), n_threads=n_cores())
 
 
+def problem_of(name, sizes):
+    """Problem by a name such as "cox 1e6 x 1000", "strata 50, 1e6 x 1000", and its penalty.
+
+    `sizes` shrinks it; None: more nonzeros than they allow.
+    """
+    what, n, p = read_name(name, sizes)
+    if n * p * DENSITY > sizes.most_nonzeros:
+        return None
+    if what.startswith("strata"):
+        return cox_problem(n, p, min(int(what.split()[1]), n // 2))
+    makers = {"fine-gray": fine_gray_problem, "ehr": ehr_problem}
+    return makers.get(what, cox_problem)(n, p)
+
+
+def read_name(name, sizes):
+    """What, rows and columns."""
+    what, _, size = name.rpartition(", ") if ", " in name else name.partition(" ")
+    n, p = (int(float(part)) for part in size.split(" x "))
+    return what, max(n // sizes.shrink, 60), sizes.width or p
+
+
 def describe(problem):
     plan = problem.plan
     return {
@@ -106,4 +153,17 @@ def describe(problem):
         "nonzeros": len(problem.design.indices),
         "cells": int(plan.n_cells),
         "strata": int(plan.n_strata),
+    }
+
+
+def bytes_of(problem):
+    """Of X once, and of an evaluation: every number of a row and of an event time once.
+
+    Row: eta, weight, outcome, u (8 each), cell (4), live and flag (1 each).  Cell: deaths, their
+    weight, risk sum, jump and hazard (8 each), a flag.
+    """
+    plan = problem.plan
+    return {
+        "X": 4 * len(problem.design.indices),
+        "evaluation": 38 * plan.n_rows + 41 * plan.n_cells,
     }
