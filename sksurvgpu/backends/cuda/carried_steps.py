@@ -15,8 +15,9 @@ import numpy as np
 from numba import int64
 
 from ..._compile import bind
+from ...data.plans.described import FIRST_OF_LANE
 from ._cuda import cuda, device
-from .carried import FIRST_OF_LANE, lanes_of_fit
+from .carried import lanes_of_fit
 from .columns import entry
 from .exact import Functions, Steps
 from .products import of_fit
