@@ -43,11 +43,13 @@ class Pattern:
         self.weighted = [make(weight) for weight in ([None] if weights is None else weights.T)]
         unweighted = self.weighted[0] if weights is None else make(None)
         self.live = self._of_weighted("live", np.uint8)
-        self.rows = RowData(
-            layout.device.upload(np.asarray(unweighted.observed, np.float64)),
-            layout.device.upload(np.array([weighted.weights() for weighted in self.weighted])),
-            layout.device.empty((n_fits, problem.plan.n_rows), np.float64),
+        device = layout.device
+        rows = (
+            device.upload(np.asarray(unweighted.observed, np.float64)),
+            device.upload(np.array([weighted.weights() for weighted in self.weighted])),
+            device.empty((n_fits, problem.plan.n_rows), np.float64),
         )
+        self.rows = device.pack(RowData(*rows))
 
     def _of_weighted(self, name, dtype=np.float64):
         """Arrays that every vector of weights has of its own, one row a vector."""
@@ -105,4 +107,5 @@ def bins_of_groups(layout, group_idx, inverse):
     no_idx, no_rows = device.empty(0, np.int32), device.empty((1, 0), np.float64)
     last = device.upload(np.arange(n_groups, dtype=np.int64))
     own = device.upload(np.asarray(group_idx, np.int32))
-    return Bins(own, no_idx, no_idx, *3 * (no_rows,), last, *4 * (no_rows,), inverse)
+    bins = Bins(own, no_idx, no_idx, *3 * (no_rows,), last, *4 * (no_rows,), inverse)
+    return device.pack(bins)

@@ -12,7 +12,7 @@ class CarriedPattern(RiskSetPattern):
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
-        self._carry = self._upload_carry(problem.plan)
+        self._carry = layout.device.pack(self._upload_carry(problem.plan))
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
 
     @staticmethod

@@ -18,17 +18,15 @@ class RiskSetPattern(Pattern):
         plan, device = problem.plan, layout.device
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
-        self._sets = self._upload_sets(plan)
-        self._cells = self._take_cells(plan.n_cells)
+        self._sets = device.pack(self._upload_sets(plan))
+        self._cells = device.pack(self._take_cells(plan.n_cells))
         self._top = device.zeros(n_fits, np.float64)
         self._is_in_logs = np.zeros(n_fits, bool)
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
-        self._bin_cells = kernels.BinCells(
-            device.upload(plan.bins.start),
-            device.upload(plan.bins.end),
-            self._of_weighted("bin_inverse"),
-        )
-        self.bins = self._take_bins(plan)
+        ends = map(device.upload, (plan.bins.start, plan.bins.end))
+        bin_cells = kernels.BinCells(*ends, self._of_weighted("bin_inverse"))
+        self._bin_cells = device.pack(bin_cells)
+        self.bins = device.pack(self._take_bins(plan))
 
     @staticmethod
     def bytes_of_fit(plan):
