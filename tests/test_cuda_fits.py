@@ -276,3 +276,46 @@ def test_waves_do_not_hold_two_sessions(monkeypatch):
     sample = model.sample(5, p=3, weights=False, offset=False)
     solve(model.problem(sample), batch_of(model, sample, 3), choose("cuda"), Options(tol=1e-2))
     assert most == [1, 1, 1]
+
+
+def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
+    """Less is free than was planned with, as other programs take theirs."""
+    from sksurvgpu.backends import cuda
+
+    model = MODELS["gaussian"]
+    sample = model.sample(5, p=3, weights=False, offset=False)
+    problem, batch = model.problem(sample), batch_of(model, sample, 3)
+    sizes, make = [], cuda.Session
+
+    def record(layout, problem, weights, offsets, n_fits, *rest):
+        sizes.append(n_fits)
+        return make(layout, problem, weights, offsets, n_fits, *rest)
+
+    def run(n_fits, memory):
+        device = simulate_backend(monkeypatch, memory=memory)
+        monkeypatch.setattr(cuda, "fits_at_once", lambda *arguments: n_fits)
+        least, launch = [], device.launch
+
+        def watch(*arguments):
+            least.append(device.free_bytes())
+            return launch(*arguments)
+
+        monkeypatch.setattr(device, "launch", watch)
+        solutions = solve(problem, batch, choose("cuda"), Options(tol=1e-6))
+        return solutions, memory - min(least)
+
+    at_once, needed = run(2, 2**30)
+    monkeypatch.setattr(cuda, "Session", record)
+    in_waves, _ = run(3, needed + 64)
+    assert sizes == [3, 2, 1]
+    for one, other in zip(in_waves, at_once, strict=True):
+        compare(one[-1], other[-1], OTHER_WAY)
+    with pytest.raises(MemoryError, match=r"ran out with 1 fit.* bytes on .* free; pass prec"):
+        run(1, needed // 2)
+
+    def run_out(self, *arguments):
+        raise MemoryError("80 bytes on a device with 7 free")
+
+    monkeypatch.setattr(make, "sweep", run_out)
+    with pytest.raises(MemoryError, match=r"ran out with 2 fit.*: 80 bytes .* free; pass prec"):
+        run(2, 2**30)

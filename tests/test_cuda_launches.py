@@ -100,9 +100,11 @@ def test_parameters_are_those_that_numba_passes(is_cooperative, monkeypatch):
     table = device.upload(np.arange(12.0).reshape(3, 4))
     lists = device.upload(np.arange(5, dtype=np.int32)), device.zeros((1, 0), np.uint8)
     pair = Pair(table[1:], Inner(lists[1], ()))
-    arguments = pair, lists[0][2:4], table[2], 3, -4, 2.5, True, np.float64(0.1), np.int32(-7)
+    plain = 3, -4, 2.5, True, np.float64(0.1), np.int32(-7), np.uint64(2**64 - 1), np.float32(0.5)
+    packed = device.pack(pair)
+    arguments = pair, packed, lists[0][2:4], table[2], *plain
     types = tuple(map(any_kernel.typeof_pyval, arguments))
-    expected = packed_by_numba(types, arguments)
+    expected = packed_by_numba(types, (pair, pair, *arguments[2:]))
     kernel = Compiled(any_kernel, types, len(expected), is_cooperative)
     for blocks in (5, 6):
         device.launch(kernel, blocks, 64, arguments, 1024)
@@ -111,8 +113,8 @@ def test_parameters_are_those_that_numba_passes(is_cooperative, monkeypatch):
     shapes = (5, 1, 1, 64, 1, 1, 1024), (6, 1, 1, 64, 1, 1, 1024), (5, 1, 1, 32, 1, 1, 0)
     assert found == [(is_cooperative, shape) for shape in shapes]
     for *_, words in host.launches:
-        narrow = words[-1] & np.uint64(2**32 - 1)  # an int32 has four of its word's bytes
-        np.testing.assert_array_equal([*words[:-1], narrow], expected)
+        np.testing.assert_array_equal(words, expected)
+    assert packed.inner is pair.inner
     assert device.resident_blocks(kernel, 64, arguments, 2048) == 7
     assert host.shared == [1024, 2048]
 

@@ -159,6 +159,10 @@ class SimulatedDevice:
         """Blocks that run at the same time: one on each multiprocessor."""
         return self.n_multiprocessors
 
+    def pack(self, value):
+        """A tuple that many launches take."""
+        return value
+
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
         if shared_bytes > self.shared_bytes:
             raise ValueError(f"{shared_bytes} bytes of shared memory, {self.shared_bytes} exist")

@@ -18,7 +18,7 @@ from ..ranges import named
 from ._cuda import count_devices, open_device
 from .kept import layout_of
 from .layout import Layout
-from .memory import fits_at_once
+from .memory import fits_at_once, ran_out
 from .session import Session
 
 
@@ -49,18 +49,36 @@ class Backend:
     batched: ClassVar[bool] = True  # one session for all fits
 
     def run(self, problem, batch, coroutines, n_threads):
-        """Serve the requests of every fit, as many fits at a time as memory holds."""
+        """Serve the requests of every fit, as many fits at a time as memory holds.
+
+        What a session needs it takes at once, before a coroutine moves: none could begin again.
+        """
         self.device.use()
-        wave = fits_at_once(problem, batch, self.device, self.precision)
-        layout, results = layout_of(Layout, self.device, problem), []
-        for start in range(0, len(coroutines), wave):
-            fits = np.arange(start, min(start + wave, len(coroutines)))
-            part = coroutines[start : start + wave]
-            arrays = columns_of(batch.weight, fits), columns_of(batch.offset, fits)
-            rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
-            # no name holds the session: the next wave needs its memory
-            results += serve_in_rounds(named(Session(layout, problem, *rows).serve), part)
+        wave, results = fits_at_once(problem, batch, self.device, self.precision), []
+        try:
+            layout = layout_of(Layout, self.device, problem)
+            while part := coroutines[len(results) :][:wave]:
+                found = self._serve_wave(layout, problem, batch, len(results), part)
+                if found is None:
+                    wave = -(-len(part) // 2)
+                else:
+                    results += found
+        except MemoryError as error:
+            raise ran_out(error, wave, self.device) from None
         return results
+
+    def _serve_wave(self, layout, problem, batch, start, part):
+        """What coroutines return; None where they are too many, less being free than was."""
+        fits = np.arange(start, start + len(part))
+        arrays = columns_of(batch.weight, fits), columns_of(batch.offset, fits)
+        rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
+        try:
+            session = Session(layout, problem, *rows)
+        except MemoryError:
+            if len(part) == 1:
+                raise
+            return None
+        return serve_in_rounds(named(session.serve), part)
 
     def open_evaluator(self, problem, batch):
         """Keep the rows of a batch of fits ready for evaluations, all of them at once."""
@@ -70,10 +88,12 @@ class Backend:
                 f"{batch.n_fits:,} chains do not fit into the memory of {self.device.name}, "
                 f'{wave:,} do; take fewer chains, another `device`, or backend="cpu".'
             )
-        layout, dtype = layout_of(Layout, self.device, problem), np.dtype(self.precision)
-        return Evaluator(
-            Session(layout, problem, batch.weight, batch.offset, batch.n_fits, dtype), batch.n_fits
-        )
+        rows = batch.weight, batch.offset, batch.n_fits, np.dtype(self.precision)
+        try:
+            session = Session(layout_of(Layout, self.device, problem), problem, *rows)
+        except MemoryError as error:
+            raise ran_out(error, batch.n_fits, self.device) from None
+        return Evaluator(session, batch.n_fits)
 
 
 class Evaluator:

@@ -49,18 +49,22 @@ def _import_numba_cuda():
             from numba import cuda
             from numba.cuda.cudadrv import driver
             from numba.cuda.np import arrayobj, numpy_support  # noqa: F401
+            from numba.cuda.typing import typeof
     finally:
         if is_bare:
             del np.row_stack  # noqa: NPY201
-    return cuda, driver, numpy_support.from_dtype
+    return cuda, driver, numpy_support.from_dtype, typeof.typeof, typeof.Purpose
 
 
-cuda, driver, from_dtype = _import_numba_cuda()
+cuda, driver, from_dtype, typeof, Purpose = _import_numba_cuda()
 from numba.cuda.cudadrv import runtime  # noqa: E402 (what the import needs is in place now)
 from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
 
 # Where sent arrays begin, and bytes that are staged at once if no more are needed.
 ALIGNED, LEAST_STAGED = 16, 2**20
+# Of an array of so many dimensions: two that are unused, size, bytes of an item, address, shape,
+# steps.
+WORDS = [struct.Struct(f"{5 + 2 * n}q") for n in range(8)]
 
 
 class _Content(CUDACacheImpl):
@@ -157,12 +161,14 @@ class Array:
     def __init__(self, owner, address, shape, dtype):
         self.owner, self.address = owner, address  # whose end frees the memory
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
-        steps = [dtype.itemsize]
-        for n in (*shape[:0:-1], *shape[:1]):
-            steps.append(steps[-1] * n)
-        self.nbytes, self.size = steps[-1], steps[-1] // dtype.itemsize
-        numbers = 0, 0, self.size, dtype.itemsize, address, *shape, *steps[-2::-1]
-        self.words = struct.pack(f"{len(numbers)}q", *numbers)
+        item = step = dtype.itemsize
+        steps = []
+        for n in reversed(shape):
+            steps.append(step)
+            step *= n
+        self.nbytes, self.size = step, step // item
+        numbers = 0, 0, self.size, item, address, *shape, *reversed(steps)
+        self.words = WORDS[len(shape)].pack(*numbers)
         self.kind = f"{dtype.char}{len(shape)}"
 
     def __len__(self):
@@ -181,19 +187,40 @@ class Array:
         return cuda.types.Array(from_dtype(self.dtype), self.ndim, "C")
 
 
-def _flatten(argument, kinds, words):
-    """What an argument's type follows from, and its numbers as a kernel takes them."""
-    kinds.append(argument.kind if isinstance(argument, Array) else type(argument))
-    if isinstance(argument, Array):
-        words.append(argument.words)
-    elif isinstance(argument, tuple):
-        kinds.append(len(argument))
-        for part in argument:
-            _flatten(part, kinds, words)
-    elif isinstance(argument, float):
-        words.append(struct.pack("d", argument))
-    else:
-        words.append(struct.pack("q", argument))
+class Packed:
+    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields."""
+
+    def __init__(self, value):
+        kinds, words = [], []
+        _flatten((value,), kinds, words)
+        self.value, self.kind, self.words = value, " ".join(kinds), b"".join(words)
+
+    @property
+    def _numba_type_(self):
+        return typeof(self.value, Purpose.argument)
+
+    def __getattr__(self, name):
+        return getattr(self.value, name)
+
+    def __iter__(self):
+        return iter(self.value)
+
+
+def _flatten(arguments, kinds, words):
+    """What the types of arguments follow from, and their numbers as a kernel takes them."""
+    for argument in arguments:
+        if type(argument) is Array or type(argument) is Packed:
+            kinds.append(argument.kind)
+            words.append(argument.words)
+        elif isinstance(argument, tuple):
+            kinds.append(f"{id(type(argument))} {len(argument)}")
+            _flatten(argument, kinds, words)
+        else:
+            kinds.append(type(argument).__name__)
+            if isinstance(argument, np.generic):
+                words.append(argument.tobytes().ljust(8, b"\0"))
+            else:
+                words.append(struct.pack("d" if isinstance(argument, float) else "q", argument))
 
 
 class Staging(threading.local):
@@ -235,15 +262,18 @@ class Device:
         n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
         if not n_bytes:
             return Array(None, 0, shape, np.dtype(dtype))
+        memory = self._take(cuda.current_context().memalloc, n_bytes)
+        return Array(memory, int(memory.device_pointer), shape, np.dtype(dtype))
+
+    def _take(self, allocate, n_bytes, *rest):
         try:
-            memory = cuda.current_context().memalloc(n_bytes)
+            return allocate(n_bytes, *rest)
         except driver.CudaAPIError as error:
             if error.code != driver.binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
                 raise
             raise MemoryError(
                 f"{n_bytes:,} bytes on {self.name}, which has {self.free_bytes():,} free"
             ) from None
-        return Array(memory, int(memory.device_pointer), shape, np.dtype(dtype))
 
     def zeros(self, shape, dtype):
         array = self.empty(shape, dtype)
@@ -279,24 +309,29 @@ class Device:
 
     def send(self, *arrays):
         """Copy small host arrays in one go; on the device they last until the next `download`."""
-        arrays = [np.asarray(array, order="C") for array in arrays]
-        ends = np.cumsum([-(-array.nbytes // ALIGNED) * ALIGNED for array in arrays])
-        staging, total = self._staging, int(ends[-1])
-        if staging.host is None or staging.taken + total > len(staging.host):
-            size = max(LEAST_STAGED, 2 * (staging.taken + total))
+        arrays, contents, begin, begins = list(map(np.asarray, arrays)), [], 0, []
+        for array in arrays:
+            begins.append(begin)
+            contents += array.tobytes(), bytes(-array.nbytes % ALIGNED)
+            begin += array.nbytes + len(contents[-1])
+        first = self._stage(b"".join(contents))
+        owner, address = self._staging.mirror.owner, self._staging.mirror.address + first
+        pairs = zip(arrays, begins, strict=True)
+        return [Array(owner, address + begin, array.shape, array.dtype) for array, begin in pairs]
+
+    def _stage(self, content):
+        """Where bytes are in the mirror to which they are copied."""
+        staging, first = self._staging, self._staging.taken
+        if staging.host is None or first + len(content) > len(staging.host):
+            size, first = max(LEAST_STAGED, 2 * (first + len(content))), 0
             cuda.synchronize()  # copies from the old memory are on their way
-            staging.host, staging.mirror = cuda.pinned_array(size, np.uint8), self.empty(size, "u1")
-            staging.taken = 0
-        first, sent = staging.taken, []
-        for array, end in zip(arrays, (first + ends).tolist(), strict=True):
-            begin = staging.taken
-            staging.host[begin : begin + array.nbytes] = array.reshape(-1).view(np.uint8)
-            mirror = staging.mirror
-            sent.append(Array(mirror.owner, mirror.address + begin, array.shape, array.dtype))
-            staging.taken = end
-        where = staging.mirror.address + first, address_of(staging.host) + first
-        driver.driver.cuMemcpyHtoDAsync(*where, total, 0)
-        return sent
+            staging.host = self._take(cuda.pinned_array, size, np.uint8)
+            staging.mirror = self.empty(size, np.uint8)
+        staging.taken = first + len(content)
+        staging.host[first : staging.taken] = np.frombuffer(content, np.uint8)
+        source = address_of(staging.host) + first
+        driver.driver.cuMemcpyHtoDAsync(staging.mirror.address + first, source, len(content), 0)
+        return first
 
     def download(self, array):
         out = np.empty(array.shape, array.dtype)
@@ -306,12 +341,15 @@ class Device:
         return out
 
     # -- kernels ------------------------------------------------------------------------------
+    def pack(self, value):
+        """A tuple of arrays, or of such tuples, whose launches take little time."""
+        return Packed(value)
+
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
         """Run a kernel; it has ended when the next download returns."""
-        kinds, words = [kernel], []
-        for argument in arguments:
-            _flatten(argument, kinds, words)
-        compiled, handle = self._compile(tuple(kinds), arguments)
+        kinds, words = [], []
+        _flatten(arguments, kinds, words)
+        compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         if shared_bytes:
             self._allow_shared(handle, shared_bytes)
         values = np.frombuffer(b"".join(words), np.uint64)
@@ -324,17 +362,17 @@ class Device:
 
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""
-        kinds = [kernel]
-        for argument in arguments:
-            _flatten(argument, kinds, [])
-        compiled, handle = self._compile(tuple(kinds), arguments)
+        kinds = []
+        _flatten(arguments, kinds, [])
+        compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         self._allow_shared(handle, shared_bytes)
         return int(compiled.max_cooperative_grid_blocks(threads, shared_bytes))
 
-    def _compile(self, key, arguments):
+    def _compile(self, kernel, kinds, arguments):
         """Kernel compiled for arguments, once for all that are of the same kinds."""
+        key = kernel, kinds
         if key not in self._compiled:
-            kernel, types = key[0], tuple(map(key[0].typeof_pyval, arguments))
+            types = tuple(map(kernel.typeof_pyval, arguments))
             compiled = kernel.overloads.get(types) or kernel.compile(types)
             self._compiled[key] = compiled, int(compiled._codelibrary.get_cufunc().handle)
         return self._compiled[key]

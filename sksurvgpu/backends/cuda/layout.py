@@ -35,8 +35,8 @@ class Layout:
         # sums that a column's rows may have: of w, w x, and w x^2 unless all columns are of ones
         self.width = 2 if (problem.design.kind == INDICATOR).all() else 3
         self._exchanges, self._resident, self._served = {}, {}, {}
-        self.X = self._upload_columns(problem)
-        self.X_rows = list_rows(self, problem.design)
+        self.X = device.pack(self._upload_columns(problem))
+        self.X_rows = device.pack(list_rows(self, problem.design))
         self.lanes_of_row = lanes_of(self.X_rows)
         self._shape_of_table = plan.n_pieces, problem.design.n_columns
         self._cells = _cells_of(problem)
@@ -137,15 +137,24 @@ class Layout:
                 self.device.zeros(teams, np.uint32),
                 self.device.empty((teams, 2, team.VALUES, size), np.float64),
             )
-        return team.Exchange(self.served(fits), size, *self._exchanges[teams, size])
+        return self._served_by(
+            (np.asarray(fits, np.int32).tobytes(), teams, size),
+            lambda: self.device.pack(
+                team.Exchange(self.served(fits), size, *self._exchanges[teams, size])
+            ),
+        )
 
     def served(self, fits):
-        """Numbers of fits on the device: rounds mostly serve the ones that others did."""
+        """Numbers of fits on the device."""
         key = np.asarray(fits, np.int32).tobytes()
+        return self._served_by(key, lambda: self.device.upload(np.frombuffer(key, np.int32)))
+
+    def _served_by(self, key, make):
+        """What rounds need that mostly serve the fits that others did."""
         if key not in self._served:
             if len(self._served) >= MOST_SERVED:
                 self._served.clear()
-            self._served[key] = self.device.upload(np.frombuffer(key, np.int32))
+            self._served[key] = make()
         return self._served[key]
 
     def launch_tasks(self, kernel, n_tasks, *arguments, each=0):

@@ -11,6 +11,10 @@ SHARE = 0.9  # of the free memory that may be planned with
 # A row: outcome, weights as they are given, cells, bins, scans; lanes and tables of censoring.
 PLAN_BYTES = 112
 GIB = 2**30
+REMEDY = (
+    'pass precision="float32", another `device` or backend="cpu", or free memory that other '
+    "programs and arrays hold."
+)
 
 
 def fits_at_once(problem, batch, device, precision):
@@ -22,11 +26,17 @@ def fits_at_once(problem, batch, device, precision):
         raise MemoryError(
             f"X with {problem.design.n_rows:,} rows and {problem.design.n_columns:,} columns needs "
             f"{(shared + each) / GIB:.3g} GiB on {device.name}, {shared / GIB:.3g} for X and "
-            f"{each / GIB:.3g} for a fit, and {free / GIB:.3g} GiB are free; "
-            'pass precision="float32", another `device` or backend="cpu", or free memory that '
-            "other programs and arrays hold."
+            f"{each / GIB:.3g} for a fit, and {free / GIB:.3g} GiB are free; {REMEDY}"
         )
     return int(min(batch.n_fits, (free - shared) // each))
+
+
+def ran_out(error, n_fits, device):
+    """What to say when memory that was planned with is not there any more."""
+    return MemoryError(
+        f"the memory of {device.name} ran out with {n_fits} fit(s) at once, which were planned "
+        f"with what was free before: {error}; {REMEDY}"
+    )
 
 
 def shared_bytes(problem, batch, device):

@@ -43,10 +43,9 @@ class Rows:
 
     def sides(self, fits):
         """Where those fits are whose predictors lie together; these, and their trials."""
-        for side in (0, 1):
-            where = np.flatnonzero(self._side[fits] == side)
-            if len(where):
-                yield where, self._predictors[side], self._predictors[1 - side]
+        sides = self._side[fits]
+        for side in sorted(set(sides.tolist())):
+            yield np.flatnonzero(sides == side), self._predictors[side], self._predictors[1 - side]
 
     def settle(self, fits):
         """Predictors that lie together, after the trials are of no more use."""
@@ -103,11 +102,11 @@ class Rows:
         n_tasks = len(tasks) + len(fits) * parts
         self.layout.launch_tasks(products.finish_attempt, n_tasks, *arguments)
         found = self.device.download(self._numbers[: end + len(tasks)])
-        loglik, moves, slopes = np.split(found, self._edges)
-        sizes = moves[: 2 * len(fits) * parts].reshape(len(fits), parts, 2).max(axis=1)
+        low, moves = self._edges[0], found[self._edges[0] :][: moves.size]
+        sizes = moves.reshape(len(fits), parts, 2).max(axis=1)
         spans = np.maximum(sizes.sum(axis=1), 0.0), np.maximum(sizes.max(axis=1), 0.0)
         reaches = [self.pattern.reach(*map(float, pair)) for pair in zip(*spans, strict=True)]
-        return reaches, loglik, tasks.split(slopes)
+        return reaches, found[:low], tasks.split(found[end:])
 
     def _place(self, *shape):
         """Memory for parts of moves or sums."""

@@ -42,7 +42,7 @@ class Pattern:
         weight = described.ones if weights is None else spread(layout, weights)
         self.n_weights = weight.shape[0]  # vectors of weights: one a fit, or one for all
         u = layout.device.empty((n_fits, problem.plan.n_rows), np.float64)
-        self.rows = RowData(described.observed, weight, u)
+        self.rows = layout.device.pack(RowData(described.observed, weight, u))
 
     def _keep_counted(self, value, row=None, run=None, total=None):
         """``value`` of what counts under every vector of weights, and 0 of what does not."""
@@ -109,4 +109,5 @@ def bins_of_groups(layout, inverse):
     """Bins of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
     empty, own, last = layout.device.empty, layout.plan.own, layout.plan.last
     no_idx, no_rows = empty(0, np.int32), empty((1, 0), np.float64)
-    return Bins(own, no_idx, no_idx, *3 * (no_rows,), last, *4 * (no_rows,), inverse)
+    bins = Bins(own, no_idx, no_idx, *3 * (no_rows,), last, *4 * (no_rows,), inverse)
+    return layout.device.pack(bins)

@@ -12,7 +12,7 @@ class CarriedPattern(RiskSetPattern):
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
-        self._carry = self._find_carry(layout.plan)
+        self._carry = layout.device.pack(self._find_carry(layout.plan))
         self._has_one_lane = problem.plan.one_lane_a_stratum
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
 

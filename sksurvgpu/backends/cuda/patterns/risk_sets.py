@@ -21,16 +21,17 @@ class RiskSetPattern(Pattern):
         plan, device = problem.plan, layout.device
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
-        self._sets = self._find_sets(layout.plan)
+        self._sets = device.pack(self._find_sets(layout.plan))
         self._exit_idx = plan.exit_idx.astype(np.int64)
-        self._cells = self._take_cells(plan.n_cells)
+        self._cells = device.pack(self._take_cells(plan.n_cells))
         self._top = device.zeros(n_fits, np.float64)
         self._is_in_logs = np.zeros(n_fits, bool)
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
         runs = layout.plan.begin, layout.plan.stop
         [inverse] = self._add_weights(runs, self._sets.death_weight, ["inverse"], few=plan.few)
-        self._bin_cells = kernels.BinCells(layout.plan.start, layout.plan.end, inverse)
-        self.bins = self._take_bins(plan)
+        bin_cells = kernels.BinCells(layout.plan.start, layout.plan.end, inverse)
+        self._bin_cells = device.pack(bin_cells)
+        self.bins = device.pack(self._take_bins(plan))
 
     @staticmethod
     def bytes_of_fit(plan):
