@@ -19,7 +19,7 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
-from sksurvgpu.backends.cuda import gram
+from sksurvgpu.backends.cuda import gram, products
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
 from sksurvgpu.backends.cuda.patterns import subsets
@@ -201,7 +201,15 @@ def record_lists():
 
 
 @pytest.fixture(scope="module")
-def launches():
+def long_columns():
+    """Whole blocks work on most columns, and warps on some."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "LONG", 40)
+        yield
+
+
+@pytest.fixture(scope="module")
+def launches(long_columns):
     """All launches that synchronize, by case and kernel."""
     found, order = {}, ["thread", "warp", "block"]
     for name, case in CASES.items():

@@ -319,3 +319,25 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
     monkeypatch.setattr(make, "sweep", run_out)
     with pytest.raises(MemoryError, match=r"ran out with 2 fit.*: 80 bytes .* free; pass prec"):
         run(2, 2**30)
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("cox, efron", "few"),
+        ("fine_gray, strata", "few"),
+        ("logistic", "one"),
+        ("conditional_poisson", "few"),
+    ],
+)
+def test_fits_have_the_same_bits_whatever_the_order_of_threads(name, form, monkeypatch):
+    use_form(form, monkeypatch)
+    model, coefs = MODELS[name], []
+    sample = model.sample(3, p=P)
+    batch = make_batch(sample, 0.1 * largest_gradient(model, sample))
+    for seed in (1, 2):
+        simulate_backend(monkeypatch, seed=seed, threads=64)
+        found = solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-3))
+        coefs.append(found[0][0].coef)
+    np.testing.assert_array_equal(*coefs)
+    assert np.count_nonzero(coefs) > 0

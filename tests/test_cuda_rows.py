@@ -98,7 +98,6 @@ def test_products_of_long_and_short_columns(name, monkeypatch):
     """Of more tasks than blocks; columns are long for a block of two warps."""
     monkeypatch.setattr(products, "LONG", 10)
     monkeypatch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 2)
-    monkeypatch.setattr(products, "multiply_residuals", products.product_with(products._residual))
     design, fits = DESIGNS[name](), np.array([1, 0])
     layout, problem = lay_out(design)
     u = np.random.default_rng(4).normal(size=(2, design.n_rows))

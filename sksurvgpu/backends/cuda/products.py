@@ -105,6 +105,12 @@ def _add_entries(X, rows, fit, j, q, step):
     return total
 
 
+@device
+def _is_long(X, j):
+    low, high, _, _ = all_entries(X, j)
+    return high - low > LONG
+
+
 def _multiply_tasks(X, fits, columns, rows, out, scratch):
     """out_t = sum of numbers over the entries of column ``columns[t]`` for ``fits[t]``.
 
@@ -116,8 +122,7 @@ def _multiply_tasks(X, fits, columns, rows, out, scratch):
     while t < n:
         task, is_long = t + lane * cuda.gridDim.x, False
         if lane < n_warps and task < n:
-            low, high, _, _ = all_entries(X, columns[task])
-            is_long = high - low > LONG
+            is_long = _is_long(X, columns[task])
         left = all_long = int64(cuda.ballot_sync(FULL, is_long)) & FULL
         is_whole = True
         while is_whole:  # the block, for a long column after the other, and then its warps
