@@ -3,9 +3,9 @@
 The method is that of `backends.cpu.exact`: an exact Newton step a column, at the current predictor.
 A pattern supplies `Steps`: three functions of its state, each called by all threads of a team:
 
-    start(exchange, X, fit, state, turn, scratch)                      -> own, turn
-    derivatives(exchange, X, span, t, state, own, turn, scratch)       -> slope, curvature, extra, turn
-    advance(exchange, X, span, t, move, state, own, scratch)           -> turn
+    start(exchange, X, fit, state, turn, scratch)                 -> own, turn
+    derivatives(exchange, X, span, t, state, own, turn, scratch)  -> slope, curvature, extra, turn
+    advance(exchange, X, span, t, move, state, own, scratch)      -> turn
 
 for the t-th fit served and a member's entries (`columns.Span`) of a column.  They read its number,
 ``exchange.fits[t]``, anew after each barrier: the arrays of the fit are then found anew, and not
