@@ -1,4 +1,4 @@
-"""Cycles of exact steps on a simulated CUDA device, against the CPU's; what they cost and repeat."""
+"""Cycles of exact steps on a simulated CUDA device, against the CPU's; what a column costs."""
 
 import engine
 import models
@@ -21,6 +21,7 @@ from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
 
 P, REACH = 5, 0.3
+ORDER = np.roll(np.arange(P), 1)
 PLENTY = 64 * 1024
 
 
@@ -56,7 +57,7 @@ class Cycles:
         session.start(np.arange(2, dtype=np.int32), self.coefs)
         return session
 
-    def run(self, session, columns=np.roll(np.arange(P), 1), l1=None):
+    def run(self, session, columns=ORDER, l1=None):
         """Coefficients and reaches after a cycle."""
         numbers = self.numbers(columns, l1)
         coefs = [coef[columns] for coef in self.coefs]
@@ -70,7 +71,7 @@ class Cycles:
         l1 = np.linspace(0.0, 1.0, size) if l1 is None else np.full(size, l1)
         return Strengths(l1, np.linspace(0.3, 0.0, size)), np.full(size, REACH)
 
-    def expected(self, columns=np.roll(np.arange(P), 1)):
+    def expected(self, columns=ORDER):
         found = []
         for fit, coef in enumerate(self.coefs):
             rows = self.weights[:, fit], self.offsets[:, fit]

@@ -82,6 +82,12 @@ class Span(NamedTuple):
     base: int
 
 
+@device
+def my_span(X, j, ranges):
+    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
+    return Span(j, low, high, int64(kind), base)
+
+
 @inlined
 def new_spans():
     """Shared memory for spans of the next columns."""
@@ -96,9 +102,9 @@ def read_spans(X, columns, ranges, spans):
     """
     k = cuda.threadIdx.x
     while k < min(SPANS, columns.shape[0]):
-        low, high, kind, base = entries(X, columns[k], ranges[0], ranges[1])
-        spans[4 * k], spans[4 * k + 1] = low, high
-        spans[4 * k + 2], spans[4 * k + 3] = kind, base
+        span = my_span(X, columns[k], ranges)
+        spans[4 * k], spans[4 * k + 1] = span.low, span.high
+        spans[4 * k + 2], spans[4 * k + 3] = span.kind, span.base
         k += cuda.blockDim.x
     cuda.syncthreads()
 
@@ -108,6 +114,19 @@ def span_of(j, spans, k):
     """Of column j, the k-th that was read."""
     at = 4 * (k % SPANS)
     return Span(j, spans[at], spans[at + 1], spans[at + 2], spans[at + 3])
+
+
+@device
+def four_entries(X, q, span):
+    """Rows and values of a thread's next four entries, loaded at once; 0 beyond the last one."""
+    step, last = cuda.blockDim.x, span.high - 1
+    second, third, fourth = q + step, q + 2 * step, q + 3 * step
+    i, x = entry(X, q, span.kind, span.base)
+    j, y = entry(X, min(second, last), span.kind, span.base)
+    k, z = entry(X, min(third, last), span.kind, span.base)
+    m, v = entry(X, min(fourth, last), span.kind, span.base)
+    y, z = y if second <= last else 0.0, z if third <= last else 0.0
+    return (i, x), (j, y), (k, z), (m, v if fourth <= last else 0.0)
 
 
 @kernel

@@ -13,7 +13,7 @@ from numba import int64
 from ...data.design.columns import DENSE
 from ..cpu.sweep import SETTLED
 from ._cuda import cuda, device, kernel
-from .columns import all_entries, entry, my_ranges
+from .columns import all_entries, entry, my_ranges, my_span
 from .team import block_sum, new_scratch, team_sum
 
 NUMBERS = 3  # of every column of a block: gradient, coefficient and one to work with
@@ -34,7 +34,8 @@ def find_slopes(exchange, X, work, private, rows, start, i, turn):
     for s in range(work.penalty.size[i]):
         at, total = work.penalty.member[i + s], 0.0
         if work.curvature[at] > 0.0:
-            part = slope(X, work.column[at], ranges, rows)  # noqa: F821 (bound)
+            span = my_span(X, work.column[at], ranges)
+            part = slope(X, span, ranges, rows)  # noqa: F821 (bound)
             total = work.gradient[at] + team_sum(exchange, part, turn, scratch)
             turn += 1
         if cuda.threadIdx.x == 0:
@@ -45,7 +46,7 @@ def find_slopes(exchange, X, work, private, rows, start, i, turn):
 
 def take_steps(exchange, X, work, private, rows, start, i):
     """Move a member's rows to the new coefficients of a block, and these; the largest move."""
-    ranges, block = my_ranges(X, exchange), cuda.blockIdx.x
+    ranges, scratch, block = my_ranges(X, exchange), new_scratch(), cuda.blockIdx.x
     n, width = private.moved.shape[1], (private.coef.shape[1] - private.moved.shape[1]) // NUMBERS
     largest = 0.0
     for s in range(work.penalty.size[i]):
@@ -56,7 +57,8 @@ def take_steps(exchange, X, work, private, rows, start, i):
             largest = max(largest, work.curvature[at] * abs(new - old) / work.unit[at])
             if cuda.threadIdx.x == 0:
                 private.coef[block, at - start] = new
-            move(X, work.column[at], ranges, rows, new - old)  # noqa: F821 (bound)
+            span = my_span(X, work.column[at], ranges)
+            move(exchange, X, span, rows, new - old, scratch)  # noqa: F821 (bound)
         cuda.syncthreads()
     return largest
 

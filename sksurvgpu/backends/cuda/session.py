@@ -11,7 +11,6 @@ from ..cpu.session import MAX_PASSES
 from . import bins as bin_kernels
 from . import group_sweep, products
 from .exact import run_cycle
-from .layout import RESERVED_SHARED
 from .predictor import Rows, Tasks
 from .sweep import Private, Work, sweep_of
 
@@ -132,7 +131,7 @@ class Session(Rows):
         return blocks
 
     def _launch_sweep(self, fits, work, most_columns, spare, shrinks, due):
-        """Sweep with the rows in shared memory where that holds them and serves as many fits."""
+        """Sweep with the rows in shared memory where that holds them."""
         bins, few, layout = self.pattern.bins, self.pattern.few, self.layout
         formulas = self._formulas
 
@@ -140,16 +139,11 @@ class Session(Rows):
             private = self._private_of(blocks, most_columns, spare)
             return self.X, work, private, bins, self.loads, self.rh, shrinks, MAX_PASSES, due
 
-        probe, n_fits = arguments(1), len(fits)
-        kernel, shared = sweep_of(few, "global", formulas), 0
-        shape = layout.shape_of_teams(kernel, n_fits, probe)
-        needed = self._bytes_of_rows(shape[1])
-        if needed is not None and needed + RESERVED_SHARED <= self.device.shared_bytes:
-            near = sweep_of(few, np.dtype(self.rh.dtype).name, formulas)
-            if layout.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
-                kernel, shared = near, needed
-        full = arguments(shape[0] * shape[1])
-        layout.launch_teams(kernel, fits, *full, shape=shape, shared_bytes=shared)
+        far, near = (
+            sweep_of(few, layout.is_whole, place, formulas)
+            for place in ("global", self.rh.dtype.name)
+        )
+        layout.launch_near(near, far, self._bytes_of_rows, fits, arguments)
 
     def _bytes_of_rows(self, size):
         """Shared memory for the rows of a team's largest member; None where they have copies."""

@@ -24,7 +24,16 @@ from ...penalties.blocks import move_block_of
 from ..cpu.sweep import SETTLED
 from . import group_sweep
 from ._cuda import cuda, device, specialize
-from .columns import entries, entry, my_ranges
+from .columns import (
+    SPANS,
+    entry,
+    four_entries,
+    my_ranges,
+    new_spans,
+    read_spans,
+    span_of,
+)
+from .rake import ALONE, make_rake
 from .team import begin, my_team, n_teams, new_scratch, team_sum
 
 
@@ -158,10 +167,67 @@ def _residual_many(rows, at, i):
 
 
 @device
-def _move_many(rows, at, i, change):
-    k = rows.own[i]
+def _move_copy(rows, at, i, change):
+    """Of a row with copies: those of a group are no neighbours, and added in any order."""
     rows.rh[at] -= change
+    k = rows.own[i]
     cuda.atomic.add(rows.center, k, change * rows.inverse[k])
+
+
+class Moves(NamedTuple):
+    """What a rake over the entries of a column sees, the rows of a group being neighbours."""
+
+    X: object
+    span: object
+    rows: MemberRows
+    step: float
+
+
+@device
+def _own_entries(exchange, n, moves):
+    return moves.span.low, moves.span.high, ALONE
+
+
+@device
+def _row_of(moves, q):
+    """Its row; -1 beyond the member's entries."""
+    span = moves.span
+    is_own = span.low <= q and q < span.high
+    return entry(moves.X, q, span.kind, span.base)[0] if is_own else int64(-1)
+
+
+@device
+def _is_edge(moves, i, other):
+    return other < 0 or moves.rows.own[other] != moves.rows.own[i]
+
+
+@device
+def _load_move(moves, q):
+    """How far an entry's r moves."""
+    rows, span = moves.rows, moves.span
+    i, x = entry(moves.X, q, span.kind, span.base)
+    change = rows.rh[2 * (i - rows.start) + 1] * x * moves.step
+    return change, 0.0, 0.0, int64(_is_edge(moves, i, _row_of(moves, q - 1)))
+
+
+@device
+def _take_move(moves, q, before, after):
+    """Move it, and with a group's last entry the centre."""
+    rows, i = moves.rows, _row_of(moves, q)
+    change, _, _, _ = _load_move(moves, q)
+    rows.rh[2 * (i - rows.start)] -= change
+    if _is_edge(moves, i, _row_of(moves, q + 1)):
+        rows.center[rows.own[i]] += after[0] * rows.inverse[rows.own[i]]
+    return 0.0, 0.0
+
+
+_rake_moves = make_rake(_load_move, _take_move, part=_own_entries)
+
+
+@device
+def _move_groups(exchange, X, span, rows, step, scratch):
+    """Move a member's rows and groups; the order of threads changes no sum."""
+    _rake_moves(exchange, 0, Moves(X, span, rows, step), 0, scratch)
 
 
 @device
@@ -177,36 +243,43 @@ def _no_move(rows, j, step):
 # -- the sweep --------------------------------------------------------------------------------
 
 
-def _slope(X, j, ranges, rows):
+def _add_slope(rows, pair, first, shift):
+    row, x = pair
+    i = row + shift
+    if row < first:
+        return 0.0
+    return x * residual(rows, 2 * (i - rows.start), i)  # noqa: F821 (bound)
+
+
+def _slope(X, span, ranges, rows):
     """The thread's part of how much a column's gradient in the model has changed."""
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
     total = 0.0
-    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            if row >= X.first[b]:
-                i = row + X.shift[b]
-                total += x * residual(rows, 2 * (i - rows.start), i)  # noqa: F821 (bound)
-            q += cuda.blockDim.x
+    for b in range(X.piece_ptr[span.j, 0], X.piece_ptr[span.j, 1]):
+        first, shift, q = X.first[b], X.shift[b], span.low + cuda.threadIdx.x
+        while q < span.high:
+            one, two, three, four = four_entries(X, q, span)
+            total += add_slope(rows, one, first, shift)  # noqa: F821 (bound)
+            total += add_slope(rows, two, first, shift)  # noqa: F821
+            total += add_slope(rows, three, first, shift)  # noqa: F821
+            total += add_slope(rows, four, first, shift)  # noqa: F821
+            q += 4 * cuda.blockDim.x
     if ranges[0] == 0:  # every member has the centres; the first one adds their part
-        total += slope_of_centers(rows, j)  # noqa: F821 (bound)
+        total += slope_of_centers(rows, span.j)  # noqa: F821 (bound)
     return total
 
 
-def _move(X, j, ranges, rows, step):
+def _move(exchange, X, span, rows, step, scratch):
     """Move a member's rows, and the centres that it keeps."""
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            if row >= X.first[b]:
-                i = row + X.shift[b]
+    for b in range(X.piece_ptr[span.j, 0], X.piece_ptr[span.j, 1]):
+        first, shift, q = X.first[b], X.shift[b], span.low + cuda.threadIdx.x
+        while q < span.high:
+            row, x = entry(X, q, span.kind, span.base)
+            if row >= first:
+                i = row + shift
                 at = 2 * (i - rows.start)
                 move_row(rows, at, i, rows.rh[at + 1] * x * step)  # noqa: F821 (bound)
             q += cuda.blockDim.x
-    move_centers(rows, j, step)  # noqa: F821 (bound)
+    move_centers(rows, span.j, step)  # noqa: F821 (bound)
 
 
 @device
@@ -221,18 +294,21 @@ def _descend(exchange, X, work, private, rows, limits):
     """Cyclic passes over the columns of one fit; how often a column was due, and turns taken."""
     start, end, max_passes, shrink, turn = limits
     ranges, scratch, block = my_ranges(X, exchange), new_scratch(), cuda.blockIdx.x
-    first, due = 0.0, 0
+    spans, first, due = new_spans(), 0.0, 0
     for passed in range(max_passes):
         largest = 0.0
         for at in range(start, end):
-            a, j = at - start, work.column[at]
+            a = at - start
+            if a % SPANS == 0:
+                read_spans(X, work.column[at:end], ranges, spans)
             if not _is_due(work, private, a, at, passed):
                 continue
             due += 1
             if passed > 0 and private.moved[block, a] <= SETTLED * shrink * first:
                 continue
             old, curvature = private.coef[block, a], work.curvature[at]
-            part = slope(X, j, ranges, rows)  # noqa: F821 (bound)
+            span = span_of(work.column[at], spans, a)
+            part = slope(X, span, ranges, rows)  # noqa: F821 (bound)
             gradient = work.gradient[at] + team_sum(exchange, part, turn, scratch)
             turn += 1
             z = old * curvature + gradient
@@ -243,7 +319,7 @@ def _descend(exchange, X, work, private, rows, limits):
                 private.coef[block, a] = new
                 private.moved[block, a] = moved
             if new != old:
-                move(X, j, ranges, rows, new - old)  # noqa: F821 (bound)
+                move(exchange, X, span, rows, new - old, scratch)  # noqa: F821 (bound)
             cuda.syncthreads()
         if passed == 0:
             first = largest
@@ -281,21 +357,23 @@ def _sweep(exchange, X, work, private, bins, loads, rh, shrink, max_passes, due)
 
 
 @cache
-def sweep_of(few, place, formulas):
-    """Sweep kernel for few bins or many, rows being in the given place (`PLACES`).
+def sweep_of(few, is_whole, place, formulas):
+    """Sweep kernel for few bins or many, rows being in the given place (`PLACES`), or copied.
 
     It binds the `minimum` of a penalty, or the step of one whose columns move in blocks.
     """
     if few:
-        residual, move_row = _residual_few, _move_few
-        centers = {"slope_of_centers": _slope_of_centers}, {"move_centers": _move_centers}
+        residual, of_centers = _residual_few, _slope_of_centers
+        move = device(bind(_move, move_row=_move_few, move_centers=_move_centers))
     else:
-        residual, move_row = _residual_many, _move_many
-        centers = {"slope_of_centers": _no_slope}, {"move_centers": _no_move}
-    slope = device(bind(_slope, residual=residual, **centers[0]))
-    move = device(bind(_move, move_row=move_row, **centers[1]))
+        residual, of_centers, move = _residual_many, _no_slope, _move_groups
+        if not is_whole:
+            move = device(bind(_move, move_row=_move_copy, move_centers=_no_move))
+    add_slope = device(bind(_add_slope, residual=residual))
+    slope = device(bind(_slope, add_slope=add_slope, slope_of_centers=of_centers))
     rows_of = device(bind(_rows_few if few else _rows_many, place=PLACES[place]))
-    label = f"{'few' if few else 'many'}_{place}_{(formulas.block or formulas.minimum).__name__}"
+    many = "many" if is_whole else "copies"
+    label = f"{'few' if few else many}_{place}_{(formulas.block or formulas.minimum).__name__}"
     if formulas.block is None:
         descend = device(bind(_descend, slope=slope, move=move, minimum=formulas.minimum))
     else:
