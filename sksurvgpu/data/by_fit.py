@@ -12,7 +12,7 @@ __all__ = ["ColumnsOnDemand", "Marks", "columns_of"]
 
 @dataclass(frozen=True)
 class Marks:
-    """Weights as multiples of one vector: row i of fit b has ``base[i] * times[b, mark_i]``.
+    """Columns as multiples of one vector: row i of fit b has ``base[i] * times[b, mark_i]``.
 
     A layer is a mark for every row; all folds of a cross-validation are one.
     """

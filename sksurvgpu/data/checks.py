@@ -37,7 +37,7 @@ def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError("`sample_weight` has an infinite sum; rescale it, e.g. to mean 1.")
-    if event is not None and not weight[event].any():
+    if event is not None and not (event & (weight > 0.0)).any():
         raise ValueError(
             f"`sample_weight` is zero in all {np.count_nonzero(event):,} rows with an event; at "
             "least one must be positive."

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from ..backends.cpu.threads import one_blas_thread
-from ..data.by_fit import ColumnsOnDemand, columns_of
+from ..data.by_fit import ColumnsOnDemand, Marks, columns_of
 
 __all__ = [
     "blend",
@@ -194,7 +194,12 @@ def evaluate(prepared, pairs, weight):
             solution = pairs[k][1]
             return known + solution.baseline + problem.shift_of(solution.coef)[0]
 
-        changes["offset"] = ColumnsOnDemand(shape, offset)
+        def marks():
+            one, first = np.ones(shape[0]), np.zeros(len(pairs), int)
+            added = [s.baseline + problem.shift_of(s.coef)[0] for _, s in pairs]
+            return Marks(one, lambda _: np.zeros(shape[0], np.uint8), first, np.c_[added])
+
+        changes["offset"] = ColumnsOnDemand(shape, offset, marks if given is None else None)
     elif prepared.options.baseline:
         names.append("baseline")
     batch = replace(prepared.batch, lambdas=np.zeros((0, len(pairs))), **changes)
