@@ -114,6 +114,12 @@ class SimulatedDevice:
         array._data[...] = values
         return array
 
+    def view(self, array, dtype):
+        """Memory of an array as another type."""
+        view = DeviceArray(self, self._own(array)._data.view(dtype))
+        view._whole = array
+        return view
+
     def share(self, array):
         """An array of CuPy's stand-in, for a launch."""
         if not self._own(array)._data.flags.c_contiguous:

@@ -40,7 +40,7 @@ class Backend:
             fits = slice(start, start + wave)
             part = coroutines[fits]
             arrays = _columns(batch.weight, fits), _columns(batch.offset, fits)
-            rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
+            rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas, batch.loan
             # no name holds the session: the next wave needs its memory
             results += serve_in_rounds(Session(layout, problem, *rows).serve, part)
         return results

@@ -116,6 +116,10 @@ class Device:
     def empty(self, shape, dtype):
         return cuda.device_array(shape, dtype)
 
+    def view(self, array, dtype):
+        """The memory of an array, as numbers of another type of the same size."""
+        return array.view(dtype)
+
     def zeros(self, shape, dtype):
         return cuda.to_device(np.zeros(shape, dtype))
 
