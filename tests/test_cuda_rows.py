@@ -10,6 +10,7 @@ pytest.importorskip("greenlet")
 from gpu.device import SimulatedDevice
 
 from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import DENSE, build_design
 from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import LIKELIHOODS
@@ -69,3 +70,20 @@ def test_lists_are_those_of_scipy(name, seed):
     np.testing.assert_array_equal(value if value.size else np.ones(len(column)), expected.data)
     np.testing.assert_array_equal(dense, np.flatnonzero(design.kind == DENSE))
     assert value.size == 0 or name != "indicators"
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_predictors(name):
+    """Against the product on the host; fits that are not served keep what they have."""
+    design, rng = DESIGNS[name](), np.random.default_rng(3)
+    layout, problem = lay_out(design)
+    n, p, fits = design.n_rows, design.n_columns, np.array([2, 0])
+    coefs = rng.normal(size=(3, p)) * (rng.random((3, p)) < 0.5)
+    offsets = rng.normal(size=(n, 3))
+    session = Session(layout, problem, None, offsets, 3, np.dtype(float))
+    session.device.write(session.eta, np.full((3, n), 7.0))
+    session._predict(fits, coefs[fits], session.eta)
+    order = problem.plan.order
+    expected = (offsets + design.to_scipy() @ coefs.T)[order].T
+    expected[1] = 7.0
+    np.testing.assert_allclose(session.device.download(session.eta), expected, rtol=0, atol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import team
 from .columns import Columns, find_cuts
-from .row_lists import list_rows
+from .row_lists import lanes_of, list_rows
 
 THREADS = 256
 ROWS_PER_RANGE = 2_048  # below, a member's arithmetic is less than its part of a barrier
@@ -30,6 +30,9 @@ class Layout:
         self._exchanges, self._resident = {}, {}
         self.X = self._upload_columns(problem)
         self.X_rows = list_rows(self, problem.design)
+        self.lanes_of_row = lanes_of(self.X_rows)
+        self._shape_of_table = plan.n_pieces, problem.design.n_columns
+        self._cells = _cells_of(problem)
 
     def _upload_columns(self, problem):
         """The columns of X: once, for all fits; buffers on the device are used as they are."""
@@ -60,6 +63,13 @@ class Layout:
         """Named tuples of arrays as one, field by field."""
         fields = zip(*tuples, strict=True)
         return type(tuples[0])(*(self.join(parts, parts[0].dtype) for parts in fields))
+
+    def tabulate(self, coefs):
+        """Coefficients of every column of X in every piece of time, (fits, pieces, columns)."""
+        column, cell = self._cells
+        size = int(np.prod(self._shape_of_table))
+        table = [np.bincount(cell, coef[column], size) for coef in coefs]
+        return np.reshape(table, (-1, *self._shape_of_table))
 
     # -- launches -----------------------------------------------------------------------------
     def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):
@@ -114,6 +124,14 @@ class Layout:
         most = self.device.n_multiprocessors * BLOCKS_PER_MULTIPROCESSOR
         blocks = max(1, min(-(-n // self.threads), most))
         self.device.launch(kernel, blocks, self.threads, arguments)
+
+
+def _cells_of(problem):
+    """Columns and the cells, piece by column of X, to which their coefficients apply."""
+    first, end = problem.piece_ptr.T
+    column = np.repeat(np.arange(problem.n_columns), end - first)
+    piece = np.arange(len(column)) - np.repeat(np.cumsum(end - first) - end, end - first)
+    return column, piece * problem.design.n_columns + problem.source[column]
 
 
 def _cut_rows(plan, n_ranges):

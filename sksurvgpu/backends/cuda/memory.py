@@ -50,6 +50,7 @@ def bytes_of_fit(problem, batch, precision):
     held = BYTES_HELD * min(EXPECTED, problem.n_columns) ** 2 if plan.few else 0
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
+    own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
     # blocks with their eigenvectors, and where columns are in them
     if batch.penalty.formulas.block is not None:
         own += 16 * batch.penalty.block_entries + 72 * problem.n_columns

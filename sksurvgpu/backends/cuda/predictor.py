@@ -48,13 +48,10 @@ class Rows:
         return [self.pattern.reach(*map(float, moves)) for moves in self.device.download(out)]
 
     def _predict(self, fits, coefs, eta):
-        active = [np.flatnonzero(coef) for coef in coefs]
-        ptr = np.concatenate([[0], np.cumsum([len(columns) for columns in active])])
-        steps = [coef[columns] for coef, columns in zip(coefs, active, strict=True)]
-        move = products.Move(
-            self.device.upload(ptr), self.layout.join(active, np.int64), self.layout.join(steps)
-        )
-        self.layout.launch_teams(products.predict, fits, self.X, move, self.offset, eta)
+        layout, upload = self.layout, self.device.upload
+        lists, lanes, table = layout.X_rows, layout.lanes_of_row, upload(layout.tabulate(coefs))
+        n, arguments = lanes * layout.cut[-1], (upload(fits), table, lanes, self.offset, eta)
+        layout.launch_wide(products.predict, n, self.X, lists, *arguments)
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""

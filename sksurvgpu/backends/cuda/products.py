@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ..._compile import bind
 from ._cuda import cuda, device, inlined, kernel
-from .columns import all_entries, entries, entry, my_ranges
+from .columns import all_entries, entry
 from .team import (
+    FULL,
     WARP,
     begin,
     block_sum,
@@ -33,54 +32,52 @@ def of_fit(values, fit):
 
 
 @device
-def _start_rows(X, first, end, offset, eta):
-    """eta = offset on the copies of a member's rows."""
-    for b in range(X.first.shape[0]):
-        low, shift = max(X.cut[first], X.first[b]), X.shift[b]
-        row = low + cuda.threadIdx.x
-        while row < X.cut[end]:
-            eta[row + shift] = offset[row + shift] if offset.shape[0] > 0 else 0.0
-            row += cuda.blockDim.x
-
-
-@device
-def _add_column(X, j, step, first, end, eta):
-    """eta += x_j step on a member's rows, by one warp."""
-    low, high, kind, base = entries(X, j, first, end)
-    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        q = low + cuda.threadIdx.x % WARP
-        while q < high:
-            row, x = entry(X, q, kind, base)
-            if row >= X.first[b]:
-                cuda.atomic.add(eta, row + X.shift[b], x * step)
-            q += WARP
-
-
-class Move(NamedTuple):
-    """Nonzero coefficients, those of one fit after the other."""
-
-    ptr: np.ndarray  # int64 per fit served + 1
-    column: np.ndarray  # int64
-    step: np.ndarray  # float64
+def _multiply_row(X, lists, row, lane, lanes, coef):
+    """A lane's part of a row's product with coefficients; four entries are on their way at once."""
+    total, q, end = 0.0, lists.ptr[row] + lane, lists.ptr[row + 1]
+    while q < end:
+        q1, q2, q3 = q + lanes, q + 2 * lanes, q + 3 * lanes
+        p1, p2, p3 = min(q1, end - 1), min(q2, end - 1), min(q3, end - 1)
+        a, b = coef[lists.column[q]], coef[lists.column[p1]]
+        c, d = coef[lists.column[p2]], coef[lists.column[p3]]
+        if lists.value.shape[0] > 0 and (a != 0.0 or b != 0.0 or c != 0.0 or d != 0.0):
+            a, b = a * lists.value[q], b * lists.value[p1]
+            c, d = c * lists.value[p2], d * lists.value[p3]
+        b, c, d = b if q1 < end else 0.0, c if q2 < end else 0.0, d if q3 < end else 0.0
+        total += (a + b) + (c + d)
+        q += 4 * lanes
+    while lane < lists.dense.shape[0]:
+        c = lists.dense[lane]
+        if coef[c] != 0.0:
+            total += coef[c] * X.values[X.value_ptr[c] + row]
+        lane += lanes
+    return total
 
 
 @kernel
-def predict(exchange, X, move, offset, eta_of_fits):
-    """eta = offset + X coef, from scratch.  A member adds to its own rows, a warp a column."""
-    first, end = my_ranges(X, exchange)
-    team, _ = my_team(exchange)
-    warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        eta = eta_of_fits[fit]
-        _start_rows(X, first, end, of_fit(offset, fit), eta)
-        cuda.syncthreads()
-        at = move.ptr[t] + warp
-        while at < move.ptr[t + 1]:
-            _add_column(X, move.column[at], move.step[at], first, end, eta)
-            at += n_warps
-        t += n_teams(exchange)
+def predict(X, lists, fits, table, lanes, offset, eta):
+    """eta = offset + X coef, from scratch, `lanes` neighbouring threads a row.
+
+    ``table`` (fits served, pieces, columns of X): coefficients of the columns of X in every piece.
+    """
+    doubled = cuda.ffs(lanes) - 1  # a division would take half of the registers
+    lane, place = cuda.grid(1) & (lanes - 1), (cuda.threadIdx.x % WARP) >> doubled
+    for b in range(X.first.shape[0]):
+        row_of_warp = X.first[b] + (cuda.grid(1) >> doubled) - place
+        while row_of_warp < lists.ptr.shape[0] - 1:  # all lanes take part in sums
+            row = row_of_warp + place
+            is_row, i = row < lists.ptr.shape[0] - 1, row + X.shift[b]
+            for t in range(fits.shape[0]):
+                total, step = 0.0, lanes >> 1
+                if is_row:
+                    total = _multiply_row(X, lists, row, lane, lanes, table[t, b])
+                while step > 0:
+                    total += cuda.shfl_xor_sync(FULL, total, step)
+                    step >>= 1
+                if is_row and lane == 0:
+                    own = of_fit(offset, fits[t])
+                    eta[fits[t], i] = total + (own[i] if own.shape[0] > 0 else 0.0)
+            row_of_warp += cuda.gridsize(1) >> doubled
 
 
 def _multiply_columns(X, fits, columns, rows, out):

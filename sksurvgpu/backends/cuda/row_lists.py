@@ -18,6 +18,7 @@ from .team import FULL, WARP, warp_sum
 from .workers import WORKERS
 
 ALONE = 16  # entries of a row that a thread sorts; a warp sorts the longer ones
+ENTRIES = 4  # of a row for each of its lanes
 PARTS = 1_024  # of the rows, each of which a warp adds up
 
 
@@ -171,6 +172,14 @@ def sort_rows(lists):
             _sort_together(lists, *their)
             long &= long - 1
         first += cuda.gridsize(1)
+
+
+def lanes_of(lists):
+    """Lanes that add up a row, a power of two: a few entries for each, as is good on average."""
+    n_rows, n_entries = max(lists.ptr.shape[0] - 1, 1), lists.column.shape[0]
+    # more than eight would read less than a memory sector, four rows, of a dense column
+    wanted = n_entries / n_rows / ENTRIES + min(lists.dense.shape[0] / ENTRIES, 8)
+    return 2 ** int(np.log2(np.clip(wanted, 1, WARP)))
 
 
 def list_rows(layout, design):
