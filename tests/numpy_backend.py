@@ -7,15 +7,18 @@ it.  Its quadratic model is the Hessian of minus the log-likelihood, whatever th
 import numpy as np
 from numpy_patterns import PATTERNS, plain
 
-from sksurvgpu.backends.contract import Counts, serve_in_rounds
+from sksurvgpu.backends.contract import Counts, Room, serve_in_rounds
 from sksurvgpu.penalties.blocks import move_block_of
 
 LOST = 1e-13  # curvatures are rounding below this share of x' diag(h) x
 MOST_PASSES = 1000
 
 
-def descend(M, coef, slope, minimize, unit, shrink):
-    """Coordinate descent on a matrix; `minimize(z, curvature, a)`.  Coefficients and passes."""
+def descend(M, coef, slope, minimize, unit, shrink=0.0, enough=0.0):
+    """Coordinate descent on a matrix; `minimize(z, curvature, a)`.
+
+    Coefficients, passes, and the largest move of the last.
+    """
     coef, slope, first = coef.copy(), slope.copy(), np.inf
     for count in range(MOST_PASSES):
         largest = 0.0
@@ -25,9 +28,9 @@ def descend(M, coef, slope, minimize, unit, shrink):
             largest = max(largest, M[a, a] * abs(new - coef[a]) / unit[a])
             coef[a] = new
         first = largest if count == 0 else first
-        if largest <= shrink * first:
+        if largest <= max(shrink * first, enough):
             break
-    return coef, float(count + 1)
+    return coef, float(count + 1), largest
 
 
 def descend_blocks(M, coef, slope, move_block, c, unit, shrink):
@@ -51,7 +54,7 @@ def descend_blocks(M, coef, slope, move_block, c, unit, shrink):
 class Session:
     """`contract.Operations` on the rows of one fit."""
 
-    def __init__(self, problem, weight=None, offset=None, formulas=None, room=0.0):
+    def __init__(self, problem, weight=None, offset=None, formulas=None, room=None, loan=None):
         plan, source, ptr = problem.plan, problem.source, problem.piece_ptr
         table = problem.design.to_scipy().toarray()
         applies = [(ptr[:, 0] <= b) & (b < ptr[:, 1]) for b in range(plan.n_pieces)]
@@ -64,6 +67,7 @@ class Session:
         self._pattern = PATTERNS[likelihood.pattern](likelihood, plan, weight)
         self._offset = plan.per_copy(offset[plan.order])
         self._minimum, self._room = formulas and plain(formulas.minimum), room
+        self._lent = None if loan is None else loan.matrix
         self._move_block = formulas and formulas.block and move_block_of(formulas)
 
     def _evaluate(self, eta):
@@ -162,11 +166,27 @@ class Session:
         def minimize(z, curvature, a):
             return self._minimum(z, curvature, penalty, a)
 
-        return descend(M, coef, self.gradient(columns), minimize, unit, shrink)
+        return descend(M, coef, self.gradient(columns), minimize, unit, shrink)[:2]
 
     def gram(self, columns, known):
         assert self._has[columns].all()
         return self._matrix(columns)[0][known:]
+
+    def hold(self, columns, known):
+        if known:
+            assert np.array_equal(columns[:known], self._held_columns)
+        self._held_columns, self._held = columns, self._matrix(columns)[0]
+
+    def descend(self, where, coef, gradient, curvature, weight, penalty, unit, enough, lent):
+        M = weight * (self._lent if lent else self._held)[np.ix_(where, where)]
+        M[(where < 0) | (where < 0)[:, None]] = 0.0
+        M[np.diag_indices_from(M)] = curvature
+
+        def minimize(z, curvature, a):
+            return self._minimum(z, curvature, penalty, a)
+
+        found, _, largest = descend(M, coef, gradient, minimize, unit, enough=enough)
+        return found, largest
 
     def blocks(self, columns, sizes):
         M, ends = self.gram(columns, 0), np.cumsum(sizes)
@@ -199,15 +219,15 @@ class NumpyBackend:
 
     batched = True
 
-    def __init__(self, room=1e8):
-        self._room, self.served = room, set()
+    def __init__(self, room=1e8, holds=False):
+        self._room, self.served = Room(room, holds), set()
 
     def _open(self, problem, batch, formulas=None):
         def column(values, b):
             return None if values is None else values[:, b if values.shape[1] > 1 else 0]
 
         rows = [(column(batch.weight, b), column(batch.offset, b)) for b in range(batch.n_fits)]
-        return [Session(problem, *each, formulas, self._room) for each in rows]
+        return [Session(problem, *each, formulas, self._room, batch.loan) for each in rows]
 
     def run(self, problem, batch, coroutines, n_threads):
         sessions = self._open(problem, batch, batch.penalty.formulas)

@@ -26,8 +26,10 @@ from gpu.compiler import (
 from gpu.cupy import simulate_sampling
 
 from sksurvgpu.backends import choose_sampling
+from sksurvgpu.backends.cuda import held
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.data.design.columns import INDICATOR
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.penalties.blocks import with_matrices
 from sksurvgpu.penalties.elastic_net import Strengths
@@ -85,6 +87,22 @@ def draw_sample(name):
     return MODELS["conditional_logistic"], Sample(X, y, weights=np.ones(n))
 
 
+def descend_on_matrices(session, fits, columns, penalties):
+    """Extend matrices in every way that they can be made, and descend on them."""
+    p = len(columns[0])
+    # what these fits have is lost on the way back from an idle device
+    pieces = np.tile([0, len(session.X.first)], (p, 1))
+    session._held._kinds = np.full(p, INDICATOR), np.arange(p), pieces
+    numbers = [np.arange(p)] * 2, *3 * ([np.ones(p)] * 2,), [1.0] * 2, penalties, [np.ones(p)] * 2
+    for way in ("tiles", "in place", "columns"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(held, "WAY", way)
+            session.hold(fits, [own[:2] for own in columns], [0, 0])
+            patch.setattr(held, "CAPACITY", p)
+            session.hold(fits, columns, [2, 2])
+    session.descend(fits, *numbers, [0.1] * 2, [False] * 2)
+
+
 def ask_everything(session, p):
     """Every operation that a solver may ask for, of two fits."""
     fits, columns = np.arange(2, dtype=np.int32), [np.arange(p)] * 2
@@ -99,6 +117,8 @@ def ask_everything(session, p):
     session.load(fits, columns)
     session.measure(fits, columns)
     session.loosen(fits, columns)
+    if session.pattern.few:
+        descend_on_matrices(session, fits, columns, penalties)
     session.sweep(fits, columns, zeros, penalties, ones, [0.3, 0.3])
     session.step(fits, ones)
     session.attempt(fits, ones, columns, [1.0, 1.0])

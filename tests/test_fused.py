@@ -21,6 +21,7 @@ from sksurvgpu import (
     bootstrap,
     fit_path,
 )
+from sksurvgpu.backends.contract import Room
 from sksurvgpu.penalties.flow import Graph
 from sksurvgpu.penalties.partition import minimize_on_partition
 
@@ -313,7 +314,8 @@ def test_what_does_not_go_together(given, message):
 
 
 def test_backends_without_a_matrix_are_refused(monkeypatch):
-    monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.room", lambda self: 0.0)
+    room = Room(0.0, holds=False)
+    monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.room", lambda self: room)
     face = FACES["case series"]
     with pytest.raises(ValueError, match=r"`penalty` needs the matrix of all 12 columns, .*cpu"):
         face.make(penalty=Fused("chain")).fit(X, face.y)

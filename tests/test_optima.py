@@ -20,7 +20,7 @@ from oracles.reference_likelihoods import duality_gap
 
 from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu import whole
-from sksurvgpu.solver import quadratic
+from sksurvgpu.solver import models
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
@@ -232,13 +232,13 @@ def test_routes_are_taken(name, form, monkeypatch):
     """Where a fit is long enough: the matrix may be taken from the third iteration on."""
     use_form(form, monkeypatch)
     use_model("matrix", monkeypatch)
-    calls, minimize = [], quadratic.minimize_on_matrix
+    calls, minimize = [], models.minimize_on_matrix
 
     def count(*arguments):
         calls.append(1)
         return minimize(*arguments)
 
-    monkeypatch.setattr(quadratic, "minimize_on_matrix", count)
+    monkeypatch.setattr(models, "minimize_on_matrix", count)
     model = MODELS[name]
     sample = model.sample(40, p=10)
     solution = fit(model, sample, 0.02 * largest_gradient(model, sample), tol=1e-10)

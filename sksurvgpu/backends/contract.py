@@ -19,15 +19,15 @@ finds the log-likelihood and the score residuals u of a predictor; `gradient`, `
 `sweep`, `cycle` and `baseline` speak of the last one.  `step` and `attempt` make a trial predictor,
 `shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial that is not
 accepted is left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and
-forgets the one before; `load` gives it columns; `sweep`, `gram`, `blocks` and `loosen` take only
-columns that it has, and `sweep` those whose `gradient` was asked for at the last evaluation.  It
-stays as it was taken, whatever is evaluated after it.  Only `start` follows `cycle`.
+forgets the one before; `load` gives it columns; `sweep`, `gram`, `hold`, `blocks` and `loosen` take
+only columns that it has, and `sweep` those whose `gradient` was asked for at the last evaluation.
+It stays as it was taken, whatever is evaluated after it.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
 
-**Optional.**  A backend without `gram` has no `room` for a matrix; one without `cycle` refuses
-`algorithm="exact"` when it is asked for.
+**Optional.**  A backend without `gram` has no `room` for a matrix, one without `hold` and `descend`
+keeps none itself; one without `cycle` refuses `algorithm="exact"` when it is asked for.
 """
 
 from __future__ import annotations
@@ -64,6 +64,13 @@ class Counts(NamedTuple):
             pairs=share**2 * self.pairs,
             products=share**2 * self.products,
         )
+
+
+class Room(NamedTuple):
+    """Where the matrix of a quadratic model may be."""
+
+    bytes: float  # that it may take; 0 where there is none
+    holds: bool  # whether the backend keeps it, and minimizes it by `descend`
 
 
 class Request(NamedTuple):
@@ -155,8 +162,8 @@ class Operations(Protocol):
     def count(self, columns: np.ndarray) -> Counts:
         """What a model over columns would have to touch."""
 
-    def room(self) -> float:
-        """Bytes that a matrix of this fit may take; 0 where there is none."""
+    def room(self) -> Room:
+        """Room for a matrix of this fit."""
 
     def sweep(
         self,
@@ -187,7 +194,36 @@ class Operations(Protocol):
         """
 
     def gram(self, columns: np.ndarray, known: int) -> np.ndarray:
-        """Rows ``known:`` of the matrix X'MX over columns, (len(columns) - known, len(columns))."""
+        """Rows ``known:`` of the matrix X'MX over columns, (len(columns) - known, len(columns)).
+
+        A matrix that is held over these columns comes with the rounding errors that it has there.
+        """
+
+    def hold(self, columns: np.ndarray, known: int) -> None:
+        """Keep the matrix that `gram` would give; rows before `known` are there since the last.
+
+        It may be rounded: its diagonal is not used, and the others set the rate of convergence.
+        """
+
+    def descend(
+        self,
+        where: np.ndarray,
+        coef: np.ndarray,
+        gradient: np.ndarray,
+        curvature: np.ndarray,
+        weight: float,
+        penalty: NamedTuple,
+        unit: np.ndarray,
+        enough: float,
+        lent: bool,
+    ) -> tuple[np.ndarray, float]:
+        """Coordinate descent on ``weight`` times the matrix that is held, or lent to the batch.
+
+        Column a is ``where[a]`` of the matrix, or (-1) stands alone; its curvature is given, and
+        columns of no curvature stay.  `gradient` is that at `coef`.  Cyclic passes go on until the
+        largest move of one, in units of the gradient and over `unit`, is no more than `enough`, or
+        they are slow.  New coefficients, and the largest move of the last pass.
+        """
 
     def trial_curvature(self) -> float:
         """Upper bound of v'Mv along the move v to the trial predictor; 0 before any `refer`.
@@ -285,6 +321,7 @@ __all__ = [
     "Formulas",
     "Operations",
     "Request",
+    "Room",
     "ask",
     "serve",
     "serve_in_rounds",

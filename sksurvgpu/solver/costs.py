@@ -27,10 +27,17 @@ SWEEPS_PER_PENALTY = 1.5  # ... of those that follow
 SWEEPS_OF_BORROWER = 8.0  # what a fit near its optimum costs without a loan
 BYTES = 24  # of every element: matrix, the copy that an extension makes, factor of a support
 
+# On a device a matrix is worth its cost within one outer iteration, up to so many columns.  This
+# number and its reason are estimates: a pass by matrix costs a tenth of one by columns or less.
+MOST_HELD = 15_000
+BYTES_HELD = 8  # of every element, in single precision: matrix, and the larger one it moves to
+
 
 def most_columns(room):
-    """Columns of the largest matrix in so many bytes."""
-    return int(np.sqrt(room / BYTES))
+    """Columns of the largest matrix in a `contract.Room`."""
+    if room.holds:
+        return min(int(np.sqrt(room.bytes / BYTES_HELD)), MOST_HELD)
+    return int(np.sqrt(room.bytes / BYTES))
 
 
 def sweeps_ahead(penalties_left, iterations_left, done, passes):

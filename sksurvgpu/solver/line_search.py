@@ -80,8 +80,9 @@ def approach(fit, penalty, target, columns, nearer):
     """Coroutine: the same under a penalty that is not convex; the share that was accepted.
 
     Such a penalty may be larger between two points than at both, so that nothing is interpolated:
-    ``nearer(share)`` minimizes the model anew with the curvature of its columns divided by `share`.
-    Of a small share that is an upper bound, which has the penalty as it is: nothing can rise.
+    the coroutine ``nearer(share)`` minimizes the model anew with the curvature of its columns
+    divided by `share`.  Of a small share that is an upper bound, which has the penalty as it is:
+    nothing can rise.
     """
     share = 1.0
     while share >= SHORTEST:
@@ -90,7 +91,7 @@ def approach(fit, penalty, target, columns, nearer):
         if (yield from _take(fit, penalty, target, loglik, enough)):
             return share
         share *= STIFFER
-        target = nearer(share)
+        target = yield from nearer(share)
     yield from ask(Operations.evaluate)
     return 0.0
 

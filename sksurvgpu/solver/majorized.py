@@ -12,7 +12,8 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from . import costs
 from .line_search import accepts, approach, rounding, search
-from .quadratic import NEAR_LATER, LentMatrix, OwnMatrix, Progress, have_model, near
+from .models import HeldLoan, HeldMatrix, LentMatrix, OwnMatrix
+from .quadratic import NEAR_LATER, Progress, have_model, near
 
 # Passes go on until their moves have shrunk this much; the first models are poor and get fewer.
 SHRINK, SHRINK_EARLY, EARLY = 0.3, 0.6, 2
@@ -65,8 +66,9 @@ def _watched(fit, violation, settled):
     """Columns whose gradient the next iteration needs; None: all.
 
     By matrix, the others matter only to stop, unless they have just joined; a loan may lack some.
+    A device looks at them each time: that costs it less than the iterations that end too early.
     """
-    alone = fit.model.is_matrix and not fit.model.outside(violation).any()
+    alone = fit.model.is_matrix and not (fit.holds or fit.model.outside(violation).any())
     return fit.model.columns if alone and settled else None
 
 
@@ -81,7 +83,7 @@ def _move(fit, penalty, target, columns, accuracy):
 
     def nearer(share):
         columns, near = fit.model.columns, fit.coef.copy()
-        near[columns] = fit.model.minimize_nearer(fit, penalty, accuracy, share)
+        near[columns] = yield from fit.model.minimize_nearer(fit, penalty, accuracy, share)
         near[fit.model.without_effect(fit, penalty)] = 0.0
         return near
 
@@ -133,13 +135,17 @@ def lend(fit, penalty, n_borrowers):
     if not 0 < len(columns) <= fit.most_columns:
         return columns, None
     counts = yield from ask(Operations.count, columns)
-    if not costs.of_matrix(counts, len(columns), n_borrowers) < costs.SWEEPS_OF_BORROWER:
+    if not (
+        fit.holds or costs.of_matrix(counts, len(columns), n_borrowers) < costs.SWEEPS_OF_BORROWER
+    ):
         return columns, None
-    model = yield from OwnMatrix.take(len(fit.coef), columns)
+    model = yield from (HeldMatrix if fit.holds else OwnMatrix).take(len(fit.coef), columns)
+    yield from model.have_matrix()
     kept = model.curvature[:, 0] > 0
     return columns[kept], model.matrix if kept.all() else model.matrix[np.ix_(kept, kept)]
 
 
 def borrow(fit, loan, share, fixed):
     """Take a share of another fit's model, without the columns that are fixed here."""
-    fit.model = LentMatrix(len(fit.coef), loan, share, fixed)
+    form = HeldLoan if fit.holds and fit.most_columns > 0 else LentMatrix
+    fit.model = form(len(fit.coef), loan, share, fixed)

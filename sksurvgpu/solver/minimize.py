@@ -25,6 +25,13 @@ class Quadratic(NamedTuple):
     weight: float
     curvature: np.ndarray
 
+    def times(self, move):
+        """Product with a vector."""
+        coupled = len(self.matrix)
+        product = self.curvature * move
+        product[:coupled] = self.weight * (self.matrix @ move[:coupled])
+        return product
+
 
 def _passes(model, coef, gradient, penalty, unit, enough, passes):
     """Cyclic passes until moves are small `enough`; the largest move of the last one.

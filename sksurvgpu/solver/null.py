@@ -14,7 +14,8 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from .majorized import descend
-from .quadratic import Sweeps, near
+from .models import Sweeps
+from .quadratic import near
 
 LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
 LEAST_DEVIATION = 1e-4  # of errors, over that of the null model

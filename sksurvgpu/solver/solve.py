@@ -18,9 +18,10 @@ from .exact import descend_exactly
 from .extrapolate import Anderson
 from .line_search import require_finite
 from .majorized import borrow, descend, lend
+from .models import Model
 from .null import Null, descend_by, find_null
 from .problem import Loan
-from .quadratic import FEWEST, NEAR, NEAR_LATER, Model
+from .quadratic import FEWEST, NEAR, NEAR_LATER
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
 LARGEST_PENALTY = 1e150
@@ -56,6 +57,7 @@ class Fit:
     objective: float = np.inf
     model: Model | None = None  # the quadratic model in use
     most_columns: int = 0  # ... that it may have as a matrix
+    holds: bool = False  # whether the backend keeps matrices
     counts: Counts | None = None  # the last that were asked for
     counted: int = 0  # ... of so many columns
     near: float = NEAR  # share of its threshold above which a slope is worked on, in a cheap matrix
@@ -223,7 +225,7 @@ def _open(coef, options, reach):
     room = yield from ask(Operations.room)
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
     measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
-    measures["most_columns"] = costs.most_columns(room)
+    measures |= {"most_columns": costs.most_columns(room), "holds": room.holds}
     return Fit(coef, loglik, gradient, abs(loglik), verbose=options.verbose, **measures)
 
 

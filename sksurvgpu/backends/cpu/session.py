@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data.design.columns import DENSE
-from ..contract import Counts
+from ..contract import Counts, Room
 from . import gram, products
 from .bins import CONSTANT, sweep_of
 from .columns import columns_of
@@ -172,9 +172,9 @@ class Session:
         return out
 
     def room(self):
-        """Bytes that a matrix may take."""
+        """Room for a matrix, in memory of the host."""
         has_matrix = self.plan.few or self.plan.n_pieces == 1
-        return self._room if has_matrix else 0.0
+        return Room(self._room if has_matrix else 0.0, holds=False)
 
     def count(self, columns):
         """What a model over columns would touch, from counts of entries alone."""

@@ -10,6 +10,9 @@ from .patterns import PATTERNS
 SHARE = 0.9  # of the free memory that may be planned with
 # A row: outcome, weights as they are given, cells, bins, scans; lanes and tables of censoring.
 PLAN_BYTES = 112
+# Of a matrix that a fit holds: an element, and the smaller matrix that it replaces; columns that it
+# is expected to have at least, if there are so many.  More are a matter of what is left.
+BYTES_HELD, EXPECTED = 8, 1_024
 GIB = 2**30
 REMEDY = (
     'pass precision="float32", another `device` or backend="cpu", or free memory that other '
@@ -56,13 +59,14 @@ def bytes_of_fit(problem, batch, precision):
     row = 3 * 8 + 2 * item  # eta, its trial, u; r and h
     row += 0 if batch.weight is None else 8 + 1
     row += 0 if batch.offset is None else 8
+    held = BYTES_HELD * min(EXPECTED, problem.n_columns) ** 2 if plan.few else 0
     loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
     own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
     # blocks with their eigenvectors, and where columns are in them
     if batch.penalty.formulas.block is not None:
         own += 16 * batch.penalty.block_entries + 72 * problem.n_columns
-    return row * plan.n_rows + 8 * loads + 64 * problem.n_columns + own
+    return row * plan.n_rows + held + 8 * loads + 64 * problem.n_columns + own
 
 
 def require_sampling(device, shared, each, n_chains, held):

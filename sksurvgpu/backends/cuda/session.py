@@ -5,12 +5,14 @@ from functools import cached_property
 import numpy as np
 
 from ...data.design.columns import DENSE
-from ..contract import Counts
+from ..contract import Counts, Room
 from ..cpu import bins as cpu_bins
 from ..cpu.session import MAX_PASSES
 from . import bins as bin_kernels
 from . import group_sweep, products
 from .exact import run_cycle
+from .held import Held
+from .memory import SHARE
 from .predictor import Rows, Tasks
 from .sweep import Private, Work, sweep_of
 
@@ -22,7 +24,9 @@ CONSTANT = {"float64": cpu_bins.CONSTANT, "float32": 1e-6}
 class Session(Rows):
     """Rows and quadratic models; `formulas` are those of a penalty, for whole fits."""
 
-    def __init__(self, layout, problem, weights, offsets, n_fits, row_type, formulas=None):
+    def __init__(
+        self, layout, problem, weights, offsets, n_fits, row_type, formulas=None, loan=None
+    ):
         super().__init__(layout, problem, weights, offsets, n_fits)
         self._formulas, empty = formulas, self.device.empty
         self.rh = empty((n_fits, 2 * self.n_rows), row_type)
@@ -34,6 +38,7 @@ class Session(Rows):
         self._private = Private(*(empty((0, 0), np.float64) for _ in range(3)))
         # centres of groups outlive a launch's blocks, since groups belong to fits
         self._group_centers = None if self.pattern.few else empty((n_fits, self.n_bins), float)
+        self._held = Held(layout, self.rh, self.loads, self.pattern.bins.inverse, loan)
 
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, fits):
@@ -165,9 +170,47 @@ class Session(Rows):
             self._private = Private(coef, moved, center)
         return self._private
 
+    # -- matrices -----------------------------------------------------------------------------
     def room(self, fits):
-        """Sweeps are all there is."""
-        return [0.0] * len(fits)
+        """Room for matrices, which are held where bins are few; else sweeps are all there is."""
+        return [Room(self._room if self.pattern.few else 0.0, holds=True)] * len(fits)
+
+    @cached_property
+    def _room(self):
+        """Bytes of free memory for the matrix of each fit."""
+        return SHARE * self.device.free_bytes() / len(self.eta)
+
+    def hold(self, fits, columns, knowns):
+        """Keep the model's matrices over columns, whose rows before the known ones are there."""
+        self._held.hold(fits, columns, knowns, self.curvature, self._room)
+        return [None] * len(fits)
+
+    def gram(self, fits, columns, knowns):
+        """Rows of the model's matrices over columns, those that are held or taken for this."""
+        found = []
+        for fit, own, known in zip(fits, columns, knowns, strict=True):
+            if not self._held.has(fit, own):
+                self.hold([fit], [own], [0])
+            found.append(self._held.rows(fit, known, self.curvature[fit, own, 0]))
+        return found
+
+    def descend(
+        self,
+        fits,
+        where,
+        coefs,
+        gradients,
+        curvatures,
+        weights,
+        penalties,
+        units,
+        enoughs,
+        lents,
+    ):
+        """Coordinate descent on matrices, each in a block."""
+        numbers = where, coefs, gradients, curvatures, weights, penalties, units, enoughs, lents
+        asked = list(zip(*numbers, strict=True))
+        return self._held.descend(fits, self._formulas.minimum, asked)
 
     def count(self, fits, columns):
         """What a model over columns would touch, from counts of entries alone."""

@@ -1,0 +1,264 @@
+"""Matrices that the device holds, and descent on them, in the simulator against the CPU."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import engine
+import numpy as np
+import pytest
+from engine import draw_design, draw_outcome, make_problem, use_bins
+from grids import thin
+from models import FORMS, MODELS, largest_gradient, make_batch, use_form
+
+pytest.importorskip("numba_cuda")
+pytest.importorskip("greenlet")
+
+from gpu.backend import simulate_backend
+from gpu.device import SimulatedDevice
+
+from sksurvgpu import Fused, GroupLasso, LogisticCCD
+from sksurvgpu.backends import choose, cpu
+from sksurvgpu.backends.cpu.session import Session as CpuSession
+from sksurvgpu.backends.cpu.threads import Threads
+from sksurvgpu.backends.cuda import descent, held
+from sksurvgpu.backends.cuda.layout import Layout
+from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
+from sksurvgpu.penalties.elastic_net import Strengths
+from sksurvgpu.solver.minimize import Quadratic, _passes_of
+from sksurvgpu.solver.problem import Batch
+from sksurvgpu.solver.solve import Options, solve, solve_and_lend
+
+WAYS = ("tiles", "in place", "columns")
+N_FITS = 2
+
+
+def open_both(problem, weights, offsets, coefs, seed=0, threads=32, loan=None, **settings):
+    """Sessions of fits at coefficients: of the CPU, one a fit, and of a device."""
+    device = SimulatedDevice(seed, **settings)
+    layout = Layout(device, problem, threads=threads, rows_per_range=16)
+    rows = weights, offsets, len(coefs), np.dtype(float), ElasticNet.formulas, loan
+    session, fits = Session(layout, problem, *rows), np.arange(len(coefs), dtype=np.int32)
+    session.start(fits, coefs)
+    session.refer(fits)
+    alone = []
+    for b, coef in enumerate(coefs):
+        own = (None if values is None else values[:, b] for values in (weights, offsets))
+        alone.append(CpuSession(problem, *own, Threads(1), ElasticNet.formulas))
+        alone[-1].start(coef)
+        alone[-1].refer()
+    return alone, session, fits
+
+
+def size_of(matrix):
+    """What its entries are measured by."""
+    root = np.sqrt(np.diagonal(matrix))
+    return np.outer(root, root)
+
+
+def check_matrices(alone, session, fits, columns, known, tolerance):
+    """Matrices over the columns of each fit, extended once, are the CPU's."""
+    asked = [own[:known] for own in columns]
+    if known:
+        session.load(fits, asked)
+        session.hold(fits, asked, [0] * len(fits))
+    session.load(fits, [own[known:] for own in columns])
+    session.hold(fits, columns, [known] * len(fits))
+    found = session.gram(fits, columns, [0] * len(fits))
+    session.hold(fits, columns, [0] * len(fits))
+    again = session.gram(fits, columns, [0] * len(fits))
+    for own, one, matrix, same in zip(columns, alone, found, again, strict=True):
+        curvature = one.load(own)[:, 0]
+        expected = one.gram(own, 0)
+        expected[np.diag_indices_from(expected)] = curvature
+        assert np.all(curvature > 0)
+        assert np.abs((matrix - expected) / size_of(expected)).max() <= tolerance
+        np.testing.assert_array_equal(matrix, matrix.T)
+        np.testing.assert_array_equal(matrix, same)  # in another order of threads, and at once
+
+
+@pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
+@pytest.mark.parametrize("way", WAYS)
+def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
+    monkeypatch.setattr(held, "WAY", way)
+    use_bins("few", monkeypatch)
+    rng = np.random.default_rng(1)
+    data = draw_outcome(rng, 70, n_times=12, start=True)
+    data = data.with_(X=draw_design(rng, 70, 9, kind))
+    problem = make_problem(data)
+    weights = rng.choice([0.5, 1.0, 2.0], (70, N_FITS))
+    offsets, coefs = rng.normal(size=(70, N_FITS)), 0.2 * rng.normal(size=(N_FITS, 9))
+    both = open_both(problem, weights, offsets, coefs)
+    columns = [np.array([3, 0, 7, 8, 1]), np.array([5, 2, 4, 6, 0, 1])]
+    check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
+
+
+def draw_model(rng, p, n_zero):
+    """A matrix of columns that have much in common, slopes, and a penalty that leaves some at 0."""
+    half = rng.normal(size=(9 * p, p)) + 0.3 * rng.normal(size=(9 * p, 1))
+    matrix, slope = half.T @ half, 30.0 * rng.normal(size=p)
+    l1 = np.where(np.arange(p) < n_zero, 1e3, rng.choice([0.0, 8.0], p))
+    return matrix, slope, Strengths(l1, np.ones(p))
+
+
+@pytest.mark.parametrize("enough", [1e-9, 0.5, 1e9])
+@pytest.mark.parametrize("shared_bytes", [48 * 1024, 0])
+def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
+    """As many of them, for fits of all sizes: groups at rest, columns alone or still."""
+    rng, sizes, weight = np.random.default_rng(2), [70, 1, 110], 0.5
+    device = SimulatedDevice(3, shared_bytes=shared_bytes)
+    layout = SimpleNamespace(device=device, threads=32, join_tuples=join_tuples(device))
+    matrices, parts, expected = np.zeros((3, 110, 110), np.float32), [], []
+    for m, size in enumerate(sizes):
+        matrix, slope, own = draw_model(rng, size, 40)
+        root, where = np.sqrt(np.diagonal(matrix)), rng.permutation(size)
+        matrices[2 - m, :size, :size] = matrix / np.outer(root, root)
+        where[3::7] = -1
+        curvature = weight * np.diagonal(matrix)[where]
+        curvature[5::11] = 0.0
+        coef, unit = rng.normal(size=size) * (own.l1 < 100.0), rng.uniform(0.5, 2.0, size)
+        parts.append((where, np.append(root, 0.0)[where], coef, slope, curvature, unit, own))
+        model = matrix[np.ix_(where, where)] * ((where >= 0) & (where >= 0)[:, None])
+        np.fill_diagonal(model, curvature / weight)
+        model, moved = Quadratic(model, weight, curvature), coef.copy()
+        passes = _passes_of(ElasticNet.formulas)
+        largest = passes(model, moved, slope.copy(), own, unit, enough, descent.MOST_PASSES)
+        expected.append((moved, largest))
+    columns = list(zip(*parts, strict=True))
+    work = descent.Work(
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.array([2, 1, 0]),
+        np.full(3, weight),
+        np.full(3, enough),
+        *map(np.concatenate, columns[:-1]),
+        columns[-1],
+    )
+    minimum = ElasticNet.formulas.minimum
+    found = descent.descend(layout, minimum, device.upload(matrices), work, max(sizes))
+    assert any(np.all(coef[:32] == 0.0) and np.any(coef) for coef, _ in expected)
+    np.testing.assert_allclose(found[0], np.concatenate([c for c, _ in expected]), atol=1e-6)
+    np.testing.assert_allclose(found[1], [size for _, size in expected], rtol=1e-3, atol=1e-9)
+    assert np.all(found[1] <= enough)
+
+
+def join_tuples(device):
+    def join(tuples):
+        fields = zip(*tuples, strict=True)
+        return Strengths(*(device.upload(np.concatenate(parts)) for parts in fields))
+
+    return join
+
+
+# -- whole fits --------------------------------------------------------------------------------
+
+FEW = [case for case in FORMS if "many" not in case[0] and case[1] not in ("many", "one a stratum")]
+
+
+def solve_both(problem, batch, tol=1e-9):
+    """Solutions by the CPU and by the device."""
+    return [solve(problem, batch, backend, Options(tol=tol)) for backend in (cpu, choose("cuda"))]
+
+
+def compare(found, expected, tolerance=1e-6):
+    for own, others in zip(found, expected, strict=True):
+        for one, other in zip(own, others, strict=True):
+            assert one.converged and other.converged
+            size = max(1.0, np.abs(other.coef).max())
+            np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=tolerance * size)
+            np.testing.assert_allclose(one.objective, other.objective, rtol=1e-10)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Operations that sessions of a device were asked for."""
+    names, serve = set(), Session.serve
+
+    def watch(session, name, *rest):
+        names.add(name)
+        return serve(session, name, *rest)
+
+    monkeypatch.setattr(Session, "serve", watch)
+    return names
+
+
+@pytest.mark.parametrize(("name", "form"), thin(4, FEW))
+def test_fit_of_every_model(name, form, asked, monkeypatch):
+    simulate_backend(monkeypatch, seed=1, model="matrix")
+    use_form(form, monkeypatch)
+    model = MODELS[name]
+    sample = model.sample(3, p=5)
+    lam = np.array([0.3, 0.1]) * largest_gradient(model, sample)
+    batch = make_batch(sample, lam, l1_ratio=0.8, factor=np.where(np.arange(5) == 1, 0.0, 1.0))
+    compare(*solve_both(model.problem(sample), batch)[::-1])
+    assert "descend" in asked and "sweep" not in asked
+
+
+def test_batch_is_its_fits(asked, monkeypatch):
+    simulate_backend(monkeypatch, seed=2, model="matrix")
+    model = MODELS["cox, efron"]
+    sample = model.sample(5, p=5, weights=False, offset=False)
+    rng, problem = np.random.default_rng(0), model.problem(sample)
+    lam = largest_gradient(model, sample) * np.array([[0.8, 0.3, 0.5], 3 * [0.15]])
+    batch = Batch(lam, weight=rng.choice([1.0, 2.0], (sample.n, 3)))
+    compare(*solve_both(problem, batch)[::-1])
+    assert "sweep" not in asked
+
+
+def test_loan_serves_all_fits(asked, monkeypatch):
+    simulate_backend(monkeypatch, seed=3, model="matrix")
+    model, options = MODELS["cox, breslow"], Options(tol=1e-9)
+    sample = model.sample(6, p=6, weights=False, offset=False)
+    problem, lam = model.problem(sample), 0.2 * largest_gradient(model, sample)
+    first = Batch(np.array([[lam]]))
+    solutions, loan = solve_and_lend(problem, first, choose("cuda"), options, 1, 100)
+    weight = np.ones((sample.n, 2))
+    weight[::5, 0] = weight[1::5, 1] = 0.0
+    changes = {"weight": weight, "coef": solutions[0].coef[:, None]}
+    changes |= {"null": (solutions[0].null,), "share": np.full(2, 0.8)}
+    fixed = np.zeros((6, 2), bool)
+    fixed[2, 1] = True
+    batch = replace(first, lambdas=np.full((1, 2), lam), fixed=fixed, **changes)
+    asked.clear()
+    borrowed = solve(problem, replace(batch, loan=loan), choose("cuda"), options)
+    assert "descend" in asked and not {"gram", "sweep"} & asked
+    compare(borrowed, solve(problem, batch, cpu, options))
+
+
+def test_columns_whose_curvature_is_lost(asked, monkeypatch):
+    """Only a row of nearly no hazard has another value, and it has an event."""
+    simulate_backend(monkeypatch, seed=4, model="matrix")
+    rng = np.random.default_rng(7)
+    data, offset, X = draw_outcome(rng, 40), np.zeros(40), rng.normal(size=(40, 3))
+    row = np.flatnonzero(data.event)[3]
+    X[:, 0], offset[row] = np.arange(40) != row, -34.0
+    data = data.with_(X=X, offset=offset)
+    penalty = BoundedElasticNet(1.0, lower=np.full(3, -0.05), upper=np.full(3, np.inf))
+    batch = engine.make_batch(data, 0.5, penalty=penalty)
+    found, expected = solve_both(make_problem(data), batch)[::-1]
+    compare(found, expected)
+    assert found[0][0].coef[0] == -0.05
+    assert {"loosen", "descend"} <= asked
+
+
+@pytest.mark.parametrize("penalty", [Fused("chain"), GroupLasso([0, 0, 1, 1, 2])])
+def test_penalties_that_are_minimized_on_the_host(penalty, asked, monkeypatch):
+    simulate_backend(monkeypatch, seed=5, model="matrix")
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(40, 5)), rng.random(40) < 0.5
+    models = [
+        LogisticCCD(alpha=0.01, penalty=penalty, tol=1e-8, backend=b) for b in ("cuda", "cpu")
+    ]
+    found, expected = (model.fit(X, y) for model in models)
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
+    assert "gram" in asked and "descend" not in asked
+
+
+def test_newton_goes_on_where_passes_are_slow(asked, monkeypatch):
+    """Columns next to equal: the matrix comes down to the host."""
+    simulate_backend(monkeypatch, seed=6, model="matrix")
+    monkeypatch.setattr(descent, "PASSES", 3)
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(50, 1)) + 0.05 * rng.normal(size=(50, 4))
+    data = draw_outcome(rng, 50).with_(X=X)
+    compare(*solve_both(make_problem(data), engine.make_batch(data, 1e-3))[::-1])
+    assert {"gram", "descend"} <= asked
