@@ -109,63 +109,59 @@ def _load_entries(X, bins, rh, fit, j, sums):
 
 
 @device
-def _sum_before(value, last, known, stratum):
-    """Sum over the lanes before that are of the same stratum, one ending with bin `last`.
-
-    `known` is the sum of a stratum that goes on from the lanes' bins before; both of the next ones.
-    """
-    lane, step, total = cuda.threadIdx.x % WARP, 1, value
-    while step < WARP:
-        theirs, their_last = (
-            cuda.shfl_up_sync(FULL, total, step),
-            cuda.shfl_up_sync(FULL, last, step),
-        )
-        if lane >= step and their_last == last:
-            total += theirs
-        step *= 2
-    if stratum == last:
-        total += known
-    before, their_last = cuda.shfl_up_sync(FULL, total, 1), cuda.shfl_up_sync(FULL, last, 1)
-    if lane == 0:
-        before, their_last = known, stratum
-    known, stratum = cuda.shfl_sync(FULL, total, WARP - 1), cuda.shfl_sync(FULL, last, WARP - 1)
-    return before if their_last == last else 0.0, known, stratum
+def _combine(bins, fit, size, sums):
+    """Add up the warps' sums in their order, and take out of loads what follows from their bin."""
+    k, n_bins = cuda.threadIdx.x, bins.last.shape[0]
+    while k < n_bins:
+        place = k
+        while place < size:
+            other = place + size
+            while other < sums.shape[0]:
+                sums[place] += sums[other]
+                other += size
+            place += n_bins
+        if bins.w.shape[1] > 0:
+            sums[k] -= bins.base[fit, k] * sums[n_bins + k]
+        if bins.carried.shape[1] > 0:
+            sums[k] -= bins.after[fit, k] * sums[2 * n_bins + k]
+        k += cuda.blockDim.x
 
 
 @device
-def _carry_on(bins, fit, sums):
-    """Give bins the part of rows that are carried into them, by one warp."""
-    n_bins, known, stratum = bins.last.shape[0], 0.0, int64(-1)
-    k = cuda.threadIdx.x
-    while k - cuda.threadIdx.x < n_bins:
-        carried, last = 0.0, int64(-1)
-        if k < n_bins:
-            carried, last = sums[2 * n_bins + k], bins.last[k]
-        before, known, stratum = _sum_before(carried, last, known, stratum)
-        if k < n_bins:
-            sums[k] += bins.fall[fit, k] * before - bins.after[fit, k] * carried
+def _accumulate(last, from_end, sums):
+    """Running sums over the bins of each stratum, which ends with bin `last`, by one warp."""
+    lane, known, stratum = cuda.threadIdx.x % WARP, 0.0, int64(-1)
+    k = lane
+    while k - lane < last.shape[0]:
+        at = last.shape[0] - 1 - k if from_end else k
+        total, own, step = 0.0, int64(-1), 1
+        if k < last.shape[0]:
+            total, own = sums[at], last[at]
+        while step < WARP:
+            theirs = cuda.shfl_up_sync(FULL, total, step)
+            if cuda.shfl_up_sync(FULL, own, step) == own and lane >= step:
+                total += theirs
+            step *= 2
+        total += known if own == stratum else 0.0
+        if k < last.shape[0]:
+            sums[at] = total
+        known, stratum = cuda.shfl_sync(FULL, total, WARP - 1), cuda.shfl_sync(FULL, own, WARP - 1)
         k += cuda.warpsize
 
 
 @device
 def _finish_load(bins, fit, sums, out):
-    """Loads from the sums by bin of exit, by one warp; the lane's part of sum load^2 / N."""
-    n_bins, known, stratum, squares = bins.last.shape[0], 0.0, int64(-1), 0.0
-    k = n_bins - 1 - cuda.threadIdx.x  # from the last bin to the first
-    while k + cuda.threadIdx.x >= 0:
-        later, last = 0.0, int64(-1)
-        if k >= 0:
-            last = bins.last[k]
-            if bins.w.shape[1] > 0:
-                later = sums[n_bins + k]
-        after, known, stratum = _sum_before(later, last, known, stratum)
-        if k >= 0:
-            load = sums[k]
-            if bins.w.shape[1] > 0:
-                load += bins.jump[fit, k] * after - bins.base[fit, k] * later
-            squares += load * load * bins.inverse[fit, k]
-            out[k] = load
-        k -= cuda.warpsize
+    """Loads with what comes from other bins; the thread's part of the sum of load^2 / N."""
+    squares, k, n_bins = 0.0, cuda.threadIdx.x, bins.last.shape[0]
+    while k < n_bins:
+        load, last = sums[k], bins.last[k]
+        if bins.w.shape[1] > 0 and k < last:
+            load += bins.jump[fit, k] * sums[n_bins + k + 1]
+        if bins.carried.shape[1] > 0 and k > 0 and bins.last[k - 1] == last:
+            load += bins.fall[fit, k] * sums[2 * n_bins + k - 1]
+        squares += load * load * bins.inverse[fit, k]
+        out[k] = load
+        k += cuda.blockDim.x
     return squares
 
 
@@ -182,24 +178,23 @@ def load_few(X, fits, columns, bins, rh, constant, size, loads, curvature):
     and that one.  Every warp has `size` sums of its own.
     """
     scratch, shared = new_scratch(), cuda.shared.array(0, float64)
-    warp, t = cuda.threadIdx.x // WARP, cuda.blockIdx.x
+    warp, n_warps = cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
+    n_bins, t = bins.last.shape[0], cuda.blockIdx.x
     own = shared[warp * size : (warp + 1) * size]
     while t < fits.shape[0]:
-        k, squares = cuda.threadIdx.x % WARP, 0.0
+        k = cuda.threadIdx.x % WARP
         while k < size:
             own[k] = 0.0
             k += cuda.warpsize
         total = block_sum(_load_entries(X, bins, rh, fits[t], columns[t], own), scratch)
-        k = cuda.threadIdx.x
-        while k < size:
-            for other in range(1, cuda.blockDim.x // WARP):
-                shared[k] += shared[other * size + k]
-            k += cuda.blockDim.x
+        _combine(bins, fits[t], size, shared[: n_warps * size])
         cuda.syncthreads()
-        if warp == 0:
-            if bins.carried.shape[1] > 0:
-                _carry_on(bins, fits[t], own)
-            squares = _finish_load(bins, fits[t], own, loads[fits[t], columns[t]])
+        if warp == n_warps - 1 and bins.w.shape[1] > 0:
+            _accumulate(bins.last, True, shared[n_bins : 2 * n_bins])
+        if warp == 0 and bins.carried.shape[1] > 0:
+            _accumulate(bins.last, False, shared[2 * n_bins : 3 * n_bins])
+        cuda.syncthreads()
+        squares = _finish_load(bins, fits[t], shared, loads[fits[t], columns[t]])
         centred = total - block_sum(squares, scratch)
         if cuda.threadIdx.x == 0:
             curvature[t, 0] = centred if centred > constant * total else 0.0
