@@ -38,8 +38,8 @@ NO_SHARED = layouts.RESERVED_SHARED
 # Sites that may go without anything going wrong, and why they stay.
 KEPT = {
     "team.begin, grid 1": "makes the launch a cooperative one; no block has written anything yet",
-    "rake._sum_before, syncthreads 2": "a warp would have to take all of its positions, and come to "
-    "the next exchange, before another one takes its next step",
+    "rake._sum_before, syncthreads 2": "a warp would have to take all of its positions, "
+    "and come to the next exchange, before another one takes its next step",
 }
 
 
