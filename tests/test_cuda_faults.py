@@ -39,6 +39,8 @@ NO_SHARED = layouts.RESERVED_SHARED
 KEPT = {
     "team.begin, grid 1": "makes the launch a cooperative one; no block has written anything yet",
     "bins._add_to_bins, syncwarp 1": "orders stores of a warp, whose lanes meet there once more",
+    "rake._sum_before, syncthreads 2": "a warp would have to take all of its positions, "
+    "and come to the next exchange, before another one takes its next step",
 }
 
 

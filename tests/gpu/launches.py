@@ -18,7 +18,6 @@ import numpy as np
 
 from sksurvgpu.backends import cuda as backend
 from sksurvgpu.backends.cuda import (
-    carried_steps,
     exact,
     risk_set_steps,
     rows,
@@ -40,7 +39,6 @@ _SCRATCH = {
     sweep.Private: sweep.Private._fields,
     exact.Own: exact.Own._fields,
     risk_set_steps.RiskSteps: ("moments",),
-    carried_steps.CarriedSteps: ("left", "carried", "late"),
     rows.RowSteps: ("intercept",),
     subset_cycle.SubsetSteps: ("law",),
 }

@@ -307,7 +307,7 @@ def _no_factor(context, i):
 
 
 @device
-def _nothing_is_carried(exchange, context, turn, scratch):
+def nothing_is_carried(exchange, context, turn, scratch):
     return turn
 
 
@@ -321,7 +321,7 @@ def no():
     return False
 
 
-def functions_of(place, factor, has_factor, take, carry_on=_nothing_is_carried):
+def functions_of(place, factor, has_factor, take, carry_on=nothing_is_carried):
     """Steps whose members own their cells, with the rake over these that calls `take`."""
     factors = {"factor": factor, "has_factor": has_factor}
 

@@ -24,6 +24,7 @@ from .risk_set_steps import (
     in_global,
     load_cell,
     no,
+    nothing_is_carried,
     place_of,
     second_of,
     take_cell,
@@ -48,17 +49,6 @@ def shift_rows(exchange, part, turn, scratch):
 
 
 @device
-def clear_part(exchange, moments):
-    """Zeros in a member's part of (positions, numbers)."""
-    low, high = part_of(moments.shape[0], exchange)
-    k = low + cuda.threadIdx.x
-    while k < high:
-        for m in range(moments.shape[1]):
-            moments[k, m] = 0.0
-        k += cuda.blockDim.x
-
-
-@device
 def _add(context, i, m, value):
     """Add to number m of a row's cells."""
     sets, part, moments = context.state.sets, context.part, context.moments
@@ -70,7 +60,6 @@ def _add(context, i, m, value):
         cuda.atomic.add(moments, place_of(context, context.state.width + m, k), value)
 
 
-@device
 def _start(exchange, X, fit, state, turn, scratch):
     """w of every row, and its sums per cell."""
     none, all_cells = int64(0), int64(state.cells.jump.shape[1])
@@ -88,13 +77,12 @@ def _start(exchange, X, fit, state, turn, scratch):
     i = low + cuda.threadIdx.x
     while i < high:
         part.u[i] = weigh(part, i)
-        _add(context, i, 0, part.u[i])
+        add(context, i, 0, part.u[i])  # noqa: F821 (bound)
         i += cuda.blockDim.x
     barrier(exchange)
     return own, turn + 1
 
 
-@device
 def _scatter(context):
     """Put w x and w x^2 of a member's rows into the cells where they exit and enter."""
     X, span = context.X, context.span
@@ -105,22 +93,23 @@ def _scatter(context):
             if row >= X.first[piece]:
                 i = row + X.shift[piece]
                 first, second = context.part.u[i] * x, second_of(span)
-                _add(context, i, 1, first)
+                add(context, i, 1, first)  # noqa: F821 (bound)
                 if second > 1:
-                    _add(context, i, second, first * x)
+                    add(context, i, second, first * x)  # noqa: F821
             q += cuda.blockDim.x
 
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
-    _scatter(_context(X, exchange.fits[t], state, span, own, 0.0, 0))
+    scatter(_context(X, exchange.fits[t], state, span, own, 0.0, 0))  # noqa: F821 (bound)
     barrier(exchange)
     context = _context(X, exchange.fits[t], state, span, own, 0.0, 0)
+    turn = carry_on(exchange, context, turn, scratch)  # noqa: F821 (bound)
+    # no barrier: the scan has one, before it looks at what is carried to cells
     slope, curvature = rake_cells(exchange, own.count, context, turn, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
 
-@device
 def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the cells' sums."""
     step, _, turn = move
@@ -134,20 +123,26 @@ def _advance(exchange, X, span, t, move, state, own, scratch):
                 i = row + X.shift[piece]
                 part.eta[i] += x * step
                 w = weigh(part, i)
-                _add(context, i, 0, w - part.u[i])
+                add(context, i, 0, w - part.u[i])  # noqa: F821 (bound)
                 part.u[i] = w
             q += cuda.blockDim.x
     return turn
 
 
+def shared_functions_of(add, take, carry_on=nothing_is_carried):
+    """Steps that add to a row's sums by `add`, with the rake over cells that calls `take`."""
+    names = {"add": add, "carry_on": carry_on, "rake_cells": make_rake(load_cell, take)}
+    names["scatter"] = device(bind(_scatter, add=add))
+    return Functions(*(device(bind(f, **names)) for f in (_start, _derivatives, _advance)))
+
+
 @cache
-def _derivatives_of(formula, uses_ties):
-    take = device(bind(take_cell, coordinate_formula=formula, has_factor=yes if uses_ties else no))
-    return device(bind(_derivatives, rake_cells=make_rake(load_cell, take)))
+def _functions_of(formula, uses_ties):
+    take = bind(take_cell, coordinate_formula=formula, has_factor=yes if uses_ties else no)
+    return shared_functions_of(_add, device(take))
 
 
 def steps_of(formula, state):
     """Exact steps under a likelihood's `coordinate_formula`."""
-    label = f"shared_{formula.__name__}"
-    derivatives = _derivatives_of(formula, state.cells.held.shape[1] > 0)
-    return Steps(label, state, Functions(_start, derivatives, _advance))
+    functions = _functions_of(formula, state.cells.held.shape[1] > 0)
+    return Steps(f"shared_{formula.__name__}", state, functions)

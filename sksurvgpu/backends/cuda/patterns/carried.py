@@ -82,23 +82,10 @@ class CarriedPattern(RiskSetPattern):
         self._launch_rows(kernels.curvature, fits, self._sets, self._carry, *numbers)
 
     def exact_steps(self, fits, eta, rh):
-        formula = self.likelihood.coordinate_formula
+        formula, n_ranges = self.likelihood.coordinate_formula, self.layout.n_ranges
         if self._has_one_lane:
-            state = self._state_of_steps(eta, 2, self.layout.n_ranges, self._carry, more=1)
+            state = self._state_of_steps(eta, 1 + carried_steps.LATE, n_ranges, self._carry)
             return carried_steps.own_steps_of(formula, state, self._most_cells)
-
-        def sums(like):
-            return self.layout.device.empty((*like.shape, 3), np.float64)
-
-        cells, lane_cells = self._cells.jump, self._carry.back
-        state = carried_steps.CarriedSteps(
-            self._sets,
-            self._carry,
-            self.rows,
-            self._cells,
-            eta,
-            sums(cells),
-            sums(lane_cells),
-            sums(cells),
-        )
+        n_lane_cells = self._carry.flags.shape[0]
+        state = self._state_of_steps(eta, 1 + carried_steps.LATE, 0, self._carry, n_lane_cells)
         return carried_steps.steps_of(formula, state)

@@ -134,13 +134,12 @@ class RiskSetPattern(Pattern):
         state = self._state_of_steps(eta, 1 + self._uses_ties, self.layout.n_ranges)
         return risk_set_steps.steps_of(formula, state, self._most_cells)
 
-    def _state_of_steps(self, eta, n_sums, n_shared, carry=0, more=0):
-        width = self.layout.width
-        numbers = n_sums * width + more
-        n_cells = self._cells.jump.shape[1] + n_shared
-        moments = self.layout.device.empty((self.n_fits, numbers * n_cells), np.float64)
+    def _state_of_steps(self, eta, n_sums, n_shared, carry=0, n_lane_cells=0):
+        width, n_cells = self.layout.width, self._cells.jump.shape[1] + n_shared
+        size = width * (n_sums * n_cells + n_lane_cells)
+        moments = self.layout.device.empty((self.n_fits, size), np.float64)
         of_rows = self._sets, self.rows, self._cells, eta
-        return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, numbers)
+        return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, n_sums * width)
 
     def _most_cells(self, size):
         """Cells in which the rows of a member exit, at most."""
