@@ -171,7 +171,7 @@ PARAMETERS = {
     "algorithm": ("newton", None),
     "backend": ("gpu", None),
     "precision": ("float16", None),
-    "device": (-1, "an int in the range [0, inf)"),
+    "device": (-1, "an int in the range [0, inf), an instance of 'list' or a str among {'all'}"),
     "penalty_factor": ("age", "an instance of 'dict', an array-like or None"),
 }
 
