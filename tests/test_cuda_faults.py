@@ -7,11 +7,13 @@ barriers would not matter; teams two members with several fits each, so that scr
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import models
 import numpy as np
 import pytest
+from engine import draw_design, draw_outcome, make_problem
 from models import MODELS
 
 pytest.importorskip("numba_cuda")
@@ -19,7 +21,7 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
-from sksurvgpu.backends.cuda import gram, products
+from sksurvgpu.backends.cuda import descent, gram, held, products
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
 from sksurvgpu.backends.cuda.patterns import subsets
@@ -202,6 +204,50 @@ def record_lists():
     return device.launches
 
 
+def record_matrices():
+    """Launches of matrices over columns of all kinds, by one block: tasks after each other."""
+    rng, p = np.random.default_rng(4), 6
+    device, fits = Recorder(n_multiprocessors=1), np.arange(N_FITS, dtype=np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        models.use_form("every death", patch)  # more bins than a tile of loads has
+        for name, value in (("TASKS", 1), ("THREADS", 1)):
+            patch.setattr(held, name, value)
+        data = draw_outcome(rng, 60).with_(X=draw_design(rng, 60, p, "mixed"))
+        layout = layouts.Layout(device, make_problem(data), THREADS, rows_per_range=60)
+        rows = None, None, N_FITS, np.dtype(float)
+        session, columns = Session(layout, make_problem(data), *rows), [np.arange(p)] * N_FITS
+        session.start(fits, [0.3 * rng.normal(size=p) for _ in fits])
+        session.refer(fits)
+        session.load(fits, columns)
+        del device.launches[:]
+        for way in ("tiles", "columns"):
+            patch.setattr(held, "WAY", way)
+            session.hold(fits, columns, [0] * N_FITS)
+    # two of the arguments are one memory, but not in another run
+    return [one._replace(results=one.run(0, FaultyMachine())) for one in device.launches]
+
+
+def record_descent():
+    """Launches of descent on matrices by one block a fit, with several groups that move."""
+    rng, p, found = np.random.default_rng(5), 70, []
+    half = rng.normal(size=(N_FITS, 9 * p, p))
+    matrices = np.swapaxes(half, 1, 2) @ half / (9 * p)
+    for shared_bytes in (48 * 1024, 0):
+        device = Recorder(shared_bytes=shared_bytes)
+        layout = SimpleNamespace(device=device, threads=THREADS, join_tuples=lambda own: own[0])
+        every, ones = np.tile(np.arange(p), N_FITS), np.ones(N_FITS * p)
+        level = np.tile(np.where(np.arange(p) < 40, 9.0, 0.1), N_FITS)  # the first group rests
+        slope, zeros = rng.normal(size=N_FITS * p), np.zeros(N_FITS * p)
+        of_fits = np.arange(N_FITS), np.ones(N_FITS), np.full(N_FITS, 0.1)
+        penalty = [Strengths(*map(device.upload, (level, zeros)))]
+        numbers = every, ones, zeros, slope, ones, ones, penalty
+        work = descent.Work(p * np.arange(N_FITS + 1), *of_fits, *numbers)
+        given = device.upload(matrices.astype(np.float32)), work, p
+        descent.descend(layout, ElasticNet.formulas.minimum, *given)
+        found += device.launches
+    return found
+
+
 @pytest.fixture(scope="module")
 def long_columns():
     """Whole blocks work on most columns, and warps on some."""
@@ -224,7 +270,7 @@ def launches(long_columns):
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    others = [*record_gram(), *record_lists()]
+    others = [*record_gram(), *record_lists(), *record_matrices(), *record_descent()]
     return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 
 

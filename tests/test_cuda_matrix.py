@@ -93,6 +93,31 @@ def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
     check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
 
 
+@pytest.mark.parametrize("way", ["tiles", "columns"])
+@pytest.mark.parametrize(
+    ("name", "form"), [("fine_gray, curves", "few"), ("poisson", "one"), ("pieces", "few")]
+)
+def test_matrix_of_other_models(name, form, way, monkeypatch):
+    """Rows that are carried on, an intercept, and coefficients that change over time."""
+    monkeypatch.setattr(held, "WAY", way)
+    use_form(form, monkeypatch)
+    rng = np.random.default_rng(3)
+    if name == "pieces":
+        data = draw_outcome(rng, 60, start=True, n_strata=2, n_times=12)
+        data = data.with_(X=draw_design(rng, 60, 4, "mixed"))
+        source, cuts = np.array([0, 1, 1, 2, 3, 3, 3]), np.array([3.0, 7.0])
+        pieces = np.array([[0, 3], [0, 1], [1, 3], [0, 3], [0, 1], [1, 2], [2, 3]])
+        problem, n, p = make_problem(data, "efron", cuts, source, pieces), 60, 7
+    else:
+        sample, p = MODELS[name].sample(3, p=6), 6
+        sample = sample.with_(X=draw_design(rng, sample.n, p, "mixed"))
+        problem, n = MODELS[name].problem(sample), sample.n
+    coefs = 0.2 * rng.normal(size=(N_FITS, p))
+    both = open_both(problem, rng.choice([0.5, 1.0, 2.0], (n, N_FITS)), None, coefs)
+    columns = [np.array([3, 0, 4, 1]), np.array([5, 2, 4, 0, 1])]
+    check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
+
+
 def draw_model(rng, p, n_zero):
     """A matrix of columns that have much in common, slopes, and a penalty that leaves some at 0."""
     half = rng.normal(size=(9 * p, p)) + 0.3 * rng.normal(size=(9 * p, 1))

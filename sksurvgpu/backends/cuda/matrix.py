@@ -158,8 +158,7 @@ def add_pairs(X, rows, sets, tasks, rh, side, tile, counts):
             ends = _list_row(shared, rows, row, root, sets, t, task, side)
             cuda.syncwarp()
             _add_row(shared, ends, side, task, fit, tile, counts)
-            cuda.syncwarp()
-            row += warps
+            row += warps  # the votes on the next row's entries come before its lists
         cuda.syncthreads()
         e = cuda.threadIdx.x
         while tile >= 0 and e < side * side:
@@ -167,7 +166,6 @@ def add_pairs(X, rows, sets, tasks, rh, side, tile, counts):
                 at = fit, task[1] + e // side, task[2] + e % side
                 cuda.atomic.add(counts, at, shared[tile + e])
             e += cuda.blockDim.x
-        cuda.syncthreads()
         k += cuda.gridDim.x
 
 
@@ -287,7 +285,6 @@ def multiply(X, sets, tasks, others, model, parts, n_values, held):
             if lane == 0:
                 _store(held, sets, t, a, b, sums[o - first] - total)
             o += warps
-        cuda.syncthreads()
         k += cuda.gridDim.x
 
 
