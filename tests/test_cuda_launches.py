@@ -20,6 +20,7 @@ from models import MODELS, largest_gradient, make_batch, use_form
 from numba.cuda.args import ArgHint
 from numba.cuda.dispatcher import _Kernel
 
+from benchmarks import gpu_host
 from sksurvgpu.backends import choose
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
@@ -219,6 +220,11 @@ def test_what_an_iteration_asks_of_the_driver(n_fits, monkeypatch):
         found[before is after].append(dict(later - counts))
     assert {"launches": 4, "uploads": 2, "downloads": 2} in found[True]
     assert {"launches": 6, "uploads": 3, "downloads": 3} in found[False]
+
+
+def test_host_time_is_measured_without_a_device():
+    given = gpu_host.measure(400, 12, n_fits=2)
+    assert sum(map(len, given)) > 2 and all(0 < one < 1 for seconds in given for one in seconds)
 
 
 # -- predictors that are swapped -------------------------------------------------------------------
