@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from sksurvgpu.backends.cuda import _cuda
+from sksurvgpu.backends.cuda import _cuda, arrays
 
 _OUT_OF_MEMORY = _cuda.driver.binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 
@@ -24,7 +24,7 @@ class HostDriver:
             raise _cuda.driver.CudaAPIError(_OUT_OF_MEMORY, "out of memory")
         self.free -= n_bytes
         buffer = np.full(n_bytes, 0xA5, np.uint8)
-        return SimpleNamespace(device_pointer=_cuda.address_of(buffer), buffer=buffer)
+        return SimpleNamespace(device_pointer=arrays.address_of(buffer), buffer=buffer)
 
     def copy(self, target, source, n_bytes, *stream):
         self.copies.append(n_bytes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import struct
 import threading
 import warnings
 import zlib
@@ -20,6 +19,7 @@ import numpy as np
 
 from ..._compile import OwnFiles, bind, keep
 from ...exceptions import BackendUnavailableError
+from .arrays import Array, Packed, address_of, flatten
 from .toolkit import misfit
 
 __all__ = [
@@ -62,9 +62,10 @@ from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
 
 # Where sent arrays begin, and bytes that are staged at once if no more are needed.
 ALIGNED, LEAST_STAGED = 16, 2**20
-# Of an array of so many dimensions: two that are unused, size, bytes of an item, address, shape,
-# steps.
-WORDS = [struct.Struct(f"{5 + 2 * n}q") for n in range(8)]
+
+# What Numba asks an argument of a launch for.
+Array._numba_type_ = property(lambda own: cuda.types.Array(from_dtype(own.dtype), own.ndim, "C"))
+Packed._numba_type_ = property(lambda own: typeof(own.value, Purpose.argument))
 
 
 class _Content(CUDACacheImpl):
@@ -145,82 +146,6 @@ def uses_stream_of_threads():
     from numba.cuda.core import config
 
     return bool(config.CUDA_PER_THREAD_DEFAULT_STREAM)
-
-
-def address_of(array):
-    """Where a host array lies."""
-    return array.__array_interface__["data"][0]
-
-
-class Array:
-    """Memory on a device in C order, and the words by which a kernel knows it."""
-
-    # Makes NumPy's operators refuse instead of building arrays of objects.
-    __array_ufunc__ = None
-
-    def __init__(self, owner, address, shape, dtype):
-        self.owner, self.address = owner, address  # whose end frees the memory
-        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
-        item = step = dtype.itemsize
-        steps = []
-        for n in reversed(shape):
-            steps.append(step)
-            step *= n
-        self.nbytes, self.size = step, step // item
-        numbers = 0, 0, self.size, item, address, *shape, *reversed(steps)
-        self.words = WORDS[len(shape)].pack(*numbers)
-        self.kind = f"{dtype.char}{len(shape)}"
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, index):
-        """Part that shares the memory: slices of the first axis and rows."""
-        (n, *rest), step = self.shape, self.nbytes // max(self.shape[0], 1)
-        if isinstance(index, slice):
-            low, high, _ = index.indices(n)
-            rest, index = [max(high - low, 0), *rest], low
-        return Array(self.owner, self.address + index * step, tuple(rest), self.dtype)
-
-    @property
-    def _numba_type_(self):
-        return cuda.types.Array(from_dtype(self.dtype), self.ndim, "C")
-
-
-class Packed:
-    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields."""
-
-    def __init__(self, value):
-        kinds, words = [], []
-        _flatten((value,), kinds, words)
-        self.value, self.kind, self.words = value, " ".join(kinds), b"".join(words)
-
-    @property
-    def _numba_type_(self):
-        return typeof(self.value, Purpose.argument)
-
-    def __getattr__(self, name):
-        return getattr(self.value, name)
-
-    def __iter__(self):
-        return iter(self.value)
-
-
-def _flatten(arguments, kinds, words):
-    """What the types of arguments follow from, and their numbers as a kernel takes them."""
-    for argument in arguments:
-        if type(argument) is Array or type(argument) is Packed:
-            kinds.append(argument.kind)
-            words.append(argument.words)
-        elif isinstance(argument, tuple):
-            kinds.append(f"{id(type(argument))} {len(argument)}")
-            _flatten(argument, kinds, words)
-        else:
-            kinds.append(type(argument).__name__)
-            if isinstance(argument, np.generic):
-                words.append(argument.tobytes().ljust(8, b"\0"))
-            else:
-                words.append(struct.pack("d" if isinstance(argument, float) else "q", argument))
 
 
 class Staging(threading.local):
@@ -348,7 +273,7 @@ class Device:
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
         """Run a kernel; it has ended when the next download returns."""
         kinds, words = [], []
-        _flatten(arguments, kinds, words)
+        flatten(arguments, kinds, words)
         compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         if shared_bytes:
             self._allow_shared(handle, shared_bytes)
@@ -363,7 +288,7 @@ class Device:
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""
         kinds = []
-        _flatten(arguments, kinds, [])
+        flatten(arguments, kinds, [])
         compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         self._allow_shared(handle, shared_bytes)
         return int(compiled.max_cooperative_grid_blocks(threads, shared_bytes))

@@ -178,7 +178,7 @@ class Session(Rows):
     @cached_property
     def _room(self):
         """Bytes of free memory for the matrix of each fit."""
-        return SHARE * self.device.free_bytes() / len(self.eta)
+        return SHARE * self.device.free_bytes() / len(self._side)
 
     def hold(self, fits, columns, knowns):
         """Keep the model's matrices over columns, whose rows before the known ones are there."""

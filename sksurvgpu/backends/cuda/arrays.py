@@ -1,0 +1,79 @@
+"""Arrays on a device, and how arguments of a launch are told to the driver: in words of 64 bits."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+# Of an array of so many dimensions: two that are unused, size, bytes of an item, address, shape,
+# steps.
+WORDS = [struct.Struct(f"{5 + 2 * n}q") for n in range(8)]
+
+
+def address_of(array):
+    """Where a host array lies."""
+    return array.__array_interface__["data"][0]
+
+
+class Array:
+    """Memory on a device in C order, and the words by which a kernel knows it."""
+
+    # Makes NumPy's operators refuse instead of building arrays of objects.
+    __array_ufunc__ = None
+
+    def __init__(self, owner, address, shape, dtype):
+        self.owner, self.address = owner, address  # whose end frees the memory
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+        item = step = dtype.itemsize
+        steps = []
+        for n in reversed(shape):
+            steps.append(step)
+            step *= n
+        self.nbytes, self.size = step, step // item
+        numbers = 0, 0, self.size, item, address, *shape, *reversed(steps)
+        self.words = WORDS[len(shape)].pack(*numbers)
+        self.kind = f"{dtype.char}{len(shape)}"
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        """Part that shares the memory: slices of the first axis and rows."""
+        (n, *rest), step = self.shape, self.nbytes // max(self.shape[0], 1)
+        if isinstance(index, slice):
+            low, high, _ = index.indices(n)
+            rest, index = [max(high - low, 0), *rest], low
+        return Array(self.owner, self.address + index * step, tuple(rest), self.dtype)
+
+
+class Packed:
+    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields."""
+
+    def __init__(self, value):
+        kinds, words = [], []
+        flatten((value,), kinds, words)
+        self.value, self.kind, self.words = value, " ".join(kinds), b"".join(words)
+
+    def __getattr__(self, name):
+        return getattr(self.value, name)
+
+    def __iter__(self):
+        return iter(self.value)
+
+
+def flatten(arguments, kinds, words):
+    """What the types of arguments follow from, and their numbers as a kernel takes them."""
+    for argument in arguments:
+        if type(argument) is Array or type(argument) is Packed:
+            kinds.append(argument.kind)
+            words.append(argument.words)
+        elif isinstance(argument, tuple):
+            kinds.append(f"{id(type(argument))} {len(argument)}")
+            flatten(argument, kinds, words)
+        else:
+            kinds.append(type(argument).__name__)
+            if isinstance(argument, np.generic):
+                words.append(argument.tobytes().ljust(8, b"\0"))
+            else:
+                words.append(struct.pack("d" if isinstance(argument, float) else "q", argument))
