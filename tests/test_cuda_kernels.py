@@ -19,6 +19,7 @@ from gpu.compiler import (
     CAPABILITIES,
     RecordingDevice,
     compile_launched,
+    compile_ptx,
     differences,
     read_table,
     slow_memory,
@@ -28,6 +29,8 @@ from gpu.compiler import (
 from gpu.cupy import simulate_sampling
 
 from sksurvgpu.backends import choose_sampling
+from sksurvgpu.backends.cuda import team
+from sksurvgpu.backends.cuda._cuda import kernel
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
@@ -181,6 +184,17 @@ def launched():
             known = found.setdefault(key, [])
             known += [k for k in kernels if not any(k is other for other in known)]
     return found
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=target_of)
+def test_teams_are_launched_together(capability):
+    """The grid barrier, which nobody waits for, is not optimized away."""
+
+    @kernel
+    def run():
+        team.begin()
+
+    assert "cudaCGSynchronize" in compile_ptx(run, (), capability)
 
 
 @pytest.mark.slow
