@@ -16,8 +16,10 @@ pytest.importorskip("numba_cuda")
 pytest.importorskip("cuda.bindings.nvjitlink")
 
 from gpu.compiler import (
+    CAPABILITIES,
     RecordingDevice,
     compile_launched,
+    compile_ptx,
     differences,
     read_table,
     slow_memory,
@@ -26,7 +28,8 @@ from gpu.compiler import (
 from gpu.cupy import simulate_sampling
 
 from sksurvgpu.backends import choose_sampling
-from sksurvgpu.backends.cuda import held
+from sksurvgpu.backends.cuda import held, team
+from sksurvgpu.backends.cuda._cuda import kernel
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import INDICATOR
@@ -202,6 +205,17 @@ def launched():
             known = found.setdefault(key, [])
             known += [k for k in kernels if not any(k is other for other in known)]
     return found
+
+
+def test_teams_are_launched_together():
+    """The grid barrier, which nobody waits for, is not optimized away."""
+
+    @kernel
+    def run():
+        team.begin()
+
+    for ptx in compile_ptx(run, (), CAPABILITIES).values():
+        assert "cudaCGSynchronize" in ptx
 
 
 PARTS = 4  # of the kernels, by name: each is compiled for all architectures at once

@@ -62,9 +62,9 @@ def scan_one_by_one(combine, values, flags):
     before, after = np.zeros((len(values), 3)), np.zeros((len(values), 3))
     sums = [Fraction(0)] * 3
     for q, (item, flag) in enumerate(zip(values, flags, strict=True)):
-        if flag:
-            sums = [Fraction(0)] * 3 if flag & rake.SEGMENT else [*sums[:2], Fraction(0)]
+        sums = [Fraction(0)] * 3 if flag & rake.SEGMENT else sums
         before[q] = sums
+        sums = [*sums[:2], Fraction(0)] if flag & rake.TALLY else sums
         sums = [total + Fraction(one) for total, one in zip(sums, item, strict=True)]
         after[q] = sums
     return before, after

@@ -11,12 +11,12 @@ lane; ITEMS numbers are what memory gives at least, so that nothing is fetched i
 
 import math
 
-from numba import int64
+from numba import int64, uint64
 
 from ..._compile import bind
 from ..formulas import two_sum
 from ._cuda import cuda, device
-from .team import FULL, WARP, WARPS, barrier, my_team, part_of
+from .team import FULL, WARP, WARPS, barrier, my_team, part_of, warp_size
 
 ITEMS = 4  # of 8 bytes: a sector
 ALONE = -1  # rank of a block that does not ask for what lies before its part
@@ -88,6 +88,21 @@ def _of_lane(item, lane):
     )
 
 
+@device
+def _put(numbers, k, step, item):
+    """Unsigned places, since signed ones may be negative, which costs registers."""
+    numbers[uint64(k)], numbers[uint64(step + k)] = item[0], item[1]
+    numbers[uint64(2 * step + k)] = item[2]
+    numbers[uint64(3 * step + k)] = float(item[3])
+
+
+@device
+def _get(numbers, k, step):
+    flag = int64(numbers[uint64(3 * step + k)])
+    one, two = numbers[uint64(k)], numbers[uint64(step + k)]
+    return one, two, numbers[uint64(2 * step + k)], flag
+
+
 def _scan_warp(item):
     """Sums up to and including this lane."""
     lane, step = cuda.threadIdx.x % WARP, 1
@@ -103,29 +118,29 @@ def _sum_before(exchange, rank, own, turn, scratch):
     """What lies before a warp, every warp of the team bringing the sums of its positions."""
     lane, warp, warps = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
     if lane == 0:
-        scratch[warp], scratch[WARPS + warp], scratch[2 * WARPS + warp] = own[0], own[1], own[2]
-        scratch[3 * WARPS + warp] = float(own[3])
+        _put(scratch, warp, WARPS, own)
     cuda.syncthreads()
-    one, sums = nothing(), exchange.partial[my_team(exchange)[0], turn & 1]
+    one, sums = nothing(), exchange.partial[uint64(my_team(exchange)[0]), uint64(turn & 1)]
     if lane < warps:
-        flag = int64(scratch[3 * WARPS + lane])
-        one = scratch[lane], scratch[WARPS + lane], scratch[2 * WARPS + lane], flag
+        one = _get(scratch, lane, WARPS)
     one = scan_warp(one)  # noqa: F821 (bound, as below)
     own = _of_lane(one, max(warp - 1, 0)) if warp > 0 else nothing()
     if rank == ALONE:
         cuda.syncthreads()
         return own
     if cuda.threadIdx.x == warps - 1:  # the lane that has the sums of all warps
-        sums[0, rank], sums[1, rank], sums[2, rank] = one[0], one[1], one[2]
-        sums[3, rank] = float(one[3])
+        at = uint64(rank)
+        sums[0, at], sums[1, at], sums[2, at] = one[0], one[1], one[2]
+        sums[3, at] = float(one[3])
     barrier(exchange)
     carry, start = nothing(), 0
     while start < rank:
         m, one = start + lane, nothing()
         if m < rank:
-            one = sums[0, m], sums[1, m], sums[2, m], int64(sums[3, m])
+            at = uint64(m)
+            one = sums[0, at], sums[1, at], sums[2, at], int64(sums[3, at])
         carry = join(carry, _of_lane(scan_warp(one), WARP - 1))  # noqa: F821
-        start += cuda.warpsize  # unlike a constant, keeps the loop from being unrolled
+        start += warp_size()
     return join(carry, own)  # noqa: F821
 
 
@@ -141,34 +156,34 @@ def _sum_run(q, end, context):
 def _rake(exchange, n, context, turn, scratch):
     """Take all positions of ``range(n)``; the thread's part of the results.  Takes one turn."""
     low, high, rank = part(exchange, n, context)  # noqa: F821 (bound, as below)
-    size, warps, lane = high - low, cuda.blockDim.x // WARP, cuda.threadIdx.x % WARP
-    begin = low + size * (cuda.threadIdx.x // WARP) // warps
-    end = low + size * (cuda.threadIdx.x // WARP + 1) // warps
+    lane, warp, warps = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
+    share = (high - low + warps - 1) // warps
+    begin = min(low + warp * share, high)
+    end = min(begin + share, high)
     carry, start = nothing(), begin
     while start < end:
         run = scan_warp(sum_first(start + lane * ITEMS, end, context))  # noqa: F821
         carry = join(carry, _of_lane(run, WARP - 1))  # noqa: F821
-        start += ITEMS * cuda.warpsize
+        start += ITEMS * warp_size()
     carry = sum_before(exchange, rank, carry, turn, scratch)  # noqa: F821
     first, second, start = 0.0, 0.0, begin
     while start < end:
         q = start + lane * ITEMS
-        run, stop = scan_warp(sum_again(q, end, context)), min(q + ITEMS, end)  # noqa: F821
-        before = _shift_up(run, 1)
-        if lane == 0:
-            before = nothing()
-        before = join(carry, before)  # noqa: F821
-        carry = join(carry, _of_lane(run, WARP - 1))  # noqa: F821
+        before = _shift_up(scan_warp(sum_again(q, end, context)), 1)  # noqa: F821
+        before = join(carry, before if lane > 0 else nothing())  # noqa: F821
+        stop = min(q + ITEMS, end)
         while q < stop:
             item = again(context, q)  # noqa: F821
+            if item[3] & SEGMENT:
+                before = nothing()
             after = join(before, item)  # noqa: F821
-            before = join(before, (0.0, 0.0, 0.0, item[3]))  # noqa: F821
             one, two = take(context, q, before, after)  # noqa: F821
             first += one
             second += two
             before = after
             q += cuda.blockDim.y
-        start += ITEMS * cuda.warpsize
+        carry = _of_lane(before, WARP - 1)
+        start += ITEMS * warp_size()
     return first, second
 
 

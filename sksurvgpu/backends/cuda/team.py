@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import float64, int64, uint32
+from numba import float64, int64, uint32, uint64
 
 from ..._compile import bind
 from ._cuda import cuda, device, inlined
@@ -36,6 +36,15 @@ class Exchange(NamedTuple):
 
 
 @device
+def warp_size():
+    """What loops add to their counters: a constant would have them unrolled until registers spill.
+
+    Blocks have one row of threads.
+    """
+    return WARP * cuda.blockDim.y
+
+
+@device
 def my_team(exchange):
     """Number of this block's team, and its place in it."""
     return cuda.blockIdx.x // exchange.size, cuda.blockIdx.x % exchange.size
@@ -48,8 +57,12 @@ def n_teams(exchange):
 
 @device
 def begin():
-    """Make the launch a cooperative one, so that all of its blocks are resident or none is."""
-    cuda.cg.this_grid().sync()
+    """Make the launch a cooperative one, so that all of its blocks are resident or none is.
+
+    That a grid barrier is there is enough for that; none needs to be waited for.
+    """
+    if cuda.gridDim.y > 1:  # never, and no compiler can know
+        cuda.cg.this_grid().sync()
 
 
 @device
@@ -63,17 +76,20 @@ def barrier(exchange):
     if exchange.size == 1:
         return
     if cuda.threadIdx.x == 0:
-        team, member = my_team(exchange)
+        number, member = my_team(exchange)
         arrival = uint32(1)
         if member == 0:
             arrival = uint32(TURN - (exchange.size - 1))
         cuda.threadfence()
+        team = uint64(number)
         before = cuda.atomic.add(exchange.arrived, team, arrival)
         while (before ^ cuda.atomic.add(exchange.arrived, team, uint32(0))) & uint32(TURN) == 0:
             cuda.nanosleep(uint32(20))
         cuda.threadfence()
     cuda.syncthreads()
 
+
+# Places are unsigned: signed ones might be negative, and registers hold what that would mean.
 
 # -- sums and maxima over a warp, a block, a team: the same bits in every thread ---------------
 
@@ -89,6 +105,16 @@ def larger(a, b):
     return a if a > b or a != a else b
 
 
+@device
+def _zero():
+    return 0.0
+
+
+@device
+def _lowest():
+    return -np.inf
+
+
 def _over_warp(value):
     step = WARP // 2
     while step > 0:
@@ -97,68 +123,63 @@ def _over_warp(value):
     return value
 
 
-warp_sum, warp_max = (device(bind(_over_warp, combine=f)) for f in (add, larger))
-
-
-def _over_block(value, scratch):
-    value = over_warp(value)  # noqa: F821 (bound)
-    if cuda.threadIdx.x % WARP == 0:
-        scratch[cuda.threadIdx.x // WARP] = value
-    cuda.syncthreads()
-    value = scratch[0]
-    for warp in range(1, cuda.blockDim.x // WARP):
-        value = combine(value, scratch[warp])  # noqa: F821 (bound)
-    cuda.syncthreads()
-    return value
+def _of_warps(scratch, k):
+    """Over the numbers that the block's warps have left: in every warp, all at once."""
+    lane, value = cuda.threadIdx.x % WARP, rest()  # noqa: F821 (bound, as below)
+    if lane < cuda.blockDim.x // WARP:
+        value = scratch[uint64(k * WARPS + lane)]
+    return over_warp(value)  # noqa: F821
 
 
 def _stage(value, k, scratch):
     """Hand in a thread's part of the k-th number; `scratch` is shared, of VALUES * WARPS."""
     value = over_warp(value)  # noqa: F821 (bound)
     if cuda.threadIdx.x % WARP == 0:
-        scratch[k * WARPS + cuda.threadIdx.x // WARP] = value
+        scratch[uint64(k * WARPS + cuda.threadIdx.x // WARP)] = value
+
+
+def _over_block(value, scratch):
+    stage(value, 0, scratch)  # noqa: F821 (bound, as below)
+    cuda.syncthreads()
+    value = of_warps(scratch, 0)  # noqa: F821
+    cuda.syncthreads()
+    return value
 
 
 def _meet(exchange, n_values, turn, scratch):
     """Publish the block's numbers that were handed in, and wait for the team."""
     cuda.syncthreads()
     team, member = my_team(exchange)
-    if cuda.threadIdx.x == 0:
-        for k in range(n_values):
-            value = scratch[k * WARPS]
-            for warp in range(1, cuda.blockDim.x // WARP):
-                value = combine(value, scratch[k * WARPS + warp])  # noqa: F821
-            exchange.partial[team, turn & 1, k, member] = value
+    numbers = exchange.partial[uint64(team), uint64(turn & 1)]
+    for k in range(n_values):
+        value = of_warps(scratch, k)  # noqa: F821 (bound)
+        if cuda.threadIdx.x == 0:
+            numbers[k, uint64(member)] = value
     barrier(exchange)
 
 
-def _total(exchange, k, turn, rest):
-    """The team's k-th number; `rest` is the neutral value."""
-    team, _ = my_team(exchange)
-    value, member = rest, cuda.threadIdx.x % WARP
+def _total(exchange, k, turn):
+    """The team's k-th number."""
+    numbers = exchange.partial[uint64(my_team(exchange)[0]), uint64(turn & 1), k]
+    value, member = rest(), cuda.threadIdx.x % WARP  # noqa: F821 (bound, as below)
     while member < exchange.size:
-        value = combine(value, exchange.partial[team, turn & 1, k, member])  # noqa: F821
-        member += cuda.warpsize  # unlike a constant, keeps the loop from being unrolled
+        value = combine(value, numbers[uint64(member)])  # noqa: F821
+        member += warp_size()
     return over_warp(value)  # noqa: F821
 
 
-_TEMPLATES = _over_block, _stage, _meet, _total
-block_sum, stage_sum, meet_sums, _total_sum = (
-    device(bind(f, combine=add, over_warp=warp_sum)) for f in _TEMPLATES
-)
-block_max, stage_max, meet_maxima, _total_max = (
-    device(bind(f, combine=larger, over_warp=warp_max)) for f in _TEMPLATES
-)
+def _make_reductions(combine, rest):
+    """Over a warp and a block; hand in, meet and total, over a team."""
+    names = {"combine": combine, "rest": rest}
+    names["over_warp"] = device(bind(_over_warp, combine=combine))
+    names["of_warps"] = device(bind(_of_warps, **names))
+    names["stage"] = device(bind(_stage, **names))
+    block, meet, total = (device(bind(f, **names)) for f in (_over_block, _meet, _total))
+    return names["over_warp"], block, names["stage"], meet, total
 
 
-@device
-def total_sum(exchange, k, turn):
-    return _total_sum(exchange, k, turn, 0.0)
-
-
-@device
-def total_max(exchange, k, turn):
-    return _total_max(exchange, k, turn, -np.inf)
+warp_sum, block_sum, stage_sum, meet_sums, total_sum = _make_reductions(add, _zero)
+warp_max, block_max, stage_max, meet_maxima, total_max = _make_reductions(larger, _lowest)
 
 
 @device
