@@ -77,7 +77,7 @@ def run_here(job, deadline):
 # -- the day ----------------------------------------------------------------------------------
 
 # Every check; each model has all of them in the slow test.
-CHECKED = ("cox: small", "logistic: exact", "poisson: float32", "linear: batch")
+CHECKED = ("cox: small", "matched: sweeps", "logistic: exact", "poisson: float32", "linear: batch")
 CHECKED += ("linear: large", "linear: penalties", "cox: many fits")
 
 

@@ -6,6 +6,7 @@ the largest of use; each fit descends two of them.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -88,15 +89,17 @@ class Worst:
 # -- comparing --------------------------------------------------------------------------------
 
 
-def compare(name, problem, batch, sizes, worst, algorithm="majorized", precision="float64"):
-    """Fit a batch on both, the CPU by sweeps too; returns the CPU's solutions."""
+def compare(name, problem, batch, sizes, worst, form=nullcontext, **how):
+    """Fit a batch on the CPU by sweeps, on a device under `form`; returns the CPU's solutions."""
     from sksurvgpu.backends import choose, cpu
     from sksurvgpu.solver.solve import Options, solve
 
-    options = Options(TOL, sizes.parity_max_iter, algorithm)
+    options = Options(TOL, sizes.parity_max_iter, how.get("algorithm", "majorized"))
     with sweeps_only():
         expected = solve(problem, batch, cpu, options)
-    found = solve(problem, batch, choose("cuda", precision), options)
+    with form():
+        backend = choose("cuda", how.get("precision", "float64"))
+        found = solve(problem, batch, backend, options)
     residuals = kkt_of(problem, batch, found)
     for fit, (one, two) in enumerate(zip(found, expected, strict=True)):
         worst.add(f"{name}, fit {fit}", one, two, residuals[fit], TOL)
@@ -219,8 +222,9 @@ def check_large(model, sizes, worst):
 
 CHECKS = {
     "small": check_small,
+    "sweeps": partial(check_small, form=sweeps_only),
     "exact": partial(check_small, algorithm="exact"),
-    "float32": partial(check_small, precision="float32"),
+    "float32": partial(check_small, form=sweeps_only, precision="float32"),
     "batch": check_batches,
     "penalties": check_penalties,
     "many fits": check_many,
@@ -233,8 +237,13 @@ def fit_everything(model, rows, columns, max_iter):
     from sksurvgpu.backends import choose
     from sksurvgpu.solver.solve import Options, solve
 
-    routes = [("majorized", "float64"), ("majorized", "float32"), ("exact", "float64")]
-    grouped = (cases_of(model)[0], cases.PENALTIES["groups"](columns), routes[:2])
+    routes = [
+        (nullcontext, "majorized", "float64"),
+        (sweeps_only, "majorized", "float64"),
+        (sweeps_only, "majorized", "float32"),
+        (nullcontext, "exact", "float64"),
+    ]
+    grouped = (cases_of(model)[0], cases.PENALTIES["groups"](columns), routes[:3])
     n_fits = 0
     for case, more, own in [*((case, {}, routes) for case in cases_of(model)), grouped]:
         rng = np.random.default_rng(len(case.name))
@@ -243,8 +252,8 @@ def fit_everything(model, rows, columns, max_iter):
         problem, batch = cases.problem_of(drawn)
         lambdas = np.full((1, 2), 0.1 * largest_penalty(problem, batch))
         batch = replace(batch, lambdas=lambdas, weight=drawn.weights(rng, 2))
-        for algorithm, precision in own:
-            with layout_of(threads=64, rows_per_range=16):
+        for form, algorithm, precision in own:
+            with layout_of(threads=64, rows_per_range=16), form():
                 solve(problem, batch, choose("cuda", precision), Options(1e-3, max_iter, algorithm))
             n_fits += 2
     return n_fits
