@@ -266,11 +266,11 @@ def _start(exchange, X, fit, state, turn, scratch):
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     fit = exchange.fits[t]
-    seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
-    rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
-    if has_factor():  # noqa: F821
-        seen = context(X, fit, state, span, own, 0.0, 1)  # noqa: F821
+    seen, half = context(X, fit, state, span, own, 0.0, 0), 0  # noqa: F821 (bound)
+    while half < (2 if has_factor() else 1):  # noqa: F821
+        seen = context(X, fit, state, span, own, 0.0, half)  # noqa: F821
         rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
+        half += cuda.blockDim.y  # 1; unrolled, registers spill
     cuda.syncthreads()
     turn = carry_on(exchange, seen, turn, scratch)  # noqa: F821
     slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)  # noqa: F821

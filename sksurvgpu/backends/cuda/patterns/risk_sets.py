@@ -32,7 +32,7 @@ class RiskSetPattern(Pattern):
 
     @staticmethod
     def bytes_of_fit(plan):
-        """w of rows, its change, c of carried ones; sums, hazards, deaths, moments of cells; bins."""
+        """w of rows, its change, c of carried; sums, hazards, deaths, moments of cells; bins."""
         return 24 * plan.n_rows + 8 * 13 * plan.n_cells + 8 * 5 * plan.n_bins
 
     def _upload_sets(self, plan):
