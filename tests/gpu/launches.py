@@ -38,7 +38,7 @@ _SCRATCH = {
     team.Exchange: team.Exchange._fields,
     sweep.Private: sweep.Private._fields,
     exact.Own: exact.Own._fields,
-    risk_set_steps.RiskSteps: ("moments",),
+    risk_set_steps.RiskSteps: ("change", "moments"),
     rows.RowSteps: ("intercept",),
     subset_cycle.SubsetSteps: ("law",),
 }

@@ -156,7 +156,7 @@ def curvature(fits, rows, groups, eta_of_fits, rh):
 
 
 class GroupSteps(NamedTuple):
-    """State of exact steps: `groups.top` stays, `groups.risk` and eta move."""
+    """State of exact steps: `groups.top` stays, `groups.risk` and eta move; u is not in use."""
 
     rows: object
     groups: Groups
@@ -172,7 +172,6 @@ class Entries(NamedTuple):
     high: int
     state: GroupSteps
     fit: int
-    step: float
 
 
 @device
@@ -189,18 +188,30 @@ def _start_steps(exchange, X, fit, state, turn, scratch):
 
 
 @device
-def _w(seen, i, move):
-    """w of a row whose predictor has moved."""
+def _w(seen, i):
     state, fit = seen.state, seen.fit
     c = of_fit(state.rows.weight, fit)[i]
     if not c > 0.0:  # the predictor may be anything above the group's top
         return 0.0
-    return c * math.exp(state.eta[fit, i] + move - state.groups.top[fit, state.groups.idx[i]])
+    return c * math.exp(state.eta[fit, i] - state.groups.top[fit, state.groups.idx[i]])
 
 
 @device
 def _entry_of(seen, q):
     return entry(seen.X, q, seen.span.kind, seen.span.base)
+
+
+@device
+def _weigh_entries(seen, step, as_change):
+    """w of a member's entries after a step into u, or how it has changed, w being there."""
+    u, eta, q = seen.state.rows.u, seen.state.eta, seen.span.low + cuda.threadIdx.x
+    while q < seen.span.high:
+        i, x = _entry_of(seen, q)
+        eta[seen.fit, i] += x * step
+        w = _w(seen, i)
+        u[seen.fit, i] = w - u[seen.fit, i] if as_change else w
+        q += cuda.blockDim.x
+    cuda.syncthreads()
 
 
 @device
@@ -212,7 +223,7 @@ def _leaves(seen, q, g):
 @device
 def _load_entry(seen, q):
     i, x = _entry_of(seen, q)
-    first = _w(seen, i, 0.0) * x
+    first = seen.state.rows.u[seen.fit, i] * x
     return first, first * x, 0.0, int64(_leaves(seen, q - 1, seen.state.groups.idx[i]))
 
 
@@ -230,19 +241,18 @@ def _take_entry(seen, q, before, after):
 
 @device
 def _load_change(seen, q):
-    i, x = _entry_of(seen, q)
-    change = _w(seen, i, x * seen.step) - _w(seen, i, 0.0)
+    i, _ = _entry_of(seen, q)
+    change = seen.state.rows.u[seen.fit, i]
     return change, 0.0, 0.0, int64(_leaves(seen, q - 1, seen.state.groups.idx[i]))
 
 
 @device
 def _take_change(seen, q, before, after):
-    """Move the row of an entry, and the sum of a group with the last one."""
-    state, fit, (i, x) = seen.state, seen.fit, _entry_of(seen, q)
-    state.eta[fit, i] += x * seen.step
-    g = state.groups.idx[i]
+    """Move the sum of a group with its last entry."""
+    groups = seen.state.groups
+    g = groups.idx[_entry_of(seen, q)[0]]
     if _leaves(seen, q + 1, g):
-        state.groups.risk[fit, g] += after[0]
+        groups.risk[seen.fit, g] += after[0]
     return 0.0, 0.0
 
 
@@ -257,14 +267,15 @@ def _part_of_team(exchange, n, seen):
 
 
 @device
-def _see(exchange, X, span, t, state, step):
+def _see(exchange, X, span, t, state):
     low, high, _, _ = all_entries(X, span.j)
-    seen = Entries(X, span, low, high, state, int64(exchange.fits[t]), step)
+    seen = Entries(X, span, low, high, state, int64(exchange.fits[t]))
     return seen
 
 
 def _group_derivatives(exchange, X, span, t, state, own, turn, scratch):
-    seen = _see(exchange, X, span, t, state, 0.0)
+    seen = _see(exchange, X, span, t, state)
+    _weigh_entries(seen, 0.0, False)
     slope, curvature = rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
@@ -273,7 +284,8 @@ def _group_derivatives(exchange, X, span, t, state, own, turn, scratch):
 def _group_advance(exchange, X, span, t, move, state, own, scratch):
     """Move a member's rows, and the sums of their groups, which the next column reads later."""
     step, _, turn = move
-    seen = _see(exchange, X, span, t, state, step)
+    seen = _see(exchange, X, span, t, state)
+    _weigh_entries(seen, step, True)
     rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821 (bound)
     return turn + 1
 

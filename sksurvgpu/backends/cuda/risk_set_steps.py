@@ -40,6 +40,7 @@ class RiskSteps(NamedTuple):
     cells: object
     eta: np.ndarray  # float64 (fits, rows)
     carry: object  # that of rows which are carried on, else 0
+    change: np.ndarray  # float64 (fits, rows): of w by a step, where members own their cells
     moments: np.ndarray  # float64 (fits, numbers): those of a member's cells, or of all cells
     width: int  # of w, w x and w x^2 those that a cell has: 2 where all columns are of ones
     numbers: int  # that a cell has in all
@@ -152,29 +153,17 @@ def _own_entries(exchange, n, context):
     return context.span.low, context.span.high, ALONE
 
 
-def _load_row(context, q):
-    w, k = context.part.u[q], context.state.sets.exit_idx[q]
-    return w, w * factor(context, q), 0.0, int64(_leaves(context, q - 1, k))  # noqa: F821 (bound)
-
-
 def _load_change(context, q):
-    """Change of a row's w."""
-    part, span = context.part, context.span
-    i, x = entry(context.X, q, span.kind, span.base)
-    change = -part.u[i]
-    if part.live[i] != 0:
-        change += part.weight[i] * math.exp(part.eta[i] + x * context.step)
+    """Change of a row's w, which has been computed."""
+    i = _row_of(context, q)
     begins = int64(_leaves(context, q - 1, context.state.sets.exit_idx[i]))
+    change = context.state.change[context.fit, i]
     return change, change * factor(context, i), 0.0, begins  # noqa: F821 (bound)
 
 
 def _take_change(context, q, before, after):
-    """Add a cell's sum at its last position; moves the row of an entry."""
-    part, span, i = context.part, context.span, _row_of(context, q)
-    k = context.state.sets.exit_idx[i]
-    if span.kind != ROWS:
-        part.eta[i] += entry(context.X, q, span.kind, span.base)[1] * context.step
-        part.u[i] = weigh(part, i)
+    """Add a cell's sum at its last position."""
+    k = context.state.sets.exit_idx[_row_of(context, q)]
     if _leaves(context, q + 1, k):
         context.moments[place_of(context, 0, k)] += after[0]
         if has_factor():  # noqa: F821 (bound)
@@ -268,19 +257,20 @@ def _start(exchange, X, fit, state, turn, scratch):
     while i < own.high:
         part.eta[i] -= top
         part.u[i] = weigh(part, i)
+        state.change[fit, i] = part.u[i]
         i += cuda.blockDim.x
     cuda.syncthreads()
-    rake_rows(exchange, 0, seen, turn, scratch)  # noqa: F821
+    rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821
     return own, turn + 1
 
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     fit = exchange.fits[t]
-    seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
-    rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
-    if has_factor():  # noqa: F821
-        seen = context(X, fit, state, span, own, 0.0, 1)  # noqa: F821
+    seen, half = context(X, fit, state, span, own, 0.0, 0), 0  # noqa: F821 (bound)
+    while half < (2 if has_factor() else 1):  # noqa: F821
+        seen = context(X, fit, state, span, own, 0.0, half)  # noqa: F821
         rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
+        half += cuda.blockDim.y  # 1; unrolled, registers spill
     cuda.syncthreads()
     turn = carry_on(exchange, seen, turn, scratch)  # noqa: F821
     slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)  # noqa: F821
@@ -292,6 +282,15 @@ def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the sums."""
     step, _, turn = move
     seen = context(X, exchange.fits[t], state, span, own, step, 0)  # noqa: F821 (bound)
+    part, q = seen.part, span.low + cuda.threadIdx.x
+    while q < span.high:
+        i, x = entry(X, q, span.kind, span.base)
+        part.eta[i] += x * step
+        w = weigh(part, i)
+        state.change[seen.fit, i] = w - part.u[i]
+        part.u[i] = w
+        q += cuda.blockDim.x
+    cuda.syncthreads()
     rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821
     return turn
 
@@ -328,12 +327,10 @@ def functions_of(place, factor, has_factor, take, carry_on=nothing_is_carried):
     def bound(function, **names):
         return device(bind(function, **factors, **names))
 
-    take_change = bound(_take_change)
     names = {
         "context": device(bind(context_of, place=place)),
         "carry_on": carry_on,
-        "rake_rows": make_rake(bound(_load_row), take_change, part=_own_entries),
-        "rake_changes": make_rake(bound(_load_change), take_change, part=_own_entries),
+        "rake_changes": make_rake(bound(_load_change), bound(_take_change), part=_own_entries),
         "rake_entries": make_rake(bound(_load_entry), _take_entry, part=_own_entries),
         "rake_cells": make_rake(load_cell, take, part=_cells_from_the_last),
     }
