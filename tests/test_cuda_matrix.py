@@ -287,3 +287,13 @@ def test_newton_goes_on_where_passes_are_slow(asked, monkeypatch):
     data = draw_outcome(rng, 50).with_(X=X)
     compare(*solve_both(make_problem(data), engine.make_batch(data, 1e-3))[::-1])
     assert {"gram", "descend"} <= asked
+
+
+def test_many_columns_that_are_no_pairs_are_swept_over(asked, monkeypatch):
+    """Dense ones are multiplied one by one."""
+    simulate_backend(monkeypatch, seed=7, model="matrix")
+    monkeypatch.setattr(held, "MOST_SINGLE", 2)
+    rng = np.random.default_rng(10)
+    data = draw_outcome(rng, 40).with_(X=rng.normal(size=(40, 3)))
+    compare(*solve_both(make_problem(data), engine.make_batch(data, 1.0), tol=1e-7)[::-1])
+    assert "sweep" in asked and "hold" not in asked

@@ -16,8 +16,9 @@ from .memory import BYTES_HELD
 # all others as "columns".
 WAY = "tiles"
 SIDE = 1_024  # of tiles in place: entries of a row that lists hold
-THREADS = 2  # of a block, times those of other launches
+THREADS = 2  # of a block that adds pairs, times those of other launches
 TASKS = 2  # for each multiprocessor
+MOST_SINGLE = 128  # columns that are multiplied one by one; sweeps cost less than more of them
 CAPACITY = 32  # matrices grow by multiples
 
 
@@ -82,6 +83,10 @@ class Held:
         """Kind of every column of X; of every column, which of these it is, and its pieces."""
         X = self._layout.X
         return [self._device.download(given) for given in (X.kind, X.source, X.piece_ptr)]
+
+    def pays(self, columns):
+        """Whether a matrix over columns costs less than sweeps."""
+        return np.count_nonzero(~self._is_paired(columns)) <= MOST_SINGLE
 
     def _is_paired(self, columns):
         """Which columns are added up by rows: sparse ones that do not change over time."""
@@ -174,7 +179,7 @@ class Held:
         parts = device.empty((blocks, n_values + most), np.float64)
         lists = device.upload(np.array(tasks, np.int64)), layout.join(others, np.int64)
         arguments = layout.X, sets, *lists, self._model, parts, n_values, self._held
-        device.launch(matrix.multiply, blocks, THREADS * layout.threads, arguments, shared)
+        device.launch(matrix.multiply, blocks, layout.threads, arguments, shared)
 
     # -- descending -----------------------------------------------------------------------------
     def descend(self, fits, minimum, asked):
