@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import engine
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from engine import draw_design, draw_outcome, make_problem, use_bins
 from grids import thin
 from models import FORMS, MODELS, largest_gradient, make_batch, use_form
@@ -91,6 +92,26 @@ def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
     both = open_both(problem, weights, offsets, coefs)
     columns = [np.array([3, 0, 7, 8, 1]), np.array([5, 2, 4, 6, 0, 1])]
     check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
+
+
+def test_columns_that_are_nearly_constant_are_not_rounded():
+    rng = np.random.default_rng(5)
+    X = (rng.random((60, 4)) < [0.95, 0.95, 0.2, 0.3]).astype(float)
+    data = draw_outcome(rng, 60, weights=False).with_(X=sp.csc_array(X))
+    both = open_both(make_problem(data), None, rng.normal(size=(60, 1)), np.zeros((1, 4)))
+    check_matrices(*both, [np.array([0, 1])], 0, 1e-6)
+
+
+@pytest.mark.parametrize("way", ["tiles", "in place"])
+def test_matrix_of_several_tiles(way, monkeypatch):
+    """Of columns of rows that have more entries than a warp has lanes."""
+    monkeypatch.setattr(held, "WAY", way)
+    monkeypatch.setattr(held, "SIDE", 8)
+    rng = np.random.default_rng(4)
+    X = np.round(rng.normal(size=(30, 41)), 2) * (rng.random((30, 41)) < 0.8)
+    data = draw_outcome(rng, 30).with_(X=sp.csc_array(X))
+    both = open_both(make_problem(data), None, None, np.zeros((1, 41)), shared_bytes=5 * 1024)
+    check_matrices(*both, [rng.permutation(41)], 17, 2e-3)
 
 
 @pytest.mark.parametrize("way", ["tiles", "columns"])
