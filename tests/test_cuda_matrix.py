@@ -78,8 +78,7 @@ def check_matrices(alone, session, fits, columns, known, tolerance):
         np.testing.assert_array_equal(matrix, same)  # in another order of threads, and at once
 
 
-@pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "kind"), thin(5, WAYS, ["indicator", "valued", "dense", "mixed"]))
 def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
     monkeypatch.setattr(held, "WAY", way)
     use_bins("few", monkeypatch)
@@ -147,8 +146,9 @@ def draw_model(rng, p, n_zero):
     return matrix, slope, Strengths(l1, np.ones(p))
 
 
-@pytest.mark.parametrize("enough", [1e-9, 0.5, 1e9])
-@pytest.mark.parametrize("shared_bytes", [48 * 1024, 0])
+@pytest.mark.parametrize(
+    ("shared_bytes", "enough"), [(48 * 1024, 1e-9), (48 * 1024, 1e9), (0, 0.5)]
+)
 def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
     """As many of them, for fits of all sizes: groups at rest, columns alone or still."""
     rng, sizes, weight = np.random.default_rng(2), [70, 1, 110], 0.5
@@ -227,7 +227,7 @@ def asked(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize(("name", "form"), thin(4, FEW))
+@pytest.mark.parametrize(("name", "form"), thin(8, FEW))
 def test_fit_of_every_model(name, form, asked, monkeypatch):
     simulate_backend(monkeypatch, seed=1, model="matrix")
     use_form(form, monkeypatch)
