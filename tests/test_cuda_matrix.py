@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import engine
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from engine import draw_design, draw_outcome, make_problem, use_bins
 from grids import thin
 from models import FORMS, MODELS, largest_gradient, make_batch, use_form
@@ -77,8 +78,7 @@ def check_matrices(alone, session, fits, columns, known, tolerance):
         np.testing.assert_array_equal(matrix, same)  # in another order of threads, and at once
 
 
-@pytest.mark.parametrize("kind", ["indicator", "valued", "dense", "mixed"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "kind"), thin(5, WAYS, ["indicator", "valued", "dense", "mixed"]))
 def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
     monkeypatch.setattr(held, "WAY", way)
     use_bins("few", monkeypatch)
@@ -91,6 +91,26 @@ def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
     both = open_both(problem, weights, offsets, coefs)
     columns = [np.array([3, 0, 7, 8, 1]), np.array([5, 2, 4, 6, 0, 1])]
     check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
+
+
+def test_columns_that_are_nearly_constant_are_not_rounded():
+    rng = np.random.default_rng(5)
+    X = (rng.random((60, 4)) < [0.95, 0.95, 0.2, 0.3]).astype(float)
+    data = draw_outcome(rng, 60, weights=False).with_(X=sp.csc_array(X))
+    both = open_both(make_problem(data), None, rng.normal(size=(60, 1)), np.zeros((1, 4)))
+    check_matrices(*both, [np.array([0, 1])], 0, 1e-6)
+
+
+@pytest.mark.parametrize("way", ["tiles", "in place"])
+def test_matrix_of_several_tiles(way, monkeypatch):
+    """Of columns of rows that have more entries than a warp has lanes."""
+    monkeypatch.setattr(held, "WAY", way)
+    monkeypatch.setattr(held, "SIDE", 8)
+    rng = np.random.default_rng(4)
+    X = np.round(rng.normal(size=(30, 41)), 2) * (rng.random((30, 41)) < 0.8)
+    data = draw_outcome(rng, 30).with_(X=sp.csc_array(X))
+    both = open_both(make_problem(data), None, None, np.zeros((1, 41)), shared_bytes=5 * 1024)
+    check_matrices(*both, [rng.permutation(41)], 17, 2e-3)
 
 
 @pytest.mark.parametrize("way", ["tiles", "columns"])
@@ -126,8 +146,9 @@ def draw_model(rng, p, n_zero):
     return matrix, slope, Strengths(l1, np.ones(p))
 
 
-@pytest.mark.parametrize("enough", [1e-9, 0.5, 1e9])
-@pytest.mark.parametrize("shared_bytes", [48 * 1024, 0])
+@pytest.mark.parametrize(
+    ("shared_bytes", "enough"), [(48 * 1024, 1e-9), (48 * 1024, 1e9), (0, 0.5)]
+)
 def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
     """As many of them, for fits of all sizes: groups at rest, columns alone or still."""
     rng, sizes, weight = np.random.default_rng(2), [70, 1, 110], 0.5
@@ -206,7 +227,7 @@ def asked(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize(("name", "form"), thin(4, FEW))
+@pytest.mark.parametrize(("name", "form"), thin(8, FEW))
 def test_fit_of_every_model(name, form, asked, monkeypatch):
     simulate_backend(monkeypatch, seed=1, model="matrix")
     use_form(form, monkeypatch)
@@ -287,3 +308,13 @@ def test_newton_goes_on_where_passes_are_slow(asked, monkeypatch):
     data = draw_outcome(rng, 50).with_(X=X)
     compare(*solve_both(make_problem(data), engine.make_batch(data, 1e-3))[::-1])
     assert {"gram", "descend"} <= asked
+
+
+def test_many_columns_that_are_no_pairs_are_swept_over(asked, monkeypatch):
+    """Dense ones are multiplied one by one."""
+    simulate_backend(monkeypatch, seed=7, model="matrix")
+    monkeypatch.setattr(held, "MOST_SINGLE", 2)
+    rng = np.random.default_rng(10)
+    data = draw_outcome(rng, 40).with_(X=rng.normal(size=(40, 3)))
+    compare(*solve_both(make_problem(data), engine.make_batch(data, 1.0), tol=1e-7)[::-1])
+    assert "sweep" in asked and "hold" not in asked

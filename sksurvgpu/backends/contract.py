@@ -51,7 +51,8 @@ class Counts(NamedTuple):
     entries: float  # of the columns asked for
     visits: float  # of these, in every copy of their rows
     all_entries: float  # of all columns
-    pairs: float  # pairs of entries that a matrix adds up one by one; inf where there is none
+    # Pairs of entries that a matrix adds up one by one; inf where there is none, or none that pays.
+    pairs: float
     products: float  # ... and by matrix products
     is_exact: bool  # whether a model is the Hessian of the log-likelihood where it is taken
     rows: int  # of X

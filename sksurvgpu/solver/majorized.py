@@ -135,9 +135,8 @@ def lend(fit, penalty, n_borrowers):
     if not 0 < len(columns) <= fit.most_columns:
         return columns, None
     counts = yield from ask(Operations.count, columns)
-    if not (
-        fit.holds or costs.of_matrix(counts, len(columns), n_borrowers) < costs.SWEEPS_OF_BORROWER
-    ):
+    cost = 0.0 if fit.holds else costs.of_matrix(counts, len(columns), n_borrowers)
+    if not cost < costs.SWEEPS_OF_BORROWER or counts.pairs == np.inf:
         return columns, None
     model = yield from (HeldMatrix if fit.holds else OwnMatrix).take(len(fit.coef), columns)
     yield from model.have_matrix()

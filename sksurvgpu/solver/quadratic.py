@@ -110,9 +110,9 @@ def _matrix_pays(fit, work, progress):
         return True
     if len(work) > fit.most_columns or not len(work):
         return False
-    if fit.holds:
-        return True
     counts = yield from _count(fit, work)
+    if fit.holds:
+        return counts.pairs < np.inf
     if costs.is_cheap(counts, len(work)):
         return True
     if not progress.left > 0:

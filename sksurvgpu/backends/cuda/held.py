@@ -16,8 +16,11 @@ from .memory import BYTES_HELD
 # all others as "columns".
 WAY = "tiles"
 SIDE = 1_024  # of tiles in place: entries of a row that lists hold
-THREADS = 2  # of a block, times those of other launches
+THREADS = 2  # of a block that adds pairs, times those of other launches
 TASKS = 2  # for each multiprocessor
+# Below this share of its curvature without the second term, rounding of a column's integers shows.
+NEARLY_CONSTANT = 0.1
+MOST_SINGLE = 128  # columns that are multiplied one by one; sweeps cost less than more of them
 CAPACITY = 32  # matrices grow by multiples
 
 
@@ -59,7 +62,11 @@ class Held:
         for fit, own in zip(fits, columns, strict=True):
             self._columns[fit] = own
             self._root[fit] = np.sqrt(curvature[fit, own, 0])
-        paired = [self._is_paired(own) for own in columns]
+        paired = []
+        for fit, own in zip(fits, columns, strict=True):
+            centred, plain = curvature[fit, own].T
+            is_clear = (centred == 0.0) | (centred > NEARLY_CONSTANT * plain)
+            paired.append(self._is_paired(own) & is_clear & (WAY != "columns"))
         sets = self._describe(fits, columns, knowns, paired, curvature)
         if any(map(np.any, paired)):
             self._add_pairs(sets, [len(own) for own in columns], knowns)
@@ -83,13 +90,17 @@ class Held:
         X = self._layout.X
         return [self._device.download(given) for given in (X.kind, X.source, X.piece_ptr)]
 
+    def pays(self, columns):
+        """Whether a matrix over columns costs less than sweeps."""
+        return np.count_nonzero(~self._is_paired(columns)) <= MOST_SINGLE
+
     def _is_paired(self, columns):
         """Which columns are added up by rows: sparse ones that do not change over time."""
         kind, source, piece_ptr = self._kinds
         everywhere = piece_ptr[columns, 1] - piece_ptr[columns, 0] == len(self._layout.X.first)
         is_first = np.zeros(len(columns), bool)
         is_first[np.unique(source[columns], return_index=True)[1]] = True
-        return (kind[source[columns]] != DENSE) & everywhere & is_first & (WAY != "columns")
+        return (kind[source[columns]] != DENSE) & everywhere & is_first
 
     def _describe(self, fits, columns, knowns, paired, curvature):
         """`matrix.Sets` of the fits."""
@@ -174,7 +185,7 @@ class Held:
         parts = device.empty((blocks, n_values + most), np.float64)
         lists = device.upload(np.array(tasks, np.int64)), layout.join(others, np.int64)
         arguments = layout.X, sets, *lists, self._model, parts, n_values, self._held
-        device.launch(matrix.multiply, blocks, THREADS * layout.threads, arguments, shared)
+        device.launch(matrix.multiply, blocks, layout.threads, arguments, shared)
 
     # -- descending -----------------------------------------------------------------------------
     def descend(self, fits, minimum, asked):

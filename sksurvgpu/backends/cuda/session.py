@@ -217,9 +217,14 @@ class Session(Rows):
         size, source = self._entries
         copies = self.n_rows / max(self.layout.cut[-1], 1)
         rows = int(self.layout.cut[-1])
-        others = float(size.sum()), np.inf, 0.0, self.pattern.is_exact, rows
-        entries = (float(size[source[where]].sum()) for where in columns)
-        return [Counts(own, copies * own, *others) for own in entries]
+        found = []
+        for where in columns:
+            own, pairs = float(size[source[where]].sum()), np.inf
+            if self.pattern.few and self._held.pays(where):
+                pairs = 0.0  # as good as nothing: adding them up takes no longer than an iteration
+            others = float(size.sum()), pairs, 0.0, self.pattern.is_exact, rows
+            found.append(Counts(own, copies * own, *others))
+        return found
 
     @cached_property
     def _entries(self):
