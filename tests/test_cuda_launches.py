@@ -20,7 +20,7 @@ from models import MODELS, largest_gradient, make_batch, use_form
 from numba.cuda.args import ArgHint
 from numba.cuda.dispatcher import _Kernel
 
-from benchmarks import gpu_host
+from benchmarks.gpu import iteration
 from sksurvgpu.backends import choose
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
@@ -223,7 +223,7 @@ def test_what_an_iteration_asks_of_the_driver(n_fits, monkeypatch):
 
 
 def test_host_time_is_measured_without_a_device():
-    given = gpu_host.measure(400, 12, n_fits=2)
+    given = iteration.measure(400, 12, n_fits=2)
     assert sum(map(len, given)) > 2 and all(0 < one < 1 for seconds in given for one in seconds)
 
 

@@ -45,7 +45,7 @@ KERNEL_LAYERS = {"backends", "likelihoods", "bayes", "penalties"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
 # their diagnostics on both backends 7,000, penalties, what they select and priors whose scales are
 # drawn 8,500, matrices on devices 500.
-LINE_BUDGET = 46_000
+LINE_BUDGET = 47_500
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).

@@ -10,8 +10,8 @@ from ..processes import TookTooLongError, environment, run
 ITEM_LIMIT = 100.0
 COLUMNS = ()
 SCRIPTS = {
-    "iteration": ("benchmarks.gpu_host",),
-    "set-up of 100 folds": ("benchmarks.gpu_setup", "--rows", "1000000"),
+    "iteration": ("benchmarks.gpu.iteration",),
+    "set-up of 100 folds": ("benchmarks.gpu.folds", "--rows", "1000000"),
 }
 
 

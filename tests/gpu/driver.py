@@ -69,8 +69,10 @@ def open_on_host(monkeypatch, memory=2**30):
         "pinned_array": np.empty,
         "is_cuda_array": _cuda.cuda.is_cuda_array,
         "types": _cuda.cuda.types,
+        "driver": SimpleNamespace(driver=SimpleNamespace(get_version=lambda: None)),
     }
     monkeypatch.setattr(_cuda, "cuda", SimpleNamespace(gpus=[0], **functions))
+    monkeypatch.setattr(_cuda, "misfit", lambda *versions: None)
     kept = {name: getattr(_cuda.driver, name) for name in ("CudaAPIError", "binding")}
     calls = SimpleNamespace(**host.calls())
     monkeypatch.setattr(_cuda, "driver", SimpleNamespace(driver=calls, **kept))

@@ -10,7 +10,7 @@ import numpy as np
 
 # What marks say; a scan from the last one reads the first two as SEGMENT and TALLY of rakes.
 LAST_OF_GROUP, LAST_OF_CELL, FIRST_OF_CELL = 1, 2, 4
-LAST_OF_LANE, FIRST_OF_LANE = 1, 2  # what lane cells say
+FIRST_OF_LANE, LAST_OF_LANE = 1, 2  # what lane cells say; the first as SEGMENT of a rake
 
 
 def describe(plan, pattern):

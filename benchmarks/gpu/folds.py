@@ -1,7 +1,7 @@
 """What the host does before the first kernel of a batch: folds and replicates at a million rows.
 
 The device is a stand-in that keeps arrays and runs no kernel, so that the time is the host's alone:
-uploads are copies within its memory.  ``python -m benchmarks.gpu_setup --rows 1000000``.
+uploads are copies within its memory.  ``python -m benchmarks.gpu.folds --rows 1000000``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Host time of a fit on a device: of the solver and of what prepares launches and copies.
 
-``python -m benchmarks.gpu_host`` needs no device.  The driver is replaced: copies and launches do
+``python -m benchmarks.gpu.iteration`` needs no device.  The driver is replaced: copies and launches do
 nothing, allocations give addresses, and what a device would answer comes from a session on the
 CPU, whose time is taken out.  All else is what runs beside a device: the solver, the backend's host
 code, the types and words of arguments.  Times are CPU times of one thread.
@@ -28,7 +28,7 @@ from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver import solve as solving
 from sksurvgpu.solver.problem import Batch
 
-from .gpu_problems import cox_problem
+from .problems import cox_problem
 
 # A device like an H100: layouts and numbers of blocks follow from it.
 LIMITS = {"MULTIPROCESSOR_COUNT": 132, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232_448}
@@ -74,7 +74,7 @@ class IdleDevice(_cuda.Device):
 @contextmanager
 def idle_device():
     """A device without a driver."""
-    idle, kept = IdleDriver(), (_cuda.cuda, _cuda.driver)
+    idle, kept = IdleDriver(), (_cuda.cuda, _cuda.driver, _cuda.misfit)
     context = SimpleNamespace(
         memalloc=idle.allocate,
         deallocations=SimpleNamespace(clear=lambda: None),
@@ -89,14 +89,16 @@ def idle_device():
         "is_cuda_array": _cuda.cuda.is_cuda_array,
         "types": _cuda.cuda.types,
         "jit": _cuda.cuda.jit,
+        "driver": SimpleNamespace(driver=SimpleNamespace(get_version=lambda: None)),
     }
     names = {name: getattr(_cuda.driver, name) for name in ("CudaAPIError", "binding")}
     _cuda.cuda = SimpleNamespace(gpus=[0], **functions)
     _cuda.driver = SimpleNamespace(driver=idle, **names)
+    _cuda.misfit = lambda *versions: None
     try:
         yield IdleDevice(0)
     finally:
-        _cuda.cuda, _cuda.driver = kept
+        _cuda.cuda, _cuda.driver, _cuda.misfit = kept
 
 
 @dataclass
