@@ -36,7 +36,7 @@ class Inner(NamedTuple):
 
 
 class Pair(NamedTuple):
-    table: object
+    kind: object
     inner: Inner
 
 
@@ -115,7 +115,7 @@ def test_parameters_are_those_that_numba_passes(is_cooperative, monkeypatch):
     assert found == [(is_cooperative, shape) for shape in shapes]
     for *_, words in host.launches:
         np.testing.assert_array_equal(words, expected)
-    assert packed.inner is pair.inner
+    assert packed.inner is pair.inner and packed.kind is pair.kind
     assert device.resident_blocks(kernel, 64, arguments, 2048) == 7
     assert host.shared == [1024, 2048]
 

@@ -65,7 +65,7 @@ ALIGNED, LEAST_STAGED = 16, 2**20
 
 # What Numba asks an argument of a launch for.
 Array._numba_type_ = property(lambda own: cuda.types.Array(from_dtype(own.dtype), own.ndim, "C"))
-Packed._numba_type_ = property(lambda own: typeof(own.value, Purpose.argument))
+Packed._numba_type_ = property(lambda own: typeof(own._value, Purpose.argument))
 
 
 class _Content(CUDACacheImpl):

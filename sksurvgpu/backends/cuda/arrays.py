@@ -48,26 +48,32 @@ class Array:
 
 
 class Packed:
-    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields."""
+    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields.
+
+    Its own names begin with an underscore, as no field's does.
+    """
 
     def __init__(self, value):
         kinds, words = [], []
         flatten((value,), kinds, words)
-        self.value, self.kind, self.words = value, " ".join(kinds), b"".join(words)
+        self._value, self._kind, self._words = value, " ".join(kinds), b"".join(words)
 
     def __getattr__(self, name):
-        return getattr(self.value, name)
+        return getattr(self._value, name)
 
     def __iter__(self):
-        return iter(self.value)
+        return iter(self._value)
 
 
 def flatten(arguments, kinds, words):
     """What the types of arguments follow from, and their numbers as a kernel takes them."""
     for argument in arguments:
-        if type(argument) is Array or type(argument) is Packed:
+        if type(argument) is Array:
             kinds.append(argument.kind)
             words.append(argument.words)
+        elif type(argument) is Packed:
+            kinds.append(argument._kind)
+            words.append(argument._words)
         elif isinstance(argument, tuple):
             kinds.append(f"{id(type(argument))} {len(argument)}")
             flatten(argument, kinds, words)
