@@ -26,7 +26,7 @@ from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
-from sksurvgpu.solver.minimize import Quadratic, _passes_of
+from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
@@ -167,7 +167,7 @@ def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
         model = matrix[np.ix_(where, where)] * ((where >= 0) & (where >= 0)[:, None])
         np.fill_diagonal(model, curvature / weight)
         model, moved = Quadratic(model, weight, curvature), coef.copy()
-        passes = _passes_of(ElasticNet.formulas)
+        passes = passes_of(ElasticNet.formulas)
         largest = passes(model, moved, slope.copy(), own, unit, enough, descent.MOST_PASSES)
         expected.append((moved, largest))
     columns = list(zip(*parts, strict=True))

@@ -1,9 +1,9 @@
 """Host time of a fit on a device: of the solver and of what prepares launches and copies.
 
-``python -m benchmarks.gpu.iteration`` needs no device.  The driver is replaced: copies and launches do
-nothing, allocations give addresses, and what a device would answer comes from a session on the
-CPU, whose time is taken out.  All else is what runs beside a device: the solver, the backend's host
-code, the types and words of arguments.  Times are CPU times of one thread.
+``python -m benchmarks.gpu.iteration`` needs no device.  The driver is replaced: launches do nothing,
+memory is the host's, and what a device would answer comes from a session on the CPU, whose time is
+taken out.  All else is what runs beside a device: the solver, the backend's host code, the types
+and words of arguments.  Times are CPU times of one thread.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ import ctypes
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count, pairwise
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 
-from sksurvgpu.backends.contract import serve_in_rounds
+from sksurvgpu.backends.contract import Room, serve_in_rounds
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.backends.cuda import _cuda
+from sksurvgpu.backends.cuda.arrays import address_of
+from sksurvgpu.backends.cuda.descent import MOST_PASSES
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver import solve as solving
+from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
 
 from .problems import cox_problem
@@ -37,20 +40,16 @@ PENALTY = 0.25  # over the root of the number of rows
 
 
 class IdleDriver:
-    """Calls of the driver that do nothing but count; what is copied down is zero."""
-
-    def __init__(self):
-        self._next = count(2**40, 2**20)
+    """Calls of the driver that copy what goes up and down, and otherwise do nothing."""
 
     def allocate(self, n_bytes):
-        return SimpleNamespace(device_pointer=next(self._next))
+        memory = np.zeros(n_bytes, np.uint8)
+        return SimpleNamespace(device_pointer=address_of(memory), memory=memory)
 
     def __getattr__(self, name):
-        clear = name.startswith("cuMemcpyDtoH")
-
         def call(*arguments):
-            if clear:
-                ctypes.memset(arguments[0], 0, arguments[2])
+            if name.startswith("cuMemcpy"):
+                ctypes.memmove(*arguments[:3])
 
         setattr(self, name, call)
         return call
@@ -101,6 +100,27 @@ def idle_device():
         _cuda.cuda, _cuda.driver, _cuda.misfit = kept
 
 
+class Answers(CpuSession):
+    """A session on the CPU, with the matrix that a device would hold."""
+
+    def room(self):
+        return Room(2.0**34, holds=True)
+
+    def hold(self, columns, known):
+        rows = self.gram(columns, known)
+        grown = np.empty((len(columns), len(columns)))
+        grown[:known, :known] = self.matrix[:known, :known] if known else 0.0
+        grown[known:], grown[:, known:] = rows, rows.T
+        self.matrix = grown
+
+    def descend(self, where, coef, gradient, curvature, weight, penalty, unit, enough, lent):
+        model = Quadratic(self.matrix[np.ix_(where, where)], weight, curvature)
+        np.fill_diagonal(model.matrix, curvature)
+        coef, passes = coef.copy(), passes_of(self._formulas)
+        point = coef, gradient.copy(), penalty, unit, enough
+        return coef, passes(model, *point, MOST_PASSES)
+
+
 @dataclass
 class Twin:
     """A session on the device, whose answers are those of sessions on the CPU."""
@@ -138,7 +158,7 @@ def measure(n, p, n_fits):
         formulas = penalty.formulas
         session = Session(layout, problem, None, None, n_fits, np.dtype(float), formulas)
         rows = problem, None, None, Threads(1), formulas, 0.0
-        twin = Twin(session, [CpuSession(*rows) for _ in range(n_fits)])
+        twin = Twin(session, [Answers(*rows) for _ in range(n_fits)])
         kept = solving.Fit.report
         solving.Fit.report = lambda fit, *state: twin.report(fit, *state)
         try:
