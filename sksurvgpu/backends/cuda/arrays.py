@@ -8,7 +8,7 @@ import numpy as np
 
 # Of an array of so many dimensions: two that are unused, size, bytes of an item, address, shape,
 # steps.
-WORDS = [struct.Struct(f"{5 + 2 * n}q") for n in range(8)]
+WORDS = [struct.Struct(f"{5 + 2 * n}q").pack for n in range(8)]
 
 
 def address_of(array):
@@ -27,13 +27,12 @@ class Array:
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
         item = step = dtype.itemsize
         steps = []
-        for n in reversed(shape):
+        for n in shape[::-1]:
             steps.append(step)
             step *= n
         self.nbytes, self.size = step, step // item
-        numbers = 0, 0, self.size, item, address, *shape, *reversed(steps)
-        self.words = WORDS[len(shape)].pack(*numbers)
-        self.kind = f"{dtype.char}{len(shape)}"
+        self.words = WORDS[self.ndim](0, 0, self.size, item, address, *shape, *steps[::-1])
+        self.kind = dtype.char + str(self.ndim)
 
     def __len__(self):
         return self.shape[0]
