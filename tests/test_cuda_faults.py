@@ -236,13 +236,12 @@ def record_descent():
     matrices = np.swapaxes(half, 1, 2) @ half / (9 * p)
     for shared_bytes in (48 * 1024, 0):
         device = Recorder(shared_bytes=shared_bytes)
-        layout = SimpleNamespace(device=device, threads=THREADS, join_tuples=lambda own: own[0])
+        layout = SimpleNamespace(device=device, many_threads=2 * THREADS)
         every, ones = np.tile(np.arange(p), N_FITS), np.ones(N_FITS * p)
         level = np.tile(np.where(np.arange(p) < 40, 9.0, 0.1), N_FITS)  # the first group rests
         slope, zeros = rng.normal(size=N_FITS * p), np.zeros(N_FITS * p)
         of_fits = np.arange(N_FITS), np.ones(N_FITS), np.full(N_FITS, 0.1)
-        penalty = [Strengths(*map(device.upload, (level, zeros)))]
-        numbers = every, ones, zeros, slope, ones, ones, penalty
+        numbers = every, ones, slope, ones, ones, zeros, Strengths(level, zeros)
         work = descent.Work(p * np.arange(N_FITS + 1), *of_fits, *numbers)
         given = device.upload(matrices.astype(np.float32)), work, p
         descent.descend(layout, ElasticNet.formulas.minimum, *given)

@@ -26,7 +26,7 @@ from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
-from sksurvgpu.solver.minimize import Quadratic, _passes_of
+from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
@@ -153,7 +153,7 @@ def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
     """As many of them, for fits of all sizes: groups at rest, columns alone or still."""
     rng, sizes, weight = np.random.default_rng(2), [70, 1, 110], 0.5
     device = SimulatedDevice(3, shared_bytes=shared_bytes)
-    layout = SimpleNamespace(device=device, threads=32, join_tuples=join_tuples(device))
+    layout = SimpleNamespace(device=device, many_threads=64)
     matrices, parts, expected = np.zeros((3, 110, 110), np.float32), [], []
     for m, size in enumerate(sizes):
         matrix, slope, own = draw_model(rng, size, 40)
@@ -163,11 +163,11 @@ def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
         curvature = weight * np.diagonal(matrix)[where]
         curvature[5::11] = 0.0
         coef, unit = rng.normal(size=size) * (own.l1 < 100.0), rng.uniform(0.5, 2.0, size)
-        parts.append((where, np.append(root, 0.0)[where], coef, slope, curvature, unit, own))
+        parts.append((where, np.append(root, 0.0)[where], slope, curvature, unit, coef, own))
         model = matrix[np.ix_(where, where)] * ((where >= 0) & (where >= 0)[:, None])
         np.fill_diagonal(model, curvature / weight)
         model, moved = Quadratic(model, weight, curvature), coef.copy()
-        passes = _passes_of(ElasticNet.formulas)
+        passes = passes_of(ElasticNet.formulas)
         largest = passes(model, moved, slope.copy(), own, unit, enough, descent.MOST_PASSES)
         expected.append((moved, largest))
     columns = list(zip(*parts, strict=True))
@@ -177,7 +177,7 @@ def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
         np.full(3, weight),
         np.full(3, enough),
         *map(np.concatenate, columns[:-1]),
-        columns[-1],
+        Strengths(*map(np.concatenate, zip(*columns[-1], strict=True))),
     )
     minimum = ElasticNet.formulas.minimum
     found = descent.descend(layout, minimum, device.upload(matrices), work, max(sizes))
@@ -185,14 +185,6 @@ def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
     np.testing.assert_allclose(found[0], np.concatenate([c for c, _ in expected]), atol=1e-6)
     np.testing.assert_allclose(found[1], [size for _, size in expected], rtol=1e-3, atol=1e-9)
     assert np.all(found[1] <= enough)
-
-
-def join_tuples(device):
-    def join(tuples):
-        fields = zip(*tuples, strict=True)
-        return Strengths(*(device.upload(np.concatenate(parts)) for parts in fields))
-
-    return join
 
 
 # -- whole fits --------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _block_passes(model, coef, gradient, penalty, unit, enough, passes):
 
 
 @cache
-def _passes_of(formulas):
+def passes_of(formulas):
     if formulas.block is None:
         return specialize(_passes, minimum=formulas.minimum)
     return specialize(_block_passes, move_block=move_block_of(formulas))
@@ -106,7 +106,7 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
 
     `coef`, `gradient` and `unit` are those of the columns; the first two are written to.
     """
-    passes, own, largest = _passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
+    passes, own, largest = passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
     if penalty.formulas.block is not None:
         own = with_matrices(own, _blocks(model, own), partial(_bound, model))
     size, work, steps = max(1, len(model.matrix)), 0.0, 0

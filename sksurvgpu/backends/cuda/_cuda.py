@@ -7,6 +7,7 @@ stand in for it, such as the simulator of the tests.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import pickle
 import threading
@@ -65,7 +66,7 @@ ALIGNED, LEAST_STAGED = 16, 2**20
 
 # What Numba asks an argument of a launch for.
 Array._numba_type_ = property(lambda own: cuda.types.Array(from_dtype(own.dtype), own.ndim, "C"))
-Packed._numba_type_ = property(lambda own: typeof(own.value, Purpose.argument))
+Packed._numba_type_ = property(lambda own: typeof(own._value, Purpose.argument))
 
 
 class _Content(CUDACacheImpl):
@@ -152,7 +153,25 @@ class Staging(threading.local):
     """Where a thread's small arrays wait for their copies: pinned, and its mirror on the device."""
 
     host = mirror = None
+    size = address = 0  # of the host's
     taken = 0  # bytes since the last download
+
+
+class Parameters(threading.local):
+    """Words of a launch's arguments, and where each of them is."""
+
+    size = 0  # in bytes
+
+    def place(self, content):
+        """Address of the addresses of words."""
+        if len(content) > self.size:
+            self.size = 2 * len(content)
+            self._words = np.empty(self.size, np.uint8)
+            self._address = address_of(self._words)
+            self._places = self._address + np.arange(0, self.size, 8, dtype=np.uint64)
+            self._found = address_of(self._places)
+        ctypes.memmove(self._address, content, len(content))
+        return self._found
 
 
 class Device:
@@ -170,7 +189,7 @@ class Device:
         self.shared_bytes = int(self._device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
         self._compiled = {}  # by kernel and kinds of arguments: compiled kernel, handle
         self._shared_of = {}  # by handle: dynamic shared memory that it may have
-        self._staging = Staging()
+        self._staging, self._parameters = Staging(), Parameters()
 
     def use(self):
         """Have the calling thread compute on this device."""
@@ -247,14 +266,14 @@ class Device:
     def _stage(self, content):
         """Where bytes are in the mirror to which they are copied."""
         staging, first = self._staging, self._staging.taken
-        if staging.host is None or first + len(content) > len(staging.host):
+        if first + len(content) > staging.size:
             size, first = max(LEAST_STAGED, 2 * (first + len(content))), 0
             cuda.synchronize()  # copies from the old memory are on their way
             staging.host = self._take(cuda.pinned_array, size, np.uint8)
             staging.mirror = self.empty(size, np.uint8)
-        staging.taken = first + len(content)
-        staging.host[first : staging.taken] = np.frombuffer(content, np.uint8)
-        source = address_of(staging.host) + first
+            staging.size, staging.address = size, address_of(staging.host)
+        staging.taken, source = first + len(content), staging.address + first
+        ctypes.memmove(source, content, len(content))
         driver.driver.cuMemcpyHtoDAsync(staging.mirror.address + first, source, len(content), 0)
         return first
 
@@ -277,13 +296,12 @@ class Device:
         compiled, handle = self._compile(kernel, " ".join(kinds), arguments)
         if shared_bytes:
             self._allow_shared(handle, shared_bytes)
-        values = np.frombuffer(b"".join(words), np.uint64)
-        places = address_of(values) + np.arange(0, values.nbytes, 8, dtype=np.uint64)
+        places = self._parameters.place(b"".join(words))
         shape = blocks, 1, 1, threads, 1, 1, shared_bytes, 0
         if compiled.cooperative:
-            driver.driver.cuLaunchCooperativeKernel(handle, *shape, address_of(places))
+            driver.driver.cuLaunchCooperativeKernel(handle, *shape, places)
         else:
-            driver.driver.cuLaunchKernel(handle, *shape, address_of(places), 0)
+            driver.driver.cuLaunchKernel(handle, *shape, places, 0)
 
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""

@@ -8,7 +8,7 @@ import numpy as np
 
 # Of an array of so many dimensions: two that are unused, size, bytes of an item, address, shape,
 # steps.
-WORDS = [struct.Struct(f"{5 + 2 * n}q") for n in range(8)]
+WORDS = [struct.Struct(f"{5 + 2 * n}q").pack for n in range(8)]
 
 
 def address_of(array):
@@ -27,13 +27,12 @@ class Array:
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
         item = step = dtype.itemsize
         steps = []
-        for n in reversed(shape):
+        for n in shape[::-1]:
             steps.append(step)
             step *= n
         self.nbytes, self.size = step, step // item
-        numbers = 0, 0, self.size, item, address, *shape, *reversed(steps)
-        self.words = WORDS[len(shape)].pack(*numbers)
-        self.kind = f"{dtype.char}{len(shape)}"
+        self.words = WORDS[self.ndim](0, 0, self.size, item, address, *shape, *steps[::-1])
+        self.kind = dtype.char + str(self.ndim)
 
     def __len__(self):
         return self.shape[0]
@@ -48,26 +47,32 @@ class Array:
 
 
 class Packed:
-    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields."""
+    """A tuple of arrays that many launches take, flattened once; it has the tuple's fields.
+
+    Its own names begin with an underscore, as no field's does.
+    """
 
     def __init__(self, value):
         kinds, words = [], []
         flatten((value,), kinds, words)
-        self.value, self.kind, self.words = value, " ".join(kinds), b"".join(words)
+        self._value, self._kind, self._words = value, " ".join(kinds), b"".join(words)
 
     def __getattr__(self, name):
-        return getattr(self.value, name)
+        return getattr(self._value, name)
 
     def __iter__(self):
-        return iter(self.value)
+        return iter(self._value)
 
 
 def flatten(arguments, kinds, words):
     """What the types of arguments follow from, and their numbers as a kernel takes them."""
     for argument in arguments:
-        if type(argument) is Array or type(argument) is Packed:
+        if type(argument) is Array:
             kinds.append(argument.kind)
             words.append(argument.words)
+        elif type(argument) is Packed:
+            kinds.append(argument._kind)
+            words.append(argument._words)
         elif isinstance(argument, tuple):
             kinds.append(f"{id(type(argument))} {len(argument)}")
             flatten(argument, kinds, words)

@@ -21,7 +21,6 @@ from .team import FULL, WARP, warp_max
 
 # Passes go on while so many shrink moves that much, else Newton's steps on the host are faster.
 PASSES, QUICK, MOST_PASSES = 40, 0.1, 400
-THREADS = 2  # of a block, times those of other launches
 STATIC_SHARED = 8 * 1024  # what the kernel declares, and what the system reserves
 
 
@@ -34,10 +33,10 @@ class Work(NamedTuple):
     enough: np.ndarray  # float64 per fit
     where: np.ndarray  # int64: position in the matrix, or -1
     root: np.ndarray  # float64: square root of the matrix's diagonal
-    coef: np.ndarray
     gradient: np.ndarray
     curvature: np.ndarray
     unit: np.ndarray
+    coef: np.ndarray
     penalty: NamedTuple
 
 
@@ -185,12 +184,14 @@ def _kernel_of(minimum, is_near):
 
 
 def descend(layout, minimum, matrices, work, most_columns):
-    """Launch for `Work`; new coefficients of all fits in a row, and the largest moves of fits."""
-    upload, n_fits = layout.device.upload, len(work.matrix)
-    work = Work(*map(upload, work[:-1]), layout.join_tuples(work.penalty))
-    largest, shared = layout.device.empty(n_fits, np.float64), 8 * max(most_columns, 1)
-    is_near = shared + STATIC_SHARED <= layout.device.shared_bytes
-    kernel, threads = _kernel_of(minimum, is_near), THREADS * layout.threads
-    arguments = work, matrices, largest
-    layout.device.launch(kernel, n_fits, threads, arguments, shared if is_near else 0)
-    return layout.device.download(work.coef), layout.device.download(largest)
+    """Launch for `Work` of the host; new coefficients of all fits in a row, and largest moves."""
+    n_fits, device = len(work.matrix), layout.device
+    both, edge = np.concatenate([work.coef, np.zeros(n_fits)]), len(work.coef)
+    *numbers, both = device.send(*work[:-2], *work.penalty, both)
+    own, penalty = numbers[: len(work) - 2], type(work.penalty)(*numbers[len(work) - 2 :])
+    arguments = Work(*own, both[:edge], penalty), matrices, both[edge:]
+    shared = 8 * max(most_columns, 1)
+    is_near = shared + STATIC_SHARED <= device.shared_bytes
+    kernel, shared = _kernel_of(minimum, is_near), shared if is_near else 0
+    device.launch(kernel, n_fits, layout.many_threads, arguments, shared)
+    return np.split(device.download(both), [edge])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from .memory import BYTES_HELD
 # all others as "columns".
 WAY = "tiles"
 SIDE = 1_024  # of tiles in place: entries of a row that lists hold
-THREADS = 2  # of a block that adds pairs, times those of other launches
 TASKS = 2  # for each multiprocessor
 # Below this share of its curvature without the second term, rounding of a column's integers shows.
 NEARLY_CONSTANT = 0.1
@@ -33,6 +31,7 @@ class Held:
         self._columns = [np.empty(0, np.int64)] * len(rh)
         self._root = [np.empty(0)] * len(rh)
         self._held, self._scales = self._take(0)
+        self._parts = self._device.empty((0, 0), np.float64)  # of `multiply`
         self._lent = None
 
     def _take(self, capacity):
@@ -50,7 +49,7 @@ class Held:
         capacity = max(-(-size // CAPACITY) * CAPACITY, min(2 * capacity, most))
         taken, sizes = self._take(capacity), np.array([len(own) for own in self._columns])
         if sizes.any():
-            arguments = self._device.upload(sizes), self._held, self._scales, *taken
+            arguments = *self._device.send(sizes), self._held, self._scales, *taken
             self._layout.launch_wide(matrix.move, sizes.max() ** 2, *arguments)
         self._held, self._scales = taken
 
@@ -67,10 +66,17 @@ class Held:
             centred, plain = curvature[fit, own].T
             is_clear = (centred == 0.0) | (centred > NEARLY_CONSTANT * plain)
             paired.append(self._is_paired(own) & is_clear & (WAY != "columns"))
-        sets = self._describe(fits, columns, knowns, paired, curvature)
-        if any(map(np.any, paired)):
-            self._add_pairs(sets, [len(own) for own in columns], knowns)
-        self._multiply_others(sets, columns, knowns, paired)
+        sizes, has_pairs = list(map(len, columns)), any(map(np.any, paired))
+        side, *tile = self._shape_of_tiles(max(sizes))
+        tiles = self._tiles(sizes, knowns, side) if has_pairs else np.empty((0, 5), np.int64)
+        singles = _list_others(columns, knowns, paired)
+        described = self._describe(fits, columns, knowns, paired, curvature)
+        *sets, tiles, tasks, others = self._device.send(*described, tiles, *singles)
+        sets = matrix.Sets(*sets)
+        if has_pairs:
+            self._add_pairs(sets, max(sizes), tiles, side, *tile)
+        if len(tasks):
+            self._multiply_others(sets, tasks, others, int(np.diff(singles[0][:, 2:]).max()))
 
     def rows(self, fit, known, curvature):
         """Rows ``known:`` of a matrix that is held."""
@@ -103,8 +109,7 @@ class Held:
         return (kind[source[columns]] != DENSE) & everywhere & is_first
 
     def _describe(self, fits, columns, knowns, paired, curvature):
-        """`matrix.Sets` of the fits."""
-        sizes, join = list(map(len, columns)), self._layout.join
+        """What `matrix.Sets` of the fits has."""
         kind, source, _ = self._kinds
         place, scale = np.full((len(fits), len(kind)), -1, np.int32), []
         for t, (fit, own, pairs) in enumerate(zip(fits, columns, paired, strict=True)):
@@ -112,36 +117,33 @@ class Held:
             plain = np.sqrt(curvature[fit, own, 1])
             is_in = pairs & (plain > 0)
             scale.append(np.divide(matrix.LARGEST, plain, out=np.zeros(len(own)), where=is_in))
-        upload = self._device.upload
-        return matrix.Sets(
-            upload(np.asarray(fits, np.int32)),
-            upload(np.concatenate([[0], np.cumsum(sizes)])),
-            upload(np.array(knowns, np.int64)),
-            join(columns, np.int64),
-            join(scale),
-            join([self._root[fit] for fit in fits]),
-            upload(place),
+        return (
+            np.asarray(fits, np.int32),
+            np.concatenate([[0], np.cumsum(list(map(len, columns)))]),
+            np.array(knowns, np.int64),
+            np.concatenate(columns).astype(np.int64, copy=False),
+            np.concatenate(scale),
+            np.concatenate([self._root[fit] for fit in fits]),
+            place,
         )
 
-    def _add_pairs(self, sets, sizes, knowns):
+    def _add_pairs(self, sets, size, tiles, side, place, shared):
         """Products of sparse columns with each other."""
         layout, launch = self._layout, self._device.launch
-        n_machines, threads = self._device.n_multiprocessors, THREADS * layout.threads
+        n_machines, threads = self._device.n_multiprocessors, layout.many_threads
         counts = self._device.view(self._held, np.int32)
-        layout.launch_wide(matrix.clear, max(sizes) ** 2, sets, counts)
-        side, place, shared = self._shape_of_tiles(max(sizes), threads)
-        tasks = self._tasks(sizes, knowns, side)
-        blocks, tasks = min(len(tasks), TASKS * n_machines), self._device.upload(tasks)
-        arguments = layout.X, layout.X_rows, sets, tasks, self._model.rh, side, place, counts
+        layout.launch_wide(matrix.clear, size**2, sets, counts)
+        blocks = min(len(tiles), TASKS * n_machines)
+        arguments = layout.X, layout.X_rows, sets, tiles, self._model.rh, side, place, counts
         launch(matrix.add_pairs, blocks, threads, arguments, shared)
-        layout.launch_wide(matrix.find_scales, max(sizes), sets, counts, self._scales)
-        blocks = min((max(sizes) // matrix.LOADS + 1) ** 2, 8 * n_machines)
+        layout.launch_wide(matrix.find_scales, size, sets, counts, self._scales)
+        blocks = min((size // matrix.LOADS + 1) ** 2, 8 * n_machines)
         arguments = sets, self._model, counts, self._scales, self._held
         launch(matrix.finish, blocks, matrix.LOADS**2, arguments)
 
-    def _shape_of_tiles(self, size, threads):
+    def _shape_of_tiles(self, size):
         """Columns along a tile, where it begins in shared memory (or -1), and bytes of this."""
-        lists = threads // 16  # two for each warp
+        lists = self._layout.many_threads // 16  # two for each warp
         room = (self._device.shared_bytes - RESERVED_SHARED) // 4
         most = SIDE if WAY == "in place" else int(np.sqrt(room + lists**2 / 4) - lists / 2)
         side = min(most, room // lists, matrix.LABELS, -(-size // 32) * 32)
@@ -149,7 +151,7 @@ class Held:
             return side, -1, 4 * side * lists
         return side, lists * side, 4 * side * (lists + side)
 
-    def _tasks(self, sizes, knowns, side):
+    def _tiles(self, sizes, knowns, side):
         """Tiles of the lower triangles' new rows, and ranges of rows: tasks of `add_pairs`."""
         tiles = [
             (t, top, left)
@@ -159,32 +161,23 @@ class Held:
         ]
         n_ranges = max(1, TASKS * self._device.n_multiprocessors // max(1, len(tiles)))
         edges = np.arange(n_ranges + 1) * int(self._layout.cut[-1]) // n_ranges
-        return np.array([(*tile, *edge) for tile in tiles for edge in pairwise(edges)], np.int64)
+        tasks = np.empty((len(tiles), n_ranges, 5), np.int64)
+        tasks[:, :, :3] = np.reshape(tiles, (-1, 1, 3))
+        tasks[:, :, 3], tasks[:, :, 4] = edges[:-1], edges[1:]
+        return tasks.reshape(-1, 5)
 
-    def _multiply_others(self, sets, columns, knowns, paired):
-        """Products of other columns with all."""
-        tasks, others = [], []
-        for t, (own, known, pairs) in enumerate(zip(columns, knowns, paired, strict=True)):
-            every = np.arange(len(own))
-            for a in np.flatnonzero(~pairs):  # pairs of them once, by the later one
-                wanted = np.where(
-                    pairs, (every >= known) | (a >= known), (every < a) & (a >= known)
-                )
-                start = sum(map(len, others))
-                others.append(np.flatnonzero(wanted))
-                tasks.append((t, a, start, start + len(others[-1])))
-        tasks = [task for task in tasks if task[3] > task[2]]
-        if not tasks:
-            return
+    def _multiply_others(self, sets, tasks, others, most):
+        """Products of other columns with all, at most so many each."""
         layout, device = self._layout, self._device
         n_values, shared = int(np.diff(layout.cut).max()), 0
         if 8 * n_values + RESERVED_SHARED <= device.shared_bytes:
             n_values, shared = 0, 8 * n_values
         blocks = min(len(tasks), TASKS * device.n_multiprocessors)
-        most = max(task[3] - task[2] for task in tasks)
-        parts = device.empty((blocks, n_values + most), np.float64)
-        lists = device.upload(np.array(tasks, np.int64)), layout.join(others, np.int64)
-        arguments = layout.X, sets, *lists, self._model, parts, n_values, self._held
+        width = n_values + most
+        if blocks > self._parts.shape[0] or width > self._parts.shape[1]:
+            shape = np.maximum(self._parts.shape, (blocks, width))
+            self._parts = device.empty(shape, np.float64)
+        arguments = layout.X, sets, tasks, others, self._model, self._parts, n_values, self._held
         device.launch(matrix.multiply, blocks, layout.threads, arguments, shared)
 
     # -- descending -----------------------------------------------------------------------------
@@ -207,23 +200,37 @@ class Held:
             self._lent = self._upload_loan()
         roots = [self._lent[1] if is_lent else self._root[fit] for fit in fits]
         roots = [np.append(root, 0.0)[own] for root, own in zip(roots, where, strict=True)]
-        sizes = [len(own) for own in where]
-        ptr, join = np.concatenate([[0], np.cumsum(sizes)]), np.concatenate
+        sizes, join = list(map(len, where)), np.concatenate
         work = descent.Work(
-            ptr,
+            join([[0], np.cumsum(sizes)]),
             np.array([0] * len(fits) if is_lent else fits, np.int64),
             np.array(weights, np.float64),
             np.array(enoughs, np.float64),
-            join(where).astype(np.int64),
-            *map(join, (roots, coefs, gradients, curvatures, units)),
-            penalties,
+            join(where).astype(np.int64, copy=False),
+            *map(join, (roots, gradients, curvatures, units, coefs)),
+            type(penalties[0])(*map(join, zip(*penalties, strict=True))),
         )
         matrices = self._lent[0] if is_lent else self._held
         coef, largest = descent.descend(self._layout, minimum, matrices, work, max(sizes))
-        return list(zip(np.split(coef, ptr[1:-1]), map(float, largest), strict=True))
+        return list(zip(np.split(coef, work.ptr[1:-1]), map(float, largest), strict=True))
 
     def _upload_loan(self):
         root = np.sqrt(np.diagonal(self._loan.matrix))
         size = np.outer(root, root)
         given = np.divide(self._loan.matrix, size, out=np.zeros_like(size), where=size > 0)
         return self._device.upload(given[None].astype(np.float32)), root
+
+
+def _list_others(columns, knowns, paired):
+    """Tasks of `matrix.multiply`, for columns that are no pairs, and the lists that they name."""
+    tasks, others, end = [], [], 0
+    for t, (own, known, pairs) in enumerate(zip(columns, knowns, paired, strict=True)):
+        every = np.arange(len(own))
+        for a in np.flatnonzero(~pairs):  # pairs of them once, by the later one
+            is_new = every >= known if a < known else every >= 0
+            wanted = np.flatnonzero(is_new & (pairs | ((every < a) & (a >= known))))
+            if len(wanted):
+                others.append(wanted)
+                tasks.append((t, a, end, end := end + len(wanted)))
+    lists = np.concatenate([np.empty(0, np.int64), *others])
+    return np.reshape(np.array(tasks, np.int64), (-1, 4)), lists

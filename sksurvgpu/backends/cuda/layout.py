@@ -5,6 +5,7 @@ members or a smaller power of two, so that a smaller team's members own whole ra
 are many, cuts lie between groups, whose centres then belong to one member.
 """
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,6 +30,8 @@ class Layout:
     def __init__(self, device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE):
         plan = problem.plan
         self.device, self.threads = device, threads
+        # ... of blocks that have a multiprocessor's shared memory to themselves
+        self.many_threads = min(2 * threads, team.WARPS * team.WARP)
         wanted = min(device.n_multiprocessors, max(1, plan.n_rows // rows_per_range))
         self.cut = _cut_rows(problem, 2 ** int(np.log2(wanted)))
         self.is_whole = plan.n_pieces == 1
@@ -40,6 +43,8 @@ class Layout:
         self.lanes_of_row = lanes_of(self.X_rows)
         self._shape_of_table = plan.n_pieces, problem.design.n_columns
         self._cells = _cells_of(problem)
+        size = plan.n_pieces * problem.design.n_columns
+        self._are_columns = all(np.array_equal(own, np.arange(size)) for own in self._cells)
         arrays = describe(plan, problem.likelihood.pattern)
         self.plan = SimpleNamespace(**{name: device.upload(a) for name, a in arrays.items()})
 
@@ -75,10 +80,10 @@ class Layout:
 
     def tabulate(self, coefs):
         """Coefficients of every column of X in every piece of time, (fits, pieces, columns)."""
-        column, cell = self._cells
-        size = int(np.prod(self._shape_of_table))
-        table = [np.bincount(cell, coef[column], size) for coef in coefs]
-        return np.reshape(table, (-1, *self._shape_of_table))
+        if not self._are_columns:
+            (column, cell), size = self._cells, math.prod(self._shape_of_table)
+            coefs = [np.bincount(cell, coef[column], size) for coef in coefs]
+        return np.reshape(coefs, (-1, *self._shape_of_table))
 
     # -- launches -----------------------------------------------------------------------------
     def launch_teams(self, kernel, fits, *arguments, shape=None, shared_bytes=0):

@@ -36,6 +36,11 @@ class Rows:
         self.loglik = self._numbers[:n_fits]
         self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for
         self._is_known = np.zeros((n_fits, self.n_columns), bool)  # ... at the last evaluation
+        self._moves, self._pair = {}, self.device.pack(tuple(self._predictors))
+        # Tasks of all columns of the fits that were served last: most rounds serve the same.
+        self._every, self._all = np.arange(self.n_columns), (None, None, None)
+        self._fit_of_task = empty(n_fits * self.n_columns, np.int32)
+        self._column_of_task = self.device.upload(np.tile(self._every, n_fits))
 
     def serve(self, name, fits, requests):
         """Results of one operation, one a fit; `requests` holds the arguments of each."""
@@ -44,8 +49,9 @@ class Rows:
     def sides(self, fits):
         """Where those fits are whose predictors lie together; these, and their trials."""
         sides = self._side[fits]
-        for side in sorted(set(sides.tolist())):
-            yield np.flatnonzero(sides == side), self._predictors[side], self._predictors[1 - side]
+        for side, pair in enumerate((self._predictors, self._predictors[::-1])):
+            if len(where := (sides == side).nonzero()[0]):
+                yield where, *pair
 
     def settle(self, fits):
         """Predictors that lie together, after the trials are of no more use."""
@@ -70,7 +76,7 @@ class Rows:
         for where, *pair in sides:
             own, low = table[low : low + len(where)], low + len(where)
             numbers = layout.served(fits[where]), own, lanes, self.offset, pair[of_trials]
-            n = lanes * layout.cut[-1]
+            n = lanes * (len(layout.X_rows.ptr) - 1)
             layout.launch_wide(products.predict, n, self.X, layout.X_rows, *numbers)
         return others
 
@@ -84,29 +90,50 @@ class Rows:
         sent = self._predict_trials(fits, coefs, columns)
         self._launch_evaluations(fits, of_trials=True)
         reaches, loglik, slopes = self._finish(fits, *sent)
-        self._keep(fits, columns, slopes)
-        is_tried, tried = ~np.greater(reaches, longest), np.full(len(fits), np.nan)
-        tried[is_tried] = self._settled(fits[is_tried], loglik, of_trials=True)
-        return list(zip(reaches, map(float, tried), strict=True))
+        if sent[0] is self._all[1]:
+            self.gradients[fits], self._is_known[fits] = slopes.reshape(len(fits), -1), True
+        else:
+            self._keep(fits, columns, sent[0].split(slopes))
+        is_tried = ~np.greater(reaches, longest)
+        settled = iter(self._settled(fits[is_tried], loglik, of_trials=True))
+        tried = [next(settled) if is_one else np.nan for is_one in is_tried.tolist()]
+        return list(zip(reaches, tried, strict=True))
 
     def _predict_trials(self, fits, coefs, columns):
+        if all(map(self._is_every, columns)):
+            self._predict(fits, coefs, True)
+            return self._tasks_of_all(fits)
         tasks = Tasks(fits, columns)
         return tasks, self._predict(fits, coefs, True, *tasks.arrays)
 
+    def _is_every(self, columns):
+        return len(columns) == self.n_columns and np.array_equal(columns, self._every)
+
+    def _tasks_of_all(self, fits):
+        """Tasks of all columns, and their arrays on the device, which stay there."""
+        if self._all[0] != (key := fits.tobytes()):
+            tasks = Tasks(fits, [self._every] * len(fits))
+            arrays = self._fit_of_task[: len(tasks)], self._column_of_task[: len(tasks)]
+            self.device.write(arrays[0], tasks.arrays[0])
+            self._all = key, tasks, arrays
+        return self._all[1:]
+
     def _finish(self, fits, tasks, on_device):
         """Reaches of steps; whatever log-likelihoods there are; slopes of columns."""
-        parts = max(1, self.layout.n_ranges // len(fits))
-        (_, end), moves = self._edges, self._place(len(fits), parts, 2)
-        numbers = self.pattern.live, tuple(self._predictors), moves, self._numbers[end:]
+        edge, end = self._edges
+        if len(fits) not in self._moves:
+            parts = max(1, self.layout.n_ranges // len(fits))
+            self._moves[len(fits)] = self._place(len(fits), parts, 2), self._numbers[end:]
+        moves, out = self._moves[len(fits)]
+        numbers = self.pattern.live, self._pair, moves, out
         arguments = self.X, *on_device, self.rows, self.layout.served(fits), *numbers
-        n_tasks = len(tasks) + len(fits) * parts
+        n_tasks = len(tasks) + moves.size // 2
         self.layout.launch_tasks(products.finish_attempt, n_tasks, *arguments)
         found = self.device.download(self._numbers[: end + len(tasks)])
-        low, moves = self._edges[0], found[self._edges[0] :][: moves.size]
-        sizes = moves.reshape(len(fits), parts, 2).max(axis=1)
-        spans = np.maximum(sizes.sum(axis=1), 0.0), np.maximum(sizes.max(axis=1), 0.0)
-        reaches = [self.pattern.reach(*map(float, pair)) for pair in zip(*spans, strict=True)]
-        return reaches, found[:low], tasks.split(found[end:])
+        sizes = found[edge : edge + moves.size].reshape(moves.shape).max(axis=1).tolist()
+        spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in sizes]
+        reaches = [self.pattern.reach(*span) for span in spans]
+        return reaches, found[:edge], found[end:]
 
     def _place(self, *shape):
         """Memory for parts of moves or sums."""
@@ -150,7 +177,7 @@ class Rows:
             self._launch_evaluations(lost, of_trials, self.pattern.evaluate_again)
         ):
             loglik = self.device.download(self.loglik)
-        return [float(value) for value in loglik[fits]]
+        return loglik[fits].tolist()
 
     def _launch_rows(self, kernel, fits, *arguments):
         self.layout.launch_wide(kernel, self.n_rows, self.layout.served(fits), *arguments)
