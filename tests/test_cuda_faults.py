@@ -28,7 +28,9 @@ from sksurvgpu.backends.cuda.patterns import subsets
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import part_of
 from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties.blocks import with_matrices
 from sksurvgpu.penalties.elastic_net import Strengths
+from sksurvgpu.penalties.groups import GroupFamily
 
 pytestmark = pytest.mark.slow
 
@@ -186,6 +188,28 @@ def ask(session, coefs, kernels):
         session.cycle(fits, columns, coefs, penalties, ones)
 
 
+def record_groups(name):
+    """Launches of sweeps over blocks of columns, of which the second one is soon zero."""
+    case, rng, p = CASES[name], np.random.default_rng(6), 4
+    sample, problem = draw_problem(case, p)
+    layout = WholeTeams(Recorder(), problem, THREADS, sample.n // 2)
+    family, fits = GroupFamily(np.array([0, 1, 1, 0]), np.ones(2), 0.7), np.arange(N_FITS)
+    rows = sample.weights[:, None] * np.ones(N_FITS), None, N_FITS, np.dtype(float)
+    session, columns = Session(layout, problem, *rows, family.formulas), [np.arange(p)] * N_FITS
+    coefs = [0.5 * rng.normal(size=p) for _ in fits]
+    session.start(fits, coefs)
+    session.refer(fits)
+    session.load(fits, columns)
+    session.gradient(fits, columns)
+    factor = np.array([0.1, 50.0, 50.0, 0.1])
+    own = family.at(1.0, factor, np.zeros(p, bool)).of_columns(np.arange(p))
+    found = session.blocks(fits, columns, [np.array([2, 2])] * N_FITS)
+    penalties = [with_matrices(own, [blocks.reshape(2, 2, 2)], None) for blocks in found]
+    ones = N_FITS * [np.ones(p)]
+    session.sweep(fits, columns, coefs, penalties, ones, N_FITS * [1e-3])
+    return layout.device.launches
+
+
 def record_gram():
     """Launches of a weighted Gram matrix: two ranges, each of two chunks of rows."""
     rng, device = np.random.default_rng(3), Recorder()
@@ -271,6 +295,12 @@ def launches(long_columns):
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
+    for name in ("risk sets", "many strata"):
+        with pytest.MonkeyPatch.context() as patch:
+            models.use_form(CASES[name].form, patch)
+            patch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 1)
+            swept = [one for one in record_groups(name) if one.name.startswith("sweep.")]
+        found.update({f"groups, {name}: {launch.name}": launch for launch in swept})
     others = [*record_gram(), *record_lists(), *record_matrices(), *record_descent()]
     return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 

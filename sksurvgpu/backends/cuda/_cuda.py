@@ -355,11 +355,11 @@ def _require_device(ordinal):
     except cuda.CudaSupportError as error:
         reason = " ".join(str(error).split())
         raise BackendUnavailableError.no_device("cuda", reason) from None
-    problem = misfit(cuda.driver.driver.get_version(), runtime.get_version(), _linker_version())
-    if problem:
-        raise BackendUnavailableError(f'backend="cuda" cannot compile: {problem}')
     if not 0 <= ordinal < count:
         raise BackendUnavailableError(
             f"device={ordinal} was asked for and this machine has {count} CUDA device(s), numbered "
             'from 0; pass another `device`, or backend="cpu"'
         )
+    problem = misfit(cuda.driver.driver.get_version(), runtime.get_version(), _linker_version())
+    if problem:
+        raise BackendUnavailableError(f'backend="cuda" cannot compile: {problem}')

@@ -45,7 +45,10 @@ def find_slopes(exchange, X, work, private, rows, start, i, turn):
 
 
 def take_steps(exchange, X, work, private, rows, start, i):
-    """Move a member's rows to the new coefficients of a block, and these; the largest move."""
+    """Move a member's rows to the new coefficients of a block, and these; the largest move.
+
+    Threads meet before each of these is written, and the caller has them meet after the last.
+    """
     ranges, scratch, block = my_ranges(X, exchange), new_scratch(), cuda.blockIdx.x
     n, width = private.moved.shape[1], (private.coef.shape[1] - private.moved.shape[1]) // NUMBERS
     largest = 0.0
@@ -59,7 +62,6 @@ def take_steps(exchange, X, work, private, rows, start, i):
                 private.coef[block, at - start] = new
             span = my_span(X, work.column[at], ranges)
             move(exchange, X, span, rows, new - old, scratch)  # noqa: F821 (bound)
-        cuda.syncthreads()
     return largest
 
 
