@@ -262,7 +262,7 @@ class Device:
         out = np.empty(array.shape, array.dtype)
         if array.nbytes:
             driver.driver.cuMemcpyDtoH(address_of(out), array.address, array.nbytes)
-        self._staging.taken = 0
+            self._staging.taken = 0  # the copies from there have ended
         return out
 
     # -- kernels ------------------------------------------------------------------------------
