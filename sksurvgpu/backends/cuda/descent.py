@@ -21,7 +21,7 @@ from .team import FULL, WARP, warp_max
 
 # Passes go on while so many shrink moves that much, else Newton's steps on the host are faster.
 PASSES, QUICK, MOST_PASSES = 40, 0.1, 400
-THREADS = 2  # of a block, times those of other launches
+THREADS, MOST_THREADS = 2, 512  # of a block, times those of other launches, and in all
 STATIC_SHARED = 8 * 1024  # what the kernel declares, and what the system reserves
 
 
@@ -181,7 +181,7 @@ def _kernel_of(minimum, is_near):
     run_pass = device(bind(_pass, advance=advance))
     slopes_of = _slopes_near if is_near else _slopes_far
     label = f"{'near' if is_near else 'far'}_{minimum.__name__}"
-    return specialize(_descend, label, slopes_of=slopes_of, run_pass=run_pass)
+    return specialize(_descend, label, MOST_THREADS, slopes_of=slopes_of, run_pass=run_pass)
 
 
 def descend(layout, minimum, matrices, work, most_columns):
@@ -190,7 +190,7 @@ def descend(layout, minimum, matrices, work, most_columns):
     work = Work(*map(upload, work[:-1]), layout.join_tuples(work.penalty))
     largest, shared = layout.device.empty(n_fits, np.float64), 8 * max(most_columns, 1)
     is_near = shared + STATIC_SHARED <= layout.device.shared_bytes
-    kernel, threads = _kernel_of(minimum, is_near), THREADS * layout.threads
+    kernel, threads = _kernel_of(minimum, is_near), min(THREADS * layout.threads, MOST_THREADS)
     arguments = work, matrices, largest
     layout.device.launch(kernel, n_fits, threads, arguments, shared if is_near else 0)
     return layout.device.download(work.coef), layout.device.download(largest)
