@@ -14,6 +14,7 @@ from .backends import explain
 from .datasets import simulate_cox
 from .estimators._prepared import count_threads
 from .estimators.survival import CoxLassoCCD
+from .exceptions import BackendUnavailableError
 from .selection.models import CoxLassoCV
 from .selection.path import fit_path
 
@@ -29,7 +30,10 @@ def main(arguments=None) -> None:
     if options.compile:
         from ._warm_up import warm_up
 
-        return warm_up(backend=options.backend, device=options.device)
+        try:
+            return warm_up(backend=options.backend, device=options.device)
+        except BackendUnavailableError as error:
+            raise SystemExit(str(error)) from None
     name, reason = explain("auto")
     n_threads = count_threads(options.threads)
     print(f"sksurvgpu {__version__}, Python {platform.python_version()}")

@@ -18,22 +18,24 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 from gpu.compiler import (
     CAPABILITIES,
     RecordingDevice,
+    compile_kernel,
     compile_launched,
     compile_ptx,
     differences,
     read_table,
+    signature_of,
     slow_memory,
     write_table,
 )
 from gpu.cupy import simulate_sampling
 
 from sksurvgpu.backends import choose_sampling
-from sksurvgpu.backends.cuda import held, team
+from sksurvgpu.backends.cuda import descent, held, team
 from sksurvgpu.backends.cuda._cuda import kernel
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import INDICATOR
-from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.penalties import ElasticNet, folded
 from sksurvgpu.penalties.blocks import with_matrices
 from sksurvgpu.penalties.elastic_net import Strengths
 from sksurvgpu.penalties.groups import GroupFamily
@@ -216,6 +218,18 @@ def test_teams_are_launched_together():
 
     for ptx in compile_ptx(run, (), CAPABILITIES).values():
         assert "cudaCGSynchronize" in ptx
+
+
+def test_blocks_of_descent_have_their_registers():
+    """Under the formula that takes most of them; a launch would fail."""
+    number, place = np.ones(1), np.zeros(1, np.int64)
+    penalty = folded.Folded(*[number] * 6)
+    work = descent.Work(place, place, number, number, place, *[number] * 5, penalty)
+    run = descent._kernel_of(folded.FORMULAS.minimum, is_near=False)
+    signature = signature_of(run, (work, np.ones((1, 1, 1), np.float32), number))
+    figures = compile_kernel(run, signature, (8, 0))
+    registers = -(-figures.registers // 8) * 8  # in eights
+    assert registers * descent.MOST_THREADS <= 2**16 and not figures.spills
 
 
 PARTS = 4  # of the kernels, by name: each is compiled for all architectures at once

@@ -175,6 +175,16 @@ def test_what_is_sent_goes_in_one_copy_and_lasts_until_a_download(monkeypatch):
     assert again[0] == again[1] and device.free_bytes() == free
 
 
+def test_a_download_of_nothing_ends_no_copy(monkeypatch):
+    """It waits for nothing, so that what was sent may still be on its way."""
+    device, _ = open_on_host(monkeypatch)
+    (sent,) = device.send(np.arange(3))
+    device.download(device.empty(0, np.float64))
+    (later,) = device.send(np.arange(3, 6))
+    assert later.address >= sent.address + sent.nbytes
+    np.testing.assert_array_equal(device.download(sent), np.arange(3))
+
+
 # -- how many there are --------------------------------------------------------------------------
 
 

@@ -93,6 +93,43 @@ def test_matrix_of_every_kind_of_columns(way, kind, monkeypatch):
     check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
 
 
+def open_with_empty_column(rng):
+    """Sessions of sparse columns, the last of which has no entries."""
+    X = (rng.random((60, 4)) < [0.3, 0.4, 0.2, 0.0]).astype(float)
+    data = draw_outcome(rng, 60, weights=False).with_(X=sp.csc_array(X))
+    return open_both(make_problem(data), None, rng.normal(size=(60, 1)), np.zeros((1, 4)))
+
+
+def test_empty_column_that_joins_has_no_products():
+    alone, session, fits = open_with_empty_column(np.random.default_rng(6))
+    columns = np.arange(4)
+    for size in (2, 4):
+        session.load(fits, [columns[size - 2 : size]])
+        session.hold(fits, [columns[:size]], [size - 2])
+    (found,) = session.gram(fits, [columns], [0])
+    alone[0].load(columns)
+    assert found[3, 3] == 0.0 and not found[:3, 3].any() and not found[3, :3].any()
+    np.testing.assert_allclose(found, alone[0].gram(columns, 0), atol=1e-2)
+
+
+def test_another_model_has_another_matrix():
+    """Of the same columns, without `hold`."""
+    alone, session, fits = open_with_empty_column(np.random.default_rng(6))
+    columns = np.arange(3)
+    session.load(fits, [columns])
+    session.hold(fits, [columns], [0])
+    session.start(fits, [np.array([2.0, -1.0, 1.0, 0.0])])
+    alone[0].start(np.array([2.0, -1.0, 1.0, 0.0]))
+    session.refer(fits)
+    alone[0].refer()
+    session.load(fits, [columns])
+    curvature = alone[0].load(columns)[:, 0]
+    expected = alone[0].gram(columns, 0)
+    np.fill_diagonal(expected, curvature)
+    (found,) = session.gram(fits, [columns], [0])
+    assert np.abs((found - expected) / size_of(expected)).max() < 2e-3
+
+
 def test_columns_that_are_nearly_constant_are_not_rounded():
     rng = np.random.default_rng(5)
     X = (rng.random((60, 4)) < [0.95, 0.95, 0.2, 0.3]).astype(float)

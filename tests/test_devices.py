@@ -104,6 +104,10 @@ def test_bad_lists_are_refused(asked, words):
         cuda.list_devices(asked)
 
 
+def test_the_number_of_a_device_may_be_numpys(devices):
+    assert choose("cuda", device=np.int64(1)).device is devices[1]
+
+
 def test_all_of_no_devices_says_what_is_missing():
     if cuda.count_devices():
         pytest.skip("there is one")

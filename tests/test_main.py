@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
+from sksurvgpu import _warm_up
 from sksurvgpu.__main__ import main
+from sksurvgpu.exceptions import BackendUnavailableError
 
 
 def test_tour(capsys):
@@ -26,3 +30,12 @@ def test_tour(capsys):
 def test_tour_without_the_comparison(capsys):
     main(["--samples", "300", "--features", "10", "--threads", "1", "--no-compare"])
     assert "Coxnet" not in capsys.readouterr().out
+
+
+def test_compiling_for_a_device_that_is_not_there_says_so(monkeypatch):
+    def choose(backend, device):
+        raise BackendUnavailableError(f"no {backend} device {device}")
+
+    monkeypatch.setattr(_warm_up, "choose", choose)
+    with pytest.raises(SystemExit, match=r"^no cuda device 1$"):
+        main(["--compile", "--backend", "cuda", "--device", "1"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from importlib import import_module
 from typing import NamedTuple
@@ -29,7 +29,6 @@ COLUMNS = (
     ("slowest us", "slowest_us", ".1f"),
 )
 PACKAGE = "sksurvgpu"
-MULTIPLIED, MOST_THREADS = ("held", "descent"), 1_024
 
 
 class AbsentError(Exception):
@@ -90,26 +89,14 @@ def sweeps_only():
         vars(costs).update(own)
 
 
-@contextmanager
-def blocks_of(threads):
-    """Blocks of so many threads; those that have a multiple of them have no more than exist."""
-    with ExitStack() as stack:
-        stack.enter_context(layout_of(threads=threads))
-        for module in MULTIPLIED:
-            with suppress(AbsentError):
-                times = max(1, min(2, MOST_THREADS // threads))
-                stack.enter_context(setting(f"backends.cuda.{module}", THREADS=times))
-        yield
-
-
 def families(sizes):
     """Every choice."""
     large, exact = "cox 1e6 x 1000", "exact, 1e5 x 1000"
     counts = [k * sizes.threads for k in (1, 2, 4)]
-    threads = {f"{n} threads": partial(blocks_of, n) for n in counts}
+    threads = {f"{n} threads": partial(layout_of, threads=n) for n in counts}
     descent = {
-        f"{k} x {sizes.threads} threads": partial(setting, "backends.cuda.descent", THREADS=k)
-        for k in (1, 2, 4)
+        f"at most {n} threads": partial(setting, "backends.cuda.descent", MOST_THREADS=n)
+        for n in (256, 512)  # more threads have no registers
     }
     gram = {
         way: partial(setting, "backends.cuda.held", WAY=way)

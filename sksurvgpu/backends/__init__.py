@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from ..data import on_device
@@ -28,8 +29,8 @@ def _open_cpu(precision, device):
 def _open_cuda(precision, device):
     from . import cuda
 
-    if isinstance(device, int):
-        return cuda.open_backend(precision, device)
+    if isinstance(device, Integral):
+        return cuda.open_backend(precision, int(device))
     opened = [cuda.open_backend(precision, k) for k in cuda.list_devices(device)]
     return opened[0] if len(opened) == 1 else Split(tuple(opened))
 

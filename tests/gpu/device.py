@@ -13,6 +13,7 @@ import numpy as np
 from .memory import poison
 from .simulator import DEFAULT_SKEW, MAX_PASSES, Machine
 
+MOST_THREADS = 1024  # of a block
 _SCALARS = (bool, int, float, np.number, np.bool_)
 
 
@@ -166,6 +167,8 @@ class SimulatedDevice:
     def launch(self, kernel, blocks, threads, arguments, shared_bytes=0):
         if shared_bytes > self.shared_bytes:
             raise ValueError(f"{shared_bytes} bytes of shared memory, {self.shared_bytes} exist")
+        if not (blocks > 0 and 0 < threads <= MOST_THREADS):
+            raise ValueError(f"{blocks} blocks of {threads} threads cannot be launched")
         seen = self.arrays_of(tuple(arguments))
         resident = self.resident_blocks(kernel, threads, arguments, shared_bytes)
         # Two seeds never share a launch's order; 1,000,003 is a prime beyond any launch count.

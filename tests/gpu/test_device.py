@@ -116,6 +116,12 @@ def test_a_launch_takes_only_arrays_of_the_device():
         device.launch(nothing, 1, 1, (array,), shared_bytes=device.shared_bytes + 1)
 
 
+@pytest.mark.parametrize(("blocks", "threads"), [(0, 32), (1, 0), (1, 1056)])
+def test_a_launch_has_blocks_and_threads_that_exist(blocks, threads):
+    with pytest.raises(ValueError, match=f"{blocks} blocks of {threads} threads"):
+        SimulatedDevice().launch(None, blocks, threads, ())
+
+
 def test_device_memory_is_limited_and_freed():
     device = SimulatedDevice(memory=1000)
     first = device.zeros(100, np.float64)

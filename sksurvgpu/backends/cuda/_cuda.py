@@ -115,9 +115,12 @@ def _linker_version():
         return None
 
 
-def kernel(function):
-    """Declare a function that the host launches; its machine code is kept on disk."""
-    return keep(cuda.jit(function), function, _Cache)
+def kernel(function, most_threads=None):
+    """Declare a function that the host launches; its machine code is kept on disk.
+
+    It takes so many registers that blocks of `most_threads` have enough; else those of 256 have.
+    """
+    return keep(cuda.jit(function, launch_bounds=most_threads), function, _Cache)
 
 
 def device(function):
@@ -130,11 +133,11 @@ def inlined(function):
     return cuda.jit(device=True, inline="always")(function)
 
 
-def specialize(template, label, **formulas):
+def specialize(template, label, most_threads=None, **formulas):
     """Kernel made from a template and some formulas; `label` tells it from its siblings."""
     bound = bind(template, **formulas)
     bound.__name__ = bound.__qualname__ = f"{template.__name__.strip('_')}_{label}"
-    return kernel(bound)
+    return kernel(bound, most_threads)
 
 
 def fetch(array):
@@ -281,7 +284,7 @@ class Device:
         out = np.empty(array.shape, array.dtype)
         if array.nbytes:
             driver.driver.cuMemcpyDtoH(address_of(out), array.address, array.nbytes)
-        self._staging.taken = 0
+            self._staging.taken = 0  # the copies from there have ended
         return out
 
     # -- kernels ------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from .team import FULL, WARP, warp_max
 
 # Passes go on while so many shrink moves that much, else Newton's steps on the host are faster.
 PASSES, QUICK, MOST_PASSES = 40, 0.1, 400
+MOST_THREADS = 512  # of a block
 STATIC_SHARED = 8 * 1024  # what the kernel declares, and what the system reserves
 
 
@@ -180,7 +181,7 @@ def _kernel_of(minimum, is_near):
     run_pass = device(bind(_pass, advance=advance))
     slopes_of = _slopes_near if is_near else _slopes_far
     label = f"{'near' if is_near else 'far'}_{minimum.__name__}"
-    return specialize(_descend, label, slopes_of=slopes_of, run_pass=run_pass)
+    return specialize(_descend, label, MOST_THREADS, slopes_of=slopes_of, run_pass=run_pass)
 
 
 def descend(layout, minimum, matrices, work, most_columns):
@@ -193,5 +194,6 @@ def descend(layout, minimum, matrices, work, most_columns):
     shared = 8 * max(most_columns, 1)
     is_near = shared + STATIC_SHARED <= device.shared_bytes
     kernel, shared = _kernel_of(minimum, is_near), shared if is_near else 0
-    device.launch(kernel, n_fits, layout.many_threads, arguments, shared)
+    threads = min(layout.many_threads, MOST_THREADS)
+    device.launch(kernel, n_fits, threads, arguments, shared)
     return np.split(device.download(both), [edge])

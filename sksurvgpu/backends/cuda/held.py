@@ -53,6 +53,11 @@ class Held:
             self._layout.launch_wide(matrix.move, sizes.max() ** 2, *arguments)
         self._held, self._scales = taken
 
+    def forget(self, fits):
+        """Have no matrices of some fits any more."""
+        for fit in fits:
+            self._columns[fit] = np.empty(0, np.int64)
+
     def hold(self, fits, columns, knowns, curvature, room):
         """Take rows of the matrices over columns; `curvature` is that of all columns of fits."""
         for fit, known in zip(fits, knowns, strict=True):

@@ -62,12 +62,14 @@ def _store(held, sets, t, a, b, value):
 
 @kernel
 def clear(sets, counts):
-    """Zero the rows that are to be added up."""
+    """Zero the rows that are to be added up, and their mirror image: empty columns get no more."""
     for t in range(sets.fits.shape[0]):
         size = sets.ptr[t + 1] - sets.ptr[t]
         k = cuda.grid(1)
         while k < (size - sets.known[t]) * size:
-            counts[sets.fits[t], sets.known[t] + k // size, k % size] = 0
+            a, b = sets.known[t] + k // size, k % size
+            counts[sets.fits[t], a, b] = 0
+            counts[sets.fits[t], b, a] = 0
             k += cuda.gridsize(1)
 
 

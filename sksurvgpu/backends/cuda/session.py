@@ -43,6 +43,7 @@ class Session(Rows):
     # -- the quadratic model ------------------------------------------------------------------
     def refer(self, fits):
         """Take the quadratic model at the last evaluation, without columns."""
+        self._held.forget(fits)
         for where, eta, _ in self.sides(fits):
             self.pattern.refer(fits[where], eta, self.rh)
         return [None] * len(fits)
