@@ -114,7 +114,9 @@ class Penalty:
         """Distance of every column from stationarity, in units of the gradient."""
         pieces = self.pieces(coef)
         beyond = np.maximum(pieces.left - gradient, gradient - pieces.right)
-        return np.where(self.fixed, 0.0, np.maximum(beyond, 0.0))
+        np.maximum(beyond, 0.0, out=beyond)
+        beyond[self.fixed] = 0.0
+        return beyond
 
     def slack(self, coef, gradient):
         """How far slopes are from the nearest one that would move a coefficient between pieces."""

@@ -215,7 +215,7 @@ class _Run:
         low, high = np.where(self.factor > 0, ends, [[-np.inf], [np.inf]])
         low[self.fixed] = high[self.fixed] = image[self.fixed]
         pieces = Pieces(image, image, image, low, high)
-        proposal = self._anderson.propose(start, image, pieces, self.null.root)
+        proposal = self._anderson.propose(start, image, lambda _: pieces, self.null.root)
         if proposal is not None:
             self.coef, self._is_extrapolated = proposal, True
 

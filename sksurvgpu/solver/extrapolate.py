@@ -26,7 +26,7 @@ class Anderson:
         """Begin a new sequence, of another penalty or after a shortened step."""
         self._residual = self._image = None
 
-    def propose(self, coef, image, pieces, root):
+    def propose(self, coef, image, pieces_of, root):
         """Image corrected by the secants, so that the predicted residual is least; or None.
 
         Every coefficient keeps to its piece of the penalty, and what lies between two pieces, as
@@ -40,6 +40,7 @@ class Anderson:
         self._residual, self._image = residual, image
         if len(self._residual_steps) < 2:
             return None
+        pieces = pieces_of(image)
         used = np.flatnonzero((pieces.low < image) & (image < pieces.high))
         slopes = np.array(self._residual_steps)[:, used].T
         mix = np.linalg.lstsq(slopes, residual[used], rcond=None)[0]

@@ -64,7 +64,7 @@ def search(fit, penalty, target, columns):
             yield from ask(Operations.shorten, factor)
             loglik = yield from ask(Operations.evaluate_trial)
         coef = target if share == 1.0 else fit.coef + share * change
-        enough = SUFFICIENT * _promise(fit, penalty, coef)
+        enough = SUFFICIENT * (decrease if share == 1.0 else _promise(fit, penalty, coef))
         if (yield from _take(fit, penalty, coef, loglik, enough, share)):
             return share
         factor = 0.5

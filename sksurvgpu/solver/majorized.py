@@ -45,7 +45,7 @@ def descend(fit, penalty, tolerance, max_iter):
         target[work] = yield from fit.model.minimize(fit, penalty, work, *accuracy)
         target[fit.model.without_effect(fit, penalty)] = 0.0
         target = penalty.settled(target)
-        proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces(target), fit.root)
+        proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces, fit.root)
         before = fit.objective
         if proposal is not None:
             proposal = penalty.like(proposal, target)

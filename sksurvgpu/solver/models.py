@@ -88,6 +88,8 @@ class Model:
     def without_effect(self, fit, penalty):
         """Penalized columns that the likelihood does not see at this point, as constant ones."""
         columns = self.columns[self.curvature[:, 0] == LOOSE]
+        if not len(columns):
+            return columns
         return columns[(penalty.rests(fit.gradient, fit.noise) & penalty.is_penalized)[columns]]
 
     def minimize(self, fit, penalty, work, tolerance, residual, shrink):

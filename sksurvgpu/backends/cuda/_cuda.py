@@ -259,8 +259,11 @@ class Device:
         arrays, contents, begin, begins = list(map(np.asarray, arrays)), [], 0, []
         for array in arrays:
             begins.append(begin)
-            contents += array.tobytes(), bytes(-array.nbytes % ALIGNED)
-            begin += array.nbytes + len(contents[-1])
+            contents.append(array.tobytes())
+            begin += len(contents[-1])
+            if spare := -begin % ALIGNED:
+                contents.append(bytes(spare))
+                begin += spare
         first = self._stage(b"".join(contents))
         owner, address = self._staging.mirror.owner, self._staging.mirror.address + first
         pairs = zip(arrays, begins, strict=True)

@@ -10,6 +10,8 @@ import numpy as np
 # steps.
 WORDS = [struct.Struct(f"{5 + 2 * n}q").pack for n in range(8)]
 
+DIGITS = "01234567"
+
 
 def address_of(array):
     """Where a host array lies."""
@@ -26,13 +28,13 @@ class Array:
         self.owner, self.address = owner, address  # whose end frees the memory
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
         item = step = dtype.itemsize
-        steps = []
+        steps = ()
         for n in shape[::-1]:
-            steps.append(step)
+            steps = step, *steps
             step *= n
         self.nbytes, self.size = step, step // item
-        self.words = WORDS[self.ndim](0, 0, self.size, item, address, *shape, *steps[::-1])
-        self.kind = dtype.char + str(self.ndim)
+        self.words = WORDS[self.ndim](0, 0, self.size, item, address, *shape, *steps)
+        self.kind = dtype.char + DIGITS[self.ndim]
 
     def __len__(self):
         return self.shape[0]

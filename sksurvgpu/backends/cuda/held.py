@@ -188,8 +188,10 @@ class Held:
     # -- descending -----------------------------------------------------------------------------
     def descend(self, fits, minimum, asked):
         """Coefficients and largest moves of fits, from the arguments of `descend` of each."""
-        results = [None] * len(fits)
-        for is_lent in {request[-1] for request in asked}:
+        kinds, results = {request[-1] for request in asked}, [None] * len(fits)
+        if len(kinds) == 1:
+            return self._descend(fits.tolist(), minimum, asked, *kinds)
+        for is_lent in kinds:
             chosen = [t for t, request in enumerate(asked) if request[-1] == is_lent]
             own = [asked[t] for t in chosen]
             found = self._descend([int(fits[t]) for t in chosen], minimum, own, is_lent)
