@@ -105,14 +105,14 @@ def idle_device():
 class Twin:
     """A session on the device, whose answers are those of sessions on the CPU."""
 
-    device: object
+    session: object
     on_cpu: list
     answering: float = 0.0  # seconds that the CPU's sessions took
     marks: list = field(default_factory=list)  # host seconds and model at every outer iteration
 
     def serve(self, name, fits, requests):
         requests = list(requests)
-        self.device.serve(name, fits, requests)
+        self.session.serve(name, fits, requests)
         start = time.thread_time()
         pairs = zip(fits, requests, strict=True)
         answers = [getattr(self.on_cpu[fit], name)(*own) for fit, own in pairs]
