@@ -80,7 +80,8 @@ def model_of(name, draw):
     return replace(MODELS[name], draw=draw)
 
 
-SURVIVAL, COUNTS = draw_survival(2), models.draw_counts(30)
+# Members have more rows of groups than threads: warps read what others have written.
+SURVIVAL, COUNTS = draw_survival(2), models.draw_counts(45)
 MATCHED = model_of("conditional_logistic", models.draw_sets(16))
 CASES = {
     "risk sets": Case(
@@ -343,7 +344,7 @@ def test_missing_fence_is_noticed_in_every_kernel_of_teams(fence, launches):
     """Before the arrival at the team's barrier, and after it: only late stores show them."""
     site = f"team.barrier, fence {fence}"
     meeting = {name: launch for name, launch in launches.items() if site in launch.met}
-    assert len(meeting) > 20
+    assert len(meeting) == 26
     assert unnoticed(meeting, partial(FaultyMachine, {site})) == []
 
 
@@ -370,24 +371,29 @@ def read_beyond(X, j, first, end):
     return low, high + 1, kind, base
 
 
+# Parts are of evaluations and of exact cycles that share their cells; ranges of all cycles and
+# sweeps; entries beside these of loads, products and matrices.
 WRONG = [
-    (part_of, drop_last_position, 11, []),
-    (part_of, overlap_positions, 11, []),
-    (my_ranges, overlap_ranges, 11, []),
-    (entries, read_beyond, 16, []),
+    (part_of, drop_last_position, 11),
+    (part_of, overlap_positions, 11),
+    (my_ranges, overlap_ranges, 16),
+    (entries, read_beyond, 22),
 ]
+# Of members that own their cells, only the largest predictor is found by parts: it is a scale.
+OWN_CELLS = ("own cells: ", "own cells, many strata: ", "carried along one lane: ")
 
 
-@pytest.mark.parametrize(("right", "wrong", "n_kernels", "harmless"), WRONG)
-def test_wrong_range_is_noticed_in_every_kernel(right, wrong, n_kernels, harmless, launches):
+@pytest.mark.parametrize(("right", "wrong", "n_kernels"), WRONG)
+def test_wrong_range_is_noticed_in_every_kernel(right, wrong, n_kernels, launches):
     concerned = {
         name: launch
         for name, launch in launches.items()
         if launch.members != 1 and launch.calls(right)
+        if right is not part_of or not name.startswith(OWN_CELLS)
     }
-    assert len(concerned) >= n_kernels
+    assert len(concerned) == n_kernels
     make_machine = partial(FaultyMachine, replaced={right: wrong})
-    assert unnoticed(concerned, make_machine) == harmless
+    assert unnoticed(concerned, make_machine) == []
 
 
 def move_cut(argument):
@@ -405,5 +411,5 @@ def test_moved_cut_is_noticed_in_every_kernel_with_rows_of_members(launches):
         for name, launch in launches.items()
         if launch.members > 1 and any(isinstance(a, Columns) for a in launch.arguments)
     }
-    assert len(concerned) >= 11
+    assert len(concerned) == 16
     assert unnoticed(concerned, FaultyMachine, move_cut) == []

@@ -27,6 +27,7 @@ from benchmarks.gpu import (
     fusion,
     host,
     jobs,
+    kernels,
     papers,
     parity,
     parts,
@@ -40,7 +41,7 @@ from benchmarks.gpu import (
 )
 from benchmarks.gpu.sizes import FULL, TINY
 from sksurvgpu.backends import cpu, cuda
-from sksurvgpu.backends.cuda import gram, linalg
+from sksurvgpu.backends.cuda import gram, linalg, weights
 from sksurvgpu.backends.cuda._cuda import Device
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.exceptions import BackendUnavailableError
@@ -55,6 +56,7 @@ def device(monkeypatch):
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: simulated)
     monkeypatch.setattr(cuda, "Layout", partial(Layout, threads=32, rows_per_range=100))
     monkeypatch.setattr(gram, "SIDE", 1)
+    monkeypatch.setattr(weights, "PARTS", 2)
     monkeypatch.setattr(
         start, "call", lambda module, name, given, **more: start.first_fits(**given)
     )
@@ -95,6 +97,13 @@ def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(parity, "jobs", lambda sizes: [(item,) for item in CHECKED])
     unlike = {(row.problem.split()[0], row.call): row for row in papers.ROWS}
     monkeypatch.setattr(papers, "ROWS", tuple(unlike.values()))
+    unlike = {re.split(r",? \de", item)[0]: item for item in kernels.ITEMS}
+    monkeypatch.setattr(kernels, "ITEMS", tuple(unlike.values()))
+    two_ways = {
+        name: family._replace(ways=dict(list(family.ways.items())[:2]))
+        for name, family in variants.families(TINY).items()
+    }
+    monkeypatch.setattr(variants, "families", lambda sizes: two_ways)
     path = tmp_path / "day.json"
     arguments = [call, "--sizes", "tiny", "--json", str(path), "--jobs", "1"]
     assert __main__.main(arguments, run_here) == 0

@@ -21,6 +21,7 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="sweeps", 
     By sweeps on the CPU too, so that both go the same way, or by the ``"matrix"`` that it holds.
     """
     from sksurvgpu.backends import cuda
+    from sksurvgpu.backends.cuda import weights
     from sksurvgpu.backends.cuda.layout import Layout
     from sksurvgpu.backends.cuda.session import Session
 
@@ -30,6 +31,7 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="sweeps", 
     if model == "sweeps":
         use_model("sweeps", monkeypatch)
         monkeypatch.setattr(Session, "room", lambda self, fits: [Room(0.0, True)] * len(fits))
+    monkeypatch.setattr(weights, "PARTS", 2)
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)
     return device

@@ -151,7 +151,7 @@ class Held:
         lists = self._layout.many_threads // 16  # two for each warp
         room = (self._device.shared_bytes - RESERVED_SHARED) // 4
         most = SIDE if WAY == "in place" else int(np.sqrt(room + lists**2 / 4) - lists / 2)
-        side = min(most, room // lists, matrix.LABELS, -(-size // 32) * 32)
+        side = max(1, min(most, room // lists, matrix.LABELS, -(-size // 32) * 32))
         if WAY == "in place":
             return side, -1, 4 * side * lists
         return side, lists * side, 4 * side * (lists + side)
