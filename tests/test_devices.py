@@ -66,6 +66,16 @@ def test_a_single_fit_takes_the_first_device(devices):
     assert not isinstance(choose("cuda", device=[1]), Split)
 
 
+def test_the_first_device_has_the_problem_once(devices, monkeypatch):
+    """Of a fit alone, as a null model's is, and of the batch that follows."""
+    made, make = [], cuda.Layout
+    monkeypatch.setattr(cuda, "Layout", lambda *given: made.append(given[0]) or make(*given))
+    problem, backend = MODEL.problem(SAMPLE), choose("cuda", device="all")
+    solve(problem, make_batch(SAMPLE, 1.0), backend, OPTIONS)
+    solve(problem, batch_of(2), backend, OPTIONS)
+    assert made == devices
+
+
 def test_every_device_has_a_thread_of_its_own():
     class Recorder:
         def run(self, problem, batch, coroutines, n_threads):
