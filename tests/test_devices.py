@@ -3,6 +3,7 @@
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -64,6 +65,32 @@ def test_a_single_fit_takes_the_first_device(devices):
     solve(problem, batch, choose("cuda", device=[1, 0]), OPTIONS)
     assert devices[1].n_launches and not devices[0].n_launches
     assert not isinstance(choose("cuda", device=[1]), Split)
+
+
+def test_evaluations_are_on_the_first_device(devices, monkeypatch):
+    """Which is not the last one that was opened."""
+    current = []
+    for number, device in enumerate(devices):
+        monkeypatch.setattr(device, "use", partial(current.append, number))
+
+    def open_device(number):
+        devices[number].use()
+        return devices[number]
+
+    monkeypatch.setattr(cuda, "open_device", open_device)
+    backend = choose("cuda", device=[0, 1])
+    backend.open_evaluator(MODEL.problem(SAMPLE), make_batch(SAMPLE, 1.0))
+    assert current == [0, 1, 0]
+
+
+def test_the_first_device_has_the_problem_once(devices, monkeypatch):
+    """Of a fit alone, as a null model's is, and of the batch that follows."""
+    made, make = [], cuda.Layout
+    monkeypatch.setattr(cuda, "Layout", lambda *given: made.append(given[0]) or make(*given))
+    problem, backend = MODEL.problem(SAMPLE), choose("cuda", device="all")
+    solve(problem, make_batch(SAMPLE, 1.0), backend, OPTIONS)
+    solve(problem, batch_of(2), backend, OPTIONS)
+    assert made == devices
 
 
 def test_every_device_has_a_thread_of_its_own():

@@ -1,4 +1,7 @@
-"""A backend of backends: the fits of a batch are shared out, with a thread for each backend."""
+"""A backend of backends: the fits of a batch are shared out, with a thread for each backend.
+
+The first has the calling thread.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,16 @@ class Split:
         if n_parts < 2:
             return self.backends[0].run(problem, batch, coroutines, n_threads)
         cuts = np.linspace(0, len(coroutines), n_parts + 1).astype(int).tolist()
-        with ThreadPoolExecutor(n_parts) as pool:
-            parts = [
-                pool.submit(backend.run, problem, batch.part(fits), coroutines[fits], n_threads)
-                for backend, fits in zip(
-                    self.backends, starmap(slice, pairwise(cuts)), strict=False
-                )
-            ]
-            return [result for part in parts for result in part.result()]
+        first, *others = starmap(slice, pairwise(cuts))
+
+        def run(backend, fits):
+            return backend.run(problem, batch.part(fits), coroutines[fits], n_threads)
+
+        with ThreadPoolExecutor(n_parts - 1) as pool:
+            parts = [pool.submit(run, *own) for own in zip(self.backends[1:], others, strict=False)]
+            # the calling thread's, which may have the problem there since a fit that was alone
+            results = run(self.backends[0], first)
+            return results + [result for part in parts for result in part.result()]
 
     def open_evaluator(self, problem, batch):
         """Keep the rows of a batch of fits ready for evaluations, all of them at once."""

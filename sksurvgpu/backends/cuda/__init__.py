@@ -82,6 +82,7 @@ class Backend:
 
     def open_evaluator(self, problem, batch):
         """Keep the rows of a batch of fits ready for evaluations, all of them at once."""
+        self.device.use()  # another one may have been opened since
         wave = fits_at_once(problem, batch, self.device, self.precision)
         if wave < batch.n_fits:
             raise MemoryError(
