@@ -269,6 +269,25 @@ def test_fit_of_every_model(name, form, asked, monkeypatch):
     assert "descend" in asked and "sweep" not in asked
 
 
+SUMS = [("cox, efron", "few"), ("logistic", "one")]
+SUMS += [("fine_gray, strata", "few"), ("conditional_poisson", "few")]
+
+
+@pytest.mark.parametrize(("name", "form"), thin(2, SUMS))
+def test_fits_have_the_same_bits_whatever_the_order_of_threads(name, form, asked, monkeypatch):
+    use_form(form, monkeypatch)
+    model, rng, coefs = MODELS[name], np.random.default_rng(2), []
+    sample = model.sample(3, p=6)
+    sample = sample.with_(X=draw_design(rng, sample.n, 6, "mixed"))
+    batch = make_batch(sample, 0.1 * largest_gradient(model, sample))
+    for seed in (1, 2):
+        simulate_backend(monkeypatch, seed=seed, model="matrix")
+        found = solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-3))
+        coefs.append(found[0][0].coef)
+    np.testing.assert_array_equal(*coefs)
+    assert np.count_nonzero(coefs) > 0 and {"hold", "descend"} <= asked
+
+
 def test_batch_is_its_fits(asked, monkeypatch):
     simulate_backend(monkeypatch, seed=2, model="matrix")
     model = MODELS["cox, efron"]
