@@ -1,7 +1,7 @@
 """Host time of a fit on a device: of the solver and of what prepares launches and copies.
 
-``python -m benchmarks.gpu.iteration`` needs no device.  The driver is replaced: copies and launches do
-nothing, allocations give addresses, and what a device would answer comes from a session on the
+``python -m benchmarks.gpu.iteration`` needs no device.  The driver is replaced: copies and launches
+do nothing, allocations give addresses, and what a device would answer comes from a session on the
 CPU, whose time is taken out.  All else is what runs beside a device: the solver, the backend's host
 code, the types and words of arguments.  Times are CPU times of one thread.
 """
