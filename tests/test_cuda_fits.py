@@ -123,7 +123,7 @@ def alone(batch, b):
 def test_batch_is_its_fits(name, monkeypatch):
     simulate_backend(monkeypatch, seed=3)
     model = MODELS[name]
-    sample = model.sample(5, p=4, weights=False, offset=False)
+    sample = model.sample(5, p=2, weights=False, offset=False)
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
     _, found = both(problem, batch, tol=1e-9)
     for b in range(3):
@@ -135,7 +135,7 @@ def test_batch_is_its_fits(name, monkeypatch):
 def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     device = simulate_backend(monkeypatch, seed=3)
     model = MODELS["gaussian"]
-    sample = model.sample(5, p=4, weights=False, offset=False)
+    sample = model.sample(5, p=2, weights=False, offset=False)
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
     at_once = solve(problem, batch, choose("cuda"), Options(tol=1e-9))
     from sksurvgpu.backends.cuda import kept, memory
@@ -283,7 +283,7 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
     from sksurvgpu.backends import cuda
 
     model = MODELS["gaussian"]
-    sample = model.sample(5, p=3, weights=False, offset=False)
+    sample = model.sample(5, p=2, weights=False, offset=False)
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
     sizes, make = [], cuda.Session
 
