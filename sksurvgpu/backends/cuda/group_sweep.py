@@ -46,7 +46,7 @@ def find_slopes(exchange, X, work, private, rows, start, i, turn):
 
 def take_steps(exchange, X, work, private, rows, start, i):
     """Move a member's rows to the new coefficients of a block, and these; the largest move."""
-    ranges, scratch, block = my_ranges(X, exchange), new_scratch(), cuda.blockIdx.x
+    ranges, block = my_ranges(X, exchange), cuda.blockIdx.x
     n, width = private.moved.shape[1], (private.coef.shape[1] - private.moved.shape[1]) // NUMBERS
     largest = 0.0
     for s in range(work.penalty.size[i]):
@@ -58,7 +58,7 @@ def take_steps(exchange, X, work, private, rows, start, i):
             if cuda.threadIdx.x == 0:
                 private.coef[block, at - start] = new
             span = my_span(X, work.column[at], ranges)
-            move(exchange, X, span, rows, new - old, scratch)  # noqa: F821 (bound)
+            move(X, span, rows, new - old)  # noqa: F821 (bound)
         cuda.syncthreads()
     return largest
 
