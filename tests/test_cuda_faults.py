@@ -45,8 +45,6 @@ UNMET = {
 }
 KEPT = {
     "bins._add_to_bins, syncwarp 1": "orders stores of a warp, whose lanes meet there once more",
-    "rake._sum_before, syncthreads 2": "a warp would have to take all of its positions, "
-    "and come to the next exchange, before another one takes its next step",
 }
 
 

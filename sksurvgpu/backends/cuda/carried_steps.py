@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from numba import int64
+from numba import int64, uint64
 
 from ..._compile import bind
 from ...data.plans.described import FIRST_OF_LANE
@@ -35,7 +35,7 @@ def _take_cell(context, q, before, after):
     """Slope (without the events' part) and curvature of a cell; clears the column's sums."""
     own, part, moments = context.own, context.part, context.moments
     k, width, slope, curvature = own.first + own.count - 1 - q, context.state.width, 0.0, 0.0
-    if part.deaths[k] > 0.0 and (k > own.first or own.is_begun == 0):
+    if part.deaths[uint64(k)] > 0.0 and (k > own.first or own.is_begun == 0):
         slope, curvature = coordinate_formula(  # noqa: F821 (bound)
             after[0] + moments[_late_of(context, 0, k)],
             after[1] + moments[_late_of(context, 1, k)],
@@ -43,8 +43,8 @@ def _take_cell(context, q, before, after):
             0.0,
             0.0,
             0.0,
-            part.death_weight[k],
-            part.deaths[k],
+            part.death_weight[uint64(k)],
+            part.deaths[uint64(k)],
         )
     for m in range(width):
         moments[_late_of(context, m, k)] = 0.0
@@ -120,13 +120,13 @@ def own_steps_of(formula, state, most_cells):
 @device
 def _lane_place_of(context, m, q):
     n_lane_cells = context.state.carry.flags.shape[0]
-    return context.state.numbers * context.own.count + m * n_lane_cells + q
+    return uint64(context.state.numbers * context.own.count + m * n_lane_cells + q)
 
 
 @device
 def _add(context, i, m, value):
     """Add to number m of a row's cell and of its lane's."""
-    state, moments = context.state, context.moments
+    state, moments, i = context.state, context.moments, uint64(i)
     inverse = of_fit(state.carry.inverse, context.fit)[i]
     cuda.atomic.add(moments, place_of(context, m, state.sets.exit_idx[i]), value)
     if inverse > 0.0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import int64
+from numba import int64, uint32, uint64
 
 from ...data.design.columns import DENSE, INDICATOR, SPARSE
 from ._cuda import cuda, device, inlined, kernel
@@ -40,14 +40,14 @@ class Columns(NamedTuple):
 def my_ranges(X, exchange):
     """First and end of the ranges that a member owns."""
     _, member = my_team(exchange)
-    ranges = (X.cut.shape[0] - 1) // exchange.size
+    ranges = int64(uint32(X.cut.shape[0] - 1) // uint32(exchange.size))
     return member * ranges, (member + 1) * ranges
 
 
 @device
 def entries(X, j, first, end):
     """Entries of model column j in ranges ``[first, end)``: positions, kind, base of values."""
-    c = X.source[j]
+    c, first, end = uint64(X.source[uint64(j)]), uint64(first), uint64(end)
     kind = X.kind[c]
     if kind == DENSE:
         return X.cut[first], X.cut[end], kind, X.value_ptr[c]
@@ -66,10 +66,10 @@ def all_entries(X, j):
 def entry(X, q, kind, base):
     """Row of X and value of the entry at position q."""
     if kind == INDICATOR:
-        return int64(X.indices[q]), 1.0
+        return int64(X.indices[uint64(q)]), 1.0
     if kind == SPARSE:
-        return int64(X.indices[q]), X.values[base + q]
-    return int64(q), X.values[base + q]
+        return int64(X.indices[uint64(q)]), X.values[uint64(base + q)]
+    return int64(q), X.values[uint64(base + q)]
 
 
 class Span(NamedTuple):
@@ -102,9 +102,9 @@ def read_spans(X, columns, ranges, spans):
     """
     k = cuda.threadIdx.x
     while k < min(SPANS, columns.shape[0]):
-        span = my_span(X, columns[k], ranges)
-        spans[4 * k], spans[4 * k + 1] = span.low, span.high
-        spans[4 * k + 2], spans[4 * k + 3] = span.kind, span.base
+        span = my_span(X, columns[uint64(k)], ranges)
+        spans[uint64(4 * k)], spans[uint64(4 * k + 1)] = span.low, span.high
+        spans[uint64(4 * k + 2)], spans[uint64(4 * k + 3)] = span.kind, span.base
         k += cuda.blockDim.x
     cuda.syncthreads()
 
@@ -112,8 +112,9 @@ def read_spans(X, columns, ranges, spans):
 @device
 def span_of(j, spans, k):
     """Of column j, the k-th that was read."""
-    at = 4 * (k % SPANS)
-    return Span(j, spans[at], spans[at + 1], spans[at + 2], spans[at + 3])
+    at = uint32(4) * (uint32(k) % uint32(SPANS))
+    low, high = spans[uint64(at)], spans[uint64(at + uint32(1))]
+    return Span(j, low, high, spans[uint64(at + uint32(2))], spans[uint64(at + uint32(3))])
 
 
 @device

@@ -3,13 +3,13 @@
 The method is that of `backends.cpu.exact`: an exact Newton step a column, at the current predictor.
 A pattern supplies `Steps`: three functions of its state, each called by all threads of a team:
 
-    start(exchange, X, fit, state, turn, scratch)                 -> own, turn
+    start(exchange, X, fit, state, own, turn, scratch)            -> turn
     derivatives(exchange, X, span, t, state, own, turn, scratch)  -> slope, curvature, extra, turn
     advance(exchange, X, span, t, move, state, own, scratch)      -> turn
 
 for the t-th fit served and a member's entries (`columns.Span`) of a column.  They read its number,
 ``exchange.fits[t]``, anew after each barrier: the arrays of the fit are then found anew, and not
-kept in registers all the while; `own` are the integers that a member keeps.
+kept in registers all the while; nor are `own`, shared memory for `OWN` integers of a member.
 
 `derivatives` gives the team's totals, the same bits in every thread; so every block computes the
 same step, and moves what belongs to its own rows: `move` is (step, extra, turn).
@@ -21,10 +21,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import int64, uint64
 
-from ._cuda import cuda, specialize
+from ._cuda import cuda, inlined, specialize
 from .columns import SPANS, my_ranges, new_spans, read_spans, span_of
 from .team import begin, my_team, n_teams, new_scratch
+
+OWN = 8
 
 
 class Functions(NamedTuple):
@@ -63,10 +66,17 @@ class Own(NamedTuple):
     reach: np.ndarray
 
 
+@inlined
+def new_own():
+    """Shared memory for what `start` finds."""
+    return cuda.shared.array(8, int64)  # OWN
+
+
 def _cycle(exchange, X, work, own, state):
     """Step every column of every fit served once; writes ``work.coef`` and ``work.reach``."""
     begin()
-    scratch, spans, turn, block = new_scratch(), new_spans(), 0, cuda.blockIdx.x
+    scratch, spans, mine = new_scratch(), new_spans(), new_own()
+    turn, block = 0, uint64(cuda.blockIdx.x)
     (team, member), ranges = my_team(exchange), my_ranges(X, exchange)
     t = team
     while t < exchange.fits.shape[0]:
@@ -76,13 +86,13 @@ def _cycle(exchange, X, work, own, state):
             own.coef[block, at - low] = work.coef[at]
             own.reach[block, at - low] = work.reach[at]
             at += cuda.blockDim.x
-        mine, turn = start(exchange, X, fit, state, turn, scratch)  # noqa: F821 (bound)
+        turn = start(exchange, X, fit, state, mine, turn, scratch)  # noqa: F821 (bound)
         for at in range(low, high):
             a = at - low
             if a % SPANS == 0:
                 read_spans(X, work.column[at:high], ranges, spans)
             span = span_of(work.column[at], spans, a)
-            coef, reach = own.coef[block, a], own.reach[block, a]
+            coef, reach = own.coef[block, uint64(a)], own.reach[block, uint64(a)]
             slope, curvature, extra, turn = derivatives(  # noqa: F821 (bound)
                 exchange, X, span, t, state, mine, turn, scratch
             )
@@ -92,11 +102,11 @@ def _cycle(exchange, X, work, own, state):
             new = minimum(z, curvature, work.penalty, at)  # noqa: F821
             step = min(max(new - coef, -reach), reach)
             if cuda.threadIdx.x == 0:
-                own.reach[block, a] = max(2.0 * abs(step), 0.5 * reach)
+                own.reach[block, uint64(a)] = max(2.0 * abs(step), 0.5 * reach)
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
-                own.coef[block, a] = new if abs(new - coef) <= abs(step) else coef + step
+                own.coef[block, uint64(a)] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                move = step, extra, turn
+                move, span = (step, extra, turn), span_of(work.column[at], spans, a)
                 turn = advance(exchange, X, span, t, move, state, mine, scratch)  # noqa: F821
             cuda.syncthreads()
         if member == 0:

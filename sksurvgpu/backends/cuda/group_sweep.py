@@ -49,7 +49,7 @@ def take_steps(exchange, X, work, private, rows, start, i):
 
     Threads meet before each of these is written, and the caller has them meet after the last.
     """
-    ranges, scratch, block = my_ranges(X, exchange), new_scratch(), cuda.blockIdx.x
+    ranges, block = my_ranges(X, exchange), cuda.blockIdx.x
     n, width = private.moved.shape[1], (private.coef.shape[1] - private.moved.shape[1]) // NUMBERS
     largest = 0.0
     for s in range(work.penalty.size[i]):
@@ -61,7 +61,7 @@ def take_steps(exchange, X, work, private, rows, start, i):
             if cuda.threadIdx.x == 0:
                 private.coef[block, at - start] = new
             span = my_span(X, work.column[at], ranges)
-            move(exchange, X, span, rows, new - old, scratch)  # noqa: F821 (bound)
+            move(X, span, rows, new - old)  # noqa: F821 (bound)
     return largest
 
 

@@ -9,19 +9,18 @@ alone.
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import int64
 
-from ..._compile import bind
 from ..cpu.bins import CONSTANT
 from ._cuda import cuda, device, kernel
 from .columns import all_entries, entry
 from .exact import Functions, Steps
 from .products import of_fit
-from .rake import ALONE, add_scaled, make_rake
+from .rake import add_scaled, make_rake
+from .runs import make_runs
 from .team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum, team_sums
 
 
@@ -164,7 +163,7 @@ class GroupSteps(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """What rakes over a column's entries see; `low` and `high` are those of all members."""
+    """What sums over a column's entries see; `low` and `high` are those of all members."""
 
     X: object
     span: object
@@ -172,6 +171,7 @@ class Entries(NamedTuple):
     high: int
     state: GroupSteps
     fit: int
+    step: float
 
 
 @device
@@ -182,9 +182,9 @@ def centred(square, mean):
 
 
 @device
-def _start_steps(exchange, X, fit, state, turn, scratch):
+def _start_steps(exchange, X, fit, state, own, turn, scratch):
     """The last evaluation has left what is needed."""
-    return 0, turn
+    return turn
 
 
 @device
@@ -202,12 +202,37 @@ def _entry_of(seen, q):
 
 
 @device
-def _weigh_entries(seen, step, as_change):
+def _group_of(seen, q):
+    return int64(seen.state.groups.idx[_entry_of(seen, q)[0]])
+
+
+@device
+def _derive_group(seen, g, first, second):
+    """Slope and curvature of a group."""
+    groups, fit = seen.state.groups, seen.fit
+    total, risk = of_fit(groups.total, fit)[g], groups.risk[fit, g]
+    if not total > 0.0:
+        return 0.0, 0.0
+    mean = first / risk
+    return -total * mean, total * centred(second / risk, mean)
+
+
+@device
+def _move_risk(seen, g, change, none):
+    seen.state.groups.risk[seen.fit, g] += change
+    return 0.0, 0.0
+
+
+# -- exact steps where several members may have rows of a group ---------------------------------
+
+
+@device
+def _weigh_entries(seen, as_change):
     """w of a member's entries after a step into u, or how it has changed, w being there."""
     u, eta, q = seen.state.rows.u, seen.state.eta, seen.span.low + cuda.threadIdx.x
     while q < seen.span.high:
         i, x = _entry_of(seen, q)
-        eta[seen.fit, i] += x * step
+        eta[seen.fit, i] += x * seen.step
         w = _w(seen, i)
         u[seen.fit, i] = w - u[seen.fit, i] if as_change else w
         q += cuda.blockDim.x
@@ -230,13 +255,8 @@ def _load_entry(seen, q):
 @device
 def _take_entry(seen, q, before, after):
     """Slope and curvature of a group, at the column's last entry in it."""
-    groups, fit = seen.state.groups, seen.fit
-    g = groups.idx[_entry_of(seen, q)[0]]
-    total, risk = of_fit(groups.total, fit)[g], groups.risk[fit, g]
-    if not (total > 0.0 and _leaves(seen, q + 1, g)):
-        return 0.0, 0.0
-    mean, square = after[0] / risk, after[1] / risk
-    return -total * mean, total * centred(square, mean)
+    g = _group_of(seen, q)
+    return _derive_group(seen, g, after[0], after[1]) if _leaves(seen, q + 1, g) else (0.0, 0.0)
 
 
 @device
@@ -249,16 +269,8 @@ def _load_change(seen, q):
 @device
 def _take_change(seen, q, before, after):
     """Move the sum of a group with its last entry."""
-    groups = seen.state.groups
-    g = groups.idx[_entry_of(seen, q)[0]]
-    if _leaves(seen, q + 1, g):
-        groups.risk[seen.fit, g] += after[0]
-    return 0.0, 0.0
-
-
-@device
-def _own_part(exchange, n, seen):
-    return seen.span.low, seen.span.high, ALONE
+    g = _group_of(seen, q)
+    return _move_risk(seen, g, after[0], 0.0) if _leaves(seen, q + 1, g) else (0.0, 0.0)
 
 
 @device
@@ -266,42 +278,77 @@ def _part_of_team(exchange, n, seen):
     return seen.span.low, seen.span.high, my_team(exchange)[1]
 
 
+_rake_entries = make_rake(_load_entry, _take_entry, part=_part_of_team)
+_rake_changes = make_rake(_load_change, _take_change, part=_part_of_team)
+
+
 @device
-def _see(exchange, X, span, t, state):
+def _see(exchange, X, span, t, state, step):
     low, high, _, _ = all_entries(X, span.j)
-    seen = Entries(X, span, low, high, state, int64(exchange.fits[t]))
-    return seen
+    return Entries(X, span, low, high, state, int64(exchange.fits[t]), step)
 
 
-def _group_derivatives(exchange, X, span, t, state, own, turn, scratch):
-    seen = _see(exchange, X, span, t, state)
-    _weigh_entries(seen, 0.0, False)
-    slope, curvature = rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821 (bound)
+@device
+def _few_derivatives(exchange, X, span, t, state, own, turn, scratch):
+    seen = _see(exchange, X, span, t, state, 0.0)
+    _weigh_entries(seen, False)
+    slope, curvature = _rake_entries(exchange, 0, seen, turn, scratch)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
 
-def _group_advance(exchange, X, span, t, move, state, own, scratch):
+@device
+def _few_advance(exchange, X, span, t, move, state, own, scratch):
     """Move a member's rows, and the sums of their groups, which the next column reads later."""
     step, _, turn = move
-    seen = _see(exchange, X, span, t, state)
-    _weigh_entries(seen, step, True)
-    rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821 (bound)
+    seen = _see(exchange, X, span, t, state, step)
+    _weigh_entries(seen, True)
+    _rake_changes(exchange, 0, seen, turn, scratch)
     return turn + 1
 
 
-@cache
-def _functions_of(few):
-    """Where groups are many, they belong to a member: rakes need not meet the others."""
-    part = _part_of_team if few else _own_part
-    rakes = {
-        "rake_entries": make_rake(_load_entry, _take_entry, part=part),
-        "rake_changes": make_rake(_load_change, _take_change, part=part),
-    }
-    parts = (device(bind(f, **rakes)) for f in (_group_derivatives, _group_advance))
-    return Functions(_start_steps, *parts)
+# -- exact steps where groups, being many, are a member's ---------------------------------------
+
+
+@device
+def _weigh_entry(seen, q):
+    """w x and w x^2, w standing in u from now on."""
+    i, x = _entry_of(seen, q)
+    w = _w(seen, i)
+    seen.state.rows.u[seen.fit, i] = w
+    return w * x, w * x * x
+
+
+@device
+def _move_entry(seen, q):
+    """Move a row by a step; how far its w moves, which stands in u."""
+    i, x = _entry_of(seen, q)
+    seen.state.eta[seen.fit, i] += x * seen.step
+    return _w(seen, i) - seen.state.rows.u[seen.fit, i], 0.0
+
+
+_derive_runs = make_runs(_group_of, _weigh_entry, _derive_group)
+_move_runs = make_runs(_group_of, _move_entry, _move_risk)
+
+
+@device
+def _derivatives(exchange, X, span, t, state, own, turn, scratch):
+    seen = _see(exchange, X, span, t, state, 0.0)
+    slope, curvature = _derive_runs(span.low, span.high, seen)
+    slope, curvature = team_sums(exchange, slope, curvature, turn, scratch)
+    return slope, curvature, 0.0, turn + 1
+
+
+@device
+def _advance(exchange, X, span, t, move, state, own, scratch):
+    step, _, turn = move
+    _move_runs(span.low, span.high, _see(exchange, X, span, t, state, step))
+    return turn
 
 
 def steps_of(state, few):
     """Exact steps."""
-    return Steps("of_few_groups" if few else "of_groups", state, _functions_of(few))
+    if few:
+        functions = Functions(_start_steps, _few_derivatives, _few_advance)
+        return Steps("of_few_groups", state, functions)
+    return Steps("of_groups", state, Functions(_start_steps, _derivatives, _advance))

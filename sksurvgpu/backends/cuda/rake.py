@@ -19,7 +19,6 @@ from ._cuda import cuda, device
 from .team import FULL, WARP, WARPS, barrier, my_team, part_of, warp_size
 
 ITEMS = 4  # of 8 bytes: a sector
-ALONE = -1  # rank of a block that does not ask for what lies before its part
 SEGMENT, TALLY = 1, 2  # flags: all sums, or the third one alone, begin anew at this position
 
 
@@ -125,9 +124,6 @@ def _sum_before(exchange, rank, own, turn, scratch):
         one = _get(scratch, lane, WARPS)
     one = scan_warp(one)  # noqa: F821 (bound, as below)
     own = _of_lane(one, max(warp - 1, 0)) if warp > 0 else nothing()
-    if rank == ALONE:
-        cuda.syncthreads()
-        return own
     if cuda.threadIdx.x == warps - 1:  # the lane that has the sums of all warps
         at = uint64(rank)
         sums[0, at], sums[1, at], sums[2, at] = one[0], one[1], one[2]
@@ -146,7 +142,7 @@ def _sum_before(exchange, rank, own, turn, scratch):
 
 def _sum_run(q, end, context):
     """Sums of a lane's positions of a tile."""
-    run, end = nothing(), min(q + ITEMS, end)
+    run = nothing()
     while q < end:
         run = join(run, load(context, q))  # noqa: F821 (bound)
         q += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
@@ -162,14 +158,15 @@ def _rake(exchange, n, context, turn, scratch):
     end = min(begin + share, high)
     carry, start = nothing(), begin
     while start < end:
-        run = scan_warp(sum_first(start + lane * ITEMS, end, context))  # noqa: F821
+        q = start + lane * ITEMS
+        run = scan_warp(sum_first(q, min(q + ITEMS, end), context))  # noqa: F821
         carry = join(carry, _of_lane(run, WARP - 1))  # noqa: F821
         start += ITEMS * warp_size()
     carry = sum_before(exchange, rank, carry, turn, scratch)  # noqa: F821
     first, second, start = 0.0, 0.0, begin
     while start < end:
         q = start + lane * ITEMS
-        before = _shift_up(scan_warp(sum_again(q, end, context)), 1)  # noqa: F821
+        before = _shift_up(scan_warp(sum_again(q, min(q + ITEMS, end), context)), 1)  # noqa: F821
         before = join(carry, before if lane > 0 else nothing())  # noqa: F821
         stop = min(q + ITEMS, end)
         while q < stop:
@@ -201,7 +198,7 @@ def make_rake(load, take, again=None, combine=add, part=even_part):
     ``take(context, q, before, after)`` is told the sums before and including it, and gives two
     numbers that are added up.  ``combine(first, second)`` adds up three numbers twice, zeros being
     the empty sum.  ``part(exchange, n, context)`` gives a member's first position, the end, and
-    its rank in their order; no turn is taken where it is `ALONE`.
+    its rank in their order.
     """
     again = again or load
     join = device(bind(_join, combine=combine))

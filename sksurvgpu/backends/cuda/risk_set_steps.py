@@ -20,15 +20,16 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from numba import float64, int64
+from numba import float64, int64, uint64
 
 from ..._compile import bind
 from ...data.design.columns import INDICATOR
 from ._cuda import cuda, device
 from .columns import Span, entry, my_ranges
 from .exact import Functions, Steps
-from .rake import ALONE, make_rake
+from .rake import make_rake
 from .risk_sets import largest_predictor, part_of_fit
+from .runs import make_runs
 from .team import my_team, team_sums
 
 
@@ -40,7 +41,6 @@ class RiskSteps(NamedTuple):
     cells: object
     eta: np.ndarray  # float64 (fits, rows)
     carry: object  # that of rows which are carried on, else 0
-    change: np.ndarray  # float64 (fits, rows): of w by a step, where members own their cells
     moments: np.ndarray  # float64 (fits, numbers): those of a member's cells, or of all cells
     width: int  # of w, w x and w x^2 those that a cell has: 2 where all columns are of ones
     numbers: int  # that a cell has in all
@@ -93,7 +93,7 @@ def in_global(state, fit, at):
 def place_of(context, m, k):
     """Of number m of a cell; those of the deaths follow those of all rows."""
     own = context.own
-    return context.at + m * own.count + k - own.first
+    return uint64(context.at + m * own.count + k - own.first)
 
 
 @device
@@ -120,6 +120,11 @@ def _own_cells(exchange, X, state):
     )
 
 
+@device
+def _read_own(own):
+    return Own(own[0], own[1], own[2], own[3], own[4], own[5], own[6])
+
+
 def context_of(X, fit, state, span, own, step, half):
     part = part_of_fit(state.sets, state.rows, state.cells, state.eta, fit)
     moments, at = place(state, fit, own.at)  # noqa: F821 (bound)
@@ -142,52 +147,45 @@ def _row_of(context, q):
 
 
 @device
-def _leaves(context, q, k):
-    """Whether a position is not of a cell."""
-    span = context.span
-    return q < span.low or q >= span.high or context.state.sets.exit_idx[_row_of(context, q)] != k
+def _cell_of(context, q):
+    return int64(context.state.sets.exit_idx[uint64(_row_of(context, q))])
 
 
-@device
-def _own_entries(exchange, n, context):
-    return context.span.low, context.span.high, ALONE
+def _move_row(context, q):
+    """New predictor and w of a row; how far w has moved."""
+    part, span = context.part, context.span
+    i, x = int64(q), 1.0
+    if span.kind != ROWS:
+        i, x = entry(context.X, q, span.kind, span.base)
+    i = uint64(i)
+    part.eta[i] += x * context.step
+    w = weigh(part, i)
+    change, part.u[i] = w - part.u[i], w
+    return change, change * factor(context, i)  # noqa: F821 (bound)
 
 
-def _load_change(context, q):
-    """Change of a row's w, which has been computed."""
-    i = _row_of(context, q)
-    begins = int64(_leaves(context, q - 1, context.state.sets.exit_idx[i]))
-    change = context.state.change[context.fit, i]
-    return change, change * factor(context, i), 0.0, begins  # noqa: F821 (bound)
-
-
-def _take_change(context, q, before, after):
-    """Add a cell's sum at its last position."""
-    k = context.state.sets.exit_idx[_row_of(context, q)]
-    if _leaves(context, q + 1, k):
-        context.moments[place_of(context, 0, k)] += after[0]
-        if has_factor():  # noqa: F821 (bound)
-            context.moments[place_of(context, context.state.width, k)] += after[1]
+def _keep_change(context, k, first, second):
+    context.moments[place_of(context, 0, k)] += first
+    if has_factor():  # noqa: F821 (bound)
+        context.moments[place_of(context, context.state.width, k)] += second
     return 0.0, 0.0
 
 
-def _load_entry(context, q):
+def _weigh_entry(context, q):
     part, span = context.part, context.span
     i, x = entry(context.X, q, span.kind, span.base)
-    first, begins = part.u[i] * x, _leaves(context, q - 1, context.state.sets.exit_idx[i])
+    i = uint64(i)
+    first = part.u[i] * x
     if context.half != 0:
         first *= factor(context, i)  # noqa: F821 (bound)
-    return first, first * x, 0.0, int64(begins)
+    return first, first * x
 
 
 @device
-def _take_entry(context, q, before, after):
-    """Keep a cell's sums at its last entry."""
-    state = context.state
-    k, m = state.sets.exit_idx[_row_of(context, q)], state.width * context.half
-    if _leaves(context, q + 1, k):
-        context.moments[place_of(context, m + 1, k)] = after[0]
-        context.moments[place_of(context, m + second_of(context.span), k)] = after[1]
+def _keep_sums(context, k, first, second):
+    m = context.state.width * context.half
+    context.moments[place_of(context, m + 1, k)] = first
+    context.moments[place_of(context, m + second_of(context.span), k)] = second
     return 0.0, 0.0
 
 
@@ -204,7 +202,7 @@ def load_cell(context, q):
     """Cells from the last to the first; a segment begins at the last cell of a group."""
     own, moments, is_first = context.own, context.moments, context.state.sets.is_first
     k = own.first + own.count - 1 - q
-    is_last = k + 1 == is_first.shape[0] or is_first[k + 1] != 0
+    is_last = k + 1 == is_first.shape[0] or is_first[uint64(k + 1)] != 0
     begins = int64(is_last and (q > 0 or own.goes_on == 0))
     first = moments[place_of(context, 1, k)]
     second = moments[place_of(context, second_of(context.span), k)]
@@ -225,12 +223,17 @@ def take_cell(context, q, before, after):
     """Slope (without the events' part) and curvature of a cell; clears the column's sums."""
     own, part, moments, width = context.own, context.part, context.moments, context.state.width
     k, slope, curvature = own.first + own.count - 1 - q, 0.0, 0.0
-    if part.deaths[k] > 0.0 and (k > own.first or own.is_begun == 0):
+    if part.deaths[uint64(k)] > 0.0 and (k > own.first or own.is_begun == 0):
         tied = 0.0, 0.0, 0.0
         if has_factor():  # noqa: F821 (bound)
             tied = second_sums(context, k)
         slope, curvature = coordinate_formula(  # noqa: F821 (bound)
-            after[0], after[1], after[2], *tied, part.death_weight[k], part.deaths[k]
+            after[0],
+            after[1],
+            after[2],
+            *tied,
+            part.death_weight[uint64(k)],
+            part.deaths[uint64(k)],
         )
     for m in range(1, width):
         moments[place_of(context, m, k)] = 0.0
@@ -242,36 +245,38 @@ def take_cell(context, q, before, after):
 # -- the steps ---------------------------------------------------------------------------------
 
 
-def _start(exchange, X, fit, state, turn, scratch):
+def _start(exchange, X, fit, state, kept, turn, scratch):
     """w of a member's rows, on the scale of the largest of the fit, and its sums."""
     own = _own_cells(exchange, X, state)
+    if cuda.threadIdx.x == 0:
+        kept[0], kept[1], kept[2], kept[3] = own.low, own.high, own.first, own.count
+        kept[4], kept[5], kept[6] = own.at, own.is_begun, own.goes_on
     span = Span(int64(0), own.low, own.high, int64(ROWS), int64(0))
     seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
-    part = seen.part
-    top = largest_predictor(exchange, part, turn, scratch)
+    top = largest_predictor(exchange, seen.part, turn, scratch)
     k = cuda.threadIdx.x
     while k < state.numbers * own.count:
-        seen.moments[seen.at + k] = 0.0
+        seen.moments[uint64(seen.at + k)] = 0.0
         k += cuda.blockDim.x
     i = own.low + cuda.threadIdx.x
     while i < own.high:
-        part.eta[i] -= top
-        part.u[i] = weigh(part, i)
-        state.change[fit, i] = part.u[i]
+        seen.part.u[uint64(i)] = 0.0
         i += cuda.blockDim.x
     cuda.syncthreads()
-    rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821
-    return own, turn + 1
+    seen = context(X, fit, state, span, own, -top, 0)  # noqa: F821
+    move_rows(own.low, own.high, seen)  # noqa: F821
+    return turn + 1
 
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     fit = exchange.fits[t]
-    seen, half = context(X, fit, state, span, own, 0.0, 0), 0  # noqa: F821 (bound)
+    seen, half = context(X, fit, state, span, _read_own(own), 0.0, 0), 0  # noqa: F821 (bound)
     while half < (2 if has_factor() else 1):  # noqa: F821
-        seen = context(X, fit, state, span, own, 0.0, half)  # noqa: F821
-        rake_entries(exchange, 0, seen, turn, scratch)  # noqa: F821
+        seen = context(X, fit, state, span, _read_own(own), 0.0, half)  # noqa: F821
+        weigh_entries(span.low, span.high, seen)  # noqa: F821
         half += cuda.blockDim.y  # 1; unrolled, registers spill
     cuda.syncthreads()
+    seen = context(X, exchange.fits[t], state, span, _read_own(own), 0.0, 0)  # noqa: F821
     turn = carry_on(exchange, seen, turn, scratch)  # noqa: F821
     slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)  # noqa: F821
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
@@ -281,17 +286,8 @@ def _derivatives(exchange, X, span, t, state, own, turn, scratch):
 def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the sums."""
     step, _, turn = move
-    seen = context(X, exchange.fits[t], state, span, own, step, 0)  # noqa: F821 (bound)
-    part, q = seen.part, span.low + cuda.threadIdx.x
-    while q < span.high:
-        i, x = entry(X, q, span.kind, span.base)
-        part.eta[i] += x * step
-        w = weigh(part, i)
-        state.change[seen.fit, i] = w - part.u[i]
-        part.u[i] = w
-        q += cuda.blockDim.x
-    cuda.syncthreads()
-    rake_changes(exchange, 0, seen, turn, scratch)  # noqa: F821
+    seen = context(X, exchange.fits[t], state, span, _read_own(own), step, 0)  # noqa: F821 (bound)
+    move_rows(span.low, span.high, seen)  # noqa: F821
     return turn
 
 
@@ -330,8 +326,8 @@ def functions_of(place, factor, has_factor, take, carry_on=nothing_is_carried):
     names = {
         "context": device(bind(context_of, place=place)),
         "carry_on": carry_on,
-        "rake_changes": make_rake(bound(_load_change), bound(_take_change), part=_own_entries),
-        "rake_entries": make_rake(bound(_load_entry), _take_entry, part=_own_entries),
+        "move_rows": make_runs(_cell_of, bound(_move_row), bound(_keep_change)),
+        "weigh_entries": make_runs(_cell_of, bound(_weigh_entry), _keep_sums),
         "rake_cells": make_rake(load_cell, take, part=_cells_from_the_last),
     }
     return Functions(*(bound(f, **names) for f in (_start, _derivatives, _advance)))

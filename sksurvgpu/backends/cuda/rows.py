@@ -217,10 +217,10 @@ class RowSteps(NamedTuple):
 
 
 @device
-def _start_steps(exchange, X, fit, state, turn, scratch):
+def _start_steps(exchange, X, fit, state, own, turn, scratch):
     if cuda.threadIdx.x == 0:
         state.intercept[cuda.blockIdx.x] = state.intercepts[fit]
-    return 0, turn
+    return turn
 
 
 def _row_derivatives(exchange, X, span, t, state, own, turn, scratch):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import int64
+from numba import int64, uint64
 
 from ..._compile import bind
 from ._cuda import cuda, device
@@ -34,7 +34,14 @@ from .risk_set_steps import (
 from .risk_sets import largest_predictor
 from .team import barrier, part_of, team_sums
 
-_context = device(bind(context_of, place=in_global))
+_context_of = device(bind(context_of, place=in_global))
+
+
+@device
+def _context(X, fit, state, span, step):
+    none = int64(0)
+    own = Own(none, none, none, int64(state.cells.jump.shape[1]), none, none, none)
+    return _context_of(X, fit, state, span, own, step, 0)
 
 
 @device
@@ -52,6 +59,7 @@ def shift_rows(exchange, part, turn, scratch):
 def _add(context, i, m, value):
     """Add to number m of a row's cells."""
     sets, part, moments = context.state.sets, context.part, context.moments
+    i = uint64(i)
     k = sets.exit_idx[i]
     cuda.atomic.add(moments, place_of(context, m, k), value)
     if sets.enter_idx.shape[0] > 0:
@@ -60,11 +68,10 @@ def _add(context, i, m, value):
         cuda.atomic.add(moments, place_of(context, context.state.width + m, k), value)
 
 
-def _start(exchange, X, fit, state, turn, scratch):
+def _start(exchange, X, fit, state, own, turn, scratch):
     """w of every row, and its sums per cell."""
-    none, all_cells = int64(0), int64(state.cells.jump.shape[1])
-    own = Own(none, none, none, all_cells, none, none, none)
-    context = _context(X, fit, state, Span(none, none, none, none, none), own, 0.0, 0)
+    none = int64(0)
+    context = _context(X, fit, state, Span(none, none, none, none, none), 0.0)
     part = context.part
     shift_rows(exchange, part, turn, scratch)
     low, high = part_of(context.moments.shape[0], exchange)
@@ -80,7 +87,7 @@ def _start(exchange, X, fit, state, turn, scratch):
         add(context, i, 0, part.u[i])  # noqa: F821 (bound)
         i += cuda.blockDim.x
     barrier(exchange)
-    return own, turn + 1
+    return turn + 1
 
 
 def _scatter(context):
@@ -91,7 +98,7 @@ def _scatter(context):
         while q < span.high:
             row, x = entry(X, q, span.kind, span.base)
             if row >= X.first[piece]:
-                i = row + X.shift[piece]
+                i = uint64(row + X.shift[piece])
                 first, second = context.part.u[i] * x, second_of(span)
                 add(context, i, 1, first)  # noqa: F821 (bound)
                 if second > 1:
@@ -100,12 +107,12 @@ def _scatter(context):
 
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
-    scatter(_context(X, exchange.fits[t], state, span, own, 0.0, 0))  # noqa: F821 (bound)
+    scatter(_context(X, exchange.fits[t], state, span, 0.0))  # noqa: F821 (bound)
     barrier(exchange)
-    context = _context(X, exchange.fits[t], state, span, own, 0.0, 0)
+    context = _context(X, exchange.fits[t], state, span, 0.0)
     turn = carry_on(exchange, context, turn, scratch)  # noqa: F821 (bound)
     # no barrier: the scan has one, before it looks at what is carried to cells
-    slope, curvature = rake_cells(exchange, own.count, context, turn, scratch)  # noqa: F821 (bound)
+    slope, curvature = rake_cells(exchange, context.own.count, context, turn, scratch)  # noqa: F821 (bound)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, 0.0, turn + 2
 
@@ -113,14 +120,14 @@ def _derivatives(exchange, X, span, t, state, own, turn, scratch):
 def _advance(exchange, X, span, t, move, state, own, scratch):
     """New predictor and w of the column's rows, and the change in the cells' sums."""
     step, _, turn = move
-    context = _context(X, exchange.fits[t], state, span, own, step, 0)
+    context = _context(X, exchange.fits[t], state, span, step)
     part = context.part
     for piece in range(X.piece_ptr[span.j, 0], X.piece_ptr[span.j, 1]):
         q = span.low + cuda.threadIdx.x
         while q < span.high:
             row, x = entry(X, q, span.kind, span.base)
             if row >= X.first[piece]:
-                i = row + X.shift[piece]
+                i = uint64(row + X.shift[piece])
                 part.eta[i] += x * step
                 w = weigh(part, i)
                 add(context, i, 0, w - part.u[i])  # noqa: F821 (bound)

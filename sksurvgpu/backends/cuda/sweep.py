@@ -33,7 +33,7 @@ from .columns import (
     read_spans,
     span_of,
 )
-from .rake import ALONE, make_rake
+from .runs import make_runs
 from .team import begin, my_team, n_teams, new_scratch, team_sum
 
 
@@ -175,7 +175,7 @@ def _move_copy(rows, at, i, change):
 
 
 class Moves(NamedTuple):
-    """What a rake over the entries of a column sees, the rows of a group being neighbours."""
+    """What moves with a column's coefficient, the rows of a group being neighbours."""
 
     X: object
     span: object
@@ -184,50 +184,34 @@ class Moves(NamedTuple):
 
 
 @device
-def _own_entries(exchange, n, moves):
-    return moves.span.low, moves.span.high, ALONE
+def _group_of(moves, q):
+    return int64(moves.rows.own[entry(moves.X, q, moves.span.kind, moves.span.base)[0]])
 
 
 @device
-def _row_of(moves, q):
-    """Its row; -1 beyond the member's entries."""
-    span = moves.span
-    is_own = span.low <= q and q < span.high
-    return entry(moves.X, q, span.kind, span.base)[0] if is_own else int64(-1)
-
-
-@device
-def _is_edge(moves, i, other):
-    return other < 0 or moves.rows.own[other] != moves.rows.own[i]
-
-
-@device
-def _load_move(moves, q):
-    """How far an entry's r moves."""
+def _move_entry(moves, q):
+    """Move an entry's r; how far."""
     rows, span = moves.rows, moves.span
     i, x = entry(moves.X, q, span.kind, span.base)
-    change = rows.rh[2 * (i - rows.start) + 1] * x * moves.step
-    return change, 0.0, 0.0, int64(_is_edge(moves, i, _row_of(moves, q - 1)))
+    at = 2 * (i - rows.start)
+    change = rows.rh[at + 1] * x * moves.step
+    rows.rh[at] -= change
+    return change, 0.0
 
 
 @device
-def _take_move(moves, q, before, after):
-    """Move it, and with a group's last entry the centre."""
-    rows, i = moves.rows, _row_of(moves, q)
-    change, _, _, _ = _load_move(moves, q)
-    rows.rh[2 * (i - rows.start)] -= change
-    if _is_edge(moves, i, _row_of(moves, q + 1)):
-        rows.center[rows.own[i]] += after[0] * rows.inverse[rows.own[i]]
+def _move_center(moves, k, change, none):
+    moves.rows.center[k] += change * moves.rows.inverse[k]
     return 0.0, 0.0
 
 
-_rake_moves = make_rake(_load_move, _take_move, part=_own_entries)
+_move_runs = make_runs(_group_of, _move_entry, _move_center)
 
 
 @device
-def _move_groups(exchange, X, span, rows, step, scratch):
+def _move_groups(X, span, rows, step):
     """Move a member's rows and groups; the order of threads changes no sum."""
-    _rake_moves(exchange, 0, Moves(X, span, rows, step), 0, scratch)
+    _move_runs(span.low, span.high, Moves(X, span, rows, step))
 
 
 @device
@@ -268,7 +252,7 @@ def _slope(X, span, ranges, rows):
     return total
 
 
-def _move(exchange, X, span, rows, step, scratch):
+def _move(X, span, rows, step):
     """Move a member's rows, and the centres that it keeps."""
     for b in range(X.piece_ptr[span.j, 0], X.piece_ptr[span.j, 1]):
         first, shift, q = X.first[b], X.shift[b], span.low + cuda.threadIdx.x
@@ -319,7 +303,7 @@ def _descend(exchange, X, work, private, rows, limits):
                 private.coef[block, a] = new
                 private.moved[block, a] = moved
             if new != old:
-                move(exchange, X, span, rows, new - old, scratch)  # noqa: F821 (bound)
+                move(X, span, rows, new - old)  # noqa: F821 (bound)
             cuda.syncthreads()
         if passed == 0:
             first = largest

@@ -47,7 +47,8 @@ def warp_size():
 @device
 def my_team(exchange):
     """Number of this block's team, and its place in it."""
-    return cuda.blockIdx.x // exchange.size, cuda.blockIdx.x % exchange.size
+    block, size = uint32(cuda.blockIdx.x), uint32(exchange.size)
+    return int64(block // size), int64(block % size)
 
 
 @device

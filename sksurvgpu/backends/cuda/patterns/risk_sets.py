@@ -35,8 +35,8 @@ class RiskSetPattern(Pattern):
 
     @staticmethod
     def bytes_of_fit(plan):
-        """w of rows, its change, c of carried; sums, hazards, deaths, moments of cells; bins."""
-        return 24 * plan.n_rows + 8 * 13 * plan.n_cells + 8 * 5 * plan.n_bins
+        """w of rows, c of carried; sums, hazards, deaths, moments of cells; bins."""
+        return 16 * plan.n_rows + 8 * 13 * plan.n_cells + 8 * 5 * plan.n_bins
 
     def _find_sets(self, plan):
         """Risk sets of the plan on the device, and the deaths that count in every cell."""
@@ -138,10 +138,8 @@ class RiskSetPattern(Pattern):
         width, n_cells = self.layout.width, self._cells.jump.shape[1] + n_shared
         size = width * (n_sums * n_cells + n_lane_cells)
         moments = self.layout.device.empty((self.n_fits, size), np.float64)
-        # only where neighbours may have cells in common, these are members' own
-        change = self.layout.device.empty(eta.shape if n_shared else (1, 0), np.float64)
         of_rows = self._sets, self.rows, self._cells, eta
-        return risk_set_steps.RiskSteps(*of_rows, carry, change, moments, width, n_sums * width)
+        return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, n_sums * width)
 
     def _most_cells(self, size):
         """Cells in which the rows of a member exit, at most."""
