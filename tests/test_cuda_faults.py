@@ -212,10 +212,10 @@ def record_matrices():
     device, fits = Recorder(n_multiprocessors=1), np.arange(N_FITS, dtype=np.int32)
     with pytest.MonkeyPatch.context() as patch:
         models.use_form("every death", patch)  # more bins than a tile of loads has
-        for name, value in (("TASKS", 1), ("THREADS", 1)):
-            patch.setattr(held, name, value)
+        patch.setattr(held, "TASKS", 1)
         data = draw_outcome(rng, 60).with_(X=draw_design(rng, 60, p, "mixed"))
         layout = layouts.Layout(device, make_problem(data), THREADS, rows_per_range=60)
+        layout.many_threads = THREADS
         rows = None, None, N_FITS, np.dtype(float)
         session, columns = Session(layout, make_problem(data), *rows), [np.arange(p)] * N_FITS
         session.start(fits, [0.3 * rng.normal(size=p) for _ in fits])
