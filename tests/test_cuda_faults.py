@@ -238,7 +238,8 @@ def record_matrices():
         patch.setattr(held, "TASKS", 1)
         data = draw_outcome(rng, 60).with_(X=draw_design(rng, 60, p, "mixed"))
         layout = layouts.Layout(device, make_problem(data), THREADS, rows_per_range=60)
-        layout.many_threads, rows = THREADS, (None, None, N_FITS, np.dtype(float))
+        layout.many_threads = THREADS
+        rows = None, None, N_FITS, np.dtype(float)
         session, columns = Session(layout, make_problem(data), *rows), [np.arange(p)] * N_FITS
         session.start(fits, [0.3 * rng.normal(size=p) for _ in fits])
         session.refer(fits)

@@ -47,6 +47,8 @@ NAMES = [
     "no entries, cox, breslow",
     "no entries, cox, efron",
     "fine_gray, curves",
+    "fine_gray, strata",
+    "conditional_poisson",
     "conditional_poisson, many",
     "conditional_logistic, many",
     "sets of all sizes",
