@@ -51,7 +51,9 @@ def scan_by_team(combine, values, flags, members, threads, seed=0):
     n = len(values)
     out, counts = np.full((n, 6), np.nan), np.full((members * threads, 2), np.nan)
     partial = np.full((1, 2, team.VALUES, members), np.nan)
-    exchange = team.Exchange(np.zeros(1, np.int32), members, np.zeros(1, np.uint32), partial)
+    exchange = team.Exchange(
+        np.zeros(1, np.int32), np.array([members], np.int32), np.zeros(1, np.uint32), partial
+    )
     arguments = exchange, values, flags.astype(np.uint8), out, counts
     simulate(KERNELS[combine], members, threads, arguments, seed=seed, resident=members)
     return out[:, :3], out[:, 3:], counts

@@ -40,7 +40,7 @@ class Columns(NamedTuple):
 def my_ranges(X, exchange):
     """First and end of the ranges that a member owns."""
     _, member = my_team(exchange)
-    ranges = int64(uint32(X.cut.shape[0] - 1) // uint32(exchange.size))
+    ranges = int64(uint32(X.cut.shape[0] - 1) // uint32(exchange.size[0]))
     return member * ranges, (member + 1) * ranges
 
 

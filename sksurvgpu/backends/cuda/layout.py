@@ -145,7 +145,7 @@ class Layout:
         return self._served_by(
             (np.asarray(fits, np.int32).tobytes(), teams, size),
             lambda: self.device.pack(
-                team.Exchange(self.served(fits), size, *self._exchanges[teams, size])
+                team.Exchange(self.served(fits), self.served([size]), *self._exchanges[teams, size])
             ),
         )
 

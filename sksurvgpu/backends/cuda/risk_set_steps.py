@@ -194,7 +194,7 @@ def _keep_sums(context, k, first, second):
 
 @device
 def _cells_from_the_last(exchange, n, context):
-    return int64(0), context.own.count, exchange.size - 1 - my_team(exchange)[1]
+    return int64(0), context.own.count, exchange.size[0] - 1 - my_team(exchange)[1]
 
 
 @device

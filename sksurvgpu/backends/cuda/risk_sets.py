@@ -167,7 +167,7 @@ def cell_of(sets, code):
 def part_of_marks(exchange, n, context):
     """A member's marks, from the last to the first."""
     low, high = part_of(n, exchange)
-    return n - high, n - low, exchange.size - 1 - my_team(exchange)[1]
+    return n - high, n - low, exchange.size[0] - 1 - my_team(exchange)[1]
 
 
 @device

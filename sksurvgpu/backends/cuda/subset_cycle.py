@@ -107,7 +107,7 @@ def _derivatives(exchange, X, span, t, state, own, turn, scratch):
                 weight = of_fit(state.rows.weight, fit)[i]
                 slope -= weight * mean
                 curvature += weight * centred(square, mean)
-        q += exchange.size * per_block
+        q += exchange.size[0] * per_block
     slope, curvature = team_sums(exchange, slope, curvature, turn, scratch)
     return slope, curvature, 0.0, turn + 1
 

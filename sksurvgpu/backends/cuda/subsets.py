@@ -174,7 +174,7 @@ def evaluate(exchange, rows, sets, eta_of_fits, loglik_of_fits):
     first = member * cuda.blockDim.x + cuda.threadIdx.x
     for t in range(team, exchange.fits.shape[0], n_teams(exchange)):
         fit, loglik = exchange.fits[t], 0.0
-        for i in range(first, eta_of_fits.shape[1], exchange.size * cuda.blockDim.x):
+        for i in range(first, eta_of_fits.shape[1], exchange.size[0] * cuda.blockDim.x):
             loglik += _set_residual(rows, sets, fit, eta_of_fits[fit], i)
         loglik = team_sum(exchange, loglik, turn, scratch)
         turn += 1

@@ -30,7 +30,7 @@ class Exchange(NamedTuple):
     """Who works on what in a launch, and where members exchange numbers."""
 
     fits: np.ndarray  # int32: fits that the launch serves
-    size: int  # blocks of a team
+    size: np.ndarray  # int32 (1,): blocks of a team; read anew, loops do not keep what follows
     arrived: np.ndarray  # uint32 per team: state of its barrier
     partial: np.ndarray  # float64 (teams, 2, VALUES, size)
 
@@ -47,13 +47,13 @@ def warp_size():
 @device
 def my_team(exchange):
     """Number of this block's team, and its place in it."""
-    block, size = uint32(cuda.blockIdx.x), uint32(exchange.size)
+    block, size = uint32(cuda.blockIdx.x), uint32(exchange.size[0])
     return int64(block // size), int64(block % size)
 
 
 @device
 def n_teams(exchange):
-    return cuda.gridDim.x // exchange.size
+    return cuda.gridDim.x // exchange.size[0]
 
 
 @device
@@ -74,13 +74,13 @@ def barrier(exchange):
     2^31.  Thread 0's fences order the writes of its whole block, which has met before.
     """
     cuda.syncthreads()
-    if exchange.size == 1:
+    if exchange.size[0] == 1:
         return
     if cuda.threadIdx.x == 0:
         number, member = my_team(exchange)
         arrival = uint32(1)
         if member == 0:
-            arrival = uint32(TURN - (exchange.size - 1))
+            arrival = uint32(TURN - (exchange.size[0] - 1))
         cuda.threadfence()
         team = uint64(number)
         before = cuda.atomic.add(exchange.arrived, team, arrival)
@@ -163,7 +163,7 @@ def _total(exchange, k, turn):
     """The team's k-th number."""
     numbers = exchange.partial[uint64(my_team(exchange)[0]), uint64(turn & 1), k]
     value, member = rest(), cuda.threadIdx.x % WARP  # noqa: F821 (bound, as below)
-    while member < exchange.size:
+    while member < exchange.size[0]:
         value = combine(value, numbers[uint64(member)])  # noqa: F821
         member += warp_size()
     return over_warp(value)  # noqa: F821
@@ -212,7 +212,7 @@ def team_max(exchange, value, turn, scratch):
 def part_of(size, exchange):
     """A member's part of ``range(size)``, in contiguous parts of equal length."""
     _, member = my_team(exchange)
-    return int64(size) * member // exchange.size, int64(size) * (member + 1) // exchange.size
+    return int64(size) * member // exchange.size[0], int64(size) * (member + 1) // exchange.size[0]
 
 
 @inlined
