@@ -5,6 +5,7 @@ the kernels and their argument types are the same.
 """
 
 import os
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -237,13 +238,31 @@ def test_blocks_of_descent_have_their_registers():
 PARTS = 4  # of the kernels, by name: each is compiled for all architectures at once
 
 
+# On architectures before Hopper some registers are lacking in loops over columns that hold a scan.
+SPILLING = re.compile(r"exact\.cycle_.*|sweep\.sweep_many_.*__block_minimum_.*")
+OLDER, FEW_BYTES = ("sm_75", "sm_80"), 256
+
+
+def is_spared(name, target, figures):
+    """Whether a kernel may spill a little."""
+    is_little = figures.stack + figures.spills <= FEW_BYTES
+    return target in OLDER and SPILLING.fullmatch(name) and is_little
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_figures_of_all_kernels(part, launched):
     table = read_table()
     names = sorted({name for name, _ in launched} | set(table))[part::PARTS]
     found = compile_launched({key: launched[key] for key in launched if key[0] in names})
-    assert not slow_memory(found)
+    assert not slow_memory(
+        {
+            name: {
+                target: own for target, own in targets.items() if not is_spared(name, target, own)
+            }
+            for name, targets in found.items()
+        }
+    )
     if os.environ.get("KERNEL_FIGURES") == "write":
         others = {name: table[name] for name in table if name not in names}
         write_table(others | found)
