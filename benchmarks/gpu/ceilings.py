@@ -93,7 +93,7 @@ def new_exchange(device, size):
     """What one team of blocks meets by."""
     return team.Exchange(
         device.upload(np.zeros(1, np.int32)),
-        size,
+        device.upload(np.array([size], np.int32)),
         device.zeros(1, np.uint32),
         device.zeros((1, 2, team.VALUES, size), np.float64),
     )
