@@ -20,7 +20,7 @@ from models import MODELS, largest_gradient, make_batch, use_form
 from numba.cuda.args import ArgHint
 from numba.cuda.dispatcher import _Kernel
 
-from benchmarks.gpu import iteration
+from benchmarks.gpu import folds, iteration
 from sksurvgpu.backends import choose
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
@@ -308,3 +308,10 @@ def test_fits_that_accept_and_fits_that_do_not():
     compare("rounding", fits)
     compare("start", [1], 0.1 * rng.normal(size=(n_fits, p)))
     compare("evaluate", fits)
+
+
+def test_set_up_of_folds_is_measured_without_a_device(capsys):
+    folds.main(["--rows", "200", "--fits", "3"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 12
+    assert all(" s, of the processor " in line for line in lines)

@@ -21,6 +21,9 @@ class IdleDevice:
 
     name, n_multiprocessors, shared_bytes = "idle device", 132, 227 * 1024
 
+    def use(self):
+        pass
+
     def free_bytes(self):
         return 2**40
 
@@ -35,6 +38,16 @@ class IdleDevice:
 
     def download(self, array):
         return np.ones(array.shape, array.dtype)
+
+    def send(self, *arrays):
+        return [np.array(array) for array in arrays]
+
+    def pack(self, value):
+        return value
+
+    def view(self, array, dtype, shape=None):
+        found = array.view(dtype)
+        return found if shape is None else found.reshape(shape)
 
     def write(self, array, values):
         array[...] = np.asarray(values).reshape(array.shape)
@@ -76,11 +89,11 @@ def batches(fitted, prepared, n_fits):
         yield "replicates", units.columns(np.arange(n_fits))
 
 
-def main():
+def main(given=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--fits", type=int, default=100)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     SurvivalKFold(2)  # compiled code is loaded here
     for model in (CoxLassoCCD, FineGrayCCD, LogisticCCD):
         X, y = draw(model, arguments.rows)
