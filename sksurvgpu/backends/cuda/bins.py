@@ -12,7 +12,7 @@ from numba import float64, int64
 
 from ._cuda import cuda, device, kernel
 from .columns import all_entries, entry
-from .team import FULL, WARP, block_sum, new_scratch, warp_sum
+from .team import FULL, WARP, block_sum, new_scratch
 
 
 class Bins(NamedTuple):
@@ -33,14 +33,6 @@ class Bins(NamedTuple):
     after: np.ndarray  # B[end]
     fall: np.ndarray  # B[start] - B[end]
     inverse: np.ndarray  # 1 / N, 0 where nobody died
-
-
-@device
-def add_uniform(sums, k, value):
-    """Add a value of every lane to ``sums[k]``, k being the same in all lanes."""
-    value = warp_sum(value)
-    if cuda.threadIdx.x % WARP == 0:
-        cuda.atomic.add(sums, k, value)
 
 
 @device
