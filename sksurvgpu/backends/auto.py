@@ -10,8 +10,8 @@ was measured lies in one file of the package, `TABLE`, as JSON::
       "fits": [[5e4, 0.004, 0.011], ...]     work, seconds on all cores of the CPU, on the device
     }
 
-Every fit is counted as the first of its process.  ``python -m benchmarks.gpu`` measures it; without
-the file nothing is measured, and the CPU is taken.
+Every fit is counted as the first of its process.  ``python -m benchmarks.gpu papers`` measures it,
+and ``benchmarks.gpu.crossover`` writes the file; without it the CPU is taken.
 """
 
 from __future__ import annotations
