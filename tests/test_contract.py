@@ -383,7 +383,7 @@ def test_nobody_writes_to_what_is_not_its_own(name, room):
             np.testing.assert_array_equal(one.coef, other.coef)
             np.testing.assert_array_equal(one.baseline, other.baseline)
             assert one.objective == other.objective
-    rare = {"loosen", "shorten", "trial_curvature", "evaluate", "evaluate_trial", "step"}
+    rare = {"loosen", "shorten", "trial_curvature", "evaluate", "evaluate_trial"}
     by_room = {"gram", "count"} if room else {"sweep"}
     assert served | rare >= (set(NAMED) - HELD - {"sweep", "gram", "blocks", "count"}) | by_room
 

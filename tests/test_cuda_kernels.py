@@ -129,7 +129,6 @@ def ask_everything(session, p):
     if session.pattern.few:
         descend_on_matrices(session, fits, columns, penalties)
     session.sweep(fits, columns, zeros, penalties, ones, [0.3, 0.3])
-    session.step(fits, ones)
     session.attempt(fits, ones, columns, [1.0, 1.0])
     session.shorten(fits, [0.5, 0.5])
     session.evaluate_trial(fits)

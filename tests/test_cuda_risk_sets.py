@@ -43,7 +43,9 @@ class Fits:
         first, others = order[:-2], order[-2:]
         self.device.refer(self.fits)
         self.device.load(self.fits, [first] * n_fits)
-        self.device.step(self.fits, [0.7 * coef for coef in self.coefs])
+        nothing, longest = [first[:0]] * n_fits, [np.inf] * n_fits
+        away = [0.7 * coef for coef in self.coefs]
+        self.device.attempt(self.fits, away, nothing, longest)
         self.device.evaluate_trial(self.fits)
         self.device.load(self.fits, [others] * n_fits)
         for session, coef in zip(self.cpu, self.coefs, strict=True):

@@ -134,7 +134,8 @@ def test_shape(seed, family, threads, members, n, n_fits, monkeypatch):
     each(on_cpu, "refer")
     compare("load", DERIVATIVE, first)
     # the device measures steps over all rows, the CPU within groups: a bound of what it needs
-    reach = session.serve("step", fits, n_fits * [(0.5 * coefs[0],)])
+    tried = session.serve("attempt", fits, n_fits * [(0.5 * coefs[0], np.arange(0), np.inf)])
+    reach = [own for own, _ in tried]
     assert (np.array(reach) >= 0.999 * np.array(each(on_cpu, "step", 0.5 * coefs[0]))).all()
     compare("evaluate_trial", LOGLIK)
     compare("load", DERIVATIVE, other)

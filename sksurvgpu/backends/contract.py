@@ -16,12 +16,12 @@ row of weight 0 is absent.  Numbers are float64; columns int64 without repetitio
 
 **Order.**  `start` comes first.  An *evaluation* (`start`, `attempt`, `evaluate_trial`, `evaluate`)
 finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`, `refer`,
-`sweep`, `cycle` and `baseline` speak of the last one.  `step` and `attempt` make a trial predictor,
-`shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial that is not
-accepted is left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and
-forgets the one before; `load` gives it columns; `sweep`, `gram`, `hold`, `blocks` and `loosen` take
-only columns that it has, and `sweep` those whose `gradient` was asked for at the last evaluation.
-It stays as it was taken, whatever is evaluated after it.  Only `start` follows `cycle`.
+`sweep`, `cycle` and `baseline` speak of the last one.  `attempt` makes a trial predictor, `shorten`
+and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial that is not accepted
+is left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and forgets
+the one before; `load` gives it columns; `sweep`, `gram`, `hold`, `blocks` and `loosen` take only
+columns that it has, and `sweep` those whose `gradient` was asked for at the last evaluation.  It
+stays as it was taken, whatever is evaluated after it.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
@@ -88,11 +88,14 @@ class Operations(Protocol):
     def start(self, coef: np.ndarray) -> float:
         """Set the coefficients (n_columns,); log-likelihood, not finite where it has none."""
 
-    def step(self, coef: np.ndarray) -> float:
-        """Make the trial predictor of `coef`; R, the size of its move from the predictor.
+    def attempt(self, coef: np.ndarray, columns: np.ndarray, longest: float) -> tuple[float, float]:
+        """Make the trial predictor of `coef`: R, the size of its move, and the log-likelihood.
 
         R bounds the third derivative of the log-likelihood along the move by R times the second:
         the range of the move within groups, or its largest size; 0 for a quadratic likelihood.
+        Where it exceeds `longest` nothing is evaluated and the log-likelihood is nan: `shorten` and
+        `evaluate_trial` follow.  `columns` are those whose `gradient` is likely to follow, for
+        backends that find it on the way.
         """
 
     def shorten(self, share: float) -> None:
@@ -100,13 +103,6 @@ class Operations(Protocol):
 
     def evaluate_trial(self) -> float:
         """Log-likelihood of the trial predictor."""
-
-    def attempt(self, coef: np.ndarray, columns: np.ndarray, longest: float) -> tuple[float, float]:
-        """`step` and, where R is at most `longest`, `evaluate_trial`: R, and the log-likelihood.
-
-        It is nan where R is larger: `shorten` and `evaluate_trial` follow.  `columns` are those
-        whose `gradient` is likely to follow, for backends that find it on the way.
-        """
 
     def accept(self) -> None:
         """Make the trial predictor, which was evaluated last, the predictor."""

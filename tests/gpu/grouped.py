@@ -72,7 +72,9 @@ class Fits:
         first, others = order[:-2], order[-2:]
         self.session.refer(self.fits)
         self.session.load(self.fits, [first] * n_fits)
-        self.session.step(self.fits, [0.7 * coef for coef in self.coefs])
+        nothing, longest = [first[:0]] * n_fits, [np.inf] * n_fits
+        away = [0.7 * coef for coef in self.coefs]
+        self.session.attempt(self.fits, away, nothing, longest)
         self.session.evaluate_trial(self.fits)
         self.session.load(self.fits, [others] * n_fits)
         for cpu, coef in zip(self.cpu, self.coefs, strict=True):

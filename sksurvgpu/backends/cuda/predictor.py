@@ -80,11 +80,6 @@ class Rows:
             layout.launch_wide(products.predict, n, self.X, layout.X_rows, *numbers)
         return others
 
-    def step(self, fits, coefs):
-        """Trial predictor of the given coefficients; how far it moves, as the pattern measures."""
-        nothing = [np.empty(0, np.int64)] * len(fits)
-        return self._finish(fits, *self._predict_trials(fits, coefs, nothing))[0]
-
     def attempt(self, fits, coefs, columns, longest):
         """Step and evaluate, and find the slopes that are likely wanted; nan after long steps."""
         sent = self._predict_trials(fits, coefs, columns)
