@@ -1,0 +1,270 @@
+"""What travels between the coordinator of a fit and partitions of its rows.
+
+The coordinator holds no row.  A partition is a pure function of a message: it keeps nothing that it
+could not compute again, so that a lost one is simply asked once more, and the coordinator adds
+answers in the order of partitions, whatever the order of their arrival: a partitioning of the rows
+gives the same bits on any engine.
+
+Messages are data: scalars, strings, arrays, tuples and dicts of these.  A message goes to one
+partition; an *exchange* is one message to every partition and the answers.  One `Ask` carries the
+requests of all fits of a batch.
+
+    Describe   ->  Description      once: what the partition has
+    Arrange    ->  Arranged         once a problem: times and labels become integers, see `Arrange`
+    Ask        ->  Answers, one for each request; or Unarranged, by one that has lost its plan
+        Weigh     ->  Weights       once a vector of weights
+        Evaluate  ->  Evaluated     at coefficients: what the coordinator needs for a log-likelihood
+        Slopes    ->  Sums          there again, with what the coordinator has made of that
+
+Where groups of rows (strata, subjects, matched sets) are whole in partitions, or nothing couples
+rows, an evaluation is a sum: the pattern is *local*.  Else the coordinator joins tables over
+*cells* (`data.plans.rows`), of which a partition has its *own*: those where a row of it begins or
+ends.  With ``w = c exp(eta - top)``, `top` being the largest live eta of the partition:
+
+    pattern            Evaluated.tables                              Slopes.tables
+    local              -                                             -
+    rows, intercept    loglik, score: (NODES,) at `nodes(center)`    - (`intercept`)
+    risk_sets          risk: sum of w by cell of exit, or pairs      hazard: A by own cell, or pairs
+                       (high, low) with delayed entry, (2, own),     (2, own); held (Efron);
+                       entries taken out; tied (Efron)               edges: A at start and end of
+                                                                     every bin, (n_bins, 2)
+    carried_risk_sets  + carried: sum of w / G by own lane cell      + back: B by own lane cell;
+                                                                     back_edges (n_bins, 2)
+
+`Evaluated.loglik` of risk sets is the sum of ``c delta (eta - top)``.  In logarithms (`in_logs`),
+tables are those of `backends.cpu.risk_sets.evaluate_in_logs` and `top` is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+Tables = dict[str, np.ndarray]
+
+NODES = 16  # Chebyshev nodes of an intercept within one of a center: sums over rows to 1e-14
+
+
+@dataclass(frozen=True)
+class Coef:
+    """Coefficients of the model's columns that are not zero."""
+
+    columns: np.ndarray  # int64, ascending
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, coef: np.ndarray) -> Coef:
+        """Those of a vector."""
+        columns = np.flatnonzero(coef)
+        return cls(columns, coef[columns])
+
+    def vector(self, n_columns: int) -> np.ndarray:
+        """All of them."""
+        coef = np.zeros(n_columns)
+        coef[self.columns] = self.values
+        return coef
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Weights of the rows of a fit: those that were given, times what every partition can make.
+
+    given         nothing else
+    train, test   0 or 1: fold `number` of `of` is held out, or is what is left
+    multinomial   how often each unit is drawn in replicate `number`; `of` is how many draws fall to
+                  this partition (the coordinator deals them)
+    exponential   standard exponential numbers of replicate `number`
+    """
+
+    kind: str = "given"
+    seed: int = 0
+    number: int = 0
+    of: int = 0
+
+
+# -- messages -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Describe:
+    """Ask what a partition has."""
+
+    model: str  # JSON: how its rows are read, see `partitions.reading`
+    grid: np.ndarray | None = None  # times that are shared in place of its own
+
+
+@dataclass(frozen=True)
+class Arrange:
+    """Give a partition the problem: it may be sent again at any time.
+
+    tables    labels_* strata (or censoring groups) of the problem; event_time, event_ptr: event
+              times of every stratum; bin_end: last cell of every bin; center: what is taken from
+              columns of X; table_time, table_ptr: times of every censoring group; lane_*: lanes
+    """
+
+    model: str
+    tables: Tables
+    digest: str  # of all this, by which `Ask` names it
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Requests of the fits of a batch, all under one plan."""
+
+    plan: str  # `Arrange.digest`
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Weigh:
+    """Ask for what is known of weights before any predictor."""
+
+    weight: Recipe
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Ask for the evaluation of a predictor."""
+
+    weight: Recipe
+    coef: Coef
+    origin: Coef | None = None  # where a move to `coef` begins, whose size is asked for
+    center: float = np.nan  # of the intercept's nodes
+    in_logs: bool = False
+    shift: float = np.nan  # taken for `top`, where a partition must not tell its own
+    tables: Tables = field(default_factory=dict)  # censoring: G at own entries of its tables
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Ask for sums over columns, at coefficients whose evaluation the coordinator has joined.
+
+    want      gradient    x_j'u of all columns
+              size        sum |x_ij| size_i of all columns, of rounding errors
+              curvature   x_j' diag(h) x_j of all columns, and `total` and `loads` beside it
+              gram        X'diag(h)X over `columns`, and `loads` of these; local: less the second
+                          term of the partition's groups, and no loads
+              jumps       loads of `columns` where every own cell is a bin: (len(columns), own)
+    """
+
+    weight: Recipe
+    coef: Coef
+    tables: Tables
+    top: float = 0.0  # that of all partitions, the scale of the tables
+    intercept: float = 0.0
+    in_logs: bool = False
+    want: tuple[str, ...] = ("gradient",)
+    columns: np.ndarray | None = None
+
+
+Request = Weigh | Evaluate | Slopes
+Message = Describe | Arrange | Ask
+
+
+# -- answers --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Description:
+    """What a partition has.
+
+    columns   (n_columns of X, 6): stored entries, sum, sum of squares, least, largest value (NaN
+              where they are not told), 1 where it is dense
+    tables    of models with time: stratum, time, deaths: its distinct event times, by number of
+              `labels`; last: end of follow-up of every label; censor_*: distinct times of rows by
+              censoring group. Of groups: labels of those that it has.
+    """
+
+    rows: int
+    names: tuple[str, ...] | None
+    names_digest: str
+    columns: np.ndarray
+    entries: int
+    tables: Tables
+    checksum: int  # of outcome, weights and offsets, as `estimators._prepared.fingerprint`
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """Which cells are the partition's own, int64 and ascending; of lanes and curves, too."""
+
+    own: np.ndarray
+    own_lanes: np.ndarray | None = None
+    own_entries: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Unarranged:
+    """The partition does not know the plan (any more): arrange it, and ask once more."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One answer a request, in their order."""
+
+    of: tuple[Answer, ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Sums over rows under weights.
+
+    tables    deaths, death_weight by own cell; lost, failed by own entry of censoring tables
+    """
+
+    total: float
+    rows: int  # of positive weight
+    events: float  # weighted
+    largest: float  # part of the largest log-likelihood; NaN for risk sets, found from deaths
+    error_weight: float
+    tables: Tables
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """An evaluation, as far as a partition can have it; `low` and `high` bound the move."""
+
+    loglik: float
+    top: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    tables: Tables = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over rows, by the names that were wanted.
+
+    total     sum of h by bin, and loads (columns, n_bins) those of x h; local patterns: curvature
+              (n_columns, 2) as `contract.Operations.load` has it, `total` one number, no loads
+    """
+
+    loglik: float  # with intercept or local: at the point; else nan
+    tables: Tables
+
+
+Answer = Weights | Evaluated | Sums
+
+
+def nodes(center: float) -> np.ndarray:
+    """Intercepts at which a profile is asked for."""
+    k = np.arange(NODES)
+    return center + np.cos(np.pi * (k + 0.5) / NODES)
+
+
+# -- who carries them -----------------------------------------------------------------------------
+class Engine(Protocol):
+    """Where partitions live, and how they are asked: threads, a cluster, files, other sites."""
+
+    n_parts: int
+
+    def ask(self, messages: Mapping[int, Message]) -> Iterator[tuple[int, Any]]:
+        """Answers of partitions, in any order, each as soon as it is there.
+
+        What a partition raises is raised here, with its number before the text.
+        """
+
+    def cancel(self) -> None:
+        """Drop what is under way."""
+
+    def close(self) -> None:
+        """Let go of the partitions."""

@@ -1,0 +1,1 @@
+"""Fits over sites that give out sums and never rows."""

@@ -1,0 +1,1 @@
+"""Rows in partitions: files, tables of Dask, and what estimators make of them."""
