@@ -98,9 +98,11 @@ class Describe:
 class Arrange:
     """Give a partition the problem: it may be sent again at any time.
 
-    tables    labels_* strata (or censoring groups) of the problem; event_time, event_ptr: event
-              times of every stratum; bin_end: last cell of every bin; center: what is taken from
-              columns of X; table_time, table_ptr: times of every censoring group; lane_*: lanes
+    tables    labels: strata of the problem, ascending (absent: one); event_time, event_ptr: event
+              times of every stratum; bin_end: last cell of every bin, few: whether loads by bin are
+              asked for; center: what is taken from columns of X.
+              Competing risks: censor_labels (absent: censoring groups are the strata); table_time,
+              table_ptr: times of every censoring group; lane_stratum, lane_group: of every lane
     """
 
     model: str
@@ -167,11 +169,15 @@ Message = Describe | Arrange | Ask
 class Description:
     """What a partition has.
 
-    columns   (n_columns of X, 6): stored entries, sum, sum of squares, least, largest value (NaN
-              where they are not told), 1 where it is dense
-    tables    of models with time: stratum, time, deaths: its distinct event times, by number of
-              `labels`; last: end of follow-up of every label; censor_*: distinct times of rows by
-              censoring group. Of groups: labels of those that it has.
+    columns   (n_columns of X, 6): number of stored entries, their mean, the sum of their squared
+              deviations from it, least, largest stored value (NaN where they are not told), 1 where
+              the column is dense
+    tables    of models with time: labels: of its strata, ascending (absent: one stratum); stratum,
+              time, deaths: its distinct event times in the order of strata, and rows with an event
+              there; last: end of follow-up of every label.
+              Competing risks: censor_labels (absent: groups are the strata); censor_group,
+              censor_time: distinct times of all its rows by group.
+              Of groups: labels of those that it has
     """
 
     rows: int
