@@ -27,7 +27,8 @@ stays as it was taken, whatever is evaluated after it.  Only `start` follows `cy
 and are not written to any more.  No array of a backend is ever lent.
 
 **Optional.**  A backend without `gram` has no `room` for a matrix, one without `hold` and `descend`
-keeps none itself; one without `cycle` refuses `algorithm="exact"` when it is asked for.
+keeps none itself; one without `cycle` refuses `algorithm="exact"` when it is asked for; and only
+one whose rows are far has `refine`.
 """
 
 from __future__ import annotations
@@ -72,6 +73,10 @@ class Room(NamedTuple):
 
     bytes: float  # that it may take; 0 where there is none
     holds: bool  # whether the backend keeps it, and minimizes it by `descend`
+    # Whether rows are far: what costs are exchanges with them.  Such a backend is not asked for
+    # `count`, `sweep` or `blocks`, but for the gradient of all columns wherever it arrives.  Its
+    # `gram` may be any positive semidefinite matrix, of a sample of rows or a diagonal one.
+    far: bool = False
 
 
 class Request(NamedTuple):
@@ -220,6 +225,12 @@ class Operations(Protocol):
         columns of no curvature stay.  `gradient` is that at `coef`.  Cyclic passes go on until the
         largest move of one, in units of the gradient and over `unit`, is no more than `enough`, or
         they are slow.  New coefficients, and the largest move of the last pass.
+        """
+
+    def refine(self) -> bool:
+        """Let `gram` give a better matrix from the next `refer` on; whether there is one.
+
+        Asked for where rows are far, and a fit gains little by the matrix that it has.
         """
 
     def trial_curvature(self) -> float:

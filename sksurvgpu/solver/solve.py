@@ -58,6 +58,7 @@ class Fit:
     model: Model | None = None  # the quadratic model in use
     most_columns: int = 0  # ... that it may have as a matrix
     holds: bool = False  # whether the backend keeps matrices
+    far: bool = False  # whether rows are far, see `contract.Room`
     counts: Counts | None = None  # the last that were asked for
     counted: int = 0  # ... of so many columns
     near: float = NEAR  # share of its threshold above which a slope is worked on, in a cheap matrix
@@ -225,7 +226,7 @@ def _open(coef, options, reach):
     room = yield from ask(Operations.room)
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
     measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
-    measures |= {"most_columns": costs.most_columns(room), "holds": room.holds}
+    measures |= {"most_columns": costs.most_columns(room), "holds": room.holds, "far": room.far}
     return Fit(coef, loglik, gradient, abs(loglik), verbose=options.verbose, **measures)
 
 
