@@ -72,11 +72,15 @@ class Coef:
 class Recipe:
     """Weights of the rows of a fit: those that were given, times what every partition can make.
 
-    given         nothing else
-    train, test   0 or 1: fold `number` of `of` is held out, or is what is left
-    multinomial   how often each unit is drawn in replicate `number`; `of` is how many draws fall to
-                  this partition (the coordinator deals them)
-    exponential   standard exponential numbers of replicate `number`
+    given          nothing else
+    train, test    0 or 1: fold ``number % of`` of `of` is held out, or is what is left; folds are
+                   dealt anew for every ``number // of``
+    multinomial    how often each unit is drawn in replicate `number`
+    exponential    standard exponential numbers of replicate `number`
+    half           0 or 1: the half of the units that is drawn in replicate `number`
+    complementary  of numbers 2k and 2k + 1, two halves without a common unit
+
+    Of draws of a fixed size, `of` is how many fall to this partition: the coordinator deals them.
     """
 
     kind: str = "given"
