@@ -12,17 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._compile import specialize
 from ...data.plans.weighted import censoring_survival, inverse_of
 from ..cpu import carried, risk_sets
-from ..cpu.patterns.risk_sets import evaluation
 from ..largest_loglik import largest_loglik
 from .intercept import InterceptSearch, first_intercept
 from .messages import NODES
+
+
+class CellSums(NamedTuple):
+    """What scans read of the weights of all rows, by the names of `risk_sets.RiskSets`."""
+
+    cell_ptr: np.ndarray
+    deaths: np.ndarray
+    death_weight: np.ndarray
+
+
+@cache
+def _specialized(scan, formula):
+    return specialize(scan, jump_formula=formula)
 
 
 @dataclass(frozen=True)
@@ -254,11 +267,15 @@ class RiskSetTotals(Totals):
         return self._rest is None and self.top < np.inf
 
     def _scan(self, cells):
-        scan = risk_sets.scan_logs if self.in_logs else risk_sets.scan
-        run = evaluation(scan, self._problem.likelihood.jump_formula)
-        weighed = self._weighed
-        numbers = self._problem.plan.cell_ptr, weighed.deaths, weighed.death_weight
-        return run(*numbers, self.loglik, cells)
+        scan = risk_sets.scan_log_cells if self.in_logs else risk_sets.scan_cells
+        return self._scan_of(scan)(self._cell_sums(), cells, self.loglik)
+
+    def _scan_of(self, scan):
+        return _specialized(scan, self._problem.likelihood.jump_formula)
+
+    def _cell_sums(self):
+        known = self._weighed
+        return CellSums(self._problem.plan.cell_ptr, known.deaths, known.death_weight)
 
     def _baseline(self, hazard, top):
         if self.in_logs:
@@ -305,15 +322,18 @@ class CarriedTotals(RiskSetTotals):
         return False
 
     def _scan(self, cells):
-        run = evaluation(carried.scan, self._problem.likelihood.jump_formula)
-        plan, weighed = self._problem.plan, self._weighed
-        lanes = plan.lanes
-        return run(
-            (plan.cell_ptr, weighed.deaths, weighed.death_weight),
-            (lanes.lane_ptr, lanes.lane_cell, lanes.stratum_lanes, self._survival, self._carried),
-            self.loglik,
-            cells,
+        lanes, nothing = self._problem.plan.lanes, np.empty(0)
+        carry = carried.Carry(
+            np.empty(0, np.uint32),
+            nothing,
+            lanes.lane_ptr,
+            lanes.lane_cell,
+            lanes.stratum_lanes,
+            self._survival,
+            self._carried,
+            np.zeros(len(cells.risk)),
         )
+        return self._scan_of(carried.scan_lanes)(self._cell_sums(), carry, cells, self.loglik)
 
     def _fields_of_slopes(self, cells, top, paired, part):
         fields = super()._fields_of_slopes(cells, top, paired, part)
