@@ -1,0 +1,221 @@
+"""Arguments of `fit` whose rows are in partitions: in files, on a cluster, or in a list.
+
+A handle knows how many rows and columns there are, and how each partition is loaded where it is
+answered; it holds no row.  Handles of one fit have the same rows in the same partitions, of which
+`Rows.source` is the proof: it compares equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..backends.sums.messages import Engine
+
+__all__ = ["Load", "Rows", "as_rows", "in_memory", "is_far", "open_engine"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """One argument of `fit`, or of a prediction, whose rows are in partitions.
+
+    Handles are made by `open_partitions`, and by estimators of the collections of Dask. They can be
+    passed wherever an estimator takes the argument, and have its shape, but rows cannot be chosen.
+
+    Attributes
+    ----------
+    source : object
+        What has the partitions; equal for handles with the same rows in the same partitions.
+    loaders : tuple of callable
+        One for each partition, without arguments: its rows as `fit` takes them in memory. They can
+        be pickled.
+    lengths : tuple of int, or None
+        Rows of each partition, where that is known.
+    n_columns : int or None
+        Columns of a table; None of what has one entry a row.
+    names : ndarray of shape (n_columns,), object, or None
+        Column names when all of them are strings.
+    sizes : tuple of int, or None
+        Bytes of each partition, where that is known.
+    """
+
+    source: Any
+    loaders: tuple[Callable[[], Any], ...]
+    lengths: tuple[int, ...] | None = None
+    n_columns: int | None = None
+    names: np.ndarray | None = None
+    sizes: tuple[int, ...] | None = None
+
+    # Without it Python would iterate over rows by index.
+    __iter__ = None
+
+    @property
+    def n_parts(self) -> int:
+        """Number of partitions."""
+        return len(self.loaders)
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Number of rows, None where it is not known, and of columns."""
+        n_rows = None if self.lengths is None else sum(self.lengths)
+        return (n_rows,) if self.n_columns is None else (n_rows, self.n_columns)
+
+    def __len__(self) -> int:
+        if self.lengths is None:
+            raise TypeError("the number of rows is not known before the partitions are read.")
+        return sum(self.lengths)
+
+    def __repr__(self) -> str:
+        rows = "unknown rows" if self.lengths is None else f"{len(self):,} rows"
+        columns = "" if self.n_columns is None else f" and {self.n_columns:,} columns"
+        return f"<Rows: {rows}{columns} in {self.n_parts:,} partition(s)>"
+
+    def __getitem__(self, key):
+        raise TypeError(
+            "rows in partitions cannot be chosen from outside; for cross-validation take "
+            "CoxLassoCV or another estimator that ends in CV, whose folds are dealt where the rows "
+            "are, and for a part of the rows write or load that part."
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            "rows in partitions are not made an array by themselves; pass them to estimators of "
+            "this package, or load one partition with .load(number)."
+        )
+
+    def load(self, part: int) -> Any:
+        """Rows of one partition, in memory."""
+        return self.loaders[part]()
+
+    def header(self):
+        """Return the names of the columns as a table without rows, which scikit-learn can read."""
+        from pandas import DataFrame
+
+        empty = np.empty((0, self.n_columns or 1))
+        return empty if self.names is None else DataFrame(empty, columns=self.names)
+
+    @classmethod
+    def open(cls, arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
+        """Engine over the partitions of arguments; `open_engine` has compared them."""
+        from ..backends.sums.part import Part
+        from .threads import Threads
+
+        first = next(iter(arguments.values()))
+        parts = [
+            Part(Load({name: rows.loaders[k] for name, rows in arguments.items()}), read)
+            for k in range(first.n_parts)
+        ]
+        known = [rows.sizes for rows in arguments.values() if rows.sizes is not None]
+        sizes = [sum(column) for column in zip(*known, strict=True)] if known else None
+        return Threads(parts, n_threads=n_threads, sizes=sizes)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Loads the arguments of `fit` of one partition."""
+
+    loaders: Mapping[str, Callable[[], Any]]
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: load() for name, load in self.loaders.items()}
+
+
+def is_far(value: Any) -> bool:
+    """Whether the rows of an argument are in partitions; nothing is imported to find out."""
+    return isinstance(value, Rows) or _is_of_dask(value)
+
+
+def as_rows(value: Any, name: str = "X") -> Rows:
+    """The handle of an argument; `name` is the argument's name in messages."""
+    if isinstance(value, Rows):
+        return value
+    if _is_of_dask(value):
+        from .dask import as_dask_rows
+
+        return as_dask_rows(value, name)
+    raise TypeError(
+        f"`{name}` is of type {type(value).__name__} and in memory, where X is in partitions; pass "
+        "what is in the same partitions, as open_partitions has it."
+    )
+
+
+def _is_of_dask(value):
+    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr")
+
+
+def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
+    """Open the partitions of one fit, where they are.
+
+    Parameters
+    ----------
+    arguments : mapping from str to Rows
+        Arguments of ``fit`` that were given; the first one, X, decides.
+    read : callable
+        From a model's text and the arguments of one partition to its rows.
+    n_threads : int, default=1
+        Partitions at a time, where this process answers for them.
+    """
+    (first_name, first), *others = arguments.items()
+    for name, rows in others:
+        if type(rows) is not type(first) or rows.n_parts != first.n_parts:
+            raise ValueError(
+                f"`{name}` is {rows!r}, `{first_name}` is {first!r}; both must have the same rows "
+                "in the same partitions."
+            )
+        _check_lengths(name, rows, first_name, first)
+        if rows.source != first.source:
+            raise ValueError(
+                f"`{name}` is of {rows.source!r}, `{first_name}` of {first.source!r}, whose rows "
+                "may have another order; write all arguments of a fit to one place."
+            )
+    return type(first).open(arguments, read, n_threads)
+
+
+def _check_lengths(name, rows, first_name, first):
+    if rows.lengths is None or first.lengths is None:
+        return
+    for k, (own, other) in enumerate(zip(rows.lengths, first.lengths, strict=True)):
+        if own != other:
+            raise ValueError(
+                f"`{name}` has {own:,} rows in partition {k}, `{first_name}` has {other:,}; both "
+                "must have the same rows in the same partitions."
+            )
+
+
+# -- rows in memory ------------------------------------------------------------------------------
+class _Listed:
+    """Partitions that somebody has in memory."""
+
+    def __repr__(self):
+        return f"partitions in memory at {id(self):#x}"
+
+
+def in_memory(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
+    """Handles on lists of partitions in memory, for tests and small work.
+
+    Parameters
+    ----------
+    arguments : mapping from str to sequence
+        The partitions of each argument of ``fit``, such as ``{"X": [X0, X1], "y": [y0, y1]}``.
+    """
+    from ..data.design.columns import build_design
+
+    source, handles = _Listed(), {}
+    for name, values in arguments.items():
+        values = [build_design(value) for value in values] if name == "X" else list(values)
+        of_table = {}
+        if name == "X":
+            sizes = tuple(design.nbytes for design in values)
+            first = values[0]
+            of_table = {"n_columns": first.n_columns, "names": first.names, "sizes": sizes}
+        loaders = tuple(partial(_given, value) for value in values)
+        handles[name] = Rows(source, loaders, tuple(map(len, values)), **of_table)
+    return handles
+
+
+def _given(value):
+    return value

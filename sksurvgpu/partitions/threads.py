@@ -1,0 +1,135 @@
+"""Partitions that this process answers for: in files larger than memory, or in a list.
+
+A thread has one partition at a time; kernels release the interpreter lock.  Partitions are read in
+the same order in every exchange, so that a cache of the last ones read would always lack the next
+one: those that fit into a budget are kept instead, always the same, and others are dropped as soon
+as they have answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import Any, Protocol
+
+from ..backends.cpu.memory import available
+from ..backends.sums.messages import Message
+
+__all__ = ["Threads", "blame"]
+
+# Of the free memory: what a coordinator, other processes and the cache of files take besides.
+SHARE_OF_MEMORY = 0.5
+AHEAD = 2  # answers a thread may be ahead of who adds them up
+
+
+class Answering(Protocol):
+    """A partition: see `backends.sums.part`."""
+
+    answer: Callable[[Message], Any]
+    drop: Callable[[], None]
+
+
+class Threads:
+    """An engine of threads.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    n_threads : int, default=1
+    budget : float, optional
+        Bytes of partitions that stay in memory between exchanges; half of what is free by default.
+    sizes : sequence of int, optional
+        Bytes of every partition; all are kept where they are not known.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Answering],
+        n_threads: int = 1,
+        budget: float | None = None,
+        sizes: Sequence[int] | None = None,
+    ):
+        self.n_parts = len(parts)
+        self.n_kept = _count_kept(self.n_parts, sizes, budget)  # in memory between exchanges
+        self._parts = list(parts)
+        self._n_threads = max(1, min(n_threads, self.n_parts))
+        self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
+        self._is_cancelled = False
+
+    def ask(self, messages: Mapping[int, Message]) -> Iterator[tuple[int, Any]]:
+        """Answers of partitions, each as soon as it is there."""
+        self._is_cancelled = False
+        if self._pool is None:
+            return self._ask_plainly(messages)
+        return self._ask_pool(self._pool, messages)
+
+    def _ask_plainly(self, messages):
+        for part, message in sorted(messages.items()):
+            if self._is_cancelled:
+                return
+            yield part, self._answer(part, message)
+
+    def _ask_pool(self, pool, messages):
+        waiting = iter(sorted(messages.items()))
+        running: dict[Any, int] = {}
+
+        def submit(count):
+            for part, message in waiting:
+                running[pool.submit(self._answer, part, message)] = part
+                count -= 1
+                if count == 0:
+                    return
+
+        try:
+            submit(AHEAD * self._n_threads)
+            while running and not self._is_cancelled:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    part = running.pop(future)
+                    submit(1)
+                    yield part, future.result()
+        finally:  # done, failed or interrupted: no partition is still at work when this returns
+            for future in running:
+                future.cancel()
+            wait(running)
+
+    def _answer(self, part, message):
+        try:
+            return self._parts[part].answer(message)
+        except Exception as error:
+            raise blame(part, error) from error
+        finally:
+            if part >= self.n_kept:
+                self._parts[part].drop()
+
+    def cancel(self) -> None:
+        """Drop what is under way; the next exchange begins as ever."""
+        self._is_cancelled = True
+
+    def close(self) -> None:
+        """Let go of the partitions."""
+        self.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        for part in self._parts:
+            part.drop()
+
+
+def _count_kept(n_parts, sizes, budget):
+    """How many of the first partitions fit into the budget."""
+    if sizes is None:
+        return n_parts
+    left = SHARE_OF_MEMORY * available() if budget is None else budget
+    for part, size in enumerate(sizes):
+        left -= size
+        if left < 0:
+            return part
+    return n_parts
+
+
+def blame(part: int, error: Exception) -> Exception:
+    """The error of a partition, of its own kind, with the number of the partition."""
+    text = f"partition {part}: {error}"
+    try:
+        return type(error)(text)
+    except Exception:  # of a kind that is not made of a text
+        return RuntimeError(text)
