@@ -7,6 +7,7 @@ what those cannot express.
 import numpy as np
 
 from .vectors import check_numbers, check_row_values
+from .wholes import whole_lacks
 
 __all__ = [
     "check_exposure",
@@ -31,13 +32,13 @@ def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
     if sample_weight is None:
         return None
     weight = check_row_values(sample_weight, "sample_weight", n_rows, minimum=0)
-    if not weight.any():
+    if whole_lacks(weight.any()):
         raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError("`sample_weight` has an infinite sum; rescale it, e.g. to mean 1.")
-    if event is not None and not (event & (weight > 0.0)).any():
+    if event is not None and whole_lacks((event & (weight > 0.0)).any()):
         raise ValueError(
             f"`sample_weight` is zero in all {np.count_nonzero(event):,} rows with an event; at "
             "least one must be positive."

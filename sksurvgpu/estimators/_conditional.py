@@ -5,6 +5,7 @@ from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._docs import documented
+from ._outline import Outline
 from ._prepared import count_threads
 
 __all__ = ["WEIGHTED", "ConditionalModel", "weighted"]
@@ -23,6 +24,9 @@ class ConditionalModel(PenalizedModel):
     """What conditional models can say of rows: their linear predictor, and a log-likelihood."""
 
     __metadata_request__score = {"offset": True}  # noqa: RUF012
+
+    def _outline(self, n_columns, names, outcome=None):
+        return Outline.plain(ConditionalPoisson(), n_columns, names, outcome)
 
     def _build(self, design, outcome, weight):
         plan = plan_groups(outcome.value, outcome.group)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.metrics import roc_auc_score
@@ -138,6 +140,19 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         weight = check_sample_weight(of_class[code] * given, outcome.n_rows)
         outcome.check_both_present(weight)
         return weight
+
+    def _join_parts(self, outcome, weight, agreed):
+        if "classes" not in agreed:
+            code = outcome.value.astype(int)
+            totals = np.bincount(code, weight, len(outcome.labels)).astype(float)
+            return outcome, weight, {"classes": outcome.labels, "class_totals": totals}
+        labels = np.asarray(agreed["classes"])
+        code = np.searchsorted(labels, outcome.labels)[outcome.value.astype(int)]
+        outcome = replace(outcome, value=code.astype(np.float64), labels=labels)
+        if agreed.get("class_weight") is not None:
+            of_class = np.asarray(agreed["class_weight"], float)[outcome.value.astype(int)]
+            weight = of_class if weight is None else of_class * weight
+        return outcome, weight, {}
 
     def _build(self, design, outcome, weight):
         problem, _ = super()._build(design, outcome, weight)

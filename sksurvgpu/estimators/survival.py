@@ -18,6 +18,7 @@ from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._docs import documented
+from ._outline import Outline
 from ._prepared import count_threads
 from .baseline import Timeline, cumulative_hazard, survival
 from .time_varying import Terms
@@ -134,13 +135,17 @@ class CoxLassoCCD(CurveModel):
     def _read_outcome(self, y, n_rows, strata=None):
         return read_outcome(y, n_rows=n_rows, strata=strata)
 
+    def _outline(self, n_columns, names, outcome=None):
+        return Outline(Cox(self.ties), Terms.of(self.time_varying, n_columns, names), outcome)
+
     def _build(self, design, outcome, weight):
-        terms = Terms.of(self.time_varying, design.n_columns, design.names)
+        outline = self._outline(design.n_columns, design.names)
+        terms = outline.terms
         plan = plan_rows(outcome, terms.cuts)
         problem = Problem.build(
             design,
             plan,
-            Cox(self.ties),
+            outline.likelihood,
             terms.source,
             terms.piece_ptr,
             n_threads=count_threads(self.n_jobs),

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..vectors import check_comparable
+from ..wholes import whole_lacks
 from .fields import flat_vector, take_rows
 
 __all__ = ["TwoClasses", "encode_labels", "read_classes"]
@@ -52,7 +53,7 @@ class TwoClasses:
         if weight is None:
             return
         for code, label in enumerate(self.labels.tolist()):
-            if not weight[self.value == code].any():
+            if whole_lacks(weight[self.value == code].any()):
                 raise ValueError(
                     f"the weights of all rows of class {label!r} are zero, so one class is left; "
                     "give some of its rows a positive weight."
@@ -91,9 +92,10 @@ def encode_labels(y, n_rows=None) -> tuple[np.ndarray, np.ndarray]:
         )
     if vector.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: `y` has dtype {vector.dtype}; pass labels.")
-    check_classification_targets(vector)
+    if vector.size:
+        check_classification_targets(vector)
     labels, code = np.unique(vector, return_inverse=True)
-    if len(labels) < 2:
+    if whole_lacks(len(labels) >= 2):
         raise ValueError(
             f"`y` has one class, {labels.tolist()[0]!r}; a classifier can't train when only one "
             "class is present."

@@ -83,10 +83,11 @@ def read_competing(
     codes = items.pop("event")
     check_event_of_interest(event_of_interest, codes)
     status = status_of(codes, event_of_interest)
-    group = None
+    group = labels = None
     if censoring_groups is not None:
-        group, _ = encode(check_labels(censoring_groups, "censoring_groups", y.size))
-    return Outcome(status == 1, **items, status=status, censoring_group=group)
+        group, labels = encode(check_labels(censoring_groups, "censoring_groups", y.size))
+    groups = {"censoring_group": group, "censoring_labels": labels}
+    return Outcome(status == 1, **items, status=status, **groups)
 
 
 def lacks_event(y, code=1) -> bool:

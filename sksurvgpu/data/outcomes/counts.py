@@ -22,6 +22,7 @@ from ..vectors import (
     encode,
     from_objects,
 )
+from ..wholes import whole_lacks
 from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
 from .lazy import build_lazily
 
@@ -216,7 +217,7 @@ def read_counts(
         Whether rows are compared within strata; all rows are one where `strata` is None.
     """
     value = check_row_values(_flat_numbers(y, n_rows), "y", minimum=0)
-    if not value.any():
+    if whole_lacks(value.any()):
         kind = NothingToCompareError if is_conditional else ValueError
         raise kind(
             f"`y` is zero in all {value.size:,} rows; at least one event is needed to estimate a "
@@ -272,7 +273,7 @@ def check_compared(value, group, n_groups, name, plural, among=""):
     """Some group must have an event and a row without which it might have happened."""
     n_rows = np.bincount(group, minlength=n_groups)
     n_events = np.bincount(group, value, minlength=n_groups)
-    if not ((n_rows > 1) & (n_events > 0)).any():
+    if whole_lacks(((n_rows > 1) & (n_events > 0)).any()):
         raise NothingToCompareError(
             f"`y` has no {name} with an event and at least two rows{among}, so there is nothing to "
             f"compare: of {n_groups:,} {plural}, {np.count_nonzero(n_events):,} have an event "
@@ -288,7 +289,7 @@ def check_sets(case, group, n_groups, is_exact, among=""):
         return
     n_rows = np.bincount(group, minlength=n_groups)
     n_cases = np.bincount(group, case, minlength=n_groups)
-    if not ((n_cases > 0) & (n_cases < n_rows)).any():
+    if whole_lacks(((n_cases > 0) & (n_cases < n_rows)).any()):
         raise NothingToCompareError(
             f"`y` has no stratum with both a case and a control{among}: of {n_groups:,} strata, "
             f"{np.count_nonzero((n_cases == n_rows) & (n_rows > 0)):,} have cases only and "

@@ -49,6 +49,8 @@ class Outcome:
         With competing events: 0 censored, 1 event of interest, 2 competing event.
     censoring_group : ndarray of shape (n_rows,), int64, or None
         Number of the group whose censoring the row shares; None where groups are the strata.
+    censoring_labels : ndarray of shape (n_groups,) or None
+        Sorted labels of these groups, as the caller wrote them.
     """
 
     event: np.ndarray
@@ -59,6 +61,7 @@ class Outcome:
     subject: np.ndarray | None = None
     status: np.ndarray | None = None
     censoring_group: np.ndarray | None = None
+    censoring_labels: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:

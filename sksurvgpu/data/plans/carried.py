@@ -95,15 +95,26 @@ def plan_competing(outcome, censoring_group=None, events_first=False):
 
 def _tables(rows, lanes, cell_time):
     """Offsets of every group's table, and the entries of rows and lane cells in it."""
-    (group, time, are_sorted), (lane_group, lane_ptr, first) = rows, lanes
+    group, time, are_sorted = rows
     of_group, times = distinct_pairs(group, time, are_sorted)
-    ptr = np.searchsorted(of_group, np.arange(int(group.max()) + 2))
-    table_ptr = ptr + np.arange(len(ptr))
-    row_entry = table_ptr[group] + count_at_or_before((times, ptr), group, time) - 1
+    curves = times, np.searchsorted(of_group, np.arange(int(group.max()) + 2))
+    table_ptr = offsets_of_tables(curves)
+    row_entry = table_ptr[group] + count_at_or_before(curves, group, time) - 1
+    return table_ptr, row_entry, entries_of_lanes(curves, lanes, cell_time)
+
+
+def offsets_of_tables(curves):
+    """Where tables of curves begin that change at given ``(times, ptr)`` of every group."""
+    return curves[1] + np.arange(len(curves[1]))
+
+
+def entries_of_lanes(curves, lanes, cell_time):
+    """Entry of every lane cell in the table of its group's curve."""
+    lane_group, lane_ptr, first = lanes
     size = np.diff(lane_ptr)
     cell = np.arange(lane_ptr[-1]) + np.repeat(first - lane_ptr[:-1], size)
     cell_group = np.repeat(lane_group, size)
     # the first cell of a stratum has no time, and nothing is carried to it
     before = np.nextafter(np.nan_to_num(cell_time[cell], nan=0.0), -np.inf)
-    lane_entry = table_ptr[cell_group] + count_at_or_before((times, ptr), cell_group, before)
-    return table_ptr, row_entry, lane_entry
+    table_ptr = offsets_of_tables(curves)
+    return table_ptr[cell_group] + count_at_or_before(curves, cell_group, before)

@@ -121,12 +121,7 @@ def plan_rows(outcome, cuts=()):
     if enter is not None and not enter.any():  # nobody enters late
         enter = None
 
-    # edges[b, s]: event indices of stratum s that lie before piece b
-    every = np.arange(n_strata, dtype=np.int32)
-    inner = [count_at_or_before(events, every, np.full(n_strata, cut)) for cut in cuts]
-    edges = np.array([np.zeros(n_strata, np.int64), *inner, np.diff(events[1])])
-    counts = np.diff(edges, axis=0)
-    cell_ptr = np.concatenate([[0], np.cumsum(counts + 1)])
+    edges, counts, cell_ptr = split_events(events, cuts)
     first = np.searchsorted(last_piece, np.arange(len(cuts) + 1))
     shift = np.concatenate([[0], np.cumsum(n - first)[:-1]]) - first
 
@@ -145,7 +140,7 @@ def plan_rows(outcome, cuts=()):
         enter_idx=None if enter is None else cells(enter),
         event=np.concatenate(events_of_pieces).astype(np.uint8),
         cell_ptr=cell_ptr,
-        cell_time=_times_of_cells(*events, edges, counts, cell_ptr),
+        cell_time=times_of_cells(*events, edges, counts, cell_ptr),
         first=first.astype(np.int64),
         shift=shift.astype(np.int64),
         n_strata=n_strata,
@@ -169,7 +164,21 @@ def distinct_pairs(stratum, time, are_sorted):
     return stratum[new], time[new]
 
 
-def _times_of_cells(event_time, event_ptr, edges, counts, cell_ptr):
+def split_events(events, cuts):
+    """Cells of event times ``(event_time, event_ptr)`` of strata, split into pieces at `cuts`.
+
+    ``edges[b, s]``, the event indices of stratum s that lie before piece b; their number in each
+    piece and stratum; and offsets of the cells of these.
+    """
+    n_strata = len(events[1]) - 1
+    every = np.arange(n_strata, dtype=np.int32)
+    inner = [count_at_or_before(events, every, np.full(n_strata, cut)) for cut in cuts]
+    edges = np.array([np.zeros(n_strata, np.int64), *inner, np.diff(events[1])])
+    counts = np.diff(edges, axis=0)
+    return edges, counts, np.concatenate([[0], np.cumsum(counts + 1)])
+
+
+def times_of_cells(event_time, event_ptr, edges, counts, cell_ptr):
     """Event time of every cell, cells in the order (piece, stratum, index)."""
     out = np.full(cell_ptr[-1], np.nan)
     first_event = (event_ptr[:-1] + edges[:-1]).ravel()
@@ -204,13 +213,18 @@ class BinPlan:
 def plan_bins(plan, whole_strata=False):
     """Bins of a plan: as many as the few can be, else one for each stratum."""
     deaths = np.bincount(plan.exit_idx[plan.event > 0], minlength=plan.cell_ptr[-1])
-    total = np.add.reduceat(deaths, plan.cell_ptr[:-1])
-    wanted, few = _count_bins(total, plan.n_rows)
+    return bins_of_deaths(deaths, plan.cell_ptr, plan.n_rows, whole_strata)
+
+
+def bins_of_deaths(deaths, cell_ptr, n_rows, whole_strata=False):
+    """Bins of cells with so many deaths."""
+    total = np.add.reduceat(deaths, cell_ptr[:-1])
+    wanted, few = _count_bins(total, n_rows)
     if whole_strata:
         wanted, few = np.ones_like(total), len(total) <= FEW_BINS
     bins = np.empty((3, int(wanted.sum())), np.int64)
     cell_bin = np.empty(len(deaths), np.uint16 if few else np.uint32)
-    n_bins = _assign_bins(plan.cell_ptr, deaths, total, wanted, cell_bin, *bins)
+    n_bins = _assign_bins(cell_ptr, deaths, total, wanted, cell_bin, *bins)
     return BinPlan(cell_bin, *bins[:, :n_bins].copy(), few=few)
 
 

@@ -137,13 +137,10 @@ def _is_at_risk(plan):
 
 def _weigh_lanes(plan, weight):
     plain, carrying = _weigh_risk_sets(plan, weight), plan.carrying
-    tables = _censoring_survival(
-        carrying.table_ptr,
-        carrying.row_table_idx,
-        carrying.censored,
-        plain.weights(),
-        carrying.events_first,
+    failed, lost = count_censoring(
+        carrying.table_ptr, carrying.row_table_idx, carrying.censored, plain.weights()
     )
+    tables = censoring_survival(carrying.table_ptr, failed, lost, carrying.events_first)
     carried = carrying.competing & _is_counted(plan, weight)
     inverse = np.zeros(plan.n_rows)
     inverse[carried] = 1.0 / tables[carrying.row_table_idx[carried]]
@@ -154,15 +151,21 @@ def _weigh_lanes(plan, weight):
 
 
 @kernel
-def _censoring_survival(table_ptr, row_idx, censored, weight, events_first):
-    """Tables of the Kaplan-Meier curves of censoring, one run a group."""
-    survival = np.ones(table_ptr[-1])
-    failed, lost = np.zeros(len(survival)), np.zeros(len(survival))
+def count_censoring(table_ptr, row_idx, censored, weight):
+    """Weights of the rows that fail, and of those that are lost, by entry of their curves."""
+    failed, lost = np.zeros(table_ptr[-1]), np.zeros(table_ptr[-1])
     for i in range(len(row_idx)):
         if censored[i]:
             lost[row_idx[i]] += weight[i]
         else:
             failed[row_idx[i]] += weight[i]
+    return failed, lost
+
+
+@kernel
+def censoring_survival(table_ptr, failed, lost, events_first):
+    """Tables of the Kaplan-Meier curves of censoring, one run a group."""
+    survival = np.ones(table_ptr[-1])
     for g in range(len(table_ptr) - 1):
         begin, end = table_ptr[g], table_ptr[g + 1]
         later = 0.0
