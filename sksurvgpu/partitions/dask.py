@@ -53,7 +53,7 @@ class DaskRows(Rows):
     collection: Any = None
 
     @classmethod
-    def open(cls, arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
+    def open(cls, arguments: Mapping[str, Any], read, n_threads: int = 1) -> Engine:
         """Engine on the workers of the active client, or else of threads."""
         from ..backends.sums.part import Part
         from .threads import Threads

@@ -101,18 +101,26 @@ class Rows:
 
     @classmethod
     def open(cls, arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
-        """Engine over the partitions of arguments; `open_engine` has compared them."""
+        """Engine over the partitions of arguments; `open_engine` has compared them.
+
+        Files are read by the workers of the active `distributed.Client`, if there is one.
+        """
         from ..backends.sums.part import Part
+        from .dask_engine import DaskEngine, active_client
         from .threads import Threads
 
         first = next(iter(arguments.values()))
-        parts = [
-            Part(Load({name: rows.loaders[k] for name, rows in arguments.items()}), read)
+        loads = [
+            Load({name: rows.loaders[k] for name, rows in arguments.items()})
             for k in range(first.n_parts)
         ]
         known = [rows.sizes for rows in arguments.values() if rows.sizes is not None]
         sizes = [sum(column) for column in zip(*known, strict=True)] if known else None
-        return Threads(parts, n_threads=n_threads, sizes=sizes)
+        make = partial(Part, read=read)
+        client = None if isinstance(first.source, _Listed) else active_client()
+        if client is not None:
+            return DaskEngine(client, loads, make, sizes)
+        return Threads(list(map(make, loads)), n_threads=n_threads, sizes=sizes)
 
 
 @dataclass(frozen=True)
