@@ -24,6 +24,7 @@ from ..vectors import (
 )
 from ..wholes import whole_lacks
 from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
+from .lazy import build_lazily
 
 __all__ = [
     "GroupedOutcome",
@@ -113,6 +114,9 @@ def case_series(count, length, subject) -> np.ndarray:
     array([(0, 30. , 'ann'), (1, 12.5, 'ann'), (2,  8. , 'bob')],
           dtype=[('count', '<i8'), ('length', '<f8'), ('subject', '<U3')])
     """
+    lazy = build_lazily(case_series, count=count, length=length, subject=subject)
+    if lazy is not None:
+        return lazy
     return pack(_case_series_fields(count, length, subject))
 
 
@@ -138,6 +142,8 @@ def matched(case, stratum) -> np.ndarray:
     array([( True, 7), (False, 7), (False, 8), ( True, 8)],
           dtype=[('case', '?'), ('stratum', '<i8')])
     """
+    if (lazy := build_lazily(matched, case=case, stratum=stratum)) is not None:
+        return lazy
     return pack(_matched_fields(case, stratum))
 
 
