@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sksurvgpu import case_series, competing_risks, matched, surv
+from sksurvgpu.backends.sums.messages import Arrange
 from sksurvgpu.partitions.handles import as_rows, is_far, open_engine
 
 dask = pytest.importorskip("dask")
@@ -17,7 +18,7 @@ distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
-from sksurvgpu.partitions.dask_engine import DaskEngine  # noqa: E402
+from sksurvgpu.partitions.dask_engine import DaskEngine, Held  # noqa: E402
 
 
 class Sums:
@@ -132,6 +133,27 @@ def test_death_of_a_worker_changes_no_bit(client, engine, frame, messages, tmp_p
     check_same(sums(engine.ask(messages)), expected)
     pids = list(dict(engine.ask(dict.fromkeys(range(7), ("hold", None)))).values())
     assert sorted(map(pids.count, set(pids))) == [3, 4], "a new worker gets its share"
+
+
+class Listens:
+    """A partition that says what it was told."""
+
+    def __init__(self, load):
+        self.told = []
+
+    def answer(self, message):
+        self.told.append(message)
+        return self.told
+
+
+def test_a_partition_that_travels_knows_its_problem():
+    problem, held = Arrange("{}", {}, "digest"), Held(Listens, {})
+    held.answer(problem, stays=True)
+    held.answer("first", stays=True)
+    held = pickle.loads(pickle.dumps(held))
+    assert held.is_new
+    assert held.answer("second", stays=True) == [problem, "second"]
+    assert held.answer("third", stays=True) == [problem, "second", "third"]
 
 
 def test_death_with_a_long_message(client, engine, tmp_path):

@@ -19,7 +19,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 
-from ..backends.sums.messages import Message
+from ..backends.sums.messages import Arrange, Message
 from .threads import blame
 
 __all__ = ["DaskEngine", "active_client"]
@@ -49,18 +49,25 @@ def active_client() -> Any:
 class Held:
     """A partition on a worker.
 
-    It travels and is spilled as what it was made of, without what the part has cached.
+    It travels and is spilled as what it was made of and the problem that it was given: what it has
+    made of these is made again, so that a worker which spills all the time is slow and not wrong.
     """
 
-    def __init__(self, make: Callable[[Callable], Any], load: Any, size: float = 0.0):
-        self._made_of = make, load, size
+    def __init__(
+        self,
+        make: Callable[[Callable], Any],
+        load: Any,
+        size: float = 0.0,
+        problem: Arrange | None = None,
+    ):
+        self._made_of, self._problem = (make, load, size), problem
         self._part = make(load if callable(load) else load.copy)
         # A task that was cancelled may still be at work when the next exchange comes.
         self._lock = threading.Lock()
         self.is_new = True  # nothing was asked of it since it came here
 
     def __reduce__(self):
-        return Held, self._made_of
+        return Held, (*self._made_of, self._problem)
 
     def __sizeof__(self) -> int:
         """What a scheduler reads to leave tasks where the rows are."""
@@ -76,8 +83,12 @@ class Held:
     def answer(self, message: Message, stays: bool) -> Any:
         """Answer of the partition, or what it raised, which another attempt would raise again."""
         with self._lock:
-            self.is_new = False
             try:
+                if isinstance(message, Arrange):
+                    self._problem = message
+                elif self.is_new and self._problem is not None:
+                    self._part.answer(self._problem)
+                self.is_new = False
                 return self._part.answer(message)
             except Exception as error:
                 return Failed(error)
