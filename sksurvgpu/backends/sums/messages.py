@@ -72,11 +72,15 @@ class Coef:
 class Recipe:
     """Weights of the rows of a fit: those that were given, times what every partition can make.
 
-    given         nothing else
-    train, test   0 or 1: fold `number` of `of` is held out, or is what is left
-    multinomial   how often each unit is drawn in replicate `number`; `of` is how many draws fall to
-                  this partition (the coordinator deals them)
-    exponential   standard exponential numbers of replicate `number`
+    given          nothing else
+    train, test    0 or 1: fold ``number % of`` of `of` is held out, or is what is left; folds are
+                   dealt anew for every ``number // of``
+    multinomial    how often each unit is drawn in replicate `number`
+    exponential    standard exponential numbers of replicate `number`
+    half           0 or 1: the half of the units that is drawn in replicate `number`
+    complementary  of numbers 2k and 2k + 1, two halves without a common unit
+
+    Of draws of a fixed size, `of` is how many fall to this partition: the coordinator deals them.
     """
 
     kind: str = "given"
@@ -184,6 +188,8 @@ class Description:
               every label.  Of competing risks: censor_labels; censor_group, censor_time: distinct
               times of its rows; lane_stratum, lane_group: pairs of numbers that occur.
               Of groups: labels of those that it has.
+              Of all models: units, of which folds and draws keep each whole; events, groups,
+              classes, class_totals, of which all rows together need some (`_tell` of estimators).
 
     On a grid the first time at or after a row's stands for it: of entries, events and censoring
     alike.  A row that enters and leaves between two times of the grid is at no risk and has no
