@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from .local import LocalPattern, LocalRows, LocalSets
 from .pattern import Pattern
 
-PATTERNS: dict[str, type[Pattern]] = {}
+PATTERNS: dict[str, type[Pattern]] = {
+    "rows": LocalRows,
+    "group_sums": LocalPattern,
+    "subsets": LocalSets,
+}
