@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...data.plans.rows import distinct_pairs
@@ -36,8 +38,7 @@ def _check_columns(description, first, part):
     j = next((j for j, (name, other) in enumerate(pairs) if name != other), 0)
     raise ValueError(
         f"column {j} of partition {part} of `X` is {pairs[j][0]!r} and that of partition 0 is "
-        f"{pairs[j][1]!r}; "
-        "give all partitions the same columns in the same order."
+        f"{pairs[j][1]!r}; give all partitions the same columns in the same order."
     )
 
 
@@ -64,14 +65,12 @@ def open_problem(
         source=np.asarray(source, np.int64),
         piece_ptr=np.asarray(piece_ptr, np.int64),
         descriptions=tuple(descriptions),
-        center=design.find_centers(),
         tables=tables,
     )
-    if not (problem.ignores_shifts and problem.center.any()):
-        object.__setattr__(problem, "center", None)
-    else:
-        problem.tables["center"] = problem.center
-    return problem
+    center = design.find_centers()
+    if not (problem.ignores_shifts and center.any()):
+        return problem
+    return replace(problem, center=center, tables=tables | {"center": center})
 
 
 def _join_columns(descriptions):
