@@ -46,6 +46,9 @@ from .inference.stability import stability_selection as stability_selection
 from .inference.stability_result import StabilityResult as StabilityResult
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .partitions.store import PartitionedData as PartitionedData
+from .partitions.store import open_partitions as open_partitions
+from .partitions.write import write_partitions as write_partitions
 from .penalties.fused import Fused as Fused
 from .penalties.group_lasso import GroupLasso as GroupLasso
 from .penalties.labels import groups_from as groups_from

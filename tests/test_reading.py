@@ -53,6 +53,9 @@ def test_a_part_need_not_have_what_a_fit_needs(name):
         arguments = {"X": sp.csr_array(X)[rows], "y": y[rows], "sample_weight": weight, **some}
         part = read_rows(model_text(model), arguments)
         assert part.design.n_rows == len(y[rows]) == part.outcome.n_rows
+        if len(y[rows]):
+            with pytest.raises(ValueError, match=r"one class|event|compare|case|code"):
+                model._agree([part.told], 4)
     assert part.likelihood == model._outline(3, None).likelihood
 
 
@@ -91,6 +94,8 @@ def test_classes_are_those_of_all_parts():
     assert told["classes"].tolist() == ["b", "c"]
     assert told["class_totals"].tolist() == [7.0, 3.0]
     arguments["y"] = ["b"] * 4
+    agreed = model._agree([told], 4)
+    assert agreed["class_weight"].tolist() == [5.0 / 7.0, 5.0 / 3.0]
     agreed = {"classes": np.array(["a", "b"]), "class_weight": [2.0, 3.0]}
     part = read_rows(model_text(model, agreed), arguments)
     assert part.outcome.value.tolist() == [1.0] * 4

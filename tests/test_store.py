@@ -1,11 +1,27 @@
 """Rows in partitions: handles, threads that answer for them, and files."""
 
+import json
 import pickle
 import threading
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 
+from sksurvgpu import (
+    case_series,
+    competing_risks,
+    matched,
+    open_partitions,
+    surv,
+    write_partitions,
+)
+from sksurvgpu.backends.cpu.columns import columns_of
+from sksurvgpu.backends.cpu.products import absolute_products, add_product, gradient_of_columns
+from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
+from sksurvgpu.data.design.join import join_rows
 from sksurvgpu.partitions.handles import Load, Rows, as_rows, in_memory, is_far, open_engine
 from sksurvgpu.partitions.threads import Threads
 
@@ -132,3 +148,317 @@ def test_threads_wait_for_who_adds():
     asked.close()
     assert n_answered <= 6
     engine.close()
+
+
+# -- designs --------------------------------------------------------------------------------------
+def table(n, seed=0):
+    """Columns of every kind: rare ones, many ones, valued, dense, empty, and one far from zero."""
+    rng = np.random.default_rng(seed)
+    share = np.array([0.02, 0.3, 0.1, 0.9, 0.0, 1.0])
+    values = np.where(np.arange(6) < 2, 1.0, rng.normal([0, 0, 0, 0, 0, 50], size=(n, 6)))
+    return np.where(rng.random((n, 6)) < share, values, 0.0)
+
+
+def same_design(one, other):
+    arrays = [np.array_equal(a, b) for a, b in zip(one._columns(), other._columns(), strict=True)]
+    return one.n_rows == other.n_rows and all(arrays)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csc_array, pd.DataFrame])
+def test_joined_rows_are_the_design_of_all_rows(form):
+    X = table(500)
+    whole, edges = build_design(form(X)), [0, 3, 4, 120, 499, 500]
+    parts = [(build_design(form(X[low:high])), 0, high - low) for low, high in pairwise(edges)]
+    assert same_design(join_rows(parts), whole)
+    assert same_design(join_rows([(whole, low, high) for low, high in pairwise(edges)]), whole)
+    assert set(join_rows([(whole, 7, 450)]).kind) == set(whole.kind)
+
+
+def test_short_row_numbers_change_no_bit():
+    X = table(3000)
+    design = build_design(pd.DataFrame(X))
+    assert set(design.kind) == {INDICATOR, SPARSE, DENSE}
+    short = design.reordered(np.arange(3000))
+    short = type(short)(
+        3000,
+        short.kind,
+        short.indptr,
+        short.indices.astype(np.uint16),
+        *(
+            short.values,
+            short.value_ptr,
+            short.names,
+        ),
+    )
+    rng, every = np.random.default_rng(1), np.arange(6)
+    u, coef, order = rng.normal(size=3000), rng.normal(size=6), rng.permutation(3000)
+    found = []
+    for one in (design, short):
+        maps = every, np.tile([[0, 1]], (6, 1)), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        columns = columns_of(one, *maps)
+        products, absolute, eta = np.empty(6), np.empty(6), np.zeros(3000)
+        gradient_of_columns(columns, every, u, products)
+        absolute_products(columns, every, abs(u), absolute)
+        add_product(columns, every, coef, 100, 2900, eta)
+        moved = one.reordered(order)
+        taken = one[order[:50]].to_scipy().toarray()
+        chosen = one.select([4, 2, 0]).to_scipy().toarray()
+        found.append((products, absolute, eta, one.dot(coef), moved.dot(coef), taken, chosen))
+    assert short.reordered(order).indices.dtype == np.uint16
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+
+
+# -- files ----------------------------------------------------------------------------------------
+def outcomes(n, seed=0):
+    """Every outcome of the package, by name."""
+    rng = np.random.default_rng(seed)
+    time, event, few = rng.exponential(size=n) + 1, rng.random(n) < 0.4, rng.integers(0, 9, n)
+    return {
+        "surv": surv(event, time, start=0.5 * time, stratum=few, subject=np.arange(n) // 2),
+        "labels": surv(event, time, stratum=np.array(["a", "bb", "ccc"])[few % 3]),
+        "other names": np.rec.fromarrays([event, time], names="status,days").view(np.ndarray),
+        "competing": competing_risks(few % 3, time),
+        "series": case_series(few, time, np.arange(n) // 3),
+        "matched": matched(event, few),
+        "numbers": rng.normal(size=n),
+        "counts": few,
+        "classes": np.array(["no", "yes"], dtype=object)[event.astype(int)],
+        "flags": event,
+    }
+
+
+def rows_of(data, name):
+    return np.concatenate([data[name].load(k) for k in range(data.X.n_parts)])
+
+
+def dense_of(data):
+    return np.vstack([data.X.load(k).to_scipy().toarray() for k in range(data.X.n_parts)])
+
+
+@pytest.mark.parametrize("name", outcomes(2))
+def test_all_that_fit_takes_comes_back(name, tmp_path):
+    n = 700
+    X, y, number = table(n), outcomes(n)[name], np.arange(n)
+    given = {"sample_weight": number / 7.0, "offset": -number / 3.0}
+    extra = {} if name in ("surv", "labels", "matched") else {"strata": number % 4}
+    edges = [0, 90, 90, 95, 600, 700]
+    batches = [
+        {"X": pd.DataFrame(X[r], columns=list("abcdef")), "y": y[r], "number": number[r]}
+        | {key: values[r] for key, values in (given | extra).items()}
+        for r in (slice(*edge) for edge in pairwise(edges))
+    ]
+    data = write_partitions(tmp_path / "all.parts", iter(batches), rows=256)
+    again = open_partitions(str(tmp_path / "all.parts"))
+    assert data.lengths == again.lengths == (256, 256, 188)
+    assert again.names.tolist() == list("abcdef") and again.X.shape == (n, 6)
+    assert list(again.X.header().columns) == list("abcdef")
+    assert again.y.shape == (n,) and again.sample_weight.shape == again.offset.shape == (n,)
+    order = rows_of(again, "number")  # rows stay in their partition
+    assert [set(part // 256) for part in np.split(order, [256, 512])] == [{0}, {1}, {2}]
+    assert np.array_equal(dense_of(again), X[order])
+    y_again = rows_of(again, "y")
+    assert np.array_equal(y_again, y[order].astype(y_again.dtype))
+    assert y_again.dtype.kind == ("U" if name == "classes" else y.dtype.kind)
+    for key, values in (given | extra).items():
+        assert np.array_equal(rows_of(again, key), values[order])
+    for k in range(3):
+        design = again.X.load(k)
+        rows = np.sort(order[256 * k : 256 * (k + 1)])
+        expected = build_design(pd.DataFrame(X[rows]))
+        assert design.indices.dtype == np.uint16 and np.array_equal(design.kind, expected.kind)
+    again.verify()
+
+
+def test_rows_lie_in_the_order_of_fits(tmp_path):
+    from sksurvgpu.data.outcomes.survival import read_outcome
+    from sksurvgpu.data.plans.rows import plan_rows
+
+    y = outcomes(300)["surv"]
+    y["time"] = np.round(y["time"], 1) + 1
+    data = write_partitions(tmp_path / "order.parts", (table(300), y), rows=100)
+    for k in range(3):
+        plan = plan_rows(read_outcome(data.y.load(k)))
+        assert np.array_equal(plan.order, np.arange(100))
+        design = data.X.load(k)
+        assert design.reordered(plan.order) is design
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+@pytest.mark.parametrize("n_groups", [1500, 40])
+def test_groups_are_whole(kind, n_groups, tmp_path):
+    n = 5000
+    rng = np.random.default_rng(0)
+    subject = rng.integers(0, n_groups, n)
+    number = np.arange(n)
+    labels = subject if kind == "number" else np.array([f"s{s}" for s in range(n_groups)])[subject]
+    batches = [
+        {
+            "X": table(n)[r],
+            "y": case_series(number[r] % 2, number[r] + 1.0, labels[r]),
+            "n": number[r],
+        }
+        for r in (slice(low, low + 700) for low in range(0, n, 700))
+    ]
+    data = write_partitions(tmp_path / "group.parts", batches, group="subject", rows=200)
+    order = rows_of(data, "n")
+    assert sorted(order) == list(range(n))
+    assert np.array_equal(dense_of(data), table(n)[order])
+    found = [set(data.y.load(k)["subject"].tolist()) for k in range(data.X.n_parts)]
+    assert sum(map(len, found)) == len(set(labels.tolist()))
+    assert max(data.lengths) <= 200 and data.X.n_parts <= (27 if n_groups == 1500 else 40)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_group_larger_than_a_partition_is_refused(tmp_path):
+    y = matched(np.arange(900) % 2, np.arange(900) // 600)
+    with pytest.raises(ValueError, match="stratum 0 has 600 rows, and a partition has at most 100"):
+        write_partitions(tmp_path / "a.parts", (table(900), y), group="stratum", rows=100)
+    with pytest.raises(ValueError, match="`group` is 'site', must be one of 'case', 'stratum'"):
+        write_partitions(tmp_path / "a.parts", (table(900), y), group="site")
+
+
+FRAME = pd.DataFrame(table(50), columns=list("abcdef"))
+FLAG = np.arange(50) % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ((FRAME.rename(columns={"b": "B"}), FLAG), "batch 1: `X` has 'B' for column 1, .* 'b'"),
+        ((FRAME[["a", "b"]], FLAG), "batch 1: `X` has 2 columns, those before have 6"),
+        ((FRAME.to_numpy(), FLAG), "batch 1: some batches of `X` have names"),
+        ((FRAME, FLAG, np.ones(50)), "batch 1: some batches have `sample_weight`, others have not"),
+        ((FRAME, FLAG[:9]), "batch 1: `y` has 9 entries, `X` has 50"),
+        ((FRAME, FLAG.astype(str)), "batch 1: `y` has text, those before have booleans"),
+        ((FRAME, np.full(50, "2020", "M8[D]")), "batch 1: `y` has dtype datetime64"),
+        ((FRAME * np.nan, FLAG), "batch 1: `X` has 50 NaN"),
+        (FRAME, "`batches` has one of type DataFrame"),
+    ],
+)
+def test_batches_that_differ_are_named(second, message, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=message):
+        write_partitions(tmp_path / "a.parts", [(FRAME, FLAG), second])
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_is_refused(tmp_path):
+    path = tmp_path / "a.parts"
+    with pytest.raises(ValueError, match="`batches` has no rows"):
+        write_partitions(path, [(FRAME[:0], FLAG[:0])])
+    with pytest.raises(ValueError, match="`rows` is 65537, must be an integer from 1 to 65,536"):
+        write_partitions(path, (FRAME, FLAG), rows=65_537)
+    with pytest.raises(TypeError, match="`batches` is of type DataFrame; pass"):
+        write_partitions(path, FRAME)
+    with pytest.raises(ValueError, match="no column 'event' for `event`; name one by columns="):
+        write_partitions(path, FRAME, outcome=surv)
+    with pytest.raises(ValueError, match="`columns` names columns of tables"):
+        write_partitions(path, (FRAME, FLAG), columns={"y": "a"})
+    with pytest.raises(FileNotFoundError, match=r"where there is no manifest\.json"):
+        open_partitions(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_writing_is_all_or_nothing(tmp_path, capsys):
+    path = tmp_path / "a.parts"
+    first = write_partitions(path, (FRAME, FLAG), rows=30, verbose=2)
+    assert capsys.readouterr().out.splitlines() == [
+        "a.parts: partition 1, 30 rows",
+        "a.parts: partition 2, 20 rows",
+        "a.parts: 50 rows in 2 partitions",
+    ]
+    with pytest.raises(FileExistsError, match="pass overwrite=True"):
+        write_partitions(path, (FRAME, FLAG))
+    with pytest.raises(ValueError, match="batch 1"):
+        write_partitions(path, [(FRAME, FLAG), (FRAME, FLAG[1:])], overwrite=True)
+    assert rows_of(first, "y").tolist() == FLAG.tolist()
+    second = write_partitions(path, (FRAME, ~FLAG), overwrite=True)
+    assert second.lengths == (50,) and [p.name for p in tmp_path.iterdir()] == ["a.parts"]
+    with pytest.raises((ValueError, FileNotFoundError), match=r"changed|cannot be read"):
+        first.y.load(1)
+    with pytest.raises(ValueError, match="same rows"):
+        open_engine({"X": first.X, "y": second.y}, None)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(FileExistsError, match="where there are no partitions"):
+        write_partitions(tmp_path / "other", (FRAME, FLAG), overwrite=True)
+
+
+def test_changed_files_are_found(tmp_path):
+    data = write_partitions(tmp_path / "a.parts", (FRAME, FLAG), rows=30)
+    loaded = data.X.load(1)
+    loaded.values[:] = 0.0  # a change in memory is none of the file
+    assert data.X.load(1).values.any()
+    file = tmp_path / "a.parts" / "part-000001" / "X-values.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(bytes(content))
+    for read in (lambda: data.X.load(1), data.verify, open_partitions(tmp_path / "a.parts").verify):
+        with pytest.raises(ValueError, match=r"X-values\.npy of part-000001 in .* has changed"):
+            read()
+    file.unlink()
+    with pytest.raises(FileNotFoundError, match="cannot be read"):
+        data.X.load(1)
+    manifest = tmp_path / "a.parts" / "manifest.json"
+    said = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(said | {"version": 2}))
+    with pytest.raises(ValueError, match="of version 2, this is for sksurvgpu partitions of"):
+        open_partitions(tmp_path / "a.parts")
+    manifest.write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        open_partitions(tmp_path / "a.parts")
+
+
+def test_data_say_what_they_have(tmp_path):
+    data = write_partitions(tmp_path / "a.parts", {"X": FRAME, "id": np.arange(50)})
+    assert repr(data).startswith("<PartitionedData: 50 rows and 6 columns with")
+    assert repr(data).endswith("in 1 partition(s); X, id>")
+    assert data.y is None and list(data) == ["X", "id"] and data.nbytes > 1000
+    with pytest.raises(KeyError, match="has no 'y', but 'X', 'id'"):
+        data["y"]
+
+
+# -- tables ---------------------------------------------------------------------------------------
+PERSONS = pd.DataFrame({"w": np.arange(1.0, 51.0), "days": np.arange(50, 0, -1), "event": FLAG})
+PERSONS = PERSONS.assign(site=np.where(np.arange(50) < 9, "x", "yy"), **FRAME)
+
+
+def tables(form, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    arrow = pyarrow.Table.from_pandas(PERSONS)
+    if form == "frames":
+        return [PERSONS[:13], PERSONS[13:13], PERSONS[13:]]
+    if form == "polars":
+        return pytest.importorskip("polars").from_pandas(PERSONS)
+    if form == "duckdb":
+        return pytest.importorskip("duckdb").sql("SELECT * FROM arrow")
+    if form == "reader":
+        return arrow.to_reader(max_chunksize=11)
+    if form == "record batches":
+        return iter(arrow.to_batches(max_chunksize=11))
+    from pyarrow import parquet
+
+    for k in range(2):
+        parquet.write_table(arrow[25 * k : 25 * (k + 1)], tmp_path / f"{k}.parquet")
+    return [tmp_path / "0.parquet", str(tmp_path / "1.parquet")]
+
+
+@pytest.mark.parametrize(
+    "form", ["frames", "polars", "duckdb", "reader", "record batches", "parquet"]
+)
+def test_tables_have_their_outcome_among_their_columns(form, tmp_path):
+    columns = {"time": "days", "sample_weight": "w", "strata": "site"}
+    given = {"outcome": surv, "columns": columns, "rows": 20}
+    data = write_partitions(tmp_path / "a.parts", tables(form, tmp_path), **given)
+    assert data.names.tolist() == list("abcdef") and data.lengths == (20, 20, 10)
+    assert list(data) == ["X", "y", "sample_weight", "strata"]
+    order = rows_of(data, "sample_weight").astype(int) - 1
+    assert np.array_equal(rows_of(data, "y"), surv(FLAG, PERSONS["days"])[order])
+    assert rows_of(data, "strata").tolist() == PERSONS["site"][order].tolist()
+    assert np.array_equal(dense_of(data), FRAME.to_numpy()[order])
+
+
+def test_outcome_of_a_table_may_be_a_column(tmp_path):
+    given = {"outcome": "event", "columns": {"sample_weight": "w", "number": "days"}}
+    data = write_partitions(tmp_path / "a.parts", PERSONS.drop(columns="site"), **given)
+    assert list(data) == ["X", "y", "sample_weight", "number"]
+    assert np.array_equal(rows_of(data, "y"), FLAG)

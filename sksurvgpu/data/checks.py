@@ -16,6 +16,8 @@ __all__ = [
     "check_positive",
     "check_sample_weight",
     "check_weight_by_group",
+    "count_events",
+    "refuse_weightless",
 ]
 
 
@@ -39,11 +41,24 @@ def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
     if not np.isfinite(total):
         raise ValueError("`sample_weight` has an infinite sum; rescale it, e.g. to mean 1.")
     if event is not None and whole_lacks((event & (weight > 0.0)).any()):
-        raise ValueError(
-            f"`sample_weight` is zero in all {np.count_nonzero(event):,} rows with an event; at "
-            "least one must be positive."
-        )
+        refuse_weightless(np.count_nonzero(event))
     return None if (weight == 1.0).all() else weight
+
+
+def count_events(event, weight) -> np.ndarray:
+    """Rows with an event, and those of them with a positive weight."""
+    if event is None:
+        return np.zeros(2, np.int64)
+    counted = event if weight is None else event & (weight > 0.0)
+    return np.array([np.count_nonzero(event), np.count_nonzero(counted)])
+
+
+def refuse_weightless(n_events):
+    """Refuse weights that leave no event."""
+    raise ValueError(
+        f"`sample_weight` is zero in all {n_events:,} rows with an event; at least one must be "
+        "positive."
+    )
 
 
 def check_weight_by_group(weight, group, labels, name) -> None:

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import BACKENDS, choose, explain
 from ..data.bounds import check_bounds
 from ..data.by_column import check_l1_ratio, check_penalty_factor, check_prior_mean
-from ..data.checks import check_offset, check_sample_weight
+from ..data.checks import check_offset, check_sample_weight, count_events, refuse_weightless
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
@@ -124,12 +124,20 @@ class PenalizedModel(Estimator):
         """Class that reads rows elsewhere as this one does here."""
         return cls
 
-    def _join_parts(self, outcome, weight, agreed):
-        """Outcome and weights of a part of the rows, and what all parts must agree on.
+    def _tell(self, outcome, weight) -> dict[str, np.ndarray]:
+        """What a part of the rows tells of itself, for `_agree`."""
+        return {"events": count_events(outcome.event, weight)}
 
-        `agreed` is that, as far as it is known.
-        """
-        return outcome, weight, {}
+    def _agree(self, told: list[dict[str, np.ndarray]], n_rows: int) -> dict[str, Any]:
+        """What parts must know of each other, given what they tell; refuses what lacks a whole."""
+        n_events, n_counted = sum(part["events"] for part in told)
+        if n_events and not n_counted:
+            refuse_weightless(n_events)
+        return {}
+
+    def _join(self, outcome, weight, agreed: dict[str, Any]) -> tuple[Any, np.ndarray | None]:
+        """Outcome and weights of a part, given what the parts agreed on."""
+        return outcome, weight
 
     def _build(self, design: Design, outcome, weight) -> tuple[Problem, dict[str, Any]]:
         """Build the problem, and the attributes that predictions will need."""

@@ -10,7 +10,6 @@ as a part of the text.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import to_host
+from ..backends.sums.pattern import PartRows
 from ..data.checks import check_offset
 from ..data.design.columns import build_design
 from ..data.wholes import reading_part
@@ -26,23 +26,6 @@ from ._base import PenalizedModel
 __all__ = ["AGREED_APART", "model_text", "read_rows"]
 
 PACKAGE = __name__.partition(".")[0]
-
-
-@dataclass(frozen=True, eq=False)
-class PartRows:
-    """The rows of a part: what a partition answers from."""
-
-    design: Any
-    outcome: Any
-    weight: np.ndarray | None  # (n,)
-    offset: np.ndarray | None  # (n,)
-    likelihood: Any
-    source: np.ndarray
-    piece_ptr: np.ndarray
-    cuts: tuple
-    censoring: dict[str, Any]
-    unit: np.ndarray | None  # (n,) int: rows that folds and draws keep together
-    told: dict[str, np.ndarray]  # what parts must agree on; goes with their description
 
 
 AGREED_APART = ("class_weight",)  # parameters that are numbers once the parts have agreed
@@ -78,11 +61,13 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         outcome = estimator._read_outcome(y, design.n_rows, **given)
         weight = estimator._check_weight(weight, outcome)
         agreed = {name: _unpack(value) for name, value in said["agreed"].items()}
-        outcome, weight, told = estimator._join_parts(outcome, weight, agreed)
+        told = estimator._tell(outcome, weight)
+        outcome, weight = estimator._join(outcome, weight, agreed)
     offset = check_offset(offset, design.n_rows)
     exposure = getattr(outcome, "offset", None)
     if exposure is not None:
         offset = exposure if offset is None else exposure + offset
+    told["units"] = np.array([_count_units(outcome)])
     outline = estimator._outline(design.n_columns, design.names, outcome)
     source, piece_ptr, cuts = outline.maps
     return PartRows(
@@ -98,6 +83,11 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         unit=outcome.unit,
         told=told,
     )
+
+
+def _count_units(outcome):
+    """How many units draws have to draw from."""
+    return outcome.n_rows if outcome.unit is None else len(np.unique(outcome.unit))
 
 
 def _estimator_of(said, trusted):

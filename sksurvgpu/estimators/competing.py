@@ -151,6 +151,13 @@ class FineGrayCCD(CurveModel):
             FineGray(), n_columns, names, outcome, events_first=self._events_first()
         )
 
+    def _agree(self, told, n_rows):
+        if not sum(part["events"][0] for part in told):
+            raise ValueError(
+                f"`event_of_interest` is {self.event_of_interest}, but no row of `y` has this code."
+            )
+        return super()._agree(told, n_rows)
+
     def _events_first(self):
         return self.censoring_ties == "finegray"
 

@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_weight_by_group
-from ..data.outcomes.counts import check_sets, read_matched
+from ..data.outcomes.counts import check_sets, count_sets, read_matched, refuse_sets
 from ..data.outcomes.survival import Outcome
 from ..data.plans.groups import plan_groups
 from ..data.plans.rows import plan_rows
@@ -131,6 +131,16 @@ class ConditionalLogisticCCD(ConditionalModel):
         if weight is not None:
             check_sets(*weighted(outcome, weight), self.ties == "exact", WEIGHTED)
         return weight
+
+    def _count_groups(self, value, group, n_groups):
+        if self.ties == "exact":
+            return count_sets(value, group, n_groups)
+        return super()._count_groups(value, group, n_groups)
+
+    def _refuse_groups(self, counts, among):
+        if self.ties == "exact":
+            refuse_sets(counts, among)
+        super()._refuse_groups(counts, among)
 
     def _outline(self, n_columns, names, outcome=None):
         if self.ties == "exact":

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_sample_weight
 from ..data.outcomes.competing import lacks_event
+from ..data.outcomes.fields import refuse_no_event
 from ..data.outcomes.survival import read_outcome
 from ..data.plans.rows import plan_rows
 from ..likelihoods.cox import Cox
@@ -137,6 +138,11 @@ class CoxLassoCCD(CurveModel):
 
     def _outline(self, n_columns, names, outcome=None):
         return Outline(Cox(self.ties), Terms.of(self.time_varying, n_columns, names), outcome)
+
+    def _agree(self, told, n_rows):
+        if not sum(part["events"][0] for part in told):
+            refuse_no_event(n_rows, "Cox")
+        return super()._agree(told, n_rows)
 
     def _build(self, design, outcome, weight):
         outline = self._outline(design.n_columns, design.names)

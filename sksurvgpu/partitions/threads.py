@@ -96,7 +96,7 @@ class Threads:
         try:
             return self._parts[part].answer(message)
         except Exception as error:
-            raise blame(part, error) from error
+            raise blame(f"partition {part}", error) from error
         finally:
             if part >= self.n_kept:
                 self._parts[part].drop()
@@ -126,9 +126,9 @@ def _count_kept(n_parts, sizes, budget):
     return n_parts
 
 
-def blame(part: int, error: Exception) -> Exception:
-    """The error of a partition, of its own kind, with the number of the partition."""
-    text = f"partition {part}: {error}"
+def blame(where: str, error: Exception) -> Exception:
+    """An error of the same kind that says where it was."""
+    text = f"{where}: {error}"
     try:
         return type(error)(text)
     except Exception:  # of a kind that is not made of a text

@@ -28,7 +28,7 @@ class Columns(NamedTuple):
 
     kind: np.ndarray  # uint8, per column of X
     indptr: np.ndarray  # int64, per column of X + 1
-    indices: np.ndarray  # uint32: an unsigned index compiles to a plain load
+    indices: np.ndarray  # uint32 or uint16: an unsigned index compiles to a plain load
     values: np.ndarray  # float64, stored values of sparse and dense columns
     value_ptr: np.ndarray  # int64, per column of X
     source: np.ndarray  # int64, per model column: its column of X
@@ -57,7 +57,7 @@ def columns_of(design, source, piece_ptr, first, shift):
     return (narrow.get(*kinds, Columns) if len(kinds) == 1 else Columns)(
         design.kind,
         design.indptr,
-        design.indices.view(np.uint32),
+        design.indices.view(f"u{design.indices.itemsize}"),
         design.values,
         design.value_ptr,
         source,

@@ -24,7 +24,7 @@ def describe(rows, grid=None) -> Description:
         names_digest=sha256(label.encode()).hexdigest(),
         columns=_describe_columns(design),
         entries=design.n_entries,
-        tables=_OF_PATTERN[rows.likelihood.pattern](rows, outcome),
+        tables=_OF_PATTERN[rows.likelihood.pattern](rows, outcome) | rows.told,
         checksum=checksum(rows.outcome, rows.weight, rows.offset),
     )
 

@@ -188,6 +188,8 @@ class Description:
               every label.  Of competing risks: censor_labels; censor_group, censor_time: distinct
               times of its rows; lane_stratum, lane_group: pairs of numbers that occur.
               Of groups: labels of those that it has.
+              Of all models: units, of which folds and draws keep each whole; events, groups,
+              classes, class_totals, of which all rows together need some (`_tell` of estimators).
 
     On a grid the first time at or after a row's stands for it: of entries, events and censoring
     alike.  A row that enters and leaves between two times of the grid is at no risk and has no

@@ -37,6 +37,7 @@ class PartRows:
     cuts: tuple[float, ...] = ()
     censoring: dict[str, Any] = field(default_factory=dict)  # arguments of `plan_competing`
     unit: np.ndarray | None = None  # number of what folds and draws keep together
+    told: Tables = field(default_factory=dict)  # what the estimator must know of all parts
 
     @property
     def n_rows(self) -> int:

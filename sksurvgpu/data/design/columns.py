@@ -2,8 +2,9 @@
 
 A column is an indicator (the rows of its ones; no values), valued sparse (rows and
 values) or dense (one float64 for every row). Tables mix all three. Row indices are
-int32 (n < 2^31), offsets int64, so the number of nonzeros is not limited by either.
-Nothing is centred, scaled or silently densified.
+int32 (n < 2^31), or uint16 where they come from files of at most 65,536 rows, offsets
+int64, so the number of nonzeros is not limited by either. Nothing is centred, scaled or
+silently densified.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +49,7 @@ class Design(Versioned):
         INDICATOR, SPARSE or DENSE.
     indptr : ndarray of shape (n_columns + 1,), int64
         Offsets into `indices`; an empty range for a dense column.
-    indices : ndarray of shape (n_nonzeros,), int32
+    indices : ndarray of shape (n_nonzeros,), int32, or uint16 in files
         Row indices, strictly ascending inside a column (kernels rely on it).
     values : ndarray, float64
         Values of valued sparse and of dense columns. May be shared with other designs.
@@ -180,7 +181,7 @@ class Design(Versioned):
             return self
         sizes = value_sizes(self.kind, self.indptr, self.n_rows)
         value_ptr = packed_offsets(sizes)
-        indices = np.empty(self.indptr[-1], dtype=np.int32)
+        indices = np.empty(self.indptr[-1], dtype=self.indices.dtype)
         values = np.empty(sizes.sum())
         moved = Columns(self.kind, self.indptr, indices, values, value_ptr)
         shared = (order.astype(np.int32), inverse, self._columns(), moved)
@@ -218,7 +219,7 @@ class Design(Versioned):
         if columns.size and (np.diff(columns) == 1).all():
             indices = self.indices[starts[0] : starts[0] + indptr[-1]]
         else:
-            indices = np.empty(indptr[-1], dtype=np.int32)
+            indices = np.empty(indptr[-1], dtype=self.indices.dtype)
             for j in np.flatnonzero(counts):
                 column = self.indices[starts[j] : starts[j] + counts[j]]
                 indices[indptr[j] : indptr[j + 1]] = column

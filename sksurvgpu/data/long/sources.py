@@ -65,12 +65,14 @@ def open_source(table, name: str) -> Source:
     if paths is not None:
         return _open_files(_list_files(paths, name), name)
     frame = _face_of(table, name)
-    if isinstance(frame, nw.LazyFrame):
+    if isinstance(frame, nw.LazyFrame) and not hasattr(table, "__arrow_c_stream__"):
         return _open_lazy(nw.to_native(frame), name)
     if isinstance(frame, nw.DataFrame):
         return Source(name, list(frame.columns), False, lambda columns, _: [frame.select(columns)])
     if hasattr(table, "scanner") and hasattr(table, "schema"):
         return _open_dataset(table, name)
+    if hasattr(table, "__arrow_c_stream__"):
+        table = _open_stream(table, name)
     if isinstance(table, dict | bytes) or not isinstance(table, Iterable):
         raise TypeError(
             f"`{name}` is of type {type(table).__name__}; pass a DataFrame, an Arrow table, reader "
@@ -268,6 +270,17 @@ def _open_lazy(frame, name):
             yield nw.from_native(batch)
 
     return Source(name, frame.collect_schema().names(), False, read)
+
+
+def _open_stream(table, name):
+    """Arrow's batches of what gives a stream of them, such as a relation of DuckDB."""
+    if find_spec("pyarrow") is None:
+        raise ImportError(
+            f"`{name}` is a stream of Arrow, which takes pyarrow: pip install pyarrow."
+        )
+    import pyarrow
+
+    return iter(pyarrow.RecordBatchReader.from_stream(table))
 
 
 def _open_chunks(chunks, name):

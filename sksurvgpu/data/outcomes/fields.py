@@ -163,9 +163,7 @@ def read_survival(
     event = check_flags(event, "event") if is_flag else check_whole(event, event_field, CODES)
     items = checked_items(event, y[time_field], **{field: y[field] for field in others})
     if model and whole_lacks(event.any()):
-        raise ValueError(
-            f"`y` has no event (all {y.size:,} rows censored): a {model} model cannot be fitted."
-        )
+        refuse_no_event(y.size, model)
     items["stratum"], items["stratum_labels"] = choose_strata(items["stratum"], strata, y.size)
     return items
 
@@ -192,6 +190,13 @@ def refuse_flags(dtype, where, otherwise):
             f"{where} has dtype bool, in which there are no competing events; pass {CODES}, or "
             f"{otherwise}."
         )
+
+
+def refuse_no_event(n_rows, model):
+    """Refuse an outcome without an event."""
+    raise ValueError(
+        f"`y` has no event (all {n_rows:,} rows censored): a {model} model cannot be fitted."
+    )
 
 
 def check_code(code):

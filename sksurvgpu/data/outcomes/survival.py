@@ -20,6 +20,7 @@ from .fields import (
     read_survival,
     take_rows,
 )
+from .lazy import build_lazily
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 
@@ -117,6 +118,9 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
     array([( True, 2. ), (False, 3.5), ( True, 1. )],
           dtype=[('event', '?'), ('time', '<f8')])
     """
+    columns = {"event": event, "time": time, "start": start, "stratum": stratum, "subject": subject}
+    if (lazy := build_lazily(surv, **columns)) is not None:
+        return lazy
     event = check_flags(event, "event", SWAPPED)
     return pack(checked_items(event, time, start, stratum, subject))
 
