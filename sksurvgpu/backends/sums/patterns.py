@@ -3,5 +3,9 @@
 from __future__ import annotations
 
 from .pattern import Pattern
+from .risk_sets import CarriedPattern, RiskSetPattern
 
-PATTERNS: dict[str, type[Pattern]] = {}
+PATTERNS: dict[str, type[Pattern]] = {
+    "risk_sets": RiskSetPattern,
+    "carried_risk_sets": CarriedPattern,
+}
