@@ -172,6 +172,8 @@ def rows_of_model(X, columns, known, rh, bins, loads, threads):
 def rows_of_gram(X, columns, known, rh, threads):
     """Rows ``known:`` of X' diag(h) X over columns."""
     rows = np.zeros((len(columns) - known, len(columns)))
+    if not X.n_base:
+        return rows
     split, h = Split.of(X, columns), over_pieces(X, rh[:, 1])
     if len(split.paired):
         _add_paired(without_pieces(X), columns, split.paired, h, known, threads, rows)

@@ -200,8 +200,9 @@ class Pattern:
             _, loads = centring.load(X, columns, rh, threads)
         if self.joins:
             return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads), "loads": loads}
-        rows = gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)
-        return {"gram": rows}
+        if loads is None and self.plan.n_pieces > 1:  # strata are no ranges of row copies
+            return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads)}
+        return {"gram": gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)}
 
 
 def _total(X, centring, rh):
