@@ -53,7 +53,7 @@ def outcome_of(y):
     """What an estimator would make of the outcome of some rows."""
     if "time" not in y:
         value, *group = y.values()
-        return GroupedOutcome(value, *(codes(some) for some in group))
+        return GroupedOutcome(value, **labelled(*group, "group") if group else {})
     strata = labelled(y["strata"], "stratum")
     if "event" in y:
         return Outcome(y["event"].astype(bool), y["time"], y["start"], **strata)
@@ -131,6 +131,17 @@ def check_optimum(model, sample, lam, solution):
     assert violation(model, sample, solution.coef, lam).max() < 1e-6 * lam
     assert solution.gap < 1e-6 * abs(pooled)
     return expected
+
+
+@pytest.mark.parametrize("level", ["full", "sample", "diagonal"])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in OF_TIME])
+def test_fits_without_time_reach_the_optimum_of_all_rows(name, level):
+    model, sample, lam = draw(name)
+    solution, _, _ = fit_parts(model, sample, lam, 4, Coordinator(level))
+    baseline = check_optimum(model, sample, lam, solution).baseline
+    assert solution.baseline == (
+        baseline if baseline is None else pytest.approx(baseline, rel=1e-8)
+    )
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 7])

@@ -138,7 +138,8 @@ class Totals:
 
     def join(self):
         """The evaluation; None where all have to be asked again, with other fields."""
-        return Evaluation(self.loglik, lambda: None, lambda part: {})
+        baseline = 0.0 if self._problem.likelihood.pattern == "rows" else None
+        return Evaluation(self.loglik, lambda: baseline, lambda part: {})
 
     def reach(self):
         """R of the line search; 0 where partitions do not tell how far their rows moved."""
