@@ -8,7 +8,7 @@ from engine import make_batch
 from models import MODELS, codes, fit, largest_gradient, objective, violation
 
 from sksurvgpu.backends.sums.coordinator import Coordinator
-from sksurvgpu.backends.sums.messages import Ask
+from sksurvgpu.backends.sums.messages import Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.data.design.columns import build_design
@@ -142,6 +142,16 @@ def test_fits_without_time_reach_the_optimum_of_all_rows(name, level):
     assert solution.baseline == (
         baseline if baseline is None else pytest.approx(baseline, rel=1e-8)
     )
+
+
+def test_where_nothing_is_joined_gradients_come_with_evaluations():
+    model, sample, lam = draw("conditional_poisson")
+    _, problem, backend = fit_parts(model, sample, lam, 3)
+    asks = [m[0] for m in problem.engine.messages if isinstance(m.get(0), Ask)]
+    moves = [ask.requests for ask in asks if isinstance(ask.requests[0], Evaluate)][1:]
+    assert all([request.want for request in after] == [("gradient",)] for _, *after in moves)
+    # beside moves: arrange, weigh, start, gradient and what is measured there, at most two models
+    assert backend.counts.exchanges <= len(moves) + 8
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 7])
