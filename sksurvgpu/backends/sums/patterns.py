@@ -7,9 +7,9 @@ from .pattern import Pattern
 from .risk_sets import CarriedPattern, RiskSetPattern
 
 PATTERNS: dict[str, type[Pattern]] = {
-    "risk_sets": RiskSetPattern,
-    "carried_risk_sets": CarriedPattern,
     "rows": LocalRows,
     "group_sums": LocalPattern,
     "subsets": LocalSets,
+    "risk_sets": RiskSetPattern,
+    "carried_risk_sets": CarriedPattern,
 }
