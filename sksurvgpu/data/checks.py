@@ -7,6 +7,7 @@ what those cannot express.
 import numpy as np
 
 from .vectors import check_numbers, check_row_values
+from .wholes import whole_lacks
 
 __all__ = [
     "check_exposure",
@@ -15,6 +16,8 @@ __all__ = [
     "check_positive",
     "check_sample_weight",
     "check_weight_by_group",
+    "count_events",
+    "refuse_weightless",
 ]
 
 
@@ -31,18 +34,31 @@ def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
     if sample_weight is None:
         return None
     weight = check_row_values(sample_weight, "sample_weight", n_rows, minimum=0)
-    if not weight.any():
+    if whole_lacks(weight.any()):
         raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError("`sample_weight` has an infinite sum; rescale it, e.g. to mean 1.")
-    if event is not None and not (event & (weight > 0.0)).any():
-        raise ValueError(
-            f"`sample_weight` is zero in all {np.count_nonzero(event):,} rows with an event; at "
-            "least one must be positive."
-        )
+    if event is not None and whole_lacks((event & (weight > 0.0)).any()):
+        refuse_weightless(np.count_nonzero(event))
     return None if (weight == 1.0).all() else weight
+
+
+def count_events(event, weight) -> np.ndarray:
+    """Rows with an event, and those of them with a positive weight."""
+    if event is None:
+        return np.zeros(2, np.int64)
+    counted = event if weight is None else event & (weight > 0.0)
+    return np.array([np.count_nonzero(event), np.count_nonzero(counted)])
+
+
+def refuse_weightless(n_events):
+    """Refuse weights that leave no event."""
+    raise ValueError(
+        f"`sample_weight` is zero in all {n_events:,} rows with an event; at least one must be "
+        "positive."
+    )
 
 
 def check_weight_by_group(weight, group, labels, name) -> None:

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import BACKENDS, choose, explain
 from ..data.bounds import check_bounds
 from ..data.by_column import check_l1_ratio, check_penalty_factor, check_prior_mean
-from ..data.checks import check_offset, check_sample_weight
+from ..data.checks import check_offset, check_sample_weight, count_events, refuse_weightless
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
@@ -39,11 +39,17 @@ from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
 from ._columns import check_columns, feature_names, read_columns
 from ._estimator import Estimator
+from ._outline import Outline
 from ._prepared import Prepared, count_threads, fingerprint
 from ._relaxed import check_share, require_refit
-from ._report import add_intervals, explain_empty, fit_card
-
-MOST_NAMES = 5  # in a warning
+from ._report import (
+    MOST_NAMES,
+    add_intervals,
+    explain_empty,
+    explain_failure,
+    fit_card,
+    name_infinite,
+)
 
 __all__ = ["MOST_NAMES", "PenalizedModel"]
 
@@ -109,6 +115,30 @@ class PenalizedModel(Estimator):
         """Check the row weights."""
         return check_sample_weight(sample_weight, outcome.n_rows, outcome.event)
 
+    def _outline(self, n_columns: int, names, outcome=None) -> Outline:
+        """What the problem is, apart from its rows."""
+        raise NotImplementedError
+
+    @classmethod
+    def _reader(cls) -> type:
+        """Class that reads rows elsewhere as this one does here."""
+        return cls
+
+    def _tell(self, outcome, weight) -> dict[str, np.ndarray]:
+        """What a part of the rows tells of itself, for `_agree`."""
+        return {"events": count_events(outcome.event, weight)}
+
+    def _agree(self, told: list[dict[str, np.ndarray]], n_rows: int) -> dict[str, Any]:
+        """What parts must know of each other, given what they tell; refuses what lacks a whole."""
+        n_events, n_counted = sum(part["events"] for part in told)
+        if n_events and not n_counted:
+            refuse_weightless(n_events)
+        return {}
+
+    def _join(self, outcome, weight, agreed: dict[str, Any]) -> tuple[Any, np.ndarray | None]:
+        """Outcome and weights of a part, given what the parts agreed on."""
+        return outcome, weight
+
     def _build(self, design: Design, outcome, weight) -> tuple[Problem, dict[str, Any]]:
         """Build the problem, and the attributes that predictions will need."""
         raise NotImplementedError
@@ -128,30 +158,13 @@ class PenalizedModel(Estimator):
 
     def _doubts(self, prepared: Prepared, solution: Solution) -> list[str]:
         """What to warn of after a fit that was adopted."""
-        doubts = [] if solution.converged else [self._explain_failure(solution)]
-        return doubts + self._name_infinite()
+        doubts = [] if solution.converged else [explain_failure(self, solution)]
+        return doubts + name_infinite(self)
 
     def _warn(self, doubts: list[str], stacklevel=5, category=ConvergenceWarning):
         """Warn the caller of `fit`: its decorator, `_fit` and this lie between."""
         if doubts:
             warnings.warn(" ".join(doubts), category, stacklevel=stacklevel)
-
-    def _name_infinite(self) -> list[str]:
-        """Name coefficients without a finite estimate: a fit of them ends anywhere."""
-        found = np.flatnonzero(self.infinite_)
-        if not len(found):
-            return []
-        names = self._coef_names()
-        listed = [f"`{names[k]}` ({self.coef_[k]:.3g})" for k in found[:MOST_NAMES]]
-        more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
-        whose, remedy = "unpenalized columns", "penalize them (alpha, penalty_factor)"
-        if np.isin(found, self._penalized()).any():  # beyond the end of MCP, say
-            whose, remedy = "columns that the penalty has let go", "take a penalty without an end"
-        return [
-            f"Coefficients of {whose} are infinite, because the columns separate the "
-            f"events: {', '.join(listed)}{more}, with what was reached when the fit stopped; "
-            f"{remedy}, merge them with others, or leave them out."
-        ]
 
     def _prepare(self, X, y, sample_weight=None, offset=None, n_fits=1, **given) -> Prepared:
         """Check the input and build the problem; `n_fits` are how many will be asked for."""
@@ -304,23 +317,6 @@ class PenalizedModel(Estimator):
     def _penalized(self) -> np.ndarray:
         """Coefficients that were penalized in the fit, whatever the parameters are now."""
         return np.flatnonzero(self._penalty * self._factor)
-
-    def _explain_failure(self, solution: Solution) -> str:
-        if solution.n_iter < self.max_iter:
-            remedy = (
-                "the residual stopped falling, at the accuracy of floating point or, where columns "
-                f"or offsets span many orders of magnitude, before it: raise tol={self.tol:g} or "
-                "rescale them"
-            )
-        else:
-            remedy = f"raise max_iter={self.max_iter:,}"
-        return (
-            f"{type(self).__name__}(alpha={self.alpha:g}) did not converge in "
-            f"{solution.n_iter:,} iteration(s): the largest violation of the optimality conditions "
-            f"is {solution.score:.3g} standard errors (kkt_se_), where tol={self.tol:g} allows "
-            f"{solution.allowed:.3g}, or {solution.kkt / self._total_weight:.3g} in units of "
-            f"alpha (kkt_), of which 1 % is allowed; {remedy}."
-        )
 
     # -- predicting ---------------------------------------------------------------------------
     def _read_features(self, X) -> Design:

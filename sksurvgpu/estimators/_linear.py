@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..data.plans.groups import plan_groups
 from ..solver.problem import Problem
 from ._base import PenalizedModel
+from ._outline import Outline
 from ._prepared import count_threads
 
 __all__ = ["LinearModel"]
@@ -41,6 +42,9 @@ class LinearModel(PenalizedModel):
         verbose=0,
     ):
         self._keep(locals())
+
+    def _outline(self, n_columns, names, outcome=None):
+        return Outline.plain(self._likelihood(bool(self.fit_intercept)), n_columns, names, outcome)
 
     def _build(self, design, outcome, weight):
         likelihood = self._likelihood(bool(self.fit_intercept))

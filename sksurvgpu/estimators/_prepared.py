@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
+from ..data.outcomes.checksum import checksum
 from ..penalties import Given, PenaltySpec
 from ..routes import Route
 from ..solver.null import Null
@@ -44,23 +44,11 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 def fingerprint(outcome, batch) -> int:
-    """Checksum of all that a fit was given beside its columns, the same in every process.
+    """Checksum of all that a fit was given beside its columns.
 
-    Fits whose checksums differ cannot be compared. What is zero everywhere (an offset, an entry
-    time, the only stratum) is as if it was not given, and so are weights of one; labels count by
-    their codes, and those of subjects not at all, since no likelihood reads them.
+    Fits whose checksums differ cannot be compared.
     """
-    given = {
-        field.name: getattr(outcome, field.name)
-        for field in fields(outcome)
-        if field.name != "subject" and not field.name.endswith("labels")
-    }
-    given |= {"weight": None if batch.weight is None else batch.weight - 1.0, "+": batch.offset}
-    code = 0
-    for name, values in given.items():
-        if isinstance(values, np.ndarray) and values.any():
-            code = crc32(values.tobytes(), crc32(name.encode(), code))
-    return code
+    return checksum(outcome, batch.weight, batch.offset)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,16 @@ from html import escape
 
 import numpy as np
 
-__all__ = ["add_intervals", "explain_empty", "fit_card"]
+__all__ = [
+    "MOST_NAMES",
+    "add_intervals",
+    "explain_empty",
+    "explain_failure",
+    "fit_card",
+    "name_infinite",
+]
+
+MOST_NAMES = 5  # in a warning
 
 # Coefficients of a fit and of a result that differ by more, in widths of their interval, belong to
 # different fits; refits of one model differ by what the solver's tolerance allows.
@@ -120,3 +129,40 @@ def explain_empty(model) -> list[str]:
         f"alpha_max_={model.alpha_max_:.3g} on, all {of}coefficients are 0; take a smaller "
         "alpha, or choose it by cross-validation."
     ]
+
+
+def name_infinite(model) -> list[str]:
+    """Name coefficients without a finite estimate: a fit of them ends anywhere."""
+    found = np.flatnonzero(model.infinite_)
+    if not len(found):
+        return []
+    names = model._coef_names()
+    listed = [f"`{names[k]}` ({model.coef_[k]:.3g})" for k in found[:MOST_NAMES]]
+    more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
+    whose, remedy = "unpenalized columns", "penalize them (alpha, penalty_factor)"
+    if np.isin(found, model._penalized()).any():  # beyond the end of MCP, say
+        whose, remedy = "columns that the penalty has let go", "take a penalty without an end"
+    return [
+        f"Coefficients of {whose} are infinite, because the columns separate the "
+        f"events: {', '.join(listed)}{more}, with what was reached when the fit stopped; "
+        f"{remedy}, merge them with others, or leave them out."
+    ]
+
+
+def explain_failure(model, solution) -> str:
+    """Say how far a fit is from its optimum, and what to try."""
+    if solution.n_iter < model.max_iter:
+        remedy = (
+            "the residual stopped falling, at the accuracy of floating point or, where columns "
+            f"or offsets span many orders of magnitude, before it: raise tol={model.tol:g} or "
+            "rescale them"
+        )
+    else:
+        remedy = f"raise max_iter={model.max_iter:,}"
+    return (
+        f"{type(model).__name__}(alpha={model.alpha:g}) did not converge in "
+        f"{solution.n_iter:,} iteration(s): the largest violation of the optimality conditions "
+        f"is {solution.score:.3g} standard errors (kkt_se_), where tol={model.tol:g} allows "
+        f"{solution.allowed:.3g}, or {solution.kkt / model._total_weight:.3g} in units of "
+        f"alpha (kkt_), of which 1 % is allowed; {remedy}."
+    )

@@ -4,7 +4,14 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_weight_by_group
-from ..data.outcomes.counts import check_compared, read_case_series, read_counts
+from ..data.outcomes.counts import (
+    check_compared,
+    read_case_series,
+    read_counts,
+    refuse_uncompared,
+    refuse_zeros,
+)
+from ..exceptions import NothingToCompareError
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
 from ._strata import check_strata_as_in_fit
@@ -85,6 +92,9 @@ class CaseSeriesCCD(ConditionalModel):
 
     def _read_outcome(self, y, n_rows):
         return read_case_series(y, n_rows=n_rows)
+
+    def _refuse_groups(self, counts, among):
+        refuse_uncompared(counts, "subject", "subjects", among)
 
     def _check_weight(self, sample_weight, outcome):
         weight = super()._check_weight(sample_weight, outcome)
@@ -186,6 +196,11 @@ class ConditionalPoissonCCD(ConditionalModel):
 
     def _read_outcome(self, y, n_rows, strata=None, exposure=None):
         return read_counts(y, n_rows=n_rows, strata=strata, exposure=exposure, is_conditional=True)
+
+    def _agree(self, told, n_rows):
+        if not sum(part["events"][0] for part in told):
+            refuse_zeros(n_rows, NothingToCompareError)
+        return super()._agree(told, n_rows)
 
     def _check_weight(self, sample_weight, outcome):
         weight = super()._check_weight(sample_weight, outcome)

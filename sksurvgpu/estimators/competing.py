@@ -17,6 +17,7 @@ from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._docs import documented
+from ._outline import Outline
 from ._prepared import count_threads
 from .baseline import Timeline, incidence
 
@@ -145,10 +146,23 @@ class FineGrayCCD(CurveModel):
             censoring_groups=censoring_groups,
         )
 
-    def _build(self, design, outcome, weight):
-        plan = plan_competing(
-            outcome, outcome.censoring_group, events_first=self.censoring_ties == "finegray"
+    def _outline(self, n_columns, names, outcome=None):
+        return Outline.plain(
+            FineGray(), n_columns, names, outcome, events_first=self._events_first()
         )
+
+    def _agree(self, told, n_rows):
+        if not sum(part["events"][0] for part in told):
+            raise ValueError(
+                f"`event_of_interest` is {self.event_of_interest}, but no row of `y` has this code."
+            )
+        return super()._agree(told, n_rows)
+
+    def _events_first(self):
+        return self.censoring_ties == "finegray"
+
+    def _build(self, design, outcome, weight):
+        plan = plan_competing(outcome, outcome.censoring_group, events_first=self._events_first())
         problem = Problem.build(design, plan, FineGray(), n_threads=count_threads(self.n_jobs))
         return problem, {"_timeline": Timeline.of(plan, outcome, weight)}
 

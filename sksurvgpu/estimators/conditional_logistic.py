@@ -7,7 +7,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_weight_by_group
-from ..data.outcomes.counts import check_sets, read_matched
+from ..data.outcomes.counts import check_sets, count_sets, read_matched, refuse_sets
 from ..data.outcomes.survival import Outcome
 from ..data.plans.groups import plan_groups
 from ..data.plans.rows import plan_rows
@@ -16,6 +16,7 @@ from ..likelihoods.cox import Cox
 from ._base import PenalizedModel
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
+from ._outline import Outline
 
 __all__ = ["ConditionalLogisticCCD"]
 
@@ -131,12 +132,32 @@ class ConditionalLogisticCCD(ConditionalModel):
             check_sets(*weighted(outcome, weight), self.ties == "exact", WEIGHTED)
         return weight
 
+    def _count_groups(self, value, group, n_groups):
+        if self.ties == "exact":
+            return count_sets(value, group, n_groups)
+        return super()._count_groups(value, group, n_groups)
+
+    def _refuse_groups(self, counts, among):
+        if self.ties == "exact":
+            refuse_sets(counts, among)
+        super()._refuse_groups(counts, among)
+
+    def _outline(self, n_columns, names, outcome=None):
+        if self.ties == "exact":
+            return Outline.plain(ConditionalLogistic(), n_columns, names, outcome)
+        at_once = None if outcome is None else self._at_once(outcome)
+        return Outline.plain(Cox(self.ties), n_columns, names, at_once)
+
+    def _at_once(self, outcome):
+        """Sets as strata in which all happens at one time."""
+        time, labels = np.ones(outcome.n_rows), outcome.group_labels
+        return Outcome(outcome.event, time, stratum=outcome.group, stratum_labels=labels)
+
     def _build(self, design, outcome, weight):
         if self.ties == "exact":
             plan = plan_groups(outcome.value, outcome.group)
             return self._problem(design, plan, ConditionalLogistic()), {}
-        at_once = Outcome(outcome.event, np.ones(outcome.n_rows), stratum=outcome.group)
-        return self._problem(design, plan_rows(at_once), Cox(self.ties)), {}
+        return self._problem(design, plan_rows(self._at_once(outcome)), Cox(self.ties)), {}
 
     def score(self, X, y, sample_weight=None, strata=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.metrics import roc_auc_score
@@ -9,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
 from ..data.checks import check_sample_weight
-from ..data.outcomes.classes import read_classes
+from ..data.outcomes.classes import read_classes, refuse_class, refuse_classes
 from ..likelihoods.logistic import Logistic, expit
 from ._docs import documented
 from ._linear import LinearModel
@@ -123,21 +125,52 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         if self.class_weight is None:
             return weight
         code, given = outcome.value.astype(int), 1.0 if weight is None else weight
-        if isinstance(self.class_weight, str):  # "balanced"
-            total = np.bincount(code, weight)
-            of_class = 0.5 * total.sum() / total
-        else:
-            labels = outcome.labels
-            of_class = compute_class_weight(self.class_weight, classes=labels, y=labels[code])
-            for label, value in zip(labels.tolist(), of_class.tolist(), strict=True):
-                if not 0.0 <= value < np.inf:
-                    raise ValueError(
-                        f"`class_weight` of class {label!r} is {value:g}, must be a finite number "
-                        "of at least 0."
-                    )
+        of_class = self._weights_of(outcome.labels, np.bincount(code, weight), code)
         weight = check_sample_weight(of_class[code] * given, outcome.n_rows)
         outcome.check_both_present(weight)
         return weight
+
+    def _weights_of(self, labels, totals, code):
+        """Weight of each class, given the sums of the rows' and whose classes occur."""
+        if isinstance(self.class_weight, str):  # "balanced"
+            return 0.5 * totals.sum() / totals
+        of_class = compute_class_weight(self.class_weight, classes=labels, y=labels[code])
+        for label, value in zip(labels.tolist(), of_class.tolist(), strict=True):
+            if not 0.0 <= value < np.inf:
+                raise ValueError(
+                    f"`class_weight` of class {label!r} is {value:g}, must be a finite number "
+                    "of at least 0."
+                )
+        return of_class
+
+    def _tell(self, outcome, weight):
+        totals = np.bincount(outcome.value.astype(int), weight, len(outcome.labels))
+        return {"classes": outcome.labels, "class_totals": totals.astype(float)}
+
+    def _agree(self, told, n_rows):
+        labels = np.unique(np.concatenate([part["classes"] for part in told]))
+        if len(labels) != 2:
+            refuse_classes(labels)
+        totals = np.zeros(2)
+        for part in told:
+            totals[np.searchsorted(labels, part["classes"])] += part["class_totals"]
+        for label in labels[totals == 0.0].tolist():
+            refuse_class(label)
+        agreed = {"classes": labels}
+        if self.class_weight is not None:
+            agreed["class_weight"] = self._weights_of(labels, totals, np.arange(2))
+        return agreed
+
+    def _join(self, outcome, weight, agreed):
+        if "classes" not in agreed:
+            return outcome, weight
+        labels = np.asarray(agreed["classes"])
+        code = np.searchsorted(labels, outcome.labels)[outcome.value.astype(int)]
+        outcome = replace(outcome, value=code.astype(np.float64), labels=labels)
+        if "class_weight" in agreed:
+            of_class = np.asarray(agreed["class_weight"], np.float64)[code]
+            weight = of_class if weight is None else of_class * weight
+        return outcome, weight
 
     def _build(self, design, outcome, weight):
         problem, _ = super()._build(design, outcome, weight)

@@ -5,7 +5,7 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin, _fit_context
 
 from ..data.checks import check_exposure, check_sample_weight
-from ..data.outcomes.counts import read_counts, read_numbers
+from ..data.outcomes.counts import read_counts, read_numbers, refuse_zeros
 from ..data.vectors import check_row_values
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.poisson import Poisson
@@ -91,6 +91,11 @@ class PoissonCCD(RegressorMixin, LinearModel):
 
     def _read_outcome(self, y, n_rows, exposure=None):
         return read_counts(y, n_rows=n_rows, exposure=exposure)
+
+    def _agree(self, told, n_rows):
+        if not sum(part["events"][0] for part in told):
+            refuse_zeros(n_rows)
+        return super()._agree(told, n_rows)
 
     def predict(self, X, exposure=None):
         """Expected count.

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_sample_weight
 from ..data.outcomes.competing import lacks_event
+from ..data.outcomes.fields import refuse_no_event
 from ..data.outcomes.survival import read_outcome
 from ..data.plans.rows import plan_rows
 from ..likelihoods.cox import Cox
@@ -18,6 +19,7 @@ from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._docs import documented
+from ._outline import Outline
 from ._prepared import count_threads
 from .baseline import Timeline, cumulative_hazard, survival
 from .time_varying import Terms
@@ -134,13 +136,22 @@ class CoxLassoCCD(CurveModel):
     def _read_outcome(self, y, n_rows, strata=None):
         return read_outcome(y, n_rows=n_rows, strata=strata)
 
+    def _outline(self, n_columns, names, outcome=None):
+        return Outline(Cox(self.ties), Terms.of(self.time_varying, n_columns, names), outcome)
+
+    def _agree(self, told, n_rows):
+        if not sum(part["events"][0] for part in told):
+            refuse_no_event(n_rows, "Cox")
+        return super()._agree(told, n_rows)
+
     def _build(self, design, outcome, weight):
-        terms = Terms.of(self.time_varying, design.n_columns, design.names)
+        outline = self._outline(design.n_columns, design.names)
+        terms = outline.terms
         plan = plan_rows(outcome, terms.cuts)
         problem = Problem.build(
             design,
             plan,
-            Cox(self.ties),
+            outline.likelihood,
             terms.source,
             terms.piece_ptr,
             n_threads=count_threads(self.n_jobs),

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.sums.messages import Engine
+from ..data.outcomes.lazy import LazyOutcome, is_of_dask
 
-__all__ = ["Load", "Rows", "as_rows", "in_memory", "is_far", "open_engine"]
+__all__ = ["Load", "Rows", "as_rows", "check_split", "in_memory", "is_far", "open_engine"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -100,18 +101,26 @@ class Rows:
 
     @classmethod
     def open(cls, arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
-        """Engine over the partitions of arguments; `open_engine` has compared them."""
+        """Engine over the partitions of arguments; `open_engine` has compared them.
+
+        Files are read by the workers of the active `distributed.Client`, if there is one.
+        """
         from ..backends.sums.part import Part
+        from .dask_engine import DaskEngine, active_client
         from .threads import Threads
 
         first = next(iter(arguments.values()))
-        parts = [
-            Part(Load({name: rows.loaders[k] for name, rows in arguments.items()}), read)
+        loads = [
+            Load({name: rows.loaders[k] for name, rows in arguments.items()})
             for k in range(first.n_parts)
         ]
         known = [rows.sizes for rows in arguments.values() if rows.sizes is not None]
         sizes = [sum(column) for column in zip(*known, strict=True)] if known else None
-        return Threads(parts, n_threads=n_threads, sizes=sizes)
+        make = partial(Part, read=read)
+        client = None if isinstance(first.source, _Listed) else active_client()
+        if client is not None:
+            return DaskEngine(client, loads, make, sizes)
+        return Threads(list(map(make, loads)), n_threads=n_threads, sizes=sizes)
 
 
 @dataclass(frozen=True)
@@ -126,14 +135,14 @@ class Load:
 
 def is_far(value: Any) -> bool:
     """Whether the rows of an argument are in partitions; nothing is imported to find out."""
-    return isinstance(value, Rows) or _is_of_dask(value)
+    return isinstance(value, (Rows, LazyOutcome)) or is_of_dask(value)
 
 
 def as_rows(value: Any, name: str = "X") -> Rows:
     """The handle of an argument; `name` is the argument's name in messages."""
     if isinstance(value, Rows):
         return value
-    if _is_of_dask(value):
+    if isinstance(value, LazyOutcome) or is_of_dask(value):
         from .dask import as_dask_rows
 
         return as_dask_rows(value, name)
@@ -141,10 +150,6 @@ def as_rows(value: Any, name: str = "X") -> Rows:
         f"`{name}` is of type {type(value).__name__} and in memory, where X is in partitions; pass "
         "what is in the same partitions, as open_partitions has it."
     )
-
-
-def _is_of_dask(value):
-    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:
@@ -161,18 +166,23 @@ def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engi
     """
     (first_name, first), *others = arguments.items()
     for name, rows in others:
-        if type(rows) is not type(first) or rows.n_parts != first.n_parts:
-            raise ValueError(
-                f"`{name}` is {rows!r}, `{first_name}` is {first!r}; both must have the same rows "
-                "in the same partitions."
-            )
-        _check_lengths(name, rows, first_name, first)
-        if rows.source != first.source:
-            raise ValueError(
-                f"`{name}` is of {rows.source!r}, `{first_name}` of {first.source!r}, whose rows "
-                "may have another order; write all arguments of a fit to one place."
-            )
+        check_split(name, rows, first_name, first)
     return type(first).open(arguments, read, n_threads)
+
+
+def check_split(name: str, rows: Rows, first_name: str, first: Rows) -> None:
+    """Check that two arguments have the same rows in the same partitions, as far as is known."""
+    if type(rows) is not type(first) or rows.n_parts != first.n_parts:
+        raise ValueError(
+            f"`{name}` is {rows!r}, `{first_name}` is {first!r}; both must have the same rows in "
+            "the same partitions."
+        )
+    _check_lengths(name, rows, first_name, first)
+    if rows.source != first.source:
+        raise ValueError(
+            f"`{name}` is of {rows.source!r}, `{first_name}` of {first.source!r}, whose rows may "
+            "have another order; take all arguments of a fit from one place."
+        )
 
 
 def _check_lengths(name, rows, first_name, first):

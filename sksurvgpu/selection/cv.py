@@ -19,6 +19,7 @@ import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
+from ..estimators._base import PenalizedModel
 from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
@@ -85,6 +86,11 @@ class CrossValidated(CallbackSupport):
         of_model = model._parameter_constraints.items()
         constraints |= {name: rules for name, rules in of_model if name not in NOT_OF_MODEL}
         cls._parameter_constraints = constraints
+
+    @classmethod
+    def _reader(cls):
+        models = (base for base in cls.__mro__ if issubclass(base, PenalizedModel))
+        return next(model for model in models if not issubclass(model, CrossValidated))
 
     @property
     def alpha(self) -> float:

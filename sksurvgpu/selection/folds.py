@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from ..data.by_fit import ColumnsOnDemand, Marks
+from ..data.dealing import deal_folds, kinds_of
 from ..data.vectors import check_labels
 
 __all__ = ["Splits", "SurvivalKFold", "split_rows"]
@@ -115,8 +116,7 @@ class SurvivalKFold(BaseCrossValidator):
             noun = "rows" if groups is None else "groups"
             raise ValueError(f"`n_splits` is {self.n_splits}, and there are {n_units} {noun} only.")
         for _ in range(self.n_repeats):
-            fold = _deal(_counts(kind, groups, n_units), int(self.n_splits), random)
-            fold = fold if groups is None else fold[groups]
+            fold = deal_folds(kind, groups, n_units, int(self.n_splits), random)
             order = np.argsort(fold, kind="stable")
             yield from np.split(order, np.cumsum(np.bincount(fold))[:-1])
 
@@ -135,29 +135,6 @@ def _kinds_of(y):
     """Outcome of each row, to be balanced: event or its code, class, or number of events."""
     y = np.asarray(y)
     return y[y.dtype.names[0]] if y.dtype.names else y
-
-
-def _counts(kind, groups, n_units):
-    """Per unit: rows of each kind of outcome, the rarest kind first; or its sum, for many kinds."""
-    values, code = np.unique(kind, return_inverse=True)
-    unit = np.arange(len(kind)) if groups is None else groups
-    if len(values) > 10:  # numbers, not kinds
-        weight = kind if kind.dtype.kind in "iuf" else None
-        return [np.bincount(unit, weight, n_units)]
-    rarest_first = np.argsort(np.bincount(code))
-    return [np.bincount(unit, code == k, n_units) for k in rarest_first]
-
-
-def _deal(counts, n_folds, random):
-    """Fold of every unit: sorted by counts, the next `n_folds` units go to one fold each."""
-    n_units = len(counts[0])
-    shuffled = random.permutation(n_units)
-    order = shuffled[np.lexsort([count[shuffled] for count in reversed(counts)])][::-1]
-    n_rounds = -(-n_units // n_folds)
-    seats = np.argsort(random.random_sample((n_rounds, n_folds)), axis=1).ravel()
-    fold = np.empty(n_units, np.int64)
-    fold[order] = seats[:n_units]
-    return fold
 
 
 @dataclass(frozen=True)
@@ -274,9 +251,7 @@ def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
     base, unit = prepared.weight, prepared.outcome.unit
     if isinstance(cv, Integral) and not isinstance(cv, bool):
         folds = SurvivalKFold(cv, n_repeats=n_repeats, random_state=random_state)
-        kinds = np.unique(prepared.outcome.kind, return_inverse=True)[1]
-        kinds = np.where(base > 0, kinds, -1)  # rows that do not count are shared out, too
-        tests = list(folds._tests(kinds, unit))
+        tests = list(folds._tests(kinds_of(prepared.outcome, base), unit))
         return Splits(base, [test.astype(np.int32) for test in tests], [None] * len(tests))
     if n_repeats != 1:
         raise ValueError("`n_repeats` is for a number of folds; repeat the splits of `cv` itself.")

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
+from ..estimators._report import explain_failure
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .grid import (
     alpha_grid,
@@ -318,7 +319,7 @@ def fit_path(
         failed = int(np.argmin(path.converged))
         warnings.warn(
             f"{np.count_nonzero(~path.converged)} of {len(alphas)} fits of the path did not "
-            "converge, the first one: " + path.at(failed)._explain_failure(solutions[failed]),
+            "converge, the first one: " + explain_failure(path.at(failed), solutions[failed]),
             ConvergenceWarning,
             stacklevel=2,
         )

@@ -44,7 +44,7 @@ def _take(fit, penalty, coef, loglik, enough, share=1.0):
         return False
     yield from ask(Operations.accept)
     fit.coef, fit.loglik, fit.objective = coef, loglik, objective
-    fit.shortened = share < 1.0
+    fit.shortened = share < 1.0 and not fit.far
     return True
 
 

@@ -14,6 +14,7 @@ from . import costs
 from .line_search import accepts, approach, rounding, search
 from .models import HeldLoan, HeldMatrix, LentMatrix, OwnMatrix
 from .quadratic import NEAR_LATER, Progress, have_model, near
+from .secants import SecantMatrix, lend_secants
 
 # Passes go on until their moves have shrunk this much; the first models are poor and get fewer.
 SHRINK, SHRINK_EARLY, EARLY = 0.3, 0.6, 2
@@ -45,21 +46,38 @@ def descend(fit, penalty, tolerance, max_iter):
         target[work] = yield from fit.model.minimize(fit, penalty, work, *accuracy)
         target[fit.model.without_effect(fit, penalty)] = 0.0
         target = penalty.settled(target)
-        proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces, fit.root)
         before = fit.objective
-        if proposal is not None:
-            proposal = penalty.like(proposal, target)
         columns = _watched(fit, violation, settled=iteration > 0 or not was_lent)
         towards = fit, penalty, target, _all(fit) if columns is None else columns
-        moved = proposal is not None and (yield from accepts(*towards, proposal))
-        if not moved and (yield from _move(*towards, accuracy)) < 1.0:
-            fit.extrapolation.restart()
+        step = _step_by_secants if fit.far else _step
+        yield from step(*towards, accuracy)
         gained = before - fit.objective > rounding(fit)
         stalled = 0 if gained or residual < 0.9 * least else stalled + 1
         least = min(least, residual)
-        yield from _take_gradient(fit, columns)
+        if not fit.far:
+            yield from _take_gradient(fit, columns)
         objectives.append(fit.objective)
     return objectives
+
+
+def _step(fit, penalty, target, columns, accuracy):
+    """Coroutine: extrapolate if that is good, else move towards the minimizer of the model."""
+    proposal = fit.extrapolation.propose(fit.coef, target, penalty.pieces, fit.root)
+    towards = fit, penalty, target, columns
+    if proposal is not None:
+        proposal = penalty.like(proposal, target)
+    moved = proposal is not None and (yield from accepts(*towards, proposal))
+    if not moved and (yield from _move(*towards, accuracy)) < 1.0:
+        fit.extrapolation.restart()
+
+
+def _step_by_secants(fit, penalty, target, columns, accuracy):
+    """Coroutine: move towards the minimizer of the model, and learn from the gradient there."""
+    coef, gradient = fit.coef, fit.gradient
+    share = yield from _move(fit, penalty, target, columns, accuracy)
+    if share > 0:
+        yield from _take_gradient(fit, None)
+    fit.secants.learn(fit.coef - coef, gradient - fit.gradient, share)
 
 
 def _watched(fit, violation, settled):
@@ -67,7 +85,10 @@ def _watched(fit, violation, settled):
 
     By matrix, the others matter only to stop, unless they have just joined; a loan may lack some.
     A device looks at them each time: that costs it less than the iterations that end too early.
+    So do rows that are far.
     """
+    if fit.far:
+        return None
     alone = fit.model.is_matrix and not (fit.holds or fit.model.outside(violation).any())
     return fit.model.columns if alone and settled else None
 
@@ -132,6 +153,8 @@ def lend(fit, penalty, n_borrowers):
     columns = near(fit, penalty, NEAR_LATER)
     if penalty.needs_matrix:  # its own matrix, always
         return columns, None
+    if fit.far:
+        return (yield from lend_secants(fit, columns))
     if not 0 < len(columns) <= fit.most_columns:
         return columns, None
     counts = yield from ask(Operations.count, columns)
@@ -146,5 +169,8 @@ def lend(fit, penalty, n_borrowers):
 
 def borrow(fit, loan, share, fixed):
     """Take a share of another fit's model, without the columns that are fixed here."""
+    if fit.far:
+        fit.model = SecantMatrix.of_loan(fit, loan, share, fixed)
+        return
     form = HeldLoan if fit.holds and fit.most_columns > 0 else LentMatrix
     fit.model = form(len(fit.coef), loan, share, fixed)

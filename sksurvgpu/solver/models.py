@@ -108,8 +108,7 @@ class Model:
 
     def _minimize_here(self, fit, penalty, enough, share, start=None):
         """Coefficients that minimize it in the memory of the host, by way of those at `start`."""
-        columns = self.columns
-        model = Quadratic(self._steeper(share), self.weight, _finite(self.curvature) / share)
+        columns, model = self.columns, self.quadratic(share)
         coef, gradient = fit.coef[columns], fit.gradient[columns]
         if start is not None:
             gradient -= model.times(start - coef)
@@ -117,6 +116,10 @@ class Model:
         return minimize_on_matrix(
             model, penalty, columns, coef, gradient, fit.unit[columns], enough
         )
+
+    def quadratic(self, share):
+        """What is minimized, with its curvature divided by `share`."""
+        return Quadratic(self._steeper(share), self.weight, finite(self.curvature) / share)
 
     def _steeper(self, share):
         """The matrix with its diagonal divided by `share`."""
@@ -169,7 +172,8 @@ class Matrix(Model):
         if penalty.needs_matrix:
             yield from self.have_matrix()
             enough = _enough(accuracy) * fit.unit
-            return penalty.minimize_on_matrix(self.matrix, fit.gradient, fit.coef, enough)
+            matrix = self.quadratic(1.0).matrix
+            return penalty.minimize_on_matrix(matrix, fit.gradient, fit.coef, enough)
         return (yield from self.minimize_nearer(fit, penalty, accuracy, 1.0))
 
 
@@ -190,13 +194,13 @@ class OwnMatrix(Matrix):
 
     def _take_products(self, known):
         rows = yield from ask(Operations.gram, self.columns, known)
-        self.matrix = rows if known == 0 else _grown(self.matrix, rows)
+        self.matrix = rows if known == 0 else grown(self.matrix, rows)
 
     def _forget_products(self, lost):
         # entries without a second term beside entries with one would not be of a convex model
         self.matrix[lost] = 0.0
         self.matrix[:, lost] = 0.0
-        np.fill_diagonal(self.matrix, _finite(self.curvature))
+        np.fill_diagonal(self.matrix, finite(self.curvature))
 
     def cover(self, work, violation, n_fitting, penalty):
         missing = self.lacks(work)
@@ -256,7 +260,7 @@ class Held:
         start, enough, columns = None, _enough(accuracy), self.columns
         if penalty.formulas.block is None:
             point = self.where(), fit.coef[columns], fit.gradient[columns]
-            model = _finite(self.curvature) / share, self.weight
+            model = finite(self.curvature) / share, self.weight
             rest = penalty.of_columns(columns), fit.unit[columns], enough, self.lent
             start, largest = yield from ask(Operations.descend, *point, *model, *rest)
             if largest <= enough:
@@ -313,16 +317,16 @@ def _enough(accuracy):
     return max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
 
 
-def _finite(curvature):
+def finite(curvature):
     """Curvature that models compute with."""
     return np.where(curvature[:, 0] == LOOSE, curvature[:, 1], curvature[:, 0])
 
 
-def _grown(matrix, rows):
+def grown(matrix, rows):
     """A symmetric matrix with more rows, which begin with those of its columns."""
     known, size = rows.shape[1] - len(rows), rows.shape[1]
-    grown = np.empty((size, size))
-    grown[:known, :known] = matrix
-    grown[known:] = rows
-    grown[:known, known:] = rows[:, :known].T
-    return grown
+    larger = np.empty((size, size))
+    larger[:known, :known] = matrix
+    larger[known:] = rows
+    larger[:known, known:] = rows[:, :known].T
+    return larger

@@ -9,6 +9,7 @@ import numpy as np
 from ..data.by_fit import ColumnsOnDemand, columns_of
 from ..data.design.columns import Design
 from ..data.design.units import find_centers, moved
+from ..data.model_columns import ModelColumns
 from ..data.plans.groups import GroupPlan
 from ..data.plans.rows import RowPlan
 from ..penalties import ElasticNet
@@ -16,7 +17,7 @@ from ..penalties.base import Family
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(ModelColumns):
     """One design and outcome under one likelihood, rows in the order of the plan.
 
     ``source`` and ``piece_ptr`` map the model's columns to columns of X: a column whose coefficient
@@ -46,8 +47,7 @@ class Problem:
 
     def centred(self, *, in_place=False):
         """The same problem with columns far from zero centred, if none is yet."""
-        ignores_shifts = self.likelihood.pattern != "rows" or self.likelihood.intercept
-        if not ignores_shifts or not (center := find_centers(self.design)).any():
+        if not self.ignores_shifts or not (center := find_centers(self.design)).any():
             return self
         return replace(self, design=moved(self.design, -center, in_place=in_place), center=center)
 
@@ -56,33 +56,6 @@ class Problem:
         if self.center is None:
             return self
         return replace(self, design=moved(self.design, self.center), center=None)
-
-    def shift_of(self, coef):
-        """What centring has taken from the predictor, (n_pieces,)."""
-        shift = np.zeros(getattr(self.plan, "n_pieces", 1))
-        if self.center is not None:
-            for j in np.flatnonzero(coef * self.center[self.source]):
-                shift[slice(*self.piece_ptr[j])] += coef[j] * self.center[self.source[j]]
-        return shift
-
-    def baseline_of(self, baseline, coef):
-        """A baseline as it is for columns that are not centred."""
-        shift = self.shift_of(coef)
-        if baseline is None or not shift.any():
-            return baseline
-        if self.has_intercept:
-            return baseline - shift[0]
-        groups = np.repeat(shift, self.plan.n_strata)
-        return baseline - np.repeat(groups, np.diff(self.plan.cell_ptr))
-
-    @property
-    def n_columns(self):
-        return len(self.source)
-
-    @property
-    def has_intercept(self):
-        """Whether an intercept is fitted at every evaluation."""
-        return getattr(self.likelihood, "intercept", False)
 
     def without_intercept(self):
         """The same problem where the intercept is known, and part of the offset."""

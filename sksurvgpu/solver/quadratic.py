@@ -13,9 +13,11 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from . import costs
 from .models import HeldMatrix, LentMatrix, OwnMatrix, Sweeps
+from .secants import SecantMatrix
 
 NEAR = 0.95  # columns whose slope exceeds this share of what moves them are worked on
 NEAR_LATER = 0.5  # ... join the matrix where smaller penalties follow, or where it is lent
+NEAR_FAR = 0.95  # ... join it where rows are far
 FEWEST = 100  # columns with which a fit by cheap models begins
 
 
@@ -35,6 +37,8 @@ class Progress(NamedTuple):
 
 def have_model(fit, penalty, violation, progress):
     """Coroutine: give `fit` a model of the columns to work on; returns these."""
+    if fit.far:
+        return (yield from _have_secants(fit, penalty, violation, progress))
     if penalty.needs_matrix:
         return (yield from _have_whole_matrix(fit, violation, progress))
     work, model, most = near(fit, penalty), fit.model, _first_choice(fit)
@@ -66,13 +70,37 @@ def _have_whole_matrix(fit, violation, progress):
     """Coroutine: the same for a penalty that needs a matrix of all columns."""
     if not isinstance(fit.model, OwnMatrix) or progress.is_stale:
         fit.extrapolation.clear()
-        columns = np.arange(len(fit.coef))
-        if len(columns) > fit.most_columns:
-            raise ValueError(
-                f"`penalty` needs the matrix of all {len(columns):,} columns, and the backend has "
-                f'room for {fit.most_columns:,}: use backend="cpu", more memory or fewer columns.'
-            )
-        fit.model = yield from _take_matrix(fit, columns)
+        fit.model = yield from _take_matrix(fit, _all_columns(fit))
+    yield from fit.model.loosen(violation)
+    return fit.model.columns
+
+
+def _all_columns(fit):
+    """All, if a matrix may have them."""
+    columns = np.arange(len(fit.coef))
+    if len(columns) > fit.most_columns:
+        raise ValueError(
+            f"`penalty` needs the matrix of all {len(columns):,} columns, and the backend has "
+            f'room for {fit.most_columns:,}: use backend="cpu", more memory or fewer columns.'
+        )
+    return columns
+
+
+def _have_secants(fit, penalty, violation, progress):
+    """Coroutine: the same where rows are far: a matrix, taken anew where it may be better."""
+    model, most = fit.model, fit.most_columns
+    work = _all_columns(fit) if penalty.needs_matrix else near(fit, penalty, NEAR_FAR)
+    if len(work) > most:
+        work = penalty.whole(_worst(fit, work, violation, most))
+    too_long, too_slow = fit.secants.trouble(violation.max(initial=0.0))
+    if (too_long or too_slow) and (yield from ask(Operations.refine)):
+        progress = progress._replace(is_stale=True)
+    elif too_long and isinstance(model, SecantMatrix):
+        model.stiffen()
+    serves = isinstance(model, SecantMatrix) and not progress.is_stale
+    if serves and (yield from model.cover(work, violation, most, penalty)):
+        return model.columns
+    fit.model = yield from SecantMatrix.taken_for(fit, work)
     yield from fit.model.loosen(violation)
     return fit.model.columns
 

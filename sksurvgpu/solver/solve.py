@@ -22,6 +22,7 @@ from .models import Model
 from .null import Null, descend_by, find_null
 from .problem import Loan
 from .quadratic import FEWEST, NEAR, NEAR_LATER
+from .secants import Secants
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
 LARGEST_PENALTY = 1e150
@@ -64,6 +65,7 @@ class Fit:
     near: float = NEAR  # share of its threshold above which a slope is worked on, in a cheap matrix
     chosen: int = FEWEST  # columns that are enough to go on with
     extrapolation: Anderson = field(default_factory=Anderson)
+    secants: Secants = field(default_factory=Secants)  # in its place where rows are far
     partial: bool = False  # whether only the gradient of the model's columns is current
     shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
     penalties_left: int = 0  # after the one at hand
@@ -206,7 +208,8 @@ def _begin_with_null(batch, index, penalty, factor, options):
     if np.any(state.gradient == 0.0):  # perhaps of columns without a row in this fit: no effect
         unseen = ~still & ((yield from ask(Operations.rounding)) == 0)
         still = still | unseen
-        yield from _move(state, np.where(unseen, 0.0, state.coef))
+        if np.any(state.coef[unseen]):
+            yield from _move(state, np.where(unseen, 0.0, state.coef))
     state.noise, state.root, state.magnitude = null.noise, null.root, null.magnitude
     if batch.loan is not None:
         borrow(state, batch.loan, share, still)

@@ -93,10 +93,11 @@ def _take_expected(risk_sets, carry, hazard, u):
         u[i] = mass - u[i] * total
 
 
-def evaluate(risk_sets, carry, eta, u, cells):
-    """Log-likelihood and shift of eta; writes u, the cells and B.  NaN where D underflows."""
-    top = largest_predictor(risk_sets, eta)
-    loglik = _sum_exits(risk_sets, carry, eta, top, u, cells.risk)
+def scan_lanes(risk_sets, carry, cells, loglik):
+    """D, A and B from the sums of cells; less the log-likelihood's terms of cells.
+
+    NaN where D underflows.
+    """
     for s in range(len(risk_sets.cell_ptr) - 1):
         _sum_risk(risk_sets, carry, s, cells.risk)
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
@@ -105,8 +106,8 @@ def evaluate(risk_sets, carry, eta, u, cells):
             jump = 0.0
             if risk_sets.deaths[k] > 0.0:
                 if not cells.risk[k] > SMALLEST_RISK:
-                    return np.nan, top
-                log_term, jump, _ = jump_formula(  # noqa: F821 (bound by specialize)
+                    return np.nan
+                log_term, jump, _ = jump_formula(  # noqa: F821 (bound)
                     cells.risk[k], 0.0, risk_sets.death_weight[k], risk_sets.deaths[k]
                 )
                 loglik -= log_term
@@ -114,8 +115,35 @@ def evaluate(risk_sets, carry, eta, u, cells):
             cells.hazard[k] = cells.hazard[k - 1] + jump
         for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
             _carry_back(carry, lane)
-    _take_expected(risk_sets, carry, cells.hazard, u)
+    return loglik
+
+
+def evaluate(risk_sets, carry, eta, u, cells):
+    """Log-likelihood and shift of eta; writes u, the cells and B.  NaN where D underflows."""
+    top = largest_predictor(risk_sets, eta)
+    loglik = _sum_exits(risk_sets, carry, eta, top, u, cells.risk)
+    loglik = scan(risk_sets, carry, cells, loglik)  # noqa: F821 (bound by specialize)
+    if not np.isnan(loglik):
+        _take_expected(risk_sets, carry, cells.hazard, u)
     return loglik, top
+
+
+# -- rows that share their cells with rows elsewhere ------------------------------------------
+
+
+@kernel
+def sum_exits(risk_sets, carry, eta, top, u, risk):
+    """Sums by exit, before any scan; the events' part of the log-likelihood."""
+    return _sum_exits(risk_sets, carry, eta, top, u, risk)
+
+
+@kernel
+def residuals(risk_sets, carry, eta, top, hazard, u):
+    """u where A and B are those of all rows."""
+    for i in range(len(eta)):
+        c = row_weight(risk_sets.weight, i)
+        u[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
+    _take_expected(risk_sets, carry, hazard, u)
 
 
 # -- exact steps ------------------------------------------------------------------------------

@@ -31,7 +31,10 @@ SMALLEST_RISK = 1e-280
 
 
 class RiskSets(NamedTuple):
-    """The integers of a risk-set problem, and the case weights of one fit (None: all one)."""
+    """The integers of a risk-set problem, and the case weights of one fit (None: all one).
+
+    Scans of cells read what there is per cell, and of strata; the rows may be elsewhere.
+    """
 
     exit_idx: np.ndarray  # uint32 per row: cell of its exit
     enter_idx: np.ndarray  # uint32 per row, or None where every row is at risk from the beginning
@@ -134,12 +137,11 @@ def _sum_risk(risk_sets, eta, top, cells, w_row):
     return loglik
 
 
-def evaluate(risk_sets, eta, u, cells):
-    """Log-likelihood and shift of eta; writes u and the cells.  NaN where D underflows."""
-    top = largest_predictor(risk_sets, eta)
-    if not np.isfinite(top):
-        return np.nan, top
-    loglik = _sum_risk(risk_sets, eta, top, cells, u)
+def scan_cells(risk_sets, cells, loglik):
+    """D and A of every cell from its sums; less the log-likelihood's terms of cells.
+
+    NaN where D underflows.
+    """
     for s in range(len(risk_sets.cell_ptr) - 1):
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
         risk, rest = 0.0, 0.0
@@ -155,8 +157,8 @@ def evaluate(risk_sets, eta, u, cells):
             held = 0.0
             if risk_sets.deaths[k] > 0.0:
                 if not cells.risk[k] > SMALLEST_RISK:
-                    return np.nan, top
-                log_term, jump, held = jump_formula(  # noqa: F821 (bound by specialize)
+                    return np.nan
+                log_term, jump, held = jump_formula(  # noqa: F821 (bound)
                     cells.risk[k],
                     read(cells.tied, k, 0.0),
                     risk_sets.death_weight[k],
@@ -168,7 +170,13 @@ def evaluate(risk_sets, eta, u, cells):
             cells.hazard[k] = hazard
             write(cells.rest, k, rest)
             write(cells.held, k, held)
-    for i in range(len(eta)):
+    return loglik
+
+
+@device
+def _take_expected(risk_sets, cells, u):
+    """u from w: observed minus expected events."""
+    for i in range(len(u)):
         k = risk_sets.exit_idx[i]
         hazard = hazard_until(risk_sets.enter_idx, i, k, cells)
         c = 0.0
@@ -176,6 +184,17 @@ def evaluate(risk_sets, eta, u, cells):
             c = row_weight(risk_sets.weight, i)
             hazard -= read(cells.held, k, 0.0)
         u[i] = c - u[i] * hazard
+
+
+def evaluate(risk_sets, eta, u, cells):
+    """Log-likelihood and shift of eta; writes u and the cells.  NaN where D underflows."""
+    top = largest_predictor(risk_sets, eta)
+    if not np.isfinite(top):
+        return np.nan, top
+    loglik = _sum_risk(risk_sets, eta, top, cells, u)
+    loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
+    if not np.isnan(loglik):
+        _take_expected(risk_sets, cells, u)
     return loglik, top
 
 
@@ -202,12 +221,11 @@ def _sum_log_risk(risk_sets, eta, cells):
     return loglik
 
 
-def evaluate_in_logs(risk_sets, eta, u, cells):
-    """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm.
+def scan_log_cells(risk_sets, cells, loglik):
+    """`scan_cells` of logarithms.
 
     Formulas are homogeneous: at D they are those at D = 1 shifted by log D.
     """
-    loglik = _sum_log_risk(risk_sets, eta, cells)
     for s in range(len(risk_sets.cell_ptr) - 1):
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
         for k in range(end - 2, first, -1):
@@ -218,7 +236,7 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
         for k in range(first + 1, end):
             write(cells.held, k, -np.inf)
             if risk_sets.deaths[k] > 0.0:
-                log_term, jump, held = jump_formula(  # noqa: F821 (bound by specialize)
+                log_term, jump, held = jump_formula(  # noqa: F821 (bound)
                     1.0,
                     np.exp(read(cells.tied, k, -np.inf) - cells.risk[k]),
                     risk_sets.death_weight[k],
@@ -228,6 +246,11 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
                 hazard = _add_logs(hazard, np.log(jump) - cells.risk[k])
                 write(cells.held, k, np.log(held) - cells.risk[k])
             cells.hazard[k] = hazard
+    return loglik
+
+
+@device
+def _take_expected_in_logs(risk_sets, eta, cells, u):
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         u[i] = 0.0
@@ -237,6 +260,13 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
             u[i] = -np.exp(log_w + cells.hazard[k])
             if risk_sets.event[i]:
                 u[i] += c + np.exp(log_w + read(cells.held, k, -np.inf))
+
+
+def evaluate_in_logs(risk_sets, eta, u, cells):
+    """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm."""
+    loglik = _sum_log_risk(risk_sets, eta, cells)
+    loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
+    _take_expected_in_logs(risk_sets, eta, cells, u)
     return loglik, 0.0
 
 
@@ -253,3 +283,33 @@ def curvature(risk_sets, eta, top, cells, rh, w_row):
         if risk_sets.event[i]:
             hazard -= read(cells.held, k, 0.0)
         rh[i, 1] = max(w_row[i] * hazard, 0.0)
+
+
+# -- rows that share their cells with rows elsewhere ------------------------------------------
+
+
+@kernel
+def sum_cells(risk_sets, eta, top, cells, w_row):
+    """Sums by cell, before any scan; the events' part of the log-likelihood."""
+    return _sum_risk(risk_sets, eta, top, cells, w_row)
+
+
+@kernel
+def sum_log_cells(risk_sets, eta, cells):
+    """... as logarithms."""
+    return _sum_log_risk(risk_sets, eta, cells)
+
+
+@kernel
+def residuals(risk_sets, eta, top, cells, u):
+    """u where the cells have what scans of the sums of all rows have left."""
+    for i in range(len(eta)):
+        c = row_weight(risk_sets.weight, i)
+        u[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
+    _take_expected(risk_sets, cells, u)
+
+
+@kernel
+def residuals_in_logs(risk_sets, eta, cells, u):
+    """... as logarithms."""
+    _take_expected_in_logs(risk_sets, eta, cells, u)

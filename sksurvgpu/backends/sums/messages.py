@@ -72,11 +72,15 @@ class Coef:
 class Recipe:
     """Weights of the rows of a fit: those that were given, times what every partition can make.
 
-    given         nothing else
-    train, test   0 or 1: fold `number` of `of` is held out, or is what is left
-    multinomial   how often each unit is drawn in replicate `number`; `of` is how many draws fall to
-                  this partition (the coordinator deals them)
-    exponential   standard exponential numbers of replicate `number`
+    given          nothing else
+    train, test    0 or 1: fold ``number % of`` of `of` is held out, or is what is left; folds are
+                   dealt anew for every ``number // of``
+    multinomial    how often each unit is drawn in replicate `number`
+    exponential    standard exponential numbers of replicate `number`
+    half           0 or 1: the half of the units that is drawn in replicate `number`
+    complementary  of numbers 2k and 2k + 1, two halves without a common unit
+
+    Of draws of a fixed size, `of` is how many fall to this partition: the coordinator deals them.
     """
 
     kind: str = "given"
@@ -98,11 +102,13 @@ class Describe:
 class Arrange:
     """Give a partition the problem: it may be sent again at any time.
 
-    tables    labels: strata of the problem, ascending (absent: one); event_time, event_ptr: event
-              times of every stratum; bin_end: last cell of every bin, few: whether loads by bin are
-              asked for; center: what is taken from columns of X.
-              Competing risks: censor_labels (absent: censoring groups are the strata); table_time,
-              table_ptr: times of every censoring group; lane_stratum, lane_group: of every lane
+    tables    part: its number, by which its draws are addressed
+              labels_strata, labels_censoring, labels_groups: those of the problem, ascending
+              event_time, event_ptr: event times of every stratum; grid: as in `Describe`
+              bin_end: last cell of every bin; few: whether columns keep loads of them, (1,)
+              center: what is taken from columns of X
+              table_time, table_ptr: distinct times of every censoring group
+              lane_stratum, lane_group: every lane, in ascending order of both
     """
 
     model: str
@@ -135,7 +141,7 @@ class Evaluate:
     center: float = np.nan  # of the intercept's nodes
     in_logs: bool = False
     shift: float = np.nan  # taken for `top`, where a partition must not tell its own
-    tables: Tables = field(default_factory=dict)  # censoring: G at own entries of its tables
+    tables: Tables = field(default_factory=dict)  # censoring: G at own entries; also of `Slopes`
 
 
 @dataclass(frozen=True)
@@ -145,9 +151,14 @@ class Slopes:
     want      gradient    x_j'u of all columns
               size        sum |x_ij| size_i of all columns, of rounding errors
               curvature   x_j' diag(h) x_j of all columns, and `total` and `loads` beside it
-              gram        X'diag(h)X over `columns`, and `loads` of these; local: less the second
-                          term of the partition's groups, and no loads
-              jumps       loads of `columns` where every own cell is a bin: (len(columns), own)
+              gram        X'diag(h)X over `columns`, `total`, and `loads` of these (with curvature:
+                          of all); local: less the second term of the partition's groups, no loads
+              jumps       sums of x w of `columns` by own cell of exit, less those by entry, on the
+                          scale of `top`: (len(columns), own); of deaths alone: `tied_jumps` (Efron)
+
+    Bins that are many (a stratum each: `few` is 0) are as local patterns: the second term is that
+    of the partition's rows alone, with their own sums of h.  A sum of such over partitions is
+    positive semidefinite and no more than the model's matrix, and only the rate depends on it.
     """
 
     weight: Recipe
@@ -169,15 +180,20 @@ Message = Describe | Arrange | Ask
 class Description:
     """What a partition has.
 
-    columns   (n_columns of X, 6): number of stored entries, their mean, the sum of their squared
-              deviations from it, least, largest stored value (NaN where they are not told), 1 where
-              the column is dense
-    tables    of models with time: labels: of its strata, ascending (absent: one stratum); stratum,
-              time, deaths: its distinct event times in the order of strata, and rows with an event
-              there; last: end of follow-up of every label.
-              Competing risks: censor_labels (absent: groups are the strata); censor_group,
-              censor_time: distinct times of all its rows by group.
-              Of groups: labels of those that it has
+    columns   (n_columns of X, 6): stored entries, their sum, and their sum of squares about their
+              mean here; least and largest value, zeros that are not stored included (NaN where
+              they are not told, or there is no row); 1 where it is dense
+    tables    of models with time: labels, ascending (0 alone without strata); stratum, time,
+              deaths: its distinct event times, by number of label; last: end of follow-up of
+              every label.  Of competing risks: censor_labels; censor_group, censor_time: distinct
+              times of its rows; lane_stratum, lane_group: pairs of numbers that occur.
+              Of groups: labels of those that it has.
+              Of all models: units, of which folds and draws keep each whole; events, groups,
+              classes, class_totals, of which all rows together need some (`_tell` of estimators).
+
+    On a grid the first time at or after a row's stands for it: of entries, events and censoring
+    alike.  A row that enters and leaves between two times of the grid is at no risk and has no
+    event.
     """
 
     rows: int
@@ -186,12 +202,17 @@ class Description:
     columns: np.ndarray
     entries: int
     tables: Tables
-    checksum: int  # of outcome, weights and offsets, as `estimators._prepared.fingerprint`
+    checksum: int  # of outcome, weights and offsets, `data.outcomes.checksum`
 
 
 @dataclass(frozen=True)
 class Arranged:
-    """Which cells are the partition's own, int64 and ascending; of lanes and curves, too."""
+    """Which cells are the partition's own, int64 and ascending; of lanes and curves, too.
+
+    Cells count as in a `data.plans.rows.RowPlan` of all rows.  Entries of a censoring group's curve
+    begin at ``table_ptr[g] + g``, the first being before its first time, as in
+    `data.plans.carried`; those that are own are G(T-) of some row.
+    """
 
     own: np.ndarray
     own_lanes: np.ndarray | None = None
@@ -227,7 +248,11 @@ class Weights:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """An evaluation, as far as a partition can have it; `low` and `high` bound the move."""
+    """An evaluation, as far as a partition can have it; `low` and `high` bound the move.
+
+    Without a live row `top` is -inf, `low` inf and `high` -inf, so that they decide nothing.  Where
+    `top` is not finite otherwise, `loglik` and tables are NaN.
+    """
 
     loglik: float
     top: float = 0.0
@@ -241,7 +266,7 @@ class Sums:
     """Sums over rows, by the names that were wanted.
 
     total     sum of h by bin, and loads (columns, n_bins) those of x h; local patterns: curvature
-              (n_columns, 2) as `contract.Operations.load` has it, `total` one number, no loads
+              (n_columns, 2) as `contract.Operations.load` has it, `total` (1,), no loads
     """
 
     loglik: float  # with intercept or local: at the point; else nan

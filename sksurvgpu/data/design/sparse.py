@@ -25,7 +25,7 @@ def trusted_matrix(X, name):
     become CSR and COO.
     """
     try:
-        if not all(isinstance(count, Integral) and count > 0 for count in X.shape):
+        if not all(isinstance(count, Integral) and count >= 0 for count in X.shape):
             raise _MalformedError(f"its shape is {X.shape}, must be two positive integers")
         make, values, *index = _READERS[X.format](X)
     except _MalformedError as error:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ..by_column import check_column_names
 from ..vectors import check_unmasked
+from ..wholes import whole_lacks
 from .kernels import DENSE, INDICATOR, SPARSE, scan_values
 from .sparse import trusted_column, trusted_matrix
 
@@ -57,7 +58,7 @@ def check_shape(shape, name):
             "for a single column."
         )
     for count, what in zip(shape, ("sample", "feature"), strict=True):
-        if count == 0:
+        if count == 0 and (what == "feature" or whole_lacks(count)):
             raise ValueError(
                 f"`{name}` has 0 {what}(s) (shape={shape}) while a minimum of 1 is required."
             )

@@ -78,12 +78,16 @@ def typical_values(design):
 
 def check_magnitudes(design, name="X"):
     """Refuse columns whose squares a fit could not compute with."""
-    largest = _largest_values(design)
+    check_largest(_largest_values(design), design.names, name)
+
+
+def check_largest(largest, names, name="X"):
+    """Refuse columns by their largest absolute values."""
     is_bad = (largest > LARGEST) | ((largest > 0) & (largest < 1 / LARGEST))
     if not is_bad.any():
         return
     j = int(np.argmax(is_bad))
-    label = f"x{j}" if design.names is None else repr(design.names[j])
+    label = f"x{j}" if names is None else repr(names[j])
     more = f" ({is_bad.sum():,} such columns)" if is_bad.sum() > 1 else ""
     raise ValueError(
         f"`{name}` column {label} has values of at most {largest[j]:.3g} in absolute value{more}, "

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..vectors import check_comparable
+from ..wholes import whole_lacks
 from .fields import flat_vector, take_rows
 
 __all__ = ["TwoClasses", "encode_labels", "read_classes"]
@@ -52,11 +53,29 @@ class TwoClasses:
         if weight is None:
             return
         for code, label in enumerate(self.labels.tolist()):
-            if not weight[self.value == code].any():
-                raise ValueError(
-                    f"the weights of all rows of class {label!r} are zero, so one class is left; "
-                    "give some of its rows a positive weight."
-                )
+            if whole_lacks(weight[self.value == code].any()):
+                refuse_class(label)
+
+
+def refuse_class(label):
+    """Refuse weights that leave one class."""
+    raise ValueError(
+        f"the weights of all rows of class {label!r} are zero, so one class is left; "
+        "give some of its rows a positive weight."
+    )
+
+
+def refuse_classes(labels):
+    """Refuse labels that are not of two classes."""
+    if len(labels) < 2:
+        raise ValueError(
+            f"`y` has one class, {labels.tolist()[0]!r}; a classifier can't train when only one "
+            "class is present."
+        )
+    raise ValueError(
+        "Only binary classification is supported. The type of the target is "
+        f"{type_of_target(labels)}: `y` has {len(labels):,} classes, must have two."
+    )
 
 
 def read_classes(y, *, n_rows=None) -> TwoClasses:
@@ -71,10 +90,7 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
     """
     labels, code = encode_labels(y, n_rows)
     if len(labels) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is "
-            f"{type_of_target(labels[code])}: `y` has {len(labels):,} classes, must have two."
-        )
+        refuse_classes(labels)
     return TwoClasses(code.astype(np.float64), labels)
 
 
@@ -91,11 +107,9 @@ def encode_labels(y, n_rows=None) -> tuple[np.ndarray, np.ndarray]:
         )
     if vector.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: `y` has dtype {vector.dtype}; pass labels.")
-    check_classification_targets(vector)
+    if vector.size:
+        check_classification_targets(vector)
     labels, code = np.unique(vector, return_inverse=True)
-    if len(labels) < 2:
-        raise ValueError(
-            f"`y` has one class, {labels.tolist()[0]!r}; a classifier can't train when only one "
-            "class is present."
-        )
+    if whole_lacks(len(labels) >= 2):
+        refuse_classes(labels)
     return labels, code

@@ -17,6 +17,7 @@ from .fields import (
     refuse_flags,
     status_of,
 )
+from .lazy import build_lazily
 from .survival import Outcome
 
 __all__ = ["competing_risks", "read_competing"]
@@ -52,6 +53,9 @@ def competing_risks(event, time, *, stratum=None) -> np.ndarray:
     array([(1, 2. ), (0, 3.5), (2, 1. )],
           dtype=[('event', '<i8'), ('time', '<f8')])
     """
+    lazy = build_lazily(competing_risks, event=event, time=time, stratum=stratum)
+    if lazy is not None:
+        return lazy
     refuse_flags(numbers_or_flags(event, "event").dtype, "`event`", "use surv for a single kind")
     return pack(checked_items(check_whole(event, "event", CODES), time, stratum=stratum))
 
@@ -79,10 +83,11 @@ def read_competing(
     codes = items.pop("event")
     check_event_of_interest(event_of_interest, codes)
     status = status_of(codes, event_of_interest)
-    group = None
+    group = labels = None
     if censoring_groups is not None:
-        group, _ = encode(check_labels(censoring_groups, "censoring_groups", y.size))
-    return Outcome(status == 1, **items, status=status, censoring_group=group)
+        group, labels = encode(check_labels(censoring_groups, "censoring_groups", y.size))
+    groups = {"censoring_group": group, "censoring_labels": labels}
+    return Outcome(status == 1, **items, status=status, **groups)
 
 
 def lacks_event(y, code=1) -> bool:

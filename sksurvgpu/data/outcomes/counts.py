@@ -22,7 +22,9 @@ from ..vectors import (
     encode,
     from_objects,
 )
+from ..wholes import whole_lacks
 from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
+from .lazy import build_lazily
 
 __all__ = [
     "GroupedOutcome",
@@ -112,6 +114,9 @@ def case_series(count, length, subject) -> np.ndarray:
     array([(0, 30. , 'ann'), (1, 12.5, 'ann'), (2,  8. , 'bob')],
           dtype=[('count', '<i8'), ('length', '<f8'), ('subject', '<U3')])
     """
+    lazy = build_lazily(case_series, count=count, length=length, subject=subject)
+    if lazy is not None:
+        return lazy
     return pack(_case_series_fields(count, length, subject))
 
 
@@ -137,6 +142,8 @@ def matched(case, stratum) -> np.ndarray:
     array([( True, 7), (False, 7), (False, 8), ( True, 8)],
           dtype=[('case', '?'), ('stratum', '<i8')])
     """
+    if (lazy := build_lazily(matched, case=case, stratum=stratum)) is not None:
+        return lazy
     return pack(_matched_fields(case, stratum))
 
 
@@ -210,12 +217,8 @@ def read_counts(
         Whether rows are compared within strata; all rows are one where `strata` is None.
     """
     value = check_row_values(_flat_numbers(y, n_rows), "y", minimum=0)
-    if not value.any():
-        kind = NothingToCompareError if is_conditional else ValueError
-        raise kind(
-            f"`y` is zero in all {value.size:,} rows; at least one event is needed to estimate a "
-            "rate."
-        )
+    if whole_lacks(value.any()):
+        refuse_zeros(value.size, NothingToCompareError if is_conditional else ValueError)
     group, labels = choose_strata(None, strata, value.size)
     if is_conditional:
         if group is None:
@@ -262,17 +265,38 @@ def _matched_fields(case, stratum):
     return {"case": case, "stratum": check_labels(stratum, "stratum", case.size, other="case")}
 
 
-def check_compared(value, group, n_groups, name, plural, among=""):
-    """Some group must have an event and a row without which it might have happened."""
+def refuse_zeros(n_rows, kind=ValueError):
+    """Refuse counts of which none is positive."""
+    raise kind(
+        f"`y` is zero in all {n_rows:,} rows; at least one event is needed to estimate a rate."
+    )
+
+
+def count_compared(value, group, n_groups):
+    """Groups that compare rows, all groups, those with an event, and those with two rows."""
     n_rows = np.bincount(group, minlength=n_groups)
     n_events = np.bincount(group, value, minlength=n_groups)
-    if not ((n_rows > 1) & (n_events > 0)).any():
-        raise NothingToCompareError(
-            f"`y` has no {name} with an event and at least two rows{among}, so there is nothing to "
-            f"compare: of {n_groups:,} {plural}, {np.count_nonzero(n_events):,} have an event "
-            f"and {np.count_nonzero(n_rows > 1):,} at least two rows; check the labels of the "
-            f"{plural}."
-        )
+    has_event, has_rows = n_events > 0, n_rows > 1
+    which = (has_event & has_rows, n_rows >= 0, has_event, has_rows)
+    return np.array([np.count_nonzero(some) for some in which])
+
+
+def check_compared(value, group, n_groups, name, plural, among=""):
+    """Some group must have an event and a row without which it might have happened."""
+    counts = count_compared(value, group, n_groups)
+    if whole_lacks(counts[0]):
+        refuse_uncompared(counts, name, plural, among)
+
+
+def refuse_uncompared(counts, name, plural, among=""):
+    """Refuse groups of which none compares rows."""
+    _, n_groups, n_with_event, n_with_rows = counts
+    raise NothingToCompareError(
+        f"`y` has no {name} with an event and at least two rows{among}, so there is nothing to "
+        f"compare: of {n_groups:,} {plural}, {n_with_event:,} have an event "
+        f"and {n_with_rows:,} at least two rows; check the labels of the "
+        f"{plural}."
+    )
 
 
 def check_sets(case, group, n_groups, is_exact, among=""):
@@ -280,12 +304,25 @@ def check_sets(case, group, n_groups, is_exact, among=""):
     if not is_exact:
         check_compared(case, group, n_groups, "stratum", "strata", among)
         return
+    counts = count_sets(case, group, n_groups)
+    if whole_lacks(counts[0]):
+        refuse_sets(counts, among)
+
+
+def count_sets(case, group, n_groups):
+    """Sets that compare rows, all sets, those of cases only, and those of controls only."""
     n_rows = np.bincount(group, minlength=n_groups)
     n_cases = np.bincount(group, case, minlength=n_groups)
-    if not ((n_cases > 0) & (n_cases < n_rows)).any():
-        raise NothingToCompareError(
-            f"`y` has no stratum with both a case and a control{among}: of {n_groups:,} strata, "
-            f"{np.count_nonzero((n_cases == n_rows) & (n_rows > 0)):,} have cases only and "
-            f"{np.count_nonzero((n_cases == 0) & (n_rows > 0)):,} controls only; check the labels "
-            "of the strata."
-        )
+    only = (n_cases == n_rows) & (n_rows > 0), (n_cases == 0) & (n_rows > 0)
+    which = ((n_cases > 0) & (n_cases < n_rows), n_rows >= 0, *only)
+    return np.array([np.count_nonzero(some) for some in which])
+
+
+def refuse_sets(counts, among=""):
+    """Refuse sets of which none has both a case and a control."""
+    _, n_groups, n_cases_only, n_controls_only = counts
+    raise NothingToCompareError(
+        f"`y` has no stratum with both a case and a control{among}: of {n_groups:,} strata, "
+        f"{n_cases_only:,} have cases only and {n_controls_only:,} controls only; check the labels "
+        "of the strata."
+    )

@@ -15,6 +15,7 @@ from ..vectors import (
     check_whole,
     encode,
 )
+from ..wholes import whole_lacks
 
 RESERVED_FIELDS = ("start", "stratum", "subject")
 EVENT_TIME = ("event", "time")
@@ -102,7 +103,7 @@ def check_structured(y, builder, fields, name="y"):
 def check_rows(y, n_rows=None, name="y", wanted=" row with an event"):
     """Check that an outcome has as many rows as X, and some."""
     check_length(y, name, n_rows)
-    if y.size == 0:
+    if whole_lacks(y.size):
         raise ValueError(f"`{name}` has no rows; pass at least one{wanted}.")
 
 
@@ -161,10 +162,8 @@ def read_survival(
     is_flag = dtype.kind == "b"
     event = check_flags(event, "event") if is_flag else check_whole(event, event_field, CODES)
     items = checked_items(event, y[time_field], **{field: y[field] for field in others})
-    if model and not event.any():
-        raise ValueError(
-            f"`y` has no event (all {y.size:,} rows censored): a {model} model cannot be fitted."
-        )
+    if model and whole_lacks(event.any()):
+        refuse_no_event(y.size, model)
     items["stratum"], items["stratum_labels"] = choose_strata(items["stratum"], strata, y.size)
     return items
 
@@ -193,6 +192,13 @@ def refuse_flags(dtype, where, otherwise):
         )
 
 
+def refuse_no_event(n_rows, model):
+    """Refuse an outcome without an event."""
+    raise ValueError(
+        f"`y` has no event (all {n_rows:,} rows censored): a {model} model cannot be fitted."
+    )
+
+
 def check_code(code):
     """Check that `code` could be that of an event."""
     if not isinstance(code, Integral) or isinstance(code, bool):
@@ -214,7 +220,7 @@ def check_event_of_interest(code, event, name="y"):
                 f"`event_of_interest` is {code}, but the events of `{name}` are booleans, which "
                 "know one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
             )
-    elif not (event == code).any():
+    elif whole_lacks((event == code).any()):
         found = np.unique(event[event != 0])
         more = f" and {found.size - MOST_CODES:,} more" if found.size > MOST_CODES else ""
         listed = ", ".join(map(str, found[:MOST_CODES])) or "none"

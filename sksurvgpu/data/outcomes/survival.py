@@ -20,6 +20,7 @@ from .fields import (
     read_survival,
     take_rows,
 )
+from .lazy import build_lazily
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 
@@ -48,6 +49,8 @@ class Outcome:
         With competing events: 0 censored, 1 event of interest, 2 competing event.
     censoring_group : ndarray of shape (n_rows,), int64, or None
         Number of the group whose censoring the row shares; None where groups are the strata.
+    censoring_labels : ndarray of shape (n_groups,) or None
+        Sorted labels of these groups, as the caller wrote them.
     """
 
     event: np.ndarray
@@ -58,6 +61,7 @@ class Outcome:
     subject: np.ndarray | None = None
     status: np.ndarray | None = None
     censoring_group: np.ndarray | None = None
+    censoring_labels: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -114,6 +118,9 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
     array([( True, 2. ), (False, 3.5), ( True, 1. )],
           dtype=[('event', '?'), ('time', '<f8')])
     """
+    columns = {"event": event, "time": time, "start": start, "stratum": stratum, "subject": subject}
+    if (lazy := build_lazily(surv, **columns)) is not None:
+        return lazy
     event = check_flags(event, "event", SWAPPED)
     return pack(checked_items(event, time, start, stratum, subject))
 

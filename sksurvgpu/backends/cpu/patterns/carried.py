@@ -7,7 +7,7 @@ import numpy as np
 from .. import carried as kernels
 from .. import risk_sets
 from ..exact import Steps
-from .risk_sets import RiskSetPattern, evaluation
+from .risk_sets import RiskSetPattern
 
 
 class CarriedPattern(RiskSetPattern):
@@ -27,7 +27,7 @@ class CarriedPattern(RiskSetPattern):
             np.zeros(len(self.cells.risk)),
         )
         self._one_lane = problem.plan.one_lane_a_stratum
-        self._evaluate = evaluation(kernels.evaluate, self._likelihood.jump_formula)
+        self._evaluate = self._evaluation(kernels.evaluate, kernels.scan_lanes)
 
     def evaluate(self, eta, u):
         loglik, self.top = self._evaluate(self.risk_sets, self._carry, eta, u, self.cells)

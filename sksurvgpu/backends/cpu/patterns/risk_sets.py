@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from ...._compile import specialize
+from ...._compile import bind, device, specialize
 from .. import risk_sets as kernels
 from ..bins import Bins, Centring, centres
 from ..exact import Steps
@@ -15,9 +15,9 @@ from ._base import Pattern
 
 
 @cache
-def evaluation(template, formula):
-    """Kernel of a template under a likelihood's `jump_formula`."""
-    return specialize(template, jump_formula=formula)
+def evaluation(template, scan, formula):
+    """Kernel of a template with a scan of cells under a likelihood's `jump_formula`."""
+    return specialize(template, scan=device(bind(scan, jump_formula=formula)))
 
 
 class RiskSetPattern(Pattern):
@@ -40,13 +40,16 @@ class RiskSetPattern(Pattern):
         rest = None if plan.enter_idx is None else np.zeros(plan.n_cells)
         ties = np.zeros((2, plan.n_cells)) if problem.likelihood.uses_ties else (None, None)
         self.cells = kernels.Cells(risk, hazard, rest, *ties)
-        self._evaluate = evaluation(kernels.evaluate, self._likelihood.jump_formula)
+        self._evaluate = self._evaluation(kernels.evaluate, kernels.scan_cells)
         self.top, self._in_logs = 0.0, False
         self.group_ptr = np.array([0, plan.n_rows])
         if plan.n_pieces == 1:  # strata are ranges of rows
             edges = np.arange(plan.n_strata + 1)
             self.group_ptr = np.searchsorted(plan.stratum_of_row(), edges)
         self._start_bins(plan)
+
+    def _evaluation(self, template, scan):
+        return evaluation(template, scan, self._likelihood.jump_formula)
 
     def _start_bins(self, plan):
         bins = self._bins = plan.bins
@@ -61,7 +64,7 @@ class RiskSetPattern(Pattern):
         loglik, self.top = self._evaluate(self.risk_sets, eta, u, self.cells)
         self._in_logs = not np.isfinite(loglik) and self.risk_sets.enter_idx is None
         if self._in_logs:
-            in_logs = evaluation(kernels.evaluate_in_logs, self._likelihood.jump_formula)
+            in_logs = self._evaluation(kernels.evaluate_in_logs, kernels.scan_log_cells)
             loglik, self.top = in_logs(self.risk_sets, eta, u, self.cells)
         return loglik
 

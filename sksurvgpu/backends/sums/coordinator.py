@@ -1,0 +1,157 @@
+"""The backend of fits whose rows are in partitions: it has sums, and holds no row.
+
+Fits go on until each waits for partitions; then all they wait for is one exchange.  So a batch
+takes as many exchanges as its slowest fit.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from inspect import isgenerator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..contract import Operations, ask
+from .exchange import Counts, Link
+from .matrix import LEVELS
+from .session import Session
+
+ROOM = 2.0**29  # bytes of a matrix and what a fit does with it
+
+
+@dataclass
+class Coordinator:
+    """A backend.
+
+    Parameters
+    ----------
+    level : {"sample", "full", "diagonal"}
+        Matrix with which fits begin, see `matrix`.
+    highest : {"full", "sample", "diagonal"}
+        Matrix to which fits go that gain little.
+    sample : sequence of int, optional
+        Partitions of the sample; as many as are needed by default.
+    checkpoint : path, optional
+        File to which accepted coefficients are written, (n_columns, n_fits), as they are found.
+    """
+
+    level: str = "sample"
+    highest: str = "full"
+    sample: tuple[int, ...] | None = None
+    checkpoint: str | os.PathLike | None = None
+    room: float = ROOM
+    counts: Counts = field(default_factory=Counts)
+
+    batched = True
+
+    def __post_init__(self):
+        for name in ("level", "highest"):
+            if getattr(self, name) not in LEVELS:
+                raise ValueError(f"`{name}` is {getattr(self, name)!r}, must be one of {LEVELS}.")
+
+    def run(self, problem, batch, coroutines, n_threads):
+        """Serve all fits to their ends; threads are the engine's."""
+        link = self._link(problem)
+        weights = [_column(batch.weight, b) for b in range(len(coroutines))]
+        _refuse_offsets(batch)
+        try:
+            link.open(weights, self.counts)
+            sessions = [Session(link, weight, self, batch.null is None) for weight in weights]
+            return self._drive(link, sessions, coroutines, problem.n_columns)
+        except BaseException:
+            problem.engine.cancel()
+            raise
+        finally:
+            link.keep_only_given()
+
+    def _drive(self, link, sessions, coroutines, n_columns):
+        pairs = zip(sessions, coroutines, strict=True)
+        fits = {b: _serve(session, fit) for b, (session, fit) in enumerate(pairs)}
+        results: list[Any] = [None] * len(fits)
+        saved = 0
+        while fits:
+            steps = []
+            for b in list(fits):
+                try:
+                    steps.append(next(fits[b]))
+                except StopIteration as finished:
+                    results[b] = finished.value
+                    del fits[b]
+            if self.checkpoint is not None and saved < (moves := sum(s.moves for s in sessions)):
+                saved = moves
+                _write(self.checkpoint, sessions, n_columns)
+            if steps:
+                link.exchange(steps, self.counts)
+        return results
+
+    def open_evaluator(self, problem, batch):
+        """Evaluations of fits: one exchange or two for all of them, and one for gradients."""
+        return Evaluator(self, problem, batch)
+
+    def _link(self, problem):
+        return problem.kept.setdefault("link", Link(problem))
+
+
+class Evaluator:
+    """Log-likelihoods and their gradients."""
+
+    def __init__(self, coordinator, problem, batch):
+        self._coordinator, self._problem, self._batch = coordinator, problem, batch
+
+    def evaluate(self, coefs):
+        """Log-likelihood (n_fits,) and gradient (n_fits, n_columns) at coefficients like it."""
+
+        def both(coef):
+            loglik = yield from ask(Operations.start, coef)
+            return loglik, (yield from ask(Operations.gradient, np.arange(len(coef))))
+
+        fits = [both(np.ascontiguousarray(coef)) for coef in coefs]
+        logliks, gradients = zip(
+            *self._coordinator.run(self._problem, self._batch, fits, 1), strict=True
+        )
+        return np.array(logliks), np.stack(gradients)
+
+
+def read_checkpoint(path):
+    """Coefficients (n_columns, n_fits) with which fits that were stopped may begin again."""
+    with np.load(path, allow_pickle=False) as saved:
+        return saved["coef"]
+
+
+def _write(path, sessions, n_columns):
+    """Replace the file as a whole: a fit may be stopped at any time."""
+    nothing = np.zeros(n_columns)
+    coefs = [nothing if session.coef is None else session.coef for session in sessions]
+    unfinished = Path(f"{os.fspath(path)}.unfinished")
+    with unfinished.open("wb") as file:
+        np.savez(file, coef=np.stack(coefs, axis=1))
+    os.replace(unfinished, path)
+
+
+def _serve(session, fit):
+    """Generator: serve one fit; yields what partitions have to be asked, returns its result."""
+    result = None
+    while True:
+        try:
+            name, arguments = fit.send(result)
+        except StopIteration as finished:
+            return finished.value
+        result = getattr(session, name)(*arguments)
+        if isgenerator(result):
+            result = yield from result
+
+
+def _column(values, index):
+    """Weight of a fit; one column stands for all fits."""
+    return None if values is None else values[:, index if values.shape[1] > 1 else 0]
+
+
+def _refuse_offsets(batch):
+    if batch.offset is not None:
+        raise ValueError(
+            "fits whose rows are in partitions take their offsets from there; pass `offset` in "
+            "partitions, like X."
+        )

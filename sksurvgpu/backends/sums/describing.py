@@ -1,0 +1,156 @@
+"""What a partition says of its rows before any fit: counts, columns, times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+
+from ..._compile import kernel
+from ...data.design.columns import DENSE, INDICATOR
+from ...data.outcomes.checksum import checksum
+from .messages import Description
+
+
+def describe(rows, grid=None) -> Description:
+    """Describe the rows of a partition; times are those of the grid where one is given."""
+    design, outcome = rows.design, on_grid(rows.outcome, grid)
+    names = None if design.names is None else tuple(map(str, design.names))
+    label = f"{design.n_columns} columns" if names is None else "\n".join(names)
+    return Description(
+        rows=rows.n_rows,
+        names=names,
+        names_digest=sha256(label.encode()).hexdigest(),
+        columns=_describe_columns(design),
+        entries=design.n_entries,
+        tables=_OF_PATTERN[rows.likelihood.pattern](rows, outcome) | rows.told,
+        checksum=checksum(rows.outcome, rows.weight, rows.offset),
+    )
+
+
+# -- columns --------------------------------------------------------------------------------------
+def _describe_columns(design):
+    """Entries, their sum and squares about their mean, extremes, and whether a column is dense."""
+    is_dense, is_one = design.kind == DENSE, design.kind == INDICATOR
+    stored = np.where(is_dense, design.n_rows, np.diff(design.indptr))
+    found = np.zeros((design.n_columns, 6))
+    size = np.where(is_one, 0, stored)
+    _summarize(design.values, design.value_ptr, size, found)
+    found[:, 0], found[:, 5] = stored, is_dense
+    found[is_one, 1] = found[is_one, 4] = stored[is_one]
+    found[is_one, 3:5] = (stored[is_one] > 0)[:, None]
+    has_zeros = stored < design.n_rows
+    found[has_zeros, 3] = np.minimum(found[has_zeros, 3], 0.0)
+    found[has_zeros, 4] = np.maximum(found[has_zeros, 4], 0.0)
+    if not design.n_rows:
+        found[:, 3:5] = np.nan
+    return found
+
+
+@kernel
+def _summarize(values, ptr, size, found):
+    """Sum, squares about the mean, least and largest of the values of every column."""
+    for j in range(len(ptr)):
+        if size[j] == 0:
+            continue
+        low = high = values[ptr[j]]
+        total = square = 0.0
+        for q in range(ptr[j], ptr[j] + size[j]):
+            total += values[q]
+            low, high = min(low, values[q]), max(high, values[q])
+        mean = total / size[j]
+        for q in range(ptr[j], ptr[j] + size[j]):
+            square += (values[q] - mean) ** 2
+        found[j, 1], found[j, 2], found[j, 3], found[j, 4] = total, square, low, high
+
+
+# -- times ----------------------------------------------------------------------------------------
+def on_grid(outcome, grid):
+    """An outcome whose times are the first of the grid at or after them.
+
+    A row that enters and leaves between two times of the grid is at no risk: it has no event.
+    """
+    if grid is None or not hasattr(outcome, "time"):
+        return outcome
+    late = outcome.event & (outcome.time > grid[-1])
+    if late.any():
+        raise ValueError(
+            f"`grid` ends at {grid[-1]:g} and an event is at {outcome.time[late].max():g}; let it "
+            "end no earlier than the last event."
+        )
+    if outcome.status is not None and ((outcome.status == 2) & (outcome.time > grid[-1])).any():
+        raise ValueError(
+            f"`grid` ends at {grid[-1]:g}, before a competing event; let it end no earlier."
+        )
+
+    def place(time):
+        return grid[np.minimum(np.searchsorted(grid, time), len(grid) - 1)]
+
+    time = place(outcome.time)
+    if outcome.start is None:
+        return replace(outcome, time=time)
+    start = np.where(outcome.start > 0.0, place(outcome.start), outcome.start)
+    return replace(outcome, time=time, start=start, event=outcome.event & (start < time))
+
+
+def distinct(first, second):
+    """Distinct pairs in ascending order, and how often each occurs."""
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    new = np.ones(len(first), bool)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    begin = np.flatnonzero(new)
+    return first[new], second[new], np.diff(np.append(begin, len(first)))
+
+
+def numbered(code, labels, n_rows):
+    """Number of every row's label, and the labels; one of all rows where there are none."""
+    if code is None:
+        return np.zeros(n_rows, np.int64), np.zeros(1, np.int64)
+    return code, labels
+
+
+def _describe_times(rows, outcome):
+    stratum, labels = numbered(outcome.stratum, outcome.stratum_labels, rows.n_rows)
+    counts = outcome.event if rows.weight is None else outcome.event & (rows.weight > 0.0)
+    of_stratum, time, deaths = distinct(stratum[counts], outcome.time[counts])
+    last = np.full(len(labels), -np.inf)
+    np.maximum.at(last, stratum, outcome.time)
+    return {
+        "labels": labels,
+        "stratum": of_stratum,
+        "time": time,
+        "deaths": deaths,
+        "last": last,
+    }
+
+
+def _describe_competing(rows, outcome):
+    found = _describe_times(rows, outcome)
+    stratum, labels = numbered(outcome.stratum, outcome.stratum_labels, rows.n_rows)
+    group = stratum
+    if outcome.censoring_group is not None:
+        group, labels = outcome.censoring_group, outcome.censoring_labels
+    censor_group, censor_time, _ = distinct(group, outcome.time)
+    lane_stratum, lane_group, _ = distinct(stratum, group)
+    return found | {
+        "censor_labels": labels,
+        "censor_group": censor_group,
+        "censor_time": censor_time,
+        "lane_stratum": lane_stratum,
+        "lane_group": lane_group,
+    }
+
+
+def _describe_groups(rows, outcome):
+    return {} if outcome.group is None else {"labels": outcome.group_labels}
+
+
+_OF_PATTERN = {
+    "rows": lambda rows, outcome: {},
+    "group_sums": _describe_groups,
+    "subsets": _describe_groups,
+    "risk_sets": _describe_times,
+    "carried_risk_sets": _describe_competing,
+}

@@ -1,0 +1,120 @@
+"""A partition: it answers messages, and keeps nothing that it could not compute again.
+
+It keeps the problem that it was given last, and the plan of its rows under that, a few bytes a row;
+and, until it is told to drop them, the rows and what was made of them for the last weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .describing import describe
+from .messages import (
+    Answers,
+    Arrange,
+    Arranged,
+    Ask,
+    Describe,
+    Evaluate,
+    Message,
+    Recipe,
+    Unarranged,
+    Weigh,
+)
+from .pattern import Arrangement, PartRows, Pattern
+from .patterns import PATTERNS
+
+__all__ = ["Part", "PartRows"]
+
+
+class Part:
+    """Rows that are loaded when they are asked for.
+
+    Parameters
+    ----------
+    load : callable
+        ``load()`` gives the arguments of a fit by name, for these rows.
+    read : callable
+        ``read(model, arguments)`` checks them for a model, which a message describes.
+    """
+
+    def __init__(
+        self, load: Callable[[], dict[str, Any]], read: Callable[[str, dict[str, Any]], PartRows]
+    ):
+        self._load, self._read = load, read
+        self._problem: Arrange | None = None
+        self._plan: Any = None
+        self._own: Arranged | None = None
+        self.drop()
+
+    def drop(self) -> None:
+        """Forget the rows, and all that was made of them except for their plan."""
+        self._rows: tuple[str, PartRows] | None = None
+        self._arranged: Arrangement | None = None
+        self._pattern: tuple[Recipe, Pattern] | None = None
+
+    def answer(self, message: Message) -> Any:
+        """What the partition says to a message."""
+        if isinstance(message, Describe):
+            return describe(self._rows_of(message.model), message.grid)
+        if isinstance(message, Arrange):
+            return self._arrange(message)
+        if self._problem is None or self._problem.digest != message.plan:
+            return Unarranged()
+        return self._answer_all(message)
+
+    def _rows_of(self, model):
+        if self._rows is None or self._rows[0] != model:
+            self.drop()
+            self._rows = model, self._read(model, self._load())
+        return self._rows[1]
+
+    def _arrange(self, problem):
+        if self._own is None or self._problem.digest != problem.digest:
+            rows = self._rows_of(problem.model)
+            self._arranged = self._pattern = None
+            self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
+            self._problem = problem
+        return self._own
+
+    def _answer_all(self, ask: Ask):
+        """Answers, those under the same weights one after the other."""
+        answers, recipes = {}, [request.weight for request in ask.requests]
+        for recipe in dict.fromkeys(recipes):
+            pattern = self._pattern_of(recipe)
+            for index in (k for k, other in enumerate(recipes) if other == recipe):
+                answers[index] = _answer(pattern, ask.requests[index])
+        return Answers(tuple(answers[index] for index in range(len(recipes))))
+
+    def _pattern_of(self, recipe):
+        if self._pattern is None or self._pattern[0] != recipe:
+            problem = self._problem
+            rows = self._rows_of(problem.model)
+            if self._arranged is None:
+                self._arranged = Arrangement(rows, problem.tables, self._plan)
+            weight = _weight(recipe, rows, problem.tables)
+            self._pattern = recipe, _kind(rows)(self._arranged, weight)
+        return self._pattern[1]
+
+
+def _kind(rows):
+    return PATTERNS[rows.likelihood.pattern]
+
+
+def _weight(recipe, rows, tables):
+    if recipe.kind == "given":
+        return rows.weight
+    from .recipes import make_weight
+
+    return make_weight(recipe, rows, int(np.ravel(tables["part"])[0]))
+
+
+def _answer(pattern, request):
+    if isinstance(request, Weigh):
+        return pattern.weigh()
+    if isinstance(request, Evaluate):
+        return pattern.evaluate(request)
+    return pattern.slopes(request)

@@ -1,0 +1,226 @@
+"""Rows of a partition, and what a pattern makes of them: sums for a coordinator.
+
+A pattern has the rows of a partition under one vector of weights.  What is the same under all of
+them, the plan of the rows and their columns, is an `Arrangement`.  A pattern's own part are four
+methods: `weigh` and `evaluate`, and for `slopes` the residuals at what the coordinator has joined
+(`settle`) and the quadratic model there (`refer`).  The products with X are the CPU backend's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...data.design.columns import DENSE, INDICATOR, Design
+from ...data.design.units import moved
+from ..cpu import gram
+from ..cpu.bins import Centring
+from ..cpu.columns import DenseColumns, columns_of
+from ..cpu.threads import Threads
+from ..cpu.whole import Products
+from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Checked rows of a partition, in the order in which they were given."""
+
+    design: Design
+    outcome: Any
+    weight: np.ndarray | None  # (n_rows,)
+    offset: np.ndarray | None  # (n_rows,)
+    likelihood: Any
+    source: np.ndarray  # of the model's columns, as in `solver.problem.Problem`
+    piece_ptr: np.ndarray
+    cuts: tuple[float, ...] = ()
+    censoring: dict[str, Any] = field(default_factory=dict)  # arguments of `plan_competing`
+    unit: np.ndarray | None = None  # number of what folds and draws keep together
+    told: Tables = field(default_factory=dict)  # what the estimator must know of all parts
+
+    @property
+    def n_rows(self) -> int:
+        return self.design.n_rows
+
+
+class Arrangement:
+    """Rows in the order of a plan, whatever their weights."""
+
+    def __init__(self, rows: PartRows, tables: Tables, plan: Any):
+        if rows.n_rows != plan.n_base:
+            raise ValueError(
+                f"the partition has {rows.n_rows:,} rows, had {plan.n_base:,} when the fit began; "
+                "its data must stay as they are until the fit is done."
+            )
+        self.rows, self.tables, self.plan = rows, tables, plan
+        design = _centred(rows.design.reordered(plan.order), tables.get("center"))
+        pieces = rows.source, rows.piece_ptr, plan.first, plan.shift
+        self.columns = columns_of(design, *pieces)
+        self.threads = Threads(1)  # an engine asks many partitions at a time
+        self.products = Products(self.columns, self.threads)
+        self.offset = None if rows.offset is None else plan.per_copy(rows.offset[plan.order])
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.rows.source)
+
+
+def _centred(design, center):
+    """Design with a number taken from each column, of which all rows have a value or none."""
+    if center is None or not center.any() or not design.n_rows:
+        return design
+    ones = np.flatnonzero((center != 0.0) & (design.kind == INDICATOR))
+    return moved(_with_values(design, ones), -center)
+
+
+def _with_values(design, columns):
+    """Design whose indicators of all rows among `columns` have values, of one."""
+    if not len(columns):
+        return design
+    kind, value_ptr = design.kind.copy(), design.value_ptr.copy()
+    kind[columns] = DENSE
+    value_ptr[columns] = len(design.values) + design.n_rows * np.arange(len(columns))
+    stored = np.diff(design.indptr)
+    indices = design.indices[np.repeat(kind != DENSE, stored)]
+    stored[columns] = 0
+    indptr = np.concatenate([[0], np.cumsum(stored)])
+    values = np.concatenate([design.values, np.ones(design.n_rows * len(columns))])
+    return Design(design.n_rows, kind, indptr, indices, values, value_ptr, design.names)
+
+
+class Pattern:
+    """How a partition answers for rows under weights; `arranged` are the rows.
+
+    `joins` says whether groups of rows go beyond the partition: the quadratic model's second term
+    is then the coordinator's, and loads are sent in its place.
+    """
+
+    joins = True
+
+    @staticmethod
+    def plan_of(rows: PartRows, tables: Tables) -> tuple[Any, Arranged]:
+        """Plan of rows, whatever their weights, and what of the problem's cells is their own."""
+        raise NotImplementedError
+
+    def __init__(self, arranged: Arrangement, weight: np.ndarray | None):
+        """Set up rows with weights, which are in the order of the caller."""
+        self.arranged, self.plan = arranged, arranged.plan
+        self._known: tuple[bytes, np.ndarray] | None = None
+
+    # -- what a pattern says ----------------------------------------------------------------------
+    def weigh(self) -> Weights:
+        """What is known before any predictor."""
+        raise NotImplementedError
+
+    def evaluate(self, request: Evaluate) -> Evaluated:
+        """What the coordinator needs for a log-likelihood."""
+        raise NotImplementedError
+
+    def settle(self, eta: np.ndarray, request: Slopes) -> float:
+        """Make `residuals`, `sizes` and `refer` speak of `eta` and of what was joined there.
+
+        The log-likelihood, NaN where the coordinator has it.
+        """
+        raise NotImplementedError
+
+    def residuals(self) -> np.ndarray:
+        """u of every row."""
+        raise NotImplementedError
+
+    def sizes(self) -> np.ndarray:
+        """What the rounding errors of u are relative to."""
+        raise NotImplementedError
+
+    def refer(self, rh: np.ndarray) -> Centring:
+        """h of every row into ``rh[:, 1]``, and the second term."""
+        raise NotImplementedError
+
+    def jumps(self, columns: np.ndarray) -> Tables:
+        """Sums of x w by own cell."""
+        raise NotImplementedError
+
+    # -- what they have in common -----------------------------------------------------------------
+    def predictor(self, coef: Coef) -> np.ndarray:
+        """eta of every row; that of the last coefficients is kept, as slopes follow evaluations."""
+        key = coef.columns.tobytes() + coef.values.tobytes()
+        if self._known is None or self._known[0] != key:
+            eta = np.empty(self.plan.n_rows)
+            arranged = self.arranged
+            vector = coef.vector(arranged.n_columns)
+            arranged.products.predict(vector, arranged.offset, eta)
+            self._known = key, eta
+        return self._known[1]
+
+    def move(self, request: Evaluate, eta: np.ndarray, live: np.ndarray) -> tuple[float, float]:
+        """Least and largest change of live rows' predictors since the origin; 0 without one."""
+        if request.origin is None:
+            return 0.0, 0.0
+        origin = np.empty(len(eta))
+        arranged = self.arranged
+        vector = request.origin.vector(arranged.n_columns)
+        arranged.products.predict(vector, arranged.offset, origin)
+        change = eta[live] - origin[live]
+        return np.min(change, initial=np.inf), np.max(change, initial=-np.inf)
+
+    def slopes(self, request: Slopes) -> Sums:
+        """Sums over rows and columns, by name."""
+        products, found = self.arranged.products, {}
+        loglik = self.settle(self.predictor(request.coef), request)
+        if "gradient" in request.want:
+            every = np.arange(self.arranged.n_columns)
+            found["gradient"] = products.of_columns(every, self.residuals())
+        if "size" in request.want:
+            found["size"] = products.absolute(self.sizes())
+        if "curvature" in request.want or "gram" in request.want:
+            found |= self._model(request)
+        if "jumps" in request.want:
+            found |= self.jumps(request.columns)
+        return Sums(loglik, found)
+
+    def _model(self, request):
+        X, threads = self.arranged.columns, self.arranged.threads
+        rh, found = np.zeros((self.plan.n_rows, 2)), {}
+        centring = self.refer(rh)
+        found["total"] = _total(X, centring, rh) if self.joins else rh[:, 1:].sum(axis=0)
+        loads = None
+        if "curvature" in request.want:
+            every = np.arange(self.arranged.n_columns)
+            curvature, loads = centring.load(X, every, rh, threads)
+            found["curvature"] = np.ascontiguousarray(curvature[:, 1]) if self.joins else curvature
+        if self.joins and loads is not None:
+            found["loads"] = loads
+        if "gram" in request.want:
+            found = self._matrix(request.columns, rh, centring, loads) | found
+        return found
+
+    def _matrix(self, columns, rh, centring, loads):
+        X, threads = self.arranged.columns, self.arranged.threads
+        if loads is not None:
+            loads = loads[columns]
+        elif centring.few:
+            _, loads = centring.load(X, columns, rh, threads)
+        if self.joins:
+            return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads), "loads": loads}
+        rows = gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)
+        return {"gram": rows}
+
+
+def _total(X, centring, rh):
+    """Sum of h in every bin: the loads of a column of ones."""
+    kind, nothing = np.full(1, DENSE, np.uint8), np.zeros(1, np.int64)
+    whole = np.array([[0, len(X.first)]])
+    ones = DenseColumns(
+        kind,
+        np.zeros(2, np.int64),
+        X.indices[:0],
+        np.ones(X.n_base),
+        nothing,
+        nothing,
+        whole,
+        X.first,
+        X.shift,
+        X.n_base,
+    )
+    _, loads = centring.load(ones, nothing, rh, Threads(1))
+    return loads[0]

@@ -1,0 +1,7 @@
+"""What partitions make of their rows: one class a pattern, named by likelihoods."""
+
+from __future__ import annotations
+
+from .pattern import Pattern
+
+PATTERNS: dict[str, type[Pattern]] = {}

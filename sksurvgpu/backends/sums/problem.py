@@ -1,0 +1,111 @@
+"""A problem whose rows are in partitions: what is known of it without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from ...data.design.units import NEAR_CONSTANT, ROUNDING
+from ...data.model_columns import ModelColumns
+from .messages import Arrange, Description, Engine, Tables
+from .plan import SumPlan
+
+
+@dataclass(frozen=True)
+class RemoteDesign:
+    """Columns of X, as far as they are known without their rows."""
+
+    n_rows: int
+    names: list[str] | None
+    entries: np.ndarray  # int64 (n_columns,): stored ones
+    mean: np.ndarray  # of these
+    square: np.ndarray  # sum of their squared deviations from it
+    least: np.ndarray  # NaN where that is not told
+    largest: np.ndarray
+
+    @property
+    def n_columns(self):
+        return len(self.entries)
+
+    @property
+    def n_entries(self):
+        return int(self.entries.sum())
+
+    def span(self, j):
+        """Largest minus smallest value of column j; where they are not told, of typical ones."""
+        span = self.largest[j] - self.least[j]
+        return float(span if np.isfinite(span) else 2.0 * self.typical_values()[j])
+
+    def typical_values(self):
+        """Root of the mean square of the stored values of each column; 1 where there are none."""
+        square = self.square / np.maximum(self.entries, 1) + self.mean**2
+        return np.sqrt(np.where(square > 0.0, square, 1.0))
+
+    def find_centers(self):
+        """What to take from each column, by the rule of `data.design.units.find_centers`."""
+        is_full = (self.entries == self.n_rows) & (self.mean != 0.0)
+        mean = np.where(is_full, self.mean, 1.0)
+        share = self.square / (mean * mean * max(self.n_rows, 1))
+        is_far = is_full & (share > ROUNDING**2) & (share < NEAR_CONSTANT**2)
+        return np.where(is_far, mean, 0.0)
+
+
+@dataclass(frozen=True)
+class RemoteProblem(ModelColumns):
+    """What the solver and estimators read of a `solver.problem.Problem`, and who has its rows.
+
+    Partitions read the model from `model`: it cannot be changed here.
+    """
+
+    engine: Engine
+    model: str  # as partitions are told
+    design: RemoteDesign
+    plan: SumPlan
+    likelihood: Any
+    source: np.ndarray
+    piece_ptr: np.ndarray
+    descriptions: tuple[Description, ...]
+    center: np.ndarray | None = None
+    tables: Tables = field(default_factory=dict)  # of `Arrange`, the same for all partitions
+    kept: dict = field(default_factory=dict, compare=False, repr=False)  # by coordinators
+
+    @property
+    def n_parts(self):
+        return self.engine.n_parts
+
+    @property
+    def digest(self):
+        """What names the problem among others."""
+        if "digest" not in self.kept:
+            code = sha256(self.model.encode())
+            for name, table in sorted(self.tables.items()):
+                # labels are objects, perhaps, and their bytes are addresses
+                text = str(table.tolist()) if table.dtype.kind == "O" else table.tobytes().hex()
+                code.update(f"{name} {table.dtype} {text}".encode())
+            self.kept["digest"] = code.hexdigest()
+        return self.kept["digest"]
+
+    def arrange(self, part):
+        """The message that gives a partition the problem."""
+        return Arrange(self.model, self.tables | {"part": np.array([part])}, self.digest)
+
+    def uncentred(self):
+        """Refuse what needs the columns as they were given."""
+        return self._refuse("columns that are not centred")
+
+    def without_intercept(self):
+        """Refuse to change the model."""
+        return self._refuse("a known intercept")
+
+    def with_own_intercept(self):
+        """Refuse to change the model."""
+        return self._refuse("the intercept as a column of ones")
+
+    def _refuse(self, what):
+        raise ValueError(
+            f"the rows of X are in partitions, and this needs {what}; fit rows that are in the "
+            "memory of one machine, or a sample of them."
+        )

@@ -1,0 +1,185 @@
+"""Rows in the collections of Dask: DataFrames, Series, arrays, and outcomes built of them.
+
+A partition of each is a delayed object.  With a `distributed.Client`, workers compute and keep
+them; without, threads of this process do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..backends.sums.messages import Engine
+from ..data.outcomes.lazy import LazyOutcome
+from .dask_engine import DaskEngine, active_client
+from .handles import Rows, check_split
+
+__all__ = ["DaskRows", "as_dask_rows"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a collection is split, of which two of one fit must not contradict each other."""
+
+    divisions: tuple | None = None  # of the index of a DataFrame, where they are known
+
+    def __eq__(self, other: object) -> bool:
+        known = isinstance(other, Split) and None not in (self.divisions, other.divisions)
+        return isinstance(other, Split) and (not known or self.divisions == other.divisions)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"partitions with the divisions {self.divisions}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DaskRows(Rows):
+    """One argument of `fit` that is a collection of Dask.
+
+    Attributes
+    ----------
+    delayed : tuple of dask.delayed.Delayed
+        The partitions.
+    collection : object
+        What the user passed.
+    """
+
+    delayed: tuple = ()
+    collection: Any = None
+
+    @classmethod
+    def open(cls, arguments: Mapping[str, Any], read, n_threads: int = 1) -> Engine:
+        """Engine on the workers of the active client, or else of threads."""
+        from ..backends.sums.part import Part
+        from .threads import Threads
+
+        partitions = zip(*(rows.delayed for rows in arguments.values()), strict=True)
+        loads = [dict(zip(arguments, each, strict=True)) for each in partitions]
+        make = partial(Part, read=read)
+        client = active_client()
+        if client is not None:
+            return DaskEngine(client, loads, make)
+        return Threads([make(partial(compute_here, load)) for load in loads], n_threads=n_threads)
+
+    def map(self, function: Callable[[Any], Any], like: np.ndarray | None = None) -> Any:
+        """Array of Dask of what a function makes of the partitions, when it is computed.
+
+        Parameters
+        ----------
+        function : callable
+            From a partition in memory to an array with one entry, or line, for each row.
+        like : ndarray, default=numpy.empty(0)
+            Such an array without rows: its dtype, and its dimensions but the first.
+        """
+        import dask.array as da
+        from dask import delayed
+
+        like = np.empty(0) if like is None else like
+        lengths = (np.nan,) * self.n_parts if self.lengths is None else self.lengths
+        function = delayed(function, pure=True)  # one task, on which those of partitions depend
+        blocks = [
+            da.from_delayed(function(part), (length, *like.shape[1:]), meta=like)
+            for part, length in zip(self.delayed, lengths, strict=True)
+        ]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
+
+
+def compute_here(values: Any) -> Any:
+    """Values of delayed objects, by the thread that asks."""
+    import dask
+
+    return dask.compute(values, scheduler="synchronous")[0]
+
+
+def as_dask_rows(value: Any, name: str) -> DaskRows:
+    """The handle of an argument; `name` is the argument's name in messages."""
+    if isinstance(value, LazyOutcome):
+        return _of_outcome(value)
+    if isinstance(value, (list, tuple)):
+        return _of_delayed(value, value, name)
+    if type(value).__module__ == "dask.delayed":
+        return _of_delayed([value], value, name)
+    if hasattr(value, "chunks"):
+        return _of_array(value, name)
+    if getattr(value, "ndim", 0) > 0:
+        return _of_frame(value)
+    raise TypeError(
+        f"`{name}` is of type {type(value).__name__} of Dask; pass a DataFrame, a Series, an array "
+        "or delayed partitions."
+    )
+
+
+def _of_delayed(parts, value, name):
+    if name == "X":
+        raise TypeError(
+            "`X` is of delayed objects, whose columns are not known; make arrays of Dask of them: "
+            "dask.array.from_delayed(part, (numpy.nan, n_columns), dtype=float), and concatenate."
+        )
+    return _rows(parts, value)
+
+
+def _rows(delayed, collection, **known):
+    loaders = tuple(partial(compute_here, part) for part in delayed)
+    source = known.pop("source", Split())
+    return DaskRows(source, loaders, delayed=tuple(delayed), collection=collection, **known)
+
+
+def _of_frame(frame):
+    known = {"source": Split(tuple(frame.divisions) if frame.known_divisions else None)}
+    if frame.ndim == 2:
+        columns = list(frame.columns)
+        known["n_columns"] = len(columns)
+        if all(isinstance(column, str) for column in columns):
+            known["names"] = np.array(columns, dtype=object)
+    return _rows(frame.to_delayed(), frame, **known)
+
+
+def _of_array(array, name):
+    from dask import delayed
+
+    if array.ndim not in (1, 2):
+        raise ValueError(f"`{name}` has {array.ndim} dimensions, must have one or two.")
+    if array.ndim == 2 and array.numblocks[1] != 1:
+        raise ValueError(
+            f"`{name}` has its columns in {array.numblocks[1]:,} chunks, and partitions are whole "
+            f"rows; pass {name}.rechunk({{1: -1}})."
+        )
+    lengths = array.chunks[0]
+    known = {} if np.isnan(lengths).any() else {"lengths": tuple(map(int, lengths))}
+    if array.ndim == 2:
+        if np.isnan(array.shape[1]):
+            raise ValueError(f"`{name}` does not say how many columns it has; give it a shape.")
+        known["n_columns"] = int(array.shape[1])
+    parts = array.to_delayed().ravel()
+    if array.ndim == 2 and not isinstance(array._meta, np.ndarray):
+        parts = map(delayed(_in_scipy, pure=True), parts)
+    return _rows(parts, array, **known)
+
+
+def _in_scipy(block):
+    """A sparse chunk as SciPy's, also of the package `sparse`."""
+    return block.to_scipy_sparse() if hasattr(block, "to_scipy_sparse") else block
+
+
+def _of_outcome(outcome):
+    from dask import delayed
+
+    columns = {name: as_dask_rows(value, name) for name, value in outcome.columns.items()}
+    (first_name, first), *others = columns.items()
+    for name, rows in others:
+        check_split(name, rows, first_name, first)
+    build = delayed(_build, pure=True)
+    parts = [
+        build(outcome.build, dict(zip(columns, each, strict=True)))
+        for each in zip(*(rows.delayed for rows in columns.values()), strict=True)
+    ]
+    return _rows(parts, outcome, source=first.source, lengths=first.lengths)
+
+
+def _build(build, columns):
+    return build(**columns)
