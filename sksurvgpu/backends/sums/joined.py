@@ -118,6 +118,8 @@ class Evaluation:
 class Totals:
     """Patterns whose evaluations are sums: partitions make them by themselves."""
 
+    is_sum = True  # whether partitions need nothing of each other
+
     def __init__(self, problem, weighed, arranged, start):
         self._problem, self._weighed, self._arranged = problem, weighed, arranged
         self.clear()
@@ -155,6 +157,8 @@ class Totals:
 class InterceptTotals(Totals):
     """Rows under one intercept, whose profile is known from a few of its values."""
 
+    is_sum = False
+
     def __init__(self, problem, weighed, arranged, start):
         super().__init__(problem, weighed, arranged, start)
         if start is None:
@@ -186,6 +190,7 @@ class InterceptTotals(Totals):
 class RiskSetTotals(Totals):
     """Tables of risk sets by cell."""
 
+    is_sum = False
     in_logs = False
 
     def clear(self):
