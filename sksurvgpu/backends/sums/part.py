@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from .describing import describe
 from .messages import (
     Answers,
@@ -26,6 +24,7 @@ from .messages import (
 )
 from .pattern import Arrangement, PartRows, Pattern
 from .patterns import PATTERNS
+from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
 
@@ -95,21 +94,13 @@ class Part:
             rows = self._rows_of(problem.model)
             if self._arranged is None:
                 self._arranged = Arrangement(rows, problem.tables, self._plan)
-            weight = _weight(recipe, rows, problem.tables)
+            weight = make_weight(recipe, rows, int(problem.tables["part"][0]))
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]
 
 
 def _kind(rows):
     return PATTERNS[rows.likelihood.pattern]
-
-
-def _weight(recipe, rows, tables):
-    if recipe.kind == "given":
-        return rows.weight
-    from .recipes import make_weight
-
-    return make_weight(recipe, rows, int(np.ravel(tables["part"])[0]))
 
 
 def _answer(pattern, request):
