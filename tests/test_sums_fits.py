@@ -8,7 +8,7 @@ from engine import make_batch
 from models import MODELS, codes, fit, largest_gradient, objective, violation
 
 from sksurvgpu.backends.sums.coordinator import Coordinator
-from sksurvgpu.backends.sums.messages import Ask
+from sksurvgpu.backends.sums.messages import Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.data.design.columns import build_design
@@ -53,7 +53,7 @@ def outcome_of(y):
     """What an estimator would make of the outcome of some rows."""
     if "time" not in y:
         value, *group = y.values()
-        return GroupedOutcome(value, *(codes(some) for some in group))
+        return GroupedOutcome(value, **labelled(*group, "group") if group else {})
     strata = labelled(y["strata"], "stratum")
     if "event" in y:
         return Outcome(y["event"].astype(bool), y["time"], y["start"], **strata)
@@ -131,6 +131,27 @@ def check_optimum(model, sample, lam, solution):
     assert violation(model, sample, solution.coef, lam).max() < 1e-6 * lam
     assert solution.gap < 1e-6 * abs(pooled)
     return expected
+
+
+@pytest.mark.parametrize("level", ["full", "sample", "diagonal"])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in OF_TIME])
+def test_fits_without_time_reach_the_optimum_of_all_rows(name, level):
+    model, sample, lam = draw(name)
+    solution, _, _ = fit_parts(model, sample, lam, 4, Coordinator(level))
+    baseline = check_optimum(model, sample, lam, solution).baseline
+    assert solution.baseline == (
+        baseline if baseline is None else pytest.approx(baseline, rel=1e-8)
+    )
+
+
+def test_where_nothing_is_joined_gradients_come_with_evaluations():
+    model, sample, lam = draw("conditional_poisson")
+    _, problem, backend = fit_parts(model, sample, lam, 3)
+    asks = [m[0] for m in problem.engine.messages if isinstance(m.get(0), Ask)]
+    moves = [ask.requests for ask in asks if isinstance(ask.requests[0], Evaluate)][1:]
+    assert all([request.want for request in after] == [("gradient",)] for _, *after in moves)
+    # beside moves: arrange, weigh, start, gradient and what is measured there, at most two models
+    assert backend.counts.exchanges <= len(moves) + 8
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 7])

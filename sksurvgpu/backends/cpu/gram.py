@@ -211,7 +211,7 @@ def _mirror(square):
 def _add_dense(X, columns, dense, h, known, rows):
     """Products of dense columns, some rows of X at a time."""
     new = dense[dense >= known]
-    if not len(new):
+    if not len(new) or not X.n_base:
         return
     values = _rows_of_values(X, columns[dense])
     chunk = max(64, _DENSE_BYTES // (8 * len(dense)))

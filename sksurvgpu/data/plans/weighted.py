@@ -83,7 +83,7 @@ def weigh(plan, pattern, weight):
 
 def inverse_of(total):
     """1 / total, and 0 where nothing was summed."""
-    return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    return np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
 
 
 def _is_counted(plan, weight):
