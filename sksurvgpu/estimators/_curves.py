@@ -12,7 +12,7 @@ from ..data.vectors import check_row_values
 from ._base import PenalizedModel
 from ._docs import documented
 from ._strata import check_strata_as_in_fit
-from .baseline import Baseline, cumulative_hazard
+from .baseline import Baseline, Timeline, cumulative_hazard
 
 __all__ = ["CurveModel"]
 
@@ -20,6 +20,15 @@ __all__ = ["CurveModel"]
 @documented
 class CurveModel(PenalizedModel):
     """A model of hazards over time; `_build` leaves their times in ``_timeline``."""
+
+    def _tell(self, outcome, weight):
+        has_strata = np.array([outcome.stratum is not None])
+        return super()._tell(outcome, weight) | {"has_strata": has_strata}
+
+    def _of_parts(self, problem, terms, agreed, told):
+        has_strata = all(part["has_strata"][0] for part in told)
+        labels = np.asarray(problem.plan.events.labels) if has_strata else None
+        return {"_timeline": Timeline.of_cells(problem.plan, labels)}
 
     def _adopt_solution(self, solution):
         super()._adopt_solution(solution)

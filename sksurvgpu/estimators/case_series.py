@@ -208,6 +208,10 @@ class ConditionalPoissonCCD(ConditionalModel):
             check_compared(*weighted(outcome, weight), "stratum", "strata", WEIGHTED)
         return weight
 
+    def _of_parts(self, problem, terms, agreed, told):
+        has_strata = all("labels" in part for part in told)
+        return {"_n_strata": sum(len(part["labels"]) for part in told) if has_strata else None}
+
     def _build(self, design, outcome, weight):
         problem, of_model = super()._build(design, outcome, weight)
         labels = outcome.group_labels

@@ -172,6 +172,9 @@ class LogisticCCD(ClassifierMixin, LinearModel):
             weight = of_class if weight is None else of_class * weight
         return outcome, weight
 
+    def _of_parts(self, problem, terms, agreed, told):
+        return {"classes_": agreed["classes"]}
+
     def _build(self, design, outcome, weight):
         problem, _ = super()._build(design, outcome, weight)
         return problem, {"classes_": outcome.labels}

@@ -144,6 +144,9 @@ class CoxLassoCCD(CurveModel):
             refuse_no_event(n_rows, "Cox")
         return super()._agree(told, n_rows)
 
+    def _of_parts(self, problem, terms, agreed, told):
+        return super()._of_parts(problem, terms, agreed, told) | {"_terms": terms}
+
     def _build(self, design, outcome, weight):
         outline = self._outline(design.n_columns, design.names)
         terms = outline.terms

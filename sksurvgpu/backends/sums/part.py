@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from .describing import describe
 from .messages import (
     Answers,
@@ -26,6 +24,7 @@ from .messages import (
 )
 from .pattern import Arrangement, PartRows, Pattern
 from .patterns import PATTERNS
+from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
 
@@ -59,14 +58,15 @@ class Part:
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
         if isinstance(message, Describe):
-            return describe(self._rows_of(message.model), message.grid)
+            return describe(self.rows_of(message.model), message.grid)
         if isinstance(message, Arrange):
             return self._arrange(message)
         if self._problem is None or self._problem.digest != message.plan:
             return Unarranged()
         return self._answer_all(message)
 
-    def _rows_of(self, model):
+    def rows_of(self, model: str) -> PartRows:
+        """The rows as a model reads them."""
         if self._rows is None or self._rows[0] != model:
             self.drop()
             self._rows = model, self._read(model, self._load())
@@ -74,7 +74,7 @@ class Part:
 
     def _arrange(self, problem):
         if self._own is None or self._problem.digest != problem.digest:
-            rows = self._rows_of(problem.model)
+            rows = self.rows_of(problem.model)
             self._arranged = self._pattern = None
             self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
             self._problem = problem
@@ -84,32 +84,25 @@ class Part:
         """Answers, those under the same weights one after the other."""
         answers, recipes = {}, [request.weight for request in ask.requests]
         for recipe in dict.fromkeys(recipes):
-            pattern = self._pattern_of(recipe)
+            pattern = self.pattern_of(recipe)
             for index in (k for k, other in enumerate(recipes) if other == recipe):
                 answers[index] = _answer(pattern, ask.requests[index])
         return Answers(tuple(answers[index] for index in range(len(recipes))))
 
-    def _pattern_of(self, recipe):
+    def pattern_of(self, recipe: Recipe) -> Pattern:
+        """The rows under weights, as they answer."""
         if self._pattern is None or self._pattern[0] != recipe:
             problem = self._problem
-            rows = self._rows_of(problem.model)
+            rows = self.rows_of(problem.model)
             if self._arranged is None:
                 self._arranged = Arrangement(rows, problem.tables, self._plan)
-            weight = _weight(recipe, rows, problem.tables)
+            weight = make_weight(recipe, rows, int(problem.tables["part"][0]))
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]
 
 
 def _kind(rows):
     return PATTERNS[rows.likelihood.pattern]
-
-
-def _weight(recipe, rows, tables):
-    if recipe.kind == "given":
-        return rows.weight
-    from .recipes import make_weight
-
-    return make_weight(recipe, rows, int(np.ravel(tables["part"])[0]))
 
 
 def _answer(pattern, request):

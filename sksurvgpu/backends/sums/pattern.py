@@ -145,22 +145,20 @@ class Pattern:
         """eta of every row; that of the last coefficients is kept, as slopes follow evaluations."""
         key = coef.columns.tobytes() + coef.values.tobytes()
         if self._known is None or self._known[0] != key:
-            eta = np.empty(self.plan.n_rows)
-            arranged = self.arranged
-            vector = coef.vector(arranged.n_columns)
-            arranged.products.predict(vector, arranged.offset, eta)
-            self._known = key, eta
+            self._known = key, self.predict(coef)
         return self._known[1]
+
+    def predict(self, coef: Coef) -> np.ndarray:
+        """eta of every row."""
+        eta, arranged = np.empty(self.plan.n_rows), self.arranged
+        arranged.products.predict(coef.vector(arranged.n_columns), arranged.offset, eta)
+        return eta
 
     def move(self, request: Evaluate, eta: np.ndarray, live: np.ndarray) -> tuple[float, float]:
         """Least and largest change of live rows' predictors since the origin; 0 without one."""
         if request.origin is None:
             return 0.0, 0.0
-        origin = np.empty(len(eta))
-        arranged = self.arranged
-        vector = request.origin.vector(arranged.n_columns)
-        arranged.products.predict(vector, arranged.offset, origin)
-        change = eta[live] - origin[live]
+        change = eta[live] - self.predict(request.origin)[live]
         return np.min(change, initial=np.inf), np.max(change, initial=-np.inf)
 
     def slopes(self, request: Slopes) -> Sums:
@@ -202,8 +200,9 @@ class Pattern:
             _, loads = centring.load(X, columns, rh, threads)
         if self.joins:
             return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads), "loads": loads}
-        rows = gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)
-        return {"gram": rows}
+        if loads is None and self.plan.n_pieces > 1:  # strata are no ranges of row copies
+            return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads)}
+        return {"gram": gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)}
 
 
 def _total(X, centring, rh):
