@@ -48,7 +48,7 @@ class Data:
         self.status[np.argmin(self.time)] = 0  # a row that is never at risk
         self.time[np.argmin(self.time)] = 0.5
         self.start = np.floor(self.time * rng.random(n)) * (rng.random(n) < 0.5)
-        self.stratum = rng.integers(0, strata, n)
+        self.stratum = np.unique(rng.integers(0, strata, n), return_inverse=True)[1]
         self.group = rng.integers(0, 3, n)
         weight = np.where(rng.random(n) < 0.1, 0.0, rng.exponential(1.0, n))
         self.weight = weight if has.get("weight") else None
@@ -96,7 +96,7 @@ class Data:
         def read(model, arguments):
             rows = arguments["rows"]
             return PartRows(
-                build_design(self.X).__getitem__(rows),
+                build_design(self.X)[rows],
                 self.outcome(rows),
                 None if self.weight is None else self.weight[rows],
                 None if self.offset is None else self.offset[rows],
@@ -117,13 +117,16 @@ class Data:
             return np.array_split(np.argsort(self.time, kind="stable"), 2)
         if how == "strata":
             return [np.flatnonzero(self.stratum % 2 == k) for k in range(2)]
-        return [*np.array_split(rng.permutation(rows), 6), rows[:0]]
+        never, censored = self.time < 1.0, (self.status == 0) & (rows % 3 == 0)
+        others = rng.permutation(rows[~never & ~censored])
+        alone = [rows[never], rows[censored & ~never], rows[:0]]
+        return [*np.array_split(others, 4), *alone]
 
 
 class Joined:
     """A coordinator in plain NumPy, of one fit."""
 
-    def __init__(self, data, how):
+    def __init__(self, data, how, center=None):
         self.data, self.plan = data, data.plan()
         self.parts = [data.part(rows) for rows in data.split(how)]
         plan, tables = self.plan, {}
@@ -134,6 +137,9 @@ class Joined:
         tables["event_time"] = time[order]
         tables["event_ptr"] = np.searchsorted(stratum[order], np.arange(plan.n_strata + 1))
         tables["labels_strata"] = np.unique(data.stratum)
+        tables["part"] = np.zeros(1, np.int64)
+        if center is not None:
+            tables["center"] = center
         tables["bin_end"], tables["few"] = plan.bins.end, np.array([plan.bins.few])
         if data.likelihood.pattern == "carried_risk_sets":
             tables |= self._lanes()
@@ -198,6 +204,8 @@ class Joined:
         self.found = found
         self.top = max(answer.top for answer in found)
         scale = [np.exp(answer.top - self.top) for answer in found]
+        if in_logs:
+            found = [replace(a, tables={k: np.exp(t) for k, t in a.tables.items()}) for a in found]
         risk = self.total(found, "risk", "own", plan.n_cells, scale)
         risk = risk.sum(axis=0) if risk.ndim == 2 else risk
         tied = np.zeros(plan.n_cells)
@@ -243,7 +251,7 @@ class Joined:
             cells = slice(first, first + q.stop - q.start)
             visit(q, cells, self.survival[carrying.lane_table_idx[q]])
 
-    def slopes(self, want, columns=None):
+    def slopes(self, want, columns=None, in_logs=False):
         bins = self.plan.bins
         requests = []
         for own, tables in zip(self.own, self.sent, strict=True):
@@ -257,8 +265,12 @@ class Joined:
                 tables["back_edges"] = np.zeros((bins.n_bins, 2))
                 if self.plan.one_lane_a_stratum:
                     tables["back_edges"] = np.column_stack([self.B[bins.start], self.B[bins.end]])
-            coef = Coef.of(self.data.coef)
-            requests.append(Slopes(GIVEN, coef, tables, self.top, want=want, columns=columns))
+            if in_logs:
+                with np.errstate(divide="ignore"):
+                    tables |= {name: np.log(tables[name]) for name in ("hazard", "held")}
+            where = Coef.of(self.data.coef), tables, self.top
+            rest = {"in_logs": in_logs, "want": want, "columns": columns}
+            requests.append(Slopes(GIVEN, *where, **rest))
         answers = self.ask(*requests)
         found = {}
         for name, table in answers[0].tables.items():
@@ -358,3 +370,176 @@ def test_sums_of_risk_sets_join(ties, case, how):
 )
 def test_sums_of_carried_risk_sets_join(case, events_first, how):
     check(Data(FineGray(), events_first=events_first, **case), how)
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_sums_join_as_logarithms(ties):
+    data = Data(Cox(ties), strata=2, weight=True)
+    session, joined = data.session(), Joined(data, "random")
+    loglik, every = session.start(data.coef), np.arange(P)
+    np.testing.assert_allclose(joined.evaluate(in_logs=True), loglik, **EXACT)
+    found = joined.slopes(("gradient", "curvature"), in_logs=True)
+    np.testing.assert_allclose(found["gradient"], session.gradient(every), **EXACT)
+    session.refer()
+    np.testing.assert_allclose(found["curvature"], session.load(every)[:, 1], rtol=1e-11)
+
+
+def test_partition_need_not_tell_its_largest_predictor():
+    data = Data(Cox())
+    joined = Joined(data, "time")
+    np.testing.assert_allclose(joined.evaluate(shift=1.5), joined.evaluate(), rtol=1e-12)
+    joined.evaluate(shift=1.5)
+    assert [answer.top for answer in joined.found] == [1.5, 1.5]
+
+
+def test_bounds_of_a_move_are_those_of_live_rows():
+    data = Data(Cox(), weight=True, offset=True)
+    joined = Joined(data, "random")
+    joined.evaluate()
+    live = data.session().pattern.live
+    change = (data.X @ data.coef)[data.plan().order][live]
+    assert np.isclose(min(answer.low for answer in joined.found), change.min())
+    assert np.isclose(max(answer.high for answer in joined.found), change.max())
+    assert [a.top for a, w in zip(joined.found, joined.weights, strict=True) if w.rows == 0] == [
+        -np.inf
+    ]
+
+
+@pytest.fixture
+def many_bins(monkeypatch):
+    """A bin a stratum, as where rows are many."""
+    monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
+
+
+@pytest.mark.parametrize("likelihood", [Cox(), Cox("efron"), FineGray()])
+def test_strata_that_are_whole_in_partitions_are_centred_there(likelihood, many_bins):
+    data = Data(likelihood, n=240, strata=70, weight=True)
+    assert not data.plan().bins.few
+    check(data, "strata")
+
+
+def test_strata_across_partitions_have_no_larger_matrix(many_bins):
+    data, every = Data(Cox(), n=240, strata=70), np.arange(P)
+    joined, session = Joined(data, "random"), data.session()
+    session.start(data.coef)
+    session.refer()
+    session.load(every)
+    joined.evaluate()
+    gram, whole = joined.slopes(("gram",), every)["gram"], session.gram(every, 0)
+    assert np.linalg.eigvalsh(gram).min() > 0.1
+    assert np.linalg.eigvalsh(whole - gram).min() > -1e-9
+    assert not np.allclose(whole, gram)
+
+
+def test_few_bins_that_are_ranges_of_rows_add_up(monkeypatch):
+    monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
+    data = Data(Cox(), n=200)
+    assert not data.plan().bins.is_exact
+    check(data, "time")
+
+
+# -- what a partition says of its rows ------------------------------------------------------------
+def test_description_has_times_and_columns():
+    data = Data(Cox(), strata=3, weight=True)
+    parts = [data.part(rows) for rows in data.split("random")]
+    found = [part.answer(Describe("model")) for part in parts]
+    dead = (data.status == 1) & (data.weight > 0)
+    deaths = {}
+    for answer in found:
+        tables = answer.tables
+        labels = tables["labels"][tables["stratum"]]
+        for pair in zip(labels, tables["time"], tables["deaths"], strict=True):
+            deaths[pair[:2]] = deaths.get(pair[:2], 0) + pair[2]
+    pairs, counts = np.unique(
+        np.column_stack([data.stratum, data.time])[dead], axis=0, return_counts=True
+    )
+    assert deaths == dict(zip(map(tuple, pairs), counts, strict=True))
+    assert sum(answer.rows for answer in found) == N
+    assert len({answer.names_digest for answer in found}) == 1
+
+    columns = data.part(np.arange(N)).answer(Describe("model")).columns
+    X = data.X
+    square = (X[:, 0] - X[:, 0].mean()) @ (X[:, 0] - X[:, 0].mean())
+    assert np.allclose(columns[0], [N, X[:, 0].sum(), square, X[:, 0].min(), X[:, 0].max(), 1])
+    assert np.allclose(columns[2], [X[:, 2].sum(), X[:, 2].sum(), 0, 0, 1, 0])
+    assert np.isnan(found[-1].columns[:, 3:5]).all() and not found[-1].columns[:, :3].any()
+
+
+def test_grid_moves_entries_events_and_censoring_alike():
+    data = Data(Cox(), entries=True)
+    grid = np.arange(0.0, 40.0, 4.0)
+    coarse = Data(Cox(), entries=True)
+    coarse.time, coarse.start = (np.ceil(values / 4.0) * 4.0 for values in (data.time, data.start))
+    coarse.status = np.where(coarse.start < coarse.time, data.status, 0)
+    rows = np.arange(N)
+    on_grid = data.part(rows).answer(Describe("model", grid)).tables
+    given = coarse.part(rows).answer(Describe("model")).tables
+    for name, table in given.items():
+        np.testing.assert_array_equal(on_grid[name], table)
+    with pytest.raises(ValueError, match="`grid` ends at 4 and an event is at"):
+        data.part(rows).answer(Describe("model", grid[:2]))
+
+
+# -- what a partition keeps -----------------------------------------------------------------------
+def _asked(joined, *requests):
+    return joined.parts[0].answer(Ask("plan", requests)).of
+
+
+def test_dropped_rows_are_loaded_again_and_answer_the_same():
+    data = Data(Cox(), pieces=True)
+    joined = Joined(data, "one")
+    part, coef = joined.parts[0], Coef.of(data.coef)
+    before = _asked(joined, Evaluate(GIVEN, coef))[0]
+    part.drop()
+    after = _asked(joined, Evaluate(GIVEN, coef))[0]
+    np.testing.assert_array_equal(before.tables["risk"], after.tables["risk"])
+    assert isinstance(part.answer(Ask("another plan", ())), Unarranged)
+    assert isinstance(data.part(np.arange(N)).answer(Ask("plan", ())), Unarranged)
+
+
+def test_rows_that_change_under_a_fit_are_refused():
+    data = Data(Cox())
+    joined = Joined(data, "one")
+    part = joined.parts[0]
+    part.drop()
+    part._load = lambda: {"rows": np.arange(N - 1)}
+    with pytest.raises(ValueError, match="has 89 rows, had 90 when the fit began"):
+        _asked(joined, Weigh(GIVEN))
+
+
+def test_requests_under_several_weights_are_answered_in_their_order():
+    data = Data(Cox())
+    joined, coef = Joined(data, "one"), Coef.of(data.coef)
+    recipes = [GIVEN, Recipe("test", 1, 0, 3), GIVEN, Recipe("test", 1, 1, 3)]
+    requests = [Evaluate(recipe, coef) for recipe in recipes]
+    together = _asked(joined, *requests)
+    alone = [_asked(joined, request)[0] for request in requests]
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one.tables["risk"], other.tables["risk"])
+    assert together[1].loglik != together[0].loglik == together[2].loglik != together[3].loglik
+
+
+def test_predictors_that_overflow_have_no_log_likelihood():
+    data = Data(Cox())
+    joined = Joined(data, "one")
+    coef = Coef(np.arange(P), np.array([1e308] * P))
+    with np.errstate(over="ignore", invalid="ignore"):
+        answer = _asked(joined, Evaluate(GIVEN, coef))[0]
+    assert np.isnan(answer.loglik) and np.isnan(answer.tables["risk"]).all()
+
+
+def test_far_columns_are_centred_in_partitions():
+    data, far = Data(Cox()), Data(Cox())
+    far.X[:, 0] += 1e4
+    far.X[:40, 1] = data.X[:40, 1] = 1.0  # a column of ones, in one of the partitions
+    far.X[:, 1] += 1e-3 * (np.arange(N) >= 40)
+    data.X = far.X - [1e4, 1.0, 0, 0, 0]
+    rows = [np.arange(40), np.arange(40, N)]
+    far.split = data.split = lambda how: rows
+    sums = []
+    for which, center in ((data, None), (far, np.array([1e4, 1.0, 0.0, 0.0, 0.0]))):
+        joined = Joined(which, "given", center)
+        joined.evaluate()
+        sums.append(joined.slopes(("gradient", "gram"), np.arange(P)))
+    for name, table in sums[0].items():
+        np.testing.assert_allclose(sums[1][name], table, rtol=1e-8, atol=1e-8)

@@ -62,7 +62,7 @@ def read_batches(batches, outcome, columns: Mapping[str, str], size: int) -> Ite
             expected = expected or batch
             _check_alike(batch, expected)
         except (TypeError, ValueError) as error:
-            raise blame(f"batch {number}", error) from error
+            raise blame(number, error, "batch") from error
         yield batch
 
 

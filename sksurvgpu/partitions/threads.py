@@ -96,7 +96,7 @@ class Threads:
         try:
             return self._parts[part].answer(message)
         except Exception as error:
-            raise blame(f"partition {part}", error) from error
+            raise blame(part, error) from error
         finally:
             if part >= self.n_kept:
                 self._parts[part].drop()
@@ -126,9 +126,9 @@ def _count_kept(n_parts, sizes, budget):
     return n_parts
 
 
-def blame(where: str, error: Exception) -> Exception:
+def blame(number: int, error: Exception, what: str = "partition") -> Exception:
     """An error of the same kind that says where it was."""
-    text = f"{where}: {error}"
+    text = f"{what} {number}: {error}"
     try:
         return type(error)(text)
     except Exception:  # of a kind that is not made of a text

@@ -76,7 +76,7 @@ class Coordinator:
             steps = []
             for b in list(fits):
                 try:
-                    steps.append(next(fits[b]))
+                    steps.extend(next(fits[b]))
                 except StopIteration as finished:
                     results[b] = finished.value
                     del fits[b]
@@ -140,7 +140,7 @@ def _write(path, sessions, n_columns):
 
 
 def _serve(session, fit):
-    """Generator: serve one fit; yields what partitions have to be asked, returns its result."""
+    """Generator: serve one fit; yields steps for the next exchange, returns its result."""
     result = None
     while True:
         try:

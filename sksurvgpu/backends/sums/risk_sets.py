@@ -23,6 +23,11 @@ NO_LOGS = (
 )
 
 
+def _sum_by(index, numbers, n):
+    """Sums of numbers by index, or counts (None); as floats, whatever NumPy makes of no rows."""
+    return np.bincount(index, numbers, minlength=n).astype(np.float64)
+
+
 class RiskSetPattern(Pattern):
     """Cox-type likelihoods."""
 
@@ -38,10 +43,9 @@ class RiskSetPattern(Pattern):
         self.live = plan.is_at_risk & self._is_counted
         dead = (plan.event > 0) & self._is_counted
         cell, n_own = plan.exit_idx[dead], len(plan.own)
-        self._deaths = np.bincount(cell, minlength=n_own).astype(np.float64)
-        self._death_weight = self._deaths
+        self._deaths = self._death_weight = _sum_by(cell, None, n_own)
         if weight is not None:
-            self._death_weight = np.bincount(cell, self._weight[dead], minlength=n_own)
+            self._death_weight = _sum_by(cell, self._weight[dead], n_own)
         self._uses_ties = arranged.rows.likelihood.uses_ties
 
     def _risk_sets(self):
@@ -165,7 +169,7 @@ class RiskSetPattern(Pattern):
         bins, enter = self.plan.part_bins, self.plan.enter_idx
         inverse = np.zeros(bins.n_bins)
         if not self.joins and not self._request.in_logs:
-            inverse = inverse_of(np.bincount(bins.exit_bin, rh[:, 1], minlength=bins.n_bins))
+            inverse = inverse_of(_sum_by(bins.exit_bin, rh[:, 1], bins.n_bins))
         of_bins = Bins(
             bins.exit_bin,
             bins.enter_bin,
@@ -225,8 +229,7 @@ class CarriedPattern(RiskSetPattern):
         weight = np.ones(self.plan.n_rows) if self._weight is None else self._weight
 
         def total(rows):
-            n = len(lanes.own_entries)
-            return np.bincount(lanes.entry_idx[rows], weight[rows], minlength=n)
+            return _sum_by(lanes.entry_idx[rows], weight[rows], len(lanes.own_entries))
 
         known.tables.update(lost=total(lanes.censored), failed=total(~lanes.censored))
         return known
