@@ -87,6 +87,14 @@ class Coordinator:
                 link.exchange(steps, self.counts)
         return results
 
+    def weigh(self, problem, weights):
+        """What is known of vectors of weights, `joined.Weighed`; None are those that were given."""
+        link = self._link(problem)
+        link.open(weights, self.counts)
+        known = [link.weighed_of(weight) for weight in weights]
+        link.keep_only_given()
+        return known
+
     def open_evaluator(self, problem, batch):
         """Evaluations of fits: one exchange or two for all of them, and one for gradients."""
         return Evaluator(self, problem, batch)

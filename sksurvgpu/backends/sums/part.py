@@ -57,18 +57,20 @@ class Part:
         self._rows: tuple[str, PartRows] | None = None
         self._arranged: Arrangement | None = None
         self._pattern: tuple[Recipe, Pattern] | None = None
+        self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
 
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
         if isinstance(message, Describe):
-            return describe(self._rows_of(message.model), message.grid)
+            return describe(self.rows_of(message.model), message.grid)
         if isinstance(message, Arrange):
             return self._arrange(message)
         if self._problem is None or self._problem.digest != message.plan:
             return Unarranged()
         return self._answer_all(message)
 
-    def _rows_of(self, model):
+    def rows_of(self, model: str) -> PartRows:
+        """The rows as a model reads them."""
         if self._rows is None or self._rows[0] != model:
             self.drop()
             self._rows = model, self._read(model, self._load())
@@ -76,7 +78,7 @@ class Part:
 
     def _arrange(self, problem):
         if self._own is None or self._problem.digest != problem.digest:
-            rows = self._rows_of(problem.model)
+            rows = self.rows_of(problem.model)
             self._arranged = self._pattern = None
             self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
             # event times of all rows are in the plan by now, as far as they matter
@@ -88,18 +90,19 @@ class Part:
         """Answers, those under the same weights one after the other."""
         answers, recipes = {}, [request.weight for request in ask.requests]
         for recipe in dict.fromkeys(recipes):
-            pattern = self._pattern_of(recipe)
+            pattern = self.pattern_of(recipe)
             for index in (k for k, other in enumerate(recipes) if other == recipe):
                 answers[index] = _answer(pattern, ask.requests[index])
         return Answers(tuple(answers[index] for index in range(len(recipes))))
 
-    def _pattern_of(self, recipe):
+    def pattern_of(self, recipe: Recipe) -> Pattern:
+        """The rows under weights, as they answer."""
         if self._pattern is None or self._pattern[0] != recipe:
             problem = self._problem
-            rows = self._rows_of(problem.model)
+            rows = self.rows_of(problem.model)
             if self._arranged is None:
                 self._arranged = Arrangement(rows, problem.tables, self._plan)
-            weight = make_weight(recipe, rows, int(problem.tables["part"][0]))
+            weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]
 
