@@ -203,6 +203,16 @@ class Design(Versioned):
             stored = np.append(stored, 0.0)
         return float(np.ptp(stored))
 
+    def typical_values(self) -> np.ndarray:
+        """Median of the absolute values of each column that are not zero; 1 without any."""
+        typical = np.ones(self.n_columns)
+        for j in np.flatnonzero(self.kind != INDICATOR):
+            size = self.n_rows if self.kind[j] == DENSE else self.indptr[j + 1] - self.indptr[j]
+            values = np.abs(self.values[self.value_ptr[j] : self.value_ptr[j] + size])
+            if values.any():
+                typical[j] = np.median(values[values > 0])
+        return typical
+
     def select(self, columns) -> "Design":
         """Return some of the columns, in the order asked for.
 
