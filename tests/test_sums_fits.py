@@ -7,10 +7,12 @@ import pytest
 from engine import make_batch
 from models import MODELS, codes, fit, largest_gradient, objective, violation
 
+from sksurvgpu.backends import cpu
 from sksurvgpu.backends.sums.coordinator import Coordinator
 from sksurvgpu.backends.sums.messages import Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
+from sksurvgpu.backends.sums.recipes import Recipes, count_units, for_part, make_weight
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
@@ -79,13 +81,15 @@ def open_parts(model, sample, n_parts, seed=0, **engine):
 
     def part(rows):
         some = sample.rows(rows)
+        outcome = outcome_of(some.y)
         read = PartRows(
             build_design(some.X),
-            outcome_of(some.y),
+            outcome,
             some.weights,
             some.offset,
             model.likelihood,
             *maps,
+            unit=outcome.unit,
         )
         return Part(dict, lambda text, arguments: read)
 
@@ -162,3 +166,42 @@ def test_fits_reach_the_optimum_of_all_rows(name, n_parts):
     baseline = check_optimum(model, sample, lam, solution).baseline
     changes = np.append(True, baseline[1:] != baseline[:-1])  # events without weight have no cell
     np.testing.assert_allclose(solution.baseline, baseline[changes], rtol=1e-6, atol=1e-6)
+
+
+def draw_recipes(kind, model, sample, problem, n_parts):
+    """Recipes of three fits, and the weights that they are, of all rows."""
+    parts = [part.rows_of("model") for part in problem.engine.parts]
+    units = [count_units(rows) for rows in parts]
+    recipes = Recipes.of(kind, range(3), 7, sample.n, units, of=3 if kind == "train" else 0)
+    weight = np.zeros((sample.n, 3))
+    where = cut(model, sample, n_parts, np.random.default_rng(0))
+    for b in range(3):
+        for k, rows in enumerate(parts):
+            weight[where[k], b] = make_weight(for_part(recipes[:, b], k), rows, k)
+    return recipes, weight
+
+
+@pytest.mark.parametrize("kind", ["train", "multinomial", "exponential"])
+@pytest.mark.parametrize("name", ["logistic", "conditional_logistic", "cox, efron", "fine_gray"])
+def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
+    model, sample, lam = draw(name)
+    problem, backend = open_parts(model, sample, 4), Coordinator()
+    recipes, weight = draw_recipes(kind, model, sample, problem, 4)
+    batch = make_batch(sample, lam)
+    batch = replace(batch, lambdas=np.full((1, 3), lam), offset=np.tile(batch.offset, 3))
+    expected = solve(model.problem(sample), replace(batch, weight=weight), cpu, Options(**TIGHT))
+    batch = replace(batch, weight=recipes, offset=None)
+    known = backend.weigh(problem, [recipes[:, b] for b in range(3)])
+    np.testing.assert_allclose([some.total for some in known], weight.sum(axis=0), rtol=1e-14)
+    for [found], [wanted] in zip(
+        solve(problem, batch, backend, Options(**TIGHT)), expected, strict=True
+    ):
+        assert found.converged
+        np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-11)
+        np.testing.assert_allclose(found.coef, wanted.coef, atol=1e-6)
+    coefs = np.stack([found.coef for [found] in expected])
+    values = backend.open_evaluator(problem, batch).evaluate(coefs)
+    batch = replace(batch, weight=weight, offset=np.tile(sample.offset[:, None], 3))
+    of_all = cpu.open_evaluator(model.problem(sample), batch).evaluate(coefs)
+    np.testing.assert_allclose(values[0], of_all[0], rtol=1e-11)
+    np.testing.assert_allclose(values[1], of_all[1], atol=1e-10 * weight.sum())

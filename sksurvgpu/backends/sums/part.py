@@ -54,6 +54,7 @@ class Part:
         self._rows: tuple[str, PartRows] | None = None
         self._arranged: Arrangement | None = None
         self._pattern: tuple[Recipe, Pattern] | None = None
+        self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
 
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
@@ -96,7 +97,7 @@ class Part:
             rows = self.rows_of(problem.model)
             if self._arranged is None:
                 self._arranged = Arrangement(rows, problem.tables, self._plan)
-            weight = make_weight(recipe, rows, int(problem.tables["part"][0]))
+            weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]
 
