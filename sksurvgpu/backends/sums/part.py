@@ -7,6 +7,7 @@ and, until it is told to drop them, the rows and what was made of them for the l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .describing import describe
@@ -27,6 +28,8 @@ from .patterns import PATTERNS
 from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
+
+KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
 
 
 class Part:
@@ -54,6 +57,7 @@ class Part:
         self._rows: tuple[str, PartRows] | None = None
         self._arranged: Arrangement | None = None
         self._pattern: tuple[Recipe, Pattern] | None = None
+        self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
 
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
@@ -77,7 +81,9 @@ class Part:
             rows = self.rows_of(problem.model)
             self._arranged = self._pattern = None
             self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
-            self._problem = problem
+            # event times of all rows are in the plan by now, as far as they matter
+            tables = {name: problem.tables[name] for name in KEPT if name in problem.tables}
+            self._problem = replace(problem, tables=tables)
         return self._own
 
     def _answer_all(self, ask: Ask):
@@ -96,7 +102,7 @@ class Part:
             rows = self.rows_of(problem.model)
             if self._arranged is None:
                 self._arranged = Arrangement(rows, problem.tables, self._plan)
-            weight = make_weight(recipe, rows, int(problem.tables["part"][0]))
+            weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]
 
