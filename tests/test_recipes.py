@@ -27,17 +27,19 @@ def draw_parts(grouped=True, weighted=False):
 
 def weights_of(recipes, parts):
     """Weights by fit and partition."""
-    every = range(len(recipes))
-    return [
-        [make_weight(for_part(recipes[:, b], k), p, k) for k, p in enumerate(parts)] for b in every
-    ]
+    kept = [{} for _ in parts]
+
+    def make(weight, k):
+        return make_weight(for_part(weight, k), parts[k], k, kept[k])
+
+    return [[make(recipes[:, b], k) for k in range(len(parts))] for b in range(len(recipes))]
 
 
 def open_recipes(kind, parts, numbers=range(10), seed=3):
     units = [count_units(part) for part in parts]
     if kind in ("train", "test"):
-        return Recipes.of_folds(kind, 5, seed, sum(SIZES), units, n_repeats=2)
-    return Recipes.of_replicates(kind, numbers, seed, sum(SIZES), units)
+        return Recipes.of(kind, range(10), seed, sum(SIZES), units, of=5)
+    return Recipes.of(kind, numbers, seed, sum(SIZES), units)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -144,7 +146,7 @@ def test_recipes_are_columns_of_a_batch():
     with pytest.raises(IndexError, match="in partitions"):
         recipes[3, 0]
     with pytest.raises(ValueError, match="`cv` is 5, and there are 4 units"):
-        Recipes.of_folds("train", 5, 0, 12, [4, 0])
+        Recipes.of("train", range(5), 0, 12, [4, 0], of=5)
 
 
 def test_given_weights_stay():

@@ -16,6 +16,7 @@ of the weights.
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -32,15 +33,18 @@ from ..data.checks import check_offset, check_sample_weight, count_events, refus
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
+from ..partitions.handles import is_far
 from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
+from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
+from ._composition import check_composition
 from ._estimator import Estimator
 from ._outline import Outline
-from ._prepared import Prepared, count_threads, fingerprint
+from ._prepared import Prepared, count_threads
 from ._relaxed import check_share, require_refit
 from ._report import (
     MOST_NAMES,
@@ -135,6 +139,10 @@ class PenalizedModel(Estimator):
             refuse_weightless(n_events)
         return {}
 
+    def _of_parts(self, problem, terms, agreed, told) -> dict[str, Any]:
+        """Attributes that predictions will need, as `_build` gives them of rows that are here."""
+        return {}
+
     def _join(self, outcome, weight, agreed: dict[str, Any]) -> tuple[Any, np.ndarray | None]:
         """Outcome and weights of a part, given what the parts agreed on."""
         return outcome, weight
@@ -146,11 +154,11 @@ class PenalizedModel(Estimator):
     # -- fitting ------------------------------------------------------------------------------
     def _fit(self, X, y, sample_weight, offset, **given):
         """Body of every `fit`."""
-        prepared = self._prepare(X, y, sample_weight, offset, **given)
-        [solution] = prepared.solve([self.alpha])[0]
-        require_refit(self, prepared, solution)
-        self._adopt(prepared, solution)
-        doubts = self._doubts(prepared, solution)
+        with closing(self._prepare(X, y, sample_weight, offset, **given)) as prepared:
+            [solution] = prepared.solve([self.alpha])[0]
+            require_refit(self, prepared, solution)
+            self._adopt(prepared, solution)
+            doubts = self._doubts(prepared, solution)
         self._warn(doubts)
         if not doubts:  # of a fit that can be trusted
             self._warn(explain_empty(self), category=NothingSelectedWarning)
@@ -159,7 +167,7 @@ class PenalizedModel(Estimator):
     def _doubts(self, prepared: Prepared, solution: Solution) -> list[str]:
         """What to warn of after a fit that was adopted."""
         doubts = [] if solution.converged else [explain_failure(self, solution)]
-        return doubts + name_infinite(self)
+        return doubts + name_infinite(self) + prepared.doubts_of(self, solution)
 
     def _warn(self, doubts: list[str], stacklevel=5, category=ConvergenceWarning):
         """Warn the caller of `fit`: its decorator, `_fit` and this lie between."""
@@ -168,6 +176,10 @@ class PenalizedModel(Estimator):
 
     def _prepare(self, X, y, sample_weight=None, offset=None, n_fits=1, **given) -> Prepared:
         """Check the input and build the problem; `n_fits` are how many will be asked for."""
+        if is_far(X):
+            from ._partitioned import prepare
+
+            return prepare(self, X, y, sample_weight, offset, given)
         n_threads = count_threads(self.n_jobs)
         self._choose_backend(self.backend)  # what cannot run is an error before any work
         design, columns = read_columns(self, X)
@@ -215,7 +227,7 @@ class PenalizedModel(Estimator):
 
     def _read_by_column(self, design, source) -> Given:
         """Check what was given by column, and that the penalty goes with it."""
-        self._check_composition()
+        check_composition(self)
         shape = design.n_columns, design.names
         mean = check_prior_mean(self.prior_mean, *shape)
         return Given(
@@ -226,28 +238,6 @@ class PenalizedModel(Estimator):
             bounds=check_bounds(self.bounds, *shape, mean),
             prior_mean=mean,
         )
-
-    def _check_composition(self):
-        accepts = self._spec().accepts
-        if self.algorithm not in self._spec().algorithms:
-            raise ValueError(
-                f"`penalty` is {type(self._spec()).__name__}, which does not go with "
-                f"algorithm={self.algorithm!r}: use algorithm='majorized'."
-            )
-        for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
-            value = getattr(self, name)
-            is_default = value is None or (isinstance(value, Real) and value == 1.0)  # l1_ratio
-            if name not in accepts and not is_default:
-                raise ValueError(
-                    f"`penalty` is {type(self._spec()).__name__}, which does not go with `{name}`: "
-                    "leave one of them out."
-                )
-
-        if self.relax is not None and not self._spec().has_strength:
-            raise ValueError(
-                f"`penalty` is {type(self._spec()).__name__}, which selects nothing and does not "
-                "go with `relax`: leave one of them out."
-            )
 
     def _spec(self) -> PenaltySpec:
         if isinstance(self.penalty, str):
@@ -279,6 +269,7 @@ class PenalizedModel(Estimator):
         """Set all fitted attributes."""
         self._adopt_data(prepared)
         self._adopt_solution(solution)
+        self._replace_attributes("_of_costs", prepared.costs())
         is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
         self.infinite_ = prepared.find_infinite(is_free) | prepared.find_unheld(solution)
         if not len(self._penalized()):  # a likelihood-ratio test counts these
@@ -291,7 +282,7 @@ class PenalizedModel(Estimator):
         self.__dict__.update(prepared.of_model)
         self.backend_, self.backend_reason_ = prepared.served_by
         self._total_weight, self._n_rows = prepared.total_weight, prepared.n_weighted
-        self._fingerprint = fingerprint(prepared.outcome, prepared.batch)
+        self._fingerprint = prepared.fingerprint
         self._factor: Any = prepared.batch.factor
         self._family: Any = prepared.batch.penalty
 
@@ -309,10 +300,14 @@ class PenalizedModel(Estimator):
         self.dual_gap_ = solution.gap * scale
         self.n_iter_ = solution.n_iter
         self.converged_ = bool(solution.converged)
-        for name in getattr(self, "_of_route", ()):  # of the fit before
+        self._replace_attributes("_of_route", solution.of_route)
+
+    def _replace_attributes(self, kept, values):
+        """Set attributes in place of those of the fit before, whose names are `kept`."""
+        for name in getattr(self, kept, ()):
             self.__dict__.pop(name, None)
-        self._of_route = tuple(solution.of_route)
-        self.__dict__.update(solution.of_route)
+        setattr(self, kept, tuple(values))
+        self.__dict__.update(values)
 
     def _penalized(self) -> np.ndarray:
         """Coefficients that were penalized in the fit, whatever the parameters are now."""
@@ -325,6 +320,10 @@ class PenalizedModel(Estimator):
 
     def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
         """Log-likelihood of rows at the fitted coefficients."""
+        if is_far(X):
+            from ._partitioned import log_likelihood
+
+            return log_likelihood(self, X, y, sample_weight, offset, given)
         design = self._read_features(X)
         try:
             _, problem, batch, *_ = self._assemble(design, y, sample_weight, offset, given)
@@ -336,6 +335,8 @@ class PenalizedModel(Estimator):
         return float(loglik)
 
     def _predict_linear(self, X) -> np.ndarray:
+        if is_far(X):
+            return predict_here(self, PenalizedModel._predict_linear, X)
         return self._read_features(X).dot(self.coef_)
 
     def _predictors_of(self, design: Design, coef) -> np.ndarray:

@@ -22,7 +22,7 @@ from ._separation import find_infinite, find_undetermined, is_determined
 # what pulls them falls with the exponential.
 HUGE = 7.0
 
-__all__ = ["Prepared", "count_threads", "fingerprint"]
+__all__ = ["Prepared", "count_threads"]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -41,14 +41,6 @@ def count_threads(n_jobs: int | None) -> int:
     except AttributeError:  # not on every system
         n_cores = os.cpu_count() or 1
     return max(1, n_cores + 1 + int(n_jobs))
-
-
-def fingerprint(outcome, batch) -> int:
-    """Checksum of all that a fit was given beside its columns.
-
-    Fits whose checksums differ cannot be compared.
-    """
-    return checksum(outcome, batch.weight, batch.offset)
 
 
 @dataclass(frozen=True)
@@ -73,6 +65,27 @@ class Prepared:
     plain_route: Route  # ... without a penalty
     gamma: float | None = None  # share of the penalized fit, where fits are relaxed
     null: Null | None = None  # the null model, where the penalty needs it
+
+    is_far = False  # whether rows are in partitions, see `_partitioned`
+
+    def close(self) -> None:
+        """Let go of rows that are elsewhere."""
+
+    @property
+    def fingerprint(self) -> int:
+        """Checksum of all that a fit was given beside its columns.
+
+        Fits whose checksums differ cannot be compared.
+        """
+        return checksum(self.outcome, self.batch.weight, self.batch.offset)
+
+    def costs(self) -> dict[str, Any]:
+        """Fitted attributes that say what was asked of rows elsewhere."""
+        return {}
+
+    def doubts_of(self, model, solution) -> list[str]:
+        """What to warn of that is not known here."""
+        return []
 
     @cached_property
     def total_weight(self) -> float:

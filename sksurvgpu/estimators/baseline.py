@@ -26,6 +26,7 @@ import numpy as np
 from sksurv.functions import StepFunction
 
 from .._compile import kernel
+from ..data.plans.rows import distinct_pairs
 from ..data.vectors import check_labels
 from ._strata import check_strata_as_in_fit
 
@@ -73,6 +74,18 @@ class Timeline:
         ends = np.cumsum(np.bincount(stratum[is_new], minlength=plan.n_strata))
         time_ptr = np.append(0, ends)
         return cls(plan.cell_ptr, plan.cell_time, outcome.stratum_labels, time[is_new], time_ptr)
+
+    @classmethod
+    def of_cells(cls, plan, labels) -> Timeline:
+        """Times of cells, and ends of follow-up, of rows that are elsewhere."""
+        strata = np.arange(plan.n_strata)
+        of_cell = np.repeat(np.tile(strata, plan.n_pieces), np.diff(plan.cell_ptr))
+        is_time, has_rows = ~np.isnan(plan.cell_time), np.isfinite(plan.events.last)
+        stratum = np.concatenate([of_cell[is_time], strata[has_rows]])
+        time = np.concatenate([plan.cell_time[is_time], plan.events.last[has_rows]])
+        stratum, time = distinct_pairs(stratum, time, False)
+        time_ptr = np.searchsorted(stratum, np.arange(plan.n_strata + 1))
+        return cls(plan.cell_ptr, plan.cell_time, labels, time, time_ptr)
 
     @property
     def n_strata(self) -> int:

@@ -36,6 +36,7 @@ class Propose:
 
     model: str
     grid: np.ndarray
+    least: int  # rows that the coordinator wants in a sum, where that is more than the site's rule
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Coarsen:
     labels: np.ndarray
     times: np.ndarray
     ptr: np.ndarray
+    end: float  # of follow-up; nan without time
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,8 @@ def _pack(value, members):
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O" and all(isinstance(item, str) for item in value.flat):
+            value = value.astype(str)
         if value.dtype.kind not in KINDS:
             raise ValueError(
                 f"An array of {value.dtype} does not travel between sites: only numbers and text "

@@ -26,6 +26,7 @@ __all__ = ["DaskEngine", "active_client"]
 
 ATTEMPTS = 3
 INLINE = 800_000  # bytes of messages that a task carries itself, 10^5 numbers
+PATIENCE = 300  # seconds for a first worker, or another one
 SHARE_OF_MEMORY = 0.5  # of a worker, for partitions that stay mapped between exchanges
 
 
@@ -204,7 +205,7 @@ class DaskEngine:
 
     def _shards(self, numbers):
         """Addresses and partitions: those of a worker, dealt to its threads."""
-        threads = self._client.nthreads()
+        threads = self._living()
         if not self._is_settled or threads != self._threads:
             self._settle(threads)
         of_worker: dict[str, list[int]] = {}
@@ -216,10 +217,21 @@ class DaskEngine:
             for thread in range(min(len(held), threads[address]))
         ]
 
+    def _living(self):
+        """Threads of every worker, as soon as there is one."""
+        threads = self._client.nthreads()
+        if not threads:
+            try:
+                self._client.wait_for_workers(1, timeout=PATIENCE)
+            except TimeoutError:
+                raise RuntimeError(
+                    f"the active distributed.Client has had no worker for {PATIENCE} s; start some."
+                ) from None
+            threads = self._client.nthreads()
+        return threads
+
     def _settle(self, threads):
         """Give every worker its share of the partitions: of those it has, if it has enough."""
-        if not threads:
-            raise RuntimeError("the active distributed.Client has no workers; start some.")
         self._wait()
         share = self.n_parts / sum(threads.values())
         room = {address: math.ceil(share * count) for address, count in threads.items()}
@@ -271,9 +283,14 @@ class DaskEngine:
                 self._client.scatter([letter], workers=place, hash=False, asynchronous=True)
                 for place, letter in zip(places, letters, strict=True)
             ]
-            return [letter for [letter] in await asyncio.gather(*sent)]
+            return await asyncio.gather(*sent, return_exceptions=True)
 
-        return self._client.sync(scatter)
+        laid = self._client.sync(scatter)
+        # What a worker that is gone could not take goes with the task, to another one.
+        return [
+            letter if isinstance(futures, BaseException) else futures[0]
+            for futures, letter in zip(laid, letters, strict=True)
+        ]
 
     def _read(self, future, numbers):
         """Numbers and answers; None where they were lost on the way."""

@@ -8,7 +8,7 @@ as they have answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -25,8 +25,11 @@ AHEAD = 2  # answers a thread may be ahead of who adds them up
 class Answering(Protocol):
     """A partition: see `backends.sums.part`."""
 
-    answer: Callable[[Message], Any]
-    drop: Callable[[], None]
+    def answer(self, message: Message) -> Any:
+        """What the partition says."""
+
+    def drop(self) -> None:
+        """Let go of the rows."""
 
 
 class Threads:
@@ -96,7 +99,7 @@ class Threads:
         try:
             return self._parts[part].answer(message)
         except Exception as error:
-            raise blame(f"partition {part}", error) from error
+            raise blame(part, error) from error
         finally:
             if part >= self.n_kept:
                 self._parts[part].drop()
@@ -126,9 +129,9 @@ def _count_kept(n_parts, sizes, budget):
     return n_parts
 
 
-def blame(where: str, error: Exception) -> Exception:
+def blame(number: int, error: Exception, what: str = "partition") -> Exception:
     """An error of the same kind that says where it was."""
-    text = f"{where}: {error}"
+    text = f"{what} {number}: {error}"
     try:
         return type(error)(text)
     except Exception:  # of a kind that is not made of a text

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..backends.contract import Counts, Operations, ask
-from ..data.design.units import typical_values
 from . import costs
 from .exact import descend_exactly
 from .extrapolate import Anderson
@@ -316,7 +315,7 @@ def _check_penalties(batch):
 def _with_reach(problem, batch, options):
     if options.algorithm != "exact":
         return batch
-    return replace(batch, reach=FIRST_REACH / typical_values(problem.design)[problem.source])
+    return replace(batch, reach=FIRST_REACH / problem.design.typical_values()[problem.source])
 
 
 def log_likelihoods(problem, batch, coefs, backend, n_threads=1):

@@ -172,6 +172,8 @@ def rows_of_model(X, columns, known, rh, bins, loads, threads):
 def rows_of_gram(X, columns, known, rh, threads):
     """Rows ``known:`` of X' diag(h) X over columns."""
     rows = np.zeros((len(columns) - known, len(columns)))
+    if not X.n_base:
+        return rows
     split, h = Split.of(X, columns), over_pieces(X, rh[:, 1])
     if len(split.paired):
         _add_paired(without_pieces(X), columns, split.paired, h, known, threads, rows)
@@ -209,7 +211,7 @@ def _mirror(square):
 def _add_dense(X, columns, dense, h, known, rows):
     """Products of dense columns, some rows of X at a time."""
     new = dense[dense >= known]
-    if not len(new):
+    if not len(new) or not X.n_base:
         return
     values = _rows_of_values(X, columns[dense])
     chunk = max(64, _DENSE_BYTES // (8 * len(dense)))

@@ -29,7 +29,7 @@ class Run(NamedTuple):
 
 def _dense_runs(X):
     """Runs of dense columns, each at most `BLOCK` long."""
-    is_dense = X.kind[X.source] == DENSE
+    is_dense = (X.kind[X.source] == DENSE) & (X.n_base > 0)
     begin = X.value_ptr[X.source]
     follows = is_dense[1:] & is_dense[:-1] & (np.diff(begin) == X.n_base)
     edges = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(begin)]])

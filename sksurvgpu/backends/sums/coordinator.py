@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..contract import Operations, ask
+from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link
 from .matrix import LEVELS
 from .session import Session
@@ -60,7 +61,8 @@ class Coordinator:
         try:
             link.open(weights, self.counts)
             sessions = [Session(link, weight, self, batch.null is None) for weight in weights]
-            return self._drive(link, sessions, coroutines, problem.n_columns)
+            with one_blas_thread():
+                return self._drive(link, sessions, coroutines, problem.n_columns)
         except BaseException:
             problem.engine.cancel()
             raise
@@ -76,7 +78,7 @@ class Coordinator:
             steps = []
             for b in list(fits):
                 try:
-                    steps.append(next(fits[b]))
+                    steps.extend(next(fits[b]))
                 except StopIteration as finished:
                     results[b] = finished.value
                     del fits[b]
@@ -86,6 +88,14 @@ class Coordinator:
             if steps:
                 link.exchange(steps, self.counts)
         return results
+
+    def weigh(self, problem, weights):
+        """What is known of vectors of weights, `joined.Weighed`; None are those that were given."""
+        link = self._link(problem)
+        link.open(weights, self.counts)
+        known = [link.weighed_of(weight) for weight in weights]
+        link.keep_only_given()
+        return known
 
     def open_evaluator(self, problem, batch):
         """Evaluations of fits: one exchange or two for all of them, and one for gradients."""
@@ -132,7 +142,7 @@ def _write(path, sessions, n_columns):
 
 
 def _serve(session, fit):
-    """Generator: serve one fit; yields what partitions have to be asked, returns its result."""
+    """Generator: serve one fit; yields steps for the next exchange, returns its result."""
     result = None
     while True:
         try:

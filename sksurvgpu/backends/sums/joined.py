@@ -118,6 +118,8 @@ class Evaluation:
 class Totals:
     """Patterns whose evaluations are sums: partitions make them by themselves."""
 
+    is_sum = True  # whether partitions need nothing of each other
+
     def __init__(self, problem, weighed, arranged, start):
         self._problem, self._weighed, self._arranged = problem, weighed, arranged
         self.clear()
@@ -138,7 +140,8 @@ class Totals:
 
     def join(self):
         """The evaluation; None where all have to be asked again, with other fields."""
-        return Evaluation(self.loglik, lambda: None, lambda part: {})
+        baseline = 0.0 if self._problem.likelihood.pattern == "rows" else None
+        return Evaluation(self.loglik, lambda: baseline, lambda part: {})
 
     def reach(self):
         """R of the line search; 0 where partitions do not tell how far their rows moved."""
@@ -153,6 +156,8 @@ class Totals:
 
 class InterceptTotals(Totals):
     """Rows under one intercept, whose profile is known from a few of its values."""
+
+    is_sum = False
 
     def __init__(self, problem, weighed, arranged, start):
         super().__init__(problem, weighed, arranged, start)
@@ -185,6 +190,7 @@ class InterceptTotals(Totals):
 class RiskSetTotals(Totals):
     """Tables of risk sets by cell."""
 
+    is_sum = False
     in_logs = False
 
     def clear(self):

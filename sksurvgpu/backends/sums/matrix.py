@@ -69,7 +69,7 @@ def centre(gram, loads, inverse):
 
 
 def scale_to(matrix, plain, curvature):
-    """Make the matrix of a sample one of all rows; `plain` is its diagonal before it was centred."""
+    """Make the matrix of a sample one of all rows; `plain` is what its diagonal was uncentred."""
     own = np.diagonal(matrix)
     is_known = (own > CONSTANT * plain) & (curvature > 0.0)
     ratio = np.divide(curvature, own, out=np.zeros(len(own)), where=is_known)

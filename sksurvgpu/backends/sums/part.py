@@ -7,9 +7,8 @@ and, until it is told to drop them, the rows and what was made of them for the l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from .describing import describe
 from .messages import (
@@ -26,8 +25,11 @@ from .messages import (
 )
 from .pattern import Arrangement, PartRows, Pattern
 from .patterns import PATTERNS
+from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
+
+KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
 
 
 class Part:
@@ -55,18 +57,20 @@ class Part:
         self._rows: tuple[str, PartRows] | None = None
         self._arranged: Arrangement | None = None
         self._pattern: tuple[Recipe, Pattern] | None = None
+        self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
 
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
         if isinstance(message, Describe):
-            return describe(self._rows_of(message.model), message.grid)
+            return describe(self.rows_of(message.model), message.grid)
         if isinstance(message, Arrange):
             return self._arrange(message)
         if self._problem is None or self._problem.digest != message.plan:
             return Unarranged()
         return self._answer_all(message)
 
-    def _rows_of(self, model):
+    def rows_of(self, model: str) -> PartRows:
+        """The rows as a model reads them."""
         if self._rows is None or self._rows[0] != model:
             self.drop()
             self._rows = model, self._read(model, self._load())
@@ -74,42 +78,37 @@ class Part:
 
     def _arrange(self, problem):
         if self._own is None or self._problem.digest != problem.digest:
-            rows = self._rows_of(problem.model)
+            rows = self.rows_of(problem.model)
             self._arranged = self._pattern = None
             self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
-            self._problem = problem
+            # event times of all rows are in the plan by now, as far as they matter
+            tables = {name: problem.tables[name] for name in KEPT if name in problem.tables}
+            self._problem = replace(problem, tables=tables)
         return self._own
 
     def _answer_all(self, ask: Ask):
         """Answers, those under the same weights one after the other."""
         answers, recipes = {}, [request.weight for request in ask.requests]
         for recipe in dict.fromkeys(recipes):
-            pattern = self._pattern_of(recipe)
+            pattern = self.pattern_of(recipe)
             for index in (k for k, other in enumerate(recipes) if other == recipe):
                 answers[index] = _answer(pattern, ask.requests[index])
         return Answers(tuple(answers[index] for index in range(len(recipes))))
 
-    def _pattern_of(self, recipe):
+    def pattern_of(self, recipe: Recipe) -> Pattern:
+        """The rows under weights, as they answer."""
         if self._pattern is None or self._pattern[0] != recipe:
             problem = self._problem
-            rows = self._rows_of(problem.model)
+            rows = self.rows_of(problem.model)
             if self._arranged is None:
                 self._arranged = Arrangement(rows, problem.tables, self._plan)
-            weight = _weight(recipe, rows, problem.tables)
+            weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]
 
 
 def _kind(rows):
     return PATTERNS[rows.likelihood.pattern]
-
-
-def _weight(recipe, rows, tables):
-    if recipe.kind == "given":
-        return rows.weight
-    from .recipes import make_weight
-
-    return make_weight(recipe, rows, int(np.ravel(tables["part"])[0]))
 
 
 def _answer(pattern, request):

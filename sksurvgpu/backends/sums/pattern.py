@@ -22,6 +22,8 @@ from ..cpu.threads import Threads
 from ..cpu.whole import Products
 from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
 
+KEPT = 2  # predictors, of 8 bytes a row
+
 
 @dataclass(frozen=True)
 class PartRows:
@@ -106,7 +108,7 @@ class Pattern:
     def __init__(self, arranged: Arrangement, weight: np.ndarray | None):
         """Set up rows with weights, which are in the order of the caller."""
         self.arranged, self.plan = arranged, arranged.plan
-        self._known: tuple[bytes, np.ndarray] | None = None
+        self._known: dict[bytes, np.ndarray] = {}
 
     # -- what a pattern says ----------------------------------------------------------------------
     def weigh(self) -> Weights:
@@ -142,26 +144,26 @@ class Pattern:
 
     # -- what they have in common -----------------------------------------------------------------
     def predictor(self, coef: Coef) -> np.ndarray:
-        """eta of every row; that of the last coefficients is kept, as slopes follow evaluations."""
+        """eta of every row; the last two are kept, as slopes and moves speak of them again."""
         key = coef.columns.tobytes() + coef.values.tobytes()
-        if self._known is None or self._known[0] != key:
-            eta = np.empty(self.plan.n_rows)
-            arranged = self.arranged
-            vector = coef.vector(arranged.n_columns)
-            arranged.products.predict(vector, arranged.offset, eta)
-            self._known = key, eta
-        return self._known[1]
+        eta = self._known.pop(key, None)
+        self._known[key] = eta = self.predict(coef) if eta is None else eta
+        if len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+        return eta
+
+    def predict(self, coef: Coef) -> np.ndarray:
+        """eta of every row."""
+        eta, arranged = np.empty(self.plan.n_rows), self.arranged
+        arranged.products.predict(coef.vector(arranged.n_columns), arranged.offset, eta)
+        return eta
 
     def move(self, request: Evaluate, eta: np.ndarray, live: np.ndarray) -> tuple[float, float]:
         """Least and largest change of live rows' predictors since the origin; 0 without one."""
         if request.origin is None:
             return 0.0, 0.0
-        origin = np.empty(len(eta))
-        arranged = self.arranged
-        vector = request.origin.vector(arranged.n_columns)
-        arranged.products.predict(vector, arranged.offset, origin)
-        change = eta[live] - origin[live]
-        return np.min(change, initial=np.inf), np.max(change, initial=-np.inf)
+        change = eta[live] - self.predictor(request.origin)[live]
+        return float(np.min(change, initial=np.inf)), float(np.max(change, initial=-np.inf))
 
     def slopes(self, request: Slopes) -> Sums:
         """Sums over rows and columns, by name."""
@@ -202,8 +204,9 @@ class Pattern:
             _, loads = centring.load(X, columns, rh, threads)
         if self.joins:
             return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads), "loads": loads}
-        rows = gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)
-        return {"gram": rows}
+        if loads is None and self.plan.n_pieces > 1:  # strata are no ranges of row copies
+            return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads)}
+        return {"gram": gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)}
 
 
 def _total(X, centring, rh):

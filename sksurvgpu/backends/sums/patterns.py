@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from .local import LocalPattern, LocalRows, LocalSets
 from .pattern import Pattern
+from .risk_sets import CarriedPattern, RiskSetPattern
 
-PATTERNS: dict[str, type[Pattern]] = {}
+PATTERNS: dict[str, type[Pattern]] = {
+    "rows": LocalRows,
+    "group_sums": LocalPattern,
+    "subsets": LocalSets,
+    "risk_sets": RiskSetPattern,
+    "carried_risk_sets": CarriedPattern,
+}

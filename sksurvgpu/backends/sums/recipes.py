@@ -44,18 +44,12 @@ class Recipes(Sequence):
         self.shape = (n_rows, len(self._recipes))
 
     @classmethod
-    def of_folds(cls, kind, n_splits, seed, n_rows, units, n_repeats=1):
-        """Rows to train on or to test on, of every split."""
+    def of(cls, kind, numbers, seed, n_rows, units, of=0):
+        """Recipes of one kind by their numbers; `of` folds."""
         total = sum(units)
-        if total < n_splits:
-            raise ValueError(f"`cv` is {n_splits}, and there are {total:,} units of rows only.")
-        numbers = range(n_splits * n_repeats)
-        return cls(n_rows, [Recipe(kind, seed, number, n_splits) for number in numbers], units)
-
-    @classmethod
-    def of_replicates(cls, kind, numbers, seed, n_rows, units):
-        """Replicates of the given numbers."""
-        return cls(n_rows, [Recipe(kind, seed, int(number)) for number in numbers], units)
+        if total < of:
+            raise ValueError(f"`cv` is {of}, and there are {total:,} units of rows only.")
+        return cls(n_rows, [Recipe(kind, seed, int(number), of) for number in numbers], units)
 
     def __len__(self):
         return self.shape[1]
@@ -107,29 +101,40 @@ def count_units(rows):
     return rows.outcome.n_rows if rows.unit is None else len(np.unique(rows.unit))
 
 
-def make_weight(recipe, rows, part):
-    """Weight of every row of a partition, which has a number; None for ones."""
+def make_weight(recipe, rows, part, kept=None):
+    """Weight of every row of a partition, which has a number; None for ones.
+
+    `kept` is a dict for what takes long to make, while the rows are the same.
+    """
     if recipe.kind == "given":
         return rows.weight
     if rows.outcome.n_rows == 0:
         return np.zeros(0)
-    unit = None if rows.unit is None else np.unique(rows.unit, return_inverse=True)[1]
+    kept = {} if kept is None else kept
+    if "unit" not in kept:
+        kept["unit"] = None if rows.unit is None else np.unique(rows.unit, return_inverse=True)[1]
+    unit = kept["unit"]
+    n_units = rows.outcome.n_rows if unit is None else int(unit.max()) + 1
     if recipe.kind in ("train", "test"):
-        times = _held_out(recipe, rows, unit, part) == (recipe.kind == "test")
+        repeat, fold = divmod(recipe.number, recipe.of)
+        address = (repeat, recipe.of, part, recipe.seed)
+        if address not in kept:
+            kept[address] = _deal(address, rows, unit, n_units)
+        times = (kept[address] == fold) == (recipe.kind == "test")
     else:
-        times = _DRAWS[recipe.kind](recipe, count_units(rows), part)
+        times = _DRAWS[recipe.kind](recipe, n_units, part)
         times = times if unit is None else times[unit]
     return times * (1.0 if rows.weight is None else rows.weight)
 
 
-def _held_out(recipe, rows, unit, part):
-    """Rows of the fold."""
-    repeat, fold = divmod(recipe.number, recipe.of)
-    address = np.random.SeedSequence([_FOLDS, repeat, part, recipe.seed])
-    random = np.random.RandomState(np.random.MT19937(address))
+def _deal(address, rows, unit, n_units):
+    """Fold of every row."""
+    repeat, n_folds, part, seed = address
+    sequence = np.random.SeedSequence([_FOLDS, repeat, part, seed])
+    random = np.random.RandomState(np.random.MT19937(sequence))
     weight = np.ones(rows.outcome.n_rows) if rows.weight is None else rows.weight
     kinds = kinds_of(rows.outcome, weight)
-    return deal_folds(kinds, unit, count_units(rows), recipe.of, random) == fold
+    return deal_folds(kinds, unit, n_units, n_folds, random).astype(np.uint32)
 
 
 def _draw_multinomial(recipe, n_units, part):

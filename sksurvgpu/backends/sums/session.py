@@ -1,8 +1,8 @@
 """One fit whose rows are in partitions: the operations that the solver asks for.
 
-Operations that need partitions are generators: they yield a `Step`, which has been answered when
-they are resumed.  A point is its coefficients and what was joined there, so that it can be returned
-to, and asked for more, at any time: whatever is known of a point costs nothing.
+Operations that need partitions are generators: they yield the steps of one exchange, which have
+been answered when they are resumed.  A point is its coefficients and what was joined there, so that
+it can be returned to, and asked for more, at any time: whatever is known of a point costs nothing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Session:
 
     def attempt(self, coef, columns, longest):
         self._aim, self._share = coef.copy(), 1.0
-        self._trial = yield from self._evaluate(coef, self._accepted.coef)
+        self._trial = yield from self._evaluate(coef, self._accepted.coef, len(columns) > 0)
         reach = self._trial.reach
         if reach > longest:
             return reach, np.nan
@@ -100,7 +100,7 @@ class Session:
     def evaluate_trial(self):
         origin = self._accepted.coef
         coef = self._aim if self._share == 1.0 else origin + self._share * (self._aim - origin)
-        self._trial = self._here = yield from self._evaluate(coef)
+        self._trial = self._here = yield from self._evaluate(coef, has_slopes=True)
         return self._here.loglik
 
     def accept(self):
@@ -111,8 +111,11 @@ class Session:
         self._here = self._accepted
         return self._here.loglik
 
-    def _evaluate(self, coef, origin=None):
-        """Point of coefficients, one that is kept if there is one."""
+    def _evaluate(self, coef, origin=None, has_slopes=False):
+        """Point of coefficients, one that is kept if there is one.
+
+        Where nothing has to be joined, its gradient comes in the same exchange, if asked for.
+        """
         for known in (self._accepted, self._trial, self._model):
             if known is not None and origin is None and np.array_equal(known.coef, coef):
                 return known
@@ -130,9 +133,16 @@ class Session:
                 return Evaluate(recipe, sparse, moved, **totals.fields(part))
 
             totals.clear()
-            yield Step(request, totals.add, columns=columns)
+            steps = [Step(request, totals.add, columns=columns)]
+            if has_slopes and totals.is_sum:
+                sums = SlopeSums()
+                steps.append(self._step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
+            yield steps
             found = totals.join()
-        return Point(coef.copy(), found, totals.reach())
+        point = Point(coef.copy(), found, totals.reach())
+        if len(steps) > 1:
+            point.gradient = sums.sums["gradient"]
+        return point
 
     # -- at the last evaluation -------------------------------------------------------------------
     def gradient(self, columns):
@@ -153,13 +163,7 @@ class Session:
     def _ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; those of a matrix are returned."""
         sums, coef = SlopeSums(), Coef.of(point.coef)
-
-        def request(part):
-            fields = point.evaluation.fields(part)
-            recipe = for_part(self._weight, part)
-            return Slopes(recipe, coef, want=want, columns=columns, **{"tables": {}, **fields})
-
-        yield Step(request, sums.add, parts, columns, readings=len(want))
+        yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
         found = sums.sums
         point.gradient = found.get("gradient", point.gradient)
         point.size = found.get("size", point.size)
@@ -167,6 +171,14 @@ class Session:
             inverse = point.evaluation.inverse
             point.curvatures = find_curvatures(found, sums.of_part, inverse)
         return found
+
+    def _step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
+        def request(part):
+            fields = {"tables": {}, **fields_of(part)}
+            recipe = for_part(self._weight, part)
+            return Slopes(recipe, coef, want=want, columns=columns, **fields)
+
+        return Step(request, sums.add, parts, columns, readings=len(want))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):

@@ -8,7 +8,7 @@ silently densified.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -203,6 +203,16 @@ class Design(Versioned):
             stored = np.append(stored, 0.0)
         return float(np.ptp(stored))
 
+    def typical_values(self) -> np.ndarray:
+        """Median of the absolute values of each column that are not zero; 1 without any."""
+        typical = np.ones(self.n_columns)
+        for j in np.flatnonzero(self.kind != INDICATOR):
+            size = self.n_rows if self.kind[j] == DENSE else self.indptr[j + 1] - self.indptr[j]
+            values = np.abs(self.values[self.value_ptr[j] : self.value_ptr[j] + size])
+            if values.any():
+                typical[j] = np.median(values[values > 0])
+        return typical
+
     def select(self, columns) -> "Design":
         """Return some of the columns, in the order asked for.
 
@@ -226,6 +236,10 @@ class Design(Versioned):
         names = None if self.names is None else self.names[columns]
         kind, value_ptr = self.kind[columns], self.value_ptr[columns]
         return Design(self.n_rows, kind, indptr, indices, self.values, value_ptr, names)
+
+    def with_names(self, names) -> "Design":
+        """The same columns under other names."""
+        return replace(self, names=names)
 
     def with_columns(self, table) -> "Design":
         """Add the columns of a table on the right.

@@ -15,7 +15,7 @@ import numpy as np
 from ..._compile import kernel
 from .columns import DENSE, INDICATOR
 
-__all__ = ["check_magnitudes", "find_centers", "moved", "typical_values"]
+__all__ = ["check_magnitudes", "find_centers", "moved"]
 
 # A column is centred where its standard deviation is a share of its mean between these: below, it
 # is constant up to rounding.
@@ -64,16 +64,6 @@ def _largest_values(design):
     _find_largest(design.values, *_values(design, _stored(design)), largest)
     is_one = (design.kind == INDICATOR) & (np.diff(design.indptr) > 0)
     return np.where(is_one, 1.0, largest)
-
-
-def typical_values(design):
-    """Median of the absolute values of each column that are not zero; 1 where there are none."""
-    typical = np.ones(design.n_columns)
-    for j, (first, count) in enumerate(zip(*_values(design, _stored(design)), strict=True)):
-        values = np.abs(design.values[first : first + count])
-        if values.any():
-            typical[j] = np.median(values[values > 0])
-    return typical
 
 
 def check_magnitudes(design, name="X"):

@@ -97,28 +97,34 @@ def _count_at_or_before(event_time, event_ptr, stratum, value, out):
         out[i] = low - first
 
 
-def plan_rows(outcome, cuts=()):
-    """Row plan of an outcome (`data.outcome.Outcome`), split at the given times."""
+def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
+    """Row plan of an outcome (`data.outcome.Outcome`), split at the given times.
+
+    Where its rows are some of many, `events` are the event times of all of them,
+    ``(event_time, event_ptr)`` by stratum.  These rows may stay in the order that they have, unless
+    copies of them are to follow each other.
+    """
     n, cuts = len(outcome.time), np.asarray(cuts, dtype=np.float64)
-    n_strata, stratum = 1, np.zeros(n, np.int32)
-    if outcome.stratum is not None:
-        n_strata, stratum = int(outcome.stratum.max()) + 1, outcome.stratum.astype(np.int32)
+    stratum, n_strata = _strata_of(outcome, events)
     last_piece = np.zeros(n, np.int16)
     if len(cuts):
         last_piece = np.searchsorted(cuts, outcome.time, side="left").astype(np.int16)
-    if n_strata == 1 and not len(cuts):
+    if not reorders and not len(cuts):
+        order = np.arange(n, dtype=np.int32)
+    elif n_strata == 1 and not len(cuts):
         order = np.argsort(outcome.time, kind="stable").astype(np.int32)
     else:
         order = np.lexsort((outcome.time, stratum, last_piece)).astype(np.int32)
     time, event, stratum = outcome.time[order], outcome.event[order], stratum[order]
-    last_piece = last_piece[order]
+    last_piece, are_all = last_piece[order], events is None
 
-    event_stratum, event_time = distinct_pairs(stratum[event], time[event], not len(cuts))
-    events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
+    if are_all:
+        event_stratum, event_time = distinct_pairs(stratum[event], time[event], not len(cuts))
+        events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
     exit_, enter = count_at_or_before(events, stratum, time), None
     if outcome.start is not None:
         enter = count_at_or_before(events, stratum, outcome.start[order])
-    if enter is not None and not enter.any():  # nobody enters late
+    if are_all and enter is not None and not enter.any():  # nobody enters late
         enter = None
 
     edges, counts, cell_ptr = split_events(events, cuts)
@@ -145,6 +151,14 @@ def plan_rows(outcome, cuts=()):
         shift=shift.astype(np.int64),
         n_strata=n_strata,
     )
+
+
+def _strata_of(outcome, events):
+    """Stratum of every row, and how many there are."""
+    if outcome.stratum is None:
+        return np.zeros(len(outcome.time), np.int32), 1
+    n_strata = int(outcome.stratum.max()) + 1 if events is None else len(events[1]) - 1
+    return outcome.stratum.astype(np.int32), n_strata
 
 
 def count_at_or_before(events, stratum, value):

@@ -83,7 +83,7 @@ def weigh(plan, pattern, weight):
 
 def inverse_of(total):
     """1 / total, and 0 where nothing was summed."""
-    return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    return np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
 
 
 def _is_counted(plan, weight):
@@ -122,11 +122,11 @@ def _weigh_risk_sets(plan, weight):
         death_weight = np.bincount(cell, dead, minlength=n_cells)
     before = np.concatenate([[0.0], np.cumsum(death_weight)])
     inverse = inverse_of(before[plan.bins.end + 1] - before[plan.bins.start + 1])
-    live = _is_at_risk(plan) & is_counted
+    live = is_at_risk(plan) & is_counted
     return WeightedRiskSets(plan, weight, live, deaths, death_weight, inverse)
 
 
-def _is_at_risk(plan):
+def is_at_risk(plan):
     """Rows that some risk set holds."""
     if plan.enter_idx is not None:
         return plan.exit_idx > plan.enter_idx

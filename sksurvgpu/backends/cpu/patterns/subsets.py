@@ -18,7 +18,8 @@ class SubsetPattern(Pattern):
 
     def __init__(self, problem, weight):
         super().__init__(problem, weight)
-        plan, weighted, largest = problem.plan, self.weighted, int(np.diff(problem.plan.ptr).max())
+        plan, weighted = problem.plan, self.weighted
+        largest = int(np.diff(plan.ptr).max(initial=0))
         self.sets = kernels.Sets(
             plan.ptr,
             plan.group_idx,

@@ -1,0 +1,141 @@
+"""Partitions that evaluate their rows alone: whole groups, or rows that nothing couples.
+
+The CPU backend's patterns serve as they are, on the rows of the partition as if these were all.
+An intercept couples all rows: the coordinator finds it from sums at `messages.nodes` (`intercept`),
+and then it is a part of the offset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+
+from ..._compile import specialize
+from ...data.plans.groups import plan_groups
+from ..cpu.optional import row_weight
+from ..cpu.patterns import PATTERNS as CPU_PATTERNS
+from ..cpu.rows import Rows
+from .messages import Arranged, Evaluated, Weights, nodes
+from .pattern import Pattern
+
+NO_CELLS = np.zeros(0, np.int64)
+
+
+class LocalPattern(Pattern):
+    """The CPU backend's pattern of a likelihood, on the rows of a partition."""
+
+    joins = False
+
+    @staticmethod
+    def plan_of(rows, tables):
+        outcome = rows.outcome
+        return plan_groups(outcome.value, getattr(outcome, "group", None)), Arranged(NO_CELLS)
+
+    def __init__(self, arranged, weight):
+        super().__init__(arranged, weight)
+        likelihood = self._likelihood(arranged.rows.likelihood)
+        problem = SimpleNamespace(likelihood=likelihood, plan=self.plan)
+        self.pattern = CPU_PATTERNS[likelihood.pattern](problem, weight)
+        self._eta, self._u, self._loglik = None, np.zeros(self.plan.n_rows), np.nan
+
+    def _likelihood(self, likelihood):
+        return likelihood
+
+    def weigh(self):
+        weighted = self.pattern.weighted
+        weights = weighted.weights()
+        return Weights(
+            total=float(weights.sum()),
+            rows=int(np.count_nonzero(weights)),
+            events=float(weighted.events().sum()),
+            largest=self.pattern.largest_loglik(),
+            error_weight=self.pattern.error_weight(),
+            tables={},
+        )
+
+    def evaluate(self, request):
+        loglik = self._evaluate(self.predictor(request.coef))
+        low, high = self._span(request)
+        return Evaluated(loglik, low=low, high=high)
+
+    def _span(self, request):
+        """Bounds of the move: their difference is what the pattern measures it by."""
+        if request.origin is None:
+            return 0.0, 0.0
+        eta = self.predictor(request.coef)
+        return 0.0, self.pattern.reach(eta, self.predictor(request.origin))
+
+    def _evaluate(self, eta):
+        if self._eta is not eta:
+            self._loglik, self._eta = self.pattern.evaluate(eta, self._u), eta
+        return self._loglik
+
+    def settle(self, eta, request):
+        return self._evaluate(eta)
+
+    def residuals(self):
+        return self._u
+
+    def sizes(self):
+        return self.pattern.sizes(self._eta, self._u)
+
+    def refer(self, rh):
+        return self.pattern.refer(self._eta, self._u, rh)
+
+
+class LocalSets(LocalPattern):
+    """Matched sets, whose kernels begin where the evaluation before has ended."""
+
+    def _evaluate(self, eta):
+        self.pattern.sets.tau[:] = 0.0  # answers depend on messages alone
+        return super()._evaluate(eta)
+
+
+class LocalRows(LocalPattern):
+    """A sum over rows; with an intercept, at what the coordinator has found."""
+
+    def __init__(self, arranged, weight):
+        super().__init__(arranged, weight)
+        # the intercept's group goes beyond the partition
+        self.joins = arranged.rows.likelihood.intercept
+        self._rows = Rows(self.plan.value, self.pattern.weighted.weight)
+        self._formula = arranged.rows.likelihood.row_formula
+
+    def _likelihood(self, likelihood):
+        return replace(likelihood, intercept=False)
+
+    def evaluate(self, request):
+        if not self.joins:
+            return super().evaluate(request)
+        logliks, scores = np.zeros((2, len(nodes(0.0))))
+        eta, center = self.predictor(request.coef), request.center
+        _sum_of(self._formula)(self._rows, eta, nodes(center), logliks, scores)
+        low, high = self._span(request)
+        return Evaluated(np.nan, low=low, high=high, tables={"loglik": logliks, "score": scores})
+
+    def _span(self, request):
+        if not self.joins or self.arranged.rows.likelihood.is_quadratic:
+            return super()._span(request)
+        return self.move(request, self.predictor(request.coef), self.pattern.live)
+
+    def settle(self, eta, request):
+        return self._evaluate(eta + request.intercept if self.joins else eta)
+
+
+@cache
+def _sum_of(row_formula):
+    return specialize(_sum_profile, row_formula=row_formula)
+
+
+def _sum_profile(rows, eta, intercepts, logliks, scores):
+    """Sums of log-likelihood and score at every intercept."""
+    for i in range(len(eta)):
+        c = row_weight(rows.weight, i)
+        if c > 0.0:
+            for k in range(len(intercepts)):
+                term, score, _ = row_formula(eta[i] + intercepts[k], rows.value[i])  # noqa: F821
+                logliks[k] += c * term
+                scores[k] += c * score

@@ -1,0 +1,259 @@
+"""Fits of rows in partitions: what `Prepared` is where the rows are elsewhere.
+
+The coordinator's backend has no row, and neither has anything here: outcomes, weights and offsets
+stay in the partitions, which read them by `_reading`. What all rows together must have is checked
+from what the partitions tell, and what needs rows is refused in one place, `refuse`.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..backends.sums.coordinator import Coordinator
+from ..backends.sums.opening import describe, open_problem
+from ..backends.sums.recipes import Recipes
+from ..data.design.units import check_largest
+from ..exceptions import NothingToCompareError
+from ..partitions.handles import as_rows, open_engine
+from ..routes import PLAIN
+from ..solver.line_search import require_finite
+from ..solver.problem import Batch
+from ..solver.solve import Options, log_likelihoods
+from ._prepared import HUGE, Prepared, count_threads
+from ._reading import model_text, read_rows
+
+__all__ = ["FarPrepared", "prepare", "prepare_over", "refuse"]
+
+ELSEWHERE = "fit rows that are in the memory of one machine, or a sample of them"
+
+
+def refuse(what: str, instead: str = ELSEWHERE) -> None:
+    """Refuse what needs rows that are in partitions."""
+    raise ValueError(f"`X` is in partitions, and {what}; {instead}.")
+
+
+@dataclass(frozen=True)
+class FarPrepared(Prepared):
+    """Checked input of a fit whose rows are in partitions."""
+
+    weighed: Any = None  # what is known of the sample weights of all rows
+    units: tuple[int, ...] = ()  # of each partition, of which folds and draws keep each whole
+
+    is_far = True
+
+    def close(self):
+        """Let go of the partitions."""
+        self.problem.engine.close()
+
+    @property
+    def total_weight(self):
+        return self.weighed.total
+
+    @property
+    def n_weighted(self):
+        return int(self.weighed.rows)
+
+    @property
+    def weight(self):
+        return refuse("this needs the weight of every row")
+
+    @property
+    def fingerprint(self):
+        sums = [part.checksum for part in self.problem.descriptions]
+        return crc32(np.array(sums, np.int64).tobytes()) if any(sums) else 0
+
+    def costs(self):
+        counts = self.backend.counts
+        return {"n_exchanges_": counts.exchanges, "n_passes_": counts.passes}
+
+    def describe(self):
+        parts = self.problem.descriptions
+        return {
+            "X": np.concatenate([part.columns for part in parts]),
+            "rows": np.array([part.rows for part in parts]),
+            "y": np.array([part.checksum for part in parts]),
+            "backend": self.served_by[0],
+        }
+
+    def recipes(self, kind, numbers, seed, of=0):
+        """Weights that every partition makes of its own."""
+        return Recipes.of(kind, numbers, seed, self.problem.design.n_rows, self.units, of)
+
+    # -- infinite coefficients ------------------------------------------------------------------
+    def find_infinite(self, is_free):
+        """None: they are not searched for, see `doubts_of`."""
+        return np.zeros(self.problem.n_columns, bool)
+
+    def find_unheld(self, solution):
+        return self.find_infinite(None)
+
+    def find_undetermined(self, is_free, weight):
+        return refuse("whether columns determine a fit is found from rows")
+
+    def is_determined(self, is_free, weight):
+        return refuse("whether columns determine a fit is found from rows")
+
+    def doubts_of(self, model, solution):
+        """Name coefficients that may be infinite.
+
+        Those that are have a huge effect when a fit has converged. Whether columns separate the
+        events is found by comparing rows with each other, which partitions cannot.
+        """
+        span, source = self.problem.design.span, self.problem.source
+        is_free = self.batch.factor * solution.lam == 0
+        if not self.batch.penalty.is_convex:
+            is_free = np.ones(len(is_free), bool)
+        found = np.flatnonzero(is_free & (solution.coef != 0))
+        names = model._coef_names()
+        huge = [f"`{names[k]}`" for k in found if abs(solution.coef[k]) * span(source[k]) > HUGE]
+        if not huge:
+            return []
+        return [
+            f"The effects of columns without a penalty are huge ({', '.join(huge[:5])}"
+            f"{', ...' if len(huge) > 5 else ''}), as those of columns that separate the events, "
+            "whose coefficients are infinite; this is not decided for rows in partitions: "
+            "penalize them, or leave them out."
+        ]
+
+
+def prepare(model, X, y, sample_weight, offset, given) -> FarPrepared:
+    """Check what a fit of handles was given, and open the partitions."""
+    arguments = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset, **given}
+    rows = {name: as_rows(v, name) for name, v in arguments.items() if v is not None}
+    if y is None:
+        raise ValueError("`y` is missing; pass the outcome in the same partitions as `X`.")
+    _check_parameters(model)
+    n_threads = count_threads(model.n_jobs)
+    engine = open_engine(rows, partial(read_rows, trusted=True), n_threads)
+    where = f"X is in {engine.n_parts:,} partition(s), answered by {type(engine).__name__}"
+    return prepare_over(model, engine, n_threads, where)
+
+
+def prepare_over(model, engine, n_threads, where, grid=None, backend=None) -> FarPrepared:
+    """The same of partitions that an engine asks."""
+    try:
+        return _prepare(model, engine, n_threads, where, grid, backend)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _prepare(model, engine, n_threads, where, grid, backend):
+    _check_parameters(model)
+    backend = Coordinator() if backend is None else backend
+    problem, of_model = _open(model, engine, grid)
+    given = model._read_by_column(problem.design, problem.source)
+    batch = Batch(
+        lambdas=np.empty((0, 1)),
+        penalty=model._spec().family(given),
+        factor=given.factor[problem.source],
+        coef=model._start(problem.n_columns),
+    )
+    route = model._route(given)
+    if route is not PLAIN:
+        refuse(f"`penalty`={model.penalty!r} reads rows before it fits them")
+    [weighed] = backend.weigh(problem, [None])
+    if not weighed.total > 0:
+        raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
+    prepared = FarPrepared(
+        problem=problem,
+        outcome=None,
+        batch=batch,
+        backend=backend,
+        options=Options(float(model.tol), int(model.max_iter), "majorized", int(model.verbose)),
+        n_threads=n_threads,
+        served_by=("partitions", where),
+        columns=_columns_of(model, problem.design),
+        of_model=of_model,
+        given=given,
+        route=route,
+        plain_route=PLAIN,
+        gamma=None,
+        weighed=weighed,
+        units=tuple(int(part.tables["units"][0]) for part in problem.descriptions),
+    )
+    model._spec().check(prepared)
+    return prepared.with_null() if batch.penalty.needs_null else prepared
+
+
+def _open(model, engine, grid):
+    """Problem over the partitions, after checks of what they tell, and what predictions need."""
+    text = model_text(model)
+    descriptions = describe(engine, text, grid)
+    told = [part.tables for part in descriptions]
+    agreed = model._agree(told, sum(part.rows for part in descriptions))
+    if agreed:
+        text = model_text(model, agreed)
+        descriptions = describe(engine, text, grid)
+    names = None if descriptions[0].names is None else np.array(descriptions[0].names, object)
+    outline = model._outline(len(descriptions[0].columns), names)
+    source, piece_ptr, cuts = outline.maps
+    events_first = bool(outline.censoring.get("events_first", False))
+    given = engine, text, outline.likelihood, cuts, source, piece_ptr, descriptions
+    problem = open_problem(*given, events_first=events_first)
+    design = problem.design
+    check_largest(np.fmax(abs(design.least), abs(design.largest)), names)
+    return problem, model._of_parts(problem, outline.terms, agreed, told)
+
+
+def _columns_of(model, design):
+    """scikit-learn's attributes of the columns of X, which the model does not get yet."""
+    from pandas import DataFrame
+
+    reader, header = copy.copy(model), np.empty((0, design.n_columns))
+    if design.names is not None:
+        header = DataFrame(header, columns=list(design.names))
+    validate_data(reader, header, y="no_validation", skip_check_array=True)
+    read = vars(reader)
+    names = ("n_features_in_", "feature_names_in_")
+    return {name: read[name] for name in names if name in read}
+
+
+def _check_parameters(model):
+    """Refuse what there is not for rows in partitions, with what there is in its place."""
+    if model.backend not in ("auto", "cpu"):
+        refuse(
+            f"backend={model.backend!r} needs all rows on one device",
+            'partitions compute on CPUs: pass backend="auto"',
+        )
+    if model.precision != "float64":
+        refuse(f"precision={model.precision!r} is one of devices", 'pass precision="float64"')
+    if model.algorithm != "majorized":
+        refuse(
+            f"algorithm={model.algorithm!r} moves one coefficient at a time, an exchange with all "
+            "partitions for each",
+            'use algorithm="majorized", which has the same optimum',
+        )
+    if model.prior_mean is not None:
+        refuse(
+            "`prior_mean` is an offset of rows",
+            "pass it as `offset`: X times the means, in the same partitions",
+        )
+    if model.relax is not None:
+        refuse(
+            "`relax` needs to know whether the columns that are selected determine a fit, which is "
+            "found from rows",
+            "pass relax=None, and fit the selected columns with alpha=0",
+        )
+
+
+def log_likelihood(model, X, y, sample_weight, offset, given) -> float:
+    """Log-likelihood of rows at the coefficients of a fit."""
+    check_is_fitted(model)
+    try:
+        with closing(prepare(model, X, y, sample_weight, offset, given)) as prepared:
+            shared = prepared.backend, prepared.n_threads
+            coef = model.coef_[:, None]
+            [loglik] = log_likelihoods(prepared.problem, prepared.batch, coef, *shared)
+    except NothingToCompareError:
+        return 0.0
+    require_finite(loglik)
+    return float(loglik)

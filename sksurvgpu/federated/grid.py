@@ -1,0 +1,223 @@
+"""Coarser times: sums by time must not be those of few rows, at any site.
+
+A grid of times g_1 < ... < g_K is proposed.  Each site tells, by stratum and kind of row (exits,
+deaths, entries, competing events, censored rows), how many it has in each interval (g_{k-1}, g_k]
+and up to each time, both rounded down to multiples of its `min_rows`.  The coordinator then joins
+intervals until, at every site, each kind has none or at least `min_rows` rows in each of them, as
+far as the rounded numbers prove it.  A time becomes the end of its interval; an entry becomes the
+end of the one before, so that (start, time] stays an interval.  What happens after g_K counts as
+not seen: follow-up ends there.
+
+A row stands for a person once: with several rows, by the last one of its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .wire import Proposed
+
+__all__ = [
+    "Times",
+    "agree",
+    "coarsen",
+    "end_follow_up",
+    "few",
+    "find_few",
+    "propose",
+    "rare_strata",
+]
+
+KINDS = ("exits", "deaths", "entries", "competing", "censored")
+
+
+class Times(NamedTuple):
+    """Times of every stratum: those of `labels[s]` are times[ptr[s]:ptr[s + 1]]."""
+
+    labels: np.ndarray
+    times: np.ndarray
+    ptr: np.ndarray
+
+    def of(self, label) -> np.ndarray:
+        """Those of a stratum; none where it has none."""
+        [at] = np.nonzero(self.labels == label)
+        return self.times[self.ptr[at[0]] : self.ptr[at[0] + 1]] if len(at) else self.times[:0]
+
+
+def labels_of(outcome):
+    """Labels of the strata of an outcome, 0 alone without any, and every row's number."""
+    if outcome.stratum is None:
+        return np.zeros(1, np.int64), np.zeros(outcome.n_rows, np.int64)
+    return outcome.stratum_labels, outcome.stratum
+
+
+# -- at a site --------------------------------------------------------------------------------
+def end_follow_up(outcome, end):
+    """An outcome that ends at a time, and which rows begin before that."""
+    late = outcome.time > end
+    changed: dict[str, Any] = {
+        "time": np.minimum(outcome.time, end),
+        "event": outcome.event & ~late,
+    }
+    if outcome.status is not None:
+        changed["status"] = np.where(late, 0, outcome.status).astype(np.uint8)
+    begins = np.ones(outcome.n_rows, bool) if outcome.start is None else outcome.start < end
+    return replace(outcome, **changed), begins
+
+
+def rows_of_kinds(outcome):
+    """Which rows are of each kind."""
+    everyone = np.ones(outcome.n_rows, bool)
+    found = {"exits": everyone, "deaths": outcome.event}
+    if outcome.start is not None and outcome.start.any():
+        found["entries"] = everyone
+    if outcome.status is not None:
+        found |= {"competing": outcome.status == 2, "censored": outcome.status == 0}
+    return found
+
+
+def _places(outcome, grid):
+    """Interval of every row's exit, and the one after that before which it enters."""
+    end = np.minimum(np.searchsorted(grid, outcome.time), len(grid) - 1)
+    if outcome.start is None:
+        return end, None
+    return end, np.minimum(np.searchsorted(grid, outcome.start, side="right"), len(grid) - 1)
+
+
+def propose(outcome, unit, grid, min_rows) -> Proposed:
+    """What a site tells of its times."""
+    labels, stratum = labels_of(outcome)
+    present, stratum = np.unique(stratum, return_inverse=True)
+    labels = labels[present]
+    end, begin = _places(outcome, grid)
+    tables, shape = {"labels": labels}, (len(labels), len(grid))
+    for kind, is_kind in rows_of_kinds(outcome).items():
+        place = begin if kind == "entries" else end
+        rows = _last_of_units(is_kind, place, unit)
+        counts = np.zeros(shape, np.int64)
+        np.add.at(counts, (stratum[rows], place[rows]), 1)
+        by = np.cumsum(counts, axis=1)
+        rounded = by // min_rows * min_rows
+        step = np.argmax(rounded == rounded[:, -1:], axis=1)  # the last one
+        tables[kind] = counts // min_rows * min_rows
+        tables[f"{kind}_by"] = rounded
+        tables[f"{kind}_end"] = by[np.arange(len(labels)), step] == by[:, -1]
+    return Proposed(min_rows, tables)
+
+
+def _last_of_units(is_kind, place, unit):
+    """Rows of a kind, of each unit the last one."""
+    rows = np.flatnonzero(is_kind)
+    if unit is None:
+        return rows
+    rows = rows[np.lexsort((place[rows], unit[rows]))]
+    return rows[np.append(unit[rows][1:] != unit[rows][:-1], True)] if len(rows) else rows
+
+
+def coarsen(outcome, times: Times):
+    """An outcome at coarser times, and which of its rows are left."""
+    labels, stratum = labels_of(outcome)
+    time, start = outcome.time.copy(), outcome.start
+    start = None if start is None else start.copy()
+    keeps = np.ones(outcome.n_rows, bool)
+    for number, label in enumerate(labels):
+        rows, grid = np.flatnonzero(stratum == number), times.of(label)
+        if not len(grid):
+            keeps[rows] = False
+            continue
+        time[rows] = grid[np.minimum(np.searchsorted(grid, time[rows]), len(grid) - 1)]
+        if start is not None:
+            place = np.searchsorted(grid, start[rows], side="right")
+            start[rows] = np.concatenate([[0.0], grid])[place]
+            keeps[rows] &= start[rows] < time[rows]
+    return replace(outcome, time=time, start=start), keeps
+
+
+def few(counts, min_rows):
+    """Where there are some, and fewer than a sum must have."""
+    return (counts > 0) & (counts < min_rows)
+
+
+def find_few(outcome, unit, min_rows) -> list[str]:
+    """Kinds of rows of which a time has too few, by name."""
+    _, stratum = labels_of(outcome)
+    found = []
+    for kind, is_kind in rows_of_kinds(outcome).items():
+        time = outcome.start if kind == "entries" else outcome.time
+        rows = np.flatnonzero(is_kind & (time > 0.0) if kind == "entries" else is_kind)
+        whose = rows if unit is None else unit[rows]
+        cells = np.unique(np.column_stack([stratum[rows], time[rows], whose]), axis=0)[:, :2]
+        _, counts = np.unique(cells, axis=0, return_counts=True)
+        if few(counts, min_rows).any():
+            found.append(kind)
+    return found
+
+
+def rare_strata(outcome, unit, min_rows) -> np.ndarray:
+    """Numbers of the strata that have some rows of a kind, and too few."""
+    labels, stratum = labels_of(outcome)
+    is_rare = np.zeros(len(labels), bool)
+    for kind, is_kind in rows_of_kinds(outcome).items():
+        if kind == "entries":
+            is_kind = is_kind & (outcome.start > 0.0)
+        rows = _last_of_units(is_kind, outcome.time, unit)
+        is_rare |= few(np.bincount(stratum[rows], minlength=len(labels)), min_rows)
+    return np.flatnonzero(is_rare)
+
+
+# -- at the coordinator -----------------------------------------------------------------------
+def agree(answers: dict[str, Proposed], grid: np.ndarray, least: int = 0) -> Times:
+    """Times of every stratum at which no site has few rows of a kind, nor fewer than `least`."""
+    labels = np.unique(np.concatenate([answer.tables["labels"] for answer in answers.values()]))
+    found = [_join(label, answers, grid, least) for label in labels]
+    ptr = np.concatenate([[0], np.cumsum([len(times) for times in found])])
+    return Times(labels, np.concatenate(found), ptr.astype(np.int64))
+
+
+class _Counts(NamedTuple):
+    """Rows of one kind, in one stratum of one site, as far as rounded numbers tell."""
+
+    kind: str
+    at: np.ndarray  # sum of the intervals before each
+    by: np.ndarray  # rows in all intervals before each
+    ended: int  # interval from which on there are none
+    step: int  # to multiples of which numbers are rounded down
+    least: int
+
+    def is_enough(self, begin, end):
+        """Whether intervals from `begin` to before `end` have none, or enough."""
+        before = self.by[begin] + self.step - 1 if begin else 0
+        proved = max(self.at[end] - self.at[begin], self.by[end] - before)
+        return begin >= self.ended or proved >= self.least
+
+
+def _counts_of(label, answer, n_times, least):
+    step = answer.min_rows
+    tables = answer.tables
+    [row] = np.flatnonzero(tables["labels"] == label)
+    for kind in KINDS:
+        if kind not in tables:
+            continue
+        at, by = np.cumsum(np.append(0, tables[kind][row])), np.append(0, tables[f"{kind}_by"][row])
+        ended = int(np.argmax(by == by[-1])) if tables[f"{kind}_end"][row] else n_times
+        yield _Counts(kind, at, by, ended, step, max(step, least))
+
+
+def _join(label, answers, grid, least):
+    """Times of one stratum, which may be none."""
+    have = [answer for answer in answers.values() if np.any(answer.tables["labels"] == label)]
+    counts = [count for answer in have for count in _counts_of(label, answer, len(grid), least)]
+    deaths = [count for count in counts if count.kind == "deaths"]
+    ends, begin, last = [], 0, max(count.ended for count in deaths)
+    for end in range(1, len(grid) + 1):
+        if begin < last and all(count.is_enough(begin, end) for count in counts):
+            ends.append(end)
+            begin = end
+    if not ends:
+        return grid[:0]
+    # What is left joins the last interval, which ends where the last death may be.
+    ends[-1] = max(ends[-1], last)
+    return grid[np.array(ends) - 1]

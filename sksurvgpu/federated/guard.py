@@ -1,0 +1,286 @@
+"""What a site looks at before it answers: how many rows are behind each number, and how much.
+
+A guard knows the rows of one problem under one vector of weights.  It counts the rows of every cell
+of every table, refuses points at which one row is much of a cell, checks what a coordinator has
+joined, and withholds what is the sum of few rows where only the rate of a fit depends on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..backends.sums.messages import Slopes, Sums
+from ..data.design.columns import DENSE
+from .grid import few
+from .rules import NotReleasedError
+
+__all__ = ["Guard", "check_problem"]
+
+REMEDY = {
+    "share": "ask for coarser times (`rows_per_time` of the coordinator), or for a larger penalty",
+    "few": "ask for coarser times (`rows_per_time` of the coordinator)",
+}
+
+
+class _Cells(NamedTuple):
+    """Cells of one table: persons, each with rows, and cells of persons."""
+
+    name: str
+    rows: np.ndarray  # copies of rows
+    person: np.ndarray  # of every such row
+    cell: np.ndarray  # of every person
+    n_cells: int
+
+    @classmethod
+    def of(cls, name, index, chosen, unit):
+        """Cells that rows point to, of the chosen ones."""
+        rows = np.flatnonzero(chosen)
+        cells, cell = np.unique(index[rows], return_inverse=True)
+        if unit is None:
+            return cls(name, rows, np.arange(len(rows)), cell, len(cells))
+        n_units = int(unit.max(initial=0)) + 1
+        persons, person = np.unique(cell * n_units + unit[rows], return_inverse=True)
+        return cls(name, rows, person, persons // n_units, len(cells))
+
+    def count(self):
+        """Persons of every cell."""
+        return np.bincount(self.cell, minlength=self.n_cells)
+
+    def largest_share(self, numbers):
+        """Largest part of a cell's sum of numbers that one person has."""
+        of_person = np.bincount(self.person, numbers[self.rows], minlength=len(self.cell))
+        total = np.bincount(self.cell, of_person, minlength=self.n_cells)
+        largest = np.zeros(self.n_cells)
+        np.maximum.at(largest, self.cell, of_person)
+        shares = np.divide(largest, total, out=np.zeros(self.n_cells), where=total > 0.0)
+        return float(shares.max(initial=0.0))
+
+
+def _tables_of(plan, counted, unit):
+    """Cells of the tables of a pattern with time; all rows as one cell where there is none."""
+    if not hasattr(plan, "exit_idx"):
+        return [_Cells.of("rows", np.zeros(len(counted), np.int64), counted, unit)]
+    live, lanes = plan.is_at_risk & counted, getattr(plan, "lanes", None)
+    tables = []
+    if lanes is not None:
+        live |= lanes.may_count & counted
+        tables += [
+            _Cells.of("competing events", lanes.carry_idx, lanes.may_count & counted, unit),
+            _Cells.of("censored rows", lanes.entry_idx, lanes.censored & counted, unit),
+            _Cells.of("uncensored rows", lanes.entry_idx, ~lanes.censored & counted, unit),
+        ]
+    if plan.enter_idx is not None:
+        tables.append(_Cells.of("entries", plan.enter_idx, live, unit))
+    return [
+        _Cells.of("exits", plan.exit_idx, live, unit),
+        _Cells.of("deaths", plan.exit_idx, (plan.event > 0) & counted, unit),
+        *tables,
+    ]
+
+
+class Guard:
+    """Checks of one problem's rows under one vector of weights.
+
+    Parameters
+    ----------
+    rules : Rules
+    arranged : backends.sums.pattern.Arrangement
+    weight : ndarray of shape (n_rows,), or None
+    joined : dict
+        What was joined before, by point; it outlives the guard.
+    """
+
+    def __init__(self, rules, arranged, weight, joined):
+        rows, plan = arranged.rows, arranged.plan
+        self._rules, self._arranged, self._plan = rules, arranged, plan
+        self._unit = None if rows.unit is None else self._spread(rows.unit)
+        self._weight = np.ones(plan.n_rows) if weight is None else self._spread(weight)
+        counted = self._weight > 0.0
+        self._tables = _tables_of(plan, counted, self._unit)
+        self._joined, self._place = joined, np.argsort(plan.order)
+        self._check_counts(self._tables)
+        if not counted.all():  # what other weights may have, by subtraction
+            given = np.ones(plan.n_rows) if rows.weight is None else self._spread(rows.weight)
+            self._check_counts(_tables_of(plan, ~counted & (given > 0.0), self._unit))
+
+    def _spread(self, numbers):
+        return self._plan.per_copy(numbers[self._plan.order])
+
+    def _check_counts(self, tables):
+        for table in tables:
+            if few(table.count(), self._rules.min_rows).any():
+                raise NotReleasedError(
+                    f"a sum would be of fewer than {self._rules.min_rows} rows ({table.name}); "
+                    f"{REMEDY['few']}"
+                )
+
+    # -- points -----------------------------------------------------------------------------------
+    def check_point(self, eta):
+        """Refuse a point at which few rows are all of a sum."""
+        live = self._tables[0].rows
+        spread = float(np.ptp(eta[live])) if len(live) else 0.0
+        if not spread <= self._rules.longest_range:
+            raise NotReleasedError(
+                f"linear predictors differ by more than {self._rules.longest_range:g} at this "
+                "point; rescale or leave out columns, or ask for a larger penalty"
+            )
+        if hasattr(self._plan, "exit_idx") and len(live):
+            w = self._weight * np.exp(eta - eta[live].max())
+            self._check_shares(self._tables, w)
+
+    def check_settled(self, pattern, request, intercept, want):
+        """Refuse sums over rows without time, of which one row has much."""
+        if hasattr(self._plan, "exit_idx"):
+            return
+        at = Slopes(request.weight, request.coef, {}, intercept=float(intercept))
+        pattern.settle(pattern.predictor(request.coef), at)
+        self._check_shares(self._tables, np.abs(pattern.residuals()))
+        if {"curvature", "gram"} & set(want):
+            rh = np.zeros((self._plan.n_rows, 2))
+            pattern.refer(rh)
+            self._check_shares(self._tables, rh[:, 1])
+
+    def _check_shares(self, tables, numbers):
+        for table in tables:
+            if table.largest_share(numbers) > self._rules.largest_share:
+                raise NotReleasedError(
+                    f"one row would be more than {self._rules.largest_share:.0%} of a sum "
+                    f"({table.name}); {REMEDY['share']}"
+                )
+
+    def check_joined(self, request, own):
+        """Check what a coordinator has made of tables: its form, and that it is one a point."""
+        for name, table in request.tables.items():
+            _check_table(name, table, self._lengths(own))
+        tables = request.tables
+        point = _digest(request.coef), _digest(getattr(request, "intercept", 0.0))
+        if "hazard" in tables:
+            self._check_same(point, tuple(tables[name].tobytes() for name in sorted(tables)))
+        if "censoring" in tables:
+            self._check_same((b"censoring",), (tables["censoring"].tobytes(),))
+
+    def _check_same(self, key, tables):
+        if self._joined.setdefault(key, tables) != tables:
+            raise NotReleasedError(
+                "a point was asked for again with other tables, which tells rows apart"
+            )
+
+    def _lengths(self, own):
+        lengths = {"hazard": len(own.own), "held": len(own.own)}
+        if hasattr(self._plan, "part_bins"):
+            lengths |= dict.fromkeys(("edges", "back_edges"), self._plan.part_bins.n_bins)
+        if own.own_lanes is not None:
+            lengths |= {"back": len(own.own_lanes), "censoring": len(own.own_entries)}
+        return lengths
+
+    # -- what is withheld -------------------------------------------------------------------------
+    def withhold(self, request, sums: Sums) -> Sums:
+        """Sums without those of few rows; only the rate of a fit depends on what is left out."""
+        tables, least = dict(sums.tables), self._rules.min_rows
+        if "jumps" in request.want and self._rare_at(request.columns, self._plan.exit_idx).any():
+            raise NotReleasedError(
+                f"sums of columns by time would be of fewer than {least} rows; they are needed for "
+                "variances, which this site does not release"
+            )
+        if "loads" in tables:
+            every = np.arange(len(self._arranged.rows.source))
+            columns = every if "curvature" in request.want else request.columns
+            is_rare, bins = np.zeros(len(columns), bool), getattr(self._plan, "part_bins", None)
+            for index in () if bins is None else (bins.exit_bin, bins.enter_bin):
+                if index is not None:
+                    is_rare |= self._rare_at(columns, index)
+            tables["loads"] = np.where(is_rare[:, None], 0.0, tables["loads"])
+        if "gram" in tables:
+            tables["gram"] = self._without_rare_pairs(request, tables)
+        return replace(sums, tables=tables)
+
+    def _rows_of(self, k):
+        """Copies of rows of which a column of the model is not zero, that count."""
+        rows, plan = self._arranged.rows, self._plan
+        design, j = rows.design, rows.source[k]
+        if design.kind[j] == DENSE:
+            start = design.value_ptr[j]
+            found = np.flatnonzero(design.values[start : start + design.n_rows])
+        else:
+            found = design.indices[design.indptr[j] : design.indptr[j + 1]]
+        place, pieces = self._place[found], range(*rows.piece_ptr[k])
+        place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
+        return place[self._weight[place] > 0.0]
+
+    def _rare_at(self, columns, index):
+        """Columns that have few persons at some number of an index of rows."""
+        found = np.zeros(len(columns), bool)
+        for at, k in enumerate(columns):
+            chosen = np.zeros(len(index), bool)
+            chosen[self._rows_of(k)] = True
+            counts = _Cells.of("column", index, chosen, self._unit).count()
+            found[at] = few(counts, self._rules.min_rows).any()
+        return found
+
+    def _without_rare_pairs(self, request, tables):
+        """X'hX with zeros for pairs of columns that few rows have, as much as makes it a matrix."""
+        from scipy.sparse import csc_array
+
+        columns = request.columns
+        found = [self._rows_of(k) for k in columns]
+        found = found if self._unit is None else [np.unique(self._unit[rows]) for rows in found]
+        ptr = np.concatenate([[0], np.cumsum([len(rows) for rows in found])])
+        n = max((int(rows.max(initial=-1)) + 1 for rows in found), default=0)
+        ones = np.ones(ptr[-1], np.int64)
+        has = csc_array((ones, np.concatenate(found), ptr), shape=(n, len(columns)))
+        is_rare = few((has.T @ has).toarray(), self._rules.min_rows)
+        gram = np.where(is_rare, 0.0, tables["gram"])
+        if not is_rare.any():
+            return gram
+        model = gram
+        if "loads" in tables:
+            loads = tables["loads"]
+            loads = loads[columns] if "curvature" in request.want else loads
+            total = tables["total"]
+            inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
+            model = gram - (loads * inverse) @ loads.T
+        scale = np.sqrt(np.maximum(np.diag(model), 0.0))
+        unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+        least = float(np.linalg.eigvalsh(model * np.outer(unit, unit))[0])
+        return gram + np.diag(max(0.0, -least) * 1.000001 * scale**2)
+
+
+def _digest(value):
+    if hasattr(value, "columns"):
+        return value.columns.tobytes() + value.values.tobytes()
+    return repr(value).encode()
+
+
+def _check_table(name, table, lengths):
+    if name not in lengths:
+        raise NotReleasedError(f"the table {name!r} is not one that a site takes here")
+    at = 0 if name.endswith("edges") else -1
+    is_right = (
+        table.dtype == np.float64 and table.ndim in (1, 2) and table.shape[at] == lengths[name]
+    )
+    if not is_right or not np.isfinite(table).all():
+        raise NotReleasedError(f"the table {name!r} is not of {lengths[name]:,} finite numbers")
+
+
+def check_problem(tables, pattern, n_columns):
+    """Check the form of what `Arrange` gives, which compiled code will trust."""
+    pointers = {"event_ptr": "event_time", "table_ptr": "table_time"}
+    for name, of in pointers.items():
+        if name in tables:
+            ptr = tables[name]
+            is_right = ptr.dtype.kind == "i" and len(ptr) and ptr[0] == 0
+            if not is_right or np.any(np.diff(ptr) < 0) or ptr[-1] != len(tables.get(of, ())):
+                raise NotReleasedError(f"the table {name!r} has no offsets into {of!r}")
+    needed = {"part"} | ({"labels_strata", "event_time", "event_ptr", "bin_end", "few"})
+    needed = needed if pattern in ("risk_sets", "carried_risk_sets") else {"part"}
+    if pattern == "carried_risk_sets":
+        needed |= {"labels_censoring", "table_time", "table_ptr", "lane_stratum", "lane_group"}
+    if not needed <= set(tables) or "grid" in tables:
+        raise NotReleasedError(f"a problem has the tables {sorted(needed)}, got {sorted(tables)}")
+    if "event_ptr" in tables and len(tables["event_ptr"]) != len(tables["labels_strata"]) + 1:
+        raise NotReleasedError("the table 'event_ptr' has not one number a stratum and one more")
+    if "center" in tables and tables["center"].shape != (n_columns,):
+        raise NotReleasedError(f"the table 'center' is not of {n_columns:,} numbers")

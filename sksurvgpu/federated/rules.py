@@ -1,0 +1,123 @@
+"""What a site releases: rules, and what of its rows they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+
+import numpy as np
+
+from ..data.design.columns import DENSE, INDICATOR, Design
+from .grid import few
+
+__all__ = ["NotReleasedError", "Rules", "find_absent", "without_columns"]
+
+RECIPES = ("given", "train", "test", "exponential", "multinomial", "half", "complementary")
+
+
+class NotReleasedError(Exception):
+    """Raised at a site where it does not release what was asked for; its text is the answer."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a site releases of its rows: checked there, whatever a coordinator asks.
+
+    Where an outcome names persons (``subject``, matched sets), each counts as one row.
+
+    Parameters
+    ----------
+    min_rows : int, default=10
+        Rows of which a sum must be: of every stratum and time, of columns that are not zero, of
+        pairs of columns in a matrix, and of folds.
+    max_exchanges : int, default=200
+        Exchanges of all fits together over the site's life; a path or a cross-validation counts
+        each of its fits.
+    largest_share : float, default=0.2
+        Part of a sum that may come from one row.
+    longest_range : float, default=30.0
+        Largest linear predictor less the least; beyond, few rows are all of a sum.
+    max_matrices : int, default=0
+        Points at which a matrix of columns by columns may be asked for.
+    recipes : tuple of str, default=("given", "train", "test", "exponential")
+        Weights that may be asked for, see `backends.sums.messages.Recipe`.
+    """
+
+    min_rows: int = 10
+    max_exchanges: int = 200
+    largest_share: float = 0.2
+    longest_range: float = 30.0
+    max_matrices: int = 0
+    recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
+
+    def __post_init__(self):
+        for name, least in (("min_rows", 1), ("max_exchanges", 0), ("max_matrices", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise ValueError(f"`{name}` is {value!r}, must be an integer from {least} on.")
+        for name, most in (("largest_share", 1.0), ("longest_range", 700.0)):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0.0 < value <= most:
+                raise ValueError(f"`{name}` is {value!r}, must be above 0 and at most {most:g}.")
+        unknown = sorted(set(self.recipes).difference(RECIPES))
+        if isinstance(self.recipes, str) or unknown:
+            raise ValueError(f"`recipes` is {self.recipes!r}; pass a tuple of some of {RECIPES}.")
+
+
+# -- columns ----------------------------------------------------------------------------------
+def find_absent(design: Design, unit, rules: Rules) -> np.ndarray:
+    """Columns whose sums would be those of few rows, or of one."""
+    n_units = design.n_rows if unit is None else len(np.unique(unit))
+    is_absent = np.zeros(design.n_columns, bool)
+    for j in range(design.n_columns):
+        rows, values = _values_of(design, j)
+        is_absent[j] = _is_rare(rows if unit is None else unit[rows], values, n_units, rules)
+    return is_absent
+
+
+def _values_of(design, j):
+    """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
+    start, size = design.value_ptr[j], design.n_rows
+    if design.kind[j] != DENSE:
+        rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
+        if design.kind[j] == INDICATOR:
+            return rows, np.ones(len(rows))
+        values = design.values[start : start + len(rows)]
+        return rows[values != 0.0], values[values != 0.0]
+    values = design.values[start : start + size]
+    distinct, counts = np.unique(values, return_counts=True)
+    if not size:
+        return np.arange(0), values
+    moved = values - distinct[np.argmax(counts)]
+    rows = np.flatnonzero(moved)
+    return rows, moved[rows]
+
+
+def _is_rare(whose, values, n_units, rules):
+    persons, person = np.unique(whose, return_inverse=True)
+    if few(len(persons), rules.min_rows):
+        return True
+    has_two_values = len(values) and np.all(values == values[0])
+    if has_two_values and few(n_units - len(persons), rules.min_rows):
+        return True
+    share = np.bincount(person, abs(values))
+    return bool(len(share)) and bool(share.max() > rules.largest_share * share.sum())
+
+
+def without_columns(design: Design, absent) -> Design:
+    """Design whose columns are zero where they are absent; dense ones stay dense."""
+    if not absent.any():
+        return design
+    is_dense = design.kind == DENSE
+    stored = np.diff(design.indptr)
+    indices = design.indices[np.repeat(~absent, stored)]
+    stored = np.where(absent, 0, stored)
+    value_ptr = np.where(absent & is_dense, len(design.values), design.value_ptr)
+    return replace(
+        design,
+        kind=np.where(absent & ~is_dense, INDICATOR, design.kind).astype(np.uint8),
+        indptr=np.concatenate([[0], np.cumsum(stored)]),
+        indices=indices,
+        values=np.concatenate([design.values, np.zeros(design.n_rows)]),
+        value_ptr=np.where(absent & ~is_dense, 0, value_ptr),
+    )
