@@ -8,7 +8,6 @@ from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
 from .data.long.table import LongData as LongData
 from .data.long.table import LongReport as LongReport
-from .data.long.table import from_long as from_long
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched
@@ -46,6 +45,7 @@ from .inference.stability import stability_selection as stability_selection
 from .inference.stability_result import StabilityResult as StabilityResult
 from .inference.wald import WaldResult as WaldResult
 from .inference.wald import wald as wald
+from .partitions.long import from_long as from_long
 from .partitions.store import PartitionedData as PartitionedData
 from .partitions.store import open_partitions as open_partitions
 from .partitions.write import write_partitions as write_partitions

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sksurvgpu import (
     case_series,
     competing_risks,
+    from_long,
     matched,
     open_partitions,
     surv,
@@ -462,3 +463,66 @@ def test_outcome_of_a_table_may_be_a_column(tmp_path):
     data = write_partitions(tmp_path / "a.parts", PERSONS.drop(columns="site"), **given)
     assert list(data) == ["X", "y", "sample_weight", "number"]
     assert np.array_equal(rows_of(data, "y"), FLAG)
+
+
+# -- long tables ----------------------------------------------------------------------------------
+def long_tables(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    persons = pd.DataFrame(
+        {
+            "row_id": rng.permutation(n) * 3,
+            "died": rng.random(n) < 0.5,
+            "time": rng.exponential(size=n),
+            "site": rng.integers(0, 60, n),
+        }
+    )
+    lines = pd.DataFrame(
+        {
+            "row_id": rng.integers(0, n + 5, 6000) * 3,
+            "covariate_id": rng.zipf(1.3, 6000) % 50,
+            "value": rng.integers(0, 3, 6000) / 2,
+        }
+    )
+    return persons, lines
+
+
+@pytest.mark.parametrize("group", [None, "site"])
+@pytest.mark.parametrize("policy", ["sum", "max", "last"])
+def test_long_tables_to_files(policy, group, tmp_path):
+    persons, lines = long_tables()
+    given = {"duplicates": policy, "min_count": 30, "unknown": "ignore", "names": {1: "one"}}
+    kept = from_long(persons, lines, **given)
+    writing = {"outcome": surv, "columns": {"event": "died", "id": "row_id"}, "rows": 64}
+    chunks = (lines[low : low + 999] for low in range(0, 6000, 999))
+    data = from_long(persons, chunks, **given, to=tmp_path / "a.parts", group=group, **writing)
+    assert data.report == kept.report and data.report.n_rare > 0 and data.report.n_unnamed > 0
+    assert np.array_equal(data.covariate_ids, kept.covariate_ids)
+    again = open_partitions(tmp_path / "a.parts")
+    assert again.names.tolist() == data.X.names.tolist() == kept.X.names.tolist()
+    assert again.X.source == data.X.source and max(again.lengths) <= 64
+    where = np.argsort(kept.row_ids)[np.argsort(np.argsort(data.row_ids))]
+    assert np.array_equal(kept.row_ids[where], data.row_ids)
+    assert np.array_equal(dense_of(again), kept.X[where].to_scipy().toarray())
+    assert data.outcomes.equals(kept.outcomes.iloc[where].reset_index(drop=True))
+    assert np.array_equal(rows_of(again, "id"), data.row_ids)
+    assert np.array_equal(rows_of(again, "y"), surv(data.outcomes["died"], data.outcomes["time"]))
+    sites = np.split(data.outcomes["site"].to_numpy(), np.cumsum(again.lengths)[:-1])
+    assert group is None or sum(len(set(part)) for part in sites) == len(set(persons["site"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parts"]
+
+
+def test_long_tables_to_files_refuse_the_same(tmp_path):
+    persons, lines = long_tables()
+    path = tmp_path / "a.parts"
+    with pytest.raises(ValueError, match=r"of row \d+ more than once; pass duplicates="):
+        from_long(persons, lines, unknown="ignore", to=path)
+    lines.loc[:1, ["row_id", "covariate_id", "value"]] = [3, 7, 1.5e308]
+    with pytest.raises(ValueError, match="covariate 7 of one row that add up to more than"):
+        from_long(persons, lines, unknown="ignore", duplicates="sum", to=path)
+    with pytest.raises(ValueError, match="leaves no column"):
+        from_long(persons, lines[:0], to=path)
+    with pytest.raises(TypeError, match="`outcome` is for files; name their folder by to="):
+        from_long(persons, lines, outcome=surv)
+    with pytest.raises(ValueError, match=r"a group of `site` has \d+ rows, and a partition has"):
+        from_long(persons, lines, to=path, group="site", rows=2)
+    assert not list(tmp_path.iterdir())

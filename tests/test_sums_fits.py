@@ -12,7 +12,7 @@ from sksurvgpu.backends.sums.coordinator import Coordinator, read_checkpoint
 from sksurvgpu.backends.sums.messages import Arrange, Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
-from sksurvgpu.backends.sums.recipes import Recipes, for_part, make_weight
+from sksurvgpu.backends.sums.recipes import Recipes, count_units, for_part, make_weight
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
@@ -82,14 +82,16 @@ def open_parts(model, sample, n_parts, seed=0, cuts=(), maps=None, **engine):
 
     def part(rows):
         some = sample.rows(rows)
+        outcome = outcome_of(some.y)
         read = PartRows(
             build_design(some.X),
-            outcome_of(some.y),
+            outcome,
             some.weights,
             some.offset,
             model.likelihood,
             *maps,
-            cuts,
+            cuts=cuts,
+            unit=outcome.unit,
         )
         return Part(dict, lambda text, arguments: read)
 
@@ -238,23 +240,6 @@ def test_a_batch_takes_the_exchanges_of_its_slowest_fit():
     assert backend.counts.passes < sum(counts.passes for _, counts in alone)
 
 
-def test_weights_by_recipe_are_those_that_parts_make():
-    model, sample, lam = large()
-    problem = open_parts(model, sample, 4)
-    units = [description.rows for description in problem.descriptions]
-    recipes = Recipes.of("multinomial", range(2), 3, sample.n, units)
-    batch = replace(make_batch(sample, lam), lambdas=np.full((1, 2), lam))
-    batch = replace(batch, weight=recipes, offset=None)
-    fits = solve(problem, batch, Coordinator(), Options(**TIGHT))
-    rows = cut(model, sample, 4, np.random.default_rng(0))
-    for b, (solution,) in enumerate(fits):
-        weights = np.zeros(sample.n)
-        for k, some in enumerate(rows):
-            part = problem.engine.parts[k]
-            weights[some] = make_weight(for_part(recipes[:, b], k), part._read("", {}), k)
-        check_optimum(model, sample.with_(weights=weights), lam, solution)
-
-
 def test_pieces_of_time_and_columns_far_from_zero():
     model, sample, _ = large(weights=None)
     sample.X[:, 2] = 1e6 + sample.X[:, 2]
@@ -376,3 +361,42 @@ def test_partitions_that_do_not_fit_together_are_named():
         open_with({"tables": {"labels": np.array([5, 7])}}, {"tables": {"labels": np.array([7])}})
     with pytest.raises(ValueError, match="`X` has no row in any of 2 partitions"):
         open_with({"rows": 0}, {"rows": 0})
+
+
+def draw_recipes(kind, model, sample, problem, n_parts):
+    """Recipes of three fits, and the weights that they are, of all rows."""
+    parts = [part.rows_of("model") for part in problem.engine.parts]
+    units = [count_units(rows) for rows in parts]
+    recipes = Recipes.of(kind, range(3), 7, sample.n, units, of=3 if kind == "train" else 0)
+    weight = np.zeros((sample.n, 3))
+    where = cut(model, sample, n_parts, np.random.default_rng(0))
+    for b in range(3):
+        for k, rows in enumerate(parts):
+            weight[where[k], b] = make_weight(for_part(recipes[:, b], k), rows, k)
+    return recipes, weight
+
+
+@pytest.mark.parametrize("kind", ["train", "multinomial", "exponential"])
+@pytest.mark.parametrize("name", ["logistic", "conditional_logistic", "cox, efron", "fine_gray"])
+def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
+    model, sample, lam = draw(name)
+    problem, backend = open_parts(model, sample, 4), Coordinator()
+    recipes, weight = draw_recipes(kind, model, sample, problem, 4)
+    batch = make_batch(sample, lam)
+    batch = replace(batch, lambdas=np.full((1, 3), lam), offset=np.tile(batch.offset, 3))
+    expected = solve(model.problem(sample), replace(batch, weight=weight), cpu, Options(**TIGHT))
+    batch = replace(batch, weight=recipes, offset=None)
+    known = backend.weigh(problem, [recipes[:, b] for b in range(3)])
+    np.testing.assert_allclose([some.total for some in known], weight.sum(axis=0), rtol=1e-14)
+    for [found], [wanted] in zip(
+        solve(problem, batch, backend, Options(**TIGHT)), expected, strict=True
+    ):
+        assert found.converged
+        np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-11)
+        np.testing.assert_allclose(found.coef, wanted.coef, atol=1e-6)
+    coefs = np.stack([found.coef for [found] in expected])
+    values = backend.open_evaluator(problem, batch).evaluate(coefs)
+    batch = replace(batch, weight=weight, offset=np.tile(sample.offset[:, None], 3))
+    of_all = cpu.open_evaluator(model.problem(sample), batch).evaluate(coefs)
+    np.testing.assert_allclose(values[0], of_all[0], rtol=1e-11)
+    np.testing.assert_allclose(values[1], of_all[1], atol=1e-10 * weight.sum())

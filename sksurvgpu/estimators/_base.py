@@ -39,7 +39,9 @@ from ..routes import PLAIN, Shifted
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution, log_likelihoods
+from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
+from ._composition import check_composition
 from ._estimator import Estimator
 from ._outline import Outline
 from ._prepared import Prepared, count_threads
@@ -225,7 +227,7 @@ class PenalizedModel(Estimator):
 
     def _read_by_column(self, design, source) -> Given:
         """Check what was given by column, and that the penalty goes with it."""
-        self._check_composition()
+        check_composition(self)
         shape = design.n_columns, design.names
         mean = check_prior_mean(self.prior_mean, *shape)
         return Given(
@@ -236,28 +238,6 @@ class PenalizedModel(Estimator):
             bounds=check_bounds(self.bounds, *shape, mean),
             prior_mean=mean,
         )
-
-    def _check_composition(self):
-        accepts = self._spec().accepts
-        if self.algorithm not in self._spec().algorithms:
-            raise ValueError(
-                f"`penalty` is {type(self._spec()).__name__}, which does not go with "
-                f"algorithm={self.algorithm!r}: use algorithm='majorized'."
-            )
-        for name in ("l1_ratio", "penalty_factor", "bounds", "prior_mean"):
-            value = getattr(self, name)
-            is_default = value is None or (isinstance(value, Real) and value == 1.0)  # l1_ratio
-            if name not in accepts and not is_default:
-                raise ValueError(
-                    f"`penalty` is {type(self._spec()).__name__}, which does not go with `{name}`: "
-                    "leave one of them out."
-                )
-
-        if self.relax is not None and not self._spec().has_strength:
-            raise ValueError(
-                f"`penalty` is {type(self._spec()).__name__}, which selects nothing and does not "
-                "go with `relax`: leave one of them out."
-            )
 
     def _spec(self) -> PenaltySpec:
         if isinstance(self.penalty, str):
@@ -340,6 +320,10 @@ class PenalizedModel(Estimator):
 
     def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
         """Log-likelihood of rows at the fitted coefficients."""
+        if is_far(X):
+            from ._partitioned import log_likelihood
+
+            return log_likelihood(self, X, y, sample_weight, offset, given)
         design = self._read_features(X)
         try:
             _, problem, batch, *_ = self._assemble(design, y, sample_weight, offset, given)
@@ -351,6 +335,8 @@ class PenalizedModel(Estimator):
         return float(loglik)
 
     def _predict_linear(self, X) -> np.ndarray:
+        if is_far(X):
+            return predict_here(self, PenalizedModel._predict_linear, X)
         return self._read_features(X).dot(self.coef_)
 
     def _predictors_of(self, design: Design, coef) -> np.ndarray:

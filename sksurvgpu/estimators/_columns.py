@@ -10,15 +10,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
 from ..data.design.columns import Design, build_design
+from ..partitions.handles import is_far
 
-__all__ = ["check_columns", "feature_names", "read_columns"]
+__all__ = ["check_columns", "feature_names", "read_columns", "require_here"]
 
 ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
 
 def read_columns(estimator, X) -> tuple[Design, dict[str, Any]]:
     """Check X; its columns, and their attributes, which `estimator` does not get yet."""
-    X = to_host(X)
+    X = to_host(require_here(X))
     design, reader = build_design(X), copy.copy(estimator)
     validate_data(reader, _header(X), y="no_validation", skip_check_array=True)
     read = vars(reader)
@@ -28,10 +29,20 @@ def read_columns(estimator, X) -> tuple[Design, dict[str, Any]]:
 def check_columns(estimator, X) -> Design:
     """Check the columns of X against those of the fit."""
     check_is_fitted(estimator)
-    X = to_host(X)
+    X = to_host(require_here(X))
     design = build_design(X)
     validate_data(estimator, _header(X), y="no_validation", reset=False, skip_check_array=True)
     return design
+
+
+def require_here(X):
+    """Refuse rows that are in partitions."""
+    if is_far(X):
+        raise TypeError(
+            "`X` is in partitions, and this needs all rows in the memory of one machine: pass "
+            "those, or a sample of them."
+        )
+    return X
 
 
 def feature_names(estimator) -> np.ndarray:

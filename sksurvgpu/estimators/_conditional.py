@@ -7,6 +7,7 @@ from ..data.plans.groups import plan_groups
 from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..solver.problem import Problem
 from ._base import PenalizedModel
+from ._by_parts import by_parts
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -65,6 +66,7 @@ class ConditionalModel(PenalizedModel):
     def _problem(self, design, plan, likelihood):
         return Problem.build(design, plan, likelihood, n_threads=count_threads(self.n_jobs))
 
+    @by_parts()
     def predict(self, X):
         """Linear predictor; only differences within a group have a meaning.
 

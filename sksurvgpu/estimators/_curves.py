@@ -9,12 +9,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_horizons
 from ..data.vectors import check_row_values
+from ..partitions.handles import is_far
 from ._base import PenalizedModel
+from ._by_parts import by_parts, predict_here
 from ._docs import documented
 from ._strata import check_strata_as_in_fit
 from .baseline import Baseline, Timeline, cumulative_hazard
 
 __all__ = ["CurveModel"]
+
+
+def like_curves(model, given):
+    """Curves of no row."""
+    if not given.get("return_array", False):
+        return np.empty(0, object)
+    return np.empty((0, len(model.unique_times_)))
+
+
+def like_risks(model, given):
+    """Risks of no row."""
+    return np.empty((0, np.size(given["times"])))
 
 
 @documented
@@ -40,6 +54,8 @@ class CurveModel(PenalizedModel):
 
     def _predictors(self, X) -> np.ndarray:
         """Linear predictor of every row in each piece of the time axis."""
+        if is_far(X):
+            return predict_here(self, CurveModel._predictors, X)
         design = self._read_features(X)
         return self._predictors_of(design, self.coef_)
 
@@ -66,6 +82,7 @@ class CurveModel(PenalizedModel):
         """
         return self._fitted_baseline().functions(cumulative_hazard)
 
+    @by_parts(like_curves)
     def predict_cumulative_hazard_function(self, X, strata=None, return_array=False):
         """Cumulative hazard until each time, for every row.
 

@@ -1,5 +1,6 @@
 """Counts given the totals of subjects or strata."""
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
@@ -200,6 +201,12 @@ class ConditionalPoissonCCD(ConditionalModel):
     def _agree(self, told, n_rows):
         if not sum(part["events"][0] for part in told):
             refuse_zeros(n_rows, NothingToCompareError)
+        if len(told) > 1 and not all(part["has_strata"][0] for part in told):
+            raise ValueError(
+                "without `strata` all rows are compared with each other, and `X` is in "
+                f"{len(told):,} partitions; pass `strata`, which lie whole in partitions, or fit "
+                "PoissonCCD, whose intercept is the rate of all rows."
+            )
         return super()._agree(told, n_rows)
 
     def _check_weight(self, sample_weight, outcome):
@@ -209,8 +216,12 @@ class ConditionalPoissonCCD(ConditionalModel):
         return weight
 
     def _of_parts(self, problem, terms, agreed, told):
-        has_strata = all("labels" in part for part in told)
+        has_strata = all(part["has_strata"][0] for part in told)
         return {"_n_strata": sum(len(part["labels"]) for part in told) if has_strata else None}
+
+    def _tell(self, outcome, weight):
+        has_strata = np.array([outcome.group_labels is not None])
+        return super()._tell(outcome, weight) | {"has_strata": has_strata}
 
     def _build(self, design, outcome, weight):
         problem, of_model = super()._build(design, outcome, weight)

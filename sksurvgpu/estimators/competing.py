@@ -15,7 +15,8 @@ from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance
 from ..solver.problem import Problem
 from ._base import PenalizedModel
-from ._curves import CurveModel
+from ._by_parts import by_parts, here
+from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -167,6 +168,7 @@ class FineGrayCCD(CurveModel):
         return problem, {"_timeline": Timeline.of(plan, outcome, weight)}
 
     # -- predicting ---------------------------------------------------------------------------
+    @by_parts()
     def predict(self, X):
         """Linear predictor, the log subdistribution hazard ratio to a row of zeros.
 
@@ -181,6 +183,7 @@ class FineGrayCCD(CurveModel):
         """
         return self._predict_linear(X)
 
+    @by_parts(like_curves)
     def predict_cumulative_incidence_function(self, X, strata=None, return_array=False):
         """Probability that the event of interest has happened by each time, for every row.
 
@@ -195,6 +198,7 @@ class FineGrayCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, incidence)
 
+    @by_parts(like_risks)
     def predict_risk(self, X, times, *, strata=None):
         """Probability that the event of interest has happened by each horizon, for every row.
 
@@ -249,6 +253,7 @@ class FineGrayCCD(CurveModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         risk = self._predictors(X)
+        y, sample_weight, strata = here(y, sample_weight, strata)
         if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(risk), strata)

@@ -13,10 +13,19 @@ from sklearn.utils.class_weight import compute_class_weight
 from ..data.checks import check_sample_weight
 from ..data.outcomes.classes import read_classes, refuse_class, refuse_classes
 from ..likelihoods.logistic import Logistic, expit
+from ._by_parts import by_parts
 from ._docs import documented
 from ._linear import LinearModel
 
 __all__ = ["LogisticCCD"]
+
+
+def _like_classes(model, given):
+    return np.empty((0, 2))
+
+
+def _like_labels(model, given):
+    return model.classes_[:0]
 
 
 @documented
@@ -184,6 +193,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
             return np.nan
         return roc_auc_score(outcome.value, predictors[:, 0], sample_weight=weight)
 
+    @by_parts()
     def decision_function(self, X):
         """Linear predictor, the log odds of the second class.
 
@@ -198,6 +208,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         """
         return self._predict_linear(X)
 
+    @by_parts(_like_classes)
     def predict_proba(self, X):
         """Probability of each class.
 
@@ -213,6 +224,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         predictor = self.decision_function(X)
         return np.column_stack([expit(-predictor), expit(predictor)])
 
+    @by_parts(_like_classes)
     def predict_log_proba(self, X):
         """Logarithm of the probability of each class, without cancellation.
 
@@ -228,6 +240,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         predictor = self.decision_function(X)
         return -np.logaddexp(0.0, np.column_stack([predictor, -predictor]))
 
+    @by_parts(_like_labels)
     def predict(self, X):
         """Likelier class.
 

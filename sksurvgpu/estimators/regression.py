@@ -9,6 +9,7 @@ from ..data.outcomes.counts import read_counts, read_numbers, refuse_zeros
 from ..data.vectors import check_row_values
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.poisson import Poisson
+from ._by_parts import by_parts, here
 from ._docs import documented
 from ._linear import LinearModel
 
@@ -97,6 +98,7 @@ class PoissonCCD(RegressorMixin, LinearModel):
             refuse_zeros(n_rows)
         return super()._agree(told, n_rows)
 
+    @by_parts()
     def predict(self, X, exposure=None):
         """Expected count.
 
@@ -136,6 +138,7 @@ class PoissonCCD(RegressorMixin, LinearModel):
             for predictions that are right and 0 for others.
         """
         predictor = self._predict_linear(X)
+        y, sample_weight, exposure = here(y, sample_weight, exposure)
         n_rows = len(predictor)
         value = check_row_values(y, "y", n_rows, minimum=0)
         weight, size = check_sample_weight(sample_weight, n_rows), check_exposure(exposure, n_rows)
@@ -220,6 +223,7 @@ class LinearCCD(RegressorMixin, LinearModel):
     def _read_outcome(self, y, n_rows):
         return read_numbers(y, n_rows=n_rows)
 
+    @by_parts()
     def predict(self, X):
         """Expected value.
 

@@ -17,7 +17,8 @@ from ..likelihoods.cox import Cox
 from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
 from ._base import PenalizedModel
-from ._curves import CurveModel
+from ._by_parts import by_parts, here
+from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -162,6 +163,7 @@ class CoxLassoCCD(CurveModel):
         return problem, {"_terms": terms, "_timeline": Timeline.of(plan, outcome, weight)}
 
     # -- linear predictor ---------------------------------------------------------------------
+    @by_parts()
     def predict(self, X, time=None):
         """Linear predictor, the log hazard ratio to a row of zeros; higher is riskier.
 
@@ -201,6 +203,7 @@ class CoxLassoCCD(CurveModel):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
         return self._fitted_baseline().functions(survival)
 
+    @by_parts(like_curves)
     def predict_survival_function(self, X, strata=None, return_array=False, *, start=None):
         """Probability of no event until each time, for every row.
 
@@ -215,6 +218,7 @@ class CoxLassoCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, survival, start)
 
+    @by_parts(like_curves)
     def predict_cumulative_hazard_function(self, X, strata=None, return_array=False, *, start=None):
         """Cumulative hazard until each time, for every row.
 
@@ -229,6 +233,7 @@ class CoxLassoCCD(CurveModel):
         """
         return self._curves(X, strata, return_array, cumulative_hazard, start)
 
+    @by_parts(like_risks)
     def predict_risk(self, X, times, *, strata=None, start=None):
         """Probability that the event has happened by each horizon, for every row.
 
@@ -281,6 +286,7 @@ class CoxLassoCCD(CurveModel):
             Between 0 and 1, 0.5 for predictions that say nothing.
         """
         predictors = self._predictors(X)
+        y, sample_weight, strata = here(y, sample_weight, strata)
         if lacks_event(y):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(predictors), strata)

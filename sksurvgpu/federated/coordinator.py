@@ -105,9 +105,9 @@ class Coordinator:
     grid : array-like, optional
         Ascending times that a fit of a model with time may tell apart, such as whole days;
         follow-up ends with the last. Fewer are left where sites have few rows, see ``grid_``.
-    rows_per_time : int, default=0
+    rows_per_time : int, default=30
         Rows of each kind that sites should have at a time, where that is more than their rules ask
-        for: no row is then much of a sum.
+        for: the more, the less likely is a row that is so much of a sum that a site refuses.
     level : {"diagonal", "sample", "full"}, default="diagonal"
         Matrix of the quadratic model: without one, of one site, or of all. The fit is the same; one
         takes fewer exchanges, and sites must allow it.
@@ -153,7 +153,7 @@ class Coordinator:
         sites,
         *,
         grid=None,
-        rows_per_time=0,
+        rows_per_time=30,
         level="diagonal",
         matrix_of=None,
         checkpoint=None,
@@ -222,7 +222,7 @@ class Coordinator:
         answers = {self._names[part]: found[part] for part in every}
         times, end = Times(np.zeros(0, np.int64), np.zeros(0), np.zeros(1, np.int64)), np.nan
         if any(answer.tables for answer in answers.values()):
-            times, end = agree(answers, self._grid), self._grid[-1]
+            times, end = agree(answers, self._grid, self._least), self._grid[-1]
             has_times = np.diff(times.ptr) > 0
             if not has_times.any():
                 raise ValueError(

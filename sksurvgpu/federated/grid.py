@@ -169,10 +169,10 @@ def rare_strata(outcome, unit, min_rows) -> np.ndarray:
 
 
 # -- at the coordinator -----------------------------------------------------------------------
-def agree(answers: dict[str, Proposed], grid: np.ndarray) -> Times:
-    """Times of every stratum at which no site has few rows of a kind."""
+def agree(answers: dict[str, Proposed], grid: np.ndarray, least: int = 0) -> Times:
+    """Times of every stratum at which no site has few rows of a kind, nor fewer than `least`."""
     labels = np.unique(np.concatenate([answer.tables["labels"] for answer in answers.values()]))
-    found = [_join(label, answers, grid) for label in labels]
+    found = [_join(label, answers, grid, least) for label in labels]
     ptr = np.concatenate([[0], np.cumsum([len(times) for times in found])])
     return Times(labels, np.concatenate(found), ptr.astype(np.int64))
 
@@ -184,16 +184,18 @@ class _Counts(NamedTuple):
     at: np.ndarray  # sum of the intervals before each
     by: np.ndarray  # rows in all intervals before each
     ended: int  # interval from which on there are none
+    step: int  # to multiples of which numbers are rounded down
     least: int
 
     def is_enough(self, begin, end):
         """Whether intervals from `begin` to before `end` have none, or enough."""
-        before = self.by[begin] + self.least - 1 if begin else 0
+        before = self.by[begin] + self.step - 1 if begin else 0
         proved = max(self.at[end] - self.at[begin], self.by[end] - before)
         return begin >= self.ended or proved >= self.least
 
 
-def _counts_of(label, answer, n_times):
+def _counts_of(label, answer, n_times, least):
+    step = answer.min_rows
     tables = answer.tables
     [row] = np.flatnonzero(tables["labels"] == label)
     for kind in KINDS:
@@ -201,13 +203,13 @@ def _counts_of(label, answer, n_times):
             continue
         at, by = np.cumsum(np.append(0, tables[kind][row])), np.append(0, tables[f"{kind}_by"][row])
         ended = int(np.argmax(by == by[-1])) if tables[f"{kind}_end"][row] else n_times
-        yield _Counts(kind, at, by, ended, answer.min_rows)
+        yield _Counts(kind, at, by, ended, step, max(step, least))
 
 
-def _join(label, answers, grid):
+def _join(label, answers, grid, least):
     """Times of one stratum, which may be none."""
     have = [answer for answer in answers.values() if np.any(answer.tables["labels"] == label)]
-    counts = [count for answer in have for count in _counts_of(label, answer, len(grid))]
+    counts = [count for answer in have for count in _counts_of(label, answer, len(grid), least)]
     deaths = [count for count in counts if count.kind == "deaths"]
     ends, begin, last = [], 0, max(count.ended for count in deaths)
     for end in range(1, len(grid) + 1):

@@ -188,8 +188,8 @@ class Guard:
         if "loads" in tables:
             every = np.arange(len(self._arranged.rows.source))
             columns = every if "curvature" in request.want else request.columns
-            bins, is_rare = self._plan.part_bins, np.zeros(len(columns), bool)
-            for index in (bins.exit_bin, bins.enter_bin):
+            is_rare, bins = np.zeros(len(columns), bool), getattr(self._plan, "part_bins", None)
+            for index in () if bins is None else (bins.exit_bin, bins.enter_bin):
                 if index is not None:
                     is_rare |= self._rare_at(columns, index)
             tables["loads"] = np.where(is_rare[:, None], 0.0, tables["loads"])

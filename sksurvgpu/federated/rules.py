@@ -68,17 +68,15 @@ class Rules:
 def find_absent(design: Design, unit, rules: Rules) -> np.ndarray:
     """Columns whose sums would be those of few rows, or of one."""
     n_units = design.n_rows if unit is None else len(np.unique(unit))
-    return np.array(
-        [_is_rare(*_values_of(design, j), unit, n_units, rules) for j in range(design.n_columns)],
-        bool,
-    )
+    is_absent = np.zeros(design.n_columns, bool)
+    for j in range(design.n_columns):
+        rows, values = _values_of(design, j)
+        is_absent[j] = _is_rare(rows if unit is None else unit[rows], values, n_units, rules)
+    return is_absent
 
 
 def _values_of(design, j):
-    """Rows of a column that differ from its most common value, by how much, and whether all alike.
-
-    That value is 0 in a sparse column.
-    """
+    """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
     start, size = design.value_ptr[j], design.n_rows
     if design.kind[j] != DENSE:
         rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
@@ -95,8 +93,7 @@ def _values_of(design, j):
     return rows, moved[rows]
 
 
-def _is_rare(rows, values, unit, n_units, rules):
-    whose = rows if unit is None else unit[rows]
+def _is_rare(whose, values, n_units, rules):
     persons, person = np.unique(whose, return_inverse=True)
     if few(len(persons), rules.min_rows):
         return True

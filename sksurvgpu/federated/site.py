@@ -178,8 +178,8 @@ class Site:
             raise NotReleasedError("`grid` is not of ascending times")
         rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
         if not hasattr(rows.outcome, "time"):
-            return Proposed(self._least, {})
-        return propose(rows.outcome, rows.unit, grid, self._least)
+            return Proposed(self.rules.min_rows, {})
+        return propose(rows.outcome, rows.unit, grid, self.rules.min_rows)
 
     def _coarsen(self, message):
         times = Times(message.labels, message.times, message.ptr)

@@ -17,7 +17,7 @@ from ..data.long.sources import open_source
 from ..data.vectors import as_vector, check_length, from_objects
 from .threads import blame
 
-__all__ = ["Batch", "Key", "read_batches"]
+__all__ = ["Batch", "Key", "fields_of", "read_batches", "split_table"]
 
 Key = tuple[str, str]  # argument of fit, and field of a structured array, or ""
 ARGUMENTS = ("X", "y", "sample_weight", "offset")  # of a batch that is a tuple
@@ -72,7 +72,7 @@ def _arguments(batches, outcome, columns, size) -> Iterator[Mapping[str, Any]]:
     if outcome is not None:
         source = open_source(batches, "batches")
         for frame in source.batches(source.columns, size):
-            yield _split_table(frame, outcome, columns)
+            yield split_table(frame, outcome, columns)
         return
     if columns:
         raise ValueError("`columns` names columns of tables, which takes an `outcome` beside them.")
@@ -103,13 +103,13 @@ def _named(batch) -> Mapping[str, Any]:
     return {**batch, "X": _as_table(batch["X"])}
 
 
-def _split_table(frame, outcome, columns):
-    """X is what is neither of the outcome nor named."""
+def split_table(frame, outcome, columns):
+    """Arguments of fit from the columns of a table: X is what no other argument is."""
     chosen = {name: column for name, column in columns.items() if name != "X"}
     arguments: dict[str, Any] = {}
     if isinstance(outcome, str):
         chosen = {"y": outcome, **chosen}
-    else:
+    elif outcome is not None:
         wanted = {
             name: chosen.pop(name, name)
             for name, parameter in signature(outcome).parameters.items()
@@ -165,15 +165,21 @@ def _slicer(X) -> Callable[[slice], Any] | None:
 
 # -- what is stored ---------------------------------------------------------------------------
 def _read(X, arguments) -> Batch:
-    design, fields = build_design(X), {}
+    design = build_design(X)
+    return Batch(design, fields_of(arguments, design.n_rows))
+
+
+def fields_of(arguments, n_rows) -> dict[Key, np.ndarray]:
+    """Vectors of all arguments but X, a field of a structured array each."""
+    fields = {}
     for name, given in arguments.items():
         values = None if name == "X" else _vector(given, name)
         if values is None:
             continue
-        check_length(values, name, design.n_rows)
+        check_length(values, name, n_rows)
         for field in values.dtype.names or ("",):
             fields[name, field] = _storable(values[field] if field else values, name, field)
-    return Batch(design, fields)
+    return fields
 
 
 def _as_table(X):

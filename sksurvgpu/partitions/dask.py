@@ -6,7 +6,7 @@ them; without, threads of this process do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,7 +66,7 @@ class DaskRows(Rows):
             return DaskEngine(client, loads, make)
         return Threads([make(partial(compute_here, load)) for load in loads], n_threads=n_threads)
 
-    def map(self, function: Callable[[Any], Any], like: np.ndarray | None = None) -> Any:
+    def map(self, function, like: np.ndarray | None = None, **others: Rows) -> Any:
         """Array of Dask of what a function makes of the partitions, when it is computed.
 
         Parameters
@@ -75,6 +75,8 @@ class DaskRows(Rows):
             From a partition in memory to an array with one entry, or line, for each row.
         like : ndarray, default=numpy.empty(0)
             Such an array without rows: its dtype, and its dimensions but the first.
+        **others : DaskRows
+            Other arguments of the function, of the same partitions.
         """
         import dask.array as da
         from dask import delayed
@@ -83,8 +85,12 @@ class DaskRows(Rows):
         lengths = (np.nan,) * self.n_parts if self.lengths is None else self.lengths
         function = delayed(function, pure=True)  # one task, on which those of partitions depend
         blocks = [
-            da.from_delayed(function(part), (length, *like.shape[1:]), meta=like)
-            for part, length in zip(self.delayed, lengths, strict=True)
+            da.from_delayed(
+                function(part, **{name: rows.delayed[k] for name, rows in others.items()}),
+                (length, *like.shape[1:]),
+                meta=like,
+            )
+            for k, (part, length) in enumerate(zip(self.delayed, lengths, strict=True))
         ]
         return da.concatenate(blocks, allow_unknown_chunksizes=True)
 

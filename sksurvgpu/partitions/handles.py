@@ -92,6 +92,24 @@ class Rows:
         """Rows of one partition, in memory."""
         return self.loaders[part]()
 
+    def map(self, function, like: np.ndarray | None = None, **others: Rows) -> Any:
+        """What a function makes of the partitions, each when it is asked for.
+
+        Parameters
+        ----------
+        function : callable
+            From a partition in memory to an array with one entry, or line, for each row.
+        like : ndarray, optional
+            Such an array without rows, for collections that have to know their dtype.
+        **others : Rows
+            Other arguments of the function, of the same partitions.
+        """
+        loaders = tuple(
+            partial(_made, function, load, {name: rows.loaders[k] for name, rows in others.items()})
+            for k, load in enumerate(self.loaders)
+        )
+        return Results(self.source, loaders, self.lengths)
+
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
         from pandas import DataFrame
@@ -121,6 +139,18 @@ class Rows:
         if client is not None:
             return DaskEngine(client, loads, make, sizes)
         return Threads(list(map(make, loads)), n_threads=n_threads, sizes=sizes)
+
+
+class Results(Rows):
+    """What was made of rows, as often as it is asked for; `numpy.asarray` brings it together."""
+
+    def __array__(self, dtype=None, copy=None):
+        parts = [np.asarray(self.load(part)) for part in range(self.n_parts)]
+        return np.asarray(np.concatenate(parts), dtype=dtype)
+
+
+def _made(function, load, others):
+    return function(load(), **{name: load_other() for name, load_other in others.items()})
 
 
 @dataclass(frozen=True)
@@ -213,10 +243,12 @@ def in_memory(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
         The partitions of each argument of ``fit``, such as ``{"X": [X0, X1], "y": [y0, y1]}``.
     """
     from ..data.design.columns import build_design
+    from ..data.wholes import reading_part
 
     source, handles = _Listed(), {}
     for name, values in arguments.items():
-        values = [build_design(value) for value in values] if name == "X" else list(values)
+        with reading_part():  # a partition may have no rows
+            values = [build_design(value) for value in values] if name == "X" else list(values)
         of_table = {}
         if name == "X":
             sizes = tuple(design.nbytes for design in values)

@@ -8,7 +8,7 @@ as they have answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
@@ -25,8 +25,11 @@ AHEAD = 2  # answers a thread may be ahead of who adds them up
 class Answering(Protocol):
     """A partition: see `backends.sums.part`."""
 
-    answer: Callable[[Message], Any]
-    drop: Callable[[], None]
+    def answer(self, message: Message) -> Any:
+        """What the partition says."""
+
+    def drop(self) -> None:
+        """Let go of the rows."""
 
 
 class Threads:

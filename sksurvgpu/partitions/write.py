@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from ..data.design.tables import value_sizes
 from ..data.vectors import encode
-from .batches import Batch, read_batches
+from .batches import Key, read_batches
 from .packing import find_field, gather, pack
 from .store import (
     DESIGN,
@@ -28,7 +27,7 @@ from .store import (
     part_name,
 )
 
-__all__ = ["write_batches", "write_partitions"]
+__all__ = ["check_size", "check_target", "order_of", "write_batches", "write_partitions"]
 
 MOST_ROWS = 1 << 16  # of which uint16 has the numbers
 
@@ -98,21 +97,26 @@ def write_partitions(
     array([( True, 2.), ( True, 5.), (False, 9.)],
           dtype=[('event', '?'), ('time', '<f8')])
     """
-    if not isinstance(rows, Integral) or isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS:
-        raise ValueError(f"`rows` is {rows!r}, must be an integer from 1 to {MOST_ROWS:,}.")
-    given = read_batches(batches, outcome, columns or {}, MOST_ROWS)
-    return write_batches(path, given, group, int(rows), overwrite, verbose)
+    path, rows = check_target(path, overwrite), check_size(rows)
+    given = ((batch, None) for batch in read_batches(batches, outcome, columns or {}, MOST_ROWS))
+    return write_batches(path, given, group, rows, overwrite, verbose)
 
 
-def write_batches(path, batches, group, rows, overwrite=False, verbose=0) -> PartitionedData:
-    """Write batches that were read; the folder is there when all of it is, or not at all."""
-    path = Path(os.path.expanduser(path)).resolve()
-    _check_target(path, overwrite)
+def write_batches(
+    path, batches, group, rows, overwrite=False, verbose=0, is_cut=False
+) -> PartitionedData:
+    """Write batches that were read; the folder is there when all of it is, or not at all.
+
+    With each comes where it may be cut, see `pack`; groups are whole already where that `is_cut`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     unfinished.mkdir()
     try:
-        _write(unfinished, batches, group, rows, f"{path.name}: " if verbose > 1 else None)
+        if group is not None and not is_cut:
+            batches = _gather(batches, group, rows, unfinished)
+        parts = pack(batches, rows)
+        _write(unfinished, parts, group, f"{path.name}: " if verbose > 1 else None)
         if path.exists():
             replaced = path.with_name(f".{path.name}.{uuid4().hex}")
             path.rename(replaced)
@@ -128,9 +132,22 @@ def write_batches(path, batches, group, rows, overwrite=False, verbose=0) -> Par
     return data
 
 
-def _check_target(path, overwrite):
+def check_size(rows) -> int:
+    """Rows of a partition."""
+    if (
+        not isinstance(rows, int | np.integer)
+        or isinstance(rows, bool)
+        or not 1 <= rows <= MOST_ROWS
+    ):
+        raise ValueError(f"`rows` is {rows!r}, must be an integer from 1 to {MOST_ROWS:,}.")
+    return int(rows)
+
+
+def check_target(path, overwrite) -> Path:
+    """Where partitions can be written."""
+    path = Path(os.path.expanduser(path)).resolve()
     if not path.exists():
-        return
+        return path
     if not overwrite:
         raise FileExistsError(f"`path` is {str(path)!r}, which exists; pass overwrite=True.")
     if not (path / MANIFEST).is_file():
@@ -138,19 +155,17 @@ def _check_target(path, overwrite):
             f"`path` is {str(path)!r}, where there are no partitions; it is not "
             "replaced, name another."
         )
+    return path
 
 
-def _write(folder, batches, group, size, progress):
+def _write(folder, batches, group, progress):
     manifest = {"format": FORMAT, "version": VERSION, "group": group}
-    if group is None:
-        cut = ((batch, None) for batch in batches)
-    else:
-        cut = _gather(batches, group, size, folder)
     manifest["parts"] = parts = []
-    for batch in pack(cut, size):
+    for batch in batches:
         if not parts:
             manifest |= _describe(batch)
-        parts.append(_write_part(folder / part_name(len(parts)), batch.reordered(_order(batch))))
+        batch = batch.reordered(order_of(batch.fields, batch))
+        parts.append(_write_part(folder / part_name(len(parts)), batch))
         if progress is not None:
             print(f"{progress}partition {len(parts):,}, {len(batch):,} rows")
     if not parts:
@@ -159,7 +174,7 @@ def _write(folder, batches, group, size, progress):
 
 
 def _gather(batches, group, size, folder):
-    batches = iter(batches)
+    batches = (batch for batch, _ in batches)
     for first in batches:
         key = find_field(first.fields, group)
         yield from gather(_again(first, batches), key, size, folder)
@@ -182,16 +197,15 @@ def _describe(batch):
     }
 
 
-def _order(batch: Batch) -> np.ndarray:
-    """Order of rows in a fit: by group or stratum, then by time."""
-    fields = batch.fields
+def order_of(fields: Mapping[Key, np.ndarray], rows) -> np.ndarray:
+    """Order in which fits have rows with these fields: by group or stratum, then by time."""
     of_y = [field for argument, field in fields if argument == "y" and field]
     groups = [("y", "subject" if of_y[:2] == ["count", "length"] else "stratum"), ("strata", "")]
     keys = [encode(fields[key])[0] for key in groups if key in fields]
     is_survival = len(of_y) > 1 and fields["y", of_y[1]].dtype.kind in "iuf"
     if is_survival and of_y[:2] != ["count", "length"]:
         keys.insert(0, fields["y", of_y[1]])
-    return np.lexsort(keys) if keys else np.arange(len(batch))
+    return np.lexsort(keys) if keys else np.arange(len(rows))
 
 
 def _write_part(folder, batch):

@@ -113,10 +113,11 @@ def numbered(code, labels, n_rows):
 
 def _describe_times(rows, outcome):
     stratum, labels = numbered(outcome.stratum, outcome.stratum_labels, rows.n_rows)
-    counts = outcome.event if rows.weight is None else outcome.event & (rows.weight > 0.0)
+    is_counted = np.ones(rows.n_rows, bool) if rows.weight is None else rows.weight > 0.0
+    counts = outcome.event & is_counted
     of_stratum, time, deaths = distinct(stratum[counts], outcome.time[counts])
     last = np.full(len(labels), -np.inf)
-    np.maximum.at(last, stratum, outcome.time)
+    np.maximum.at(last, stratum[is_counted], outcome.time[is_counted])
     return {
         "labels": labels,
         "stratum": of_stratum,
@@ -144,7 +145,8 @@ def _describe_competing(rows, outcome):
 
 
 def _describe_groups(rows, outcome):
-    return {} if outcome.group is None else {"labels": outcome.group_labels}
+    _, labels = numbered(outcome.group, outcome.group_labels, rows.n_rows)
+    return {"labels": np.zeros(1, np.int64) if labels is None else labels}
 
 
 _OF_PATTERN = {

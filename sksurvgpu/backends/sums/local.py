@@ -66,7 +66,7 @@ class LocalPattern(Pattern):
         if request.origin is None:
             return 0.0, 0.0
         eta = self.predictor(request.coef)
-        return 0.0, self.pattern.reach(eta, self.predict(request.origin))
+        return 0.0, self.pattern.reach(eta, self.predictor(request.origin))
 
     def _evaluate(self, eta):
         if self._eta is not eta:

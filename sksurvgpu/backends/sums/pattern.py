@@ -22,6 +22,8 @@ from ..cpu.threads import Threads
 from ..cpu.whole import Products
 from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
 
+KEPT = 2  # predictors, of 8 bytes a row
+
 
 @dataclass(frozen=True)
 class PartRows:
@@ -106,7 +108,7 @@ class Pattern:
     def __init__(self, arranged: Arrangement, weight: np.ndarray | None):
         """Set up rows with weights, which are in the order of the caller."""
         self.arranged, self.plan = arranged, arranged.plan
-        self._known: tuple[bytes, np.ndarray] | None = None
+        self._known: dict[bytes, np.ndarray] = {}
 
     # -- what a pattern says ----------------------------------------------------------------------
     def weigh(self) -> Weights:
@@ -142,11 +144,13 @@ class Pattern:
 
     # -- what they have in common -----------------------------------------------------------------
     def predictor(self, coef: Coef) -> np.ndarray:
-        """eta of every row; that of the last coefficients is kept, as slopes follow evaluations."""
+        """eta of every row; the last two are kept, as slopes and moves speak of them again."""
         key = coef.columns.tobytes() + coef.values.tobytes()
-        if self._known is None or self._known[0] != key:
-            self._known = key, self.predict(coef)
-        return self._known[1]
+        eta = self._known.pop(key, None)
+        self._known[key] = eta = self.predict(coef) if eta is None else eta
+        if len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+        return eta
 
     def predict(self, coef: Coef) -> np.ndarray:
         """eta of every row."""
@@ -158,8 +162,8 @@ class Pattern:
         """Least and largest change of live rows' predictors since the origin; 0 without one."""
         if request.origin is None:
             return 0.0, 0.0
-        change = eta[live] - self.predict(request.origin)[live]
-        return np.min(change, initial=np.inf), np.max(change, initial=-np.inf)
+        change = eta[live] - self.predictor(request.origin)[live]
+        return float(np.min(change, initial=np.inf)), float(np.max(change, initial=-np.inf))
 
     def slopes(self, request: Slopes) -> Sums:
         """Sums over rows and columns, by name."""

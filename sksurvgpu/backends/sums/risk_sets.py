@@ -85,12 +85,12 @@ class RiskSetPattern(Pattern):
         if np.isnan(top) or top == np.inf:
             return self._undefined(top, low, high)
         loglik, tables = self._sum(eta, top if top > -np.inf else 0.0, request.in_logs)
-        return Evaluated(loglik, top, float(low), float(high), tables)
+        return Evaluated(loglik, top, low, high, tables)
 
     def _undefined(self, top, low, high):
         _, tables = self._sum(np.zeros(self.plan.n_rows), 0.0, False)
         tables = {name: np.full_like(table, np.nan) for name, table in tables.items()}
-        return Evaluated(np.nan, top, float(low), float(high), tables)
+        return Evaluated(np.nan, top, low, high, tables)
 
     def _prepare(self, request):
         """Take what the coordinator has sent along about the weights."""

@@ -8,7 +8,7 @@ silently densified.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -236,6 +236,10 @@ class Design(Versioned):
         names = None if self.names is None else self.names[columns]
         kind, value_ptr = self.kind[columns], self.value_ptr[columns]
         return Design(self.n_rows, kind, indptr, indices, self.values, value_ptr, names)
+
+    def with_names(self, names) -> "Design":
+        """The same columns under other names."""
+        return replace(self, names=names)
 
     def with_columns(self, table) -> "Design":
         """Add the columns of a table on the right.

@@ -10,13 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
+from ..design.columns import Design
 from ..design.kernels import INDICATOR, SPARSE, Columns, drain_bitmap
 from ..design.tables import packed_offsets, value_sizes
 
 __all__ = ["ERROR", "LAST", "MAX", "SUM", "Grouping", "Settled", "Tally"]
 
 # What becomes of the values of a row that a column has twice.
-ERROR, SUM, MAX, LAST = range(4)
+ERROR, SUM, MAX, LAST = 0, 1, 2, 3
 NOT_SETTLED = -1
 
 
@@ -33,6 +34,26 @@ class Settled(NamedTuple):
     n_duplicates: int
     n_zeros: int
     repeated: tuple | None
+
+    def design(self, n_rows, names=None) -> Design:
+        """The columns that are kept."""
+        return Design(n_rows, *self.columns, names=names)
+
+    def infinite(self):
+        """A column, rare ones among them, that has an infinite value; None where none has."""
+        is_finite = np.isfinite(self.columns.values)
+        if is_finite.all():
+            return None
+        valued = np.flatnonzero(self.columns.kind == SPARSE)
+        starts = self.columns.value_ptr[valued]
+        column = valued[np.searchsorted(starts, np.argmin(is_finite), side="right") - 1]
+        return int(np.flatnonzero(self.is_kept)[column])
+
+    def count_rows_without(self, n_rows):
+        """Rows without any entry."""
+        has_entry = np.zeros(n_rows, dtype=np.bool_)
+        has_entry[self.columns.indices] = True
+        return int(np.count_nonzero(~has_entry))
 
 
 class Tally:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..._versioned import Versioned
-from ..design.columns import SPARSE, Design
-from .grouping import ERROR, LAST, MAX, SUM, Grouping, Settled, Tally
+from .grouping import ERROR, LAST, MAX, SUM, Grouping, Tally
 from .ids import new_ids, read_ids
 from .lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns, is_missing
 from .names import name_covariates
+from .parts import InParts
 from .sources import open_source, to_pandas
 
-__all__ = ["LongData", "LongReport", "from_long"]
+__all__ = ["BATCH_SIZE", "LongData", "LongReport", "read_long"]
 
 POLICIES = {"error": ERROR, "sum": SUM, "max": MAX, "last": LAST}
 BATCH_SIZE = 1 << 20
@@ -104,8 +104,9 @@ class LongData(Versioned):
 
     Attributes
     ----------
-    X : Design
-        Covariates, a column each, with names; what ``fit`` takes.
+    X : Design or Rows
+        Covariates, a column each, with names; what ``fit`` takes. A handle where they were written
+        to files.
     outcomes : pandas.DataFrame
         The table of outcomes, of which row i belongs to row i of `X`.
     row_ids : ndarray of shape (n_rows,)
@@ -116,7 +117,7 @@ class LongData(Versioned):
         What was read, and what was left out.
     """
 
-    X: Design
+    X: Any
     outcomes: Any
     row_ids: np.ndarray
     covariate_ids: np.ndarray
@@ -126,7 +127,7 @@ class LongData(Versioned):
         return f"<LongData: {self.report!r}>"
 
 
-def from_long(
+def read_long(
     outcomes,
     covariates,
     *,
@@ -141,97 +142,49 @@ def from_long(
     duplicates="error",
     missing="error",
     batch_size=BATCH_SIZE,
+    store=None,
 ) -> LongData:
-    """Read covariates from a long table, one line for a row and a covariate.
-
-    Observational health databases export such tables: covariates that a row does not have are not
-    in them.
-
-    Parameters
-    ----------
-    outcomes : table
-        One line a row (a person, say): its identifier and any other columns, such as event and
-        time. Its order is the order of rows.
-    covariates : table
-        One line for each covariate of a row, in any order: identifiers of row and covariate and,
-        unless all are 1, a value. Both tables may be a pandas or polars frame, also a lazy one, an
-        Arrow table, reader or dataset, a path of Parquet or Feather files (``~`` is the user's
-        home), a folder or a list of such (read by pyarrow or polars), or an iterable of frames.
-        `outcomes` is held as a whole. Of `covariates` a batch is, and every source that can be read
-        again is read twice; iterators and Arrow readers are kept as 8 bytes a line, 16 where values
-        are not all 1.
-    row_id : str, default="row_id"
-        Name of the column of row identifiers, in both tables. Identifiers are 64-bit integers or
-        strings.
-    covariate_id : str, default="covariate_id"
-        Name of the column of covariate identifiers.
-    value : str or None, default="value"
-        Name of the column of values; None takes every line for a 1. A table with identifiers only
-        needs none.
-    names : mapping, pandas.Series or table, optional
-        Names by covariate identifier; a table has the columns `covariate_id` and `name`. Columns
-        without a name get their identifier, and those that share a name get it with the identifier
-        in parentheses.
-    name : str, default="name"
-        Name of the column of names in a table `names`.
-    like : LongData, optional
-        Take its columns, with their names, and no others, as data to predict for need them.
-    min_count : int, default=1
-        Leave out covariates that are not zero in fewer rows.
-    unknown : {"warn", "error", "ignore"}, default="warn"
-        What to do about lines whose row is not among the outcomes; they are left out.
-    duplicates : {"error", "sum", "max", "last"}, default="error"
-        What to do about several lines of a row and covariate. "sum" of a table without values
-        counts them.
-    missing : {"error", "drop"}, default="error"
-        What to do about lines in which an identifier or the value is null or NaN.
-    batch_size : int, default=1_048_576
-        Lines read at once.
-
-    Returns
-    -------
-    data : LongData
-        Design, outcomes, identifiers and a report.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sksurvgpu import CoxLassoCCD, from_long, surv
-    >>> persons = pd.DataFrame(
-    ...     {"row_id": [7, 3, 9, 4], "event": [1, 0, 1, 1], "time": [5.0, 9.0, 2.0, 7.0]}
-    ... )
-    >>> codes = pd.DataFrame({"row_id": [9, 3, 7, 9], "covariate_id": [21, 40, 21, 40]})
-    >>> data = from_long(persons, codes, names={21: "aspirin", 40: "gout"})
-    >>> data.report
-    4 rows, 2 covariates, 4 entries from 4 lines
-    covariates occur in 2 to 2 rows
-    1 rows have no covariate
-    >>> y = surv(data.outcomes["event"], data.outcomes["time"])
-    >>> CoxLassoCCD(alpha=0.1).fit(data.X, y).summary().index.tolist()
-    ['aspirin', 'gout']
-    """
+    """What `from_long` does; a `store` writes the columns in parts in place of keeping them."""
     _check_choice("unknown", unknown, ("warn", "error", "ignore"))
     _check_choice("duplicates", duplicates, POLICIES)
     _check_choice("missing", missing, ("error", "drop"))
     min_count, batch_size = _whole("min_count", min_count), _whole("batch_size", batch_size)
     _check_like(like, names, min_count)
     table, row_ids, rows = _read_outcomes(outcomes, row_id, batch_size)
+    table, row_ids, rows, edges = _arranged(table, row_ids, rows, store)
     source = open_source(covariates, "covariates")
     columns = choose_columns(source.columns, row_id, covariate_id, value)
     known = None if like is None else _number(like.covariate_ids)
     lines = Lines(columns, rows, known, missing == "drop")
-    grouping, ids, counts = _group(source, lines, len(row_ids), batch_size, duplicates == "sum")
+    policy, fewest = POLICIES[duplicates], min_count if like is None else 0
+    settled: Any
+    if store is None:
+        grouping, ids, counts = _group(source, lines, len(row_ids), batch_size, policy == SUM)
+        settled = grouping.settle(policy, fewest)
+    else:
+        counts = Counts()
+        parts = lines.read(source.batches(lines.columns, batch_size), counts)
+        settled = InParts(store.folder, edges, parts, lines, policy, fewest)
+        ids = settled.ids
     if counts.unknown:
         _report_unknown(counts.unknown, lines.example_of_unknown, unknown)
-    settled: Settled = grouping.settle(POLICIES[duplicates], min_count if like is None else 0)
     _check_settled(settled, ids, row_ids, counts)
-    ids = ids[settled.is_kept]
+    kept = ids[settled.is_kept]
     if like is None:
-        labels, n_unnamed = name_covariates(ids, names, covariate_id, name)
+        labels, n_unnamed = name_covariates(kept, names, covariate_id, name)
     else:
         labels, n_unnamed = like.X.names, like.report.n_unnamed
-    X = Design(len(row_ids), *settled.columns, labels)
-    return LongData(X, table, row_ids, ids, _summarize(X, counts, settled, n_unnamed))
+    X = store.write(settled.designs(labels)) if store else settled.design(len(row_ids), labels)
+    return LongData(X, table, row_ids, kept, _summarize(X, counts, settled, n_unnamed))
+
+
+def _arranged(table, row_ids, rows, store):
+    """Outcomes in the order of a store, and where its parts begin and end."""
+    if store is None:
+        return table, row_ids, rows, None
+    order, edges = store.arrange(table)
+    table, row_ids = table.iloc[order].reset_index(drop=True), row_ids[order]
+    return table, row_ids, _number(row_ids), edges
 
 
 def _group(source, lines, n_rows, batch_size, sums_duplicates):
@@ -316,7 +269,7 @@ def _report_unknown(n_unknown, example, unknown):
         raise ValueError(f"{message}; pass unknown='ignore' to leave them out.")
     if unknown == "warn":
         warnings.warn(
-            f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=3
+            f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=4
         )
 
 
@@ -333,25 +286,20 @@ def _check_settled(settled, ids, row_ids, counts):
             f"`covariates` leaves no column: of its {counts.lines:,} lines {left}, and "
             f"{ids.size:,} covariates are zero or in fewer rows than `min_count`."
         )
-    is_finite = np.isfinite(settled.columns.values)
-    if not is_finite.all():
-        valued = np.flatnonzero(settled.columns.kind == SPARSE)
-        starts = settled.columns.value_ptr[valued]
-        column = valued[np.searchsorted(starts, np.argmin(is_finite), side="right") - 1]
+    column = settled.infinite()
+    if column is not None:
         raise ValueError(
-            f"`covariates` has lines of covariate {ids[settled.is_kept][column]!s} of one row that "
-            "add up to more than the largest float; rescale its values."
+            f"`covariates` has lines of covariate {ids[column]!s} of one row that add up to more "
+            "than the largest float; rescale its values."
         )
 
 
 def _summarize(X, counts, settled, n_unnamed):
-    has_entry = np.zeros(X.n_rows, dtype=np.bool_)
-    has_entry[X.indices] = True
-    n_rows_of = np.diff(X.indptr)
+    n_rows_of = settled.n_rows_of[settled.is_kept]
     return LongReport(
-        n_rows=X.n_rows,
-        n_covariates=X.n_columns,
-        n_entries=int(X.indptr[-1]),
+        n_rows=X.shape[0],
+        n_covariates=X.shape[1],
+        n_entries=int(n_rows_of.sum()),
         n_lines=counts.lines,
         n_missing=counts.missing,
         n_unknown=counts.unknown,
@@ -360,7 +308,7 @@ def _summarize(X, counts, settled, n_unnamed):
         n_zeros=settled.n_zeros,
         n_rare=int(np.count_nonzero(~settled.is_kept)),
         n_unnamed=n_unnamed,
-        n_rows_without=int(np.count_nonzero(~has_entry)),
+        n_rows_without=settled.count_rows_without(X.shape[0]),
         smallest_count=int(n_rows_of.min()),
         largest_count=int(n_rows_of.max()),
     )

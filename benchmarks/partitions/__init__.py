@@ -1,0 +1,1 @@
+"""Fits over partitions of rows: on a cluster, from files, at sites."""

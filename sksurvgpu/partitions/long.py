@@ -1,0 +1,202 @@
+"""`from_long`, into memory or into files."""
+
+from __future__ import annotations
+
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from ..data.long.lines import DEFAULT_VALUE
+from ..data.long.table import BATCH_SIZE, LongData, read_long
+from ..data.vectors import check_labels, encode
+from .batches import Batch, fields_of, split_table
+from .handles import Rows
+from .packing import find_field
+from .write import MOST_ROWS, check_size, check_target, order_of, write_batches
+
+__all__ = ["from_long"]
+
+
+def from_long(
+    outcomes,
+    covariates,
+    *,
+    row_id="row_id",
+    covariate_id="covariate_id",
+    value=DEFAULT_VALUE,
+    names=None,
+    name="name",
+    like=None,
+    min_count=1,
+    unknown="warn",
+    duplicates="error",
+    missing="error",
+    batch_size=BATCH_SIZE,
+    to=None,
+    **writing,
+) -> LongData:
+    """Read covariates from a long table, one line for a row and a covariate.
+
+    Observational health databases export such tables: covariates that a row does not have are not
+    in them.
+
+    Parameters
+    ----------
+    outcomes : table
+        One line a row (a person, say): its identifier and any other columns, such as event and
+        time. Its order is the order of rows.
+    covariates : table
+        One line for each covariate of a row, in any order: identifiers of row and covariate and,
+        unless all are 1, a value. Both tables may be a pandas or polars frame, also a lazy one, an
+        Arrow table, reader or dataset, a path of Parquet or Feather files (``~`` is the user's
+        home), a folder or a list of such (read by pyarrow or polars), or an iterable of frames.
+        `outcomes` is held as a whole. Of `covariates` a batch is, and every source that can be read
+        again is read twice; iterators and Arrow readers are kept as 8 bytes a line, 16 where values
+        are not all 1.
+    row_id : str, default="row_id"
+        Name of the column of row identifiers, in both tables. Identifiers are 64-bit integers or
+        strings.
+    covariate_id : str, default="covariate_id"
+        Name of the column of covariate identifiers.
+    value : str or None, default="value"
+        Name of the column of values; None takes every line for a 1. A table with identifiers only
+        needs none.
+    names : mapping, pandas.Series or table, optional
+        Names by covariate identifier; a table has the columns `covariate_id` and `name`. Columns
+        without a name get their identifier, and those that share a name get it with the identifier
+        in parentheses.
+    name : str, default="name"
+        Name of the column of names in a table `names`.
+    like : LongData, optional
+        Take its columns, with their names, and no others, as data to predict for need them.
+    min_count : int, default=1
+        Leave out covariates that are not zero in fewer rows.
+    unknown : {"warn", "error", "ignore"}, default="warn"
+        What to do about lines whose row is not among the outcomes; they are left out.
+    duplicates : {"error", "sum", "max", "last"}, default="error"
+        What to do about several lines of a row and covariate. "sum" of a table without values
+        counts them.
+    missing : {"error", "drop"}, default="error"
+        What to do about lines in which an identifier or the value is null or NaN.
+    batch_size : int, default=1_048_576
+        Lines read at once.
+    to : path-like, optional
+        Write the rows to files in this folder, and hold none but `outcomes`: lines are read once
+        and sorted through temporary files.
+    **writing
+        With `to`: arguments of `write_partitions`. `outcome` and `columns` name columns of
+        `outcomes`, and so does `group` (or a field of the outcome).
+
+    Returns
+    -------
+    data : LongData
+        Design, outcomes, identifiers and a report. With `to`, ``X`` is a handle, rows are in the
+        order of the files, and ``open_partitions(to)`` has the outcome.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sksurvgpu import CoxLassoCCD, from_long, surv
+    >>> persons = pd.DataFrame(
+    ...     {"row_id": [7, 3, 9, 4], "event": [1, 0, 1, 1], "time": [5.0, 9.0, 2.0, 7.0]}
+    ... )
+    >>> codes = pd.DataFrame({"row_id": [9, 3, 7, 9], "covariate_id": [21, 40, 21, 40]})
+    >>> data = from_long(persons, codes, names={21: "aspirin", 40: "gout"})
+    >>> data.report
+    4 rows, 2 covariates, 4 entries from 4 lines
+    covariates occur in 2 to 2 rows
+    1 rows have no covariate
+    >>> y = surv(data.outcomes["event"], data.outcomes["time"])
+    >>> CoxLassoCCD(alpha=0.1).fit(data.X, y).summary().index.tolist()
+    ['aspirin', 'gout']
+    """
+    reading = {name: value for name, value in locals().items() if name not in ("to", "writing")}
+    if to is None:
+        if writing:
+            raise TypeError(f"`{next(iter(writing))}` is for files; name their folder by to=.")
+        return read_long(**reading)
+    store = _Store(to, **writing)
+    store.path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=store.path.parent, prefix=f".{store.path.name}.") as store.folder:
+        return read_long(**reading, store=store)
+
+
+class _Store:
+    """Where `read_long` writes its columns: it says in which order rows are, and gets designs."""
+
+    def __init__(
+        self,
+        path,
+        *,
+        outcome=None,
+        columns=None,
+        group=None,
+        rows=MOST_ROWS,
+        overwrite=False,
+        verbose=0,
+    ):
+        self.path, self._overwrite, self._verbose = (
+            check_target(path, overwrite),
+            overwrite,
+            verbose,
+        )
+        self._outcome, self._columns, self._group = outcome, columns or {}, group
+        self._size = check_size(rows)
+        self._beside: dict[Any, np.ndarray] = {}
+        self._edges = np.zeros(1, np.int64)
+        self.folder = ""  # for temporary files
+
+    def arrange(self, table):
+        """Order of the rows of the outcomes, and where partitions begin and end among them."""
+        frame = nw.from_native(table, eager_only=True)
+        arguments = split_table(frame, self._outcome, self._columns)
+        del arguments["X"]
+        name, is_beside = self._group, False
+        if name in table.columns and name not in arguments:
+            arguments[name], is_beside = table[name], True
+        fields = fields_of(arguments, len(table))
+        order = np.arange(len(table))
+        self._edges = np.append(np.arange(0, len(table), self._size), len(table))
+        if name is not None:
+            key = find_field(fields, name)
+            codes, _ = encode(check_labels(fields[key], name))
+            order = np.argsort(codes, kind="stable")
+            self._edges = _edges_of_groups(codes[order], self._size, name)
+            if is_beside:
+                del fields[key]
+        for low, high in zip(self._edges, self._edges[1:], strict=False):
+            own = order[low:high]
+            order[low:high] = own[
+                order_of({key: values[own] for key, values in fields.items()}, own)
+            ]
+        self._beside = {key: values[order] for key, values in fields.items()}
+        return order, self._edges
+
+    def write(self, designs) -> Rows:
+        """Write the columns of one partition after the other."""
+
+        def batches():
+            for design, low, high in zip(designs, self._edges, self._edges[1:], strict=False):
+                fields = {key: values[low:high] for key, values in self._beside.items()}
+                yield Batch(design, fields), np.array([0, high - low])
+
+        given = self.path, batches(), self._group, self._size
+        return write_batches(*given, self._overwrite, self._verbose, is_cut=True).X
+
+
+def _edges_of_groups(codes, size, name):
+    """Cut ascending codes where groups end, each piece as long as it can be."""
+    ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
+    longest = np.diff(ends, prepend=0).max()
+    if longest > size:
+        raise ValueError(
+            f"a group of `{name}` has {longest:,} rows, and a partition has at most {size:,} "
+            "(`rows`, which can be up to 65,536): groups of that size cannot be whole; leave out "
+            "`group`."
+        )
+    edges = [0]
+    while edges[-1] < len(codes):
+        edges.append(int(ends[np.searchsorted(ends, edges[-1] + size, side="right") - 1]))
+    return np.array(edges)
