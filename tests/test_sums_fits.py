@@ -90,7 +90,7 @@ def open_parts(model, sample, n_parts, seed=0, cuts=(), maps=None, **engine):
             some.offset,
             model.likelihood,
             *maps,
-            cuts=cuts,
+            cuts,
             unit=outcome.unit,
         )
         return Part(dict, lambda text, arguments: read)
@@ -168,6 +168,45 @@ def test_fits_reach_the_optimum_of_all_rows(name, n_parts):
     baseline = check_optimum(model, sample, lam, solution).baseline
     changes = np.append(True, baseline[1:] != baseline[:-1])  # events without weight have no cell
     np.testing.assert_allclose(solution.baseline, baseline[changes], rtol=1e-6, atol=1e-6)
+
+
+def draw_recipes(kind, model, sample, problem, n_parts):
+    """Recipes of three fits, and the weights that they are, of all rows."""
+    parts = [part.rows_of("model") for part in problem.engine.parts]
+    units = [count_units(rows) for rows in parts]
+    recipes = Recipes.of(kind, range(3), 7, sample.n, units, of=3 if kind == "train" else 0)
+    weight = np.zeros((sample.n, 3))
+    where = cut(model, sample, n_parts, np.random.default_rng(0))
+    for b in range(3):
+        for k, rows in enumerate(parts):
+            weight[where[k], b] = make_weight(for_part(recipes[:, b], k), rows, k)
+    return recipes, weight
+
+
+@pytest.mark.parametrize("kind", ["train", "multinomial", "exponential"])
+@pytest.mark.parametrize("name", ["logistic", "conditional_logistic", "cox, efron", "fine_gray"])
+def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
+    model, sample, lam = draw(name)
+    problem, backend = open_parts(model, sample, 4), Coordinator()
+    recipes, weight = draw_recipes(kind, model, sample, problem, 4)
+    batch = make_batch(sample, lam)
+    batch = replace(batch, lambdas=np.full((1, 3), lam), offset=np.tile(batch.offset, 3))
+    expected = solve(model.problem(sample), replace(batch, weight=weight), cpu, Options(**TIGHT))
+    batch = replace(batch, weight=recipes, offset=None)
+    known = backend.weigh(problem, [recipes[:, b] for b in range(3)])
+    np.testing.assert_allclose([some.total for some in known], weight.sum(axis=0), rtol=1e-14)
+    for [found], [wanted] in zip(
+        solve(problem, batch, backend, Options(**TIGHT)), expected, strict=True
+    ):
+        assert found.converged
+        np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-11)
+        np.testing.assert_allclose(found.coef, wanted.coef, atol=1e-6)
+    coefs = np.stack([found.coef for [found] in expected])
+    values = backend.open_evaluator(problem, batch).evaluate(coefs)
+    batch = replace(batch, weight=weight, offset=np.tile(sample.offset[:, None], 3))
+    of_all = cpu.open_evaluator(model.problem(sample), batch).evaluate(coefs)
+    np.testing.assert_allclose(values[0], of_all[0], rtol=1e-11)
+    np.testing.assert_allclose(values[1], of_all[1], atol=1e-10 * weight.sum())
 
 
 def large(**changes):
@@ -361,42 +400,3 @@ def test_partitions_that_do_not_fit_together_are_named():
         open_with({"tables": {"labels": np.array([5, 7])}}, {"tables": {"labels": np.array([7])}})
     with pytest.raises(ValueError, match="`X` has no row in any of 2 partitions"):
         open_with({"rows": 0}, {"rows": 0})
-
-
-def draw_recipes(kind, model, sample, problem, n_parts):
-    """Recipes of three fits, and the weights that they are, of all rows."""
-    parts = [part.rows_of("model") for part in problem.engine.parts]
-    units = [count_units(rows) for rows in parts]
-    recipes = Recipes.of(kind, range(3), 7, sample.n, units, of=3 if kind == "train" else 0)
-    weight = np.zeros((sample.n, 3))
-    where = cut(model, sample, n_parts, np.random.default_rng(0))
-    for b in range(3):
-        for k, rows in enumerate(parts):
-            weight[where[k], b] = make_weight(for_part(recipes[:, b], k), rows, k)
-    return recipes, weight
-
-
-@pytest.mark.parametrize("kind", ["train", "multinomial", "exponential"])
-@pytest.mark.parametrize("name", ["logistic", "conditional_logistic", "cox, efron", "fine_gray"])
-def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
-    model, sample, lam = draw(name)
-    problem, backend = open_parts(model, sample, 4), Coordinator()
-    recipes, weight = draw_recipes(kind, model, sample, problem, 4)
-    batch = make_batch(sample, lam)
-    batch = replace(batch, lambdas=np.full((1, 3), lam), offset=np.tile(batch.offset, 3))
-    expected = solve(model.problem(sample), replace(batch, weight=weight), cpu, Options(**TIGHT))
-    batch = replace(batch, weight=recipes, offset=None)
-    known = backend.weigh(problem, [recipes[:, b] for b in range(3)])
-    np.testing.assert_allclose([some.total for some in known], weight.sum(axis=0), rtol=1e-14)
-    for [found], [wanted] in zip(
-        solve(problem, batch, backend, Options(**TIGHT)), expected, strict=True
-    ):
-        assert found.converged
-        np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-11)
-        np.testing.assert_allclose(found.coef, wanted.coef, atol=1e-6)
-    coefs = np.stack([found.coef for [found] in expected])
-    values = backend.open_evaluator(problem, batch).evaluate(coefs)
-    batch = replace(batch, weight=weight, offset=np.tile(sample.offset[:, None], 3))
-    of_all = cpu.open_evaluator(model.problem(sample), batch).evaluate(coefs)
-    np.testing.assert_allclose(values[0], of_all[0], rtol=1e-11)
-    np.testing.assert_allclose(values[1], of_all[1], atol=1e-10 * weight.sum())
