@@ -319,6 +319,19 @@ def test_predictors_of_any_range_are_summed_in_logarithms():
     assert any(getattr(r, "in_logs", False) for r in requests)
 
 
+def test_entries_in_one_part_cancel_exits_in_another():
+    model, sample, _ = draw("cox, breslow")
+    late = sample.y["start"] >= 2.0
+    sample = sample.with_(offset=30.0 * late + sample.offset, weights=None)
+    # exits and entries of the rows that weigh most lie after the first risk sets
+    problem, far = open_parts(model, sample, 3), replace(make_batch(sample, 1.0), offset=None)
+    coef = np.zeros((1, sample.X.shape[1]))
+    [loglik], [gradient] = Coordinator().open_evaluator(problem, far).evaluate(coef)
+    reference = model.reference_at(sample, coef[0])
+    np.testing.assert_allclose(loglik, reference.loglik, rtol=1e-12)
+    np.testing.assert_allclose(gradient, sample.X.T @ reference.u, rtol=1e-10)
+
+
 def test_evaluators_find_log_likelihoods_and_gradients():
     model, sample, lam = draw("fine_gray")
     batch = replace(make_batch(sample, lam), lambdas=np.full((1, 3), lam), weight=None, offset=None)
