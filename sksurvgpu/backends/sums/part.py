@@ -7,6 +7,7 @@ and, until it is told to drop them, the rows and what was made of them for the l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .describing import describe
@@ -27,6 +28,8 @@ from .patterns import PATTERNS
 from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
+
+KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
 
 
 class Part:
@@ -78,7 +81,9 @@ class Part:
             rows = self.rows_of(problem.model)
             self._arranged = self._pattern = None
             self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
-            self._problem = problem
+            # event times of all rows are in the plan by now, as far as they matter
+            tables = {name: problem.tables[name] for name in KEPT if name in problem.tables}
+            self._problem = replace(problem, tables=tables)
         return self._own
 
     def _answer_all(self, ask: Ask):
