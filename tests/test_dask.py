@@ -1,5 +1,6 @@
 """Rows in the collections of Dask, and partitions on the workers of a cluster."""
 
+import itertools
 import os
 import pickle
 import signal
@@ -9,7 +10,14 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sksurvgpu import case_series, competing_risks, matched, surv
+from sksurvgpu import (
+    CoxLassoCCD,
+    case_series,
+    competing_risks,
+    matched,
+    surv,
+    write_partitions,
+)
 from sksurvgpu.backends.sums.messages import Arrange
 from sksurvgpu.partitions.handles import as_rows, is_far, open_engine
 
@@ -313,3 +321,68 @@ def test_arguments_are_split_alike(frame):
     rows = {name: as_rows(value, name) for name, value in arrays.items()}
     with pytest.raises(ValueError, match="`sample_weight` has 2 rows in partition 0, `X` has 3"):
         open_engine(rows, None)
+
+
+# -- fits -----------------------------------------------------------------------------------------
+@pytest.fixture
+def cohort(frame):
+    risk = frame["a"] - frame["b"]
+    frame["time"] = np.round(frame["time"] * np.exp(-risk), 2) + 0.01
+    frame["weight"] = np.where(frame.index % 5 == 0, 2.0, 1.0)
+    return frame
+
+
+def arguments_of(table):
+    y = surv(table["event"], table["time"], stratum=table["site"])
+    return (table[["a", "b", "c"]], y), {"sample_weight": table["weight"]}
+
+
+def fit_on(table):
+    positional, named = arguments_of(table)
+    return CoxLassoCCD(alpha=0.01, tol=1e-9).fit(*positional, **named)
+
+
+def test_fit_is_that_of_all_rows_and_survives_a_worker(client, cohort, monkeypatch):
+    far, whole = dd.from_pandas(cohort, npartitions=4), fit_on(cohort)
+    by_threads = fit_on(far)
+    with client.as_current():
+        by_workers = fit_on(far)
+        victim, n_asked = next(iter(client.run(os.getpid).values())), itertools.count(1)
+        ask = DaskEngine.ask
+
+        def disturbed(engine, messages):
+            answers = ask(engine, messages)
+            yield next(answers)
+            if next(n_asked) == 8:
+                os.kill(victim, signal.SIGKILL)
+            yield from answers
+
+        monkeypatch.setattr(DaskEngine, "ask", disturbed)
+        by_survivors = fit_on(far)
+        client.wait_for_workers(2)
+    np.testing.assert_allclose(by_threads.coef_, whole.coef_, atol=1e-7)
+    for model in (by_workers, by_survivors):
+        np.testing.assert_array_equal(model.coef_, by_threads.coef_)
+        assert "DaskEngine" in model.backend_reason_
+    assert by_workers.n_exchanges_ == by_threads.n_exchanges_
+    assert 0 < by_survivors.n_exchanges_ - by_workers.n_exchanges_ <= 2
+
+
+def test_workers_read_files_that_they_share(client, cohort, tmp_path):
+    (X, y), _ = arguments_of(cohort)
+    data = write_partitions(tmp_path / "cohort.parts", (X, y, cohort["weight"]), rows=200)
+    by_threads = CoxLassoCCD(alpha=0.01).fit(data.X, data.y, sample_weight=data.sample_weight)
+    with client.as_current():
+        by_workers = CoxLassoCCD(alpha=0.01).fit(data.X, data.y, sample_weight=data.sample_weight)
+    assert "DaskEngine" in by_workers.backend_reason_
+    np.testing.assert_array_equal(by_workers.coef_, by_threads.coef_)
+
+
+def test_sparse_chunks_are_fitted(cohort):
+    codes = np.random.default_rng(1).integers(0, 2, (700, 6)).astype(float)
+    y = surv(cohort["event"], cohort["time"])
+    whole = CoxLassoCCD(alpha=0.01, tol=1e-9).fit(sp.csc_array(codes), y)
+    X = da.from_array(codes, chunks=(250, 6)).map_blocks(sp.csr_array)
+    y = surv(*(da.from_array(cohort[name].to_numpy(), chunks=250) for name in ("event", "time")))
+    far = CoxLassoCCD(alpha=0.01, tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(far.coef_, whole.coef_, atol=1e-7)

@@ -82,9 +82,9 @@ def _cluster():
     from distributed import Client, LocalCluster
 
     quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": None}
-    with LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as cluster:
-        with Client(cluster) as client:
-            yield client
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, **quiet)
+    with cluster, Client(cluster) as client:
+        yield client
 
 
 def _fit(path, disturb=None, checkpoint=None, start=None):

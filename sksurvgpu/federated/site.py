@@ -86,9 +86,9 @@ class Site:
     Examples
     --------
     >>> from sksurvgpu.federated import Rules, Site
-    >>> from sksurvgpu.datasets import make_survival
-    >>> X, y, _ = make_survival(500, 5, random_state=0)
-    >>> site = Site(X, y, rules=Rules(min_rows=20))
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(500, 5, random_state=0)
+    >>> site = Site(data.X, data.y, rules=Rules(min_rows=20))
     """
 
     def __init__(self, X, y, *, rules=None, log=None, secret=None, **arguments):

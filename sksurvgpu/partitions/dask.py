@@ -163,7 +163,7 @@ def _of_array(array, name):
         known["n_columns"] = int(array.shape[1])
     parts = array.to_delayed().ravel()
     if array.ndim == 2 and not isinstance(array._meta, np.ndarray):
-        parts = map(delayed(_in_scipy, pure=True), parts)
+        parts = list(map(delayed(_in_scipy, pure=True), parts))
     return _rows(parts, array, **known)
 
 

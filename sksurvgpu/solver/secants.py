@@ -23,11 +23,13 @@ from .minimize import Quadratic
 from .models import LOOSE, OwnMatrix, Sweeps, finite, grown
 
 PAIRS = 100  # that are remembered; with 10, a diagonal took half as many iterations again
-DAMPING = 0.1
+DAMPING = 1e-3
 # A model is taken anew after so many iterations where one gains less than half.
 OLD = 3
 # A matrix that is off by no more than this share is better than pairs from afar.
 ACCURATE = 0.2
+OUTSIDE = 0.5  # largest share of a pair that may be due to other columns
+FAR_OFF = 10.0  # times too large or too small: scaled
 # A better matrix is asked for after so many shortened searches in a row, or iterations that have
 # not halved the residual.
 SHORTENED, SLOW = 3, 10
@@ -151,10 +153,24 @@ class SecantMatrix(OwnMatrix):
         if len(self._added) >= 2 * PAIRS:
             self._forget_pairs()
         new = min(secants.n_seen - self._n_applied, len(secants.pairs))
+        if not self._n_applied:
+            self._rescale()
         has_slope = (np.diagonal(self.matrix) > 0.0) & (self.curvature[:, 0] != LOOSE)
         for step, change in secants.pairs[len(secants.pairs) - new :]:
-            self._apply(has_slope * step[self.columns], has_slope * change[self.columns])
+            own = has_slope * step[self.columns], has_slope * change[self.columns]
+            whole = step @ change
+            if abs(whole - own[0] @ own[1]) <= OUTSIDE * abs(whole):
+                self._apply(*own)
         self._n_applied = secants.n_seen
+
+    def _rescale(self):
+        """Have the matrix itself be of the right size along the last step."""
+        for step, change in self._secants.pairs[-1:]:
+            step = step[self.columns]
+            own = self.weight * (step @ self.matrix @ step)
+            ratio = step @ change[self.columns] / own if own > 0.0 else 1.0
+            if ratio > 0.0 and not 1.0 / FAR_OFF < ratio < FAR_OFF:
+                self.weight *= ratio
 
     def _is_accurate(self):
         """Whether the matrix itself has the last pair, nearly."""

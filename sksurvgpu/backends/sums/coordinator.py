@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..contract import Operations, ask
+from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link
 from .matrix import LEVELS
 from .session import Session
@@ -60,7 +61,8 @@ class Coordinator:
         try:
             link.open(weights, self.counts)
             sessions = [Session(link, weight, self, batch.null is None) for weight in weights]
-            return self._drive(link, sessions, coroutines, problem.n_columns)
+            with one_blas_thread():
+                return self._drive(link, sessions, coroutines, problem.n_columns)
         except BaseException:
             problem.engine.cancel()
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from .patterns import PATTERNS
 from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
+
+KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
 
 
 class Part:
@@ -87,7 +90,9 @@ class Part:
             rows = self.rows_of(problem.model)
             self._arranged = self._pattern = self._file = None
             self._plan = _kind(rows).plan_of(rows, problem.tables)
-            self._problem = problem
+            # event times of all rows are in the plan by now, as far as they matter
+            tables = {name: problem.tables[name] for name in KEPT if name in problem.tables}
+            self._problem = replace(problem, tables=tables)
         return self._known_plan()[1]
 
     def _known_plan(self):
