@@ -53,6 +53,11 @@ class Weighed:
     of_part: np.ndarray | None = None  # (n_parts,): weight of a partition's deaths
     survival: np.ndarray | None = None  # of the curves of censoring, by entry
 
+    @property
+    def events(self):
+        """Weighted sum of what was counted or measured."""
+        return self.mean * self.total
+
 
 class Weighing:
     """Adds up `Weights`."""
