@@ -14,11 +14,14 @@ import numpy as np
 
 from ..backends.sums.messages import Slopes, Sums
 from ..data.design.columns import DENSE
+from ..data.plans.weighted import inverse_of
 from .grid import few
 from .rules import NotReleasedError
 
 __all__ = ["Guard", "check_problem"]
 
+SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
+LEAST = 0.09  # eigenvalue, where the diagonal is 1
 REMEDY = {
     "share": "ask for coarser times (`rows_per_time` of the coordinator), or for a larger penalty",
     "few": "ask for coarser times (`rows_per_time` of the coordinator)",
@@ -232,20 +235,30 @@ class Guard:
         ones = np.ones(ptr[-1], np.int64)
         has = csc_array((ones, np.concatenate(found), ptr), shape=(n, len(columns)))
         is_rare = few((has.T @ has).toarray(), self._rules.min_rows)
-        gram = np.where(is_rare, 0.0, tables["gram"])
-        if not is_rare.any():
-            return gram
-        model = gram
+        own = 0.0
         if "loads" in tables:
-            loads = tables["loads"]
+            loads, total = tables["loads"], tables["total"]
             loads = loads[columns] if "curvature" in request.want else loads
-            total = tables["total"]
-            inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
-            model = gram - (loads * inverse) @ loads.T
-        scale = np.sqrt(np.maximum(np.diag(model), 0.0))
-        unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-        least = float(np.linalg.eigvalsh(model * np.outer(unit, unit))[0])
-        return gram + np.diag(max(0.0, -least) * 1.000001 * scale**2)
+            own = (loads * inverse_of(total)) @ loads.T
+            is_withheld = ~loads.any(axis=1)  # these are not centred, and go with no others
+            is_rare |= is_withheld[:, None] != is_withheld
+        gram = np.where(is_rare, 0.0, tables["gram"])
+        return _as_definite(gram - own) + own if is_rare.any() else gram
+
+
+def _as_definite(matrix):
+    """A matrix of the same diagonal that is positive semidefinite: less of what is beside it.
+
+    Zeros in place of some entries may have undone that.  The share is one of a few, so that rows
+    that are asked for later go with those of before.
+    """
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    least = float(np.linalg.eigvalsh(matrix * np.outer(unit, unit))[0])
+    share = next(share for share in SHARES if share * least + 1.0 - share >= LEAST)
+    beside = share * np.outer(scale > 0.0, scale > 0.0)
+    np.fill_diagonal(beside, 1.0)
+    return beside * matrix
 
 
 def _digest(value):
