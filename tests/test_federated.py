@@ -344,6 +344,7 @@ def test_site_refuses_what_would_tell_rows(cox):
         "columns by time": changed(slopes, want=("jumps",), columns=np.arange(9)),
         "are not columns of the model": changed(slopes, columns=np.array([-1])),
         "other times were agreed": replace(coarsen, times=coarsen.times + 1.0),
+        "or proposed before": replace(heard[0], grid=heard[0].grid[1:]),
         "in a grid only": replace(describe, grid=GRID),
         "got ['bin_end'": replace(arrange, tables={"bin_end": np.zeros(1)}),
         "no offsets into 'event_time'": replace(
@@ -366,8 +367,37 @@ def test_site_without_agreed_times_tells_none(cox):
     site = Site(X, y)
     assert "some times have fewer than 10 rows (exits, deaths)" in refusal(site, coarsen)
     assert "in a grid only" in refusal(site, described)  # and nothing was agreed
+    many = wire.Propose(described.model, np.linspace(0.1, 1200.0, len(y) + 1), 0)
+    assert "more times than the site has rows" in refusal(site, many)
     with pytest.raises(RefusedError, match=r"site '.' refused: its times are told in a grid only"):
         Coordinator(CoxLassoCCD(), send_to(sites_of(X, y))).fit()
+
+
+def test_folds_are_dealt_by_a_secret_and_need_rows_of_every_column_and_time(cox):
+    X, y = cox
+    X = X[:, :10]
+    alike = [Site(X, y, rules=replace(Rules(), largest_share=0.9), secret=s) for s in (b"1", b"2")]
+    found = []
+    for site in alike:
+        spy = Spy(site)
+        Coordinator(CoxLassoCCD(alpha=0.02), {"A": spy}, grid=GRID, rows_per_time=150).fit()
+        weigh = next(ask for ask in spy.heard if has(ask, m.Weigh))
+        spy(wire.encode(changed(weigh, weight=m.Recipe("train", 7, 0, 2))))
+        found.append(spy.said[-1].of[0].tables["deaths"])
+        rare = changed(weigh, weight=m.Recipe("test", 7, 0, 40))
+        assert "fewer than 10 rows" in refusal(site, rare)
+    assert not np.array_equal(*found)
+
+
+def test_pieces_of_time_in_which_a_column_has_few_rows(cox):
+    X, y = cox
+    X = X.copy()
+    late = np.flatnonzero(y["time"] > 700.0)
+    X[late[9:], 5] = 0.0
+    model = CoxLassoCCD(alpha=0.003, time_varying={5: [700.0]})
+    coordinator = Coordinator(model, send_to(sites_of(X, y)), grid=GRID)
+    coordinator.fit()
+    assert "5" in coordinator.absent_["A"]
 
 
 def test_exchanges_are_counted_over_the_life_of_a_site(cox, tmp_path):

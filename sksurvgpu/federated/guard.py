@@ -107,7 +107,10 @@ class Guard:
         self._check_counts(self._tables)
         if not counted.all():  # what other weights may have, by subtraction
             given = np.ones(plan.n_rows) if rows.weight is None else self._spread(rows.weight)
-            self._check_counts(_tables_of(plan, ~counted & (given > 0.0), self._unit))
+            others = ~counted & (given > 0.0)
+            self._check_counts(_tables_of(plan, others, self._unit))
+            for chosen in (counted, others):
+                self._check_columns(chosen)
 
     def _spread(self, numbers):
         return self._plan.per_copy(numbers[self._plan.order])
@@ -118,6 +121,18 @@ class Guard:
                 raise NotReleasedError(
                     f"a sum would be of fewer than {self._rules.min_rows} rows ({table.name}); "
                     f"{REMEDY['few']}"
+                )
+
+    def _check_columns(self, chosen):
+        """Refuse weights under which a column has few rows, or all but few."""
+        for k in range(len(self._arranged.rows.source)):
+            has = np.zeros(len(chosen), bool)
+            has[self._rows_of(k)] = True
+            counts = _Cells.of("column", has.astype(int), chosen, self._unit).count()
+            if few(counts, self._rules.min_rows).any():
+                raise NotReleasedError(
+                    f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a "
+                    "column; ask for fewer folds, or leave out rare columns"
                 )
 
     # -- points -----------------------------------------------------------------------------------
@@ -201,7 +216,7 @@ class Guard:
         return replace(sums, tables=tables)
 
     def _rows_of(self, k):
-        """Copies of rows of which a column of the model is not zero, that count."""
+        """Copies of rows of which a column of the model is not zero."""
         rows, plan = self._arranged.rows, self._plan
         design, j = rows.design, rows.source[k]
         if design.kind[j] == DENSE:
@@ -211,7 +226,7 @@ class Guard:
             found = design.indices[design.indptr[j] : design.indptr[j + 1]]
         place, pieces = self._place[found], range(*rows.piece_ptr[k])
         place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
-        return place[self._weight[place] > 0.0]
+        return place
 
     def _rare_at(self, columns, index):
         """Columns that have few persons at some number of an index of rows."""
@@ -219,6 +234,7 @@ class Guard:
         for at, k in enumerate(columns):
             chosen = np.zeros(len(index), bool)
             chosen[self._rows_of(k)] = True
+            chosen &= self._weight > 0.0
             counts = _Cells.of("column", index, chosen, self._unit).count()
             found[at] = few(counts, self._rules.min_rows).any()
         return found
@@ -229,6 +245,7 @@ class Guard:
 
         columns = request.columns
         found = [self._rows_of(k) for k in columns]
+        found = [rows[self._weight[rows] > 0.0] for rows in found]
         found = found if self._unit is None else [np.unique(self._unit[rows]) for rows in found]
         ptr = np.concatenate([[0], np.cumsum([len(rows) for rows in found])])
         n = max((int(rows.max(initial=-1)) + 1 for rows in found), default=0)
