@@ -14,6 +14,7 @@ import numpy as np
 from ..contract import Room
 from ..cpu.bins import CONSTANT
 from .exchange import Link, Step
+from .information import information_of
 from .joined import Evaluation, totals_of
 from .matrix import LEVELS, Curvatures, centre, choose_sample, find_curvatures, scale_to
 from .messages import Coef, Evaluate, Slopes
@@ -136,7 +137,7 @@ class Session:
             steps = [Step(request, totals.add, columns=columns)]
             if has_slopes and totals.is_sum:
                 sums = SlopeSums()
-                steps.append(self._step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
+                steps.append(self.step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
             yield steps
             found = totals.join()
         point = Point(coef.copy(), found, totals.reach())
@@ -163,7 +164,7 @@ class Session:
     def _ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; those of a matrix are returned."""
         sums, coef = SlopeSums(), Coef.of(point.coef)
-        yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
+        yield [self.step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
         found = sums.sums
         point.gradient = found.get("gradient", point.gradient)
         point.size = found.get("size", point.size)
@@ -172,13 +173,23 @@ class Session:
             point.curvatures = find_curvatures(found, sums.of_part, inverse)
         return found
 
-    def _step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
+    def step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
         def request(part):
             fields = {"tables": {}, **fields_of(part)}
             recipe = for_part(self._weight, part)
             return Slopes(recipe, coef, want=want, columns=columns, **fields)
 
         return Step(request, sums.add, parts, columns, readings=len(want))
+
+    @property
+    def point(self):
+        """The last evaluation."""
+        return self._here
+
+    def information(self):
+        """Information of all coefficients at the last evaluation, and its diagonal before means."""
+        given = self._link.problem, self._weighed, self._link.arranged
+        return (yield from information_of(self, *given))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
