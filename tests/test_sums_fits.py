@@ -16,7 +16,7 @@ from sksurvgpu.backends.sums.recipes import Recipes, count_units, for_part, make
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans import rows
+from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.solver.problem import Problem
 from sksurvgpu.solver.solve import Options, solve, solve_and_lend
@@ -247,7 +247,7 @@ def wanted(messages):
 
 
 def test_strata_too_many_for_loads_are_centred_where_they_lie(monkeypatch):
-    monkeypatch.setattr(rows, "SMALL_ROWS", 0)
+    monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
     model = replace(MODELS["cox, breslow"], draw=draw_survival(600, n_strata=80))
     sample = model.sample(5, p=8)
     lam = 0.05 * largest_gradient(model, sample)
