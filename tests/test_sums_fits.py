@@ -279,23 +279,6 @@ def test_a_batch_takes_the_exchanges_of_its_slowest_fit():
     assert backend.counts.passes < sum(counts.passes for _, counts in alone)
 
 
-def test_weights_by_recipe_are_those_that_parts_make():
-    model, sample, lam = large()
-    problem = open_parts(model, sample, 4)
-    units = [description.rows for description in problem.descriptions]
-    recipes = Recipes.of("multinomial", range(2), 3, sample.n, units)
-    batch = replace(make_batch(sample, lam), lambdas=np.full((1, 2), lam))
-    batch = replace(batch, weight=recipes, offset=None)
-    fits = solve(problem, batch, Coordinator(), Options(**TIGHT))
-    rows = cut(model, sample, 4, np.random.default_rng(0))
-    for b, (solution,) in enumerate(fits):
-        weights = np.zeros(sample.n)
-        for k, some in enumerate(rows):
-            part = problem.engine.parts[k]
-            weights[some] = make_weight(for_part(recipes[:, b], k), part._read("", {}), k)
-        check_optimum(model, sample.with_(weights=weights), lam, solution)
-
-
 def test_pieces_of_time_and_columns_far_from_zero():
     model, sample, _ = large(weights=None)
     sample.X[:, 2] = 1e6 + sample.X[:, 2]
@@ -334,6 +317,19 @@ def test_predictors_of_any_range_are_summed_in_logarithms():
         np.testing.assert_allclose(numbers, others, rtol=1e-11)
     requests = [r for m in problem.engine.messages for r in requests_of(m[0])]
     assert any(getattr(r, "in_logs", False) for r in requests)
+
+
+def test_entries_in_one_part_cancel_exits_in_another():
+    model, sample, _ = draw("cox, breslow")
+    late = sample.y["start"] >= 2.0
+    sample = sample.with_(offset=30.0 * late + sample.offset, weights=None)
+    # exits and entries of the rows that weigh most lie after the first risk sets
+    problem, far = open_parts(model, sample, 3), replace(make_batch(sample, 1.0), offset=None)
+    coef = np.zeros((1, sample.X.shape[1]))
+    [loglik], [gradient] = Coordinator().open_evaluator(problem, far).evaluate(coef)
+    reference = model.reference_at(sample, coef[0])
+    np.testing.assert_allclose(loglik, reference.loglik, rtol=1e-12)
+    np.testing.assert_allclose(gradient, sample.X.T @ reference.u, rtol=1e-10)
 
 
 def test_evaluators_find_log_likelihoods_and_gradients():
