@@ -16,9 +16,10 @@ from sksurvgpu.backends.sums.recipes import Recipes, count_units, for_part, make
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.solver.problem import Problem
-from sksurvgpu.solver.solve import Options, solve
+from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
 TIGHT = {"tol": 1e-9, "max_iter": 2000}
 
@@ -245,6 +246,35 @@ def wanted(messages):
     return {name for r in requests for name in getattr(r, "want", ())}
 
 
+def test_strata_too_many_for_loads_are_centred_where_they_lie(monkeypatch):
+    monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
+    model = replace(MODELS["cox, breslow"], draw=draw_survival(600, n_strata=80))
+    sample = model.sample(5, p=8)
+    lam = 0.05 * largest_gradient(model, sample)
+    solution, problem, _ = fit_parts(model, sample, lam, 3)
+    assert not problem.plan.few
+    check_optimum(model, sample, lam, solution)
+
+
+def test_replicates_borrow_the_matrix_of_the_whole_fit():
+    model, sample, lam = large()
+    problem = open_parts(model, sample, 4)
+    batch = replace(make_batch(sample, lam), weight=None, offset=None)
+    [leader], loan = solve_and_lend(problem, batch, Coordinator(), Options(**TIGHT), 1, 3)
+    units = [description.rows for description in problem.descriptions]
+    recipes = Recipes.of("exponential", range(3), 1, sample.n, units)
+    alone = replace(batch, lambdas=np.full((1, 3), lam), weight=recipes, null=(leader.null,))
+    alone = replace(alone, coef=leader.coef[:, None])
+    counts = []
+    for fits in (replace(alone, loan=loan), alone):
+        backend = Coordinator()
+        found = solve(problem, fits, backend, Options(**TIGHT))
+        assert all(solution.converged for [solution] in found)
+        counts.append(backend.counts)
+    assert counts[0].exchanges <= counts[1].exchanges
+    assert counts[0].bytes_up < counts[1].bytes_up  # nobody else's matrix
+
+
 def test_neither_order_of_arrival_nor_losses_change_a_bit():
     model, sample, lam = large()
     solution, _, backend = fit_parts(model, sample, lam, 6)
@@ -277,23 +307,6 @@ def test_a_batch_takes_the_exchanges_of_its_slowest_fit():
     # the first fit has arranged and weighed for all
     assert backend.counts.exchanges == max(counts.exchanges for _, counts in alone[1:])
     assert backend.counts.passes < sum(counts.passes for _, counts in alone)
-
-
-def test_weights_by_recipe_are_those_that_parts_make():
-    model, sample, lam = large()
-    problem = open_parts(model, sample, 4)
-    units = [description.rows for description in problem.descriptions]
-    recipes = Recipes.of("multinomial", range(2), 3, sample.n, units)
-    batch = replace(make_batch(sample, lam), lambdas=np.full((1, 2), lam))
-    batch = replace(batch, weight=recipes, offset=None)
-    fits = solve(problem, batch, Coordinator(), Options(**TIGHT))
-    rows = cut(model, sample, 4, np.random.default_rng(0))
-    for b, (solution,) in enumerate(fits):
-        weights = np.zeros(sample.n)
-        for k, some in enumerate(rows):
-            part = problem.engine.parts[k]
-            weights[some] = make_weight(for_part(recipes[:, b], k), part._read("", {}), k)
-        check_optimum(model, sample.with_(weights=weights), lam, solution)
 
 
 def test_pieces_of_time_and_columns_far_from_zero():
@@ -334,6 +347,19 @@ def test_predictors_of_any_range_are_summed_in_logarithms():
         np.testing.assert_allclose(numbers, others, rtol=1e-11)
     requests = [r for m in problem.engine.messages for r in requests_of(m[0])]
     assert any(getattr(r, "in_logs", False) for r in requests)
+
+
+def test_entries_in_one_part_cancel_exits_in_another():
+    model, sample, _ = draw("cox, breslow")
+    late = sample.y["start"] >= 2.0
+    sample = sample.with_(offset=30.0 * late + sample.offset, weights=None)
+    # exits and entries of the rows that weigh most lie after the first risk sets
+    problem, far = open_parts(model, sample, 3), replace(make_batch(sample, 1.0), offset=None)
+    coef = np.zeros((1, sample.X.shape[1]))
+    [loglik], [gradient] = Coordinator().open_evaluator(problem, far).evaluate(coef)
+    reference = model.reference_at(sample, coef[0])
+    np.testing.assert_allclose(loglik, reference.loglik, rtol=1e-12)
+    np.testing.assert_allclose(gradient, sample.X.T @ reference.u, rtol=1e-10)
 
 
 def test_evaluators_find_log_likelihoods_and_gradients():

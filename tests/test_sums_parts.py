@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,14 +13,17 @@ from sksurvgpu.backends.sums.messages import (
     Arrange,
     Ask,
     Coef,
+    Describe,
     Evaluate,
     Recipe,
     Slopes,
+    Unarranged,
     Weigh,
 )
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.carried import plan_competing
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox

@@ -77,6 +77,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _likelihood = Logistic
+    _counts_rows = True
     _effect = "odds_ratio"
 
     def __init__(

@@ -201,6 +201,7 @@ class LinearCCD(RegressorMixin, LinearModel):
     """
 
     _likelihood = Gaussian
+    _counts_rows = True
     _has_dispersion = True
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -65,14 +65,30 @@ class Rules:
 
 
 # -- columns ----------------------------------------------------------------------------------
-def find_absent(design: Design, unit, rules: Rules) -> np.ndarray:
-    """Columns whose sums would be those of few rows, or of one."""
+def find_absent(rows, rules: Rules) -> np.ndarray:
+    """Columns of X whose sums would be those of few rows, or of one, in a piece of time, too."""
+    is_absent = _find_rare(rows.design, rows.unit, rules)
+    for first, last in np.unique(rows.piece_ptr, axis=0):
+        edges = np.concatenate([[-np.inf], rows.cuts, [np.inf]])
+        if (first, last) == (0, len(rows.cuts) + 1):
+            continue
+        reaches = rows.outcome.time > edges[first]
+        if rows.outcome.start is not None:
+            reaches &= rows.outcome.start < edges[last]
+        unit = None if rows.unit is None else rows.unit[reaches]
+        rare = _find_rare(rows.design[np.flatnonzero(reaches)], unit, rules)
+        columns = rows.source[np.all(rows.piece_ptr == (first, last), axis=1)]
+        is_absent[columns] |= rare[columns]
+    return is_absent
+
+
+def _find_rare(design, unit, rules):
     n_units = design.n_rows if unit is None else len(np.unique(unit))
-    is_absent = np.zeros(design.n_columns, bool)
+    is_rare = np.zeros(design.n_columns, bool)
     for j in range(design.n_columns):
         rows, values = _values_of(design, j)
-        is_absent[j] = _is_rare(rows if unit is None else unit[rows], values, n_units, rules)
-    return is_absent
+        is_rare[j] = _is_rare(rows if unit is None else unit[rows], values, n_units, rules)
+    return is_rare
 
 
 def _values_of(design, j):

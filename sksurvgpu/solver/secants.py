@@ -20,7 +20,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from .minimize import Quadratic
-from .models import LOOSE, OwnMatrix, Sweeps, finite, grown
+from .models import LOOSE, OwnMatrix, finite, grown
 
 PAIRS = 100  # that are remembered; with 10, a diagonal took half as many iterations again
 DAMPING = 1e-3
@@ -77,13 +77,9 @@ class SecantMatrix(OwnMatrix):
     @classmethod
     def taken_for(cls, fit, columns):
         """Coroutine: the model at the last evaluation, with some columns."""
-        own, first = cls(len(fit.coef), fit.secants), fit.model
-        if isinstance(first, Sweeps) and np.array_equal(first.columns, columns):
-            own._append(columns, first.curvature)  # of the null model: the backend has it there
-            yield from own._take_products(0)
-        else:
-            yield from ask(Operations.refer)
-            yield from own.extend(columns)
+        own = cls(len(fit.coef), fit.secants)
+        yield from ask(Operations.refer)
+        yield from own.extend(columns)
         if own._is_accurate():
             fit.secants.forget()
         return own

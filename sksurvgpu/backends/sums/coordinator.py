@@ -16,11 +16,14 @@ import numpy as np
 
 from ..contract import Operations, ask
 from ..cpu.threads import one_blas_thread
-from .exchange import Counts, Link
+from .exchange import Counts, Link, Step
+from .intercept import MIDDLE, around
 from .matrix import LEVELS
+from .messages import Coef, Evaluate
+from .recipes import for_part
 from .session import Session
 
-ROOM = 2.0**29  # bytes of a matrix and what a fit does with it
+ROOM = 2.0**29
 
 
 @dataclass
@@ -36,7 +39,12 @@ class Coordinator:
     sample : sequence of int, optional
         Partitions of the sample; as many as are needed by default.
     checkpoint : path, optional
-        File to which accepted coefficients are written, (n_columns, n_fits), as they are found.
+        File to which accepted coefficients are written, (n_columns, n_fits), as they are found:
+        `read_checkpoint` has what to start with again.
+    room : float
+        Bytes of a matrix and of what a fit does with it.
+    counts : Counts
+        What its fits have cost so far.
     """
 
     level: str = "sample"
@@ -96,6 +104,25 @@ class Coordinator:
         known = [link.weighed_of(weight) for weight in weights]
         link.keep_only_given()
         return known
+
+    def evaluate_at(self, problem, weights, coefs, intercepts):
+        """Log-likelihoods at intercepts that are known: one exchange for all fits."""
+        link, logliks = self._link(problem), np.zeros(len(coefs))
+        link.open((), self.counts)
+
+        def step(b):
+            coef, center = Coef.of(coefs[b]), around(intercepts[b])
+
+            def request(part):
+                return Evaluate(for_part(weights[b], part), coef, center=center)
+
+            def add(part, answer):
+                logliks[b] += answer.tables["loglik"][MIDDLE]
+
+            return Step(request, add, columns=coef.columns)
+
+        link.exchange([step(b) for b in range(len(coefs))], self.counts)
+        return logliks
 
     def open_evaluator(self, problem, batch):
         """Evaluations of fits: one exchange or two for all of them, and one for gradients."""

@@ -244,8 +244,10 @@ class Session:
 
     def trial_curvature(self):
         """What the model would need to have found at the last trial what the rows say there."""
-        move = self._trial.coef - self._accepted.coef
-        expected = self._accepted.loglik + self._accepted.gradient @ move
+        origin = self._accepted
+        if origin.gradient is None:
+            return 0.0
+        expected = origin.loglik + origin.gradient @ (self._trial.coef - origin.coef)
         curvature = 2.0 * (expected - self._trial.loglik)
         return float(curvature) if np.isfinite(curvature) and curvature > 0.0 else 0.0
 
