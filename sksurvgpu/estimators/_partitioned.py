@@ -84,11 +84,12 @@ class FarPrepared(Prepared):
     # -- weights that partitions make ------------------------------------------------------------
     def folds(self, kind, n_folds, n_repeats, seed):
         """Weights of the rows to train on, or to test on, of every split."""
-        return Recipes.of_folds(kind, n_folds, seed, *self._units, n_repeats)
+        numbers = range(n_folds * n_repeats)
+        return Recipes.of(kind, numbers, seed, *self._units, of=n_folds)
 
     def replicates(self, kind, numbers, seed):
         """Weights of some replicates."""
-        return Recipes.of_replicates(kind, numbers, seed, *self._units)
+        return Recipes.of(kind, numbers, seed, *self._units)
 
     @property
     def _units(self):
