@@ -14,10 +14,13 @@ import pytest
 from sklearn.base import clone
 
 from sksurvgpu import (
+    CaseSeriesCCD,
     CoxLassoCCD,
     FineGrayCCD,
+    LinearCCD,
     LogisticCCD,
     PoissonCCD,
+    case_series,
     competing_risks,
     surv,
 )
@@ -110,6 +113,8 @@ CASES = {
     "competing": (FineGrayCCD(alpha=0.003), "competing"),
     "logistic": (LogisticCCD(alpha=0.003), "classes"),
     "poisson": (PoissonCCD(alpha=0.003), "counts"),
+    "linear": (LinearCCD(alpha=0.003), "numbers"),
+    "case series": (CaseSeriesCCD(alpha=0.003), "persons"),
 }
 
 
@@ -119,6 +124,11 @@ def outcome(rng, X, kind):
         return (rng.random(len(X)) < 1 / (1 + np.exp(-eta))).astype(int)
     if kind == "counts":
         return rng.poisson(np.exp(eta))
+    if kind == "numbers":
+        return eta + rng.normal(size=len(X))
+    if kind == "persons":
+        length = rng.uniform(10, 60, len(X))
+        return case_series(rng.poisson(0.02 * length * np.exp(eta)), length, np.arange(len(X)) // 4)
     return survival(rng, X, kind)
 
 
@@ -233,7 +243,8 @@ def test_agreed_times_have_enough_rows_of_every_kind_or_none(seed):
     for name in NAMES:
         n = int(rng.integers(150, 600))
         time = np.minimum(rng.exponential(rng.choice([8.0, 25.0]), n), rng.uniform(0, 50, n)) + 0.1
-        start = np.where(rng.random(n) < 0.5, time * rng.random(n), 0.0) if seed % 2 else None
+        start = np.where(rng.random(n) < 0.5, np.floor(time * rng.random(n)), 0.0)
+        start = start if seed % 2 else None
         event, stratum = rng.random(n) < 0.6, rng.integers(0, 2, n)
         unit = rng.integers(0, n // 2, n) if seed % 3 == 0 else None
         whole = Outcome(event, time, start, stratum, np.array(["a", "b"]))

@@ -126,10 +126,9 @@ class Guard:
     def _check_columns(self, chosen):
         """Refuse weights under which a column has few rows, or all but few."""
         for k in range(len(self._arranged.rows.source)):
-            has = np.zeros(len(chosen), bool)
-            has[self._rows_of(k)] = True
-            counts = _Cells.of("column", has.astype(int), chosen, self._unit).count()
-            if few(counts, self._rules.min_rows).any():
+            has = np.zeros(len(chosen), np.int64)
+            has[self._rows_of(k)] = 1
+            if few(self._count(has, np.flatnonzero(chosen)), self._rules.min_rows).any():
                 raise NotReleasedError(
                     f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a "
                     "column; ask for fewer folds, or leave out rare columns"
@@ -232,12 +231,18 @@ class Guard:
         """Columns that have few persons at some number of an index of rows."""
         found = np.zeros(len(columns), bool)
         for at, k in enumerate(columns):
-            chosen = np.zeros(len(index), bool)
-            chosen[self._rows_of(k)] = True
-            chosen &= self._weight > 0.0
-            counts = _Cells.of("column", index, chosen, self._unit).count()
+            rows = self._rows_of(k)
+            counts = self._count(index, rows[self._weight[rows] > 0.0])
             found[at] = few(counts, self._rules.min_rows).any()
         return found
+
+    def _count(self, index, rows):
+        """Persons among some rows, by their numbers in an index of rows."""
+        numbers = index[rows].astype(np.int64)
+        if self._unit is None:
+            return np.bincount(numbers)
+        n_units = int(self._unit.max(initial=0)) + 1
+        return np.bincount(np.unique(numbers * n_units + self._unit[rows]) // n_units)
 
     def _without_rare_pairs(self, request, tables):
         """X'hX with zeros for pairs of columns that few rows have, as much as makes it a matrix."""

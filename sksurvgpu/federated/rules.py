@@ -83,11 +83,19 @@ def find_absent(rows, rules: Rules) -> np.ndarray:
 
 
 def _find_rare(design, unit, rules):
-    n_units = design.n_rows if unit is None else len(np.unique(unit))
+    rows_of_unit = None if unit is None else np.bincount(unit)
     is_rare = np.zeros(design.n_columns, bool)
     for j in range(design.n_columns):
         rows, values = _values_of(design, j)
-        is_rare[j] = _is_rare(rows if unit is None else unit[rows], values, n_units, rules)
+        n_with, n_without, share = len(rows), design.n_rows - len(rows), abs(values)
+        if unit is not None:
+            rows_with = np.bincount(unit[rows], minlength=len(rows_of_unit))
+            n_with = np.count_nonzero(rows_with)
+            n_without = np.count_nonzero(rows_with < rows_of_unit)
+            share = np.bincount(unit[rows], share)
+        counts = [n_with, n_without] if np.all(values == values[:1]) else [n_with]
+        too_much = rules.largest_share * share.sum()
+        is_rare[j] = few(np.array(counts), rules.min_rows).any() or share.max(initial=0) > too_much
     return is_rare
 
 
@@ -107,17 +115,6 @@ def _values_of(design, j):
     moved = values - distinct[np.argmax(counts)]
     rows = np.flatnonzero(moved)
     return rows, moved[rows]
-
-
-def _is_rare(whose, values, n_units, rules):
-    persons, person = np.unique(whose, return_inverse=True)
-    if few(len(persons), rules.min_rows):
-        return True
-    has_two_values = len(values) and np.all(values == values[0])
-    if has_two_values and few(n_units - len(persons), rules.min_rows):
-        return True
-    share = np.bincount(person, abs(values))
-    return bool(len(share)) and bool(share.max() > rules.largest_share * share.sum())
 
 
 def without_columns(design: Design, absent) -> Design:

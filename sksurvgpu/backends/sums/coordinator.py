@@ -23,7 +23,7 @@ from .messages import Coef, Evaluate
 from .recipes import for_part
 from .session import Session
 
-ROOM = 2.0**29  # bytes of a matrix and what a fit does with it
+ROOM = 2.0**29
 
 
 @dataclass
@@ -39,7 +39,12 @@ class Coordinator:
     sample : sequence of int, optional
         Partitions of the sample; as many as are needed by default.
     checkpoint : path, optional
-        File to which accepted coefficients are written, (n_columns, n_fits), as they are found.
+        File to which accepted coefficients are written, (n_columns, n_fits), as they are found:
+        `read_checkpoint` has what to start with again.
+    room : float
+        Bytes of a matrix and of what a fit does with it.
+    counts : Counts
+        What its fits have cost so far.
     """
 
     level: str = "sample"

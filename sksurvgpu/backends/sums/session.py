@@ -73,6 +73,9 @@ class Session:
         self._aim, self._share = np.empty(0), 1.0  # of the trial
         self._model: Point | None = None  # where the quadratic model was taken
         self._parts: list[int] | None = None  # ... whose rows its matrix is of
+        self._ahead: tuple[np.ndarray, dict] | None = (
+            None  # sums of a matrix to come
+        )
         self.moves = 0  # that were accepted
 
     @property
@@ -201,10 +204,25 @@ class Session:
     # -- the quadratic model ----------------------------------------------------------------------
     def refer(self):
         self._model, self._parts, self._taken = self._here, None, LEVELS[self._level]
+        self._ahead = None
 
     def load(self, columns):
+        if self._model.curvatures is None and self._taken != "diagonal":
+            yield from self._take_model(columns)
         curvatures = yield from self._curvatures()
         return np.column_stack([curvatures.centred[columns], curvatures.plain[columns]])
+
+    def _take_model(self, columns):
+        """Curvatures and the matrix of columns, which follows where they are taken, at once."""
+        point, totals, matrix = self._model, SlopeSums(), SlopeSums()
+        self._parts = self._parts_of(self._taken, len(columns))
+        given = Coef.of(point.coef), point.evaluation.fields
+        yield [
+            self._step_of_slopes(totals, *given, ("curvature",)),
+            self._step_of_slopes(matrix, *given, ("gram",), columns, self._parts),
+        ]
+        point.curvatures = find_curvatures(totals.sums, totals.of_part, point.evaluation.inverse)
+        self._ahead = columns, matrix.sums
 
     def measure(self, columns):
         found = yield from self._curvatures()
@@ -232,9 +250,13 @@ class Session:
         curvature = curvatures.centred[columns]
         if self._taken == "diagonal":
             return np.diag(curvature)[known:]
-        if known == 0 or self._parts is None:
-            self._parts = self._parts_of(self._taken, len(columns))
-        found = yield from self._ask_slopes(self._model, ("gram",), columns, self._parts)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and np.array_equal(ahead[0], columns):
+            found = ahead[1]
+        else:
+            if known == 0 or self._parts is None:
+                self._parts = self._parts_of(self._taken, len(columns))
+            found = yield from self._ask_slopes(self._model, ("gram",), columns, self._parts)
         matrix, is_whole = found["gram"], len(self._parts) == self._link.n_parts
         plain, inverse = np.diagonal(matrix).copy(), self._model.evaluation.inverse
         # one without bins stays so; else a sample has the sums of its own rows
