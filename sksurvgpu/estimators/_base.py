@@ -135,7 +135,7 @@ class PenalizedModel(Estimator):
 
     def _agree(self, told: list[dict[str, np.ndarray]], n_rows: int) -> dict[str, Any]:
         """What parts must know of each other, given what they tell; refuses what lacks a whole."""
-        n_events, n_counted = sum(part["events"] for part in told)
+        n_events, n_counted = np.sum([part["events"] for part in told], axis=0)
         if n_events and not n_counted:
             refuse_weightless(n_events)
         return {}

@@ -66,7 +66,7 @@ class DaskRows(Rows):
             return DaskEngine(client, loads, make)
         return Threads([make(partial(compute_here, load)) for load in loads], n_threads=n_threads)
 
-    def map(self, function, like: np.ndarray | None = None, **others: Rows) -> Any:
+    def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """Array of Dask of what a function makes of the partitions, when it is computed.
 
         Parameters

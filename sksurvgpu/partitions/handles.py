@@ -95,7 +95,7 @@ class Rows:
         """Rows of one partition, in memory."""
         return self.loaders[part]()
 
-    def map(self, function, like: np.ndarray | None = None, **others: Rows) -> Any:
+    def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
         """What a function makes of the partitions, each when it is asked for.
 
         Parameters

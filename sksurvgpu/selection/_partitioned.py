@@ -63,4 +63,4 @@ def deal(model, prepared) -> FarSplits:
     sizes = [known.total if model._counts_rows else known.events for known in test]
     totals = np.array([known.total for known in train])
     dealing = np.array([n_folds, n_repeats, seed, *prepared.units])
-    return FarSplits(*recipes, totals, np.array(sizes), n_repeats, dealing)
+    return FarSplits(recipes[0], recipes[1], totals, np.array(sizes), n_repeats, dealing)

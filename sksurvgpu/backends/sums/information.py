@@ -76,7 +76,7 @@ def information_of(session, problem, weighed, arranged):
         )
     sums = JumpSums(problem, arranged)
     yield [
-        session.step_of_slopes(
+        session._step_of_slopes(
             sums, Coef.of(point.coef), point.evaluation.fields, ("gram", "jumps"), every
         )
     ]

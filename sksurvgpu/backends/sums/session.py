@@ -140,7 +140,7 @@ class Session:
             steps = [Step(request, totals.add, columns=columns)]
             if has_slopes and totals.is_sum:
                 sums = SlopeSums()
-                steps.append(self.step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
+                steps.append(self._step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
             yield steps
             found = totals.join()
         point = Point(coef.copy(), found, totals.reach())
@@ -167,7 +167,7 @@ class Session:
     def _ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; those of a matrix are returned."""
         sums, coef = SlopeSums(), Coef.of(point.coef)
-        yield [self.step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
+        yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
         found = sums.sums
         point.gradient = found.get("gradient", point.gradient)
         point.size = found.get("size", point.size)
@@ -176,7 +176,7 @@ class Session:
             point.curvatures = find_curvatures(found, sums.of_part, inverse)
         return found
 
-    def step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
+    def _step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
         def request(part):
             fields = {"tables": {}, **fields_of(part)}
             recipe = for_part(self._weight, part)

@@ -86,7 +86,7 @@ def read_competing(
     group = labels = None
     if censoring_groups is not None:
         group, labels = encode(check_labels(censoring_groups, "censoring_groups", y.size))
-    groups = {"censoring_group": group, "censoring_labels": labels}
+    groups: dict = {"censoring_group": group, "censoring_labels": labels}
     return Outcome(status == 1, **items, status=status, **groups)
 
 
