@@ -17,7 +17,7 @@ import numpy as np
 from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link, Step
-from .intercept import MIDDLE, around
+from .intercept import around
 from .matrix import LEVELS
 from .messages import Coef, Evaluate
 from .recipes import for_part
@@ -127,7 +127,7 @@ class Coordinator:
                 return Evaluate(for_part(weights[b], part), coef, center=center)
 
             def add(part, answer):
-                logliks[b] += answer.tables["loglik"][MIDDLE]
+                logliks[b] += answer.tables["loglik"][0]
 
             return Step(request, add, columns=coef.columns)
 
