@@ -275,3 +275,16 @@ def test_huge_effects_are_doubted():
     with pytest.warns(ConvergenceWarning, match=r"`x0`.*not decided for rows in partitions"):
         model = CoxLassoCCD(alpha=0.0).fit(**split(PART, X=X, y=y))
     assert not model.infinite_.any()
+
+
+def test_collections_of_dask_are_predicted_and_scored():
+    array = pytest.importorskip("dask.array")
+    model, arguments, _, _ = case("cox")
+    X, y = arguments["X"].toarray(), arguments["y"]
+    far = array.from_array(X, chunks=(100, -1))
+    outcome = surv(*(array.from_array(y[name], chunks=100) for name in ("event", "time")))
+    model.fit(far, outcome)
+    predicted = model.predict(far)
+    assert isinstance(predicted, array.Array)
+    np.testing.assert_array_equal(predicted.compute(), model.predict(X))
+    assert model.score(far, outcome) == pytest.approx(model.score(X, y), rel=1e-12)

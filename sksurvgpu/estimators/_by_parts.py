@@ -40,10 +40,10 @@ def by_parts(like=_numbers):
     return decorate
 
 
-def predict_here(model, method, X) -> np.ndarray:
+def predict_here(model, method, X, like=_numbers) -> np.ndarray:
     """What an undecorated method makes of rows in partitions, all brought here."""
     check_is_fitted(model)
-    return np.asarray(_map(model, partial(_call, partial(method, model)), X, {}, _numbers))
+    return np.asarray(_map(model, partial(_call, partial(method, model)), X, {}, like))
 
 
 def here(*values):

@@ -19,6 +19,11 @@ from .baseline import Baseline, Timeline, cumulative_hazard
 __all__ = ["CurveModel"]
 
 
+def _like_predictors(model, given):
+    timeline = model._timeline
+    return np.empty((0, (len(timeline.cell_ptr) - 1) // timeline.n_strata))
+
+
 def like_curves(model, given):
     """Curves of no row."""
     if not given.get("return_array", False):
@@ -55,7 +60,7 @@ class CurveModel(PenalizedModel):
     def _predictors(self, X) -> np.ndarray:
         """Linear predictor of every row in each piece of the time axis."""
         if is_far(X):
-            return predict_here(self, CurveModel._predictors, X)
+            return predict_here(self, CurveModel._predictors, X, _like_predictors)
         design = self._read_features(X)
         return self._predictors_of(design, self.coef_)
 
