@@ -15,6 +15,7 @@ from sksurvgpu.backends.cpu.threads import Threads
 LEVELS = ("diagonal", "sample", "full")
 LOCAL = {"baseline", "error_weight", "largest_loglik", "loosen", "rounding"}
 LOCAL |= {"trial_curvature"}
+SAMPLED = 0.1  # of the rows
 KEPT = 0.9  # of what a sample says that columns have in common
 
 
@@ -104,10 +105,11 @@ class FarSession:
         self._session.refer()
 
     def refine(self):
+        if len(self._levels) == 1 or not self._backend.refines:
+            return False
+        self._levels = self._levels[1:]
         self._backend.refined += 1
-        is_best = len(self._levels) == 1
-        self._levels = self._levels[0 if is_best else 1 :]
-        return not is_best
+        return True
 
     def room(self):
         return Room(self._backend.room, holds=False, far=True)
@@ -125,9 +127,9 @@ class FarBackend:
 
     batched = True
 
-    def __init__(self, level="full", matrix=None, share=0.1, room=1e8):
-        self.level, self.matrix, self.room, self._share = level, matrix, room, share
-        self.exchanges, self.refined = [], 0
+    def __init__(self, level="full", matrix=None, room=1e8, refines=True):
+        self.level, self.matrix, self.room, self.refines = level, matrix, room, refines
+        self.exchanges, self.refined = [], 0  # how often a better matrix was there
 
     def run(self, problem, batch, coroutines, n_threads):
         sessions = [self._open(problem, batch, b) for b in range(batch.n_fits)]
@@ -147,7 +149,7 @@ class FarBackend:
         )
         n = problem.plan.n_base
         sampled = np.zeros(n) if weight is None else 0.0 * weight
-        some = slice(0, max(1, int(self._share * n)))
+        some = slice(0, max(1, int(SAMPLED * n)))
         sampled[some] = 1.0 if weight is None else weight[some]
         formulas = batch.penalty.formulas
         whole, part = (

@@ -1,19 +1,36 @@
 """Sites that give out sums and never rows: what leaves them, and whose fits these are."""
 
+import io
+import json
+import sys
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
+from threading import Thread
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sksurvgpu import (
+    CaseSeriesCCD,
     CoxLassoCCD,
     FineGrayCCD,
+    LinearCCD,
     LogisticCCD,
     PoissonCCD,
+    case_series,
     competing_risks,
     surv,
 )
-from sksurvgpu.federated import Coordinator, Rules, Site
+from sksurvgpu.backends.sums import messages as m
+from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.estimators._reading import model_text
+from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
+from sksurvgpu.federated import grid as grids
+from sksurvgpu.federated.__main__ import main
+from sksurvgpu.federated.files import Mailbox
 
 GRID = np.arange(20.0, 1220.0, 20.0)
 NAMES = ("A", "B", "C")
@@ -96,6 +113,8 @@ CASES = {
     "competing": (FineGrayCCD(alpha=0.003), "competing"),
     "logistic": (LogisticCCD(alpha=0.003), "classes"),
     "poisson": (PoissonCCD(alpha=0.003), "counts"),
+    "linear": (LinearCCD(alpha=0.003), "numbers"),
+    "case series": (CaseSeriesCCD(alpha=0.003), "persons"),
 }
 
 
@@ -105,6 +124,11 @@ def outcome(rng, X, kind):
         return (rng.random(len(X)) < 1 / (1 + np.exp(-eta))).astype(int)
     if kind == "counts":
         return rng.poisson(np.exp(eta))
+    if kind == "numbers":
+        return eta + rng.normal(size=len(X))
+    if kind == "persons":
+        length = rng.uniform(10, 60, len(X))
+        return case_series(rng.poisson(0.02 * length * np.exp(eta)), length, np.arange(len(X)) // 4)
     return survival(rng, X, kind)
 
 
@@ -123,3 +147,467 @@ def test_fit_is_that_of_all_rows_at_the_agreed_times(case):
     assert far.coef_ == pytest.approx(here.coef_, abs=2e-4)
     assert np.flatnonzero(far.coef_).size > 3
     assert coordinator.absent_ == {"A": ("11",), "B": ("10",), "C": ()}
+
+
+# -- what leaves a site -----------------------------------------------------------------------
+class Spy:
+    """A site whose messages and answers are kept."""
+
+    def __init__(self, site):
+        self.site, self.heard, self.said = site, [], []
+
+    def __call__(self, message):
+        answer = self.site.answer(message)
+        self.heard.append(wire.decode(message))
+        self.said.append(wire.decode(answer))
+        return answer
+
+
+def arrays_in(value):
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from arrays_in(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from arrays_in(item)
+    elif hasattr(value, "__dataclass_fields__"):
+        yield from arrays_in(vars(value))
+
+
+def spied_fit(model, X, y, rules=None, secret=b"s", **options):
+    """Spies of all sites after a fit."""
+    spies = {name: Spy(site) for name, site in sites_of(X, y, rules, secret=secret).items()}
+    grid = None if y.dtype.names is None else GRID
+    Coordinator(model, spies, grid=grid, **options).fit()
+    return spies
+
+
+@pytest.fixture(scope="module")
+def cox():
+    rng = np.random.default_rng(1)
+    X = table(rng)
+    return X, survival(rng, X)
+
+
+@pytest.mark.parametrize("case", ["efron", "delayed entry", "competing", "logistic"])
+def test_only_sums_leave(case):
+    model, kind = CASES[case]
+    rng = np.random.default_rng(2)
+    X = table(rng)
+    spies = spied_fit(model, X, outcome(rng, X, kind))
+    for spy, first, last in zip(spies.values(), CUTS, CUTS[1:], strict=False):
+        for answer in spy.said:
+            for array in arrays_in(answer):
+                assert array.dtype.kind in "biufU"
+                assert max(array.shape, default=0) < (last - first) // 5
+            for part in getattr(answer, "of", ()):
+                if isinstance(part, m.Evaluated):
+                    assert part.top == 0.0
+                    assert np.isnan([part.low, part.high]).all()
+            if isinstance(answer, m.Description):
+                assert np.isnan(answer.columns[:, 3:5]).all()
+
+
+@pytest.mark.parametrize("kind", ["plain", "delayed", "strata", "competing"])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_sum_is_of_few_rows(kind, seed):
+    """At coefficients of zero, tables by time are numbers of rows: none, or ten and more."""
+    rng = np.random.default_rng(seed)
+    X = table(rng)
+    y = survival(rng, X, kind)
+    model = FineGrayCCD(alpha=9.0) if kind == "competing" else CoxLassoCCD(alpha=9.0, ties="efron")
+    spies = spied_fit(model, X, y, rows_per_time=0)
+    for spy in spies.values():
+        n_tables = 0
+        for answer in spy.said:
+            tables = answer.tables if isinstance(answer, wire.Proposed) else {}
+            for of in getattr(answer, "of", ()):
+                tables = tables | getattr(of, "tables", {})
+            for name in set(tables) & {"risk", "tied", "deaths", "lost", "failed"}:
+                counts = np.round(np.atleast_2d(tables[name])[0])
+                if name == "risk" and kind == "delayed":
+                    counts = abs(counts)  # exits less entries
+                    continue
+                n_tables += 1
+                assert not ((counts > 0) & (counts < 10)).any(), name
+        assert n_tables >= 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_agreed_times_have_enough_rows_of_every_kind_or_none(seed):
+    """... counted by brute force, for sites whose follow-up and rows have little in common."""
+    rng = np.random.default_rng(seed)
+    grid, held, asked = np.arange(1.0, 40.0), {}, {}
+    for name in NAMES:
+        n = int(rng.integers(150, 600))
+        time = np.minimum(rng.exponential(rng.choice([8.0, 25.0]), n), rng.uniform(0, 50, n)) + 0.1
+        start = np.where(rng.random(n) < 0.5, np.floor(time * rng.random(n)), 0.0)
+        start = start if seed % 2 else None
+        event, stratum = rng.random(n) < 0.6, rng.integers(0, 2, n)
+        unit = rng.integers(0, n // 2, n) if seed % 3 == 0 else None
+        whole = Outcome(event, time, start, stratum, np.array(["a", "b"]))
+        ended, begins = grids.end_follow_up(whole, grid[-1])
+        begins &= ~np.isin(stratum, grids.rare_strata(ended, unit, 10))
+        held[name] = ended.take(begins), None if unit is None else unit[begins]
+        if begins.any():
+            asked[name] = grids.propose(*held[name], grid, 10)
+    times = grids.agree(asked, grid)
+    assert set(times.times) <= set(grid)
+    for name in asked:
+        coarse, keeps = grids.coarsen(held[name][0], times)
+        coarse = coarse.take(keeps)
+        unit = np.arange(len(keeps)) if held[name][1] is None else held[name][1]
+        for chosen, at in (("exits", "time"), ("deaths", "time"), ("entries", "start")):
+            persons = {}
+            for i, who in enumerate(unit[keeps]):
+                when = None if getattr(coarse, at) is None else getattr(coarse, at)[i]
+                if when and (chosen != "deaths" or coarse.event[i]):
+                    persons.setdefault((coarse.stratum[i], when), set()).add(who)
+            assert all(len(some) >= 10 for some in persons.values()), chosen
+
+
+def test_sums_of_few_rows_are_withheld_from_models(cox):
+    X, y = cox
+    spies = spied_fit(
+        CoxLassoCCD(alpha=0.003), X, y, replace(Rules(), max_matrices=99), level="full"
+    )
+    rare_pairs = rare_loads = 0
+    for spy, rows in zip(spies.values(), parts(X), strict=True):
+        for heard, said in zip(spy.heard, spy.said, strict=True):
+            for asked, sums in zip(
+                getattr(heard, "requests", ()), getattr(said, "of", ()), strict=True
+            ):
+                tables = getattr(sums, "tables", {})
+                if "gram" in tables:
+                    has = (rows[:, asked.columns] != 0.0).astype(int)
+                    pairs = has.T @ has
+                    rare = (pairs > 0) & (pairs < 10) & ~np.eye(len(pairs), dtype=bool)
+                    assert not tables["gram"][rare].any()
+                    rare_pairs += rare.sum()
+                if "loads" in tables and len(tables["loads"]) == X.shape[1]:
+                    rare_loads += np.sum(~tables["loads"].any(axis=1))
+    assert rare_pairs
+    assert rare_loads
+
+
+def test_rare_columns_are_zero_in_every_answer(cox):
+    spies = spied_fit(CoxLassoCCD(alpha=0.003), *cox)
+    for name, column in (("A", 11), ("B", 10)):
+        [description] = [a for a in spies[name].said if isinstance(a, m.Description)]
+        assert not description.columns[column, 1:3].any()
+        for answer in spies[name].said:
+            for sums in getattr(answer, "of", ()):
+                for what in {"gradient", "size", "curvature", "loads"} & set(
+                    getattr(sums, "tables", {})
+                ):
+                    assert not np.any(sums.tables[what][column])
+
+
+# -- refusals ---------------------------------------------------------------------------------
+def opened(cox, rules=None):
+    """A site that is in the middle of a fit, and the messages of that: (site, Ask of Slopes)."""
+    spies = spied_fit(CoxLassoCCD(alpha=0.003), *cox, rules)
+    spy = spies["A"]
+    slopes = [ask for ask in spy.heard if has(ask, m.Slopes)]
+    evaluate = [ask for ask in spy.heard if has(ask, m.Evaluate)]
+    return spy.site, spy.heard, evaluate[-1], slopes[-1]
+
+
+def has(ask, kind):
+    return isinstance(ask, m.Ask) and isinstance(ask.requests[0], kind)
+
+
+def changed(ask, **changes):
+    return replace(ask, requests=(replace(ask.requests[0], **changes),))
+
+
+def refusal(site, message):
+    answer = wire.decode(site.answer(wire.encode(message)))
+    assert isinstance(answer, wire.Refused), type(answer)
+    return answer.reason
+
+
+def test_site_refuses_what_would_tell_rows(cox):
+    site, heard, evaluate, slopes = opened(cox, replace(Rules(), max_exchanges=1000))
+    coarsen = next(message for message in heard if isinstance(message, wire.Coarsen))
+    arrange = next(message for message in heard if isinstance(message, m.Arrange))
+    describe = next(message for message in heard if isinstance(message, m.Describe))
+    [asked] = slopes.requests
+    far, steep, outside = (
+        changed(evaluate, coef=m.Coef(np.array([column]), np.array([value])))
+        for column, value in ((0, 1e3), (0, 3.0), (99, 1.0))
+    )
+    hazard = asked.tables["hazard"]
+    hazard = asked.tables | {"hazard": hazard + np.eye(len(hazard))[0]}
+    short = asked.tables | {"hazard": asked.tables["hazard"][1:]}
+    reasons = {
+        "differ by more than 30": far,
+        "one row would be more than 20%": steep,
+        "not finite numbers of ascending": outside,
+        "'multinomial' are not allowed": changed(evaluate, weight=m.Recipe("multinomial", of=9)),
+        "fewer than 10 rows (exits)": changed(evaluate, weight=m.Recipe("train", 1, 0, 70)),
+        "asked for again with other tables": changed(slopes, tables=hazard),
+        "'hazard' is not of": changed(slopes, tables=short),
+        "'carry' is not one": changed(slopes, tables=asked.tables | {"carry": np.ones(3)}),
+        "at 0 points (`max_matrices`)": changed(slopes, want=("gram",), columns=np.arange(3)),
+        "columns by time": changed(slopes, want=("jumps",), columns=np.arange(9)),
+        "are not columns of the model": changed(slopes, columns=np.array([-1])),
+        "other times were agreed": replace(coarsen, times=coarsen.times + 1.0),
+        "or proposed before": replace(heard[0], grid=heard[0].grid[1:]),
+        "in a grid only": replace(describe, grid=GRID),
+        "got ['bin_end'": replace(arrange, tables={"bin_end": np.zeros(1)}),
+        "no offsets into 'event_time'": replace(
+            arrange, tables=arrange.tables | {"event_ptr": np.array([0, 10**9])}
+        ),
+        "see the log there": replace(describe, model='{"model": "os:system"}'),
+    }  # fmt: skip
+    for reason, message in reasons.items():
+        assert reason in refusal(site, message)
+
+
+def test_site_without_agreed_times_tells_none(cox):
+    X, y = cox
+    described = m.Describe(model_text(CoxLassoCCD()))
+    assert "in a grid only" in refusal(Site(X, y), described)
+    fine = np.unique(y["time"])
+    coarsen = wire.Coarsen(
+        described.model, np.zeros(1, int), fine, np.array([0, len(fine)]), fine[-1]
+    )
+    site = Site(X, y)
+    assert "some times have fewer than 10 rows (exits, deaths)" in refusal(site, coarsen)
+    assert "in a grid only" in refusal(site, described)  # and nothing was agreed
+    many = wire.Propose(described.model, np.linspace(0.1, 1200.0, len(y) + 1), 0)
+    assert "more times than the site has rows" in refusal(site, many)
+    with pytest.raises(RefusedError, match=r"site '.' refused: its times are told in a grid only"):
+        Coordinator(CoxLassoCCD(), send_to(sites_of(X, y))).fit()
+
+
+def test_folds_are_dealt_by_a_secret_and_need_rows_of_every_column_and_time(cox):
+    X, y = cox
+    X = X[:, :10]
+    alike = [Site(X, y, rules=replace(Rules(), largest_share=0.9), secret=s) for s in (b"1", b"2")]
+    found = []
+    for site in alike:
+        spy = Spy(site)
+        Coordinator(CoxLassoCCD(alpha=0.02), {"A": spy}, grid=GRID, rows_per_time=150).fit()
+        weigh = next(ask for ask in spy.heard if has(ask, m.Weigh))
+        spy(wire.encode(changed(weigh, weight=m.Recipe("train", 7, 0, 2))))
+        found.append(spy.said[-1].of[0].tables["deaths"])
+        rare = changed(weigh, weight=m.Recipe("test", 7, 0, 40))
+        assert "fewer than 10 rows" in refusal(site, rare)
+    assert not np.array_equal(*found)
+
+
+def test_pieces_of_time_in_which_a_column_has_few_rows(cox):
+    X, y = cox
+    X = X.copy()
+    late = np.flatnonzero(y["time"] > 700.0)
+    X[late[9:], 5] = 0.0
+    model = CoxLassoCCD(alpha=0.003, time_varying={5: [700.0]})
+    coordinator = Coordinator(model, send_to(sites_of(X, y)), grid=GRID)
+    coordinator.fit()
+    assert "5" in coordinator.absent_["A"]
+
+
+def test_exchanges_are_counted_over_the_life_of_a_site(cox, tmp_path):
+    X, y = cox
+    sites = sites_of(X, y, Rules(max_exchanges=4), log=tmp_path / "log")
+    with pytest.raises(RefusedError, match="the 4 exchanges that it allows are used up"):
+        Coordinator(CoxLassoCCD(alpha=0.003), send_to(sites), grid=GRID).fit()
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {line["decision"][:8] for line in lines} == {"released", "refused:"}
+    assert {"Propose", "Coarsen", "Describe", "Arrange", "Weigh", "Evaluate"} <= {
+        line["operation"] for line in lines
+    }
+    assert all(len(line["message"]) == len(line["answer"]) == 64 for line in lines)
+
+
+def test_answer_that_is_not_approved_does_not_leave(cox):
+    site = Site(*cox)
+    message = wire.encode(wire.Propose(model_text(CoxLassoCCD()), GRID, 0))
+    shown = []
+    answer = site.answer(message, lambda answer: shown.append(answer))
+    assert "not approved" in wire.decode(answer).reason
+    assert isinstance(shown[0], wire.Proposed)
+
+
+def test_small_sites_and_strata_stand_aside(cox):
+    X, y = cox
+    with pytest.raises(RefusedError, match="'A' refused: it has fewer than 10 rows that could be"):
+        Coordinator(CoxLassoCCD(), send_to(sites_of(X, y, cuts=(0, 9, 2400))), grid=GRID).fit()
+    stratum = np.where(np.arange(len(y)) % 700 < 12, "rare", "common")
+    y = surv(y["event"], y["time"], stratum=stratum)
+    coordinator = Coordinator(CoxLassoCCD(alpha=0.01), send_to(sites_of(X, y)), grid=GRID)
+    coordinator.fit()
+    assert set(coordinator.left_out_["A"]) == {"rare"}
+    assert list(coordinator.grid_) == ["common"]
+
+
+def test_persons_count_once(cox):
+    X, y = cox
+    n_times = []
+    for subject in (None, np.arange(len(y)) // 40):  # 18 at A
+        y = surv(y["event"], y["time"], subject=subject)
+        sites = sites_of(X, y)
+        coordinator = Coordinator(
+            CoxLassoCCD(alpha=0.9), send_to(sites), grid=GRID, rows_per_time=0
+        )
+        coordinator.fit()
+        n_times.append(len(coordinator.grid_))
+    assert n_times[0] > 5
+    assert n_times[1] == 1
+
+
+# -- who carries ------------------------------------------------------------------------------
+def answered(coordinator, sites):
+    while messages := coordinator.messages():
+        coordinator.receive({k: sites[k].answer(v) for k, v in reversed(messages.items())})
+    assert coordinator.done
+    return coordinator.estimator
+
+
+def test_bits_are_the_same_whoever_carries(cox, tmp_path):
+    X, y = cox
+    model = CoxLassoCCD(alpha=0.003)
+    first = Coordinator(clone(model), send_to(sites_of(X, y)), grid=GRID).fit()
+    by_hand = answered(Coordinator(clone(model), NAMES, grid=GRID), sites_of(X, y))
+    boxes = {}
+    for name, site in sites_of(X, y).items():
+        box = Mailbox(tmp_path, name)
+        boxes[name] = Mailbox(tmp_path, name, wait=partial(box.answer, site.answer)).send
+    by_files = Coordinator(clone(model), boxes, grid=GRID).fit()
+    for other in (by_hand, by_files):
+        assert other.coef_.tobytes() == first.coef_.tobytes()
+        assert other.n_exchanges_ == first.n_exchanges_
+
+
+def test_hands_that_forget_a_site_are_told(cox):
+    X, y = cox
+    sites = sites_of(X, y)
+    coordinator = Coordinator(CoxLassoCCD(), NAMES, grid=GRID)
+    with pytest.raises(ValueError, match=r"answers are of \['A'\], must be of \['A', 'B', 'C'\]"):
+        coordinator.receive({"A": b""})
+    with pytest.raises(ValueError, match="site 'A': These bytes are no message"):
+        coordinator.receive(dict.fromkeys(NAMES, b""))
+    assert coordinator.done
+    with pytest.raises(ValueError, match="nobody sends"):
+        Coordinator(CoxLassoCCD(), NAMES, grid=GRID).fit()
+    send = send_to(sites) | {"B": lambda message: sites["A"].answer(message)[:-9]}
+    with pytest.raises(ValueError, match="site 'B': These bytes are no message"):
+        Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
+
+
+class Restarted:
+    """A site that is another one from some message on."""
+
+    def __init__(self, first, second, after):
+        self.first, self.second, self.left = first, second, after
+
+    def __call__(self, message):
+        self.left -= 1
+        return (self.first if self.left >= 0 else self.second).answer(message)
+
+
+def test_site_that_is_started_again_goes_on_and_one_with_other_rows_is_named(cox):
+    X, y = cox
+    model = CoxLassoCCD(alpha=0.003)
+    first = Coordinator(clone(model), send_to(sites_of(X, y)), grid=GRID).fit()
+    [same, again] = (sites_of(X, y, secret=b"kept") for _ in range(2))
+    send = send_to(same) | {"B": Restarted(same["B"], again["B"], 9)}
+    assert Coordinator(clone(model), send, grid=GRID).fit().coef_.tobytes() == first.coef_.tobytes()
+    moved = X.copy()
+    moved[800, 0] += 1.0
+    for rows, secret in ((moved, b"kept"), (X, b"other")):
+        other = sites_of(rows, y, secret=secret)["B"]
+        send = send_to(same) | {"B": Restarted(same["B"], other, 9)}
+        with pytest.raises(ValueError, match="site 'B' has other rows than when the fit began"):
+            Coordinator(clone(model), send, grid=GRID).fit()
+
+
+def test_command_line(cox, tmp_path, monkeypatch, capsys):
+    X, y = cox
+    monkeypatch.setitem(sys.modules, "rows_of_b", SimpleNamespace(load=lambda: {"X": X, "y": y}))
+    options = ["--name", "B", "--rows", "rows_of_b:load", str(tmp_path)]
+    options += ["--log", str(tmp_path / "log"), "--secret", str(tmp_path / "secret")]
+    out = tmp_path / "coef.csv"
+    fit = ["coordinator", "--sites", "B", "--estimator", "CoxLassoCCD", "--out", str(out)]
+    fit += ["--parameters", '{"alpha": 0.01}', "--grid", "20", "1200", "20", str(tmp_path)]
+
+    def fit_beside(*more):
+        """Code of the coordinator, with a site in a thread that ends when it does."""
+        codes = []
+
+        def wait_for_coordinator():
+            if codes:
+                raise TimeoutError
+
+        given = ["site", *more, *options]
+        site = Thread(target=main, args=(given,), kwargs={"wait": wait_for_coordinator})
+        site.start()
+        codes.append(main(fit, wait=lambda: None))
+        site.join()
+        return codes[0]
+
+    assert fit_beside() == 0
+    assert "exchanges; written" in capsys.readouterr().out
+    assert len(out.read_text().splitlines()) == X.shape[1] + 1
+    assert (tmp_path / "secret").stat().st_size == 16
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert fit_beside("--approve") == 1
+    found = capsys.readouterr()
+    assert "Release this answer? [y/N]" in found.out
+    assert "RefusedError: site 'B' refused: the answer was not approved" in found.err
+    assert main([*fit, "--timeout", "0"]) == 1
+    assert "waited 0 s for an answer of site 'B'" in capsys.readouterr().err
+
+
+# -- models and matrices ----------------------------------------------------------------------
+@pytest.mark.parametrize("options", [{"level": "full"}, {"level": "sample", "matrix_of": "B"}])
+def test_matrices_change_the_way_and_not_the_fit(cox, options):
+    X, y = cox
+    rules = Rules(max_matrices=50)
+    found = [
+        Coordinator(CoxLassoCCD(alpha=0.003), send_to(sites_of(X, y, rules)), grid=GRID, **some)
+        for some in ({}, options)
+    ]
+    diagonal, other = [coordinator.fit() for coordinator in found]
+    assert other.objective_ == pytest.approx(diagonal.objective_, rel=1e-10)
+    with pytest.raises(
+        RefusedError, match=r"at 0 points \(`max_matrices`\); take level='diagonal'"
+    ):
+        Coordinator(CoxLassoCCD(), send_to(sites_of(X, y)), grid=GRID, level="full").fit()
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"min_rows": 0}, "`min_rows` is 0, must be an integer from 1 on"),
+        ({"max_matrices": True}, "`max_matrices` is True"),
+        ({"largest_share": 0.0}, "`largest_share` is 0.0, must be above 0 and at most 1"),
+        ({"longest_range": np.nan}, "`longest_range` is nan"),
+        ({"recipes": ("given", "all")}, "`recipes` is"),
+        ({"recipes": "given"}, "`recipes` is 'given'"),
+    ],
+)
+def test_rules_are_checked(given, match):
+    with pytest.raises(ValueError, match=match):
+        Rules(**given)
+
+
+def test_parameters_are_checked(cox):
+    X, y = cox
+    with pytest.raises(ValueError, match="`strata` has 3 entries, `X` has 2,400 rows"):
+        Site(X, y, strata=[1, 2, 3])
+    with pytest.raises(TypeError, match="`rules` is of type dict"):
+        Site(X, y, rules={"min_rows": 10})
+    for options, match in (
+        ({"level": "all"}, "`level` is 'all'"),
+        ({"matrix_of": "A"}, "`matrix_of` is 'A'"),
+        ({"grid": [1.0, np.inf]}, "`grid` has NaN"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            Coordinator(CoxLassoCCD(), NAMES, **options)
+    with pytest.raises(ValueError, match="`sites` are"):
+        Coordinator(CoxLassoCCD(), [])

@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engine import Data, make_problem
 from far_backend import LEVELS, FarBackend
 from models import MODELS, make_batch
 
 from sksurvgpu import MCP, SCAD, Fused
 from sksurvgpu.backends import cpu
+from sksurvgpu.datasets import simulate_cox, simulate_ehr
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
 from sksurvgpu.penalties.spec import Given
+from sksurvgpu.solver import costs
 from sksurvgpu.solver.problem import Batch
+from sksurvgpu.solver.secants import PAIRS, SecantMatrix, Secants
 from sksurvgpu.solver.solve import Options, gradients, null_models, solve, solve_and_lend
 
 P = 12
@@ -65,10 +69,10 @@ PENALTIES = {
 }
 
 
-def family_of(penalty):
+def family_of(penalty, p=P):
     if not hasattr(penalty, "accepts"):
         return penalty
-    return penalty.family(Given(np.arange(P), None, np.ones(P), 1.0, None, None))
+    return penalty.family(Given(np.arange(p), None, np.ones(p), 1.0, None, None))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -121,8 +125,12 @@ def test_any_matrix_ends_at_the_optimum(wrong, name):
     sample = MODELS[name].sample(3, p=P)
     problem = MODELS[name].problem(sample)
     batch = make_batch(sample, [3.0, 1.0], penalty=ElasticNet(1.0))
-    found = solve(problem, batch, FarBackend(matrix=wrong_matrices()[wrong]), OPTIONS)
-    check_same(found, solve(problem, batch, cpu, OPTIONS))
+    backend = FarBackend(matrix=wrong_matrices()[wrong])
+    check_same(solve(problem, batch, backend, OPTIONS), solve(problem, batch, cpu, OPTIONS))
+    if wrong in ("large", "small"):  # one of another size costs little
+        as_it_is = FarBackend("diagonal", refines=False)
+        solve(problem, batch, as_it_is, OPTIONS)
+        assert backend.exchanges[0] <= 2.0 * as_it_is.exchanges[0]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -142,3 +150,128 @@ def test_loans(level):
     found = solve(problem, batch, backend, OPTIONS)
     check_same(found, solve(problem, replace(batch, loan=None), cpu, OPTIONS))
     assert loan.matrix.shape == (len(loan.columns),) * 2
+
+
+CASES = {"papers": (simulate_cox, 300, None), "records": (simulate_ehr, 600, 0.01)}
+MOST_EXCHANGES = {"full": 25, "sample": 45, "diagonal": 130}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_exchanges(case):
+    """What fits cost, by no better matrix than they begin with; objectives are the CPU's."""
+    simulate, p, share = CASES[case]
+    data = simulate(30_000, p, random_state=1)
+    problem = make_problem(Data(data.X, data.y["time"], data.y["event"]))
+    lam, options = np.sqrt(2.0), Options()
+    if share is not None:
+        lam = share * solve(problem, Batch(np.array([[1e6]])), cpu, options)[0][0].lam_max
+    batch = Batch(np.array([[lam]]))
+    ((expected,),) = solve(problem, batch, cpu, options)
+    for level, most in MOST_EXCHANGES.items():
+        backend = FarBackend(level, refines=False)
+        ((found,),) = solve(problem, batch, backend, options)
+        assert found.converged
+        np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-11)
+        assert backend.exchanges[0] <= most, level
+
+
+def test_a_path_keeps_what_it_has_learned():
+    sample = MODELS["cox, breslow"].sample(3, p=40)
+    problem = MODELS["cox, breslow"].problem(sample)
+    lambdas, backend = np.geomspace(4.0, 0.5, 10), FarBackend("diagonal")
+    path = make_batch(sample, list(lambdas), penalty=ElasticNet(0.9))
+    check_same(solve(problem, path, backend, OPTIONS), solve(problem, path, cpu, OPTIONS))
+    alone = []
+    for lam in lambdas:
+        solve(problem, make_batch(sample, lam, penalty=ElasticNet(0.9)), backend, OPTIONS)
+        alone += backend.exchanges
+    solve(problem, path, backend, OPTIONS)
+    assert backend.exchanges[0] < 0.7 * sum(alone)
+
+
+def test_a_better_matrix_is_asked_for():
+    """By a fit that gains little, once for each there is; and never in vain twice in a row."""
+    sample = MODELS["cox, breslow"].sample(0, p=90)
+    problem = MODELS["cox, breslow"].problem(sample)
+    batch = make_batch(sample, 0.3, penalty=ElasticNet(1.0))
+    plain, backend = FarBackend("diagonal", refines=False), FarBackend("diagonal")
+    expected = solve(problem, batch, cpu, OPTIONS)
+    for each in (plain, backend):
+        check_same(solve(problem, batch, each, OPTIONS), expected)
+    assert backend.refined
+    assert backend.exchanges[0] < 0.7 * plain.exchanges[0]
+
+
+@pytest.mark.parametrize("room", [3, 8, 30])
+def test_fewer_columns_than_the_optimum_has(room):
+    """The matrix has room for so many at once."""
+    sample = MODELS["logistic"].sample(3, p=30)
+    problem = MODELS["logistic"].problem(sample)
+    batch = make_batch(sample, [4.0, 1.0, 0.5], penalty=ElasticNet(0.9))
+    expected = solve(problem, batch, cpu, OPTIONS)
+    assert 8 < np.count_nonzero(expected[0][-1].coef) < 30
+    backend = FarBackend("diagonal", room=costs.BYTES * room**2)
+    check_same(solve(problem, batch, backend, OPTIONS), expected)
+    fused = make_batch(sample, [1.0], penalty=family_of(Fused("chain"), 30))
+    if room < 30:
+        with pytest.raises(
+            ValueError, match=f"all 30 columns, and the backend has room for {room}"
+        ):
+            solve(problem, fused, backend, OPTIONS)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_infinite_coefficients_stop(level):
+    sample = MODELS["logistic"].sample(3, p=4, offset=False)
+    sample.X[:, 0] = (sample.y["value"] == 0) & (np.arange(sample.n) % 2 == 0)
+    problem = MODELS["logistic"].problem(sample)
+    batch = make_batch(sample, 0.0)
+    ((expected,),) = solve(problem, batch, cpu, Options())
+    ((found,),) = solve(problem, batch, FarBackend(level), Options())
+    assert expected.coef[0] < -10 and found.coef[0] < -10
+    assert found.n_iter < 50 and found.score <= found.allowed
+    np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-6)
+
+
+class TestMatrix:
+    """Its pairs, on a Hessian that is known."""
+
+    def draw(self, scale=1.0, n_pairs=7):
+        rng = np.random.default_rng(1)
+        root = rng.normal(size=(P, 2 * P))
+        hessian, secants = root @ root.T, Secants()
+        model = SecantMatrix(P, secants)
+        model._append(np.arange(P), np.column_stack([np.diagonal(hessian)] * 2))
+        model.matrix = scale * np.diag(np.diagonal(hessian))
+        for step in rng.normal(size=(n_pairs, P)):
+            secants.learn(step, hessian @ step, 1.0)
+        return model, hessian, secants
+
+    @pytest.mark.parametrize("n_pairs", [1, 7, 3 * PAIRS])
+    @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+    def test_the_last_pair_holds(self, scale, n_pairs):
+        model, _, secants = self.draw(scale, n_pairs)
+        matrix, (step, change) = model.quadratic(1.0).matrix, secants.pairs[-1]
+        np.testing.assert_allclose(matrix @ step, change, rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(matrix, matrix.T, atol=1e-10)
+        assert np.linalg.eigvalsh(matrix).min() > 0
+        assert len(secants.pairs) == min(n_pairs, PAIRS)
+
+    def test_one_by_one_or_at_once(self):
+        model, *_, secants = self.draw(n_pairs=0)
+        (at_once, *_, given) = self.draw(n_pairs=5)
+        for pair in given.pairs:
+            model.quadratic(1.0)
+            secants.learn(*pair, 1.0)
+        found, expected = (each.quadratic(1.0).matrix for each in (model, at_once))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
+
+    @pytest.mark.parametrize("bend", [0.0, -1.0, 1e-6])
+    def test_it_stays_positive(self, bend):
+        """Where slopes changed the wrong way, or hardly."""
+        model, _, secants = self.draw()
+        step, change = secants.pairs[0]
+        secants.learn(step, bend * change, 1.0)
+        matrix = model.quadratic(1.0).matrix
+        assert np.linalg.eigvalsh(matrix).min() > 0
+        assert step @ matrix @ step > 0

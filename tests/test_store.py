@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import subprocess
+import sys
 import threading
 from itertools import pairwise
 
@@ -11,6 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 from sksurvgpu import (
+    CaseSeriesCCD,
+    CoxLassoCCD,
     case_series,
     competing_risks,
     from_long,
@@ -45,6 +49,10 @@ class Part:
 
     def drop(self):
         self.n_dropped += 1
+
+    def stow(self, file):
+        assert file.parent.is_dir()
+        self.drop()
 
 
 def handles(lengths=(3, 2), **others):
@@ -234,7 +242,8 @@ def rows_of(data, name):
 
 
 def dense_of(data):
-    return np.vstack([data.X.load(k).to_scipy().toarray() for k in range(data.X.n_parts)])
+    X = data["X"]
+    return np.vstack([X.load(k).to_scipy().toarray() for k in range(X.n_parts)])
 
 
 @pytest.mark.parametrize("name", outcomes(2))
@@ -465,6 +474,69 @@ def test_outcome_of_a_table_may_be_a_column(tmp_path):
     assert np.array_equal(rows_of(data, "y"), FLAG)
 
 
+# -- fits -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("memory", [None, 0])
+def test_fit_of_files_is_that_of_memory(memory, tmp_path):
+    n = 1000
+    X = pd.DataFrame(table(n), columns=list("abcdef"))
+    rng = np.random.default_rng(2)
+    time = np.round(rng.exponential(np.exp(X["c"] - X["a"])), 2) + 0.01
+    y, weight = surv(rng.random(n) < 0.5, time, stratum=np.arange(n) % 3), rng.uniform(1, 2, n)
+    given = {"alpha": 0.001, "tol": 1e-9, "n_jobs": 1}
+    expected = CoxLassoCCD(**given).fit(X, y, sample_weight=weight)
+    write_partitions(tmp_path / "a.parts", (X, y, weight), rows=100)
+    data = open_partitions(tmp_path / "a.parts", memory=memory)
+    found = CoxLassoCCD(**given).fit(data.X, data.y, sample_weight=data.sample_weight)
+    assert found.feature_names_in_.tolist() == list("abcdef")
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-11)
+    assert np.allclose(found.coef_, expected.coef_, rtol=0, atol=1e-7)
+
+
+def test_groups_of_files_are_compared(tmp_path):
+    rng = np.random.default_rng(3)
+    X, subject = table(600), rng.integers(0, 200, 600)
+    y = case_series(rng.poisson(np.exp(X[:, 2])), rng.uniform(1, 2, 600), subject)
+    given = {"alpha": 0.001, "tol": 1e-9, "n_jobs": 1}
+    data = write_partitions(tmp_path / "a.parts", (X, y), rows=90, group="subject")
+    found, expected = (CaseSeriesCCD(**given).fit(*rows) for rows in [(data.X, data.y), (X, y)])
+    assert np.allclose(found.coef_, expected.coef_, rtol=0, atol=1e-7)
+
+
+PEAKS = """
+import os, sys
+from resource import RUSAGE_SELF, getrusage
+from sksurvgpu import CoxLassoCCD, open_partitions
+
+model = CoxLassoCCD(alpha=0.1, n_jobs=1)
+for path in sys.argv[1:]:
+    if os.fork() == 0:  # what one fit has left is not there for the next
+        data = open_partitions(path, memory=0)
+        model.fit(data.X, data.y)
+        os.write(1, b"%d " % getrusage(RUSAGE_SELF).ru_maxrss)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="ru_maxrss is in kB on Linux")
+def test_memory_is_that_of_a_partition(tmp_path):
+    size, few, many = 16_384, 4, 28
+
+    def batches(n_parts):
+        rng = np.random.default_rng(0)
+        for _ in range(n_parts):
+            X = sp.random_array((size, 5), density=0.1, format="csc", rng=rng)
+            time = np.ceil(rng.exponential(50, size).clip(0, 200))
+            yield X, surv(rng.random(size) < 0.5, time)
+
+    for n_parts in (few, many):
+        write_partitions(tmp_path / f"{n_parts}.parts", batches(n_parts), rows=size)
+    paths = [str(tmp_path / f"{n_parts}.parts") for n_parts in (few, many)]
+    child = [sys.executable, "-c", PEAKS, *paths]
+    peaks = subprocess.run(child, capture_output=True, text=True, check=True).stdout.split()
+    assert 1024 * (int(peaks[1]) - int(peaks[0])) <= 5 * size * (many - few)
+
+
 # -- long tables ----------------------------------------------------------------------------------
 def long_tables(n=400, seed=0):
     rng = np.random.default_rng(seed)
@@ -509,6 +581,20 @@ def test_long_tables_to_files(policy, group, tmp_path):
     sites = np.split(data.outcomes["site"].to_numpy(), np.cumsum(again.lengths)[:-1])
     assert group is None or sum(len(set(part)) for part in sites) == len(set(persons["site"]))
     assert [path.name for path in tmp_path.iterdir()] == ["a.parts"]
+
+
+def test_long_tables_to_files_with_measured_columns(tmp_path):
+    persons, lines = long_tables()
+    given = {"duplicates": "sum", "unknown": "ignore"}
+    kept = from_long(persons, lines, **given)
+    data = from_long(
+        persons, lines, **given, to=tmp_path / "a.parts", with_columns=["time", "died"]
+    )
+    expected = kept.X.with_columns(kept.outcomes[["time", "died"]])
+    assert data.X.names.tolist() == expected.names.tolist() and data.report == kept.report
+    assert np.array_equal(dense_of({"X": data.X}), expected.to_scipy().toarray())
+    again = from_long(persons, lines, **given, like=data)
+    assert np.array_equal(again.X.to_scipy().toarray(), kept.X.to_scipy().toarray())
 
 
 def test_long_tables_to_files_refuse_the_same(tmp_path):

@@ -5,18 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from engine import make_batch
-from models import MODELS, codes, fit, largest_gradient, objective, violation
+from models import MODELS, codes, draw_survival, fit, largest_gradient, objective, violation
 
 from sksurvgpu.backends import cpu
-from sksurvgpu.backends.sums.coordinator import Coordinator
-from sksurvgpu.backends.sums.messages import Ask, Evaluate
+from sksurvgpu.backends.sums.coordinator import Coordinator, read_checkpoint
+from sksurvgpu.backends.sums.messages import Arrange, Ask, Evaluate
 from sksurvgpu.backends.sums.opening import describe, open_problem
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.backends.sums.recipes import Recipes, count_units, for_part, make_weight
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.solver.solve import Options, solve
+from sksurvgpu.data.plans import rows as row_plans
+from sksurvgpu.data.plans.rows import plan_rows
+from sksurvgpu.solver.problem import Problem
+from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
 TIGHT = {"tol": 1e-9, "max_iter": 2000}
 
@@ -32,9 +35,8 @@ class Loop:
     def ask(self, messages):
         self.asked += 1
         self.messages.append(messages)
-        for k in (
-            sorted(messages) if self._order is None else self._order.permutation(list(messages))
-        ):
+        parts = sorted(messages)
+        for k in parts if self._order is None else self._order.permutation(parts):
             if self._forgets and isinstance(messages[k], Ask) and self.asked % 3 == 0:
                 self.parts[k].__init__(self.parts[k]._load, self.parts[k]._read)
             yield int(k), self.parts[k].answer(messages[k])
@@ -74,10 +76,10 @@ def cut(model, sample, n_parts, rng):
     return [np.flatnonzero(part == k) for k in range(n_parts)]
 
 
-def open_parts(model, sample, n_parts, seed=0, **engine):
+def open_parts(model, sample, n_parts, seed=0, cuts=(), maps=None, **engine):
     """Problem of a sample whose rows are in parts."""
     p, carrying = sample.X.shape[1], getattr(model.plan(sample.y), "carrying", None)
-    maps = np.arange(p), np.tile([[0, 1]], (p, 1))
+    maps = (np.arange(p), np.tile([[0, 1]], (p, 1))) if maps is None else maps
 
     def part(rows):
         some = sample.rows(rows)
@@ -89,6 +91,7 @@ def open_parts(model, sample, n_parts, seed=0, **engine):
             some.offset,
             model.likelihood,
             *maps,
+            cuts,
             unit=outcome.unit,
         )
         return Part(dict, lambda text, arguments: read)
@@ -101,7 +104,7 @@ def open_parts(model, sample, n_parts, seed=0, **engine):
         engine,
         "model",
         model.likelihood,
-        (),
+        cuts,
         *maps,
         found,
         events_first=events_first,
@@ -205,3 +208,235 @@ def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
     of_all = cpu.open_evaluator(model.problem(sample), batch).evaluate(coefs)
     np.testing.assert_allclose(values[0], of_all[0], rtol=1e-11)
     np.testing.assert_allclose(values[1], of_all[1], atol=1e-10 * weight.sum())
+
+
+def large(**changes):
+    """A Cox model of 600 rows whose columns are related: a sample of them is no more than that."""
+    model = replace(MODELS["cox, efron"], draw=draw_survival(600))
+    sample = model.sample(5, p=24)
+    X = sample.X + sample.X[:, :1] - 0.5 * sample.X[:, 5:6]
+    sample = sample.with_(X=X, **changes)
+    return model, sample, 0.05 * largest_gradient(model, sample)
+
+
+@pytest.mark.parametrize(("level", "most"), [("full", 32), ("sample", 60), ("diagonal", 95)])
+def test_levels_of_the_matrix_lead_to_one_optimum(level, most):
+    model, sample, lam = large()
+    backend = Coordinator(level=level, highest=level)
+    solution, problem, _ = fit_parts(model, sample, lam, 10, backend)
+    check_optimum(model, sample, lam, solution)
+    counts = backend.counts
+    assert counts.exchanges == problem.engine.asked - 1 <= most  # less the description
+    requests = [r for m in problem.engine.messages for a in m.values() for r in requests_of(a)]
+    assert any("gram" in getattr(r, "want", ()) for r in requests) == (level != "diagonal")
+    if level == "sample":
+        asked = [
+            sum("gram" in getattr(r, "want", ()) for a in m.values() for r in requests_of(a))
+            for m in problem.engine.messages
+        ]
+        assert 0 < max(asked) < 10
+    assert 0 < counts.passes <= counts.exchanges
+    assert counts.bytes_up > 0
+
+
+def requests_of(message):
+    return getattr(message, "requests", ())
+
+
+def test_strata_too_many_for_loads_are_centred_where_they_lie(monkeypatch):
+    monkeypatch.setattr(row_plans, "SMALL_ROWS", 0)
+    model = replace(MODELS["cox, breslow"], draw=draw_survival(600, n_strata=80))
+    sample = model.sample(5, p=8)
+    lam = 0.05 * largest_gradient(model, sample)
+    solution, problem, _ = fit_parts(model, sample, lam, 3)
+    assert not problem.plan.few
+    check_optimum(model, sample, lam, solution)
+
+
+def test_replicates_borrow_the_matrix_of_the_whole_fit():
+    model, sample, lam = large()
+    problem = open_parts(model, sample, 4)
+    batch = replace(make_batch(sample, lam), weight=None, offset=None)
+    [leader], loan = solve_and_lend(problem, batch, Coordinator(), Options(**TIGHT), 1, 3)
+    units = [description.rows for description in problem.descriptions]
+    recipes = Recipes.of("exponential", range(3), 1, sample.n, units)
+    alone = replace(batch, lambdas=np.full((1, 3), lam), weight=recipes, null=(leader.null,))
+    alone = replace(alone, coef=leader.coef[:, None])
+    counts = []
+    for fits in (replace(alone, loan=loan), alone):
+        backend = Coordinator()
+        found = solve(problem, fits, backend, Options(**TIGHT))
+        assert all(solution.converged for [solution] in found)
+        counts.append(backend.counts)
+    assert counts[0].exchanges <= counts[1].exchanges
+    assert counts[0].bytes_up < counts[1].bytes_up  # nobody else's matrix
+
+
+def test_neither_order_of_arrival_nor_losses_change_a_bit():
+    model, sample, lam = large()
+    solution, _, backend = fit_parts(model, sample, lam, 6)
+    shuffled, _, _ = fit_parts(model, sample, lam, 6, order=np.random.default_rng(1))
+    np.testing.assert_array_equal(shuffled.coef, solution.coef)
+    lossy = Coordinator()
+    lost, again, _ = fit_parts(model, sample, lam, 6, lossy, forgets=True)
+    np.testing.assert_array_equal(lost.coef, solution.coef)
+    assert lost.objectives == solution.objectives
+    arranged = sum(isinstance(next(iter(m.values())), Arrange) for m in again.engine.messages)
+    assert arranged > 1
+    # a loss takes two: the plan once more, and the request
+    assert lossy.counts.exchanges == backend.counts.exchanges + 2 * (arranged - 1)
+
+
+def test_a_batch_takes_the_exchanges_of_its_slowest_fit():
+    model, sample, lam = large()
+    problem = open_parts(model, sample, 5)
+    batch = replace(make_batch(sample, lam), weight=None, offset=None)
+    strengths = np.array([[8.0, 3.0, 1.0, 0.4]]) * lam
+    alone = []
+    for strength in strengths[0]:
+        backend = Coordinator()
+        one = replace(batch, lambdas=np.array([[strength]]))
+        alone.append((solve(problem, one, backend, Options(**TIGHT))[0][0], backend.counts))
+    backend = Coordinator()
+    fits = solve(problem, replace(batch, lambdas=strengths), backend, Options(**TIGHT))
+    for (solution,), (expected, _) in zip(fits, alone, strict=True):
+        np.testing.assert_array_equal(solution.coef, expected.coef)
+    # the first fit has arranged and weighed for all
+    assert backend.counts.exchanges == max(counts.exchanges for _, counts in alone[1:])
+    assert backend.counts.passes < sum(counts.passes for _, counts in alone)
+
+
+def test_pieces_of_time_and_columns_far_from_zero():
+    model, sample, _ = large(weights=None)
+    sample.X[:, 2] = 1e6 + sample.X[:, 2]
+    cuts, p = (3.0, 6.0), sample.X.shape[1]
+    source = np.append(np.arange(p), [2, 3])
+    piece_ptr = np.tile([[0, 3]], (p + 2, 1))
+    piece_ptr[[2, p]] = [[0, 1], [1, 3]]
+    piece_ptr[[3, p + 1]] = [[0, 2], [2, 3]]
+    y, batch = sample.y, make_batch(sample, 1.0)
+    problem = open_parts(model, sample, 5, cuts=cuts, maps=(source, piece_ptr))
+    plan = plan_rows(outcome_of(y), cuts)
+    pooled = Problem.build(build_design(sample.X), plan, model.likelihood, source, piece_ptr)
+    np.testing.assert_allclose(problem.center, pooled.center, rtol=1e-14)
+    [[expected]] = solve(pooled, batch, cpu, Options(**TIGHT))
+    far = replace(batch, offset=None)
+    [[solution]] = solve(problem, far, Coordinator(), Options(**TIGHT))
+    np.testing.assert_allclose(solution.objective, expected.objective, rtol=1e-11)
+    np.testing.assert_allclose(solution.coef, expected.coef, rtol=1e-5, atol=1e-7)
+    baseline = problem.baseline_of(solution.baseline, solution.coef)
+    given = pooled.baseline_of(expected.baseline, expected.coef)
+    np.testing.assert_allclose(baseline, given, rtol=1e-5)
+
+
+def test_predictors_of_any_range_are_summed_in_logarithms():
+    model, sample, _ = draw("cox, efron")
+    sample = sample.with_y(start=None).with_(
+        offset=900.0 * sample.X[:, 1] - 40.0 * sample.y["time"]
+    )
+    batch, coef = make_batch(sample, 1.0), np.linspace(-2.0, 2.0, 8)[None]
+    expected = cpu.open_evaluator(model.problem(sample), batch).evaluate(coef)
+    problem = open_parts(model, sample, 4)
+    far = replace(batch, weight=None, offset=None)
+    for numbers, others in zip(
+        Coordinator().open_evaluator(problem, far).evaluate(coef), expected, strict=True
+    ):
+        np.testing.assert_allclose(numbers, others, rtol=1e-11)
+    requests = [r for m in problem.engine.messages for r in requests_of(m[0])]
+    assert any(getattr(r, "in_logs", False) for r in requests)
+
+
+def test_entries_in_one_part_cancel_exits_in_another():
+    model, sample, _ = draw("cox, breslow")
+    late = sample.y["start"] >= 2.0
+    sample = sample.with_(offset=30.0 * late + sample.offset, weights=None)
+    # exits and entries of the rows that weigh most lie after the first risk sets
+    problem, far = open_parts(model, sample, 3), replace(make_batch(sample, 1.0), offset=None)
+    coef = np.zeros((1, sample.X.shape[1]))
+    [loglik], [gradient] = Coordinator().open_evaluator(problem, far).evaluate(coef)
+    reference = model.reference_at(sample, coef[0])
+    np.testing.assert_allclose(loglik, reference.loglik, rtol=1e-12)
+    np.testing.assert_allclose(gradient, sample.X.T @ reference.u, rtol=1e-10)
+
+
+def test_evaluators_find_log_likelihoods_and_gradients():
+    model, sample, lam = draw("fine_gray")
+    batch = replace(make_batch(sample, lam), lambdas=np.full((1, 3), lam), weight=None, offset=None)
+    coefs = np.random.default_rng(0).normal(size=(3, sample.X.shape[1]))
+    evaluator = Coordinator().open_evaluator(open_parts(model, sample, 3), batch)
+    logliks, gradients = evaluator.evaluate(coefs)
+    for b, coef in enumerate(coefs):
+        reference = model.reference_at(sample, coef)
+        np.testing.assert_allclose(logliks[b], reference.loglik, rtol=1e-12)
+        np.testing.assert_allclose(gradients[b], sample.X.T @ reference.u, atol=1e-10)
+
+
+def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    model, sample, lam = large()
+    path, backend = tmp_path / "fit.npz", Coordinator()
+    whole, problem, _ = fit_parts(model, sample, lam, 3, backend)
+    batch = replace(make_batch(sample, lam), weight=None, offset=None)
+    answer, left = problem.engine.ask, iter(range(backend.counts.exchanges - 4))
+
+    def ask(messages):
+        if next(left, None) is None:
+            raise StoppedError
+        return answer(messages)
+
+    problem.engine.ask = ask
+    with pytest.raises(StoppedError):
+        solve(problem, batch, Coordinator(checkpoint=path), Options(**TIGHT))
+    problem.engine.ask = answer
+    coef = read_checkpoint(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
+    [[solution]] = solve(problem, replace(batch, coef=coef), Coordinator(), Options(**TIGHT))
+    np.testing.assert_allclose(solution.objective, whole.objective, rtol=1e-11)
+    assert solution.n_iter < whole.n_iter
+
+
+def test_what_partitions_cannot_serve_is_refused():
+    model, sample, lam = draw("cox, breslow")
+    problem = open_parts(model, sample, 2)
+    batch = replace(make_batch(sample, lam), weight=None, offset=None)
+    with pytest.raises(ValueError, match=r"exact.*majorized"):
+        solve(problem, batch, Coordinator(), Options(algorithm="exact"))
+    with pytest.raises(ValueError, match="`offset` in partitions"):
+        solve(problem, make_batch(sample, lam), Coordinator(), Options())
+    with pytest.raises(ValueError, match="`level` is 'half'"):
+        Coordinator(level="half")
+    for change in (problem.uncentred, problem.without_intercept, problem.with_own_intercept):
+        with pytest.raises(ValueError, match="rows of X are in partitions"):
+            change()
+
+
+def test_partitions_that_do_not_fit_together_are_named():
+    model, sample, _ = draw("conditional_poisson")
+
+    def open_with(*changes):
+        problem = open_parts(model, sample, 2)
+        found = [replace(d, **c) for d, c in zip(problem.descriptions, changes, strict=True)]
+
+        class Engine:
+            n_parts = 2
+
+            def ask(self, messages):
+                return enumerate(found)
+
+        answers = describe(Engine(), "model")
+        return open_problem(
+            Engine(), "model", model.likelihood, (), problem.source, problem.piece_ptr, answers
+        )
+
+    names = tuple("abcdefgh")
+    other = {"names": ("a", "z", *names[2:]), "names_digest": "other"}
+    with pytest.raises(ValueError, match=r"column 1 of partition 1 of `X` is 'z'.* is 'b'"):
+        open_with({"names": names}, other)
+    with pytest.raises(ValueError, match="partition 1 of `X` has 3 columns and partition 0 has 8"):
+        open_with({}, {"columns": np.zeros((3, 6)), "names_digest": "other"})
+    with pytest.raises(ValueError, match=r"group 7 has rows in partitions 0 and 1.*`group="):
+        open_with({"tables": {"labels": np.array([5, 7])}}, {"tables": {"labels": np.array([7])}})
+    with pytest.raises(ValueError, match="`X` has no row in any of 2 partitions"):
+        open_with({"rows": 0}, {"rows": 0})

@@ -75,7 +75,7 @@ def find_intercept(parts, coef):
     search = InterceptSearch(0.0)
     while not search.found:
         found = total(ask(parts, Evaluate(GIVEN, Coef.of(coef), center=search.center)))
-        search.read(found["loglik"], found["score"])
+        search.read(found["loglik"][0], found["score"], found["curvature"])
     return search.intercept, search.loglik
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,14 +13,17 @@ from sksurvgpu.backends.sums.messages import (
     Arrange,
     Ask,
     Coef,
+    Describe,
     Evaluate,
     Recipe,
     Slopes,
+    Unarranged,
     Weigh,
 )
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.carried import plan_competing
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
@@ -408,7 +413,7 @@ def many_bins(monkeypatch):
 
 @pytest.mark.parametrize("likelihood", [Cox(), Cox("efron"), FineGray()])
 def test_strata_that_are_whole_in_partitions_are_centred_there(likelihood, many_bins):
-    data = Data(likelihood, n=240, strata=70, weight=True)
+    data = Data(likelihood, n=240, strata=70, weight=True, entries=likelihood == Cox())
     assert not data.plan().bins.few
     check(data, "strata")
 
@@ -538,3 +543,33 @@ def test_far_columns_are_centred_in_partitions():
         sums.append(joined.slopes(("gradient", "gram"), np.arange(P)))
     for name, table in sums[0].items():
         np.testing.assert_allclose(sums[1][name], table, rtol=1e-8, atol=1e-8)
+
+
+def test_loads_are_of_all_columns_where_their_curvature_is_asked_for():
+    joined, some = Joined(Data(Cox()), "time"), np.array([3, 0])
+    joined.evaluate()
+    whole = joined.slopes(("curvature", "gram"), np.arange(P))
+    both, alone = joined.slopes(("curvature", "gram"), some), joined.slopes(("gram",), some)
+    np.testing.assert_array_equal(both["loads"], whole["loads"])
+    np.testing.assert_allclose(alone["loads"], whole["loads"][some], **EXACT)
+    for found in (both, alone):
+        np.testing.assert_allclose(found["gram"], whole["gram"][np.ix_(some, some)], **EXACT)
+
+
+def test_entries_cancel_exits_without_loss():
+    """Two rows leave at time 1, of weights 1 and exp(-40), and one of weight 1 enters there."""
+    data = Data(Cox(), n=3, entries=True)
+    data.X[:] = np.array([0.0, -40.0, 0.0])[:, None] * (np.arange(P) == 0)
+    data.coef = 1.0 * (np.arange(P) == 0)
+    data.time, data.start = np.array([1.0, 1.0, 2.0]), np.array([0.0, 0.0, 1.0])
+    data.status = np.array([1, 0, 1])
+    joined = Joined(data, "one")
+    joined.evaluate()
+    high, low = joined.found[0].tables["risk"]
+    at = list(joined.own[0].own).index(1)
+    np.testing.assert_allclose(high[at] + low[at], np.exp(-40.0), rtol=1e-12)
+    hazard = np.zeros((2, len(high)))
+    hazard[0], hazard[1] = 1e20, np.arange(len(high))
+    where = Coef.of(data.coef), {"hazard": hazard}
+    found = _asked(joined, Slopes(GIVEN, *where, want=("gradient",)))[0]
+    np.testing.assert_allclose(found.tables["gradient"][0], 40.0 * np.exp(-40.0), rtol=1e-12)

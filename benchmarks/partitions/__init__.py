@@ -1,1 +1,1 @@
-"""Fits over partitions of rows: on a cluster, from files, at sites."""
+"""Fits whose rows are in partitions: what they cost beside the same fits in memory."""

@@ -86,6 +86,7 @@ class PenalizedModel(Estimator):
 
     _effect: str | None = None  # what exp(coef) is called, where it is a ratio
     _has_dispersion = False  # whether the variance of the outcome is a parameter of its own
+    _counts_rows = False  # whether a mean of scores is over rows, and not over events
     _clusters = "subject"  # what of the outcome names rows that are not independent, if it has it
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -12,7 +12,7 @@ from ..backends import to_host
 from ..data.design.columns import Design, build_design
 from ..partitions.handles import is_far
 
-__all__ = ["check_columns", "feature_names", "read_columns", "require_here"]
+__all__ = ["check_columns", "feature_names", "read_columns", "refuse", "require_here"]
 
 ATTRIBUTES = ("n_features_in_", "feature_names_in_")
 
@@ -38,11 +38,15 @@ def check_columns(estimator, X) -> Design:
 def require_here(X):
     """Refuse rows that are in partitions."""
     if is_far(X):
-        raise TypeError(
-            "`X` is in partitions, and this needs all rows in the memory of one machine: pass "
-            "those, or a sample of them."
-        )
+        refuse("this compares or returns rows")
     return X
+
+
+def refuse(
+    what, instead="pass rows that are in the memory of one machine, or a sample of them"
+) -> NoReturn:
+    """Refuse what needs rows that are in partitions."""
+    raise ValueError(f"`X` is in partitions, and {what}; {instead}.")
 
 
 def feature_names(estimator) -> np.ndarray:

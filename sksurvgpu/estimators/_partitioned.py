@@ -27,17 +27,11 @@ from ..routes import PLAIN
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch
 from ..solver.solve import Options, log_likelihoods
+from ._columns import refuse
 from ._prepared import HUGE, Prepared, count_threads
 from ._reading import model_text, read_rows
 
-__all__ = ["FarPrepared", "prepare", "prepare_over", "refuse"]
-
-ELSEWHERE = "fit rows that are in the memory of one machine, or a sample of them"
-
-
-def refuse(what: str, instead: str = ELSEWHERE) -> None:
-    """Refuse what needs rows that are in partitions."""
-    raise ValueError(f"`X` is in partitions, and {what}; {instead}.")
+__all__ = ["FarPrepared", "log_likelihood", "prepare", "prepare_over"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +64,10 @@ class FarPrepared(Prepared):
         sums = [part.checksum for part in self.problem.descriptions]
         return crc32(np.array(sums, np.int64).tobytes()) if any(sums) else 0
 
+    @property
+    def sizes(self):
+        return self.weighed.total, self.weighed.events
+
     def costs(self):
         counts = self.backend.counts
         return {"n_exchanges_": counts.exchanges, "n_passes_": counts.passes}
@@ -83,9 +81,57 @@ class FarPrepared(Prepared):
             "backend": self.served_by[0],
         }
 
-    def recipes(self, kind, numbers, seed, of=0):
-        """Weights that every partition makes of its own."""
-        return Recipes.of(kind, numbers, seed, self.problem.design.n_rows, self.units, of)
+    # -- weights that partitions make ------------------------------------------------------------
+    def folds(self, kind, n_folds, n_repeats, seed):
+        """Weights of the rows to train on, or to test on, of every split."""
+        numbers = range(n_folds * n_repeats)
+        return Recipes.of(kind, numbers, seed, *self._units, of=n_folds)
+
+    def replicates(self, kind, numbers, seed):
+        """Weights of some replicates."""
+        return Recipes.of(kind, numbers, seed, *self._units)
+
+    @property
+    def _units(self):
+        return self.problem.design.n_rows, self.units
+
+    def weigh(self, recipes):
+        """What is known of weights."""
+        weights = [recipes[:, b] for b in range(len(recipes))]
+        return self.backend.weigh(self.problem, weights)
+
+    def lacks(self, known):
+        """Whether nothing can be fitted under weights of which this is known."""
+        if not known.total > 0:
+            return True
+        counts = getattr(self.problem.likelihood, "is_quadratic", False)
+        is_one_class = "classes_" in self.of_model and not known.events < known.total
+        return is_one_class or not (counts or known.events > 0)
+
+    def check_subjects(self, model):
+        """Refuse subjects with rows in several partitions, which folds and draws would tear."""
+        parts = self.problem.descriptions
+        if not any(part.tables.get("has_subjects", [False])[0] for part in parts):
+            return
+        told = describe(self.problem.engine, model_text(model, {"subjects": True}))
+        owner: dict[Any, int] = {}
+        for part, description in enumerate(told):
+            for label in description.tables["subjects"].tolist():
+                if owner.setdefault(label, part) != part:
+                    refuse(
+                        f"subject {label!r} has rows in partitions {owner[label]} and {part}, of "
+                        "which folds and draws would make two persons",
+                        "write the partitions with `group=`, or shuffle the rows by subject",
+                    )
+
+    def evaluate_at(self, pairs, weight):
+        """Log-likelihoods of solutions, given as pairs (fit, solution), with their intercepts."""
+        weights = [None if weight is None else weight[:, b] for b, _ in pairs]
+        coefs = [solution.coef for _, solution in pairs]
+        shifts = [self.problem.shift_of(coef)[0] for coef in coefs]
+        at = [s.baseline + shift for (_, s), shift in zip(pairs, shifts, strict=True)]
+        logliks = self.backend.evaluate_at(self.problem, weights, coefs, at)
+        return [{"loglik": float(loglik)} for loglik in logliks]
 
     # -- infinite coefficients ------------------------------------------------------------------
     def find_infinite(self, is_free):

@@ -22,7 +22,7 @@ from ._separation import find_infinite, find_undetermined, is_determined
 # what pulls them falls with the exponential.
 HUGE = 7.0
 
-__all__ = ["Prepared", "count_threads"]
+__all__ = ["Prepared", "count_threads", "sizes_of_rows"]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -41,6 +41,12 @@ def count_threads(n_jobs: int | None) -> int:
     except AttributeError:  # not on every system
         n_cores = os.cpu_count() or 1
     return max(1, n_cores + 1 + int(n_jobs))
+
+
+def sizes_of_rows(outcome, batch) -> tuple[float, float]:
+    """Sum of the weights of rows, and of those of their events."""
+    weight = np.ones(outcome.n_rows) if batch.weight is None else batch.weight[:, 0]
+    return float(weight.sum()), float((weight * outcome.n_events).sum())
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,11 @@ class Prepared:
         Fits whose checksums differ cannot be compared.
         """
         return checksum(self.outcome, self.batch.weight, self.batch.offset)
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Sums of the sample weights, and of the weights of events."""
+        return sizes_of_rows(self.outcome, self.batch)
 
     def costs(self) -> dict[str, Any]:
         """Fitted attributes that say what was asked of rows elsewhere."""

@@ -68,6 +68,10 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     if exposure is not None:
         offset = exposure if offset is None else exposure + offset
     told["units"] = np.array([_count_units(outcome)])
+    subject = getattr(outcome, "subject", None)
+    told["has_subjects"] = np.array([subject is not None])
+    if subject is not None and "subjects" in agreed:
+        told["subjects"] = np.unique(subject)
     outline = estimator._outline(design.n_columns, design.names, outcome)
     source, piece_ptr, cuts = outline.maps
     return PartRows(

@@ -182,6 +182,8 @@ def evaluate(prepared, pairs, weight):
 
     An intercept is that of the solution, and enters as an offset.
     """
+    if prepared.is_far and prepared.problem.has_intercept:
+        return prepared.evaluate_at(pairs, weight)
     shape = prepared.problem.design.n_rows, len(pairs)
     problem, given = prepared.problem, prepared.batch.offset
     changes = {"weight": columns_of(weight, [b for b, _ in pairs])}

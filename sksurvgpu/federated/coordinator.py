@@ -135,9 +135,10 @@ class Coordinator:
     --------
     >>> import numpy as np
     >>> from sksurvgpu import CoxLassoCCD
-    >>> from sksurvgpu.datasets import make_survival
-    >>> from sksurvgpu.federated import Coordinator, Rules, Site
-    >>> X, y, _ = make_survival(3000, 5, random_state=0)
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> from sksurvgpu.federated import Coordinator, Site
+    >>> data = simulate_cox(3000, 5, density=0.3, random_state=0)
+    >>> X, y = data.X.tocsr(), data.y
     >>> sites = {"A": Site(X[:1000], y[:1000]), "B": Site(X[1000:], y[1000:])}
     >>> send = {name: site.answer for name, site in sites.items()}
     >>> grid = np.quantile(y["time"], np.linspace(0.01, 1, 100))

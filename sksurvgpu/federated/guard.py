@@ -14,11 +14,14 @@ import numpy as np
 
 from ..backends.sums.messages import Slopes, Sums
 from ..data.design.columns import DENSE
+from ..data.plans.weighted import inverse_of
 from .grid import few
 from .rules import NotReleasedError
 
 __all__ = ["Guard", "check_problem"]
 
+SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
+LEAST = 0.09  # eigenvalue, where the diagonal is 1
 REMEDY = {
     "share": "ask for coarser times (`rows_per_time` of the coordinator), or for a larger penalty",
     "few": "ask for coarser times (`rows_per_time` of the coordinator)",
@@ -104,7 +107,10 @@ class Guard:
         self._check_counts(self._tables)
         if not counted.all():  # what other weights may have, by subtraction
             given = np.ones(plan.n_rows) if rows.weight is None else self._spread(rows.weight)
-            self._check_counts(_tables_of(plan, ~counted & (given > 0.0), self._unit))
+            others = ~counted & (given > 0.0)
+            self._check_counts(_tables_of(plan, others, self._unit))
+            for chosen in (counted, others):
+                self._check_columns(chosen)
 
     def _spread(self, numbers):
         return self._plan.per_copy(numbers[self._plan.order])
@@ -115,6 +121,17 @@ class Guard:
                 raise NotReleasedError(
                     f"a sum would be of fewer than {self._rules.min_rows} rows ({table.name}); "
                     f"{REMEDY['few']}"
+                )
+
+    def _check_columns(self, chosen):
+        """Refuse weights under which a column has few rows, or all but few."""
+        for k in range(len(self._arranged.rows.source)):
+            has = np.zeros(len(chosen), np.int64)
+            has[self._rows_of(k)] = 1
+            if few(self._count(has, np.flatnonzero(chosen)), self._rules.min_rows).any():
+                raise NotReleasedError(
+                    f"a fold or a draw would have fewer than {self._rules.min_rows} rows of a "
+                    "column; ask for fewer folds, or leave out rare columns"
                 )
 
     # -- points -----------------------------------------------------------------------------------
@@ -198,7 +215,7 @@ class Guard:
         return replace(sums, tables=tables)
 
     def _rows_of(self, k):
-        """Copies of rows of which a column of the model is not zero, that count."""
+        """Copies of rows of which a column of the model is not zero."""
         rows, plan = self._arranged.rows, self._plan
         design, j = rows.design, rows.source[k]
         if design.kind[j] == DENSE:
@@ -208,17 +225,24 @@ class Guard:
             found = design.indices[design.indptr[j] : design.indptr[j + 1]]
         place, pieces = self._place[found], range(*rows.piece_ptr[k])
         place = np.concatenate([place[place >= plan.first[b]] + plan.shift[b] for b in pieces])
-        return place[self._weight[place] > 0.0]
+        return place
 
     def _rare_at(self, columns, index):
         """Columns that have few persons at some number of an index of rows."""
         found = np.zeros(len(columns), bool)
         for at, k in enumerate(columns):
-            chosen = np.zeros(len(index), bool)
-            chosen[self._rows_of(k)] = True
-            counts = _Cells.of("column", index, chosen, self._unit).count()
+            rows = self._rows_of(k)
+            counts = self._count(index, rows[self._weight[rows] > 0.0])
             found[at] = few(counts, self._rules.min_rows).any()
         return found
+
+    def _count(self, index, rows):
+        """Persons among some rows, by their numbers in an index of rows."""
+        numbers = index[rows].astype(np.int64)
+        if self._unit is None:
+            return np.bincount(numbers)
+        n_units = int(self._unit.max(initial=0)) + 1
+        return np.bincount(np.unique(numbers * n_units + self._unit[rows]) // n_units)
 
     def _without_rare_pairs(self, request, tables):
         """X'hX with zeros for pairs of columns that few rows have, as much as makes it a matrix."""
@@ -226,26 +250,37 @@ class Guard:
 
         columns = request.columns
         found = [self._rows_of(k) for k in columns]
+        found = [rows[self._weight[rows] > 0.0] for rows in found]
         found = found if self._unit is None else [np.unique(self._unit[rows]) for rows in found]
         ptr = np.concatenate([[0], np.cumsum([len(rows) for rows in found])])
         n = max((int(rows.max(initial=-1)) + 1 for rows in found), default=0)
         ones = np.ones(ptr[-1], np.int64)
         has = csc_array((ones, np.concatenate(found), ptr), shape=(n, len(columns)))
         is_rare = few((has.T @ has).toarray(), self._rules.min_rows)
-        gram = np.where(is_rare, 0.0, tables["gram"])
-        if not is_rare.any():
-            return gram
-        model = gram
+        own = 0.0
         if "loads" in tables:
-            loads = tables["loads"]
+            loads, total = tables["loads"], tables["total"]
             loads = loads[columns] if "curvature" in request.want else loads
-            total = tables["total"]
-            inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0.0)
-            model = gram - (loads * inverse) @ loads.T
-        scale = np.sqrt(np.maximum(np.diag(model), 0.0))
-        unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-        least = float(np.linalg.eigvalsh(model * np.outer(unit, unit))[0])
-        return gram + np.diag(max(0.0, -least) * 1.000001 * scale**2)
+            own = (loads * inverse_of(total)) @ loads.T
+            is_withheld = ~loads.any(axis=1)  # these are not centred, and go with no others
+            is_rare |= is_withheld[:, None] != is_withheld
+        gram = np.where(is_rare, 0.0, tables["gram"])
+        return _as_definite(gram - own) + own if is_rare.any() else gram
+
+
+def _as_definite(matrix):
+    """A matrix of the same diagonal that is positive semidefinite: less of what is beside it.
+
+    Zeros in place of some entries may have undone that.  The share is one of a few, so that rows
+    that are asked for later go with those of before.
+    """
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    unit = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    least = float(np.linalg.eigvalsh(matrix * np.outer(unit, unit))[0])
+    share = next(share for share in SHARES if share * least + 1.0 - share >= LEAST)
+    beside = share * np.outer(scale > 0.0, scale > 0.0)
+    np.fill_diagonal(beside, 1.0)
+    return beside * matrix
 
 
 def _digest(value):

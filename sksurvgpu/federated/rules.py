@@ -65,14 +65,38 @@ class Rules:
 
 
 # -- columns ----------------------------------------------------------------------------------
-def find_absent(design: Design, unit, rules: Rules) -> np.ndarray:
-    """Columns whose sums would be those of few rows, or of one."""
-    n_units = design.n_rows if unit is None else len(np.unique(unit))
-    is_absent = np.zeros(design.n_columns, bool)
+def find_absent(rows, rules: Rules) -> np.ndarray:
+    """Columns of X whose sums would be those of few rows, or of one, in a piece of time, too."""
+    is_absent = _find_rare(rows.design, rows.unit, rules)
+    for first, last in np.unique(rows.piece_ptr, axis=0):
+        edges = np.concatenate([[-np.inf], rows.cuts, [np.inf]])
+        if (first, last) == (0, len(rows.cuts) + 1):
+            continue
+        reaches = rows.outcome.time > edges[first]
+        if rows.outcome.start is not None:
+            reaches &= rows.outcome.start < edges[last]
+        unit = None if rows.unit is None else rows.unit[reaches]
+        rare = _find_rare(rows.design[np.flatnonzero(reaches)], unit, rules)
+        columns = rows.source[np.all(rows.piece_ptr == (first, last), axis=1)]
+        is_absent[columns] |= rare[columns]
+    return is_absent
+
+
+def _find_rare(design, unit, rules):
+    rows_of_unit = None if unit is None else np.bincount(unit)
+    is_rare = np.zeros(design.n_columns, bool)
     for j in range(design.n_columns):
         rows, values = _values_of(design, j)
-        is_absent[j] = _is_rare(rows if unit is None else unit[rows], values, n_units, rules)
-    return is_absent
+        n_with, n_without, share = len(rows), design.n_rows - len(rows), abs(values)
+        if unit is not None:
+            rows_with = np.bincount(unit[rows], minlength=len(rows_of_unit))
+            n_with = np.count_nonzero(rows_with)
+            n_without = np.count_nonzero(rows_with < rows_of_unit)
+            share = np.bincount(unit[rows], share)
+        counts = [n_with, n_without] if np.all(values == values[:1]) else [n_with]
+        too_much = rules.largest_share * share.sum()
+        is_rare[j] = few(np.array(counts), rules.min_rows).any() or share.max(initial=0) > too_much
+    return is_rare
 
 
 def _values_of(design, j):
@@ -91,17 +115,6 @@ def _values_of(design, j):
     moved = values - distinct[np.argmax(counts)]
     rows = np.flatnonzero(moved)
     return rows, moved[rows]
-
-
-def _is_rare(whose, values, n_units, rules):
-    persons, person = np.unique(whose, return_inverse=True)
-    if few(len(persons), rules.min_rows):
-        return True
-    has_two_values = len(values) and np.all(values == values[0])
-    if has_two_values and few(n_units - len(persons), rules.min_rows):
-        return True
-    share = np.bincount(person, abs(values))
-    return bool(len(share)) and bool(share.max() > rules.largest_share * share.sum())
 
 
 def without_columns(design: Design, absent) -> Design:

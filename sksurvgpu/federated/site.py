@@ -48,6 +48,10 @@ NO_TIMES = (
     "its times are told in a grid only: begin with one (`grid` of the coordinator), from which "
     "coarser times are agreed"
 )
+SECOND = (
+    "other times were agreed or proposed before, and two sets of them tell rows apart that lie "
+    "between; begin with the same grid, or ask the site to start anew"
+)
 journal = logging.getLogger(__name__)
 
 
@@ -86,9 +90,9 @@ class Site:
     Examples
     --------
     >>> from sksurvgpu.federated import Rules, Site
-    >>> from sksurvgpu.datasets import make_survival
-    >>> X, y, _ = make_survival(500, 5, random_state=0)
-    >>> site = Site(X, y, rules=Rules(min_rows=20))
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(500, 5, random_state=0)
+    >>> site = Site(data.X, data.y, rules=Rules(min_rows=20))
     """
 
     def __init__(self, X, y, *, rules=None, log=None, secret=None, **arguments):
@@ -104,6 +108,7 @@ class Site:
         self._log, self._lock = log, Lock()
         self._secret = os.urandom(16) if secret is None else bytes(secret)
         self._part = Part(lambda: self._arguments, self._read)
+        self._grid: np.ndarray | None = None
         self._times: Times | None = None
         self._end, self._least = np.nan, self.rules.min_rows
         self._own: Any = None
@@ -176,9 +181,14 @@ class Site:
         grid, self._least = message.grid, max(self.rules.min_rows, message.least)
         if grid.dtype != np.float64 or grid.ndim != 1 or not np.all(np.diff(grid) > 0):
             raise NotReleasedError("`grid` is not of ascending times")
+        if self._grid is not None and not np.array_equal(self._grid, grid):
+            raise NotReleasedError(SECOND)
         rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
         if not hasattr(rows.outcome, "time"):
             return Proposed(self.rules.min_rows, {})
+        if len(grid) > rows.n_rows:
+            raise NotReleasedError("`grid` has more times than the site has rows")
+        self._grid = grid
         return propose(rows.outcome, rows.unit, grid, self.rules.min_rows)
 
     def _coarsen(self, message):
@@ -187,10 +197,7 @@ class Site:
         if not is_right or times.ptr[0] != 0 or times.ptr[-1] != len(times.times):
             raise NotReleasedError("the times that were agreed have no offsets by stratum")
         if self._times is not None and not _are_same(self._times, times):
-            raise NotReleasedError(
-                "other times were agreed before, and two sets of them tell rows apart that lie "
-                "between; begin with the same grid, or ask the site to start anew"
-            )
+            raise NotReleasedError(SECOND)
         before = self._times, self._end
         self._times, self._end = times, message.end
         try:
@@ -275,7 +282,7 @@ class Site:
         classes = rows.outcome.value if "class_totals" in rows.told else []
         if few(np.unique(classes, return_counts=True)[1], least).any():
             raise NotReleasedError(f"it has fewer than {least} rows of a class")
-        absent = find_absent(rows.design, rows.unit, self.rules)
+        absent = find_absent(rows, self.rules)
         names = rows.design.names
         names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
         self.absent_ = tuple(map(str, names[absent]))

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from .._journal import check_folder
 from ..data.by_fit import ColumnsOnDemand, Marks
+from ..data.checks import check_sample_weight
+from ..data.simulate.draw import generator
 from ..data.vectors import check_labels
+from ..estimators._columns import refuse
 
-__all__ = ["Replicates", "check_seeded", "units_of"]
+__all__ = ["check_seeded", "replicates_of"]
 
 
 def check_seeded(folder, random_state):
@@ -141,4 +145,69 @@ class Replicates:
                 totals[number] = self.weight(number).sum()
             except ValueError:  # no event, one class, or nothing to compare
                 continue
+        return totals
+
+
+def replicates_of(model, prepared, sample_weight, groups, kind, random_state):
+    """Replicates of rows, which are here or in partitions, with something to draw from."""
+    seed = int(generator(random_state).integers(2**63))
+    if prepared.is_far:
+        replicates = FarReplicates.of(model, prepared, groups, kind, seed)
+    else:
+        outcome = prepared.outcome
+        base = check_sample_weight(sample_weight, outcome.n_rows)
+        units = units_of(groups, outcome)
+        replicates = Replicates(model, outcome, base, units, kind, seed)
+    replicates.check_units()
+    return replicates
+
+
+AT_ONCE = 16  # replicates that are weighed in an exchange: each has tables by event time
+
+
+@dataclass(frozen=True)
+class FarReplicates:
+    """Replicates of rows in partitions, which draw from their own units."""
+
+    prepared: Any
+    kind: str
+    seed: int
+
+    unit = None
+
+    @classmethod
+    def of(cls, model, prepared, groups, kind, seed) -> FarReplicates:
+        """Replicates of what is drawn whole where it is."""
+        if groups is not None:
+            refuse(
+                "`groups` are drawn whole",
+                "give them as `subject` of the outcome, or as partitions written with `group=`",
+            )
+        if getattr(model, "class_weight", None) == "balanced":
+            refuse(
+                "class_weight='balanced' is found anew in every replicate",
+                "pass the weights of the classes as a dict",
+            )
+        prepared.check_subjects(model)
+        return cls(prepared, kind, seed)
+
+    def columns(self, numbers):
+        """Weights of some replicates."""
+        return self.prepared.replicates(self.kind, numbers, self.seed)
+
+    def check_units(self):
+        """There must be something to draw from."""
+        if sum(self.prepared.units) < 2:
+            raise ValueError(
+                "all rows belong to one unit (subject, matched set or group), so that every "
+                "replicate is the same; pass data of several."
+            )
+
+    def totals(self, n_replicates):
+        """Sum of the weights of each replicate, 0 where ``fit`` would refuse them."""
+        totals = np.zeros(n_replicates)
+        for first in range(0, n_replicates, AT_ONCE):
+            some = np.arange(first, min(first + AT_ONCE, n_replicates))
+            known = self.prepared.weigh(self.columns(some))
+            totals[some] = [0.0 if self.prepared.lacks(k) else k.total for k in known]
         return totals

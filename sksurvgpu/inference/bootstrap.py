@@ -7,6 +7,7 @@ and its number whenever a fit asks for it, so that results depend on neither thr
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
@@ -16,13 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
 from .._versioned import Versioned
-from ..data.checks import check_sample_weight
 from ..data.intervals import check_level, with_ratios
-from ..data.simulate.draw import generator
 from ..estimators._base import MOST_NAMES
 from ..selection.grid import copy_of
 from ..selection.progress import Progress
-from ._replicates import Replicates, check_seeded, units_of
+from ._replicates import check_seeded, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
 
@@ -209,20 +208,17 @@ def bootstrap(
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
     check_seeded(folder, random_state)
-    prepared = fitted._prepare(X, y, n_fits=n_replicates, **fit_params)
-    fitted._adopt_data(prepared)
-    replicates = Replicates(
-        fitted,
-        prepared.outcome,
-        check_sample_weight(fit_params.get("sample_weight"), prepared.outcome.n_rows),
-        units_of(groups, prepared.outcome),
-        kind,
-        int(generator(random_state).integers(2**63)),
-    )
-    replicates.check_units()
-    totals = replicates.totals(int(n_replicates))
+    with closing(fitted._prepare(X, y, n_fits=n_replicates, **fit_params)) as prepared:
+        fitted._adopt_data(prepared)
+        weight = fit_params.get("sample_weight")
+        replicates = replicates_of(fitted, prepared, weight, groups, kind, random_state)
+        return _resample(estimator, fitted, prepared, replicates, int(n_replicates), level, folder)
+
+
+def _resample(estimator, fitted, prepared, replicates, n_replicates, level, folder):
+    totals = replicates.totals(n_replicates)
     of = describe_call("bootstrap", estimator, **prepared.describe())
-    of |= {"n_replicates": int(n_replicates), "kind": kind, "groups": replicates.unit}
+    of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
     of["random_state"] = np.array(replicates.seed)  # which users did not choose
     with Journal(folder, of) as journal:
         full, found, converged = _fit(fitted, prepared, replicates, totals, journal)
@@ -285,7 +281,7 @@ def _warn(model, converged, n_replicates, infinite):
             "events; their intervals and standard errors are NaN. Take `profile_likelihood`, one "
             "of whose bounds is finite.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     missing = n_replicates + 1 - len(converged)
     if missing:
@@ -293,7 +289,7 @@ def _warn(model, converged, n_replicates, infinite):
             f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, and "
             'are NaN; kind="exponential" leaves no row out.',
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     failed = len(converged) - sum(converged)
     if failed:
@@ -302,5 +298,5 @@ def _warn(model, converged, n_replicates, infinite):
             f"which is the fit to all rows; raise max_iter={model.max_iter:,} or tol={model.tol:g}"
             ", or penalize columns whose coefficients may be infinite in a replicate.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )

@@ -21,6 +21,7 @@ from ..bayes.shrinkage import ShrinkageSampler
 from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
+from ..estimators._columns import require_here
 from ..selection.grid import copy_of
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
@@ -192,6 +193,7 @@ def posterior(
     (2,)
     """
     model = copy_of(estimator, "posterior", fit_params)
+    require_here(X)
     _require_density(model)
     level = check_level(level)
     seed = int(check_random_state(random_state).randint(SEEDS, dtype=np.uint64))

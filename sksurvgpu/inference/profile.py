@@ -8,6 +8,7 @@ of its column. A round has at most two fits a column.
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from numbers import Integral
@@ -144,14 +145,14 @@ def profile_likelihood(
     level = check_level(level)
     if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 0:
         raise ValueError(f"`n_points` is {n_points!r}, must be an integer of at least 0.")
-    prepared = model._prepare(X, y, **fit_params)
-    model._adopt_data(prepared)
-    chosen = _choose(columns, model, prepared.problem)
-    profiler, profiles = _Profiler(model, prepared), []
-    size = max(1, BLOCK_BYTES // (8 * POINTS * prepared.problem.n_columns))
-    for first in range(0, len(chosen), size):
-        profiles += profiler.profile(chosen[first : first + size], level, int(n_points))
-    profiler.end()
+    with closing(model._prepare(X, y, **fit_params)) as prepared:
+        model._adopt_data(prepared)
+        chosen = _choose(columns, model, prepared.problem)
+        profiler, profiles = _Profiler(model, prepared), []
+        size = max(1, BLOCK_BYTES // (8 * POINTS * prepared.problem.n_columns))
+        for first in range(0, len(chosen), size):
+            profiles += profiler.profile(chosen[first : first + size], level, int(n_points))
+        profiler.end()
     if profiler.n_failed:
         warnings.warn(
             f"{profiler.n_failed:,} of {profiler.n_fits:,} fits of the profiles did not converge, "
@@ -299,13 +300,13 @@ class _Profiler:
     def _begin(self, column, free):
         span, law, dispersion = self._span(column), stats.norm, 1.0
         if self._model._has_dispersion:
-            weight = self._prepared.weight
-            left = np.count_nonzero(weight) - np.count_nonzero(free.coef)
+            n_rows = self._prepared.n_weighted
+            left = n_rows - np.count_nonzero(free.coef)
             left -= self._problem.has_intercept
             if left < 1:
                 raise ValueError(
                     f"{np.count_nonzero(free.coef):,} coefficients are not zero and "
-                    f"{np.count_nonzero(weight):,} rows have a positive weight, so nothing is left "
+                    f"{n_rows:,} rows have a positive weight, so nothing is left "
                     "to estimate the variance of the errors from; raise `alpha`."
                 )
             law, dispersion = stats.t(left), -2.0 * free.loglik / left

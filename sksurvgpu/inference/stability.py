@@ -7,6 +7,7 @@ complementary pairs: Shah and Samworth 2013).
 from __future__ import annotations
 
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -15,8 +16,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
-from ..data.checks import check_sample_weight
-from ..data.simulate.draw import generator
 from ..selection.grid import (
     alpha_grid,
     check_alphas,
@@ -26,7 +25,7 @@ from ..selection.grid import (
     require_strength,
 )
 from ..selection.progress import Progress
-from ._replicates import Replicates, check_seeded, units_of
+from ._replicates import check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
 __all__ = ["stability_selection"]
@@ -137,16 +136,16 @@ def stability_selection(
     check_options(threshold, max_errors, assumption, sampling)
     check_seeded(folder, random_state)
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
-    prepared = fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)
-    fitted._adopt_data(prepared)
-    alphas = make_alphas(prepared)
-    weight = fit_params.get("sample_weight")
-    halves = _halves_of(fitted, prepared.outcome, weight, groups, sampling, random_state)
-    of = describe_call("stability selection", estimator, **prepared.describe(), alpha=alphas)
-    of |= {"n_subsamples": int(n_subsamples), "sampling": sampling, "groups": halves.unit}
-    of["random_state"] = np.array(halves.seed)  # which users did not choose
-    with Journal(folder, of) as journal:
-        found = _fit(fitted, prepared, halves, alphas, int(n_subsamples), journal)
+    with closing(fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)) as prepared:
+        fitted._adopt_data(prepared)
+        alphas = make_alphas(prepared)
+        weight = fit_params.get("sample_weight")
+        halves = replicates_of(fitted, prepared, weight, groups, sampling, random_state)
+        of = describe_call("stability selection", estimator, **prepared.describe(), alpha=alphas)
+        of |= {"n_subsamples": int(n_subsamples), "sampling": sampling, "groups": halves.unit}
+        of["random_state"] = np.array(halves.seed)  # which users did not choose
+        with Journal(folder, of) as journal:
+            found = _fit(fitted, prepared, halves, alphas, int(n_subsamples), journal)
     n_fits = found["n_selected"].shape[1]
     result = StabilityResult(
         alphas=alphas,
@@ -176,14 +175,6 @@ def _read_alphas(alphas, n_alphas, alpha_min_ratio):
         return alpha_grid(alpha_max, n_alphas, alpha_min_ratio, prepared.problem)
 
     return make
-
-
-def _halves_of(model, outcome, sample_weight, groups, sampling, random_state) -> Replicates:
-    base, units = check_sample_weight(sample_weight, outcome.n_rows), units_of(groups, outcome)
-    seed = int(generator(random_state).integers(2**63))
-    halves = Replicates(model, outcome, base, units, sampling, seed)
-    halves.check_units()
-    return halves
 
 
 def _fit(model, prepared, halves, alphas, n_subsamples, journal):

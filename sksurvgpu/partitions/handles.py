@@ -42,6 +42,8 @@ class Rows:
         Column names when all of them are strings.
     sizes : tuple of int, or None
         Bytes of each partition, where that is known.
+    memory : float or None
+        Bytes of partitions that a fit keeps in memory; None leaves it to the engine.
     """
 
     source: Any
@@ -50,6 +52,7 @@ class Rows:
     n_columns: int | None = None
     names: np.ndarray | None = None
     sizes: tuple[int, ...] | None = None
+    memory: float | None = None
 
     # Without it Python would iterate over rows by index.
     __iter__ = None
@@ -138,7 +141,7 @@ class Rows:
         client = None if isinstance(first.source, _Listed) else active_client()
         if client is not None:
             return DaskEngine(client, loads, make, sizes)
-        return Threads(list(map(make, loads)), n_threads=n_threads, sizes=sizes)
+        return Threads([make(load) for load in loads], n_threads, first.memory, sizes)
 
 
 class Results(Rows):

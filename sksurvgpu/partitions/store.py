@@ -107,7 +107,7 @@ class PartitionedData(Mapping):
         None where there is none.
     """
 
-    def __init__(self, path: Path, digest: str):
+    def __init__(self, path: Path, digest: str, memory: float | None = None):
         self.path, self._folder = path, _Folder(str(path), digest)
         manifest = self._folder.manifest
         self.lengths = tuple(part["rows"] for part in manifest["parts"])
@@ -120,6 +120,7 @@ class PartitionedData(Mapping):
             manifest["n_columns"],
             self.names,
             tuple(_count_bytes(part) for part in manifest["parts"]),
+            memory,
         )
         self._handles = {"X": self.X}
         for name in manifest["fields"]:
@@ -162,13 +163,16 @@ class PartitionedData(Mapping):
                 _check_file(path, file["sha256"])
 
 
-def open_partitions(path) -> PartitionedData:
+def open_partitions(path, *, memory: float | None = None) -> PartitionedData:
     """Open rows that `write_partitions` has written.
 
     Parameters
     ----------
     path : path-like
         The folder; ``~`` is the user's home.
+    memory : float, optional
+        Bytes of partitions that a fit keeps in memory while it goes on, by default half of what is
+        free. Others are read whenever they are needed.
 
     Returns
     -------
@@ -194,7 +198,7 @@ def open_partitions(path) -> PartitionedData:
             f"`path` is {str(path)!r}, where there is no {MANIFEST}; pass a folder that "
             "write_partitions has made."
         )
-    return PartitionedData(path, digest_of(path / MANIFEST))
+    return PartitionedData(path, digest_of(path / MANIFEST), memory)
 
 
 @lru_cache(maxsize=16)

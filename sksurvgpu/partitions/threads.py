@@ -2,15 +2,19 @@
 
 A thread has one partition at a time; kernels release the interpreter lock.  Partitions are read in
 the same order in every exchange, so that a cache of the last ones read would always lack the next
-one: those that fit into a budget are kept instead, always the same, and others are dropped as soon
-as they have answered.
+one: those that fit into a budget are kept instead, always the same. Of others nothing stays but the
+plan of their rows, in a temporary file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Protocol
+from weakref import finalize
 
 from ..backends.cpu.memory import available
 from ..backends.sums.messages import Message
@@ -30,6 +34,9 @@ class Answering(Protocol):
 
     def drop(self) -> None:
         """Let go of the rows."""
+
+    def stow(self, file: Path) -> None:
+        """Let go of all, and keep what it needs in a file."""
 
 
 class Threads:
@@ -58,6 +65,10 @@ class Threads:
         self._n_threads = max(1, min(n_threads, self.n_parts))
         self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
         self._is_cancelled = False
+        self._folder = Path()  # for what partitions keep that do not stay in memory
+        if self.n_kept < self.n_parts:
+            self._folder = Path(mkdtemp(prefix="sksurvgpu-"))
+            finalize(self, rmtree, self._folder, ignore_errors=True)
 
     def ask(self, messages: Mapping[int, Message]) -> Iterator[tuple[int, Any]]:
         """Answers of partitions, each as soon as it is there."""
@@ -102,7 +113,7 @@ class Threads:
             raise blame(part, error) from error
         finally:
             if part >= self.n_kept:
-                self._parts[part].drop()
+                self._parts[part].stow(self._folder / str(part))
 
     def cancel(self) -> None:
         """Drop what is under way; the next exchange begins as ever."""

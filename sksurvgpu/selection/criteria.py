@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from ..estimators._prepared import sizes_of_rows
 from ..inference._rows import check_estimator, open_rows, require_selection
 from ..information.views import view_of
 from ..routes import PLAIN, Shifted
@@ -69,25 +70,30 @@ class Basis:
             return -0.5 * weight * (np.log(2.0 * np.pi * -2.0 * loglik / weight) + 1.0)
 
 
-def basis_of(estimator, problem, outcome, batch, route) -> Basis:
-    """What the criteria of all fits to some data share."""
+def basis_of(estimator, problem, sizes, batch, route) -> Basis:
+    """What the criteria of all fits to some data share; `sizes` are those of `Prepared`."""
     rest: np.ndarray | float = 0.0
     if isinstance(route, Shifted):
         rest, route = route.mean[problem.source], route.inner
-    weight = np.ones(outcome.n_rows) if batch.weight is None else batch.weight[:, 0]
+    total, n_events = sizes
     # A conditional likelihood is a product over events; other rows are what they are compared with.
     is_conditional = problem.likelihood.pattern != "rows"
-    counted = weight * outcome.n_events if is_conditional else weight
     has_dispersion = bool(estimator._has_dispersion)
     return Basis(
         family=batch.penalty if route is PLAIN else None,
         rest=rest,
         factor=batch.factor,
-        total_weight=float(weight.sum()),
-        n_observations=float(counted.sum()),
+        total_weight=total,
+        n_observations=n_events if is_conditional else total,
         n_others=int(problem.has_intercept) + int(has_dispersion),
         has_dispersion=has_dispersion,
     )
+
+
+def basis_of_rows(estimator, rows) -> Basis:
+    """The same of a fitted estimator and its rows."""
+    sizes = sizes_of_rows(rows.outcome, rows.batch)
+    return basis_of(estimator, rows.problem, sizes, rows.batch, rows.route)
 
 
 def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **fit_params):
@@ -139,7 +145,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     check_estimator(estimator)
     require_selection(estimator, "information_criteria")
     rows = open_rows(estimator, X, y, fit_params)
-    basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
+    basis = basis_of_rows(estimator, rows)
     alpha, coef = estimator._penalty, estimator.coef_
     df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
     loglik = np.array([estimator.log_likelihood_])

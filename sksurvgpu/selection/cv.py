@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
+from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
 from inspect import Parameter, Signature, signature
@@ -20,9 +21,11 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
 from ..estimators._base import PenalizedModel
+from ..estimators._columns import refuse
 from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ..solver.null import Null
+from ._partitioned import deal
 from .folds import split_rows
 from .grid import alpha_grid, check_alphas, find_alpha_max, require_strength
 from .progress import CallbackSupport, Progress, with_callbacks
@@ -116,11 +119,14 @@ class CrossValidated(CallbackSupport):
         require_strength(self, type(self).__name__)
         check_folder(self.folder)
         n_fits = self._count_fits()
-        prepared = self._prepare(X, y, sample_weight, offset, n_fits, **given)
+        with closing(self._prepare(X, y, sample_weight, offset, n_fits, **given)) as prepared:
+            return self._fit_prepared(X, y, prepared)
+
+    def _fit_prepared(self, X, y, prepared):
         model = copy.copy(self)
         model._adopt_data(prepared)
         splits, progress = self._split(X, y, prepared), Progress(self)
-        of = describe_call("cross-validation", self, **prepared.describe(), cv=splits)
+        of = describe_call("cross-validation", self, **prepared.describe(), cv=splits.dealing)
         with Journal(self.folder, of) as journal:
             evaluate = Evaluation(model, prepared, splits, progress, journal)
             points = self._search(prepared, evaluate)
@@ -137,10 +143,14 @@ class CrossValidated(CallbackSupport):
         self.n_splits_ = len(splits)
         self.cv_results_ = _table(points, prepared.total_weight, self._prior_ratio())
         progress.end()
-        self._warn(evaluate.doubts() + self._doubts(prepared, solution), stacklevel=6)
+        self._warn(evaluate.doubts() + self._doubts(prepared, solution), stacklevel=7)
         return self
 
     def _split(self, X, y, prepared):
+        if prepared.is_far:
+            if self.scoring == "concordance":
+                refuse("concordance needs an order of all rows", "take another `scoring`")
+            return deal(self, prepared)
         splits = split_rows(
             self.cv, X, y, prepared, n_repeats=self.n_repeats, random_state=self.random_state
         )

@@ -179,6 +179,11 @@ class Splits:
         """Weights of the rows of either side."""
         return self._columns(self._both, TRAIN | TEST)
 
+    @property
+    def dealing(self):
+        """What is held out, and from what."""
+        return self
+
     def n_repeats(self):
         """How often a row is held out, of those that ever are."""
         times = np.bincount(np.concatenate(self.tests), minlength=len(self.base))

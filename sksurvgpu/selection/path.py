@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
+from ..estimators._columns import refuse
 from ..estimators._report import explain_failure
+from ..partitions.handles import is_far
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .grid import (
     alpha_grid,
@@ -305,7 +308,13 @@ def fit_path(
     else:
         alphas = check_alphas(alphas)
     n_fits = int(n_alphas) if alphas is None else len(alphas)
-    prepared = fitted._prepare(X, y, n_fits=n_fits, **fit_params)
+    if relax and is_far(X):
+        refuse("refits without a penalty are checked by comparing rows", "pass relax=False")
+    with closing(fitted._prepare(X, y, n_fits=n_fits, **fit_params)) as prepared:
+        return _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, bool(relax))
+
+
+def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):
     gamma, prepared = prepared.gamma, replace(prepared, gamma=None)
     if alphas is None:
         alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
@@ -313,7 +322,7 @@ def fit_path(
     fitted.alpha = float(alphas[-1])
     fitted._adopt(prepared, solutions[-1])
     infinite = _find_infinite(fitted, prepared, solutions)
-    basis = basis_of(fitted, prepared.problem, prepared.outcome, prepared.batch, prepared.route)
+    basis = basis_of(fitted, prepared.problem, prepared.sizes, prepared.batch, prepared.route)
     path = _gather(fitted, alphas, solutions, infinite, basis)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
@@ -321,7 +330,7 @@ def fit_path(
             f"{np.count_nonzero(~path.converged)} of {len(alphas)} fits of the path did not "
             "converge, the first one: " + explain_failure(path.at(failed), solutions[failed]),
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     if relax or gamma is not None:
         path = with_refits(path, prepared, solutions)

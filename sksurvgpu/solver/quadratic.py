@@ -17,7 +17,7 @@ from .secants import SecantMatrix
 
 NEAR = 0.95  # columns whose slope exceeds this share of what moves them are worked on
 NEAR_LATER = 0.5  # ... join the matrix where smaller penalties follow, or where it is lent
-NEAR_FAR = 0.95  # ... join it where rows are far
+NEAR_FAR = 0.8  # ... join it where rows are far
 FEWEST = 100  # columns with which a fit by cheap models begins
 
 
@@ -91,7 +91,10 @@ def _have_secants(fit, penalty, violation, progress):
     model, most = fit.model, fit.most_columns
     work = _all_columns(fit) if penalty.needs_matrix else near(fit, penalty, NEAR_FAR)
     if len(work) > most:
-        work = penalty.whole(_worst(fit, work, violation, most))
+        rank = violation[work]
+        if np.count_nonzero(fit.coef) < most:
+            rank[fit.coef[work] != 0.0] = np.inf
+        work = penalty.whole(np.sort(work[np.argsort(-rank, kind="stable")[:most]]))
     too_long, too_slow = fit.secants.trouble(violation.max(initial=0.0))
     if (too_long or too_slow) and (yield from ask(Operations.refine)):
         progress = progress._replace(is_stale=True)

@@ -20,14 +20,16 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from .minimize import Quadratic
-from .models import LOOSE, OwnMatrix, Sweeps, finite, grown
+from .models import LOOSE, OwnMatrix, finite, grown
 
 PAIRS = 100  # that are remembered; with 10, a diagonal took half as many iterations again
-DAMPING = 0.1
+DAMPING = 1e-3
 # A model is taken anew after so many iterations where one gains less than half.
 OLD = 3
 # A matrix that is off by no more than this share is better than pairs from afar.
 ACCURATE = 0.2
+OUTSIDE = 0.5  # largest share of a pair that may be due to other columns
+FAR_OFF = 10.0  # times too large or too small: scaled
 # A better matrix is asked for after so many shortened searches in a row, or iterations that have
 # not halved the residual.
 SHORTENED, SLOW = 3, 10
@@ -75,13 +77,9 @@ class SecantMatrix(OwnMatrix):
     @classmethod
     def taken_for(cls, fit, columns):
         """Coroutine: the model at the last evaluation, with some columns."""
-        own, first = cls(len(fit.coef), fit.secants), fit.model
-        if isinstance(first, Sweeps) and np.array_equal(first.columns, columns):
-            own._append(columns, first.curvature)  # of the null model: the backend has it there
-            yield from own._take_products(0)
-        else:
-            yield from ask(Operations.refer)
-            yield from own.extend(columns)
+        own = cls(len(fit.coef), fit.secants)
+        yield from ask(Operations.refer)
+        yield from own.extend(columns)
         if own._is_accurate():
             fit.secants.forget()
         return own
@@ -151,10 +149,24 @@ class SecantMatrix(OwnMatrix):
         if len(self._added) >= 2 * PAIRS:
             self._forget_pairs()
         new = min(secants.n_seen - self._n_applied, len(secants.pairs))
+        if not self._n_applied:
+            self._rescale()
         has_slope = (np.diagonal(self.matrix) > 0.0) & (self.curvature[:, 0] != LOOSE)
         for step, change in secants.pairs[len(secants.pairs) - new :]:
-            self._apply(has_slope * step[self.columns], has_slope * change[self.columns])
+            own = has_slope * step[self.columns], has_slope * change[self.columns]
+            whole = step @ change
+            if abs(whole - own[0] @ own[1]) <= OUTSIDE * abs(whole):
+                self._apply(*own)
         self._n_applied = secants.n_seen
+
+    def _rescale(self):
+        """Have the matrix itself be of the right size along the last step."""
+        for step, change in self._secants.pairs[-1:]:
+            step = step[self.columns]
+            own = self.weight * (step @ self.matrix @ step)
+            ratio = step @ change[self.columns] / own if own > 0.0 else 1.0
+            if ratio > 0.0 and not 1.0 / FAR_OFF < ratio < FAR_OFF:
+                self.weight *= ratio
 
     def _is_accurate(self):
         """Whether the matrix itself has the last pair, nearly."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -33,10 +32,9 @@ def _dense_runs(X):
     begin = X.value_ptr[X.source]
     follows = is_dense[1:] & is_dense[:-1] & (np.diff(begin) == X.n_base)
     edges = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(begin)]])
+    ranges = np.column_stack([edges[:-1], edges[1:]])[np.diff(edges) >= FEWEST]
     runs = []
-    for low, high in itertools.pairwise(edges):
-        if low == high or not is_dense[low] or high - low < FEWEST:
-            continue
+    for low, high in ranges[is_dense[ranges[:, 0]]]:
         for first in range(low, high, BLOCK):
             end = min(first + BLOCK, high)
             values = X.values[begin[first] : begin[first] + (end - first) * X.n_base]

@@ -7,19 +7,23 @@ takes as many exchanges as its slowest fit.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import isgenerator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..contract import Operations, ask
-from .exchange import Counts, Link
+from ..contract import Operations, Request, ask
+from ..cpu.threads import one_blas_thread
+from .exchange import Counts, Link, Step
+from .intercept import MIDDLE, around
 from .matrix import LEVELS
+from .messages import Coef, Evaluate
+from .recipes import for_part
 from .session import Session
 
-ROOM = 2.0**29  # bytes of a matrix and what a fit does with it
+ROOM = 2.0**29
 
 
 @dataclass
@@ -35,7 +39,12 @@ class Coordinator:
     sample : sequence of int, optional
         Partitions of the sample; as many as are needed by default.
     checkpoint : path, optional
-        File to which accepted coefficients are written, (n_columns, n_fits), as they are found.
+        File to which accepted coefficients are written, (n_columns, n_fits), as they are found:
+        `read_checkpoint` has what to start with again.
+    room : float
+        Bytes of a matrix and of what a fit does with it.
+    counts : Counts
+        What its fits have cost so far.
     """
 
     level: str = "sample"
@@ -60,7 +69,8 @@ class Coordinator:
         try:
             link.open(weights, self.counts)
             sessions = [Session(link, weight, self, batch.null is None) for weight in weights]
-            return self._drive(link, sessions, coroutines, problem.n_columns)
+            with one_blas_thread():
+                return self._drive(link, sessions, coroutines, problem.n_columns)
         except BaseException:
             problem.engine.cancel()
             raise
@@ -94,6 +104,35 @@ class Coordinator:
         known = [link.weighed_of(weight) for weight in weights]
         link.keep_only_given()
         return known
+
+    def information(self, problem, batch, coef):
+        """Log-likelihood, information and its diagonal before means go, at coefficients."""
+
+        def fit():
+            loglik = yield from ask(Operations.start, coef)
+            return loglik, *(yield Request("information", ()))
+
+        [found] = replace(self, level="full", checkpoint=None).run(problem, batch, [fit()], 1)
+        return found
+
+    def evaluate_at(self, problem, weights, coefs, intercepts):
+        """Log-likelihoods at intercepts that are known: one exchange for all fits."""
+        link, logliks = self._link(problem), np.zeros(len(coefs))
+        link.open((), self.counts)
+
+        def step(b):
+            coef, center = Coef.of(coefs[b]), around(intercepts[b])
+
+            def request(part):
+                return Evaluate(for_part(weights[b], part), coef, center=center)
+
+            def add(part, answer):
+                logliks[b] += answer.tables["loglik"][MIDDLE]
+
+            return Step(request, add, columns=coef.columns)
+
+        link.exchange([step(b) for b in range(len(coefs))], self.counts)
+        return logliks
 
     def open_evaluator(self, problem, batch):
         """Evaluations of fits: one exchange or two for all of them, and one for gradients."""

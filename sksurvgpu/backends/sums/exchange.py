@@ -118,9 +118,17 @@ class Link:
                     "may be short of memory."
                 )
             again = {part: self.problem.arrange(part) for part in lost}
-            self.arranged.update(self._ask(again, counts))
+            for part, arranged in self._ask(again, counts):
+                self._check_unchanged(part, arranged)
             messages = {part: messages[part] for part in lost}
         self._count_readings(steps, counts)
+
+    def _check_unchanged(self, part, arranged):
+        if not np.array_equal(arranged.own, self.arranged[part].own):
+            raise ValueError(
+                f"partition {part} has other event times than when the fit began; its data must "
+                "stay as they are until the fit is done."
+            )
 
     def _checked(self, part, answer, n_requests):
         if not isinstance(answer, Answers) or len(answer.of) != n_requests:
@@ -149,10 +157,10 @@ class Link:
             rows = 1.0
             if step.parts is not None:
                 rows = self.rows[list(step.parts)].sum() / max(1, self.rows.sum())
-            every = self.problem.source if step.columns is None else None
-            read = np.unique(self.problem.source[step.columns] if every is None else every)
+            source = self.problem.source
+            read = np.unique(source if step.columns is None else source[step.columns])
             share[read] = np.maximum(share[read], rows)
-            counts.entries += step.readings * rows * self._entries[read].sum()
+            counts.entries += float(step.readings * rows * self._entries[read].sum())
         total = self._entries.sum()
         counts.passes += float(share @ self._entries / total) if total else 0.0
 

@@ -1,11 +1,12 @@
-"""The intercept of rows that are elsewhere, from sums of log-likelihood and score at 16 nodes.
+"""The intercept of rows that are elsewhere, from sums of scores and their slopes at a few nodes.
 
-Both are smooth functions of the intercept, so that their interpolants at Chebyshev nodes know them
-on the whole interval between: one exchange in place of one for every step of Newton's method.  The
-error of an interpolant of degree 15 is about its last coefficients times T_16, the polynomial that
-is zero at the nodes.  A link whose scores have poles near the real axis (complementary log-log: at
-a distance of pi / 2) leaves 1e-9 of that; nodes are then asked for once more, with one of them at
-the root that was found.  So are first nodes always: near the end of a fit nothing is left of it.
+Scores are a smooth function of the intercept, so that the polynomial with their values and slopes
+at Chebyshev nodes (Hermite's) knows them on the whole interval between: one exchange in place of
+one for every step of Newton's method.  Their integral is the log-likelihood, less that of a node.
+The error is about the last coefficients times T^2, T being the polynomial that is zero at the
+nodes.  A link whose scores have poles near the real axis (complementary log-log: at a distance of
+pi / 2) leaves 1e-9 of that; nodes are then asked for once more, with one of them at the root that
+was found.  So are first nodes always: near the end of a fit nothing is left of it.
 
 Beyond the nodes scores go on as ``a - b exp(k t)``, whose root is known.  Poisson's are that, and
 so are the tails of other links.
@@ -17,15 +18,24 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
-from .messages import NODES, nodes
+from .messages import MIDDLE, NODES, nodes
 
-MIDDLE = NODES // 2
 ENOUGH = 2e-12  # by the last coefficients, twenty times the error and more
-NOISE = 1e-9  # relative: scores that fall by less are those of a tail that rounding has lost
+NOISE = 1e-9  # relative: what is less is lost to rounding in tails of the scores
 MOST_ASKS, MOST_REFINEMENTS = 64, 2
 LONGEST, LONGER = 16.0, 4.0  # first move to where no root is known to be before, and its growth
-_TERMS = np.cos(np.outer(np.arange(NODES), np.arccos(nodes(0.0)))) / (0.5 * NODES)
-_TERMS[0] *= 0.5
+DEGREE = 2 * NODES - 1
+
+
+def _find_terms():
+    """What makes Chebyshev coefficients of values and slopes at the nodes."""
+    where, every = nodes(0.0), np.eye(DEGREE + 1)
+    values = [chebyshev.chebval(where, term) for term in every]
+    slopes = [chebyshev.chebval(where, chebyshev.chebder(term)) for term in every]
+    return np.linalg.inv(np.hstack([values, slopes]).T)
+
+
+_TERMS = _find_terms()
 
 
 def around(intercept):
@@ -55,14 +65,14 @@ class InterceptSearch:
         self._low, self._high, self._longest = -np.inf, np.inf, LONGEST
         self._asks, self._refinements = 0, 0
 
-    def read(self, logliks, scores):
-        """Take the sums at the nodes of `center`."""
+    def read(self, loglik, scores, curvatures):
+        """Take the sums at the nodes of `center`; log-likelihood at the middle one."""
         self._asks += 1
-        if np.isfinite(scores).all() and np.isfinite(logliks).all():
-            score = _TERMS @ scores
+        if np.isfinite(loglik) and np.isfinite(scores).all() and np.isfinite(curvatures).all():
+            score = _TERMS @ np.concatenate([scores, -curvatures])
             left, right = chebyshev.chebval([-1.0, 1.0], score)
             if left >= 0.0 >= right:
-                self._find(score, _TERMS @ logliks, np.abs(logliks).max())
+                self._find(score, loglik)
                 return
             end = 1.0 if right > 0.0 else -1.0
             self._narrow(np.array([self.center + end]), np.array([right if end > 0.0 else left]))
@@ -72,26 +82,30 @@ class InterceptSearch:
             self._move(np.nan)
         self.found = self._asks == MOST_ASKS
 
-    def _find(self, score, loglik, size):
+    def _find(self, score, loglik):
         """Take the root within the nodes, if it is known well enough."""
         root = 0.0
         if score.any():
             root = brentq(lambda t: chebyshev.chebval(t, score), -1.0, 1.0, xtol=1e-15)
         self.intercept = self.center + root
-        left_over = abs(np.cos(NODES * np.arccos(root)))
         slope = abs(chebyshev.chebval(root, chebyshev.chebder(score)))
-        is_known = (
-            left_over * np.abs(score[-2:]).max() <= ENOUGH * slope
-            and left_over * np.abs(loglik[-2:]).max() <= ENOUGH * size
-        )
+        total = chebyshev.chebint(score, lbnd=nodes(0.0)[MIDDLE])
+        loglik = float(loglik + chebyshev.chebval(root, total))
+        left_over = 2.0 * np.cos(NODES * np.arccos(root)) ** 2 * np.abs(score[-2:]).max()
+        is_known = left_over <= ENOUGH * min(slope, abs(loglik))
         if is_known or self._refinements == MOST_REFINEMENTS:
-            self.loglik, self.found = float(chebyshev.chebval(root, loglik)), True
+            self.loglik, self.found = loglik, True
         else:
             self._refinements += 1
             self.center = around(self.intercept)
 
     def _narrow(self, where, scores):
         """Scores fall with the intercept: the root lies right of positive ones."""
+        if np.isnan(scores).all():  # nor does it lie beyond where nothing can be computed
+            if self.center < self._high < np.inf:
+                self._low = max(self._low, self.center)
+            elif self.center > self._low > -np.inf:
+                self._high = min(self._high, self.center)
         self._low = max(self._low, where[scores > 0.0].max(initial=-np.inf))
         self._high = min(self._high, where[scores < 0.0].min(initial=np.inf))
 
@@ -123,5 +137,6 @@ def _distance(score, end):
         rate = bend / slope
         # log1p(rate * newton) / rate, which is Newton's step where nothing bends
         distance = newton if abs(rate * newton) < 1e-8 else np.log1p(rate * newton) / rate
-    is_ahead = distance * end > 0.0 and abs(slope) > NOISE * abs(value)
+    is_known = abs(slope) > NOISE * abs(value) and rate * newton > NOISE - 1.0
+    is_ahead = distance * end > 0.0 and is_known
     return distance if is_ahead else np.nan

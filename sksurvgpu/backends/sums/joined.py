@@ -53,6 +53,11 @@ class Weighed:
     of_part: np.ndarray | None = None  # (n_parts,): weight of a partition's deaths
     survival: np.ndarray | None = None  # of the curves of censoring, by entry
 
+    @property
+    def events(self):
+        """Weighted sum of what was counted or measured."""
+        return self.mean * self.total
+
 
 class Weighing:
     """Adds up `Weights`."""
@@ -113,6 +118,7 @@ class Evaluation:
     # 1 / N of every bin of the quadratic model; None where partitions have centred it, or nothing
     # is centred
     inverse: np.ndarray | None = None
+    cells: Any = None  # of risk sets, where they are not in logarithms
 
 
 class Totals:
@@ -167,19 +173,20 @@ class InterceptTotals(Totals):
 
     def clear(self):
         super().clear()
-        self._logliks, self._scores = np.zeros((2, NODES))
+        self._loglik, (self._scores, self._curvatures) = np.zeros(1), np.zeros((2, NODES))
 
     def fields(self, part):
         return {"center": self._search.center}
 
     def add(self, part, answer):
         super().add(part, answer)
-        self._logliks += answer.tables["loglik"]
+        self._loglik += answer.tables["loglik"]
         self._scores += answer.tables["score"]
+        self._curvatures += answer.tables["curvature"]
 
     def join(self):
         search = self._search
-        search.read(self._logliks, self._scores)
+        search.read(self._loglik[0], self._scores, self._curvatures)
         if not search.found:
             return None
         where = {"intercept": search.intercept}
@@ -267,6 +274,7 @@ class RiskSetTotals(Totals):
             partial(self._baseline, cells.hazard, top),
             partial(self._fields_of_slopes, cells, top, self._paired),
             np.zeros_like(self._weighed.bin_inverse) if self.in_logs else self._weighed.bin_inverse,
+            None if self.in_logs else cells,
         )
 
     def _may_use_logs(self):

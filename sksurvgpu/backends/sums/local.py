@@ -17,8 +17,9 @@ from ..._compile import specialize
 from ...data.plans.groups import plan_groups
 from ..cpu.optional import row_weight
 from ..cpu.patterns import PATTERNS as CPU_PATTERNS
+from ..cpu.patterns.rows import observed_row
 from ..cpu.rows import Rows
-from .messages import Arranged, Evaluated, Weights, nodes
+from .messages import MIDDLE, NODES, Arranged, Evaluated, Weights, nodes
 from .pattern import Pattern
 
 NO_CELLS = np.zeros(0, np.int64)
@@ -102,7 +103,6 @@ class LocalRows(LocalPattern):
         # the intercept's group goes beyond the partition
         self.joins = arranged.rows.likelihood.intercept
         self._rows = Rows(self.plan.value, self.pattern.weighted.weight)
-        self._formula = arranged.rows.likelihood.row_formula
 
     def _likelihood(self, likelihood):
         return replace(likelihood, intercept=False)
@@ -110,11 +110,15 @@ class LocalRows(LocalPattern):
     def evaluate(self, request):
         if not self.joins:
             return super().evaluate(request)
-        logliks, scores = np.zeros((2, len(nodes(0.0))))
-        eta, center = self.predictor(request.coef), request.center
-        _sum_of(self._formula)(self._rows, eta, nodes(center), logliks, scores)
+        likelihood = self.arranged.rows.likelihood
+        formula = observed_row(likelihood.row_formula, likelihood.observed_formula)
+        loglik, (scores, curvatures) = np.zeros(1), np.zeros((2, NODES))
+        sums = loglik, scores, curvatures
+        eta, intercepts = self.predictor(request.coef), nodes(request.center)
+        _sum_of(formula)(self._rows, eta, intercepts, *sums)
         low, high = self._span(request)
-        return Evaluated(np.nan, low=low, high=high, tables={"loglik": logliks, "score": scores})
+        names = ("loglik", "score", "curvature")
+        return Evaluated(np.nan, low=low, high=high, tables=dict(zip(names, sums, strict=True)))
 
     def _span(self, request):
         if not self.joins or self.arranged.rows.likelihood.is_quadratic:
@@ -130,12 +134,16 @@ def _sum_of(row_formula):
     return specialize(_sum_profile, row_formula=row_formula)
 
 
-def _sum_profile(rows, eta, intercepts, logliks, scores):
-    """Sums of log-likelihood and score at every intercept."""
+def _sum_profile(rows, eta, intercepts, loglik, scores, curvatures):
+    """Sums of score and observed curvature at every intercept, of log-likelihood at the middle."""
     for i in range(len(eta)):
         c = row_weight(rows.weight, i)
         if c > 0.0:
+            y = rows.value[i]
+            term, _, _ = row_formula(eta[i] + intercepts[MIDDLE], y)  # noqa: F821 (bound)
+            loglik[0] += c * term
+            # what nobody asks for, as a logarithm, is not compiled: a quarter of the time
             for k in range(len(intercepts)):
-                term, score, _ = row_formula(eta[i] + intercepts[k], rows.value[i])  # noqa: F821
-                logliks[k] += c * term
+                _, score, curvature = row_formula(eta[i] + intercepts[k], y)  # noqa: F821
                 scores[k] += c * score
+                curvatures[k] += c * curvature

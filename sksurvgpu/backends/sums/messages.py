@@ -23,7 +23,8 @@ ends.  With ``w = c exp(eta - top)``, `top` being the largest live eta of the pa
 
     pattern            Evaluated.tables                              Slopes.tables
     local              -                                             -
-    rows, intercept    loglik, score: (NODES,) at `nodes(center)`    - (`intercept`)
+    rows, intercept    score, curvature: (NODES,) at `nodes(center)` - (`intercept`)
+                       loglik: (1,) at the one in the middle
     risk_sets          risk: sum of w by cell of exit, or pairs      hazard: A by own cell, or pairs
                        (high, low) with delayed entry, (2, own),     (2, own); held (Efron);
                        entries taken out; tied (Efron)               edges: A at start and end of
@@ -45,7 +46,8 @@ import numpy as np
 
 Tables = dict[str, np.ndarray]
 
-NODES = 16  # Chebyshev nodes of an intercept within one of a center: sums over rows to 1e-14
+NODES = 8  # Chebyshev nodes of an intercept within one of a center: sums over rows to 1e-14
+MIDDLE = NODES // 2
 
 
 @dataclass(frozen=True)

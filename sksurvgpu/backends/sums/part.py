@@ -6,7 +6,10 @@ and, until it is told to drop them, the rows and what was made of them for the l
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from .describing import describe
@@ -28,6 +31,8 @@ from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
 
+KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
+
 
 class Part:
     """Rows that are loaded when they are asked for.
@@ -45,8 +50,8 @@ class Part:
     ):
         self._load, self._read = load, read
         self._problem: Arrange | None = None
-        self._plan: Any = None
-        self._own: Arranged | None = None
+        self._plan: tuple[Any, Arranged] | None = None
+        self._file: Path | None = None  # with the plan, where it is not in memory
         self.drop()
 
     def drop(self) -> None:
@@ -55,6 +60,13 @@ class Part:
         self._arranged: Arrangement | None = None
         self._pattern: tuple[Recipe, Pattern] | None = None
         self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
+
+    def stow(self, file: Path) -> None:
+        """Forget the rows, and keep their plan in a file, which nobody else must write."""
+        self.drop()
+        if self._plan is not None:
+            file.write_bytes(pickle.dumps(self._plan))
+            self._plan, self._file = None, file
 
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
@@ -74,12 +86,18 @@ class Part:
         return self._rows[1]
 
     def _arrange(self, problem):
-        if self._own is None or self._problem.digest != problem.digest:
+        if self._problem is None or self._problem.digest != problem.digest:
             rows = self.rows_of(problem.model)
-            self._arranged = self._pattern = None
-            self._plan, self._own = _kind(rows).plan_of(rows, problem.tables)
-            self._problem = problem
-        return self._own
+            self._arranged = self._pattern = self._file = None
+            self._plan = _kind(rows).plan_of(rows, problem.tables)
+            # event times of all rows are in the plan by now, as far as they matter
+            tables = {name: problem.tables[name] for name in KEPT if name in problem.tables}
+            self._problem = replace(problem, tables=tables)
+        return self._known_plan()[1]
+
+    def _known_plan(self):
+        """Plan of the rows, and which cells are their own."""
+        return self._plan if self._file is None else pickle.loads(self._file.read_bytes())
 
     def _answer_all(self, ask: Ask):
         """Answers, those under the same weights one after the other."""
@@ -96,7 +114,7 @@ class Part:
             problem = self._problem
             rows = self.rows_of(problem.model)
             if self._arranged is None:
-                self._arranged = Arrangement(rows, problem.tables, self._plan)
+                self._arranged = Arrangement(rows, problem.tables, self._known_plan()[0])
             weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
             self._pattern = recipe, _kind(rows)(self._arranged, weight)
         return self._pattern[1]

@@ -70,7 +70,8 @@ class RemoteProblem(ModelColumns):
     descriptions: tuple[Description, ...]
     center: np.ndarray | None = None
     tables: Tables = field(default_factory=dict)  # of `Arrange`, the same for all partitions
-    kept: dict = field(default_factory=dict, compare=False, repr=False)  # by coordinators
+    # what coordinators keep of it; no other problem has that
+    kept: dict = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def n_parts(self):

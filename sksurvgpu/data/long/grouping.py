@@ -17,7 +17,10 @@ from ..design.tables import packed_offsets, value_sizes
 __all__ = ["ERROR", "LAST", "MAX", "SUM", "Grouping", "Settled", "Tally"]
 
 # What becomes of the values of a row that a column has twice.
-ERROR, SUM, MAX, LAST = 0, 1, 2, 3
+ERROR: int = 0
+SUM: int = 1
+MAX: int = 2
+LAST: int = 3
 NOT_SETTLED = -1
 
 
