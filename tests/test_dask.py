@@ -137,7 +137,7 @@ def test_death_of_a_worker_changes_no_bit(client, engine, frame, messages, tmp_p
     dict(engine.ask({2: ("die", (str(tmp_path / "fatal"), ""))}))
     assert not (tmp_path / "fatal").exists()
     check_same(sums(engine.ask(messages)), expected)
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
     check_same(sums(engine.ask(messages)), expected)
     pids = list(dict(engine.ask(dict.fromkeys(range(7), ("hold", None)))).values())
     assert sorted(map(pids.count, set(pids))) == [3, 4], "a new worker gets its share"
@@ -169,7 +169,7 @@ def test_death_with_a_long_message(client, engine, tmp_path):
     answers = engine.ask({3: ("die", (str(tmp_path / "fatal"), " " * 10**6))})
     assert [number for number, _ in answers] == [3]
     assert not (tmp_path / "fatal").exists()
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=60)
 
 
 def test_error_of_a_partition_has_its_number(engine, messages):
@@ -359,7 +359,7 @@ def test_fit_is_that_of_all_rows_and_survives_a_worker(client, cohort, monkeypat
 
         monkeypatch.setattr(DaskEngine, "ask", disturbed)
         by_survivors = fit_on(far)
-        client.wait_for_workers(2)
+        client.wait_for_workers(2, timeout=60)
     np.testing.assert_allclose(by_threads.coef_, whole.coef_, atol=1e-7)
     for model in (by_workers, by_survivors):
         np.testing.assert_array_equal(model.coef_, by_threads.coef_)
