@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from test_far_estimators import CASES, PART, case, split
 
 from sksurvgpu import (
@@ -19,6 +20,7 @@ from sksurvgpu import (
     profile_likelihood,
     stability_selection,
     surv,
+    wald,
 )
 from sksurvgpu.backends.sums.messages import Recipe
 from sksurvgpu.backends.sums.recipes import make_weight
@@ -135,6 +137,25 @@ def test_profiles_are_those_of_pooled_rows():
     np.testing.assert_allclose(far.intervals, here.intervals, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["efron, weights, offset, strata", "late", "time-varying", "case_series", "linear", "logistic"],
+)
+def test_standard_errors_are_those_of_pooled_rows(name):
+    given = {"class_weight": None} if name == "logistic" else {}
+    least = {"case_series": 6, "logistic": 15}.get(name, 0)  # the others separate the events
+    model, arguments, handles, _ = case(name, least=least, alpha=0.0, tol=1e-10, **given)
+    assert handles["X"].n_columns > 1
+    if name == "linear":
+        model.set_params(fit_intercept=True)
+    far, here = clone(model).fit(**handles), clone(model).fit(**arguments)
+    found, expected = wald(far, **handles), wald(here, **arguments)
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-5)
+    assert found.df == expected.df
+    with pytest.raises(ValueError, match="take `bootstrap`, or robust=False"):
+        wald(far, **handles, robust=True)
+
+
 def test_stability_selection_takes_partitions():
     model, _, handles, _ = case("cox")
     options = {"n_alphas": 4, "n_subsamples": 6, "random_state": 0}
@@ -158,12 +179,15 @@ def test_subjects_stay_in_one_partition():
         call(whole)
 
 
+@pytest.mark.filterwarnings("ignore:The effects of columns")
 def test_what_there_is_not_for_partitions_is_refused():
     model, _, handles, _ = case("cox")
+    matched, _, sets, _ = case("matched", alpha=0.0)
     for call, message in (
         (lambda: CoxLassoCV(cv=SurvivalKFold(3)).fit(**handles), "pass a number of folds"),
         (lambda: CoxLassoCV(**GRID, scoring="concordance").fit(**handles), "another `scoring`"),
         (lambda: bootstrap(model, **handles, groups=PART), "`groups` are drawn whole"),
+        (lambda: wald(matched.fit(**sets), **sets), "cannot add up the information"),
         (lambda: posterior(model, **handles), "`X` is in partitions"),
     ):
         with pytest.raises(ValueError, match=message):

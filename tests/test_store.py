@@ -242,7 +242,8 @@ def rows_of(data, name):
 
 
 def dense_of(data):
-    return np.vstack([data.X.load(k).to_scipy().toarray() for k in range(data.X.n_parts)])
+    X = data["X"]
+    return np.vstack([X.load(k).to_scipy().toarray() for k in range(X.n_parts)])
 
 
 @pytest.mark.parametrize("name", outcomes(2))
@@ -580,6 +581,20 @@ def test_long_tables_to_files(policy, group, tmp_path):
     sites = np.split(data.outcomes["site"].to_numpy(), np.cumsum(again.lengths)[:-1])
     assert group is None or sum(len(set(part)) for part in sites) == len(set(persons["site"]))
     assert [path.name for path in tmp_path.iterdir()] == ["a.parts"]
+
+
+def test_long_tables_to_files_with_measured_columns(tmp_path):
+    persons, lines = long_tables()
+    given = {"duplicates": "sum", "unknown": "ignore"}
+    kept = from_long(persons, lines, **given)
+    data = from_long(
+        persons, lines, **given, to=tmp_path / "a.parts", with_columns=["time", "died"]
+    )
+    expected = kept.X.with_columns(kept.outcomes[["time", "died"]])
+    assert data.X.names.tolist() == expected.names.tolist() and data.report == kept.report
+    assert np.array_equal(dense_of({"X": data.X}), expected.to_scipy().toarray())
+    again = from_long(persons, lines, **given, like=data)
+    assert np.array_equal(again.X.to_scipy().toarray(), kept.X.to_scipy().toarray())
 
 
 def test_long_tables_to_files_refuse_the_same(tmp_path):

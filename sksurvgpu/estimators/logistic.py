@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 
 from ..data.checks import check_sample_weight
 from ..data.outcomes.classes import read_classes, refuse_class, refuse_classes
 from ..likelihoods.logistic import Logistic, expit
-from ._by_parts import by_parts
+from ._by_parts import by_parts, here
 from ._docs import documented
 from ._linear import LinearModel
 
@@ -256,3 +256,23 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         """
         is_second = self.decision_function(X) > 0
         return self.classes_[is_second.astype(int)]
+
+    def score(self, X, y, sample_weight=None):
+        """Share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        accuracy : float
+            Between 0 and 1.
+        """
+        y, sample_weight = here(y, sample_weight)
+        predicted = np.asarray(self.predict(X))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import xlogy
 from sklearn.base import RegressorMixin, _fit_context
+from sklearn.metrics import r2_score
 
 from ..data.checks import check_exposure, check_sample_weight
 from ..data.outcomes.counts import read_counts, read_numbers, refuse_zeros
@@ -238,3 +239,23 @@ class LinearCCD(RegressorMixin, LinearModel):
             Without the offset of the fit.
         """
         return self._predict_linear(X)
+
+    def score(self, X, y, sample_weight=None):
+        """Share of the variance that the model explains.
+
+        Parameters
+        ----------
+        <<X>>
+        y : array-like of shape (n_samples,)
+            Numbers.
+        sample_weight : array-like of shape (n_samples,), optional
+            Row weights.
+
+        Returns
+        -------
+        r2 : float
+            At most 1, 0 for the mean of `y`.
+        """
+        y, sample_weight = here(y, sample_weight)
+        predicted = np.asarray(self.predict(X))
+        return float(r2_score(y, predicted, sample_weight=sample_weight))

@@ -18,7 +18,7 @@ from ..estimators._base import MOST_NAMES
 from ..information.inverse import Inverse, invert
 from ..information.views import SubsetView, View
 
-__all__ = ["UNKNOWN", "clusters_of", "invert_information", "warn_of"]
+__all__ = ["UNKNOWN", "clusters_of", "invert_information", "invert_of", "warn_of"]
 
 UNKNOWN = (
     "the data do not determine the coefficients of {}: constant or collinear columns, or columns "
@@ -26,18 +26,24 @@ UNKNOWN = (
 )
 
 
-def invert_information(view: View) -> Inverse:
-    """Invert the information of a fit; warns of columns that have none.
+def invert_information(view: View, stacklevel=5) -> Inverse:
+    """Invert the information of a fit; warns of columns that have none."""
+    return invert_of(view.rows.estimator, view.information(), stacklevel)
+
+
+def invert_of(estimator, information, stacklevel=4) -> Inverse:
+    """Invert an information of a fit, given as `information.inverse.invert` takes it.
 
     That of infinite coefficients vanishes as they grow, so that what is left of it where a fit
     stopped says nothing.
     """
-    estimator, inverse = view.rows.estimator, invert(*view.information())
+    inverse = invert(*information)
     is_infinite = estimator.infinite_
     warn_of(
         estimator,
         ~inverse.identified & ~is_infinite,
         UNKNOWN,
+        stacklevel,
     )
     warn_of(
         estimator,
@@ -45,18 +51,19 @@ def invert_information(view: View) -> Inverse:
         "the coefficients of {} are infinite, because the columns separate the events; standard "
         "errors and what is computed of them are NaN. Take `profile_likelihood`, one of whose "
         "bounds is finite, or `likelihood_ratio_test`.",
+        stacklevel,
     )
     return replace(inverse, identified=inverse.identified & ~is_infinite)
 
 
-def warn_of(estimator, which, message) -> None:
+def warn_of(estimator, which, message, stacklevel=4) -> None:
     """Warn the caller of a public function that inverts an information of some coefficients."""
     found = np.flatnonzero(which)
     if len(found):
         names = np.array(estimator._coef_names(), dtype=object)[found[:MOST_NAMES]]
         more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
         listed = ", ".join(f"`{name}`" for name in names) + more
-        warnings.warn(message.format(listed), UserWarning, stacklevel=4)
+        warnings.warn(message.format(listed), UserWarning, stacklevel=stacklevel)
 
 
 def clusters_of(view: View, cluster) -> np.ndarray | None:

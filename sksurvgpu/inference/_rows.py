@@ -19,6 +19,7 @@ from ..information.rows import FittedRows
 
 __all__ = [
     "check_estimator",
+    "check_same",
     "open_rows",
     "require_absent",
     "require_selection",
@@ -61,9 +62,15 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
 
 
 def _check_same(estimator, problem, session) -> None:
-    expected, found = estimator.log_likelihood_, np.nan
+    found = np.nan
     if problem.n_columns == len(estimator.coef_):
         found = session.start(estimator.coef_)
+    check_same(estimator, found)
+
+
+def check_same(estimator, found) -> None:
+    """Check by their log-likelihood that rows are those of a fit."""
+    expected = estimator.log_likelihood_
     if not abs(found - expected) <= SAME_FIT * max(abs(expected), 1.0):
         raise ValueError(
             f"`X` and `y` are not the rows of the fit: the log-likelihood at `coef_` is "

@@ -28,7 +28,7 @@ from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import CONSTANT
 from ..information.views import view_of
 from ..penalties import ElasticNet
-from ..selection.criteria import basis_of
+from ..selection.criteria import basis_of_rows
 from ..solver.minimize import Quadratic, minimize_on_matrix
 from ._covariance import UNKNOWN, invert_information, warn_of
 from ._rows import check_estimator, open_rows, require_absent, require_selection
@@ -179,7 +179,7 @@ def debiased(
     require_absent(estimator, "debiased", ("bounds",))
     require_selection(estimator, "debiased")
     rows = open_rows(estimator, X, y, fit_params)
-    basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
+    basis = basis_of_rows(estimator, rows)
     n_coef, n = rows.n_coef, basis.n_observations
     if method == "auto":
         method = "inverse" if n_coef <= MOST_PER_OBSERVATION * n else "quadratic"

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 
 from ..information.views import view_of
 from ..penalties.base import Penalty
-from ..selection.criteria import basis_of
+from ..selection.criteria import basis_of_rows
 from ..selection.path import Path
 from ._rows import check_estimator, open_rows, require_selection
 
@@ -152,7 +152,7 @@ def local_false_discovery(estimator, X, y, **fit_params):
 def _measure(estimator, rows):
     """Basis of a fit, information of its columns, and standard deviation of the errors."""
     rows.session.start(estimator.coef_)
-    basis = basis_of(estimator, rows.problem, rows.outcome, rows.batch, rows.route)
+    basis = basis_of_rows(estimator, rows)
     information = np.maximum(view_of(rows).diagonal(), 0.0)
     deviation = 1.0
     if basis.has_dispersion:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from .._versioned import Versioned
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
+from ..estimators._columns import refuse
 from ..information.views import view_of
-from ._covariance import clusters_of, invert_information
-from ._rows import check_estimator, open_rows, require_unpenalized
+from ..partitions.handles import is_far
+from ._covariance import clusters_of, invert_information, invert_of
+from ._rows import check_estimator, check_same, open_rows, require_unpenalized
 
 __all__ = ["WaldResult", "wald"]
 
@@ -146,17 +149,8 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
         raise TypeError(f"`robust` is {robust!r}, must be True or False.")
     check_estimator(estimator)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
-    rows = open_rows(estimator, X, y, fit_params)
-    view = view_of(rows)
     robust = bool(robust) or cluster is not None
-    cluster = clusters_of(view, cluster) if robust else None
-    inverse = invert_information(view)
-    covariance, df = inverse.matrix, None
-    if robust:
-        covariance = covariance @ view.meat(cluster) @ covariance
-    elif estimator._has_dispersion:
-        df = _residual_df(rows, inverse.rank)
-        covariance = covariance * (-2.0 * estimator.log_likelihood_ / df)
+    covariance, df, inverse = _find(estimator, X, y, fit_params, robust, cluster)
     return WaldResult(
         coef=estimator.coef_.copy(),
         covariance=inverse.mask(covariance),
@@ -168,13 +162,51 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     )
 
 
-def _residual_df(rows, rank) -> int:
+def _find(estimator, X, y, fit_params, robust, cluster):
+    """Covariance, degrees of freedom, and the inverse information."""
+    if is_far(X):
+        return _find_far(estimator, X, y, fit_params, robust)
+    rows = open_rows(estimator, X, y, fit_params)
+    view = view_of(rows)
+    cluster = clusters_of(view, cluster) if robust else None
+    inverse = invert_information(view, stacklevel=6)
+    if robust:
+        return inverse.matrix @ view.meat(cluster) @ inverse.matrix, None, inverse
+    n_rows = int(np.count_nonzero(rows.weight))
+    return *_plain(estimator, inverse, n_rows, rows.problem.has_intercept), inverse
+
+
+def _find_far(estimator, X, y, fit_params, robust):
+    """The same of rows in partitions, which add up the information."""
+    if robust:
+        refuse(
+            "robust standard errors are of scores of rows, which partitions do not send",
+            "take `bootstrap`, or robust=False",
+        )
+    with closing(estimator._prepare(X, y, **fit_params)) as prepared:
+        given = prepared.problem, prepared.batch, estimator.coef_
+        loglik, *information = prepared.backend.information(*given)
+        check_same(estimator, loglik)
+        inverse = invert_of(estimator, information, stacklevel=6)
+        has_intercept = prepared.problem.has_intercept
+        return *_plain(estimator, inverse, prepared.n_weighted, has_intercept), inverse
+
+
+def _plain(estimator, inverse, n_rows, has_intercept):
+    """Covariance under the model, and degrees of freedom where it has a dispersion."""
+    if not estimator._has_dispersion:
+        return inverse.matrix, None
+    df = _residual_df(n_rows, inverse.rank, has_intercept)
+    return inverse.matrix * (-2.0 * estimator.log_likelihood_ / df), df
+
+
+def _residual_df(n_rows, rank, has_intercept) -> int:
     """Rows of positive weight less the number of estimated means."""
-    df = int(np.count_nonzero(rows.weight)) - rank - int(rows.problem.likelihood.intercept)
+    df = n_rows - rank - int(has_intercept)
     if df < 1:
         raise ValueError(
             f"the linear model has {rank} coefficients and an intercept for "
-            f"{np.count_nonzero(rows.weight):,} rows, so that nothing is left to estimate the "
+            f"{n_rows:,} rows, so that nothing is left to estimate the "
             "variance of its errors from; take fewer columns, or robust=True."
         )
     return df

@@ -87,7 +87,8 @@ def from_long(
         and sorted through temporary files.
     **writing
         With `to`: arguments of `write_partitions`. `outcome` and `columns` name columns of
-        `outcomes`, and so does `group` (or a field of the outcome).
+        `outcomes`, and so does `group` (or a field of the outcome). ``with_columns=["age"]`` puts
+        columns of `outcomes` on the right of X, as `Design.with_columns` does.
 
     Returns
     -------
@@ -133,6 +134,7 @@ class _Store:
         outcome=None,
         columns=None,
         group=None,
+        with_columns=(),
         rows=MOST_ROWS,
         overwrite=False,
         verbose=0,
@@ -143,7 +145,7 @@ class _Store:
             verbose,
         )
         self._outcome, self._columns, self._group = outcome, columns or {}, group
-        self._size = check_size(rows)
+        self._size, self._right, self._table = check_size(rows), list(with_columns), None
         self._beside: dict[Any, np.ndarray] = {}
         self._edges = np.zeros(1, np.int64)
         self.folder = ""  # for temporary files
@@ -172,6 +174,7 @@ class _Store:
                 order_of({key: values[own] for key, values in fields.items()}, own)
             ]
         self._beside = {key: values[order] for key, values in fields.items()}
+        self._table = table[self._right].iloc[order]
         return order, self._edges
 
     def write(self, designs) -> Rows:
@@ -180,6 +183,8 @@ class _Store:
         def batches():
             for design, low, high in zip(designs, self._edges, self._edges[1:], strict=False):
                 fields = {key: values[low:high] for key, values in self._beside.items()}
+                if self._right:
+                    design = design.with_columns(self._table.iloc[low:high])
                 yield Batch(design, fields), np.array([0, high - low])
 
         given = self.path, batches(), self._group, self._size

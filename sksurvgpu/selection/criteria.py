@@ -90,6 +90,12 @@ def basis_of(estimator, problem, sizes, batch, route) -> Basis:
     )
 
 
+def basis_of_rows(estimator, rows) -> Basis:
+    """The same of a fitted estimator and its rows."""
+    sizes = sizes_of_rows(rows.outcome, rows.batch)
+    return basis_of(estimator, rows.problem, sizes, rows.batch, rows.route)
+
+
 def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **fit_params):
     """AIC, BIC and EBIC of a fit.
 
@@ -139,8 +145,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     check_estimator(estimator)
     require_selection(estimator, "information_criteria")
     rows = open_rows(estimator, X, y, fit_params)
-    sizes = sizes_of_rows(rows.outcome, rows.batch)
-    basis = basis_of(estimator, rows.problem, sizes, rows.batch, rows.route)
+    basis = basis_of_rows(estimator, rows)
     alpha, coef = estimator._penalty, estimator.coef_
     df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
     loglik = np.array([estimator.log_likelihood_])

@@ -47,7 +47,7 @@ def with_refits(path, prepared, solutions):
             "columns have no finite or no single fit without a penalty, and blends are NaN: at "
             f"the first, {names} are collinear or separate the events.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return replace(path, _refits=Refits(prepared, path, solutions, found))
 

@@ -7,14 +7,14 @@ takes as many exchanges as its slowest fit.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import isgenerator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..contract import Operations, ask
+from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link, Step
 from .intercept import MIDDLE, around
@@ -104,6 +104,16 @@ class Coordinator:
         known = [link.weighed_of(weight) for weight in weights]
         link.keep_only_given()
         return known
+
+    def information(self, problem, batch, coef):
+        """Log-likelihood, information and its diagonal before means go, at coefficients."""
+
+        def fit():
+            loglik = yield from ask(Operations.start, coef)
+            return loglik, *(yield Request("information", ()))
+
+        [found] = replace(self, level="full", checkpoint=None).run(problem, batch, [fit()], 1)
+        return found
 
     def evaluate_at(self, problem, weights, coefs, intercepts):
         """Log-likelihoods at intercepts that are known: one exchange for all fits."""

@@ -118,6 +118,7 @@ class Evaluation:
     # 1 / N of every bin of the quadratic model; None where partitions have centred it, or nothing
     # is centred
     inverse: np.ndarray | None = None
+    cells: Any = None  # of risk sets, where they are not in logarithms
 
 
 class Totals:
@@ -273,6 +274,7 @@ class RiskSetTotals(Totals):
             partial(self._baseline, cells.hazard, top),
             partial(self._fields_of_slopes, cells, top, self._paired),
             np.zeros_like(self._weighed.bin_inverse) if self.in_logs else self._weighed.bin_inverse,
+            None if self.in_logs else cells,
         )
 
     def _may_use_logs(self):

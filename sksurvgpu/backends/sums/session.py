@@ -14,6 +14,7 @@ import numpy as np
 from ..contract import Room
 from ..cpu.bins import CONSTANT
 from .exchange import Link, Step
+from .information import information_of
 from .joined import Evaluation, totals_of
 from .matrix import LEVELS, Curvatures, centre, choose_sample, find_curvatures, scale_to
 from .messages import Coef, Evaluate, Slopes
@@ -72,6 +73,9 @@ class Session:
         self._aim, self._share = np.empty(0), 1.0  # of the trial
         self._model: Point | None = None  # where the quadratic model was taken
         self._parts: list[int] | None = None  # ... whose rows its matrix is of
+        self._ahead: tuple[np.ndarray, dict] | None = (
+            None  # sums of a matrix to come
+        )
         self.moves = 0  # that were accepted
 
     @property
@@ -136,7 +140,7 @@ class Session:
             steps = [Step(request, totals.add, columns=columns)]
             if has_slopes and totals.is_sum:
                 sums = SlopeSums()
-                steps.append(self._step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
+                steps.append(self.step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
             yield steps
             found = totals.join()
         point = Point(coef.copy(), found, totals.reach())
@@ -163,7 +167,7 @@ class Session:
     def _ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; those of a matrix are returned."""
         sums, coef = SlopeSums(), Coef.of(point.coef)
-        yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
+        yield [self.step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
         found = sums.sums
         point.gradient = found.get("gradient", point.gradient)
         point.size = found.get("size", point.size)
@@ -172,13 +176,23 @@ class Session:
             point.curvatures = find_curvatures(found, sums.of_part, inverse)
         return found
 
-    def _step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
+    def step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
         def request(part):
             fields = {"tables": {}, **fields_of(part)}
             recipe = for_part(self._weight, part)
             return Slopes(recipe, coef, want=want, columns=columns, **fields)
 
         return Step(request, sums.add, parts, columns, readings=len(want))
+
+    @property
+    def point(self):
+        """The last evaluation."""
+        return self._here
+
+    def information(self):
+        """Information of all coefficients at the last evaluation, and its diagonal before means."""
+        given = self._link.problem, self._weighed, self._link.arranged
+        return (yield from information_of(self, *given))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
@@ -190,10 +204,25 @@ class Session:
     # -- the quadratic model ----------------------------------------------------------------------
     def refer(self):
         self._model, self._parts, self._taken = self._here, None, LEVELS[self._level]
+        self._ahead = None
 
     def load(self, columns):
+        if self._model.curvatures is None and self._taken != "diagonal":
+            yield from self._take_model(columns)
         curvatures = yield from self._curvatures()
         return np.column_stack([curvatures.centred[columns], curvatures.plain[columns]])
+
+    def _take_model(self, columns):
+        """Curvatures and the matrix of columns, which follows where they are taken, at once."""
+        point, totals, matrix = self._model, SlopeSums(), SlopeSums()
+        self._parts = self._parts_of(self._taken, len(columns))
+        given = Coef.of(point.coef), point.evaluation.fields
+        yield [
+            self._step_of_slopes(totals, *given, ("curvature",)),
+            self._step_of_slopes(matrix, *given, ("gram",), columns, self._parts),
+        ]
+        point.curvatures = find_curvatures(totals.sums, totals.of_part, point.evaluation.inverse)
+        self._ahead = columns, matrix.sums
 
     def measure(self, columns):
         found = yield from self._curvatures()
@@ -221,9 +250,13 @@ class Session:
         curvature = curvatures.centred[columns]
         if self._taken == "diagonal":
             return np.diag(curvature)[known:]
-        if known == 0 or self._parts is None:
-            self._parts = self._parts_of(self._taken, len(columns))
-        found = yield from self._ask_slopes(self._model, ("gram",), columns, self._parts)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and np.array_equal(ahead[0], columns):
+            found = ahead[1]
+        else:
+            if known == 0 or self._parts is None:
+                self._parts = self._parts_of(self._taken, len(columns))
+            found = yield from self._ask_slopes(self._model, ("gram",), columns, self._parts)
         matrix, is_whole = found["gram"], len(self._parts) == self._link.n_parts
         plain, inverse = np.diagonal(matrix).copy(), self._model.evaluation.inverse
         # one without bins stays so; else a sample has the sums of its own rows

@@ -112,7 +112,7 @@ class LongData(Versioned):
     row_ids : ndarray of shape (n_rows,)
         Identifiers of the rows, integers or strings.
     covariate_ids : ndarray of shape (n_covariates,)
-        Identifiers of the columns of `X`, ascending.
+        Identifiers of the columns of `X`, ascending; those that were put on its right have none.
     report : LongReport
         What was read, and what was left out.
     """
@@ -173,7 +173,7 @@ def read_long(
     if like is None:
         labels, n_unnamed = name_covariates(kept, names, covariate_id, name)
     else:
-        labels, n_unnamed = like.X.names, like.report.n_unnamed
+        labels, n_unnamed = like.X.names[: len(kept)], like.report.n_unnamed
     X = store.write(settled.designs(labels)) if store else settled.design(len(row_ids), labels)
     return LongData(X, table, row_ids, kept, _summarize(X, counts, settled, n_unnamed))
 
@@ -298,7 +298,7 @@ def _summarize(X, counts, settled, n_unnamed):
     n_rows_of = settled.n_rows_of[settled.is_kept]
     return LongReport(
         n_rows=X.shape[0],
-        n_covariates=X.shape[1],
+        n_covariates=n_rows_of.size,
         n_entries=int(n_rows_of.sum()),
         n_lines=counts.lines,
         n_missing=counts.missing,
