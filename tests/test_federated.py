@@ -343,8 +343,8 @@ def test_site_refuses_what_would_tell_rows(cox):
     hazard = asked.tables | {"hazard": hazard + np.eye(len(hazard))[0]}
     short = asked.tables | {"hazard": asked.tables["hazard"][1:]}
     reasons = {
-        "differ by more than 30": far,
-        "one row would be more than 20%": steep,
+        "differ by more than 30": changed(slopes, coef=far.requests[0].coef),
+        "one row would be more than 20%": changed(slopes, coef=steep.requests[0].coef),
         "not finite numbers of ascending": outside,
         "'multinomial' are not allowed": changed(evaluate, weight=m.Recipe("multinomial", of=9)),
         "fewer than 10 rows (exits)": changed(evaluate, weight=m.Recipe("train", 1, 0, 70)),
@@ -365,6 +365,21 @@ def test_site_refuses_what_would_tell_rows(cox):
     }  # fmt: skip
     for reason, message in reasons.items():
         assert reason in refusal(site, message)
+    for message in (far, steep):  # on the way of a fit, perhaps, which turns away
+        [nothing] = wire.decode(site.answer(wire.encode(message))).of
+        numbers = np.array([nothing.loglik, *nothing.tables["risk"]])
+        assert np.isnan(numbers).all()
+
+
+def test_fit_turns_away_from_points_that_a_site_refuses_or_says_that_it_cannot(cox):
+    X, y = cox
+    steep = X * 4.0  # the first step is too long along these
+    coordinator = Coordinator(CoxLassoCCD(alpha=0.003), send_to(sites_of(steep, y)), grid=GRID)
+    model = coordinator.fit()
+    assert model.converged_
+    sites = sites_of(X, y, Rules(largest_share=0.06, max_exchanges=30))
+    with pytest.raises(RefusedError, match=r"site\(s\) .* refused points of this fit: one row"):
+        Coordinator(CoxLassoCCD(alpha=0.003), send_to(sites), grid=GRID).fit()
 
 
 def test_site_without_agreed_times_tells_none(cox):
@@ -537,18 +552,21 @@ def test_command_line(cox, tmp_path, monkeypatch, capsys):
 
     def fit_beside(*more):
         """Code of the coordinator, with a site in a thread that ends when it does."""
-        codes = []
+        ended = []
 
         def wait_for_coordinator():
-            if codes:
+            if ended:
                 raise TimeoutError
 
         given = ["site", *more, *options]
         site = Thread(target=main, args=(given,), kwargs={"wait": wait_for_coordinator})
         site.start()
-        codes.append(main(fit, wait=lambda: None))
-        site.join()
-        return codes[0]
+        try:
+            code = main(fit, wait=lambda: None)
+        finally:
+            ended.append(True)
+            site.join()
+        return code
 
     assert fit_beside() == 0
     assert "exchanges; written" in capsys.readouterr().out

@@ -16,7 +16,14 @@ import numpy as np
 
 from ..backends.sums.coordinator import Coordinator as Sums
 from ..backends.sums.matrix import LEVELS
-from ..backends.sums.messages import Answers, Arranged, Describe, Description, Unarranged
+from ..backends.sums.messages import (
+    Answers,
+    Arranged,
+    Describe,
+    Description,
+    Evaluated,
+    Unarranged,
+)
 from ..estimators._partitioned import prepare_over
 from ..estimators._prepared import count_threads
 from ..estimators._reading import model_text
@@ -40,6 +47,7 @@ class SiteEngine:
         self._carry = carry
         self.bytes_down = self.bytes_up = 0
         self.coarsen: Coarsen | None = None
+        self.outside: set[str] = set()  # sites that have told nothing of some points
         self._known: dict[tuple[int, str], Description] = {}
         self._model: dict[int, str] = {}
 
@@ -50,6 +58,8 @@ class SiteEngine:
                 self._check_rows(part, messages[part].model, answer)
             elif isinstance(answer, Unarranged):
                 self._reopen(part)
+            elif isinstance(answer, Answers) and any(map(_is_nothing, answer.of)):
+                self.outside.add(self.names[part])
             yield part, answer
 
     def _exchange(self, messages):
@@ -84,11 +94,27 @@ class SiteEngine:
             for _ in self.ask({part: message}):
                 pass
 
+    def explain(self) -> str:
+        """Why a fit could not go where it wanted to."""
+        return (
+            f"site(s) {', '.join(sorted(self.outside))} refused points of this fit: one row would "
+            "be more than their `largest_share` of a sum, or predictors would differ by more than "
+            "their `longest_range`; ask for coarser times (`rows_per_time`), a larger penalty, or "
+            "other rules."
+        )
+
     def cancel(self) -> None:
         """Nothing is under way between exchanges."""
 
     def close(self) -> None:
         """Sites go on."""
+
+
+def _is_nothing(answer):
+    """Whether a site has told nothing in place of an evaluation."""
+    if not isinstance(answer, Evaluated) or np.isfinite(answer.loglik):
+        return False
+    return all(np.isnan(table).any() for table in answer.tables.values())
 
 
 class Coordinator:
@@ -209,7 +235,15 @@ class Coordinator:
         self._open(engine)
         model, where = self.estimator, f"the rows are at the sites {', '.join(self._names)}"
         prepared = prepare_over(model, engine, count_threads(model.n_jobs), where, None, self._sums)
-        [solution] = prepared.solve([model.alpha])[0]
+        try:
+            with np.errstate(invalid="ignore"):  # of points that sites tell nothing about
+                [solution] = prepared.solve([model.alpha])[0]
+        except (ValueError, RefusedError) as error:
+            if engine.outside:
+                raise RefusedError(f"{engine.explain()} In the end: {error}") from error
+            raise
+        if engine.outside and not solution.converged:
+            raise RefusedError(engine.explain())
         model._adopt(prepared, solution)
         self.n_bytes_ = engine.bytes_down, engine.bytes_up
         model._warn(model._doubts(prepared, solution))

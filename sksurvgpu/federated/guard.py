@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backends.sums.messages import Slopes, Sums
+from ..backends.sums.messages import Evaluated, Slopes, Sums
 from ..data.design.columns import DENSE
 from ..data.plans.weighted import inverse_of
 from .grid import few
-from .rules import NotReleasedError
+from .rules import NotReleasedError, OutsideError
 
-__all__ = ["Guard", "check_problem"]
+__all__ = ["Guard", "are_columns", "check_coef", "check_problem", "nothing_of"]
 
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
@@ -140,7 +140,7 @@ class Guard:
         live = self._tables[0].rows
         spread = float(np.ptp(eta[live])) if len(live) else 0.0
         if not spread <= self._rules.longest_range:
-            raise NotReleasedError(
+            raise OutsideError(
                 f"linear predictors differ by more than {self._rules.longest_range:g} at this "
                 "point; rescale or leave out columns, or ask for a larger penalty"
             )
@@ -163,7 +163,7 @@ class Guard:
     def _check_shares(self, tables, numbers):
         for table in tables:
             if table.largest_share(numbers) > self._rules.largest_share:
-                raise NotReleasedError(
+                raise OutsideError(
                     f"one row would be more than {self._rules.largest_share:.0%} of a sum "
                     f"({table.name}); {REMEDY['share']}"
                 )
@@ -319,3 +319,24 @@ def check_problem(tables, pattern, n_columns):
         raise NotReleasedError("the table 'event_ptr' has not one number a stratum and one more")
     if "center" in tables and tables["center"].shape != (n_columns,):
         raise NotReleasedError(f"the table 'center' is not of {n_columns:,} numbers")
+
+
+def check_coef(coef, n_columns):
+    """Check the form of coefficients."""
+    columns, values = coef.columns, coef.values
+    is_right = columns.dtype.kind == "i" and columns.shape == values.shape == (len(columns),)
+    is_right = is_right and values.dtype == np.float64 and np.isfinite(values).all()
+    if not is_right or not are_columns(columns, n_columns):
+        raise NotReleasedError("the coefficients are not finite numbers of ascending columns")
+
+
+def are_columns(columns, n_columns):
+    """Whether these are columns, ascending."""
+    inside = not len(columns) or (columns[0] >= 0 and columns[-1] < n_columns)
+    return columns.ndim == 1 and inside and bool(np.all(np.diff(columns) > 0))
+
+
+def nothing_of(evaluated):
+    """An evaluation that tells nothing, from which a line search turns away."""
+    tables = {name: np.full_like(table, np.nan) for name, table in evaluated.tables.items()}
+    return Evaluated(np.nan, 0.0, np.nan, np.nan, tables)

@@ -10,13 +10,17 @@ import numpy as np
 from ..data.design.columns import DENSE, INDICATOR, Design
 from .grid import few
 
-__all__ = ["NotReleasedError", "Rules", "find_absent", "without_columns"]
+__all__ = ["NotReleasedError", "OutsideError", "Rules", "find_absent", "without_columns"]
 
 RECIPES = ("given", "train", "test", "exponential", "multinomial", "half", "complementary")
 
 
 class NotReleasedError(Exception):
     """Raised at a site where it does not release what was asked for; its text is the answer."""
+
+
+class OutsideError(NotReleasedError):
+    """... at a point that a fit may come across on its way, and shall turn away from."""
 
 
 @dataclass(frozen=True)

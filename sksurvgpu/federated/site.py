@@ -21,7 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.sums.messages import Answers, Arrange, Ask, Describe, Evaluate, Slopes, Unarranged
+from ..backends.sums.messages import (
+    Answers,
+    Arrange,
+    Ask,
+    Describe,
+    Evaluate,
+    Slopes,
+    Unarranged,
+)
 from ..backends.sums.part import Part
 from ..backends.sums.recipes import make_weight
 from ..data.design.columns import build_design
@@ -36,8 +44,8 @@ from .grid import (
     propose,
     rare_strata,
 )
-from .guard import Guard, check_problem
-from .rules import NotReleasedError, Rules, find_absent, without_columns
+from .guard import Guard, are_columns, check_coef, check_problem, nothing_of
+from .rules import NotReleasedError, OutsideError, Rules, find_absent, without_columns
 from .wire import Coarsen, Coarsened, Propose, Proposed, Refused, decode, encode
 
 __all__ = ["Site"]
@@ -132,7 +140,7 @@ class Site:
             Is shown the answer, and says whether it may leave.
         """
         with self._lock:
-            operation, decision = "unread", "released"
+            operation, decision, self._withheld = "unread", "released", ""
             try:
                 question = decode(message, MESSAGES)
                 operation = _name(question)
@@ -140,6 +148,8 @@ class Site:
                 if approve is not None and not approve(answer):
                     raise NotReleasedError("the answer was not approved at the site")
                 data = encode(answer)
+                if self._withheld:
+                    decision = f"released in part: {self._withheld}"
             except NotReleasedError as refusal:
                 decision, data = f"refused: {refusal}", encode(Refused(str(refusal)))
             except Exception as error:  # its text may speak of rows
@@ -308,19 +318,32 @@ class Site:
         request = replace(request, weight=recipe)
         guard, pattern = self._guard(recipe), self._part.pattern_of(recipe)
         if isinstance(request, Evaluate | Slopes):
-            self._check_coef(request.coef)
+            check_coef(request.coef, self._n_columns)
             guard.check_joined(request, self._own)
-            guard.check_point(pattern.predictor(request.coef))
         if isinstance(request, Evaluate):
             request = replace(request, origin=None, shift=0.0)
+            if not self._is_inside(guard, pattern, request):
+                return nothing_of(pattern.evaluate(request))
             guard.check_settled(pattern, request, np.nan_to_num(request.center), ("gradient",))
         if isinstance(request, Slopes):
             self._check_slopes(request)
+            guard.check_point(pattern.predictor(request.coef))
             guard.check_settled(pattern, request, request.intercept, request.want)
         [answer] = self._part.answer(Ask(plan, (request,))).of
         if isinstance(request, Evaluate):
             return replace(answer, low=np.nan, high=np.nan)
         return guard.withhold(request, answer) if isinstance(request, Slopes) else answer
+
+    def _is_inside(self, guard, pattern, request):
+        """Whether an evaluation may be told; with an intercept that is not known yet, it must."""
+        try:
+            guard.check_point(pattern.predictor(request.coef))
+        except OutsideError as refusal:
+            if np.isfinite(request.center):
+                raise
+            self._withheld = str(refusal)
+            return False
+        return True
 
     def _salted(self, recipe):
         """The recipe with a seed that nobody else knows: who is in a fold stays here."""
@@ -342,24 +365,13 @@ class Site:
             self._guards[key] = Guard(self.rules, arranged, weight, joined)
         return self._guards[key]
 
-    def _check_coef(self, coef):
-        columns, values = coef.columns, coef.values
-        is_right = columns.dtype.kind == "i" and columns.shape == values.shape == (len(columns),)
-        is_right = is_right and values.dtype == np.float64 and np.isfinite(values).all()
-        if not is_right or not self._are_columns(columns):
-            raise NotReleasedError("the coefficients are not finite numbers of ascending columns")
-
-    def _are_columns(self, columns):
-        inside = not len(columns) or (columns[0] >= 0 and columns[-1] < self._n_columns)
-        return columns.ndim == 1 and inside and bool(np.all(np.diff(columns) > 0))
-
     def _check_slopes(self, request):
         columns = request.columns
         if columns is None and {"gram", "jumps"} & set(request.want):
             raise NotReleasedError("a matrix was asked for without `columns`")
         if columns is not None:
             is_right = columns.dtype.kind == "i" and columns.ndim == 1
-            if not is_right or not self._are_columns(np.sort(columns)):
+            if not is_right or not are_columns(np.sort(columns), self._n_columns):
                 raise NotReleasedError("`columns` are not columns of the model")
         if not np.isfinite([request.top, request.intercept]).all():
             raise NotReleasedError("`top` or `intercept` is not finite")
