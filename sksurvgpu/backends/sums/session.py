@@ -73,9 +73,7 @@ class Session:
         self._aim, self._share = np.empty(0), 1.0  # of the trial
         self._model: Point | None = None  # where the quadratic model was taken
         self._parts: list[int] | None = None  # ... whose rows its matrix is of
-        self._ahead: tuple[np.ndarray, dict] | None = (
-            None  # sums of a matrix to come
-        )
+        self._ahead: tuple[np.ndarray, dict] | None = None  # sums of a matrix to come
         self.moves = 0  # that were accepted
 
     @property
@@ -189,10 +187,10 @@ class Session:
         """The last evaluation."""
         return self._here
 
-    def information(self):
-        """Information of all coefficients at the last evaluation, and its diagonal before means."""
+    def information(self, robust):
+        """Information of all coefficients at the last evaluation, its diagonal, and the meat."""
         given = self._link.problem, self._weighed, self._link.arranged
-        return (yield from information_of(self, *given))
+        return (yield from information_of(self, *given, robust))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
