@@ -149,15 +149,8 @@ class Guard:
             w = self._weight * np.exp(eta - eta[live].max())
             self._check_shares(self._tables, w)
 
-<<<<<<< HEAD
-    def check_settled(self, pattern, request, intercept, want):
-        """Refuse sums over rows without time, of which one row has much, and products of scores."""
-        if "meat" in want:
-            raise NotReleasedError("robust variances need products of scores of rows, not released")
-=======
     def check_settled(self, pattern, request, intercept):
         """Refuse sums over rows without time, of which one row has much."""
->>>>>>> privacy
         if hasattr(self._plan, "exit_idx"):
             return
         at = Slopes(request.weight, request.coef, {}, intercept=float(intercept))
