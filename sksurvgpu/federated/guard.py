@@ -149,7 +149,9 @@ class Guard:
             self._check_shares(self._tables, w)
 
     def check_settled(self, pattern, request, intercept, want):
-        """Refuse sums over rows without time, of which one row has much."""
+        """Refuse sums over rows without time, of which one row has much, and products of scores."""
+        if "meat" in want:
+            raise NotReleasedError("robust variances need products of scores of rows, not released")
         if hasattr(self._plan, "exit_idx"):
             return
         at = Slopes(request.weight, request.coef, {}, intercept=float(intercept))
