@@ -1,9 +1,20 @@
 """Data over partitions that differ in what one table cannot: units, labels, names."""
 
+import gc
+import tempfile
+
 import numpy as np
 import pytest
 
-from sksurvgpu import ConditionalLogisticCCD, CoxLassoCCD, LinearCCD, matched, surv
+from sksurvgpu import (
+    ConditionalLogisticCCD,
+    CoxLassoCCD,
+    LinearCCD,
+    matched,
+    open_partitions,
+    surv,
+    write_partitions,
+)
 from sksurvgpu.partitions.handles import in_memory
 
 RANDOM = np.random.default_rng(0)
@@ -66,3 +77,17 @@ def test_names_with_line_breaks_are_compared_one_by_one():
     frames = [pandas.DataFrame(X[k], columns=n) for k, n in zip(HALVES, names, strict=True)]
     with pytest.raises(ValueError, match="column 0 of partition 1"):
         CoxLassoCCD().fit(**in_memory({"X": frames, "y": [Y[k] for k in HALVES]}))
+
+
+def test_temporary_files_end_with_the_fit(tmp_path, monkeypatch):
+    write_partitions(tmp_path / "rows.parts", (X, Y), rows=20)
+    data = open_partitions(tmp_path / "rows.parts", memory=0)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    gc.disable()  # cycles of a fit are collected at some time only
+    try:
+        CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
+        assert not list(folder.iterdir())
+    finally:
+        gc.enable()
