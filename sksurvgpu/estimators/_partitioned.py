@@ -27,6 +27,7 @@ from ..routes import PLAIN
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch
 from ..solver.solve import Options, log_likelihoods
+from ._base import around_means
 from ._columns import refuse
 from ._prepared import HUGE, Prepared, count_threads
 from ._reading import model_text, read_rows
@@ -206,8 +207,7 @@ def _prepare(model, engine, n_threads, where, grid, backend):
         factor=given.factor[problem.source],
         coef=model._start(problem.n_columns),
     )
-    route = model._route(given)
-    if route is not PLAIN:
+    if model._spec().route(given, PLAIN) is not PLAIN:
         refuse(f"`penalty`={model.penalty!r} reads rows before it fits them")
     [weighed] = backend.weigh(problem, [None])
     if not weighed.total > 0:
@@ -223,8 +223,8 @@ def _prepare(model, engine, n_threads, where, grid, backend):
         columns=_columns_of(model, problem.design),
         of_model=of_model,
         given=given,
-        route=route,
-        plain_route=PLAIN,
+        route=model._route(given),
+        plain_route=around_means(PLAIN, given),
         gamma=None,
         weighed=weighed,
         units=tuple(int(part.tables["units"][0]) for part in problem.descriptions),
@@ -280,11 +280,6 @@ def _check_parameters(model):
             f"algorithm={model.algorithm!r} moves one coefficient at a time, an exchange with all "
             "partitions for each",
             'use algorithm="majorized", which has the same optimum',
-        )
-    if model.prior_mean is not None:
-        refuse(
-            "`prior_mean` is an offset of rows",
-            "pass it as `offset`: X times the means, in the same partitions",
         )
     if model.relax is not None:
         refuse(

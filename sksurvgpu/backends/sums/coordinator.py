@@ -20,7 +20,7 @@ from .exchange import Counts, Link, Step
 from .intercept import around
 from .matrix import LEVELS
 from .messages import Coef, Evaluate
-from .recipes import for_part
+from .recipes import KnownPart, for_part
 from .session import Session
 
 ROOM = 2.0**29
@@ -65,10 +65,11 @@ class Coordinator:
         """Serve all fits to their ends; threads are the engine's."""
         link = self._link(problem)
         weights = [_column(batch.weight, b) for b in range(len(coroutines))]
-        _refuse_offsets(batch)
+        known = _known_of(batch)
         try:
             link.open(weights, self.counts)
-            sessions = [Session(link, weight, self, batch.null is None) for weight in weights]
+            given = batch.null is None, known
+            sessions = [Session(link, weight, self, *given) for weight in weights]
             with one_blas_thread():
                 return self._drive(link, sessions, coroutines, problem.n_columns)
         except BaseException:
@@ -199,9 +200,13 @@ def _column(values, index):
     return None if values is None else values[:, index if values.shape[1] > 1 else 0]
 
 
-def _refuse_offsets(batch):
-    if batch.offset is not None:
+def _known_of(batch):
+    """Coefficients that make the offset of all fits, or None."""
+    if batch.offset is None:
+        return None
+    if not isinstance(batch.offset, KnownPart):
         raise ValueError(
             "fits whose rows are in partitions take their offsets from there; pass `offset` in "
             "partitions, like X."
         )
+    return batch.offset.coef

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .messages import Coef
-
 __all__ = ["JumpSums", "information_of"]
 
 MOST_NUMBERS = 2**28  # columns times event times: 2 GiB
@@ -110,13 +108,14 @@ def information_of(session, problem, weighed, arranged, robust=False):
     *found, tables_of = yield from of_pattern(session, problem, weighed, arranged, every, robust)
     meat = None
     if robust:
-        evaluation, sums = session.point.evaluation, MeatSums()
+        sums, coef = MeatSums(), session.sparse(session.point.coef)
+        evaluation = session.point.evaluation
 
         def fields(part):
             fields = evaluation.fields(part)
             return fields | {"tables": fields.get("tables", {}) | tables_of(part)}
 
-        yield [session._step_of_slopes(sums, Coef.of(session.point.coef), fields, ("meat",), every)]
+        yield [session._step_of_slopes(sums, coef, fields, ("meat",), every)]
         meat = sums.meat
     return *found, meat
 
@@ -142,7 +141,7 @@ def _of_risk_sets(session, problem, weighed, arranged, every, robust):
             "`bootstrap` or `profile_likelihood`, or rescale columns."
         )
     sums = JumpSums(problem, arranged)
-    coef, fields = Coef.of(point.coef), point.evaluation.fields
+    coef, fields = session.sparse(point.coef), point.evaluation.fields
     yield [session._step_of_slopes(sums, coef, fields, ("gram", "jumps"), every)]
     sums.join(point.evaluation.cells, weighed)
     tables = sums.score_tables() if robust else {}
