@@ -69,7 +69,7 @@ class Reader:
         if self._grid is None and len(grid):
             self._check_end(grid, self._fixed)
             self._grid, self._least = grid, least
-        elif len(grid) and (not np.array_equal(self._grid, grid) or least != self._least):
+        elif len(grid) and not (_are_same(self._grid, grid) and least == self._least):
             raise NotReleasedError(SECOND)
         rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
         if not hasattr(rows.outcome, "time"):
@@ -160,5 +160,5 @@ class Reader:
             )
 
 
-def _are_same(times, others):
+def _are_same(times, others) -> bool:
     return times.shape == others.shape and bool(np.all((times == others) | (times != times)))
