@@ -69,7 +69,7 @@ class Reader:
         if self._grid is None and len(grid):
             self._check_end(grid, self._fixed)
             self._grid, self._least = grid, least
-        elif len(grid) and (not np.array_equal(self._grid, grid) or least != self._least):
+        elif len(grid) and not (_are_same(self._grid, grid) and least == self._least):
             raise NotReleasedError(SECOND)
         rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
         if not hasattr(rows.outcome, "time"):
@@ -110,7 +110,8 @@ class Reader:
             found = find_few(rows.outcome, rows.unit, least)
             if found:
                 raise NotReleasedError(
-                    f"some times have fewer than {least} rows ({', '.join(found)})"
+                    f"some times have fewer than {least} rows ({', '.join(found)}); ask for coarser "
+                    "times (`rows_per_time` of the coordinator) of a site that is started anew"
                 )
         classes = rows.outcome.value if "class_totals" in rows.told else []
         if few(np.unique(classes, return_counts=True)[1], least).any():
@@ -160,5 +161,5 @@ class Reader:
             )
 
 
-def _are_same(times, others):
+def _are_same(times, others) -> bool:
     return times.shape == others.shape and bool(np.all((times == others) | (times != times)))
