@@ -73,9 +73,7 @@ class Session:
         self._aim, self._share = np.empty(0), 1.0  # of the trial
         self._model: Point | None = None  # where the quadratic model was taken
         self._parts: list[int] | None = None  # ... whose rows its matrix is of
-        self._ahead: tuple[np.ndarray, dict] | None = (
-            None  # sums of a matrix to come
-        )
+        self._ahead: tuple[np.ndarray, dict] | None = None  # sums of a matrix to come
         self.moves = 0  # that were accepted
 
     @property
