@@ -1,5 +1,7 @@
 """Cross-validation, paths and resampling of rows in partitions."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -29,6 +31,7 @@ from sksurvgpu.backends.sums.recipes import make_weight
 from sksurvgpu.data.simulate.draw import generator
 from sksurvgpu.estimators import _partitioned
 from sksurvgpu.estimators._reading import model_text, read_rows
+from sksurvgpu.estimators._report import fit_card
 from sksurvgpu.partitions.handles import in_memory
 
 GRID = {"cv": 3, "n_alphas": 4, "alpha_min_ratio": 0.1, "early_stopping": False, "tol": 1e-8}
@@ -81,6 +84,8 @@ def test_scores_are_those_of_fits_to_the_same_folds(name, scoring):
     assert row == pytest.approx(sums / sizes, rel=1e-6)
     assert far.n_splits_ == GRID["cv"]
     assert far.n_exchanges_ < 200
+    assert len(pickle.dumps(far)) < 20_000  # no rows, and who has them neither
+    assert "exchanges with partitions" in fit_card(far)
 
 
 def loglik_of(fitted, arguments, weight):
