@@ -28,7 +28,7 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu._journal import Journal, describe_call
-from sksurvgpu.inference.bootstrap import generator
+from sksurvgpu.data.simulate.draw import generator
 
 ALPHA = 0.002
 PILOT = np.where(np.arange(P) % 4 == 3, 0.0, 0.1 * (1 + np.arange(P)))

@@ -28,7 +28,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.backends import cpu
-from sksurvgpu.inference.bootstrap import generator
+from sksurvgpu.data.simulate.draw import generator
 from sksurvgpu.penalties import Given
 from sksurvgpu.routes import PLAIN
 from sksurvgpu.solver.solve import Options

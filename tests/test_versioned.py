@@ -14,7 +14,8 @@ from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.penalties import PenaltySpec
 
 DATA = simulate_cox(200, 5, random_state=0)
-OF_A_MOMENT = ("Display", "Fold", "Report")  # figures, splitters; a report is a part of its data
+# figures, splitters, files that are opened anew; a report is a part of its data
+OF_A_MOMENT = ("Display", "Fold", "PartitionedData", "Report")
 
 
 @pytest.fixture(scope="module")

@@ -148,5 +148,5 @@ class CurveModel(PenalizedModel):
             f"{len(risks):,} rows: the fit's rows{where} end at "
             f"{timeline.last_times()[codes[row]]:g}, and what happens later is unknown; take an "
             "earlier horizon.",
-            stacklevel=4,
+            stacklevel=5,
         )

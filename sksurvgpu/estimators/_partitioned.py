@@ -108,21 +108,24 @@ class FarPrepared(Prepared):
         is_one_class = "classes_" in self.of_model and not known.events < known.total
         return is_one_class or not (counts or known.events > 0)
 
-    def check_subjects(self, model):
-        """Refuse subjects with rows in several partitions, which folds and draws would tear."""
+    def check_subjects(
+        self, model, whose="subject", why="folds and draws would make two persons of these"
+    ):
+        """Refuse subjects with rows in several partitions; the partition of each, if they are."""
         parts = self.problem.descriptions
         if not any(part.tables.get("has_subjects", [False])[0] for part in parts):
-            return
+            return None
         told = describe(self.problem.engine, model_text(model, {"subjects": True}))
         owner: dict[Any, int] = {}
         for part, description in enumerate(told):
             for label in description.tables["subjects"].tolist():
                 if owner.setdefault(label, part) != part:
                     refuse(
-                        f"subject {label!r} has rows in partitions {owner[label]} and {part}, of "
-                        "which folds and draws would make two persons",
-                        "write the partitions with `group=`, or shuffle the rows by subject",
+                        f"{whose} {label!r} has rows in partitions {owner[label]} and {part}, and "
+                        f"{why}",
+                        f"write the partitions with `group=`, or shuffle the rows by {whose}",
                     )
+        return owner
 
     def evaluate_at(self, pairs, weight):
         """Log-likelihoods of solutions, given as pairs (fit, solution), with their intercepts."""

@@ -105,12 +105,15 @@ class Coordinator:
         link.keep_only_given()
         return known
 
-    def information(self, problem, batch, coef):
-        """Log-likelihood, information and its diagonal before means go, at coefficients."""
+    def information(self, problem, batch, coef, robust=False):
+        """Log-likelihood, information and its diagonal before means go, at coefficients.
+
+        And, if `robust`, the sum over clusters of the products of their scores, else None.
+        """
 
         def fit():
             loglik = yield from ask(Operations.start, coef)
-            return loglik, *(yield Request("information", ()))
+            return loglik, *(yield Request("information", (robust,)))
 
         [found] = replace(self, level="full", checkpoint=None).run(problem, batch, [fit()], 1)
         return found

@@ -187,10 +187,10 @@ class Session:
         """The last evaluation."""
         return self._here
 
-    def information(self):
-        """Information of all coefficients at the last evaluation, and its diagonal before means."""
+    def information(self, robust):
+        """Information of all coefficients at the last evaluation, its diagonal, and the meat."""
         given = self._link.problem, self._weighed, self._link.arranged
-        return (yield from information_of(self, *given))
+        return (yield from information_of(self, *given, robust))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
