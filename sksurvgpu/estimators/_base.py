@@ -55,7 +55,7 @@ from ._report import (
     name_infinite,
 )
 
-__all__ = ["MOST_NAMES", "PenalizedModel"]
+__all__ = ["MOST_NAMES", "PenalizedModel", "around_means"]
 
 
 class PenalizedModel(Estimator):
@@ -202,7 +202,7 @@ class PenalizedModel(Estimator):
             of_model=of_model,
             given=by_column,
             route=route,
-            plain_route=_around_means(PLAIN, by_column),
+            plain_route=around_means(PLAIN, by_column),
             gamma=self._gamma(),
         )
         self._spec().check(prepared)
@@ -248,7 +248,7 @@ class PenalizedModel(Estimator):
 
     def _route(self, given):
         """How fits are carried out."""
-        return _around_means(self._spec().route(given, PLAIN), given)
+        return around_means(self._spec().route(given, PLAIN), given)
 
     def _gamma(self):
         """Share of the penalized fit in a relaxed one, or None."""
@@ -393,6 +393,6 @@ class PenalizedModel(Estimator):
         return feature_names(self)
 
 
-def _around_means(route, given):
+def around_means(route, given):
     """A route, or where there are prior means what leads to it around them."""
     return route if given.prior_mean is None else Shifted(given.prior_mean, route)
