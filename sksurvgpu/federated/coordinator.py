@@ -117,6 +117,21 @@ def _is_nothing(answer):
     return all(np.isnan(table).any() for table in answer.tables.values())
 
 
+def _check_kinds(estimator, sites):
+    """Check that an estimator is fitted once, and how sites are given."""
+    if not hasattr(type(estimator), "_adopt") or "cv" in estimator.get_params():
+        raise TypeError(
+            f"`estimator` is of type {type(estimator).__name__}; pass one of this package that has "
+            "one penalty, such as CoxLassoCCD(alpha=0.01), and fit several to compare penalties."
+        )
+    for name, send in sites.items() if isinstance(sites, Mapping) else zip(sites, sites):
+        if not (callable(send) or (send is name and isinstance(name, str))):
+            raise TypeError(
+                f"`sites` has one of type {type(send).__name__}; pass functions by name, as in "
+                "{'Bergen': site.answer}, or names alone to carry messages by hand."
+            )
+
+
 class Coordinator:
     """Fits an estimator over sites that give out sums and never rows.
 
@@ -188,6 +203,7 @@ class Coordinator:
         self.estimator, self._names = estimator, tuple(map(str, sites))
         if len(set(self._names)) < max(1, len(self._names)):
             raise ValueError(f"`sites` are {self._names}; give at least one, and a name to each.")
+        _check_kinds(estimator, sites)
         if level not in LEVELS:
             raise ValueError(f"`level` is {level!r}, must be one of {LEVELS}.")
         if matrix_of is not None and (level != "sample" or matrix_of not in self._names):

@@ -176,10 +176,24 @@ def rare_strata(outcome, unit, min_rows) -> np.ndarray:
 # -- at the coordinator -----------------------------------------------------------------------
 def agree(answers: dict[str, Proposed], grid: np.ndarray, least: int = 0) -> Times:
     """Times of every stratum at which no site has few rows of a kind, nor fewer than `least`."""
+    _check_strata(answers)
     labels = np.unique(np.concatenate([answer.tables["labels"] for answer in answers.values()]))
     found = [_join(label, answers, grid, least) for label in labels]
     ptr = np.concatenate([[0], np.cumsum([len(times) for times in found])])
     return Times(labels, np.concatenate(found), ptr.astype(np.int64))
+
+
+def _check_strata(answers):
+    """Check that strata have labels of one kind, as those without are 0."""
+    kinds = {name: answer.tables["labels"].dtype.kind for name, answer in answers.items()}
+    (first, kind), *others = kinds.items()
+    other = next((name for name, found in others if (found == "U") != (kind == "U")), None)
+    if other is not None:
+        text, number = (first, other) if kind == "U" else (other, first)
+        raise ValueError(
+            f"strata are named by text at site {text!r}, and by numbers or not at all at "
+            f"{number!r}; name them alike at all sites, or have none at any."
+        )
 
 
 class _Counts(NamedTuple):
