@@ -282,6 +282,29 @@ def test_frames_and_arrays(frame):
     assert rows.lengths == (300, 300, 100) and sp.issparse(rows.load(2))
 
 
+def test_columns_of_files_have_the_same_partitions(frame, tmp_path):
+    frame = frame.assign(**{f"x{j}": frame["a"] * j for j in range(12)})
+    for k in range(4):
+        frame[k::4].to_parquet(tmp_path / f"{k}.parquet")
+    far = dd.read_parquet(tmp_path)
+    X, y = as_rows(far[[f"x{j}" for j in range(12)]]), as_rows(surv(far["event"], far["time"]), "y")
+    assert (X.n_parts, y.n_parts) == (4, 4)
+    np.testing.assert_array_equal(y.load(1), surv(frame["event"][1::4], frame["time"][1::4]))
+
+
+def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):
+    far = dd.from_pandas(frame, npartitions=2)
+    y = surv(far["event"], far["time"])
+    with pytest.raises(TypeError, match="take CoxLassoCV or another"):
+        np.asarray(y)
+    with pytest.raises(TypeError, match="`y` is in partitions, and `X` is of type DataFrame"):
+        CoxLassoCCD().fit(frame[["a", "b"]], y)
+    with pytest.raises(TypeError, match=r"part.compute\(\) for part in frame.partitions"):
+        write_partitions(tmp_path / "no.parts", far, outcome=surv)
+    with pytest.raises(TypeError, match=r"part.compute\(\) for part in frame.partitions"):
+        write_partitions(tmp_path / "no.parts", (far[["a"]], far["time"]))
+
+
 def test_maps_are_lazy_arrays(frame):
     far = dd.from_pandas(frame[["a", "b"]], npartitions=3)
     total = as_rows(far).map(lambda part: part.to_numpy().sum(axis=1))

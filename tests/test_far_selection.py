@@ -24,9 +24,12 @@ from sksurvgpu import (
     surv,
     wald,
 )
+from sksurvgpu.backends.sums import part
+from sksurvgpu.backends.sums.coordinator import Coordinator
 from sksurvgpu.backends.sums.messages import Recipe
 from sksurvgpu.backends.sums.recipes import make_weight
 from sksurvgpu.data.simulate.draw import generator
+from sksurvgpu.estimators import _partitioned
 from sksurvgpu.estimators._reading import model_text, read_rows
 from sksurvgpu.estimators._report import fit_card
 from sksurvgpu.partitions.handles import in_memory
@@ -224,3 +227,41 @@ def test_what_there_is_not_for_partitions_is_refused():
     with pytest.raises(ValueError, match="`X` is in partitions"):
         information_criteria(model, **handles)
     assert set(CV) <= set(CASES)
+
+
+@pytest.fixture
+def batch_counts(monkeypatch):
+    """What every coordinator has counted."""
+    kept = []
+
+    def make(**options):
+        kept.append(Coordinator(**options))
+        return kept[-1]
+
+    monkeypatch.setattr(_partitioned, "Coordinator", make)
+    return lambda: [coordinator.counts for coordinator in kept]
+
+
+def test_batches_cost_as_much_as_their_slowest_fit(batch_counts):
+    model, _, handles, _ = case("cox", alpha=0.01)
+    for n_replicates in (3, 12):
+        bootstrap(model, **handles, n_replicates=n_replicates, random_state=0, kind="exponential")
+    few, many = (counts.exchanges for counts in batch_counts())
+    assert many <= few + 12  # a slower replicate
+    for n_folds in (2, 10):
+        CoxLassoCV(**{**GRID, "cv": n_folds}).fit(**handles)
+    few, many = (counts.exchanges for counts in batch_counts()[2:])
+    assert many <= 1.5 * few
+
+
+def test_bits_do_not_depend_on_what_parts_keep(monkeypatch):
+    model, _, handles, _ = case("cox", alpha=0.01)
+    found = []
+    for room in (0.0, 4e3, 1e9):
+        monkeypatch.setattr(part, "ROOM", room)
+        result = bootstrap(model, **handles, n_replicates=5, random_state=0)
+        scores = CoxLassoCV(**GRID).fit(**handles).cv_results_.to_numpy()
+        found.append((result.coefs, scores))
+    for coefs, scores in found[1:]:
+        np.testing.assert_array_equal(coefs, found[0][0])
+        np.testing.assert_array_equal(scores, found[0][1])

@@ -33,7 +33,7 @@ from ..data.checks import check_offset, check_sample_weight, count_events, refus
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
-from ..partitions.handles import is_far
+from ..partitions.handles import check_near, is_far
 from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
 from ..solver.line_search import require_finite
@@ -181,6 +181,7 @@ class PenalizedModel(Estimator):
             from ._partitioned import prepare
 
             return prepare(self, X, y, sample_weight, offset, given)
+        check_near(X, y=y, sample_weight=sample_weight, offset=offset, **given)
         n_threads = count_threads(self.n_jobs)
         self._choose_backend(self.backend)  # what cannot run is an error before any work
         design, columns = read_columns(self, X)

@@ -17,11 +17,10 @@ def describe(rows, grid=None) -> Description:
     """Describe the rows of a partition; times are those of the grid where one is given."""
     design, outcome = rows.design, on_grid(rows.outcome, grid)
     names = None if design.names is None else tuple(map(str, design.names))
-    label = f"{design.n_columns} columns" if names is None else "\n".join(names)
     return Description(
         rows=rows.n_rows,
         names=names,
-        names_digest=sha256(label.encode()).hexdigest(),
+        names_digest=sha256(repr(names or design.n_columns).encode()).hexdigest(),
         columns=_describe_columns(design),
         entries=design.n_entries,
         tables=_OF_PATTERN[rows.likelihood.pattern](rows, outcome) | rows.told,
