@@ -313,7 +313,7 @@ def check_problem(tables, pattern, n_columns):
     needed = needed if pattern in ("risk_sets", "carried_risk_sets") else {"part"}
     if pattern == "carried_risk_sets":
         needed |= {"labels_censoring", "table_time", "table_ptr", "lane_stratum", "lane_group"}
-    if not needed <= set(tables) or "grid" in tables:
+    if not needed <= set(tables):
         raise NotReleasedError(f"a problem has the tables {sorted(needed)}, got {sorted(tables)}")
     if "event_ptr" in tables and len(tables["event_ptr"]) != len(tables["labels_strata"]) + 1:
         raise NotReleasedError("the table 'event_ptr' has not one number a stratum and one more")

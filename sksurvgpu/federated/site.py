@@ -220,8 +220,6 @@ class Site:
         return Coarsened(self.absent_, self.left_out_)
 
     def _describe(self, message):
-        if message.grid is not None:
-            raise NotReleasedError(NO_TIMES)
         found = self._part.answer(message)
         columns, tables = found.columns.copy(), dict(found.tables)
         columns[:, 3:5] = np.nan  # one row's
