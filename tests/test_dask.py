@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from sksurvgpu import (
     CoxLassoCCD,
+    CoxLassoCV,
+    bootstrap,
     case_series,
     competing_risks,
     matched,
@@ -64,7 +66,7 @@ class Sums:
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -280,6 +282,29 @@ def test_frames_and_arrays(frame):
     assert rows.lengths == (300, 300, 100) and sp.issparse(rows.load(2))
 
 
+def test_columns_of_files_have_the_same_partitions(frame, tmp_path):
+    frame = frame.assign(**{f"x{j}": frame["a"] * j for j in range(12)})
+    for k in range(4):
+        frame[k::4].to_parquet(tmp_path / f"{k}.parquet")
+    far = dd.read_parquet(tmp_path)
+    X, y = as_rows(far[[f"x{j}" for j in range(12)]]), as_rows(surv(far["event"], far["time"]), "y")
+    assert (X.n_parts, y.n_parts) == (4, 4)
+    np.testing.assert_array_equal(y.load(1), surv(frame["event"][1::4], frame["time"][1::4]))
+
+
+def test_what_takes_rows_refuses_outcomes_by_partition(frame, tmp_path):
+    far = dd.from_pandas(frame, npartitions=2)
+    y = surv(far["event"], far["time"])
+    with pytest.raises(TypeError, match="take CoxLassoCV or another"):
+        np.asarray(y)
+    with pytest.raises(TypeError, match="`y` is in partitions, and `X` is of type DataFrame"):
+        CoxLassoCCD().fit(frame[["a", "b"]], y)
+    with pytest.raises(TypeError, match=r"part.compute\(\) for part in frame.partitions"):
+        write_partitions(tmp_path / "no.parts", far, outcome=surv)
+    with pytest.raises(TypeError, match=r"part.compute\(\) for part in frame.partitions"):
+        write_partitions(tmp_path / "no.parts", (far[["a"]], far["time"]))
+
+
 def test_maps_are_lazy_arrays(frame):
     far = dd.from_pandas(frame[["a", "b"]], npartitions=3)
     total = as_rows(far).map(lambda part: part.to_numpy().sum(axis=1))
@@ -386,3 +411,34 @@ def test_sparse_chunks_are_fitted(cohort):
     y = surv(*(da.from_array(cohort[name].to_numpy(), chunks=250) for name in ("event", "time")))
     far = CoxLassoCCD(alpha=0.01, tol=1e-9).fit(X, y)
     np.testing.assert_allclose(far.coef_, whole.coef_, atol=1e-7)
+
+
+def test_predictions_are_lazy(cohort):
+    far, model = dd.from_pandas(cohort, npartitions=3), fit_on(cohort)
+    lazy, whole = (
+        (
+            model.predict(table[["a", "b", "c"]]),
+            model.predict_survival_function(
+                table[["a", "b", "c"]], strata=table["site"], return_array=True
+            ),
+        )
+        for table in (far, cohort)
+    )
+    for found, expected in zip(lazy, whole, strict=True):
+        assert isinstance(found, da.Array) and found.ndim == expected.ndim
+        np.testing.assert_allclose(found.compute(scheduler="synchronous"), expected, rtol=1e-12)
+
+
+def test_selection_and_bootstrap(cohort):
+    columns = ["a", "b", "c"]
+    far = dd.from_pandas(cohort, npartitions=3)
+    X, y = far[columns], surv(far["event"], far["time"])
+    alphas = [0.1, 0.01]
+    model = CoxLassoCV(alphas=alphas, cv=2, random_state=0).fit(X, y)
+    assert model.alpha_ in alphas
+    whole = CoxLassoCCD(alpha=model.alpha_).fit(
+        cohort[columns], surv(cohort["event"], cohort["time"])
+    )
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
+    draws = bootstrap(CoxLassoCCD(alpha=0.01), X, y, n_replicates=3, random_state=0).coefs
+    assert draws.shape == (3, 3) and np.unique(draws[0]).size == 3

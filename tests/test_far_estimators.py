@@ -154,6 +154,25 @@ def test_fits_are_those_of_pooled_rows(name):
         check_curves(here, far, arguments, handles, order)
 
 
+@pytest.mark.parametrize("name", ["efron, weights, offset, strata", "time-varying", "logistic"])
+def test_penalties_pull_to_means(name):
+    mean = {0: 0.4, 2: -0.3, 5: 0.1}  # by column
+    changes = {"prior_mean": mean, "bounds": {2: (-0.5, np.inf)}, "alpha": 0.03}
+    model, arguments, handles, _ = case(name, **changes)
+    here, far = clone(model).fit(**arguments), clone(model).fit(**handles)
+    rests = np.isin(here.coef_, list(mean.values()))
+    assert rests.any()
+    np.testing.assert_array_equal(far.coef_[rests], here.coef_[rests])
+    np.testing.assert_allclose(far.coef_, here.coef_, atol=1e-6)
+    assert far.log_likelihood_ == pytest.approx(here.log_likelihood_, rel=1e-7)
+    for attribute in ("objective_", "alpha_max_"):
+        assert getattr(far, attribute) == pytest.approx(getattr(here, attribute), rel=1e-10)
+    if name == "logistic":
+        assert far.intercept_ == pytest.approx(here.intercept_, abs=1e-6)
+    again = far.set_params(warm_start=True).fit(**handles)
+    assert again.n_iter_ <= 1
+
+
 def check_curves(here, far, arguments, handles, order):
     strata = {name: handles[name] for name in ("strata",) if name in handles}
     rows = {name: arguments[name] for name in ("X", *strata)}
@@ -228,7 +247,6 @@ def test_fits_of_files_know_nothing_of_dask():
         ({"backend": "cuda"}, "backend='cuda' needs all rows on one device"),
         ({"precision": "float32"}, "precision='float32'"),
         ({"algorithm": "exact"}, 'use algorithm="majorized"'),
-        ({"prior_mean": np.zeros(P)}, "pass it as `offset`"),
         ({"relax": 0.5}, "pass relax=None"),
     ],
 )

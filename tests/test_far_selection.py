@@ -26,6 +26,7 @@ from sksurvgpu.backends.sums.messages import Recipe
 from sksurvgpu.backends.sums.recipes import make_weight
 from sksurvgpu.data.simulate.draw import generator
 from sksurvgpu.estimators._reading import model_text, read_rows
+from sksurvgpu.partitions.handles import in_memory
 
 GRID = {"cv": 3, "n_alphas": 4, "alpha_min_ratio": 0.1, "early_stopping": False, "tol": 1e-8}
 CV = {
@@ -152,8 +153,30 @@ def test_standard_errors_are_those_of_pooled_rows(name):
     found, expected = wald(far, **handles), wald(here, **arguments)
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-5)
     assert found.df == expected.df
-    with pytest.raises(ValueError, match="take `bootstrap`, or robust=False"):
-        wald(far, **handles, robust=True)
+    here.coef_, here.log_likelihood_ = far.coef_, far.log_likelihood_  # where both are evaluated
+    found, expected = (wald(here, **given, robust=True) for given in (handles, arguments))
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-8, atol=1e-14)
+
+
+def test_clusters_are_whole_in_partitions():
+    model, arguments, *_ = case("conditional_poisson", alpha=0.0, tol=1e-10)
+    model.fit(**arguments)
+    month, some = arguments["strata"], np.arange(len(arguments["y"])) % 2
+
+    def covariances(cluster):
+        given = arguments if cluster is None else arguments | {"cluster": cluster}
+        yield wald(model, **given, robust=True).covariance
+        yield wald(model, **split(month % 3, **given), robust=True).covariance
+
+    by_row, expected = (next(covariances(cluster)) for cluster in (None, month % 6))
+    assert not np.allclose(by_row, expected, rtol=0.01)
+    for cluster in (None, month % 6):  # two months of a partition
+        np.testing.assert_allclose(*covariances(cluster), rtol=1e-8, atol=1e-14)
+    with pytest.raises(ValueError, match=r"cluster 0 has rows in partitions 0 and 1, and scores"):
+        list(covariances(some))
+    one = arguments | {"cluster": np.zeros(len(month), int)}
+    with pytest.raises(ValueError, match=r"one label \(0\) for all 300 rows"):
+        wald(model, **in_memory({name: [values] for name, values in one.items()}))
 
 
 def test_stability_selection_takes_partitions():

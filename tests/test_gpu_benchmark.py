@@ -31,9 +31,11 @@ from benchmarks.gpu import (
     papers,
     parity,
     parts,
+    problems,
     profile,
     samplers,
     sanitizer,
+    smoke,
     start,
     variants,
     watch,
@@ -78,9 +80,16 @@ def run_here(job, deadline):
 
 # -- the day ----------------------------------------------------------------------------------
 
-# Every check; each model has all of them in the slow test.
-CHECKED = ("cox: small", "matched: sweeps", "logistic: exact", "poisson: float32", "linear: batch")
-CHECKED += ("linear: large", "linear: penalties", "cox: many fits")
+# Every check, of models whose rows cost little; each model has all of them in the slow test.
+CHECKED = ("cox: small", "logistic: exact", "linear: sweeps", "linear: float32", "linear: batch")
+CHECKED += ("linear: large", "linear: penalties", "linear: many fits")
+# Every problem once, every call once.
+ROWS = [papers.Row("cox 1e6 x 1000", "fit", algorithms=papers.BOTH)]
+ROWS += [papers.Row(f"{what} 1e4 x 100", "fit") for what in ("fine-gray", "matched", "case-series")]
+ROWS += [papers.Row("strata 50, 1e4 x 100", "fit")]
+ROWS += [papers.Row("logistic 1e4 x 100", call) for call in papers.CALLS if call != "fit"]
+# Every kind of fit; `test_names_are_read` draws the problems of all others.
+TIMED = ("cox 1e6 x 1000", "exact, 1e5 x 1000", "folds, 1e5 x 1000")
 
 
 @pytest.fixture
@@ -95,15 +104,13 @@ def first_cases(monkeypatch):
 def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
     """Every part of a call, from the orders of its processes to its table."""
     monkeypatch.setattr(parity, "jobs", lambda sizes: [(item,) for item in CHECKED])
-    unlike = {(row.problem.split()[0], row.call): row for row in papers.ROWS}
-    monkeypatch.setattr(papers, "ROWS", tuple(unlike.values()))
-    unlike = {re.split(r",? \de", item)[0]: item for item in kernels.ITEMS}
-    monkeypatch.setattr(kernels, "ITEMS", tuple(unlike.values()))
-    two_ways = {
-        name: family._replace(ways=dict(list(family.ways.items())[:2]))
-        for name, family in variants.families(TINY).items()
-    }
-    monkeypatch.setattr(variants, "families", lambda sizes: two_ways)
+    monkeypatch.setattr(papers, "ROWS", tuple(ROWS))
+    monkeypatch.setattr(kernels, "ITEMS", TIMED)
+    form = {"form": variants.families(TINY)["form"]}
+    monkeypatch.setattr(variants, "families", lambda sizes: form)
+    monkeypatch.setattr(start, "jobs", lambda sizes: [("majorized, warm",)])
+    monkeypatch.setattr(smoke, "jobs", lambda sizes: [("majorized",)])
+    monkeypatch.setattr(smoke, "FITS", 2)
     path = tmp_path / "day.json"
     arguments = [call, "--sizes", "tiny", "--json", str(path), "--jobs", "1"]
     assert __main__.main(arguments, run_here) == 0
@@ -114,6 +121,27 @@ def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
         ran = [item for item, result in results.items() if "not_run" not in result]
         assert bool(ran) == (name not in TOOLS)
     assert "ERROR" not in printed and "FAILED" not in printed
+
+
+def test_names_are_read():
+    """Of all items whose fits differ in their problems alone."""
+    for name in {*kernels.ITEMS, *(family.problem for family in variants.families(TINY).values())}:
+        problem = problems.problem_of(name, TINY)
+        assert problems.describe(problem)["rows"] >= 60 and problems.bytes_of(problem)["X"] > 0
+    for row in papers.ROWS:
+        what, n, p = problems.read_name(row.problem, TINY)
+        X, y = papers.draw(what, n, p)
+        assert len(X) == len(y) if what == "matched" else X.shape == (len(y), p)
+        assert row.call in papers.CALLS and what.split()[0] in papers.MODELS
+
+
+def test_ways_are_there():
+    """None asks for a constant that the package does not have."""
+    for family in variants.families(FULL).values():
+        assert len(family.ways) > 1
+        for way in family.ways.values():
+            with way():
+                pass
 
 
 @pytest.mark.slow

@@ -80,6 +80,8 @@ def test_handle_refuses_to_be_an_array():
         iter(X)
     with pytest.raises(TypeError, match="not known"):
         len(Rows("cluster", (list,)))
+    with pytest.raises(IndexError, match="no partition 9, they are numbered from 0 to"):
+        X.load(9)
 
 
 def test_far_arguments_are_known_without_imports():
@@ -362,6 +364,11 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         write_partitions(path, FRAME)
     with pytest.raises(ValueError, match="no column 'event' for `event`; name one by columns="):
         write_partitions(path, FRAME, outcome=surv)
+    tables = [FRAME.assign(event=FLAG, time=time) for time in (3.0, -1.0)]
+    with pytest.raises(ValueError, match="batch 1: `time` is -1 in row 0"):
+        write_partitions(path, tables, outcome=surv)
+    with pytest.raises(FileNotFoundError, match=r"pass a folder, or sorted\(glob\.glob"):
+        write_partitions(path, tmp_path / "*.parquet", outcome=surv)
     with pytest.raises(ValueError, match="`columns` names columns of tables"):
         write_partitions(path, (FRAME, FLAG), columns={"y": "a"})
     with pytest.raises(FileNotFoundError, match=r"where there is no manifest\.json"):
@@ -411,7 +418,7 @@ def test_changed_files_are_found(tmp_path):
     manifest = tmp_path / "a.parts" / "manifest.json"
     said = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(said | {"version": 2}))
-    with pytest.raises(ValueError, match="of version 2, this is for sksurvgpu partitions of"):
+    with pytest.raises(ValueError, match="of version 2, and this package reads '"):
         open_partitions(tmp_path / "a.parts")
     manifest.write_text("{")
     with pytest.raises(ValueError, match="damaged"):
@@ -611,4 +618,8 @@ def test_long_tables_to_files_refuse_the_same(tmp_path):
         from_long(persons, lines, outcome=surv)
     with pytest.raises(ValueError, match=r"a group of `site` has \d+ rows, and a partition has"):
         from_long(persons, lines, to=path, group="site", rows=2)
+    with pytest.raises(ValueError, match="`with_columns` names 'age', which `outcomes` does not"):
+        from_long(persons, lines, to=path, with_columns=["age"])
+    with pytest.raises(ValueError, match=r"`with_columns` has \d+ NaN .* in column 'age'"):
+        from_long(persons.assign(age=np.nan), lines, to=path, with_columns=["age"])
     assert not list(tmp_path.iterdir())

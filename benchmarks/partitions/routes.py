@@ -220,7 +220,7 @@ def _in_files(folder, model, level):
 def _on_cluster(folder, model, level):
     from distributed import Client, LocalCluster
 
-    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": None}
+    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
     cluster = LocalCluster(n_workers=2, threads_per_worker=1, **quiet)
     with cluster, Client(cluster) as client, _in_files(folder, model, level) as (fit, _):
         yield fit, client

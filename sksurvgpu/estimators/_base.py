@@ -33,7 +33,7 @@ from ..data.checks import check_offset, check_sample_weight, count_events, refus
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning, NothingToCompareError
-from ..partitions.handles import is_far
+from ..partitions.handles import check_near, is_far
 from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
 from ..solver.line_search import require_finite
@@ -55,7 +55,7 @@ from ._report import (
     name_infinite,
 )
 
-__all__ = ["MOST_NAMES", "PenalizedModel"]
+__all__ = ["MOST_NAMES", "PenalizedModel", "around_means"]
 
 
 class PenalizedModel(Estimator):
@@ -181,6 +181,7 @@ class PenalizedModel(Estimator):
             from ._partitioned import prepare
 
             return prepare(self, X, y, sample_weight, offset, given)
+        check_near(X, y=y, sample_weight=sample_weight, offset=offset, **given)
         n_threads = count_threads(self.n_jobs)
         self._choose_backend(self.backend)  # what cannot run is an error before any work
         design, columns = read_columns(self, X)
@@ -201,7 +202,7 @@ class PenalizedModel(Estimator):
             of_model=of_model,
             given=by_column,
             route=route,
-            plain_route=_around_means(PLAIN, by_column),
+            plain_route=around_means(PLAIN, by_column),
             gamma=self._gamma(),
         )
         self._spec().check(prepared)
@@ -247,7 +248,7 @@ class PenalizedModel(Estimator):
 
     def _route(self, given):
         """How fits are carried out."""
-        return _around_means(self._spec().route(given, PLAIN), given)
+        return around_means(self._spec().route(given, PLAIN), given)
 
     def _gamma(self):
         """Share of the penalized fit in a relaxed one, or None."""
@@ -392,6 +393,6 @@ class PenalizedModel(Estimator):
         return feature_names(self)
 
 
-def _around_means(route, given):
+def around_means(route, given):
     """A route, or where there are prior means what leads to it around them."""
     return route if given.prior_mean is None else Shifted(given.prior_mean, route)

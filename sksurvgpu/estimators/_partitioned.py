@@ -27,6 +27,7 @@ from ..routes import PLAIN
 from ..solver.line_search import require_finite
 from ..solver.problem import Batch
 from ..solver.solve import Options, log_likelihoods
+from ._base import around_means
 from ._columns import refuse
 from ._prepared import HUGE, Prepared, count_threads
 from ._reading import model_text, read_rows
@@ -108,21 +109,24 @@ class FarPrepared(Prepared):
         is_one_class = "classes_" in self.of_model and not known.events < known.total
         return is_one_class or not (counts or known.events > 0)
 
-    def check_subjects(self, model):
-        """Refuse subjects with rows in several partitions, which folds and draws would tear."""
+    def check_subjects(
+        self, model, whose="subject", why="folds and draws would make two persons of these"
+    ):
+        """Refuse subjects with rows in several partitions; the partition of each, if they are."""
         parts = self.problem.descriptions
         if not any(part.tables.get("has_subjects", [False])[0] for part in parts):
-            return
+            return None
         told = describe(self.problem.engine, model_text(model, {"subjects": True}))
         owner: dict[Any, int] = {}
         for part, description in enumerate(told):
             for label in description.tables["subjects"].tolist():
                 if owner.setdefault(label, part) != part:
                     refuse(
-                        f"subject {label!r} has rows in partitions {owner[label]} and {part}, of "
-                        "which folds and draws would make two persons",
-                        "write the partitions with `group=`, or shuffle the rows by subject",
+                        f"{whose} {label!r} has rows in partitions {owner[label]} and {part}, and "
+                        f"{why}",
+                        f"write the partitions with `group=`, or shuffle the rows by {whose}",
                     )
+        return owner
 
     def evaluate_at(self, pairs, weight):
         """Log-likelihoods of solutions, given as pairs (fit, solution), with their intercepts."""
@@ -203,8 +207,7 @@ def _prepare(model, engine, n_threads, where, backend):
         factor=given.factor[problem.source],
         coef=model._start(problem.n_columns),
     )
-    route = model._route(given)
-    if route is not PLAIN:
+    if model._spec().route(given, PLAIN) is not PLAIN:
         refuse(f"`penalty`={model.penalty!r} reads rows before it fits them")
     [weighed] = backend.weigh(problem, [None])
     if not weighed.total > 0:
@@ -220,8 +223,8 @@ def _prepare(model, engine, n_threads, where, backend):
         columns=_columns_of(model, problem.design),
         of_model=of_model,
         given=given,
-        route=route,
-        plain_route=PLAIN,
+        route=model._route(given),
+        plain_route=around_means(PLAIN, given),
         gamma=None,
         weighed=weighed,
         units=tuple(int(part.tables["units"][0]) for part in problem.descriptions),
@@ -277,11 +280,6 @@ def _check_parameters(model):
             f"algorithm={model.algorithm!r} moves one coefficient at a time, an exchange with all "
             "partitions for each",
             'use algorithm="majorized", which has the same optimum',
-        )
-    if model.prior_mean is not None:
-        refuse(
-            "`prior_mean` is an offset of rows",
-            "pass it as `offset`: X times the means, in the same partitions",
         )
     if model.relax is not None:
         refuse(

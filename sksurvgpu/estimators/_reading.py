@@ -20,6 +20,7 @@ from ..backends import to_host
 from ..backends.sums.pattern import PartRows
 from ..data.checks import check_offset
 from ..data.design.columns import build_design
+from ..data.vectors import check_labels
 from ..data.wholes import reading_part
 from ._base import PenalizedModel
 
@@ -56,6 +57,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     given = dict(arguments)
     X, y = to_host(given.pop("X")), given.pop("y")
     weight, offset = given.pop("sample_weight", None), given.pop("offset", None)
+    cluster = given.pop("cluster", None)  # of `wald`
     with reading_part():
         design = build_design(X)
         outcome = estimator._read_outcome(y, design.n_rows, **given)
@@ -68,7 +70,11 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     if exposure is not None:
         offset = exposure if offset is None else exposure + offset
     told["units"] = np.array([_count_units(outcome)])
-    subject = getattr(outcome, "subject", None)
+    if cluster is None:
+        subject = getattr(outcome, "subject", None)
+        cluster = getattr(outcome, estimator._clusters, None)
+    else:
+        subject = cluster = check_labels(cluster, "cluster", design.n_rows)
     told["has_subjects"] = np.array([subject is not None])
     if subject is not None and "subjects" in agreed:
         told["subjects"] = np.unique(subject)
@@ -85,6 +91,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         cuts=tuple(cuts.tolist()),
         censoring=outline.censoring,
         unit=outcome.unit,
+        cluster=cluster,
         told=told,
     )
 

@@ -148,8 +148,8 @@ class Coordinator:
         Times of the fit, which is the exact one of times that are rounded up to these.
     absent_ : dict of str to tuple of str
         Columns that count as zero at a site, as too few rows have them there.
-    left_out_ : dict of str to tuple of str
-        Strata whose rows a site left out.
+    left_out_ : dict of str to int
+        Strata whose rows a site left out; which these are, and that they exist, it keeps to itself.
     n_bytes_ : tuple of int
         Bytes of all messages, and of all answers.
 

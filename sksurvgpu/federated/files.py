@@ -82,5 +82,7 @@ def serve(mailbox: Mailbox, site_answer: Callable[[bytes], bytes]) -> None:
 
 def _write(path, data):
     unfinished = path.with_suffix(path.suffix + ".unfinished")
-    unfinished.write_bytes(data)
+    unfinished.unlink(missing_ok=True)
+    with open(unfinished, "xb") as file:  # never through a link that somebody has laid there
+        file.write(data)
     os.replace(unfinished, path)

@@ -142,7 +142,12 @@ def few(counts, min_rows):
 
 
 def find_few(outcome, unit, min_rows) -> list[str]:
-    """Kinds of rows of which a time has too few, by name."""
+    """Kinds of rows of which a time has too few, by name; of a group of censoring, too."""
+    if outcome.status is not None and outcome.censoring_group is not None:
+        of_groups = replace(outcome, stratum=outcome.censoring_group, censoring_group=None)
+        found = find_few(of_groups, unit, min_rows)
+        if found:
+            return found
     _, stratum = labels_of(outcome)
     found = []
     for kind, is_kind in rows_of_kinds(outcome).items():

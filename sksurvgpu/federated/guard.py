@@ -22,6 +22,7 @@ __all__ = ["Guard", "are_columns", "check_coef", "check_problem", "nothing_of"]
 
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
+SMALLEST = 1e-280  # sum of curvatures; below, it shows which rows' underflow
 REMEDY = {
     "share": "ask for coarser times (`rows_per_time` of the coordinator), or for a larger penalty",
     "few": "ask for coarser times (`rows_per_time` of the coordinator)",
@@ -53,13 +54,13 @@ class _Cells(NamedTuple):
         return np.bincount(self.cell, minlength=self.n_cells)
 
     def largest_share(self, numbers):
-        """Largest part of a cell's sum of numbers that one person has."""
+        """Largest part of a cell's sum of numbers that one person has; NaN where there is none."""
         of_person = np.bincount(self.person, numbers[self.rows], minlength=len(self.cell))
         total = np.bincount(self.cell, of_person, minlength=self.n_cells)
         largest = np.zeros(self.n_cells)
         np.maximum.at(largest, self.cell, of_person)
         shares = np.divide(largest, total, out=np.zeros(self.n_cells), where=total > 0.0)
-        return float(shares.max(initial=0.0))
+        return float(shares.max(initial=0.0)) if np.isfinite(total).all() else np.nan
 
 
 def _tables_of(plan, counted, unit):
@@ -148,21 +149,22 @@ class Guard:
             w = self._weight * np.exp(eta - eta[live].max())
             self._check_shares(self._tables, w)
 
-    def check_settled(self, pattern, request, intercept, want):
+    def check_settled(self, pattern, request, intercept):
         """Refuse sums over rows without time, of which one row has much."""
         if hasattr(self._plan, "exit_idx"):
             return
         at = Slopes(request.weight, request.coef, {}, intercept=float(intercept))
         pattern.settle(pattern.predictor(request.coef), at)
         self._check_shares(self._tables, np.abs(pattern.residuals()))
-        if {"curvature", "gram"} & set(want):
-            rh = np.zeros((self._plan.n_rows, 2))
-            pattern.refer(rh)
-            self._check_shares(self._tables, rh[:, 1])
+        rh = np.zeros((self._plan.n_rows, 2))
+        pattern.refer(rh)  # far from the rows, all that a residual tells beside the outcome
+        if pattern.joins and not rh[:, 1].sum() > SMALLEST:
+            raise OutsideError("the intercept is far from all rows")
+        self._check_shares(self._tables, rh[:, 1])
 
     def _check_shares(self, tables, numbers):
         for table in tables:
-            if table.largest_share(numbers) > self._rules.largest_share:
+            if not table.largest_share(numbers) <= self._rules.largest_share:
                 raise OutsideError(
                     f"one row would be more than {self._rules.largest_share:.0%} of a sum "
                     f"({table.name}); {REMEDY['share']}"
@@ -171,7 +173,7 @@ class Guard:
     def check_joined(self, request, own):
         """Check what a coordinator has made of tables: its form, and that it is one a point."""
         for name, table in request.tables.items():
-            _check_table(name, table, self._lengths(own))
+            _check_table(name, table, self._shapes(own))
         tables = request.tables
         point = _digest(request.coef), _digest(getattr(request, "intercept", 0.0))
         if "hazard" in tables:
@@ -185,13 +187,16 @@ class Guard:
                 "a point was asked for again with other tables, which tells rows apart"
             )
 
-    def _lengths(self, own):
-        lengths = {"hazard": len(own.own), "held": len(own.own)}
+    def _shapes(self, own):
+        n_own = (len(own.own),)
+        shapes = {"hazard": n_own, "held": n_own}
+        if getattr(self._plan, "enter_idx", None) is not None:
+            shapes["hazard"] = (2, *n_own)
         if hasattr(self._plan, "part_bins"):
-            lengths |= dict.fromkeys(("edges", "back_edges"), self._plan.part_bins.n_bins)
+            shapes |= dict.fromkeys(("edges", "back_edges"), (self._plan.part_bins.n_bins, 2))
         if own.own_lanes is not None:
-            lengths |= {"back": len(own.own_lanes), "censoring": len(own.own_entries)}
-        return lengths
+            shapes |= {"back": (len(own.own_lanes),), "censoring": (len(own.own_entries),)}
+        return shapes
 
     # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:
@@ -289,36 +294,53 @@ def _digest(value):
     return repr(value).encode()
 
 
-def _check_table(name, table, lengths):
-    if name not in lengths:
+def _check_table(name, table, shapes):
+    if name not in shapes:
         raise NotReleasedError(f"the table {name!r} is not one that a site takes here")
-    at = 0 if name.endswith("edges") else -1
-    is_right = (
-        table.dtype == np.float64 and table.ndim in (1, 2) and table.shape[at] == lengths[name]
-    )
+    is_right = table.dtype == np.float64 and table.shape == shapes[name]
     if not is_right or not np.isfinite(table).all():
-        raise NotReleasedError(f"the table {name!r} is not of {lengths[name]:,} finite numbers")
+        raise NotReleasedError(f"the table {name!r} is not of {shapes[name]} finite numbers")
 
 
-def check_problem(tables, pattern, n_columns):
+def check_problem(tables, rows):
     """Check the form of what `Arrange` gives, which compiled code will trust."""
-    pointers = {"event_ptr": "event_time", "table_ptr": "table_time"}
-    for name, of in pointers.items():
-        if name in tables:
-            ptr = tables[name]
-            is_right = ptr.dtype.kind == "i" and len(ptr) and ptr[0] == 0
-            if not is_right or np.any(np.diff(ptr) < 0) or ptr[-1] != len(tables.get(of, ())):
-                raise NotReleasedError(f"the table {name!r} has no offsets into {of!r}")
+    pattern, n_columns = rows.likelihood.pattern, rows.design.n_columns
     needed = {"part"} | ({"labels_strata", "event_time", "event_ptr", "bin_end", "few"})
     needed = needed if pattern in ("risk_sets", "carried_risk_sets") else {"part"}
     if pattern == "carried_risk_sets":
         needed |= {"labels_censoring", "table_time", "table_ptr", "lane_stratum", "lane_group"}
     if not needed <= set(tables):
         raise NotReleasedError(f"a problem has the tables {sorted(needed)}, got {sorted(tables)}")
-    if "event_ptr" in tables and len(tables["event_ptr"]) != len(tables["labels_strata"]) + 1:
-        raise NotReleasedError("the table 'event_ptr' has not one number a stratum and one more")
+    for ptr, of, labels in (
+        ("event_ptr", "event_time", "labels_strata"),
+        ("table_ptr", "table_time", "labels_censoring"),
+    ):
+        if ptr in needed:
+            _check_offsets(ptr, of, tables, len(tables[labels]))
+    if "bin_end" in needed:
+        _check_bins(tables, len(rows.cuts) + 1)
     if "center" in tables and tables["center"].shape != (n_columns,):
         raise NotReleasedError(f"the table 'center' is not of {n_columns:,} numbers")
+
+
+def _check_offsets(name, of, tables, n_labels):
+    ptr, times = tables[name], tables[of]
+    is_right = ptr.dtype.kind == "i" and ptr.shape == (n_labels + 1,) and times.ndim == 1
+    is_right = is_right and ptr[0] == 0 and not np.any(np.diff(ptr) < 0) and ptr[-1] == len(times)
+    if not is_right:
+        raise NotReleasedError(f"the table {name!r} has no offsets into {of!r}")
+    rises = np.diff(times) > 0.0
+    rises[np.setdiff1d(ptr[1:-1], (0, len(times))) - 1] = True  # from one label to the next
+    if times.dtype != np.float64 or not np.isfinite(times).all() or not rises.all():
+        raise NotReleasedError(f"the table {of!r} is not of ascending times")
+
+
+def _check_bins(tables, n_pieces):
+    n_cells = len(tables["event_time"]) + n_pieces * len(tables["labels_strata"])
+    end = tables["bin_end"]
+    is_right = end.dtype.kind == "i" and end.ndim == 1 and 0 < len(end) <= n_cells
+    if not is_right or np.any(np.diff(end) <= 0) or end[0] < 0 or end[-1] != n_cells - 1:
+        raise NotReleasedError("the table 'bin_end' does not have the last cells of all bins")
 
 
 def check_coef(coef, n_columns):

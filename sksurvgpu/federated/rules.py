@@ -41,6 +41,9 @@ class Rules:
         Part of a sum that may come from one row.
     longest_range : float, default=30.0
         Largest linear predictor less the least; beyond, few rows are all of a sum.
+    max_models : int, default=4
+        Models for which the rows may be read, as far as reading depends on them: penalties and
+        coefficients do not count. One whose outcome has classes counts twice.
     max_matrices : int, default=0
         Points at which a matrix of columns by columns may be asked for.
     recipes : tuple of str, default=("given", "train", "test", "exponential")
@@ -51,11 +54,13 @@ class Rules:
     max_exchanges: int = 200
     largest_share: float = 0.2
     longest_range: float = 30.0
+    max_models: int = 4
     max_matrices: int = 0
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
 
     def __post_init__(self):
-        for name, least in (("min_rows", 1), ("max_exchanges", 0), ("max_matrices", 0)):
+        names = ("min_rows", 1), ("max_exchanges", 0), ("max_models", 0), ("max_matrices", 0)
+        for name, least in names:
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise ValueError(f"`{name}` is {value!r}, must be an integer from {least} on.")
@@ -70,8 +75,13 @@ class Rules:
 
 # -- columns ----------------------------------------------------------------------------------
 def find_absent(rows, rules: Rules) -> np.ndarray:
-    """Columns of X whose sums would be those of few rows, or of one, in a piece of time, too."""
-    is_absent = _find_rare(rows.design, rows.unit, rules)
+    """Columns of X whose sums would be those of few rows, or of one, in a piece of time, too.
+
+    What nobody has counts as what few have: that these are there is not told.
+    """
+    design = rows.design
+    sizes = [np.abs(_stored_of(design, j)).sum() for j in range(design.n_columns)]
+    is_absent = _find_rare(design, rows.unit, rules) | (np.array(sizes) == 0.0)
     for first, last in np.unique(rows.piece_ptr, axis=0):
         edges = np.concatenate([[-np.inf], rows.cuts, [np.inf]])
         if (first, last) == (0, len(rows.cuts) + 1):
@@ -103,18 +113,22 @@ def _find_rare(design, unit, rules):
     return is_rare
 
 
+def _stored_of(design, j):
+    """Values of a column that are stored."""
+    size = design.n_rows if design.kind[j] == DENSE else design.indptr[j + 1] - design.indptr[j]
+    if design.kind[j] == INDICATOR:
+        return np.ones(size)
+    return design.values[design.value_ptr[j] : design.value_ptr[j] + size]
+
+
 def _values_of(design, j):
     """Rows of a column that differ from its most common value, 0 if sparse, and by how much."""
-    start, size = design.value_ptr[j], design.n_rows
+    values = _stored_of(design, j)
     if design.kind[j] != DENSE:
         rows = design.indices[design.indptr[j] : design.indptr[j + 1]]
-        if design.kind[j] == INDICATOR:
-            return rows, np.ones(len(rows))
-        values = design.values[start : start + len(rows)]
         return rows[values != 0.0], values[values != 0.0]
-    values = design.values[start : start + size]
     distinct, counts = np.unique(values, return_counts=True)
-    if not size:
+    if not len(values):
         return np.arange(0), values
     moved = values - distinct[np.argmax(counts)]
     rows = np.flatnonzero(moved)

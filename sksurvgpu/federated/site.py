@@ -27,39 +27,30 @@ from ..backends.sums.messages import (
     Ask,
     Describe,
     Evaluate,
+    Recipe,
     Slopes,
     Unarranged,
 )
 from ..backends.sums.part import Part
 from ..backends.sums.recipes import make_weight
 from ..data.design.columns import build_design
-from ..estimators._reading import read_rows
-from .grid import (
-    Times,
-    coarsen,
-    end_follow_up,
-    few,
-    find_few,
-    labels_of,
-    propose,
-    rare_strata,
-)
+from .grid import Times
 from .guard import Guard, are_columns, check_coef, check_problem, nothing_of
-from .rules import NotReleasedError, OutsideError, Rules, find_absent, without_columns
-from .wire import Coarsen, Coarsened, Propose, Proposed, Refused, decode, encode
+from .reading import Reader
+from .rules import NotReleasedError, OutsideError, Rules
+from .wire import Coarsen, Coarsened, Propose, Refused, decode, encode
 
 __all__ = ["Site"]
 
 MESSAGES = (Propose, Coarsen, Describe, Arrange, Ask)
 MOST_GUARDS = 16  # that are kept, each some numbers a row
-NO_TIMES = (
-    "its times are told in a grid only: begin with one (`grid` of the coordinator), from which "
-    "coarser times are agreed"
-)
-SECOND = (
-    "other times were agreed or proposed before, and two sets of them tell rows apart that lie "
-    "between; begin with the same grid, or ask the site to start anew"
-)
+MOST_DRAWS = 10  # of a row, by which memory is bounded
+RELEASED = {"gradient", "size", "curvature", "gram", "jumps"}  # of `Slopes.want`
+TOLD = {  # tables of descriptions: counts, agreed times, and labels that enough rows have
+    *("labels", "stratum", "time", "deaths", "last", "units", "events", "groups"),
+    *("censor_labels", "censor_group", "censor_time", "lane_stratum", "lane_group"),
+    *("classes", "class_totals", "has_subjects", "has_strata"),
+}
 journal = logging.getLogger(__name__)
 
 
@@ -114,20 +105,28 @@ class Site:
         if not isinstance(self.rules, Rules):
             raise TypeError(f"`rules` is of type {type(rules).__name__}, must be Rules(...).")
         self._log, self._lock = log, Lock()
-        self._secret = os.urandom(16) if secret is None else bytes(secret)
-        self._part = Part(lambda: self._arguments, self._read)
-        self._grid: np.ndarray | None = None
-        self._times: Times | None = None
-        self._end, self._least = np.nan, self.rules.min_rows
+        if not (secret is None or (isinstance(secret, bytes) and secret)):
+            raise TypeError("`secret` must be bytes, such as 16 of `os.urandom`, and not empty.")
+        self._secret = os.urandom(16) if secret is None else secret
+        self._reader = Reader(self._arguments, self.rules)
+        self._part = Part(lambda: self._arguments, lambda model, _: self._reader.read(model))
         self._own: Any = None
         self._tables: dict[str, np.ndarray] = {}
-        self._plan = ""
+        self._plan, self._content, self._model = "", b"", ""
         self._guards: dict[Any, Guard] = {}
         self._joined: dict[Any, dict] = {}
         self._matrices: set[bytes] = set()
+        self._models: set[str] = set()
+        self._weights: dict[Any, int] = {}
         self.n_exchanges_ = 0
-        self.absent_: tuple[str, ...] = ()
-        self.left_out_: tuple[str, ...] = ()
+
+    @property
+    def absent_(self) -> tuple[str, ...]:
+        return self._reader.absent
+
+    @property
+    def left_out_(self) -> tuple[str, ...]:
+        return self._reader.left_out
 
     def answer(self, message: bytes, approve: Callable[[Any], bool] | None = None) -> bytes:
         """Answer a message, or say why not; nothing that happens here is an error to the sender.
@@ -176,8 +175,10 @@ class Site:
             file.write(json.dumps(line) + "\n")
 
     def _answer(self, message):
+        if not isinstance(message, Ask):
+            self._check_model(message.model)
         if isinstance(message, Propose):
-            return self._propose(message)
+            return self._reader.propose(message)
         if isinstance(message, Coarsen):
             return self._coarsen(message)
         if isinstance(message, Describe):
@@ -187,37 +188,17 @@ class Site:
         return self._ask(message)
 
     # -- opening ----------------------------------------------------------------------------------
-    def _propose(self, message):
-        grid, self._least = message.grid, max(self.rules.min_rows, message.least)
-        if grid.dtype != np.float64 or grid.ndim != 1 or not np.all(np.diff(grid) > 0):
-            raise NotReleasedError("`grid` is not of ascending times")
-        if self._grid is not None and not np.array_equal(self._grid, grid):
-            raise NotReleasedError(SECOND)
-        rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
-        if not hasattr(rows.outcome, "time"):
-            return Proposed(self.rules.min_rows, {})
-        if len(grid) > rows.n_rows:
-            raise NotReleasedError("`grid` has more times than the site has rows")
-        self._grid = grid
-        return propose(rows.outcome, rows.unit, grid, self.rules.min_rows)
-
     def _coarsen(self, message):
         times = Times(message.labels, message.times, message.ptr)
-        is_right = times.ptr.ndim == 1 and len(times.ptr) == len(times.labels) + 1
-        if not is_right or times.ptr[0] != 0 or times.ptr[-1] != len(times.times):
-            raise NotReleasedError("the times that were agreed have no offsets by stratum")
-        if self._times is not None and not _are_same(self._times, times):
-            raise NotReleasedError(SECOND)
-        before = self._times, self._end
-        self._times, self._end = times, message.end
+        self._reader.fix(times, message.end)
+        self._part.drop()
         try:
-            self._part.drop()
             self._part.answer(Describe(message.model))
         except BaseException:
-            self._times, self._end = before
+            self._reader.unfix()
             self._part.drop()
             raise
-        return Coarsened(self.absent_, self.left_out_)
+        return Coarsened(self.absent_, len(self.left_out_))
 
     def _describe(self, message):
         found = self._part.answer(message)
@@ -225,76 +206,33 @@ class Site:
         columns[:, 3:5] = np.nan  # one row's
         if "time" not in tables:  # labels are those of persons or sets
             tables.pop("labels", None)
-        code = sha256(self._secret + str(found.checksum).encode()).digest()[:4]
-        return replace(found, columns=columns, tables=tables, checksum=int.from_bytes(code))
+        if not set(tables) <= TOLD:
+            raise NotReleasedError(f"{sorted(set(tables) - TOLD)} are not told")
+        code = self._code("checksum", found.checksum, 4)
+        return replace(found, columns=columns, tables=tables, checksum=code)
+
+    def _check_model(self, model):
+        self._models.add(model)
+        if len(self._models) > self.rules.max_models:
+            self._models.discard(model)
+            raise NotReleasedError(
+                f"it has been read for {self.rules.max_models} models (`max_models`), as "
+                "differences between models tell rows apart"
+            )
 
     def _arrange(self, message):
+        content = sha256(encode(message)).digest()
+        if message.digest == self._plan and content != self._content:
+            raise NotReleasedError("another problem has the same digest")
         rows = self._part.rows_of(message.model)
-        check_problem(message.tables, rows.likelihood.pattern, rows.design.n_columns)
+        check_problem(message.tables, rows)
         self._own = self._part.answer(message)
         self._n_columns = len(rows.source)
         if message.digest != self._plan:
             self._guards.clear()
-        self._plan, self._tables = message.digest, message.tables
+        self._plan, self._tables, self._content = message.digest, message.tables, content
+        self._model = message.model
         return self._own
-
-    # -- rows -------------------------------------------------------------------------------------
-    def _rows(self, model, end, times=None):
-        """Rows that count, of which a partition tells: until `end`, and at times where known."""
-        rows = read_rows(model, self._arguments)
-        keeps = np.ones(rows.n_rows, bool) if rows.weight is None else rows.weight > 0.0
-        has_time = hasattr(rows.outcome, "time")
-        if has_time:
-            if not np.isfinite(end):
-                raise NotReleasedError(NO_TIMES)
-            keeps = self._find_counted(rows, end, times, keeps)
-        if not keeps.all():  # read again: what a partition tells of itself is of these
-            places = np.flatnonzero(keeps)
-            self._check_size(len(places))
-            rows = read_rows(model, {k: value[places] for k, value in self._arguments.items()})
-        if has_time:
-            outcome = end_follow_up(rows.outcome, end)[0]
-            outcome = outcome if times is None else coarsen(outcome, times)[0]
-            rows = replace(rows, outcome=outcome)
-        self._check_size(rows.n_rows if rows.unit is None else len(np.unique(rows.unit)))
-        return rows
-
-    def _find_counted(self, rows, end, times, keeps):
-        """Rows at risk before the end of follow-up, in strata that have enough of them."""
-        outcome, begins = end_follow_up(rows.outcome, end)
-        keeps = keeps & begins
-        labels, stratum = labels_of(outcome)
-        unit = None if rows.unit is None else rows.unit[keeps]
-        rare = rare_strata(outcome.take(keeps), unit, self._least)
-        self.left_out_ = tuple(map(str, labels[rare]))
-        keeps &= ~np.isin(stratum, rare)
-        return keeps if times is None else keeps & coarsen(outcome, times)[1]
-
-    def _check_size(self, n_units):
-        if n_units < self.rules.min_rows:
-            left_out = f"; left out: {', '.join(self.left_out_)}" if self.left_out_ else ""
-            raise NotReleasedError(
-                f"it has fewer than {self.rules.min_rows} rows that could be in sums{left_out}"
-            )
-
-    def _read(self, model, arguments):
-        """Rows as the partition may know them."""
-        rows = self._rows(model, self._end, self._times)
-        least = self.rules.min_rows
-        if hasattr(rows.outcome, "time"):
-            found = find_few(rows.outcome, rows.unit, least)
-            if found:
-                raise NotReleasedError(
-                    f"some times have fewer than {least} rows ({', '.join(found)})"
-                )
-        classes = rows.outcome.value if "class_totals" in rows.told else []
-        if few(np.unique(classes, return_counts=True)[1], least).any():
-            raise NotReleasedError(f"it has fewer than {least} rows of a class")
-        absent = find_absent(rows, self.rules)
-        names = rows.design.names
-        names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
-        self.absent_ = tuple(map(str, names[absent]))
-        return replace(rows, design=without_columns(rows.design, absent))
 
     # -- fits -------------------------------------------------------------------------------------
     def _ask(self, message):
@@ -322,11 +260,11 @@ class Site:
             request = replace(request, origin=None, shift=0.0)
             if not self._is_inside(guard, pattern, request):
                 return nothing_of(pattern.evaluate(request))
-            guard.check_settled(pattern, request, np.nan_to_num(request.center), ("gradient",))
+            guard.check_settled(pattern, request, np.nan_to_num(request.center))
         if isinstance(request, Slopes):
             self._check_slopes(request)
             guard.check_point(pattern.predictor(request.coef))
-            guard.check_settled(pattern, request, request.intercept, request.want)
+            guard.check_settled(pattern, request, request.intercept)
         [answer] = self._part.answer(Ask(plan, (request,))).of
         if isinstance(request, Evaluate):
             return replace(answer, low=np.nan, high=np.nan)
@@ -348,9 +286,39 @@ class Site:
         if recipe.kind not in self.rules.recipes:
             raise NotReleasedError(f"weights of kind {recipe.kind!r} are not allowed (`recipes`)")
         if recipe.kind == "given":
-            return recipe
-        code = sha256(self._secret + str(recipe.seed).encode()).digest()[:8]
-        return replace(recipe, seed=int.from_bytes(code))
+            return Recipe()
+        is_fold = recipe.kind in ("train", "test")
+        least, most = (2, self.rules.min_rows) if is_fold else (0, MOST_DRAWS * self._own_rows())
+        if recipe.number < 0 or not least <= recipe.of <= most:
+            raise NotReleasedError(
+                f"weights {recipe.kind!r}, number {recipe.number} of {recipe.of}, do not exist; "
+                f"`of` is from {least} to {most}, and numbers are not negative"
+            )
+        self._count_weights(recipe, is_fold)
+        return replace(recipe, seed=self._code("weights", recipe.seed, 8))
+
+    def _own_rows(self):
+        return self._arguments["X"].n_rows
+
+    def _count_weights(self, recipe, is_fold):
+        """Refuse more vectors of weights than a sum has rows: so many sums span its rows."""
+        part = int(self._tables["part"][0])
+        deal = self._model, part, recipe.seed, recipe.of
+        if is_fold:
+            self._weights[(*deal, recipe.number // recipe.of)] = recipe.of - 1
+        else:
+            self._weights[(*deal, recipe.kind, recipe.number)] = 1
+        if 1 + sum(self._weights.values()) > self.rules.min_rows:
+            self._weights.popitem()
+            raise NotReleasedError(
+                f"it gives sums under {self.rules.min_rows} independent vectors of weights in all "
+                "(`min_rows`; a fold is one), as more would tell rows apart"
+            )
+
+    def _code(self, purpose, number, n_bytes):
+        """A number in place of another one, which only the secret tells."""
+        text = f"{purpose} {number} ".encode()
+        return int.from_bytes(sha256(text + self._secret).digest()[:n_bytes])
 
     def _guard(self, recipe):
         key = self._plan, recipe
@@ -364,7 +332,9 @@ class Site:
         return self._guards[key]
 
     def _check_slopes(self, request):
-        columns = request.columns
+        columns, unknown = request.columns, sorted(set(request.want).difference(RELEASED))
+        if unknown:  # such as products of scores, of which a cluster is one
+            raise NotReleasedError(f"{', '.join(unknown)} of rows are not released")
         if columns is None and {"gram", "jumps"} & set(request.want):
             raise NotReleasedError("a matrix was asked for without `columns`")
         if columns is not None:
@@ -390,7 +360,3 @@ def _name(message):
     if not isinstance(message, Ask):
         return type(message).__name__
     return ", ".join(sorted({type(request).__name__ for request in message.requests}))
-
-
-def _are_same(times, others):
-    return all(np.array_equal(one, other) for one, other in zip(times, others, strict=True))

@@ -65,10 +65,10 @@ class Coarsen:
 
 @dataclass(frozen=True)
 class Coarsened:
-    """What a site does without, by name: columns that are zero there, and strata."""
+    """What a site does without: columns that are zero there, by name, and how many strata."""
 
     absent: tuple[str, ...]
-    left_out: tuple[str, ...]
+    left_out: int
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,12 @@ from ..estimators._base import MOST_NAMES
 from ..information.inverse import Inverse, invert
 from ..information.views import SubsetView, View
 
-__all__ = ["UNKNOWN", "clusters_of", "invert_information", "invert_of", "warn_of"]
+__all__ = ["ONE_CLUSTER", "UNKNOWN", "clusters_of", "invert_information", "invert_of", "warn_of"]
 
+ONE_CLUSTER = (
+    "`cluster` has one label ({}) for all {:,} rows; robust standard errors need several clusters "
+    "that are independent of each other."
+)
 UNKNOWN = (
     "the data do not determine the coefficients of {}: constant or collinear columns, or columns "
     "without an event; what is computed of them is NaN. Leave some of them out."
@@ -75,10 +79,7 @@ def clusters_of(view: View, cluster) -> np.ndarray | None:
             return None
     codes, labels = encode(check_labels(cluster, "cluster", n_rows))
     if len(labels) < 2:
-        raise ValueError(
-            f"`cluster` has one label ({labels[0]}) for all {n_rows:,} rows; robust standard "
-            "errors need several clusters that are independent of each other."
-        )
+        raise ValueError(ONE_CLUSTER.format(labels[0], n_rows))
     if given and isinstance(view, SubsetView):
         _check_whole_sets(codes, view.rows.outcome)
     return codes

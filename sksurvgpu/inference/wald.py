@@ -9,10 +9,9 @@ import numpy as np
 
 from .._versioned import Versioned
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
-from ..estimators._columns import refuse
 from ..information.views import view_of
 from ..partitions.handles import is_far
-from ._covariance import clusters_of, invert_information, invert_of
+from ._covariance import ONE_CLUSTER, clusters_of, invert_information, invert_of
 from ._rows import check_estimator, check_same, open_rows, require_unpenalized
 
 __all__ = ["WaldResult", "wald"]
@@ -123,7 +122,8 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     cluster : array-like of shape (n_samples,), optional
         Labels of rows that are not independent, such as persons or practices; implies `robust`.
         By default what `y` says: its field ``subject``, the subjects of a case series, or the
-        matched sets; each row by itself where it says nothing.
+        matched sets; each row by itself where it says nothing. Of rows in partitions, each
+        cluster must be whole in one.
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -165,7 +165,7 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
 def _find(estimator, X, y, fit_params, robust, cluster):
     """Covariance, degrees of freedom, and the inverse information."""
     if is_far(X):
-        return _find_far(estimator, X, y, fit_params, robust)
+        return _find_far(estimator, X, y, fit_params, robust, cluster)
     rows = open_rows(estimator, X, y, fit_params)
     view = view_of(rows)
     cluster = clusters_of(view, cluster) if robust else None
@@ -176,20 +176,31 @@ def _find(estimator, X, y, fit_params, robust, cluster):
     return *_plain(estimator, inverse, n_rows, rows.problem.has_intercept), inverse
 
 
-def _find_far(estimator, X, y, fit_params, robust):
-    """The same of rows in partitions, which add up the information."""
-    if robust:
-        refuse(
-            "robust standard errors are of scores of rows, which partitions do not send",
-            "take `bootstrap`, or robust=False",
-        )
-    with closing(estimator._prepare(X, y, **fit_params)) as prepared:
-        given = prepared.problem, prepared.batch, estimator.coef_
-        loglik, *information = prepared.backend.information(*given)
+def _find_far(estimator, X, y, fit_params, robust, cluster):
+    """The same of rows in partitions, which add up the information and products of scores."""
+    given = fit_params if cluster is None else fit_params | {"cluster": cluster}
+    with closing(estimator._prepare(X, y, **given)) as prepared:
+        if robust:
+            _check_clusters(prepared, estimator)
+        given = prepared.problem, prepared.batch, estimator.coef_, robust
+        loglik, *information, meat = prepared.backend.information(*given)
         check_same(estimator, loglik)
         inverse = invert_of(estimator, information, stacklevel=6)
+        if robust:
+            return inverse.matrix @ meat @ inverse.matrix, None, inverse
         has_intercept = prepared.problem.has_intercept
         return *_plain(estimator, inverse, prepared.n_weighted, has_intercept), inverse
+
+
+def _check_clusters(prepared, estimator):
+    """Refuse clusters that are divided among partitions, or a single one."""
+    owner = prepared.check_subjects(
+        estimator,
+        "cluster",
+        "scores are added up by cluster where the rows are",
+    )
+    if owner is not None and len(owner) < 2:
+        raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.design.n_rows))
 
 
 def _plain(estimator, inverse, n_rows, has_intercept):

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from ..data.design.columns import Design, build_design
 from ..data.design.join import join_rows
 from ..data.long.sources import open_source
+from ..data.outcomes.lazy import LazyOutcome, is_of_dask
 from ..data.vectors import as_vector, check_length, from_objects
 from .threads import blame
 
@@ -69,10 +70,15 @@ def read_batches(batches, outcome, columns: Mapping[str, str], size: int) -> Ite
 # -- what users give --------------------------------------------------------------------------
 def _arguments(batches, outcome, columns, size) -> Iterator[Mapping[str, Any]]:
     """Arguments of fit by name, a batch after the other."""
+    _refuse_dask(batches)
     if outcome is not None:
         source = open_source(batches, "batches")
-        for frame in source.batches(source.columns, size):
-            yield split_table(frame, outcome, columns)
+        for number, frame in enumerate(source.batches(source.columns, size)):
+            try:
+                arguments = split_table(frame, outcome, columns)
+            except (TypeError, ValueError) as error:
+                raise blame(number, error, "batch") from error
+            yield arguments
         return
     if columns:
         raise ValueError("`columns` names columns of tables, which takes an `outcome` beside them.")
@@ -100,7 +106,17 @@ def _named(batch) -> Mapping[str, Any]:
             f"`batches` has one of type {type(batch).__name__}; pass tuples of "
             f"{', '.join(ARGUMENTS)}, of which the last may be left out, or dicts with 'X'."
         )
+    for value in batch.values():
+        _refuse_dask(value)
     return {**batch, "X": _as_table(batch["X"])}
+
+
+def _refuse_dask(value):
+    if is_of_dask(value) or isinstance(value, LazyOutcome):
+        raise TypeError(
+            "`batches` has collections of Dask, which estimators fit as they are; to write a frame "
+            "to files, pass (part.compute() for part in frame.partitions) and `outcome`."
+        )
 
 
 def split_table(frame, outcome, columns):

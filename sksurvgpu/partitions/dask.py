@@ -142,7 +142,8 @@ def _of_frame(frame):
         known["n_columns"] = len(columns)
         if all(isinstance(column, str) for column in columns):
             known["names"] = np.array(columns, dtype=object)
-    return _rows(frame.to_delayed(), frame, **known)
+    # Optimized, few columns of files would be read in fewer partitions: y in others than X.
+    return _rows(frame.simplify().to_delayed(optimize_graph=False), frame, **known)
 
 
 def _of_array(array, name):

@@ -17,7 +17,16 @@ import numpy as np
 from ..backends.sums.messages import Engine
 from ..data.outcomes.lazy import LazyOutcome, is_of_dask
 
-__all__ = ["Load", "Rows", "as_rows", "check_split", "in_memory", "is_far", "open_engine"]
+__all__ = [
+    "Load",
+    "Rows",
+    "as_rows",
+    "check_near",
+    "check_split",
+    "in_memory",
+    "is_far",
+    "open_engine",
+]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,11 +97,16 @@ class Rows:
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
             "rows in partitions are not made an array by themselves; pass them to estimators of "
-            "this package, or load one partition with .load(number)."
+            "this package, or load one partition with .load(number). What transforms rows, a "
+            "scaler say, does so before they are written."
         )
 
     def load(self, part: int) -> Any:
-        """Rows of one partition, in memory."""
+        """Rows of one partition, the first of which is 0, in memory."""
+        if not 0 <= part < self.n_parts:
+            raise IndexError(
+                f"there is no partition {part}, they are numbered from 0 to {self.n_parts - 1}."
+            )
         return self.loaders[part]()
 
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
@@ -181,8 +195,20 @@ def as_rows(value: Any, name: str = "X") -> Rows:
         return as_dask_rows(value, name)
     raise TypeError(
         f"`{name}` is of type {type(value).__name__} and in memory, where X is in partitions; pass "
-        "what is in the same partitions, as open_partitions has it."
+        "what is in the same partitions: another handle of the same open_partitions, or columns of "
+        "the same frame of Dask."
     )
+
+
+def check_near(X: Any, **others: Any) -> None:
+    """Check that no other argument is in partitions, where X is in memory."""
+    for name, value in others.items():
+        if is_far(value):
+            raise TypeError(
+                f"`{name}` is in partitions, and `X` is of type {type(X).__name__} and in memory; "
+                "pass both in partitions, or both in memory. A step before that transforms X, a "
+                "scaler say, may have brought it here."
+            )
 
 
 def open_engine(arguments: Mapping[str, Rows], read, n_threads: int = 1) -> Engine:

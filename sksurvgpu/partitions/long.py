@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from ..data.design.columns import build_design
 from ..data.long.lines import DEFAULT_VALUE
 from ..data.long.table import BATCH_SIZE, LongData, read_long
 from ..data.vectors import check_labels, encode
@@ -153,6 +154,11 @@ class _Store:
     def arrange(self, table):
         """Order of the rows of the outcomes, and where partitions begin and end among them."""
         frame = nw.from_native(table, eager_only=True)
+        absent = [label for label in self._right if label not in frame.columns]
+        if absent:
+            raise ValueError(f"`with_columns` names {absent[0]!r}, which `outcomes` does not have.")
+        if self._right:  # else they are found out after all lines were read
+            build_design(table[self._right], name="with_columns")
         arguments = split_table(frame, self._outcome, self._columns)
         del arguments["X"]
         name, is_beside = self._group, False

@@ -213,8 +213,8 @@ def _read_manifest(path, digest):
         raise ValueError(f"{path!r} has a damaged {MANIFEST}: {error}.") from error
     if found != (FORMAT, VERSION):
         raise ValueError(
-            f"{path!r} has {found[0]} of version {found[1]}, this is for {FORMAT} of version "
-            f"{VERSION}; write them with this version of the package."
+            f"{path!r} has {found[0]!r} of version {found[1]}, and this package reads {FORMAT!r} "
+            f"of version {VERSION}; write the partitions anew with it."
         )
     return manifest
 
@@ -241,7 +241,8 @@ def _check_file(path, digest):
     if not is_whole:
         raise ValueError(
             f"{path.name} of {path.parent.name} in {str(path.parents[1])!r} has changed since it "
-            "was written: put back the file, or write the partitions anew."
+            "was written: put back the file, or write the partitions anew. If they were, open them "
+            "again."
         )
     _checked[path] = said
 

@@ -8,7 +8,7 @@ plan of their rows, in a temporary file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from shutil import rmtree
@@ -66,9 +66,10 @@ class Threads:
         self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
         self._is_cancelled = False
         self._folder = Path()  # for what partitions keep that do not stay in memory
+        self._remove: Callable[[], Any] = lambda: None
         if self.n_kept < self.n_parts:
             self._folder = Path(mkdtemp(prefix="sksurvgpu-"))
-            finalize(self, rmtree, self._folder, ignore_errors=True)
+            self._remove = finalize(self, rmtree, self._folder, ignore_errors=True)
 
     def ask(self, messages: Mapping[int, Message]) -> Iterator[tuple[int, Any]]:
         """Answers of partitions, each as soon as it is there."""
@@ -126,6 +127,7 @@ class Threads:
             self._pool.shutdown(cancel_futures=True)
         for part in self._parts:
             part.drop()
+        self._remove()
 
 
 def _count_kept(n_parts, sizes, budget):

@@ -40,8 +40,7 @@ class Shifted(Route):
         return self.inner.null_model(problem, batch, backend, options, n_threads)
 
     def _around_means(self, problem, batch):
-        known = np.empty((problem.design.n_rows, 1))
-        known[problem.plan.order, 0] = problem.design.dot(self.mean)
+        known = problem.offset_of(self.mean)
         mean, start = self.mean[problem.source][:, None], batch.coef
         if start is not None:
             start = start - mean

@@ -51,6 +51,12 @@ class Problem(ModelColumns):
             return self
         return replace(self, design=moved(self.design, -center, in_place=in_place), center=center)
 
+    def offset_of(self, mean):
+        """X times numbers by column of X, (n_rows, 1), rows as the caller has them."""
+        offset = np.empty((self.design.n_rows, 1))
+        offset[self.plan.order, 0] = self.design.dot(mean)
+        return offset
+
     def uncentred(self):
         """The same problem with the columns as they were given."""
         if self.center is None:

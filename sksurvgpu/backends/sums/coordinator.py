@@ -20,7 +20,7 @@ from .exchange import Counts, Link, Step
 from .intercept import around
 from .matrix import LEVELS
 from .messages import Coef, Evaluate
-from .recipes import for_part
+from .recipes import KnownPart, for_part
 from .session import Session
 
 ROOM = 2.0**29
@@ -65,10 +65,11 @@ class Coordinator:
         """Serve all fits to their ends; threads are the engine's."""
         link = self._link(problem)
         weights = [_column(batch.weight, b) for b in range(len(coroutines))]
-        _refuse_offsets(batch)
+        known = _known_of(batch)
         try:
             link.open(weights, self.counts)
-            sessions = [Session(link, weight, self, batch.null is None) for weight in weights]
+            given = batch.null is None, known
+            sessions = [Session(link, weight, self, *given) for weight in weights]
             with one_blas_thread():
                 return self._drive(link, sessions, coroutines, problem.n_columns)
         except BaseException:
@@ -105,12 +106,15 @@ class Coordinator:
         link.keep_only_given()
         return known
 
-    def information(self, problem, batch, coef):
-        """Log-likelihood, information and its diagonal before means go, at coefficients."""
+    def information(self, problem, batch, coef, robust=False):
+        """Log-likelihood, information and its diagonal before means go, at coefficients.
+
+        And, if `robust`, the sum over clusters of the products of their scores, else None.
+        """
 
         def fit():
             loglik = yield from ask(Operations.start, coef)
-            return loglik, *(yield Request("information", ()))
+            return loglik, *(yield Request("information", (robust,)))
 
         [found] = replace(self, level="full", checkpoint=None).run(problem, batch, [fit()], 1)
         return found
@@ -196,9 +200,13 @@ def _column(values, index):
     return None if values is None else values[:, index if values.shape[1] > 1 else 0]
 
 
-def _refuse_offsets(batch):
-    if batch.offset is not None:
+def _known_of(batch):
+    """Coefficients that make the offset of all fits, or None."""
+    if batch.offset is None:
+        return None
+    if not isinstance(batch.offset, KnownPart):
         raise ValueError(
             "fits whose rows are in partitions take their offsets from there; pass `offset` in "
             "partitions, like X."
         )
+    return batch.offset.coef

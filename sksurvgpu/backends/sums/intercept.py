@@ -125,6 +125,26 @@ class InterceptSearch:
         self.center = around(moved)
 
 
+class QuadraticSearch:
+    """The same of scores that are a line, whatever their scale: those at one node say all.
+
+    What cancels in the log-likelihood, where the root is far, is asked for once more.
+    """
+
+    def __init__(self, start):
+        self.center, self.intercept, self.loglik = around(start), start, np.nan
+        self.found = self._is_again = False
+
+    def read(self, loglik, scores, curvatures):
+        """Take the sums at the nodes of `center`; log-likelihood at the middle one."""
+        move = scores[MIDDLE] / curvatures[MIDDLE]
+        gain = 0.5 * scores[MIDDLE] * move
+        self.intercept = nodes(self.center)[MIDDLE] + move
+        self.center, self.loglik = around(self.intercept), float(loglik + gain)
+        self.found = self._is_again or not gain > abs(self.loglik)
+        self._is_again = True
+
+
 def _distance(score, end):
     """From an end of the nodes to where ``a - b exp(k t)``, which continues scores, is zero.
 

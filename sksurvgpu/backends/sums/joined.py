@@ -21,7 +21,7 @@ from ..._compile import specialize
 from ...data.plans.weighted import censoring_survival, inverse_of
 from ..cpu import carried, risk_sets
 from ..largest_loglik import largest_loglik
-from .intercept import InterceptSearch, first_intercept
+from .intercept import InterceptSearch, QuadraticSearch, first_intercept
 from .messages import NODES
 
 
@@ -169,7 +169,8 @@ class InterceptTotals(Totals):
         super().__init__(problem, weighed, arranged, start)
         if start is None:
             start = first_intercept(problem.likelihood, weighed.mean)
-        self._search = InterceptSearch(start)
+        is_line = problem.likelihood.is_quadratic
+        self._search = QuadraticSearch(start) if is_line else InterceptSearch(start)
 
     def clear(self):
         super().clear()

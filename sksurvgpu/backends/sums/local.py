@@ -12,9 +12,11 @@ from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ..._compile import specialize
 from ...data.plans.groups import plan_groups
+from ...data.plans.weighted import inverse_of
 from ..cpu.optional import row_weight
 from ..cpu.patterns import PATTERNS as CPU_PATTERNS
 from ..cpu.patterns.rows import observed_row
@@ -77,6 +79,17 @@ class LocalPattern(Pattern):
     def settle(self, eta, request):
         return self._evaluate(eta)
 
+    def scores(self, x, places):
+        return (x - self._means(x)[self.plan.group_idx]) * self._u[:, None]
+
+    def _means(self, x):
+        """Means of columns over groups of rows, weighted by h."""
+        rh, plan = np.zeros((self.plan.n_rows, 2)), self.plan
+        self.pattern.observe(self._eta, self._u, rh)
+        h = rh[:, 1].copy()
+        member = csr_array((h, np.arange(plan.n_rows), plan.ptr), shape=(len(plan.ptr) - 1, len(h)))
+        return (member @ x) * inverse_of(member.sum(axis=1))[:, None]
+
     def residuals(self):
         return self._u
 
@@ -126,7 +139,13 @@ class LocalRows(LocalPattern):
         return self.move(request, self.predictor(request.coef), self.pattern.live)
 
     def settle(self, eta, request):
+        self._tables = request.tables
         return self._evaluate(eta + request.intercept if self.joins else eta)
+
+    def scores(self, x, places):
+        if self.joins:
+            x = x - self._tables["means"][places]
+        return x * self._u[:, None]
 
 
 @cache

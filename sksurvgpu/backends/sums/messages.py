@@ -156,6 +156,9 @@ class Slopes:
                           of all); local: less the second term of the partition's groups, no loads
               jumps       sums of x w of `columns` by own cell of exit, less those by entry, on the
                           scale of `top`: (len(columns), own); of deaths alone: `tied_jumps` (Efron)
+              meat        sum over clusters of the products of their scores along `columns`; tables:
+                          means (intercept: (len(columns),); risk sets: (len(columns), own)),
+                          hazard_means and, with Efron's ties, held_means, see `scores`
 
     Bins that are many (a stratum each: `few` is 0) are as local patterns: the second term is that
     of the partition's rows alone, with their own sums of h.  A sum of such over partitions is

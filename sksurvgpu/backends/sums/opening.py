@@ -102,8 +102,24 @@ def _join_columns(descriptions):
 def _numbers_of(descriptions, name):
     """Labels of all partitions, ascending, and for each partition the numbers of its own."""
     own = [description.tables[name] for description in descriptions]
+    check_kinds(own)
+    kind = np.result_type(*([some for some in own if len(some)] or own))
+    if kind.kind == "f":  # of int64 beside uint64, some of whose labels would become one
+        kind = np.dtype(np.uint64 if min(some.min(initial=0) for some in own) >= 0 else object)
+    own = [some.astype(kind) for some in own]
     labels = np.unique(np.concatenate(own))
     return labels, [np.searchsorted(labels, some) for some in own]
+
+
+def check_kinds(labels):
+    """Check that the labels of all partitions that have any are text, or that all are numbers."""
+    is_text = {part: some.dtype.kind == "U" for part, some in enumerate(labels) if len(some)}
+    if len(set(is_text.values())) > 1:
+        first = {kind: part for part, kind in reversed(is_text.items())}
+        raise TypeError(
+            f"labels are text in partition {first[True]} and numbers in partition {first[False]}; "
+            "give all partitions labels of one kind."
+        )
 
 
 def _join_events(descriptions):
@@ -165,9 +181,11 @@ def _tables_of(plan):
 
 def _check_groups(descriptions):
     """Refuse groups whose rows are in several partitions."""
-    owner = {}
-    for part, description in enumerate(descriptions):
-        for label in description.tables.get("labels", np.empty(0)).tolist():
+    owner, nothing = {}, np.empty(0)
+    own = [description.tables.get("labels", nothing) for description in descriptions]
+    check_kinds(own)
+    for part, labels in enumerate(own):
+        for label in labels.tolist():
             if owner.setdefault(label, part) != part:
                 raise ValueError(
                     f"group {label!r} has rows in partitions {owner[label]} and {part}, and its "

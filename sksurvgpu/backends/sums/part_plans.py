@@ -101,6 +101,8 @@ def _plan(rows, tables):
 
 def renumbered(code, labels, of_problem):
     """Numbers of rows' labels among those of the problem."""
+    if len(labels) and labels.dtype.kind in "biu":
+        labels = labels.astype(of_problem.dtype)  # the problem's may be uint64, where all fit
     number = np.searchsorted(of_problem, labels)
     if np.any(number == len(of_problem)) or np.any(of_problem[number] != labels):
         raise ValueError(

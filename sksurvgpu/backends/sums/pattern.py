@@ -21,6 +21,7 @@ from ..cpu.columns import DenseColumns, columns_of
 from ..cpu.threads import Threads
 from ..cpu.whole import Products
 from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
+from .scores import meat_of
 
 KEPT = 2  # predictors, of 8 bytes a row
 
@@ -39,6 +40,7 @@ class PartRows:
     cuts: tuple[float, ...] = ()
     censoring: dict[str, Any] = field(default_factory=dict)  # arguments of `plan_competing`
     unit: np.ndarray | None = None  # number of what folds and draws keep together
+    cluster: np.ndarray | None = None  # labels of rows that are not independent
     told: Tables = field(default_factory=dict)  # what the estimator must know of all parts
 
     @property
@@ -142,6 +144,10 @@ class Pattern:
         """Sums of x w by own cell."""
         raise NotImplementedError
 
+    def scores(self, x: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """Part of every row in the gradient along dense columns x, `places` of those asked for."""
+        raise NotImplementedError
+
     # -- what they have in common -----------------------------------------------------------------
     def predictor(self, coef: Coef) -> np.ndarray:
         """eta of every row; the last two are kept, as slopes and moves speak of them again."""
@@ -178,6 +184,8 @@ class Pattern:
             found |= self._model(request)
         if "jumps" in request.want:
             found |= self.jumps(request.columns)
+        if "meat" in request.want:
+            found["meat"] = meat_of(self, request.columns)
         return Sums(loglik, found)
 
     def _model(self, request):

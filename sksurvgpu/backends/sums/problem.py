@@ -12,6 +12,7 @@ from ...data.design.units import NEAR_CONSTANT, ROUNDING
 from ...data.model_columns import ModelColumns
 from .messages import Arrange, Description, Engine, Tables
 from .plan import SumPlan
+from .recipes import KnownPart
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ class RemoteProblem(ModelColumns):
     def arrange(self, part):
         """The message that gives a partition the problem."""
         return Arrange(self.model, self.tables | {"part": np.array([part])}, self.digest)
+
+    def offset_of(self, mean):
+        """X times numbers by column of X, as an offset that partitions make."""
+        return KnownPart(self.design.n_rows, mean[self.source])
 
     def uncentred(self):
         """Refuse what needs the columns as they were given."""

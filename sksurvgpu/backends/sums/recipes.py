@@ -16,7 +16,7 @@ import numpy as np
 from ...data.dealing import deal_folds, kinds_of
 from .messages import Recipe
 
-__all__ = ["Dealt", "Recipes", "count_units", "for_part", "make_weight"]
+__all__ = ["Dealt", "KnownPart", "Recipes", "count_units", "for_part", "make_weight"]
 
 
 _SIZES = ("multinomial", "half", "complementary")  # draws whose number over all units is fixed
@@ -64,6 +64,19 @@ class Recipes(Sequence):
         if recipe.kind not in _SIZES:
             return recipe
         return Dealt(recipe, deal_draws(recipe, self._units))
+
+
+@dataclass(frozen=True)
+class KnownPart:
+    """Offset of all fits of a batch: X times coefficients, which partitions add to theirs."""
+
+    n_rows: int
+    coef: np.ndarray  # (n_columns,) of the model
+
+    @property
+    def shape(self):
+        """That of an array: one column stands for all fits."""
+        return self.n_rows, 1
 
 
 def for_part(weight, part):

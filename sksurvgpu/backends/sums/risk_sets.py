@@ -198,6 +198,21 @@ class RiskSetPattern(Pattern):
         tied = self._sum_columns(columns, dead, self.plan.exit_idx, len(self.plan.own))
         return {"jumps": found, "tied_jumps": tied}
 
+    def scores(self, x, places):
+        tables, enter = self._request.tables, self.plan.enter_idx
+        hazards = tables["hazard_means"][places].T
+        rows = x * self.residuals()[:, None]
+        change = hazards[self.plan.exit_idx]
+        if enter is not None:
+            change -= hazards[enter]
+        dead = np.flatnonzero(self.plan.event)
+        cell, events = self.plan.exit_idx[dead], self._events()[dead, None]
+        if self._uses_ties:
+            change[dead] -= tables["held_means"][places].T[cell]
+        rows += change * self._weights()[:, None]
+        rows[dead] -= events * tables["means"][places].T[cell]
+        return rows
+
     def _weights(self):
         """w of every row, on the scale of all partitions."""
         w = np.zeros(len(self._eta))

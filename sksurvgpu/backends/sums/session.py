@@ -57,12 +57,12 @@ class SlopeSums:
 class Session:
     """Operations of one fit.
 
-    `is_first` says that its null model is not known, `levels` from which matrix to which it goes,
-    `sample` which partitions make the one of a sample (None: as many as are needed).
+    `is_first` says that its null model is not known, `options` are those of the coordinator, and
+    `known` coefficients that partitions add to the fit's own (None: nothing).
     """
 
-    def __init__(self, link: Link, weight, options, is_first=True):
-        self._link, self._weight, self._options = link, weight, options
+    def __init__(self, link: Link, weight, options, is_first=True, known=None):
+        self._link, self._weight, self._options, self._known = link, weight, options, known
         self._weighed = link.weighed_of(weight)
         self._level = LEVELS.index(options.level)
         # the first gradient of a fit is followed by the null model's measures
@@ -73,15 +73,20 @@ class Session:
         self._aim, self._share = np.empty(0), 1.0  # of the trial
         self._model: Point | None = None  # where the quadratic model was taken
         self._parts: list[int] | None = None  # ... whose rows its matrix is of
-        self._ahead: tuple[np.ndarray, dict] | None = (
-            None  # sums of a matrix to come
-        )
+        self._ahead: tuple[np.ndarray, dict] | None = None  # sums of a matrix to come
         self.moves = 0  # that were accepted
 
     @property
     def coef(self):
         """Coefficients of the predictor."""
-        return None if self._accepted is None else self._accepted.coef
+        return None if self._accepted is None else self._whole(self._accepted.coef)
+
+    def _whole(self, coef):
+        return coef if self._known is None else coef + self._known
+
+    def sparse(self, coef):
+        """What partitions are told of coefficients of the fit."""
+        return Coef.of(self._whole(coef))
 
     # -- the predictor ----------------------------------------------------------------------------
     def start(self, coef):
@@ -127,7 +132,7 @@ class Session:
         if self._accepted is not None and problem.has_intercept:
             start = self._accepted.evaluation.baseline()
         totals = totals_of(problem)(problem, self._weighed, self._link.arranged, start)
-        sparse, moved = Coef.of(coef), None if origin is None else Coef.of(origin)
+        sparse, moved = self.sparse(coef), None if origin is None else self.sparse(origin)
         columns = sparse.columns if moved is None else np.union1d(sparse.columns, moved.columns)
         found = None
         while found is None:
@@ -166,7 +171,7 @@ class Session:
 
     def _ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; those of a matrix are returned."""
-        sums, coef = SlopeSums(), Coef.of(point.coef)
+        sums, coef = SlopeSums(), self.sparse(point.coef)
         yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
         found = sums.sums
         point.gradient = found.get("gradient", point.gradient)
@@ -189,10 +194,10 @@ class Session:
         """The last evaluation."""
         return self._here
 
-    def information(self):
-        """Information of all coefficients at the last evaluation, and its diagonal before means."""
+    def information(self, robust):
+        """Information of all coefficients at the last evaluation, its diagonal, and the meat."""
         given = self._link.problem, self._weighed, self._link.arranged
-        return (yield from information_of(self, *given))
+        return (yield from information_of(self, *given, robust))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
@@ -216,7 +221,7 @@ class Session:
         """Curvatures and the matrix of columns, which follows where they are taken, at once."""
         point, totals, matrix = self._model, SlopeSums(), SlopeSums()
         self._parts = self._parts_of(self._taken, len(columns))
-        given = Coef.of(point.coef), point.evaluation.fields
+        given = self.sparse(point.coef), point.evaluation.fields
         yield [
             self._step_of_slopes(totals, *given, ("curvature",)),
             self._step_of_slopes(matrix, *given, ("gram",), columns, self._parts),

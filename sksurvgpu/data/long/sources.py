@@ -140,7 +140,10 @@ def _list_files(paths, name):
             inside = sorted(path.rglob("*"))
             files += [file for file in inside if _is_data(file.relative_to(path))]
         elif not path.exists():
-            raise FileNotFoundError(f"`{name}` names {str(path)!r}, which does not exist.")
+            pattern = (
+                "; pass a folder, or sorted(glob.glob(...))" if set("*?[") & set(str(path)) else ""
+            )
+            raise FileNotFoundError(f"`{name}` names {str(path)!r}, which does not exist{pattern}.")
         else:
             files.append(path)
     found = {FORMATS.get(file.suffix.lower()) for file in files}

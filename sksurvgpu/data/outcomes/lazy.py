@@ -24,6 +24,12 @@ class LazyOutcome:
     build: Callable[..., Any]
     columns: dict[str, Any]
 
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(
+            f"{self!r} is not made an array by itself; for cross-validation take CoxLassoCV or "
+            "another estimator that ends in CV, and for other software compute the columns first."
+        )
+
     def __repr__(self) -> str:
         return f"<{self.build.__name__}({', '.join(self.columns)}), built partition by partition>"
 

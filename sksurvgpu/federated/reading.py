@@ -1,0 +1,165 @@
+"""Rows of a site as its partition may know them.
+
+Times are those that were agreed, columns that few rows have are zero, and rows that count for
+nothing are gone.  Times are asked for once in a site's life: what a second set of them tells in
+addition, an answer or a refusal alike, is of the rows that lie between the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..estimators._reading import read_rows
+from .grid import (
+    Times,
+    coarsen,
+    end_follow_up,
+    few,
+    find_few,
+    labels_of,
+    propose,
+    rare_strata,
+)
+from .rules import NotReleasedError, find_absent, without_columns
+from .wire import Proposed
+
+__all__ = ["NO_TIMES", "Reader"]
+
+NO_TIMES = (
+    "its times are told in a grid only: begin with one (`grid` of the coordinator), from which "
+    "coarser times are agreed"
+)
+SECOND = (
+    "other times were agreed or proposed before, and two sets of them tell rows apart that lie "
+    "between; begin with the same grid, or ask the site to start anew"
+)
+
+
+class Reader:
+    """Reads the arguments of a site for a model.
+
+    Attributes
+    ----------
+    times : Times or None
+        What was agreed.
+    absent, left_out : tuple of str
+        Columns and strata of which the rows that were read last have too few.
+    """
+
+    def __init__(self, arguments, rules):
+        self._arguments, self._rules = arguments, rules
+        self._grid: np.ndarray | None = None
+        self._least = rules.min_rows
+        self._fixed: tuple | None = None
+        self._end = np.nan
+        self.times: Times | None = None
+        self.absent: tuple[str, ...] = ()
+        self.left_out: tuple[str, ...] = ()
+
+    # -- times ------------------------------------------------------------------------------------
+    def propose(self, message) -> Proposed:
+        """How many rows end by the times of a grid, which is the only one that is ever taken."""
+        grid, least = message.grid, max(self._rules.min_rows, message.least)
+        if grid.dtype != np.float64 or grid.ndim != 1 or not np.all(np.diff(grid) > 0):
+            raise NotReleasedError("`grid` is not of ascending times")
+        if len(grid) > self._arguments["X"].n_rows:
+            raise NotReleasedError("`grid` has more times than the site has rows")
+        if self._grid is None and len(grid):
+            self._check_end(grid, self._fixed)
+            self._grid, self._least = grid, least
+        elif len(grid) and not (_are_same(self._grid, grid) and least == self._least):
+            raise NotReleasedError(SECOND)
+        rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
+        if not hasattr(rows.outcome, "time"):
+            return Proposed(self._rules.min_rows, {})
+        return propose(rows.outcome, rows.unit, grid, self._rules.min_rows)
+
+    def fix(self, times, end) -> None:
+        """Take the times that were agreed, or that stand for them after a start anew."""
+        is_right = times.ptr.ndim == 1 and len(times.ptr) == len(times.labels) + 1
+        if not is_right or times.ptr[0] != 0 or times.ptr[-1] != len(times.times):
+            raise NotReleasedError("the times that were agreed have no offsets by stratum")
+        fixed = *times, np.array(float(end))
+        if self._fixed is None:
+            self._check_end(self._grid, fixed)
+            self._fixed = fixed
+        if not all(map(_are_same, self._fixed, fixed)):
+            raise NotReleasedError(SECOND)
+        self.times, self._end = times, float(end)
+
+    def unfix(self) -> None:
+        """Go without times: those that were to be agreed are not right, and there are no others."""
+        self.times, self._end = None, np.nan
+
+    def _check_end(self, grid, fixed):
+        """Agreed times are some of the grid, with whose last one follow-up ends."""
+        if grid is None or fixed is None:
+            return
+        _, times, _, end = fixed
+        if len(times) and not (np.isin(times, grid).all() and end == grid[-1]):
+            raise NotReleasedError(SECOND)
+
+    # -- rows -------------------------------------------------------------------------------------
+    def read(self, model):
+        """Rows as the partition may know them."""
+        rows = self._rows(model, self._end, self.times)
+        least = self._rules.min_rows
+        if hasattr(rows.outcome, "time"):
+            found = find_few(rows.outcome, rows.unit, least)
+            if found:
+                raise NotReleasedError(
+                    f"some times have fewer than {least} rows ({', '.join(found)}); ask for coarser "
+                    "times (`rows_per_time` of the coordinator) of a site that is started anew"
+                )
+        classes = rows.outcome.value if "class_totals" in rows.told else []
+        if few(np.unique(classes, return_counts=True)[1], least).any():
+            raise NotReleasedError(f"it has fewer than {least} rows of a class")
+        absent = find_absent(rows, self._rules)
+        names = rows.design.names
+        names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
+        self.absent = tuple(map(str, names[absent]))
+        return replace(rows, design=without_columns(rows.design, absent))
+
+    def _rows(self, model, end, times=None):
+        """Rows that count, of which a partition tells: until `end`, and at times where known."""
+        rows = read_rows(model, self._arguments)
+        keeps = np.ones(rows.n_rows, bool) if rows.weight is None else rows.weight > 0.0
+        has_time = hasattr(rows.outcome, "time")
+        if has_time:
+            if not np.isfinite(end):
+                raise NotReleasedError(NO_TIMES)
+            keeps = self._find_counted(rows, end, times, keeps)
+        if not keeps.all():  # read again: what a partition tells of itself is of these
+            places = np.flatnonzero(keeps)
+            self._check_size(len(places))
+            rows = read_rows(model, {k: value[places] for k, value in self._arguments.items()})
+        if has_time:
+            outcome = end_follow_up(rows.outcome, end)[0]
+            outcome = outcome if times is None else coarsen(outcome, times)[0]
+            rows = replace(rows, outcome=outcome)
+        self._check_size(rows.n_rows if rows.unit is None else len(np.unique(rows.unit)))
+        return rows
+
+    def _find_counted(self, rows, end, times, keeps):
+        """Rows at risk before the end of follow-up, in strata that have enough of them."""
+        outcome, begins = end_follow_up(rows.outcome, end)
+        keeps = keeps & begins
+        labels, stratum = labels_of(outcome)
+        unit = None if rows.unit is None else rows.unit[keeps]
+        rare = rare_strata(outcome.take(keeps), unit, self._least)
+        self.left_out = tuple(map(str, labels[rare]))
+        keeps &= ~np.isin(stratum, rare)
+        return keeps if times is None else keeps & coarsen(outcome, times)[1]
+
+    def _check_size(self, n_units):
+        if n_units < self._rules.min_rows:
+            left_out = f"; {len(self.left_out)} strata are left out" if self.left_out else ""
+            raise NotReleasedError(
+                f"it has fewer than {self._rules.min_rows} rows that could be in sums{left_out}"
+            )
+
+
+def _are_same(times, others) -> bool:
+    return times.shape == others.shape and bool(np.all((times == others) | (times != times)))
