@@ -361,7 +361,6 @@ def test_site_refuses_what_would_tell_rows(cox):
         "are not columns of the model": changed(slopes, columns=np.array([-1])),
         "other times were agreed": replace(coarsen, times=coarsen.times + 1.0),
         "or proposed before": replace(heard[0], grid=heard[0].grid[1:]),
-        "in a grid only": replace(describe, grid=GRID),
         "got ['bin_end'": replace(arrange, tables={"bin_end": np.zeros(1)}, digest="new"),
         "no offsets into 'event_time'": arranged(event_ptr=np.array([0, 10**9])),
         "'event_time' is not of ascending": arranged(event_time=arrange.tables["event_time"][::-1]),

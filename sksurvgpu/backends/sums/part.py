@@ -77,7 +77,7 @@ class Part:
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
         if isinstance(message, Describe):
-            return describe(self.rows_of(message.model), message.grid)
+            return describe(self.rows_of(message.model))
         if isinstance(message, Arrange):
             return self._arrange(message)
         if self._problem is None or self._problem.digest != message.plan:
