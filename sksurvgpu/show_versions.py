@@ -23,7 +23,15 @@ CORE_PACKAGES = (
     "pandas",
     "narwhals",
 )
-OPTIONAL_PACKAGES = ("numba-cuda", "cupy-cuda12x", "cupy-cuda13x", "matplotlib", "polars")
+OPTIONAL_PACKAGES = (
+    "numba-cuda",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "polars",
+)
 DRIVER_LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 
 

@@ -89,7 +89,7 @@ def test_fitted_attributes_are_documented(face):
     names = {name for entry in documented for name in entry.split(", ")}
     properties = {n for n in dir(face.cls) if isinstance(getattr(face.cls, n, None), property)}
     assert own <= names
-    assert names <= own | properties | {"feature_names_in_"}
+    assert names <= own | properties | {"feature_names_in_", "n_exchanges_", "n_passes_"}
 
 
 def test_shared_parameters_are_told_in_the_same_words():

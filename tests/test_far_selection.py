@@ -1,5 +1,7 @@
 """Cross-validation, paths and resampling of rows in partitions."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -22,10 +24,14 @@ from sksurvgpu import (
     surv,
     wald,
 )
+from sksurvgpu.backends.sums import part
+from sksurvgpu.backends.sums.coordinator import Coordinator
 from sksurvgpu.backends.sums.messages import Recipe
 from sksurvgpu.backends.sums.recipes import make_weight
 from sksurvgpu.data.simulate.draw import generator
+from sksurvgpu.estimators import _partitioned
 from sksurvgpu.estimators._reading import model_text, read_rows
+from sksurvgpu.estimators._report import fit_card
 from sksurvgpu.partitions.handles import in_memory
 
 GRID = {"cv": 3, "n_alphas": 4, "alpha_min_ratio": 0.1, "early_stopping": False, "tol": 1e-8}
@@ -78,6 +84,8 @@ def test_scores_are_those_of_fits_to_the_same_folds(name, scoring):
     assert row == pytest.approx(sums / sizes, rel=1e-6)
     assert far.n_splits_ == GRID["cv"]
     assert far.n_exchanges_ < 200
+    assert len(pickle.dumps(far)) < 20_000  # no rows, and who has them neither
+    assert "exchanges with partitions" in fit_card(far)
 
 
 def loglik_of(fitted, arguments, weight):
@@ -219,3 +227,41 @@ def test_what_there_is_not_for_partitions_is_refused():
     with pytest.raises(ValueError, match="`X` is in partitions"):
         information_criteria(model, **handles)
     assert set(CV) <= set(CASES)
+
+
+@pytest.fixture
+def batch_counts(monkeypatch):
+    """What every coordinator has counted."""
+    kept = []
+
+    def make(**options):
+        kept.append(Coordinator(**options))
+        return kept[-1]
+
+    monkeypatch.setattr(_partitioned, "Coordinator", make)
+    return lambda: [coordinator.counts for coordinator in kept]
+
+
+def test_batches_cost_as_much_as_their_slowest_fit(batch_counts):
+    model, _, handles, _ = case("cox", alpha=0.01)
+    for n_replicates in (3, 12):
+        bootstrap(model, **handles, n_replicates=n_replicates, random_state=0, kind="exponential")
+    few, many = (counts.exchanges for counts in batch_counts())
+    assert many <= few + 12  # a slower replicate
+    for n_folds in (2, 10):
+        CoxLassoCV(**{**GRID, "cv": n_folds}).fit(**handles)
+    few, many = (counts.exchanges for counts in batch_counts()[2:])
+    assert many <= 1.5 * few
+
+
+def test_bits_do_not_depend_on_what_parts_keep(monkeypatch):
+    model, _, handles, _ = case("cox", alpha=0.01)
+    found = []
+    for room in (0.0, 4e3, 1e9):
+        monkeypatch.setattr(part, "ROOM", room)
+        result = bootstrap(model, **handles, n_replicates=5, random_state=0)
+        scores = CoxLassoCV(**GRID).fit(**handles).cv_results_.to_numpy()
+        found.append((result.coefs, scores))
+    for coefs, scores in found[1:]:
+        np.testing.assert_array_equal(coefs, found[0][0])
+        np.testing.assert_array_equal(scores, found[0][1])

@@ -16,7 +16,7 @@ COEF = m.Coef(np.array([1, 4]), np.array([-0.5, np.pi]))
 TABLES = {"risk": np.array([[1.0, np.nan], [np.inf, -0.0]]), "empty": np.empty((0, 3))}
 VALUES = [
     m.Describe('{"model": "é"}'),
-    m.Describe("{}", np.array([1.0, 2.5])),
+    m.Describe("{}"),
     m.Arrange("{}", {"labels": np.array(["a", "bc"]), "event_ptr": np.array([0, 2])}, "d1"),
     m.Ask(
         "d1",
@@ -26,7 +26,7 @@ VALUES = [
             m.Slopes(m.Recipe(), COEF, TABLES, 1e-300, want=("gradient", "size")),
         ),
     ),
-    m.Description(3, ("x", "y"), "n", np.ones((2, 6)), 5, TABLES, 2**32 - 1),
+    m.Description(3, ("x", "y"), np.ones((2, 5)), TABLES, 2**32 - 1),
     m.Arranged(np.arange(3), None, np.arange(2)),
     m.Unarranged(),
     m.Answers((m.Weights(1.0, 2, 3.0, np.nan, 4.0, {}), m.Evaluated(-np.inf), m.Sums(0.1, TABLES))),

@@ -54,11 +54,11 @@ def write_store(path, n_rows, n_columns):
 
 
 def fit_store(path, share, limit_mb, n_jobs):
-    """Fit at a share of the largest penalty, under a limit of memory, a third of it for rows."""
+    """Fit at a share of the largest penalty, under a limit of memory, a tenth of it for rows."""
     limit = int(limit_mb) * MB
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     warnings.simplefilter("ignore")
-    data = sksurvgpu.open_partitions(path, memory=limit / 3)
+    data = sksurvgpu.open_partitions(path, memory=limit / 10)
     found = {"limit MB": limit_mb, "imports MB": memory_mb()}
     first = _timed(found, "null fit", sksurvgpu.CoxLassoCCD(alpha=1e3, n_jobs=n_jobs), data)
     model = sksurvgpu.CoxLassoCCD(alpha=share * first.alpha_max_, n_jobs=n_jobs)

@@ -36,8 +36,6 @@ _ENTRIES = entries("""
         Columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, where X had strings as column names.
-    X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
-        Numbers without missing values. Sparse input stays sparse.
     sample_weight : array-like of shape (n_samples,), optional
         Row weights, at least 0.
     strata : array-like of shape (n_samples,), optional
@@ -115,7 +113,8 @@ _SHARED = {
     "fitted": """
         infinite_ : ndarray of shape (n_coef,), bool
             Coefficients that have no finite estimate, because unpenalized columns separate the
-            events. Their `coef_` is what was reached when the fit stopped.
+            events. Their `coef_` is what was reached when the fit stopped. Not decided where rows
+            are in partitions: a fit warns of huge effects, and none is infinite here.
         alpha_max_ : float
             Least `alpha` at which all penalized coefficients are zero (for ``l1_ratio=0``, where
             there is none, 1,000 times the lasso's); on the scale of `alpha`.
@@ -143,6 +142,9 @@ _SHARED = {
         <<n_features_in_, feature_names_in_>>
         backend_, backend_reason_ : str
             Where the fit ran, and why there.
+        n_exchanges_, n_passes_ : int, float
+            How often all partitions were asked, and how often their entries were read, where the
+            rows of `X` are in partitions.
         """,
     "sampled": """
         posterior_ : Posterior
@@ -151,6 +153,15 @@ _SHARED = {
         <<n_features_in_, feature_names_in_>>
         backend_, backend_reason_ : str
             Where the chains ran, and why there.
+        """,
+    "X_here": """
+        X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
+            Numbers without missing values. Sparse input stays sparse.
+        """,
+    "X": """
+        <<X_here>>
+            Or a handle on rows in partitions, with all other arguments by row in the same ones; see
+            :doc:`/guide/partitions`.
         """,
     "strata_of_fit": """
         strata : array-like of shape (n_samples,), optional

@@ -187,19 +187,19 @@ def prepare(model, X, y, sample_weight, offset, given) -> FarPrepared:
     return prepare_over(model, engine, n_threads, where)
 
 
-def prepare_over(model, engine, n_threads, where, grid=None, backend=None) -> FarPrepared:
+def prepare_over(model, engine, n_threads, where, backend=None) -> FarPrepared:
     """The same of partitions that an engine asks."""
     try:
-        return _prepare(model, engine, n_threads, where, grid, backend)
+        return _prepare(model, engine, n_threads, where, backend)
     except BaseException:
         engine.close()
         raise
 
 
-def _prepare(model, engine, n_threads, where, grid, backend):
+def _prepare(model, engine, n_threads, where, backend):
     _check_parameters(model)
     backend = Coordinator() if backend is None else backend
-    problem, of_model = _open(model, engine, grid)
+    problem, of_model = _open(model, engine)
     given = model._read_by_column(problem.design, problem.source)
     batch = Batch(
         lambdas=np.empty((0, 1)),
@@ -233,15 +233,15 @@ def _prepare(model, engine, n_threads, where, grid, backend):
     return prepared.with_null() if batch.penalty.needs_null else prepared
 
 
-def _open(model, engine, grid):
+def _open(model, engine):
     """Problem over the partitions, after checks of what they tell, and what predictions need."""
     text = model_text(model)
-    descriptions = describe(engine, text, grid)
+    descriptions = describe(engine, text)
     told = [part.tables for part in descriptions]
     agreed = model._agree(told, sum(part.rows for part in descriptions))
     if agreed:
         text = model_text(model, agreed)
-        descriptions = describe(engine, text, grid)
+        descriptions = describe(engine, text)
     names = None if descriptions[0].names is None else np.array(descriptions[0].names, object)
     outline = model._outline(len(descriptions[0].columns), names)
     source, piece_ptr, cuts = outline.maps

@@ -31,6 +31,7 @@ SHOWN = (
     ("iterations", "n_iter_", "{:,}".format),
     ("converged", "converged_", lambda value: YES_NO[value]),
     ("backend", "backend_", str),
+    ("exchanges with partitions", "n_exchanges_", "{:,}".format),
 )
 CELL = "padding: .25em .7em"
 # The classes are scikit-learn's: its sheet sets their colours, in light and in dark.

@@ -158,7 +158,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or counts of each class, whole numbers, at least one in every row.
         sample_weight : array-like of shape (n_samples,), optional
@@ -231,7 +231,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
 
         Returns
         -------
@@ -245,7 +245,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
 
         Returns
         -------
@@ -260,7 +260,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
 
         Returns
         -------
@@ -275,7 +275,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         level : float, default=0.95
             Probability of an interval, which leaves as much on either side.
 
@@ -294,7 +294,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         n_draws : int, optional
             Number of draws, by default and at most as many as the posterior has.
         random_state : int, RandomState instance or None, default=None
@@ -318,7 +318,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels, or counts of the classes of the fit: columns with names by name.
         <<sample_weight>>

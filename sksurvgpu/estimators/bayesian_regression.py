@@ -185,7 +185,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         y : array-like of shape (n_samples,)
             Numbers.
         <<sample_weight>>
@@ -284,7 +284,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         return_std : bool, default=False
             Whether to return standard deviations, too.
 
@@ -308,7 +308,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         level : float, default=0.95
             Probability of an interval, which leaves as much on either side.
         kind : {"new", "mean"}, default="new"
@@ -338,7 +338,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
 
         Parameters
         ----------
-        <<X>>
+        <<X_here>>
         n_draws : int, optional
             Number of draws, by default and at most as many as the posterior has.
         random_state : int, RandomState instance or None, default=None

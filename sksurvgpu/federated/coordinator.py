@@ -79,7 +79,7 @@ class SiteEngine:
         """Stop where a site has other rows than it had."""
         first = self._known.setdefault((part, model), found)
         self._model[part] = model
-        same = ("rows", "names_digest", "checksum", "entries")
+        same = ("rows", "names", "checksum")
         differ = [name for name in same if getattr(first, name) != getattr(found, name)]
         if differ or first.columns.tobytes() != found.columns.tobytes():
             raise ValueError(
@@ -252,7 +252,7 @@ class Coordinator:
         engine = SiteEngine(self._names, carry)
         self._open(engine)
         model, where = self.estimator, f"the rows are at the sites {', '.join(self._names)}"
-        prepared = prepare_over(model, engine, count_threads(model.n_jobs), where, None, self._sums)
+        prepared = prepare_over(model, engine, count_threads(model.n_jobs), where, self._sums)
         try:
             with np.errstate(invalid="ignore"):  # of points that sites tell nothing about
                 [solution] = prepared.solve([model.alpha])[0]

@@ -110,8 +110,8 @@ class Reader:
             found = find_few(rows.outcome, rows.unit, least)
             if found:
                 raise NotReleasedError(
-                    f"some times have fewer than {least} rows ({', '.join(found)}); ask for coarser "
-                    "times (`rows_per_time` of the coordinator) of a site that is started anew"
+                    f"some times have fewer than {least} rows ({', '.join(found)}); ask it to "
+                    "start anew, and for coarser times (`rows_per_time` of the coordinator)"
                 )
         classes = rows.outcome.value if "class_totals" in rows.told else []
         if few(np.unique(classes, return_counts=True)[1], least).any():

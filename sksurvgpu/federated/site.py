@@ -36,7 +36,7 @@ from ..backends.sums.recipes import make_weight
 from ..data.design.columns import build_design
 from .grid import Times
 from .guard import Guard, are_columns, check_coef, check_problem, nothing_of
-from .reading import NO_TIMES, Reader
+from .reading import Reader
 from .rules import NotReleasedError, OutsideError, Rules
 from .wire import Coarsen, Coarsened, Propose, Refused, decode, encode
 
@@ -201,8 +201,6 @@ class Site:
         return Coarsened(self.absent_, len(self.left_out_))
 
     def _describe(self, message):
-        if message.grid is not None:
-            raise NotReleasedError(NO_TIMES)
         found = self._part.answer(message)
         columns, tables = found.columns.copy(), dict(found.tables)
         columns[:, 3:5] = np.nan  # one row's

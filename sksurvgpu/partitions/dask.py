@@ -45,12 +45,9 @@ class DaskRows(Rows):
     ----------
     delayed : tuple of dask.delayed.Delayed
         The partitions.
-    collection : object
-        What the user passed.
     """
 
     delayed: tuple = ()
-    collection: Any = None
 
     @classmethod
     def open(cls, arguments: Mapping[str, Any], read, n_threads: int = 1) -> Engine:
@@ -107,9 +104,9 @@ def as_dask_rows(value: Any, name: str) -> DaskRows:
     if isinstance(value, LazyOutcome):
         return _of_outcome(value)
     if isinstance(value, (list, tuple)):
-        return _of_delayed(value, value, name)
+        return _of_delayed(value, name)
     if type(value).__module__ == "dask.delayed":
-        return _of_delayed([value], value, name)
+        return _of_delayed([value], name)
     if hasattr(value, "chunks"):
         return _of_array(value, name)
     if getattr(value, "ndim", 0) > 0:
@@ -120,19 +117,19 @@ def as_dask_rows(value: Any, name: str) -> DaskRows:
     )
 
 
-def _of_delayed(parts, value, name):
+def _of_delayed(parts, name):
     if name == "X":
         raise TypeError(
             "`X` is of delayed objects, whose columns are not known; make arrays of Dask of them: "
             "dask.array.from_delayed(part, (numpy.nan, n_columns), dtype=float), and concatenate."
         )
-    return _rows(parts, value)
+    return _rows(parts)
 
 
-def _rows(delayed, collection, **known):
+def _rows(delayed, **known):
     loaders = tuple(partial(compute_here, part) for part in delayed)
     source = known.pop("source", Split())
-    return DaskRows(source, loaders, delayed=tuple(delayed), collection=collection, **known)
+    return DaskRows(source, loaders, delayed=tuple(delayed), **known)
 
 
 def _of_frame(frame):
@@ -143,7 +140,7 @@ def _of_frame(frame):
         if all(isinstance(column, str) for column in columns):
             known["names"] = np.array(columns, dtype=object)
     # Optimized, few columns of files would be read in fewer partitions: y in others than X.
-    return _rows(frame.simplify().to_delayed(optimize_graph=False), frame, **known)
+    return _rows(frame.simplify().to_delayed(optimize_graph=False), **known)
 
 
 def _of_array(array, name):
@@ -165,7 +162,7 @@ def _of_array(array, name):
     parts = array.to_delayed().ravel()
     if array.ndim == 2 and not isinstance(array._meta, np.ndarray):
         parts = list(map(delayed(_in_scipy, pure=True), parts))
-    return _rows(parts, array, **known)
+    return _rows(parts, **known)
 
 
 def _in_scipy(block):
@@ -185,7 +182,7 @@ def _of_outcome(outcome):
         build(outcome.build, dict(zip(columns, each, strict=True)))
         for each in zip(*(rows.delayed for rows in columns.values()), strict=True)
     ]
-    return _rows(parts, outcome, source=first.source, lengths=first.lengths)
+    return _rows(parts, source=first.source, lengths=first.lengths)
 
 
 def _build(build, columns):

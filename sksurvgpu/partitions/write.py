@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
@@ -177,12 +178,7 @@ def _gather(batches, group, size, folder):
     batches = (batch for batch, _ in batches)
     for first in batches:
         key = find_field(first.fields, group)
-        yield from gather(_again(first, batches), key, size, folder)
-
-
-def _again(first, others):
-    yield first
-    yield from others
+        yield from gather(chain([first], batches), key, size, folder)
 
 
 def _describe(batch):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from hashlib import sha256
-
 import numpy as np
 
 from ..._compile import kernel
@@ -13,30 +10,27 @@ from ...data.outcomes.checksum import checksum
 from .messages import Description
 
 
-def describe(rows, grid=None) -> Description:
-    """Describe the rows of a partition; times are those of the grid where one is given."""
-    design, outcome = rows.design, on_grid(rows.outcome, grid)
-    names = None if design.names is None else tuple(map(str, design.names))
+def describe(rows) -> Description:
+    """Describe the rows of a partition."""
+    design, outcome = rows.design, rows.outcome
     return Description(
         rows=rows.n_rows,
-        names=names,
-        names_digest=sha256(repr(names or design.n_columns).encode()).hexdigest(),
+        names=None if design.names is None else tuple(map(str, design.names)),
         columns=_describe_columns(design),
-        entries=design.n_entries,
         tables=_OF_PATTERN[rows.likelihood.pattern](rows, outcome) | rows.told,
-        checksum=checksum(rows.outcome, rows.weight, rows.offset),
+        checksum=checksum(outcome, rows.weight, rows.offset),
     )
 
 
 # -- columns --------------------------------------------------------------------------------------
 def _describe_columns(design):
-    """Entries, their sum and squares about their mean, extremes, and whether a column is dense."""
+    """Entries, their sum and squares about their mean, and extremes of every column."""
     is_dense, is_one = design.kind == DENSE, design.kind == INDICATOR
     stored = np.where(is_dense, design.n_rows, np.diff(design.indptr))
-    found = np.zeros((design.n_columns, 6))
+    found = np.zeros((design.n_columns, 5))
     size = np.where(is_one, 0, stored)
     _summarize(design.values, design.value_ptr, size, found)
-    found[:, 0], found[:, 5] = stored, is_dense
+    found[:, 0] = stored
     found[is_one, 1] = found[is_one, 4] = stored[is_one]
     found[is_one, 3:5] = (stored[is_one] > 0)[:, None]
     has_zeros = stored < design.n_rows
@@ -65,34 +59,6 @@ def _summarize(values, ptr, size, found):
 
 
 # -- times ----------------------------------------------------------------------------------------
-def on_grid(outcome, grid):
-    """An outcome whose times are the first of the grid at or after them.
-
-    A row that enters and leaves between two times of the grid is at no risk: it has no event.
-    """
-    if grid is None or not hasattr(outcome, "time"):
-        return outcome
-    late = outcome.event & (outcome.time > grid[-1])
-    if late.any():
-        raise ValueError(
-            f"`grid` ends at {grid[-1]:g} and an event is at {outcome.time[late].max():g}; let it "
-            "end no earlier than the last event."
-        )
-    if outcome.status is not None and ((outcome.status == 2) & (outcome.time > grid[-1])).any():
-        raise ValueError(
-            f"`grid` ends at {grid[-1]:g}, before a competing event; let it end no earlier."
-        )
-
-    def place(time):
-        return grid[np.minimum(np.searchsorted(grid, time), len(grid) - 1)]
-
-    time = place(outcome.time)
-    if outcome.start is None:
-        return replace(outcome, time=time)
-    start = np.where(outcome.start > 0.0, place(outcome.start), outcome.start)
-    return replace(outcome, time=time, start=start, event=outcome.event & (start < time))
-
-
 def distinct(first, second):
     """Distinct pairs in ascending order, and how often each occurs."""
     order = np.lexsort((second, first))

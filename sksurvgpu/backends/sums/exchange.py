@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -175,14 +175,15 @@ def key_of(weight):
 
 def count_bytes(value):
     """Bytes of the arrays and numbers of a message."""
-    if isinstance(value, np.ndarray):
+    kind = type(value)
+    if kind is np.ndarray:
         return value.nbytes
-    if isinstance(value, dict):
-        return sum(map(count_bytes, value.values()))
-    if isinstance(value, tuple | list):
-        return sum(map(count_bytes, value))
-    if isinstance(value, str):
+    if kind is float or kind is int or value is None:  # most of a message
+        return 0 if value is None else SCALAR_BYTES
+    if kind is str:
         return len(value)
-    if is_dataclass(value):
-        return sum(count_bytes(getattr(value, field.name)) for field in fields(value))
-    return 0 if value is None else SCALAR_BYTES
+    if kind is dict:
+        return sum(map(count_bytes, value.values()))
+    if kind is tuple or kind is list:
+        return sum(map(count_bytes, value))
+    return sum(map(count_bytes, vars(value).values())) if is_dataclass(value) else SCALAR_BYTES

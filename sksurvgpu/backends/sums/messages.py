@@ -96,8 +96,7 @@ class Recipe:
 class Describe:
     """Ask what a partition has."""
 
-    model: str  # JSON: how its rows are read, see `partitions.reading`
-    grid: np.ndarray | None = None  # times that are shared in place of its own
+    model: str  # JSON: how its rows are read, see `estimators._reading`
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class Arrange:
 
     tables    part: its number, by which its draws are addressed
               labels_strata, labels_censoring, labels_groups: those of the problem, ascending
-              event_time, event_ptr: event times of every stratum; grid: as in `Describe`
+              event_time, event_ptr: event times of every stratum
               bin_end: last cell of every bin; few: whether columns keep loads of them, (1,)
               center: what is taken from columns of X
               table_time, table_ptr: distinct times of every censoring group
@@ -185,9 +184,9 @@ Message = Describe | Arrange | Ask
 class Description:
     """What a partition has.
 
-    columns   (n_columns of X, 6): stored entries, their sum, and their sum of squares about their
+    columns   (n_columns of X, 5): stored entries, their sum, and their sum of squares about their
               mean here; least and largest value, zeros that are not stored included (NaN where
-              they are not told, or there is no row); 1 where it is dense
+              they are not told, or there is no row)
     tables    of models with time: labels, ascending (0 alone without strata); stratum, time,
               deaths: its distinct event times, by number of label; last: end of follow-up of
               every label.  Of competing risks: censor_labels; censor_group, censor_time: distinct
@@ -195,17 +194,11 @@ class Description:
               Of groups: labels of those that it has.
               Of all models: units, of which folds and draws keep each whole; events, groups,
               classes, class_totals, of which all rows together need some (`_tell` of estimators).
-
-    On a grid the first time at or after a row's stands for it: of entries, events and censoring
-    alike.  A row that enters and leaves between two times of the grid is at no risk and has no
-    event.
     """
 
     rows: int
     names: tuple[str, ...] | None
-    names_digest: str
     columns: np.ndarray
-    entries: int
     tables: Tables
     checksum: int  # of outcome, weights and offsets, `data.outcomes.checksum`
 

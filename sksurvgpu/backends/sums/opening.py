@@ -12,9 +12,9 @@ from .plan import Curves, Events, SumPlan, plan_events
 from .problem import RemoteDesign, RemoteProblem
 
 
-def describe(engine, model, grid=None):
+def describe(engine, model):
     """Descriptions of all partitions, in their order; an error where they do not fit together."""
-    messages = {part: Describe(model, grid) for part in range(engine.n_parts)}
+    messages = {part: Describe(model) for part in range(engine.n_parts)}
     answers = dict(engine.ask(messages))
     descriptions = [answers[part] for part in range(engine.n_parts)]
     if not sum(description.rows for description in descriptions):
@@ -25,17 +25,17 @@ def describe(engine, model, grid=None):
 
 
 def _check_columns(description, first, part):
-    if description.names_digest == first.names_digest:
-        return
     counts = len(description.columns), len(first.columns)
     if counts[0] != counts[1]:
         raise ValueError(
             f"partition {part} of `X` has {counts[0]:,} columns and partition 0 has {counts[1]:,}; "
             "give all partitions the same columns."
         )
+    if description.names == first.names:
+        return
     none = ["without a name"] * counts[0]
     pairs = list(zip(description.names or none, first.names or none, strict=True))
-    j = next((j for j, (name, other) in enumerate(pairs) if name != other), 0)
+    j = next(j for j, (name, other) in enumerate(pairs) if name != other)
     raise ValueError(
         f"column {j} of partition {part} of `X` is {pairs[j][0]!r} and that of partition 0 is "
         f"{pairs[j][1]!r}; give all partitions the same columns in the same order."
@@ -79,7 +79,7 @@ def _join_columns(descriptions):
     count, mean, square = np.zeros((3, n_columns))
     least, largest = np.full((2, n_columns), np.nan)
     for description in descriptions:
-        own, total, own_square, low, high, _ = description.columns.T
+        own, total, own_square, low, high = description.columns.T
         joined = count + own
         share = np.divide(own, joined, out=np.zeros(n_columns), where=joined > 0)
         ahead = np.divide(total, own, out=np.zeros(n_columns), where=own > 0) - mean

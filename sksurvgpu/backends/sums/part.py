@@ -7,7 +7,7 @@ and, until it is told to drop them, the rows and what was made of them for the l
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from .recipes import make_weight
 __all__ = ["Part", "PartRows"]
 
 KEPT = ("part", "center")  # tables of a problem that are needed beside the plan
+ROOM = 2.0**26  # bytes of what is kept of fits under several weights
 
 
 class Part:
@@ -43,12 +44,17 @@ class Part:
         ``load()`` gives the arguments of a fit by name, for these rows.
     read : callable
         ``read(model, arguments)`` checks them for a model, which a message describes.
+
+    Attributes
+    ----------
+    room : float
+        Bytes of what may be kept of fits under several weights, beside the last.
     """
 
     def __init__(
         self, load: Callable[[], dict[str, Any]], read: Callable[[str, dict[str, Any]], PartRows]
     ):
-        self._load, self._read = load, read
+        self._load, self._read, self.room = load, read, ROOM
         self._problem: Arrange | None = None
         self._plan: tuple[Any, Arranged] | None = None
         self._file: Path | None = None  # with the plan, where it is not in memory
@@ -58,7 +64,7 @@ class Part:
         """Forget the rows, and all that was made of them except for their plan."""
         self._rows: tuple[str, PartRows] | None = None
         self._arranged: Arrangement | None = None
-        self._pattern: tuple[Recipe, Pattern] | None = None
+        self._patterns: dict[Recipe, Pattern] = {}
         self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
 
     def stow(self, file: Path) -> None:
@@ -71,7 +77,7 @@ class Part:
     def answer(self, message: Message) -> Any:
         """What the partition says to a message."""
         if isinstance(message, Describe):
-            return describe(self.rows_of(message.model), message.grid)
+            return describe(self.rows_of(message.model))
         if isinstance(message, Arrange):
             return self._arrange(message)
         if self._problem is None or self._problem.digest != message.plan:
@@ -88,7 +94,7 @@ class Part:
     def _arrange(self, problem):
         if self._problem is None or self._problem.digest != problem.digest:
             rows = self.rows_of(problem.model)
-            self._arranged = self._pattern = self._file = None
+            self._arranged, self._patterns, self._file = None, {}, None
             self._plan = _kind(rows).plan_of(rows, problem.tables)
             # event times of all rows are in the plan by now, as far as they matter
             tables = {name: problem.tables[name] for name in KEPT if name in problem.tables}
@@ -101,23 +107,40 @@ class Part:
 
     def _answer_all(self, ask: Ask):
         """Answers, those under the same weights one after the other."""
-        answers, recipes = {}, [request.weight for request in ask.requests]
-        for recipe in dict.fromkeys(recipes):
-            pattern = self.pattern_of(recipe)
-            for index in (k for k, other in enumerate(recipes) if other == recipe):
+        answers: dict[int, Any] = {}
+        under: dict[Recipe, list[int]] = {}
+        for index, request in enumerate(ask.requests):
+            under.setdefault(request.weight, []).append(index)
+        for recipe, some in under.items():
+            pattern = self.pattern_of(recipe, under)
+            for index in some:
                 answers[index] = _answer(pattern, ask.requests[index])
-        return Answers(tuple(answers[index] for index in range(len(recipes))))
+        return Answers(tuple(answers[index] for index in range(len(answers))))
 
-    def pattern_of(self, recipe: Recipe) -> Pattern:
-        """The rows under weights, as they answer."""
-        if self._pattern is None or self._pattern[0] != recipe:
-            problem = self._problem
-            rows = self.rows_of(problem.model)
-            if self._arranged is None:
-                self._arranged = Arrangement(rows, problem.tables, self._known_plan()[0])
-            weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
-            self._pattern = recipe, _kind(rows)(self._arranged, weight)
-        return self._pattern[1]
+    def pattern_of(self, recipe: Recipe, asked: Collection[Recipe] = ()) -> Pattern:
+        """The rows under weights, as they answer.
+
+        It is kept, if need be in place of others, but not of weights that are `asked` for as well:
+        these come in the same order in every exchange, and of the last ones none would be in time.
+        """
+        kept = self._patterns
+        if recipe not in kept:
+            pattern = self._make_pattern(recipe)
+            room = max(1, int(self.room // max(1, pattern.n_bytes)))
+            for other in [other for other in kept if other not in asked][: len(kept) + 1 - room]:
+                del kept[other]
+            if len(kept) == room:
+                return pattern
+            kept[recipe] = pattern
+        return kept[recipe]
+
+    def _make_pattern(self, recipe: Recipe) -> Pattern:
+        problem = self._problem
+        rows = self.rows_of(problem.model)
+        if self._arranged is None:
+            self._arranged = Arrangement(rows, problem.tables, self._known_plan()[0])
+        weight = make_weight(recipe, rows, int(problem.tables["part"][0]), self._dealt)
+        return _kind(rows)(self._arranged, weight)
 
 
 def _kind(rows):

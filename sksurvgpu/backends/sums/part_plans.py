@@ -14,7 +14,7 @@ import numpy as np
 from ...data.plans.carried import offsets_of_tables
 from ...data.plans.rows import RowPlan, count_at_or_before, plan_rows
 from ...data.plans.weighted import is_at_risk
-from .describing import numbered, on_grid
+from .describing import numbered
 from .messages import Arranged
 
 
@@ -76,7 +76,7 @@ def plan_competing_part(rows, tables):
 
 def _plan(rows, tables):
     """Plan over own cells; the outcome, and its plan over the problem's cells."""
-    outcome = on_grid(rows.outcome, tables.get("grid"))
+    outcome = rows.outcome
     code, labels = numbered(outcome.stratum, outcome.stratum_labels, rows.n_rows)
     code = renumbered(code, labels, tables["labels_strata"])
     few = bool(tables["few"][0])

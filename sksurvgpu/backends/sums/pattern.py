@@ -24,6 +24,7 @@ from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables,
 from .scores import meat_of
 
 KEPT = 2  # predictors, of 8 bytes a row
+BYTES_A_ROW = 64  # of a pattern: these, weights, residuals, marks, tables of own cells
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,11 @@ class Pattern:
         """Set up rows with weights, which are in the order of the caller."""
         self.arranged, self.plan = arranged, arranged.plan
         self._known: dict[bytes, np.ndarray] = {}
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of what it keeps, about."""
+        return BYTES_A_ROW * self.plan.n_rows
 
     # -- what a pattern says ----------------------------------------------------------------------
     def weigh(self) -> Weights:
