@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sksurvgpu import (
     CaseSeriesCCD,
     CoxLassoCCD,
+    CoxLassoCV,
     FineGrayCCD,
     LinearCCD,
     LogisticCCD,
@@ -636,3 +637,26 @@ def test_parameters_are_checked(cox):
             Coordinator(CoxLassoCCD(), NAMES, **options)
     with pytest.raises(ValueError, match="`sites` are"):
         Coordinator(CoxLassoCCD(), [])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sites", "message"),
+    [
+        (CoxLassoCV(), ["a"], "`estimator` is of type CoxLassoCV; pass one .* has one penalty"),
+        (CoxLassoCCD(), {"a": 3}, "`sites` has one of type int; pass functions by name"),
+    ],
+)
+def test_what_a_coordinator_cannot_fit_is_refused(estimator, sites, message):
+    with pytest.raises(TypeError, match=message):
+        Coordinator(estimator, sites)
+
+
+def test_strata_of_some_sites_only_are_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), surv(np.ones(400, bool), rng.integers(1, 5, 400))
+    sites = {"a": Site(X, y, strata=np.repeat(["f", "m"], 200)), "b": Site(X, y)}
+    send = {name: site.answer for name, site in sites.items()}
+    with pytest.raises(
+        ValueError, match="by text at site 'a', and by numbers or not at all at 'b'"
+    ):
+        Coordinator(CoxLassoCCD(), send, grid=np.arange(1.0, 5.0)).fit()

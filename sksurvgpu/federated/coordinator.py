@@ -124,7 +124,9 @@ def _check_kinds(estimator, sites):
             f"`estimator` is of type {type(estimator).__name__}; pass one of this package that has "
             "one penalty, such as CoxLassoCCD(alpha=0.01), and fit several to compare penalties."
         )
-    for name, send in sites.items() if isinstance(sites, Mapping) else zip(sites, sites):
+    for name, send in (
+        sites.items() if isinstance(sites, Mapping) else zip(sites, sites, strict=True)
+    ):
         if not (callable(send) or (send is name and isinstance(name, str))):
             raise TypeError(
                 f"`sites` has one of type {type(send).__name__}; pass functions by name, as in "
