@@ -91,7 +91,7 @@ def _read(arguments):
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--store", help="files that were written before")
     parser.add_argument("--folder", default=None, help="where there is room for the store")
-    parser.add_argument("--output", type=Path, default=default_output("partitions-large"))
+    parser.add_argument("--output", type=Path, default=default_output("partition-large"))
     return parser.parse_args(arguments)
 
 
