@@ -146,8 +146,9 @@ def measure(folder, route, level, penalty):
     return found | (_of_counts(counts[-1], Path(folder)) if counts else {})
 
 
-def _keep_counts(level):
+def _keep_counts(level, highest=None):
     """Have every fit take a matrix, which users need not choose, and keep what it counts."""
+    highest = level if highest is None else highest
     from sksurvgpu.backends.sums import coordinator
     from sksurvgpu.estimators import _partitioned
     from sksurvgpu.federated import coordinator as of_sites
@@ -155,7 +156,7 @@ def _keep_counts(level):
     kept = []
 
     def make(**options):
-        found = coordinator.Coordinator(**{**options, "level": level, "highest": level})
+        found = coordinator.Coordinator(**{**options, "level": level, "highest": highest})
         kept.append(found.counts)
         return found
 
