@@ -18,6 +18,7 @@ from weakref import finalize
 
 from ..backends.cpu.memory import available
 from ..backends.sums.messages import Message
+from ..backends.sums.part import ROOM
 
 __all__ = ["Threads", "blame"]
 
@@ -28,6 +29,8 @@ AHEAD = 2  # answers a thread may be ahead of who adds them up
 
 class Answering(Protocol):
     """A partition: see `backends.sums.part`."""
+
+    room: float  # bytes of what it may keep besides its rows
 
     def answer(self, message: Message) -> Any:
         """What the partition says."""
@@ -60,8 +63,11 @@ class Threads:
         sizes: Sequence[int] | None = None,
     ):
         self.n_parts = len(parts)
-        self.n_kept = _count_kept(self.n_parts, sizes, budget)  # in memory between exchanges
+        left = SHARE_OF_MEMORY * available() if budget is None else budget
+        self.n_kept, left = _count_kept(self.n_parts, sizes, left)  # in memory between exchanges
         self._parts = list(parts)
+        for part in self._parts:
+            part.room = min(ROOM, left / self.n_parts)
         self._n_threads = max(1, min(n_threads, self.n_parts))
         self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
         self._is_cancelled = False
@@ -130,16 +136,15 @@ class Threads:
         self._remove()
 
 
-def _count_kept(n_parts, sizes, budget):
-    """How many of the first partitions fit into the budget."""
+def _count_kept(n_parts, sizes, left):
+    """How many of the first partitions fit into so many bytes, and what is left of these."""
     if sizes is None:
-        return n_parts
-    left = SHARE_OF_MEMORY * available() if budget is None else budget
+        return n_parts, left
     for part, size in enumerate(sizes):
+        if size > left:
+            return part, left
         left -= size
-        if left < 0:
-            return part
-    return n_parts
+    return n_parts, left
 
 
 def blame(number: int, error: Exception, what: str = "partition") -> Exception:
