@@ -9,12 +9,14 @@ import pytest
 from sksurvgpu import (
     ConditionalLogisticCCD,
     CoxLassoCCD,
+    CoxLassoCV,
     LinearCCD,
     matched,
     open_partitions,
     surv,
     write_partitions,
 )
+from sksurvgpu.federated import grid as grids
 from sksurvgpu.partitions.handles import in_memory
 
 RANDOM = np.random.default_rng(0)
@@ -69,6 +71,46 @@ def test_labels_of_two_kinds_are_refused():
     torn += [matched(y["case"][1::2], y["stratum"][1::2].astype(str))]
     with pytest.raises(TypeError, match=said):  # each set has a row in both
         ConditionalLogisticCCD().fit(**in_memory({"X": [X[::2], X[1::2]], "y": torn}))
+
+
+def test_subjects_of_two_kinds_are_refused():
+    subject = np.arange(60) // 2
+    torn = [Y[k] for k in HALVES]
+    torn = [surv(y["event"], y["time"], subject=subject[HALVES[0]]) for y in torn]
+    torn[1] = surv(torn[1]["event"], torn[1]["time"], subject=subject[HALVES[0]].astype(str))
+    handles = in_memory({"X": [X[k] for k in HALVES], "y": torn})
+    with pytest.raises(TypeError, match="labels are text in partition 1"):
+        CoxLassoCV(cv=2, n_alphas=2).fit(**handles)
+    torn[1] = Y[HALVES[1]]  # rows without a subject are each their own
+    CoxLassoCV(cv=2, n_alphas=2).fit(**in_memory({"X": [X[k] for k in HALVES], "y": torn}))
+
+
+def test_strata_of_some_partitions_only_are_refused():
+    some = [surv(Y["event"][:30], Y["time"][:30], stratum=LABEL[:30]), Y[30:50], Y[50:]]
+    parts = {"X": [X[:30], X[30:50], X[50:]], "y": some}
+    with pytest.raises(ValueError, match="strata in partitions 0, and none in 1, 2; give"):
+        CoxLassoCCD().fit(**in_memory(parts))
+
+
+def test_torn_sets_without_anything_to_compare_say_so():
+    y = matched(np.arange(6) % 2 == 0, np.arange(6) // 2)
+    rows = [slice(k, k + 1) for k in range(6)]
+    handles = in_memory({"X": [X[k] for k in rows], "y": [y[k] for k in rows]})
+    with pytest.raises(ValueError, match=r"group 0 has rows in partitions 0 and 1, .*`group=`"):
+        ConditionalLogisticCCD().fit(**handles)
+
+
+@pytest.mark.parametrize("kind", [np.uint64, np.int64])
+def test_times_are_agreed_on_for_large_labels_of_two_integer_types(kind):
+    def site(label):
+        y = surv(Y["event"], Y["time"], stratum=np.repeat(label, 60))
+        outcome = CoxLassoCCD()._read_outcome(y, 60)
+        return grids.propose(outcome, None, np.array([3.0, 9.0, 99.0]), 1)
+
+    first, second = kind(2**62), np.uint64(2**62 + 1)
+    times = grids.agree({"a": site(first), "b": site(second)}, np.array([3.0, 9.0, 99.0]))
+    assert times.labels.tolist() == [2**62, 2**62 + 1]
+    assert len(times.of(first)) and len(times.of(second))
 
 
 def test_names_with_line_breaks_are_compared_one_by_one():

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..backends.sums.opening import check_groups
 from ..data.outcomes.counts import count_compared, refuse_uncompared
 from ..data.plans.groups import plan_groups
 from ..likelihoods.conditional_poisson import ConditionalPoisson
@@ -48,6 +49,7 @@ class ConditionalModel(PenalizedModel):
         return super()._tell(outcome, weight) | {"groups": np.array([counts[0], counts[-1]])}
 
     def _agree(self, told, n_rows):
+        check_groups(told)  # torn ones compare nothing
         for counts, among in zip(sum(part["groups"] for part in told), ("", WEIGHTED), strict=True):
             if not counts[0]:
                 self._refuse_groups(counts, among)

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends.sums.coordinator import Coordinator
-from ..backends.sums.opening import describe, open_problem
+from ..backends.sums.opening import check_kinds, check_strata, describe, open_problem
 from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
 from ..exceptions import NothingToCompareError
@@ -118,8 +118,10 @@ class FarPrepared(Prepared):
             return None
         told = describe(self.problem.engine, model_text(model, {"subjects": True}))
         owner: dict[Any, int] = {}
-        for part, description in enumerate(told):
-            for label in description.tables["subjects"].tolist():
+        own = [description.tables.get("subjects", np.empty(0)) for description in told]
+        check_kinds(own)
+        for part, labels in enumerate(own):
+            for label in labels.tolist():
                 if owner.setdefault(label, part) != part:
                     refuse(
                         f"{whose} {label!r} has rows in partitions {owner[label]} and {part}, and "
@@ -237,6 +239,7 @@ def _open(model, engine):
     """Problem over the partitions, after checks of what they tell, and what predictions need."""
     text = model_text(model)
     descriptions = describe(engine, text)
+    check_strata(descriptions)
     told = [part.tables for part in descriptions]
     agreed = model._agree(told, sum(part.rows for part in descriptions))
     if agreed:

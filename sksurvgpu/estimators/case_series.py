@@ -201,7 +201,7 @@ class ConditionalPoissonCCD(ConditionalModel):
     def _agree(self, told, n_rows):
         if not sum(part["events"][0] for part in told):
             refuse_zeros(n_rows, NothingToCompareError)
-        if len(told) > 1 and not all(part["has_strata"][0] for part in told):
+        if len(told) > 1 and not any(part["has_strata"][0] for part in told):
             raise ValueError(
                 "without `strata` all rows are compared with each other, and `X` is in "
                 f"{len(told):,} partitions; pass `strata`, which lie whole in partitions, or fit "

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.sums.opening import number_labels
 from .wire import Proposed
 
 __all__ = [
@@ -177,7 +178,7 @@ def rare_strata(outcome, unit, min_rows) -> np.ndarray:
 def agree(answers: dict[str, Proposed], grid: np.ndarray, least: int = 0) -> Times:
     """Times of every stratum at which no site has few rows of a kind, nor fewer than `least`."""
     _check_strata(answers)
-    labels = np.unique(np.concatenate([answer.tables["labels"] for answer in answers.values()]))
+    labels, _ = number_labels(answers.values(), "labels")
     found = [_join(label, answers, grid, least) for label in labels]
     ptr = np.concatenate([[0], np.cumsum([len(times) for times in found])])
     return Times(labels, np.concatenate(found), ptr.astype(np.int64))

@@ -55,7 +55,7 @@ def open_problem(
         plan = plan_events(design.n_rows, events, cuts, curves)
         tables = _tables_of(plan)
     elif pattern != "rows":
-        _check_groups(descriptions)
+        check_groups([description.tables for description in descriptions])
     problem = RemoteProblem(
         engine=engine,
         model=model,
@@ -99,7 +99,7 @@ def _join_columns(descriptions):
     )
 
 
-def _numbers_of(descriptions, name):
+def number_labels(descriptions, name):
     """Labels of all partitions, ascending, and for each partition the numbers of its own."""
     own = [description.tables[name] for description in descriptions]
     check_kinds(own)
@@ -124,7 +124,7 @@ def check_kinds(labels):
 
 def _join_events(descriptions):
     """Event times of all partitions by stratum."""
-    labels, numbers = _numbers_of(descriptions, "labels")
+    labels, numbers = number_labels(descriptions, "labels")
     tables = [description.tables for description in descriptions]
     stratum = np.concatenate([n[t["stratum"]] for n, t in zip(numbers, tables, strict=True)])
     time, deaths = (np.concatenate([t[name] for t in tables]) for name in ("time", "deaths"))
@@ -143,7 +143,7 @@ def _join_events(descriptions):
 
 def _join_curves(descriptions, events, events_first):
     """Times of the curves of censoring of all partitions, and the lanes that occur."""
-    labels, numbers = _numbers_of(descriptions, "censor_labels")
+    labels, numbers = number_labels(descriptions, "censor_labels")
     tables = [description.tables for description in descriptions]
     group, lane_group = (
         np.concatenate([n[t[name]] for n, t in zip(numbers, tables, strict=True)])
@@ -179,10 +179,10 @@ def _tables_of(plan):
     return tables
 
 
-def _check_groups(descriptions):
+def check_groups(tables):
     """Refuse groups whose rows are in several partitions."""
     owner, nothing = {}, np.empty(0)
-    own = [description.tables.get("labels", nothing) for description in descriptions]
+    own = [told.get("labels", nothing) for told in tables]
     check_kinds(own)
     for part, labels in enumerate(own):
         for label in labels.tolist():
@@ -192,3 +192,25 @@ def _check_groups(descriptions):
                     "likelihood needs them in one: write the partitions with `group=`, or shuffle "
                     "the rows by group."
                 )
+
+
+def check_strata(descriptions):
+    """Refuse strata that only some partitions have: the rows of the others would join one."""
+    has_strata = {
+        part: bool(description.tables["has_strata"][0])
+        for part, description in enumerate(descriptions)
+        if description.rows and "has_strata" in description.tables
+    }
+    if len(set(has_strata.values())) < 2:
+        return
+    having, lacking = (
+        [part for part, has in has_strata.items() if has == wanted] for wanted in (True, False)
+    )
+    raise ValueError(
+        f"rows have strata in partitions {_list(having)}, and none in {_list(lacking)}; give the "
+        "rows of all partitions a stratum, or those of none."
+    )
+
+
+def _list(parts, most=5):
+    return ", ".join(map(str, parts[:most])) + (", ..." if len(parts) > most else "")
