@@ -358,7 +358,7 @@ def test_site_refuses_what_would_tell_rows(cox):
         "'carry' is not one": changed(slopes, tables=asked.tables | {"carry": np.ones(3)}),
         "at 0 points (`max_matrices`)": changed(slopes, want=("gram",), columns=np.arange(3)),
         "columns by time": changed(slopes, want=("jumps",), columns=np.arange(9)),
-        "products of scores": changed(slopes, want=("meat",), columns=np.arange(3)),
+        "meat of rows are not released": changed(slopes, want=("meat",), columns=np.arange(3)),
         "are not columns of the model": changed(slopes, columns=np.array([-1])),
         "other times were agreed": replace(coarsen, times=coarsen.times + 1.0),
         "or proposed before": replace(heard[0], grid=heard[0].grid[1:]),
