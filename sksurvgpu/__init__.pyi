@@ -75,12 +75,15 @@ from .selection.criteria import information_criteria as information_criteria
 from .selection.folds import SurvivalKFold as SurvivalKFold
 from .selection.models import CaseSeriesCV as CaseSeriesCV
 from .selection.models import ConditionalLogisticCV as ConditionalLogisticCV
+from .selection.models import ConditionalPoissonCV as ConditionalPoissonCV
 from .selection.models import CoxLassoCV as CoxLassoCV
 from .selection.models import FineGrayCV as FineGrayCV
+from .selection.models import LinearCV as LinearCV
 from .selection.models import LogisticCV as LogisticCV
 from .selection.models import PoissonCV as PoissonCV
 from .selection.path import Path as Path
 from .selection.path import fit_path as fit_path
+from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
 from .show_versions import show_versions as show_versions
 
 __version__: str
