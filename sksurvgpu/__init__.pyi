@@ -1,5 +1,6 @@
 # What is public, for type checkers and for __init__.py, which loads a name on first use.
 
+from . import cohort as cohort
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
