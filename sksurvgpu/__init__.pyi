@@ -1,5 +1,6 @@
 # What is public, for type checkers and for __init__.py, which loads a name on first use.
 
+from . import cohort as cohort
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
@@ -57,6 +58,7 @@ from .penalties.scad import SCAD as SCAD
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha
+from .plotting.balance import BalanceDisplay as BalanceDisplay
 from .plotting.bootstrap import BootstrapDisplay as BootstrapDisplay
 from .plotting.calibration import CalibrationDisplay as CalibrationDisplay
 from .plotting.coefficients import CoefficientDisplay as CoefficientDisplay

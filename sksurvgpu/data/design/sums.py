@@ -27,6 +27,7 @@ from .units import find_centers
 __all__ = ["GroupSums", "Moments", "column_names", "describe_columns", "sum_by_group"]
 
 BLOCK_ROWS = 8192  # of 12 bytes each
+ROUNDING = 1e-12  # share of a square that a sum over all rows leaves of nothing
 
 
 class RowGroups(NamedTuple):
@@ -91,7 +92,8 @@ class GroupSums:
             size = squares = self.n_rows.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             shifted = total / size
-            variance = np.maximum(square / size - shifted**2, 0.0)
+            variance = square / size - shifted**2
+            variance[variance <= ROUNDING * square / size] = 0.0
             effective = size**2 / squares
             mean = shifted + self.center[:, None]
             return Moments(size, effective, mean, variance, count / size)
