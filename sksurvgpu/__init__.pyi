@@ -58,6 +58,7 @@ from .penalties.scad import SCAD as SCAD
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha
+from .plotting.balance import BalanceDisplay as BalanceDisplay
 from .plotting.bootstrap import BootstrapDisplay as BootstrapDisplay
 from .plotting.calibration import CalibrationDisplay as CalibrationDisplay
 from .plotting.coefficients import CoefficientDisplay as CoefficientDisplay
