@@ -182,28 +182,6 @@ class Cohort(Versioned):
         """
         return replace(self, table=self.table.assign(**columns))
 
-    def spread(self, column, fill) -> np.ndarray:
-        """Entries of a column for all rows of the first table, also for those who were left out.
-
-        Parameters
-        ----------
-        column : str
-            Column of `table`.
-        fill : scalar
-            What those who were left out get: -1 for labels of sets, 0.0 for weights.
-
-        Returns
-        -------
-        values : ndarray of shape (n_rows_given,)
-            An entry for each row that the first step of `attrition` counts.
-        """
-        require_column(self.table, column, "column")
-        values = self.table[column].to_numpy()
-        dtype = np.result_type(values, np.asarray(fill))
-        spread = np.full(int(self.attrition["rows"].iloc[0]), fill, dtype)
-        spread[self.rows] = values
-        return spread
-
     def _count(self, step, n_left_out):
         """Line of `attrition` for the rows that are left."""
         from pandas import DataFrame, Index
