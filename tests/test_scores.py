@@ -20,7 +20,7 @@ from sksurvgpu.metrics import (
     integrated_brier_score,
     integrated_brier_score_competing,
 )
-from sksurvgpu.metrics.nonparametric import Censoring
+from sksurvgpu.nonparametric.risk import Censoring
 from sksurvgpu.metrics.observed import Observed
 
 TIMES = [4.0, 7.5, 11.0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .nonparametric import observed_risk, risk_interval
+from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
     check_same_event,
     is_competing,
