@@ -7,6 +7,7 @@ from . import metrics as metrics
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
+from .data.design.named import NamedColumns as NamedColumns
 from .data.long.table import LongData as LongData
 from .data.long.table import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
@@ -22,6 +23,8 @@ from .estimators.case_series import CaseSeriesCCD as CaseSeriesCCD
 from .estimators.case_series import ConditionalPoissonCCD as ConditionalPoissonCCD
 from .estimators.competing import FineGrayCCD as FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD as ConditionalLogisticCCD
+from .estimators.export import to_json as to_json
+from .estimators.export import to_sklearn as to_sklearn
 from .estimators.logistic import LogisticCCD as LogisticCCD
 from .estimators.regression import LinearCCD as LinearCCD
 from .estimators.regression import PoissonCCD as PoissonCCD
