@@ -1,4 +1,4 @@
-"""Balance of all columns of a sparse matrix, against the least that reading it can take.
+"""Balance and screening of all columns of a sparse matrix, against the least that reading it can take.
 
 A million rows and 10,000 columns with 3 % of ones, drawn once for every 50 columns. Two floors:
 a sum over the row numbers, and over what is known of the rows that they name, in blocks of rows
@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import argparse
 import resource
-import time
 from pathlib import Path
+from time import perf_counter, process_time
 
 import numpy as np
 from numba import njit
 from scipy import sparse
 
-from sksurvgpu import Design
+from sksurvgpu import Design, screen, surv
 from sksurvgpu.cohort import balance
+from sksurvgpu.data.design.duplicates import find_duplicates
 from sksurvgpu.data.design.ranges import over_columns
 
 from .report import default_output, machine, number, table, write
@@ -34,6 +35,8 @@ def main(arguments=None):
     weights = rng.exponential(size=options.rows) * (rng.random(options.rows) < 0.8)
     sets = rng.integers(0, options.rows // 3, options.rows)
     sets[rng.random(options.rows) < 0.5] = -1
+    time = np.round(rng.exponential(1_000, options.rows))
+    outcome = surv(rng.random(options.rows) < 0.05, time)
     one, two = {"n_jobs": 1}, {"n_jobs": 2}
     cases = {
         "floor: row numbers": lambda: over_columns(
@@ -47,6 +50,9 @@ def main(arguments=None):
         "weights, one thread": lambda: balance(X, treatment, weights=weights, **one),
         "weights, two threads": lambda: balance(X, treatment, weights=weights, **two),
         "matched sets, two threads": lambda: balance(X, treatment, strata=sets, **two),
+        "screen by correlation": lambda: screen(X, treatment, duplicates=None, **two),
+        "screen by log-rank": lambda: screen(X, outcome, duplicates=None, **two),
+        "duplicates": lambda: find_duplicates(X, 0.99, n_threads=2),
     }
     if not options.quick:
         small = X.select(np.arange(options.columns // 10))
@@ -103,12 +109,12 @@ def _sum_weights(first, last, indptr, rows, weights):
 
 def _time(name, call):
     call()
-    begin, used = time.perf_counter(), time.process_time()
+    begin, used = perf_counter(), process_time()
     call()
     return {
         "case": name,
-        "seconds": time.perf_counter() - begin,
-        "cpu": time.process_time() - used,
+        "seconds": perf_counter() - begin,
+        "cpu": process_time() - used,
     }
 
 
