@@ -1,4 +1,4 @@
-"""Balance and screening of all columns of a sparse matrix, against the least that reading it can take.
+"""Balance and screening of a sparse matrix, against the least that reading it can take.
 
 A million rows and 10,000 columns with 3 % of ones, drawn once for every 50 columns. Two floors:
 a sum over the row numbers, and over what is known of the rows that they name, in blocks of rows

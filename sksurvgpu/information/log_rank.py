@@ -40,9 +40,10 @@ class LogRank(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    exit_idx: np.ndarray  # uint32, in the order of the design
+    """In the order of the design."""
+
+    exit_idx: np.ndarray  # uint32: twice the cell of the exit, and 1 more with an event
     enter_idx: np.ndarray  # uint32; empty where nobody enters late
-    event: np.ndarray  # bool
 
 
 class _Cells(NamedTuple):
@@ -53,17 +54,27 @@ class _Cells(NamedTuple):
 
 class _Scratch(NamedTuple):
     total: np.ndarray
-    square: np.ndarray
+    square: np.ndarray  # nothing is read from it for an indicator
     dead: np.ndarray
 
 
 @device
+def _bring_one(rows, i, scratch):
+    code = rows.exit_idx[i]
+    scratch.total[code >> 1] += 1.0
+    if code & 1:
+        scratch.dead[code >> 1] += 1.0
+    if len(rows.enter_idx):
+        scratch.total[rows.enter_idx[i]] -= 1.0
+
+
+@device
 def _bring(rows, i, x, scratch):
-    k = rows.exit_idx[i]
-    scratch.total[k] += x
-    scratch.square[k] += x * x
-    if rows.event[i]:
-        scratch.dead[k] += x
+    code = rows.exit_idx[i]
+    scratch.total[code >> 1] += x
+    scratch.square[code >> 1] += x * x
+    if code & 1:
+        scratch.dead[code >> 1] += x
     if len(rows.enter_idx):
         e = rows.enter_idx[i]
         scratch.total[e] -= x
@@ -75,11 +86,11 @@ def _load(j, columns, shift, rows, scratch):
     """Add the entries of a column to the cells of their exits and entries."""
     v, begin = columns.value_ptr[j], columns.indptr[j]
     if columns.kind[j] == DENSE:
-        for i in range(len(rows.event)):
+        for i in range(len(rows.exit_idx)):
             _bring(rows, i, columns.values[v + i] - shift, scratch)
     elif columns.kind[j] == INDICATOR:
         for q in range(begin, columns.indptr[j + 1]):
-            _bring(rows, np.uint64(columns.indices[q]), 1.0, scratch)
+            _bring_one(rows, np.uint64(columns.indices[q]), scratch)
     else:
         for q in range(begin, columns.indptr[j + 1]):
             x = columns.values[v + q - begin] - shift
@@ -89,14 +100,13 @@ def _load(j, columns, shift, rows, scratch):
 @device
 def _scan(j, cells, scratch, is_indicator, out):
     """Write what the cells say of a column, and clear them."""
-    largest = np.sqrt(np.abs(scratch.square).max())
+    largest = 0.0 if is_indicator else np.sqrt(np.abs(scratch.square).max())
     for s in range(len(cells.ptr) - 1):
         total = square = 0.0
         for k in range(cells.ptr[s + 1] - 1, cells.ptr[s], -1):
-            n, d = cells.at_risk[k], cells.deaths[k]
+            n, d, dead = cells.at_risk[k], cells.deaths[k], scratch.dead[k]
             total += scratch.total[k]
-            square += scratch.square[k]
-            dead = scratch.dead[k]
+            square += scratch.total[k] if is_indicator else scratch.square[k]
             excess = dead - d * total / n
             out.excess[j] += excess
             if n > 1:
@@ -108,8 +118,10 @@ def _scan(j, cells, scratch, is_indicator, out):
             else:
                 out.rises[j] &= excess >= -UNDECIDED * d * largest
                 out.falls[j] &= excess <= UNDECIDED * d * largest
-    for part in scratch:
-        part[:] = 0.0
+    scratch.total[:] = 0.0
+    scratch.dead[:] = 0.0
+    if not is_indicator:
+        scratch.square[:] = 0.0
 
 
 @kernel
@@ -134,16 +146,18 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:
         What is taken from the values of columns that store all rows.
     n_threads : int, default=1
     """
-    rows = _Rows(
-        _unordered(plan, plan.exit_idx),
-        np.empty(0, np.uint32) if plan.enter_idx is None else _unordered(plan, plan.enter_idx),
-        _unordered(plan, plan.event > 0),
-    )
-    leaves = np.bincount(rows.exit_idx, minlength=plan.n_cells)
-    leaves -= np.bincount(rows.enter_idx, minlength=plan.n_cells)
+    no_entry = np.empty(0, np.uint32)
+    enter_idx = no_entry if plan.enter_idx is None else plan.enter_idx
+    leaves = np.bincount(plan.exit_idx, minlength=plan.n_cells)
+    leaves -= np.bincount(enter_idx, minlength=plan.n_cells)
     later = np.append(np.cumsum(leaves[::-1])[::-1], 0)
     at_risk = later[:-1] - np.repeat(later[plan.cell_ptr[1:]], np.diff(plan.cell_ptr))
-    deaths = np.bincount(rows.exit_idx[rows.event], minlength=plan.n_cells)
+    is_event = plan.event > 0
+    deaths = np.bincount(plan.exit_idx[is_event], minlength=plan.n_cells)
+    rows = _Rows(
+        _unordered(plan, 2 * plan.exit_idx + is_event.astype(np.uint32)),
+        _unordered(plan, enter_idx) if len(enter_idx) else no_entry,
+    )
     cells = _Cells(plan.cell_ptr, at_risk.astype(np.float64), deaths.astype(np.float64))
     shape = 2, design.n_columns
     out = LogRank(*np.zeros(shape), *np.ones(shape, bool))
