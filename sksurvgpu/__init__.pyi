@@ -89,6 +89,8 @@ from .selection.models import PoissonCV as PoissonCV
 from .selection.path import Path as Path
 from .selection.path import fit_path as fit_path
 from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
+from .selection.screen import ScreenResult as ScreenResult
+from .selection.screen import screen as screen
 from .show_versions import show_versions as show_versions
 
 __version__: str
