@@ -1,5 +1,6 @@
 # What is public, for type checkers and for __init__.py, which loads a name on first use.
 
+from . import cohort as cohort
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
@@ -60,6 +61,7 @@ from .penalties.scad import SCAD as SCAD
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha
+from .plotting.balance import BalanceDisplay as BalanceDisplay
 from .plotting.bootstrap import BootstrapDisplay as BootstrapDisplay
 from .plotting.calibration import CalibrationDisplay as CalibrationDisplay
 from .plotting.coefficients import CoefficientDisplay as CoefficientDisplay
@@ -78,12 +80,15 @@ from .selection.criteria import information_criteria as information_criteria
 from .selection.folds import SurvivalKFold as SurvivalKFold
 from .selection.models import CaseSeriesCV as CaseSeriesCV
 from .selection.models import ConditionalLogisticCV as ConditionalLogisticCV
+from .selection.models import ConditionalPoissonCV as ConditionalPoissonCV
 from .selection.models import CoxLassoCV as CoxLassoCV
 from .selection.models import FineGrayCV as FineGrayCV
+from .selection.models import LinearCV as LinearCV
 from .selection.models import LogisticCV as LogisticCV
 from .selection.models import PoissonCV as PoissonCV
 from .selection.path import Path as Path
 from .selection.path import fit_path as fit_path
+from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
 from .show_versions import show_versions as show_versions
 
 __version__: str

@@ -1,5 +1,6 @@
 """Simulated data sets: the published designs, a health-record-like one, a dense p >> n one."""
 
+from .data.simulate.claims import SimulatedClaims, simulate_claims
 from .data.simulate.competing import SimulatedCompetingRisks, simulate_fine_gray
 from .data.simulate.regression import (
     SimulatedRegression,
@@ -11,10 +12,12 @@ from .data.simulate.regression import (
 from .data.simulate.survival import SimulatedSurvival, simulate_cox, simulate_dense, simulate_ehr
 
 __all__ = [
+    "SimulatedClaims",
     "SimulatedCompetingRisks",
     "SimulatedRegression",
     "SimulatedSurvival",
     "simulate_case_series",
+    "simulate_claims",
     "simulate_cox",
     "simulate_dense",
     "simulate_ehr",
