@@ -8,6 +8,9 @@ from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
 from .data.design.named import NamedColumns as NamedColumns
+from .data.episodes.report import Episodes as Episodes
+from .data.episodes.report import EpisodesReport as EpisodesReport
+from .data.episodes.table import episodes as episodes
 from .data.long.table import LongData as LongData
 from .data.long.table import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
