@@ -1,11 +1,16 @@
 # What is public, for type checkers and for __init__.py, which loads a name on first use.
 
+from . import cohort as cohort
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
+from .data.design.named import NamedColumns as NamedColumns
+from .data.episodes.report import Episodes as Episodes
+from .data.episodes.report import EpisodesReport as EpisodesReport
+from .data.episodes.table import episodes as episodes
 from .data.long.table import LongData as LongData
 from .data.long.table import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
@@ -21,6 +26,8 @@ from .estimators.case_series import CaseSeriesCCD as CaseSeriesCCD
 from .estimators.case_series import ConditionalPoissonCCD as ConditionalPoissonCCD
 from .estimators.competing import FineGrayCCD as FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD as ConditionalLogisticCCD
+from .estimators.export import to_json as to_json
+from .estimators.export import to_sklearn as to_sklearn
 from .estimators.logistic import LogisticCCD as LogisticCCD
 from .estimators.regression import LinearCCD as LinearCCD
 from .estimators.regression import PoissonCCD as PoissonCCD
@@ -59,6 +66,7 @@ from .penalties.scad import SCAD as SCAD
 from .penalties.variances import alpha_of_variance as alpha_of_variance
 from .penalties.variances import mixed_priors as mixed_priors
 from .penalties.variances import variance_of_alpha as variance_of_alpha
+from .plotting.balance import BalanceDisplay as BalanceDisplay
 from .plotting.bootstrap import BootstrapDisplay as BootstrapDisplay
 from .plotting.calibration import CalibrationDisplay as CalibrationDisplay
 from .plotting.coefficients import CoefficientDisplay as CoefficientDisplay
@@ -77,12 +85,17 @@ from .selection.criteria import information_criteria as information_criteria
 from .selection.folds import SurvivalKFold as SurvivalKFold
 from .selection.models import CaseSeriesCV as CaseSeriesCV
 from .selection.models import ConditionalLogisticCV as ConditionalLogisticCV
+from .selection.models import ConditionalPoissonCV as ConditionalPoissonCV
 from .selection.models import CoxLassoCV as CoxLassoCV
 from .selection.models import FineGrayCV as FineGrayCV
+from .selection.models import LinearCV as LinearCV
 from .selection.models import LogisticCV as LogisticCV
 from .selection.models import PoissonCV as PoissonCV
 from .selection.path import Path as Path
 from .selection.path import fit_path as fit_path
+from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
+from .selection.screen import ScreenResult as ScreenResult
+from .selection.screen import screen as screen
 from .show_versions import show_versions as show_versions
 
 __version__: str

@@ -1,6 +1,11 @@
 """What users catch or filter. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
 
-__all__ = ["BackendUnavailableError", "NothingSelectedWarning", "NothingToCompareError"]
+__all__ = [
+    "BackendUnavailableError",
+    "NothingSelectedWarning",
+    "NothingToCompareError",
+    "TreatmentPredictedWarning",
+]
 
 
 class BackendUnavailableError(RuntimeError):
@@ -89,4 +94,12 @@ class NothingSelectedWarning(UserWarning):
     >>> data = simulate_cox(100, 5, random_state=0)
     >>> with warnings.catch_warnings(action="ignore", category=NothingSelectedWarning):
     ...     null = CoxLassoCCD(alpha=10.0).fit(data.X, data.y)
+    """
+
+
+class TreatmentPredictedWarning(UserWarning):
+    """A column is almost the treatment itself; `cohort.balance` names it.
+
+    Columns that are part of the treatment's definition, such as the code of the drug, make a
+    propensity score of 0 and 1, and leave nobody to compare.
     """

@@ -116,6 +116,34 @@ def test_the_seed_alone_decides(monkeypatch):
     assert not np.array_equal(first, second)
 
 
+@pytest.mark.parametrize("kind", ["multinomial", "exponential"])
+def test_a_penalty_is_chosen_in_every_replicate(kind, tmp_path):
+    data = simulate_cox(200, 6, density=0.4, random_state=0)
+    model = CoxLassoCV(cv=3, alphas=[0.1, 0.03, 0.01, 0.003], l1_ratios=[0.5, 1.0], tol=1e-9)
+    given = model, data.X, data.y
+    drawn, options = draws(0, 200, kind, 3), {"kind": kind, "random_state": 0}
+    result = bootstrap(*given, n_replicates=3, **options, folder=tmp_path)
+    np.testing.assert_allclose(result.coef, clone(model).fit(*given[1:]).coef_, atol=1e-9)
+    for b in range(3):
+        single = clone(model).fit(*given[1:], sample_weight=drawn[:, b])
+        assert single.alpha_ == result.alphas[b]
+        np.testing.assert_allclose(single.coef_, result.coefs[:, b], atol=1e-9)
+    again = bootstrap(*given, n_replicates=3, **options, folder=tmp_path)
+    np.testing.assert_array_equal(again.coefs, result.coefs)
+    assert bootstrap(CoxLassoCCD(), *given[1:], n_replicates=2).alphas is None
+
+
+def test_replicates_that_no_split_fits_are_missing():
+    event = np.arange(40) < 4
+    y, table = surv(event, np.arange(40) + 1.0), np.random.default_rng(0).normal(size=(40, 2))
+    model = CoxLassoCV(cv=2, alphas=[0.3, 0.1])
+    with pytest.warns(UserWarning, match="of 12 replicates have no event"):
+        result = bootstrap(model, table, y, n_replicates=12, random_state=0)
+    missing = np.isnan(result.alphas)
+    assert 0 < missing.sum() < 12
+    np.testing.assert_array_equal(missing, np.isnan(result.coefs).any(axis=0))
+
+
 def test_draws_are_what_they_are_called():
     counts, weights = (draws(0, 400, kind, 50) for kind in ("multinomial", "exponential"))
     assert (counts.sum(axis=0) == 400).all()
@@ -209,7 +237,6 @@ def test_fits_that_do_not_converge():
         ({"kind": "bayes"}, ValueError, "`kind` is 'bayes'.*'multinomial', 'exponential'"),
         ({"groups": [1, 2]}, ValueError, "`groups` has 2 entries, `X` has 4"),
         ({"exposure": 1}, TypeError, "`exposure` is no argument of bootstrap and CoxLassoCCD"),
-        ({"estimator": CoxLassoCV()}, TypeError, r"pass CoxLassoCCD\(alpha=...\)"),
         ({"estimator": "cox"}, TypeError, "of type str"),
     ],
 )

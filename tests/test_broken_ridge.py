@@ -55,7 +55,7 @@ def function_of(face, model):
 
     def loglik(coef):
         moved.coef_ = coef
-        return moved._log_likelihood(X, face.y, **given) / len(face.y)
+        return moved.log_likelihood(X, face.y, **given) / len(face.y)
 
     return loglik
 

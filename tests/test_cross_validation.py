@@ -19,10 +19,14 @@ from sksurvgpu import (
     CaseSeriesCV,
     ConditionalLogisticCCD,
     ConditionalLogisticCV,
+    ConditionalPoissonCCD,
+    ConditionalPoissonCV,
     CoxLassoCCD,
     CoxLassoCV,
     FineGrayCCD,
     FineGrayCV,
+    LinearCCD,
+    LinearCV,
     LogisticCCD,
     LogisticCV,
     PoissonCCD,
@@ -71,6 +75,14 @@ CASES = {
     "logistic": ("logistic", LogisticCV, LogisticCCD, {}, ("sample_weight", "offset")),
     "logistic, no intercept": ("logistic", LogisticCV, LogisticCCD, {"fit_intercept": False}, ()),
     "poisson": ("poisson", PoissonCV, PoissonCCD, {}, ("sample_weight", "exposure", "offset")),
+    "conditional poisson": (
+        "conditional poisson",
+        ConditionalPoissonCV,
+        ConditionalPoissonCCD,
+        {},
+        ("strata", "exposure"),
+    ),
+    "linear": ("linear", LinearCV, LinearCCD, {}, ("sample_weight", "offset")),
 }
 
 
@@ -102,6 +114,7 @@ def loop(case, score, pairs):
     weight = arguments.get("sample_weight", np.ones(N))
     counts = {"cox": CODE == 1, "fine-gray": CODE == 1, "logistic": np.ones(N)}
     counts |= {"case series": COUNT, "poisson": COUNT, "conditional logistic": IS_CASE}
+    counts |= {"conditional poisson": COUNT, "linear": np.ones(N)}
     found = np.empty((len(ALPHAS), len(pairs)))
     for b, (train, test) in enumerate(pairs):
         for i, alpha in enumerate(ALPHAS):
@@ -119,8 +132,8 @@ def loop(case, score, pairs):
 @pytest.fixture
 def loans(monkeypatch):
     """Every fit is lent the model of all rows, however few they are; counts the loans."""
-    monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 1)
-    monkeypatch.setattr("sksurvgpu.selection.cv.WIDE_STEP", 1.0)
+    monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 1)
+    monkeypatch.setattr("sksurvgpu.selection.evaluation.WIDE_STEP", 1.0)
     monkeypatch.setattr("sksurvgpu.solver.costs.SWEEPS_OF_BORROWER", np.inf)
     taken, take = [], solve.borrow
     monkeypatch.setattr(solve, "borrow", lambda *call: taken.append(take(*call)))
@@ -173,7 +186,7 @@ def test_loans_change_no_result(lacks, loans, monkeypatch):
             patch.setattr("sksurvgpu.solver.majorized.NEAR_LATER", 1.1)
         lent = CoxLassoCV(**params).fit(data.X, data.y)
     assert len(loans) == 18
-    monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 100)
+    monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 100)
     alone = CoxLassoCV(**params).fit(data.X, data.y)
     assert len(loans) == 18
     columns = [name for name in lent.cv_results_ if "score" in name]
@@ -239,7 +252,7 @@ def test_masks_are_rows():
 def test_threads_and_chunks_change_nothing(search, monkeypatch):
     face = FACES["cox"]
     model = CoxLassoCV(search=search, cv=4, n_repeats=2, n_alphas=15, n_jobs=1).fit(X, face.y)
-    monkeypatch.setattr("sksurvgpu.selection.cv.CHUNK_BYTES", 8 * X.shape[1] * 10 * 3)
+    monkeypatch.setattr("sksurvgpu.selection.evaluation.CHUNK_BYTES", 8 * X.shape[1] * 10 * 3)
     other = clone(model).set_params(n_jobs=2).fit(X, face.y)
     assert model.cv_results_.equals(other.cv_results_)
     np.testing.assert_array_equal(model.coef_, other.coef_)
@@ -365,7 +378,7 @@ def test_bad_parameters_are_named(face, many, params, error, message):
 
 
 def test_a_path_wants_a_model_with_one_penalty():
-    with pytest.raises(TypeError, match="CoxLassoCCD"):
+    with pytest.raises(TypeError, match="refit_model"):
         fit_path(CoxLassoCV(), X, FACES["cox"].y)
 
 
@@ -459,7 +472,7 @@ def test_loans_and_columns_without_effect(name, ratio, loans, monkeypatch):
     params = {"l1_ratio": ratio, "penalty_factor": {8: 0.0}, "tol": 1e-9, "alphas": ALPHAS}
     lent = many(cv=pairs, **params).fit(table, FACES[face].y, offset=OFFSET)
     assert len(loans) == 15
-    monkeypatch.setattr("sksurvgpu.selection.cv.FEWEST_BORROWERS", 100)
+    monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 100)
     alone = many(cv=pairs, **params).fit(table, FACES[face].y, offset=OFFSET)
     columns = [column for column in lent.cv_results_ if "score" in column]
     np.testing.assert_allclose(
@@ -531,7 +544,7 @@ def test_a_folder_keeps_finished_fits_of_one_call(tmp_path, monkeypatch):
         raise AssertionError("a finished part was computed again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sksurvgpu.selection.cv.Evaluation._fit", refuse)
+        patch.setattr("sksurvgpu.selection.evaluation.Evaluation._fit", refuse)
         again = clone(model).set_params(n_jobs=1, verbose=0).fit(STRONG.X, STRONG.y)
     for fitted in (first, again):
         assert fitted.cv_results_.equals(expected.cv_results_)

@@ -68,7 +68,7 @@ def test_parameters_of_the_constructor_are_documented(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_arguments_of_methods_are_documented(name):
     documented = section(cleandoc(METHODS[name].__doc__), "Parameters")
-    assert list(documented) == arguments(METHODS[name])
+    assert [n for n in documented if not n.startswith("*")] == arguments(METHODS[name])
     assert section(cleandoc(METHODS[name].__doc__), "Returns")
     assert all(len(text.splitlines()) > 1 for text in documented.values())
 

@@ -91,7 +91,7 @@ def test_scores_are_those_of_fits_to_the_same_folds(name, scoring):
 def loglik_of(fitted, arguments, weight):
     """Log-likelihood at the coefficients and the intercept of a fit."""
     if not hasattr(fitted, "intercept_"):
-        return fitted._log_likelihood(**arguments, sample_weight=weight, **_none(arguments))
+        return fitted.log_likelihood(**arguments, sample_weight=weight, **_none(arguments))
     eta = fitted._predict_linear(arguments["X"])
     y = arguments["y"]
     if "exposure" in arguments:

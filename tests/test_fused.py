@@ -59,7 +59,7 @@ def gradient_of(face, model, table=X):
 
     def loglik(coef):
         moved.coef_ = coef
-        return moved._log_likelihood(table, face.y, **{"sample_weight": None, **face.arguments()})
+        return moved.log_likelihood(table, face.y, **{"sample_weight": None, **face.arguments()})
 
     steps = step * np.eye(len(model.coef_))
     slopes = np.array([loglik(model.coef_ + e) - loglik(model.coef_ - e) for e in steps])
@@ -242,7 +242,7 @@ def test_paths_folds_and_replicates():
     chosen = CoxLassoCV(**given).fit(rare, face.y)
     train, _ = splits[0]
     alone = face.make(penalty=spec, alpha=chosen.alpha_).fit(rare[train], face.y[train])
-    whole = alone._log_likelihood(rare, face.y, None) - alone.log_likelihood_
+    whole = alone.log_likelihood(rare, face.y) - alone.log_likelihood_
     row = chosen.cv_results_.query("alpha == @chosen.alpha_").iloc[0]
     held_out = face.y["event"][splits[0][1]].sum()
     assert row["split0_score"] == pytest.approx(whole / held_out, abs=1e-6)

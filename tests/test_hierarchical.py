@@ -42,7 +42,7 @@ def violations(face, model, spec, mean=0.0, factor=1.0):
 
     def loglik(coef):
         moved.coef_ = coef
-        return moved._log_likelihood(X, face.y, **{"sample_weight": None, **face.arguments()})
+        return moved.log_likelihood(X, face.y, **{"sample_weight": None, **face.arguments()})
 
     steps = step * np.eye(P)
     gradient = np.array([loglik(model.coef_ + e) - loglik(model.coef_ - e) for e in steps])
@@ -149,7 +149,7 @@ def test_paths_folds_and_replicates(pair):
     else:
         assert alone.coef_[1] == alone.class_coef_[0]
     # the whole held-out log-likelihood is that of all rows less that of the others
-    whole = alone._log_likelihood(rare, face.y, None) - alone.log_likelihood_
+    whole = alone.log_likelihood(rare, face.y) - alone.log_likelihood_
     row = chosen.cv_results_.query("alpha == @chosen.alpha_").iloc[0]
     held_out = face.y["event"][test].sum()
     assert row["split0_score"] == pytest.approx(whole / held_out, abs=1e-6)

@@ -39,7 +39,7 @@ def stationarity(face, model, ratio, mean, factor):
     def loglik(coef):
         moved = model.__class__(**model.get_params()).fit(X, face.y, **given)
         moved.coef_ = coef
-        return moved._log_likelihood(X, face.y, **{"sample_weight": None, **given})
+        return moved.log_likelihood(X, face.y, **{"sample_weight": None, **given})
 
     base = model.coef_
     gradient = np.array(

@@ -84,13 +84,13 @@ class TestDefinition:
         model = face.fit(relax=0.4)
         given = {"sample_weight": None, **face.arguments()}
         if not hasattr(model, "intercept_"):
-            own = model._log_likelihood(X, face.y, **given)
+            own = model.log_likelihood(X, face.y, **given)
         else:
             face_at = face.make(fit_intercept=False)
             face_at.fit(X, face.y)
             face_at.coef_ = model.coef_
             given["offset"] = np.full(len(face.y), model.intercept_)
-            own = face_at._log_likelihood(X, face.y, **given)
+            own = face_at.log_likelihood(X, face.y, **given)
         assert model.log_likelihood_ == pytest.approx(own, rel=1e-10)
 
     def test_paths_are_those_of_single_fits(self, face):

@@ -32,27 +32,28 @@ from ..data.by_column import check_l1_ratio, check_penalty_factor, check_prior_m
 from ..data.checks import check_offset, check_sample_weight, count_events, refuse_weightless
 from ..data.design.columns import Design
 from ..data.design.units import check_magnitudes
-from ..exceptions import NothingSelectedWarning, NothingToCompareError
+from ..exceptions import NothingSelectedWarning
 from ..partitions.handles import check_near, is_far
 from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
-from ..solver.line_search import require_finite
 from ..solver.problem import Batch, Problem
-from ..solver.solve import Options, Solution, log_likelihoods
+from ..solver.solve import Options, Solution
+from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
 from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
 from ._composition import check_composition
 from ._estimator import Estimator
+from ._log_likelihood import log_likelihood_of
 from ._outline import Outline
 from ._prepared import Prepared, count_threads
 from ._relaxed import check_share, require_refit
 from ._report import (
     MOST_NAMES,
-    add_intervals,
     explain_empty,
     explain_failure,
     fit_card,
     name_infinite,
+    table_of,
 )
 
 __all__ = ["MOST_NAMES", "PenalizedModel", "around_means"]
@@ -236,10 +237,13 @@ class PenalizedModel(Estimator):
             source=source,
             names=design.names,
             factor=check_penalty_factor(self.penalty_factor, *shape),
-            l1_ratio=check_l1_ratio(self.l1_ratio, *shape),
+            l1_ratio=check_l1_ratio(self._l1_ratio(), *shape),
             bounds=check_bounds(self.bounds, *shape, mean),
             prior_mean=mean,
         )
+
+    def _l1_ratio(self):
+        return self.l1_ratio
 
     def _spec(self) -> PenaltySpec:
         if isinstance(self.penalty, str):
@@ -320,21 +324,27 @@ class PenalizedModel(Estimator):
         """Check the columns of X against those of the fit."""
         return check_columns(self, X)
 
-    def _log_likelihood(self, X, y, sample_weight, offset=None, **given) -> float:
-        """Log-likelihood of rows at the fitted coefficients."""
-        if is_far(X):
-            from ._partitioned import log_likelihood
+    def log_likelihood(self, X, y, *, mean=False, **fit_params) -> float:
+        """Log-likelihood of rows by themselves at the fitted coefficients; higher is better.
 
-            return log_likelihood(self, X, y, sample_weight, offset, given)
-        design = self._read_features(X)
-        try:
-            _, problem, batch, *_ = self._assemble(design, y, sample_weight, offset, given)
-        except NothingToCompareError:
-            return 0.0
-        backend, n_threads = self._choose_backend(self.backend), count_threads(self.n_jobs)
-        [loglik] = log_likelihoods(problem, batch, self.coef_[:, None], backend, n_threads)
-        require_finite(loglik)
-        return float(loglik)
+        Parameters
+        ----------
+        X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
+            Covariates.
+        y : ndarray of shape (n_samples,)
+            Outcome, as ``fit`` takes it. Subjects, strata and matched sets should be whole.
+        mean : bool, default=False
+            Divide it by the weighted number of events, or of rows in logistic and linear models.
+        **fit_params : array-like of shape (n_samples,), optional
+            What else ``fit`` takes for rows, such as `sample_weight`, `strata` or `offset`.
+
+        Returns
+        -------
+        log_likelihood : float
+            0 where no rows can be compared.
+        """
+        total, size = log_likelihood_of(self, X, y, fit_params)
+        return total / size if mean and size else total
 
     def _predict_linear(self, X) -> np.ndarray:
         if is_far(X):
@@ -364,20 +374,8 @@ class PenalizedModel(Estimator):
             or rates, the same of that ratio. Where some coefficient is infinite, a last column
             ``is_infinite`` says which: their ``coef`` is what was reached when the fit stopped.
         """
-        from pandas import DataFrame, Index
-
         check_is_fitted(self)
-        table = DataFrame({"coef": self.coef_}, index=Index(self._coef_names(), name="feature"))
-        if intervals is not None:
-            add_intervals(table, intervals, self._penalized())
-        if self._effect is not None:
-            with np.errstate(over="ignore"):
-                for column in list(table.columns):
-                    suffix = "" if column == "coef" else f"_{column}"
-                    table[self._effect + suffix] = np.exp(table[column])
-        if self.infinite_.any():
-            table["is_infinite"] = self.infinite_
-        return table
+        return table_of(self, intervals)
 
     def _get_fitted_attr_html(self, doc_link=""):
         """scikit-learn's table of fitted attributes (from 1.9 on, which calls this), below ours."""

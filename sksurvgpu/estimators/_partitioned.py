@@ -8,31 +8,28 @@ from what the partitions tell, and what needs rows is refused in one place, `ref
 from __future__ import annotations
 
 import copy
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from ..backends.sums.coordinator import Coordinator
 from ..backends.sums.opening import check_kinds, check_strata, describe, open_problem
 from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
-from ..exceptions import NothingToCompareError
 from ..partitions.handles import as_rows, open_engine
 from ..routes import PLAIN
-from ..solver.line_search import require_finite
 from ..solver.problem import Batch
-from ..solver.solve import Options, log_likelihoods
+from ..solver.solve import Options
 from ._base import around_means
 from ._columns import refuse
 from ._prepared import HUGE, Prepared, count_threads
 from ._reading import model_text, read_rows
 
-__all__ = ["FarPrepared", "log_likelihood", "prepare", "prepare_over"]
+__all__ = ["FarPrepared", "prepare", "prepare_over"]
 
 
 @dataclass(frozen=True)
@@ -290,17 +287,3 @@ def _check_parameters(model):
             "found from rows",
             "pass relax=None, and fit the selected columns with alpha=0",
         )
-
-
-def log_likelihood(model, X, y, sample_weight, offset, given) -> float:
-    """Log-likelihood of rows at the coefficients of a fit."""
-    check_is_fitted(model)
-    try:
-        with closing(prepare(model, X, y, sample_weight, offset, given)) as prepared:
-            shared = prepared.backend, prepared.n_threads
-            coef = model.coef_[:, None]
-            [loglik] = log_likelihoods(prepared.problem, prepared.batch, coef, *shared)
-    except NothingToCompareError:
-        return 0.0
-    require_finite(loglik)
-    return float(loglik)

@@ -8,11 +8,11 @@ import numpy as np
 
 __all__ = [
     "MOST_NAMES",
-    "add_intervals",
     "explain_empty",
     "explain_failure",
     "fit_card",
     "name_infinite",
+    "table_of",
 ]
 
 MOST_NAMES = 5  # in a warning
@@ -41,7 +41,7 @@ CARD = (
 )
 
 
-def add_intervals(table, result, penalized) -> None:
+def _add_intervals(table, result, penalized) -> None:
     """Add the bounds of a result to a table of coefficients, some of which have a penalty.
 
     A result whose class says `frees_penalty` has penalized coefficients as they are without it,
@@ -167,3 +167,20 @@ def explain_failure(model, solution) -> str:
         f"{solution.allowed:.3g}, or {solution.kkt / model._total_weight:.3g} in units of "
         f"alpha (kkt_), of which 1 % is allowed; {remedy}."
     )
+
+
+def table_of(model, intervals):
+    """Table of the coefficients of a fit; see `PenalizedModel.summary`."""
+    from pandas import DataFrame, Index
+
+    table = DataFrame({"coef": model.coef_}, index=Index(model._coef_names(), name="feature"))
+    if intervals is not None:
+        _add_intervals(table, intervals, model._penalized())
+    if model._effect is not None:
+        with np.errstate(over="ignore"):
+            for column in list(table.columns):
+                suffix = "" if column == "coef" else f"_{column}"
+                table[model._effect + suffix] = np.exp(table[column])
+    if model.infinite_.any():
+        table["is_infinite"] = model.infinite_
+    return table

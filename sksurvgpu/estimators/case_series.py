@@ -121,7 +121,7 @@ class CaseSeriesCCD(ConditionalModel):
         log_likelihood : float
             At most 0.
         """
-        return self._log_likelihood(X, y, sample_weight, offset)
+        return self.log_likelihood(X, y, sample_weight=sample_weight, offset=offset)
 
 
 @documented
@@ -251,4 +251,5 @@ class ConditionalPoissonCCD(ConditionalModel):
         """
         check_is_fitted(self)
         check_strata_as_in_fit(self._n_strata, strata is not None, own="a rate")
-        return self._log_likelihood(X, y, sample_weight, offset, strata=strata, exposure=exposure)
+        given = {"sample_weight": sample_weight, "offset": offset}
+        return self.log_likelihood(X, y, strata=strata, exposure=exposure, **given)

@@ -178,4 +178,5 @@ class ConditionalLogisticCCD(ConditionalModel):
         log_likelihood : float
             At most 0 where `ties` is "exact".
         """
-        return self._log_likelihood(X, y, sample_weight, offset, strata=strata)
+        given = {"sample_weight": sample_weight, "offset": offset}
+        return self.log_likelihood(X, y, strata=strata, **given)

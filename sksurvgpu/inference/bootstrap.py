@@ -19,8 +19,10 @@ from .._journal import Journal, describe_call
 from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
+from ..selection.cv import CrossValidated
 from ..selection.grid import copy_of
 from ..selection.progress import Progress
+from ._choices import fit_choosing
 from ._replicates import check_seeded, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -45,6 +47,8 @@ class BootstrapResult(Versioned):
     infinite : ndarray of shape (n_coef,), bool
         Coefficients without a finite estimate in all rows, as the estimator's ``infinite_``. Their
         intervals and standard errors are NaN, since replicates have what a fit stopped at.
+    alphas : ndarray of shape (n_replicates,) or None
+        Penalty that each replicate has chosen, where the estimator chooses it.
 
     Examples
     --------
@@ -64,6 +68,7 @@ class BootstrapResult(Versioned):
     feature_names: np.ndarray
     infinite: np.ndarray
     _effect: str | None = field(repr=False)
+    alphas: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return (
@@ -161,7 +166,9 @@ def bootstrap(
     Parameters
     ----------
     estimator : estimator of this package
-        Model and options; it is not changed.
+        Model and options; it is not changed. One that chooses its penalty, such as `CoxLassoCV`,
+        chooses anew in every replicate, with all rows of a unit in one fold, so that intervals
+        know of the choice; this takes as long as so many cross-validations.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates.
     y : ndarray of shape (n_samples,)
@@ -201,7 +208,7 @@ def bootstrap(
     >>> bool(result.selection_frequency.between(0, 1).all())
     True
     """
-    fitted = copy_of(estimator, "bootstrap", fit_params)
+    fitted = copy_of(estimator, "bootstrap", fit_params, may_choose=True)
     level = check_level(level)
     if not isinstance(n_replicates, Integral) or n_replicates < 2:
         raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
@@ -212,33 +219,41 @@ def bootstrap(
         fitted._adopt_data(prepared)
         weight = fit_params.get("sample_weight")
         replicates = replicates_of(fitted, prepared, weight, groups, kind, random_state)
-        return _resample(estimator, fitted, prepared, replicates, int(n_replicates), level, folder)
+        chooses = isinstance(fitted, CrossValidated)
+        fit = partial(fit_choosing, X=X, y=y) if chooses else _fit
+        given = prepared, replicates, int(n_replicates), level, folder
+        return _resample(estimator, fitted, fit, *given)
 
 
-def _resample(estimator, fitted, prepared, replicates, n_replicates, level, folder):
+def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level, folder):
     totals = replicates.totals(n_replicates)
     of = describe_call("bootstrap", estimator, **prepared.describe())
     of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
     of["random_state"] = np.array(replicates.seed)  # which users did not choose
-    with Journal(folder, of) as journal:
-        full, found, converged = _fit(fitted, prepared, replicates, totals, journal)
-    coefs = np.full((prepared.problem.n_columns, len(totals)), np.nan)
-    coefs[:, totals > 0] = found
-    is_free = fitted.alpha * prepared.batch.factor == 0
-    infinite = prepared.find_infinite(is_free)
-    names = np.array(fitted._coef_names(), dtype=object)
-    _warn(fitted, [full.converged, *converged], len(totals), names[infinite])
-    return BootstrapResult(full.coef, coefs, level, names, infinite, fitted._effect)
-
-
-def _fit(model, prepared, replicates, totals, journal):
-    """Solution of all rows; of the replicates that can be fitted, coefficients and convergence."""
     numbers = np.flatnonzero(totals)
     if len(numbers) < 2:
         raise ValueError(
             f"{len(numbers)} of {len(totals):,} replicates can be fitted, the others have no event "
             'or nothing to compare; use kind="exponential", in which every row keeps some weight.'
         )
+    with Journal(folder, of) as journal:
+        full, found = fit(fitted, prepared, replicates, totals, journal)
+    values = {name: np.full((*v.shape[:-1], len(totals)), np.nan) for name, v in found.items()}
+    for name, of_replicates in values.items():
+        of_replicates[..., numbers] = found[name]
+    is_free = fitted.alpha * prepared.batch.factor == 0
+    infinite = prepared.find_infinite(is_free)
+    names = np.array(fitted._coef_names(), dtype=object)
+    is_there = ~np.isnan(values["converged"])
+    converged = [full.converged, *values["converged"][is_there]]
+    _warn(fitted, converged, len(totals), names[infinite])
+    given = level, names, infinite, fitted._effect, values.get("alpha")
+    return BootstrapResult(full.coef, values["coef"], *given)
+
+
+def _fit(model, prepared, replicates, totals, journal):
+    """Solution of all rows; of the replicates that can be fitted, coefficients and convergence."""
+    numbers = np.flatnonzero(totals)
     verbose = max(int(model.verbose) - 1, 0)
     options = replace(prepared.options, baseline=False, verbose=verbose)
     prepared = replace(prepared, options=options)
@@ -268,8 +283,7 @@ def _fit(model, prepared, replicates, totals, journal):
             for part in journal.slices(len(numbers))
         ]
     progress.end()
-    coef, converged = (np.concatenate([p[name] for p in parts], axis=-1) for name in parts[0])
-    return full, coef, converged
+    return full, {name: np.concatenate([p[name] for p in parts], axis=-1) for name in parts[0]}
 
 
 def _warn(model, converged, n_replicates, infinite):

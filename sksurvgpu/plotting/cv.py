@@ -97,8 +97,8 @@ class CVDisplay:
         Parameters
         ----------
         estimator : estimator
-            Fitted, such as CoxLassoCV; where it has chosen between relaxed fits, the scores are
-            those of its `relax_`.
+            Fitted, such as CoxLassoCV; where it has chosen between relaxed fits or shares of the
+            lasso, the scores are those of its `relax_` and `l1_ratio_`.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
 
@@ -121,6 +121,8 @@ class CVDisplay:
         table = estimator.cv_results_
         if "gamma" in table:
             table = table[table["gamma"] == estimator.relax_]
+        if "l1_ratio" in table:
+            table = table[table["l1_ratio"] == estimator.l1_ratio_]
         return cls(table, estimator.alpha_, scoring=scoring).plot(ax)
 
     def plot(self, ax=None):

@@ -10,35 +10,30 @@ from __future__ import annotations
 import copy
 import os
 from contextlib import closing
-from dataclasses import replace
-from functools import cache, partial
+from dataclasses import dataclass, replace
 from inspect import Parameter, Signature, signature
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from .._journal import Journal, check_folder, describe_call
 from ..estimators._base import PenalizedModel
 from ..estimators._columns import refuse
 from ..estimators._relaxed import require_refit
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
-from ..solver.null import Null
 from ._partitioned import deal
+from .evaluation import Evaluation
 from .folds import split_rows
-from .grid import alpha_grid, check_alphas, find_alpha_max, require_strength
+from .grid import alpha_grid, check_alphas, check_ratios, find_alpha_max, require_strength
 from .progress import CallbackSupport, Progress, with_callbacks
-from .relax import check_shares, score_shares
-from .scores import SCORINGS, sizes_of
+from .scores import SCORINGS
 from .search import LIMITS, Scored, best_of, choose, search_grid, search_variance
 
 __all__ = ["NOT_OF_MODEL", "CrossValidated"]
 
-FEWEST_BORROWERS = 5  # splits that make up for one more fit
-QUICK = 15  # iterations of a fit that a loan serves
-WIDE_STEP = 0.6  # from one penalty to the next: where loans and paths cost the same
-CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are scored
 _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "alphas": (None, ["array-like", None]),
     "n_alphas": (100, [Interval(Integral, 1, None, closed="left")]),
@@ -53,8 +48,41 @@ _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "random_state": (0, ["random_state"]),
     "folder": (None, [str, os.PathLike, None]),
     "relax": (None, ["array-like", Interval(Real, 0, 1, closed="both"), None]),
+    "l1_ratios": (None, ["array-like", None]),
 }
 NOT_OF_MODEL = ("alpha", "relax", "warm_start")
+# Attributes of a choice, which a fit at one penalty does not have.
+_CHOSEN = (
+    "alpha_",
+    "relax_",
+    "l1_ratio_",
+    "best_index_",
+    "best_score_",
+    "cv_results_",
+    "n_splits_",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was scored, and the problem with all that was chosen but its strength."""
+
+    points: list[Scored]
+    position: int
+    model: Any
+    prepared: Any
+    doubts: list[str]
+
+    @property
+    def point(self) -> Scored:
+        return self.points[self.position]
+
+    def refit(self, on_fit=None):
+        """Solution of all rows."""
+        [solution] = self.prepared.solve([self.point.alpha], on_fit=on_fit)[0]
+        self.model.alpha_ = self.point.alpha
+        require_refit(self.model, self.prepared, solution)
+        return solution
 
 
 class CrossValidated(CallbackSupport):
@@ -123,28 +151,73 @@ class CrossValidated(CallbackSupport):
             return self._fit_prepared(X, y, prepared)
 
     def _fit_prepared(self, X, y, prepared):
-        model = copy.copy(self)
-        model._adopt_data(prepared)
-        splits, progress = self._split(X, y, prepared), Progress(self)
-        of = describe_call("cross-validation", self, **prepared.describe(), cv=splits.dealing)
-        with Journal(self.folder, of) as journal:
-            evaluate = Evaluation(model, prepared, splits, progress, journal)
-            points = self._search(prepared, evaluate)
-        position = choose(points, self.rule)
-        alpha, gamma = points[position].alpha, points[position].gamma
-        prepared = replace(prepared, gamma=gamma)
+        progress = Progress(self)
+        choice = self._choose(X, y, prepared, progress, self.folder)
         with progress.batch("refit", 1) as done:
-            [solution] = prepared.solve([alpha], on_fit=done)[0]
-        model.alpha_ = alpha
-        require_refit(model, prepared, solution)
-        self.alpha_, self.relax_ = alpha, gamma
-        self._adopt(prepared, solution)
-        self.best_index_, self.best_score_ = position, points[position].mean
-        self.n_splits_ = len(splits)
-        self.cv_results_ = _table(points, prepared.total_weight, self._prior_ratio())
+            solution = choice.refit(done)
+        self.alpha_, self.relax_ = choice.point.alpha, choice.point.gamma
+        self.l1_ratio_ = choice.model.l1_ratio
+        self._adopt(choice.prepared, solution)
+        self.best_index_, self.best_score_ = choice.position, choice.point.mean
+        self.n_splits_ = len(choice.point.scores)
+        self.cv_results_ = _table(choice.points, prepared.total_weight, self)
         progress.end()
-        self._warn(evaluate.doubts() + self._doubts(prepared, solution), stacklevel=7)
+        self._warn(choice.doubts + self._doubts(choice.prepared, solution), stacklevel=7)
         return self
+
+    def _choose(self, X, y, prepared, progress, folder) -> Choice:
+        """Score penalties in all splits, and choose one."""
+        splits, points, doubts = self._split(X, y, prepared), [], []
+        of = describe_call("cross-validation", self, **prepared.describe(), cv=splits.dealing)
+        with Journal(folder, of) as journal:
+            for k, (model, mixed) in enumerate(self._mixtures(prepared)):
+                name = f"{k:02d}-" if k else ""
+                evaluate = Evaluation(model, mixed, splits, progress, journal, name)
+                found = model._search(mixed, evaluate)
+                points += [replace(point, l1_ratio=model.l1_ratio) for point in found]
+                doubts += evaluate.doubts()
+        position = choose(points, self.rule)
+        chosen = points[position]
+        model, mixed = self._mixture(prepared, chosen.l1_ratio)
+        return Choice(points, position, model, replace(mixed, gamma=chosen.gamma), doubts)
+
+    def _mixtures(self, prepared):
+        """The model and its problem under every share of the lasso."""
+        ratios = [self.l1_ratio] if self.l1_ratios is None else check_ratios(self.l1_ratios)
+        return (self._mixture(prepared, ratio) for ratio in ratios)
+
+    def _mixture(self, prepared, ratio):
+        """The model and its problem under a share of the lasso."""
+        model = copy.copy(self)
+        if self.l1_ratios is not None:
+            model.l1_ratio, model.l1_ratios = ratio, None
+            given = model._read_by_column(prepared.problem.design, prepared.problem.source)
+            batch = replace(prepared.batch, penalty=model._spec().family(given))
+            route = model._route(given)
+            prepared = replace(prepared, given=given, batch=batch, route=route, null=None)
+            if batch.penalty.needs_null:
+                prepared = prepared.with_null()
+        model._adopt_data(prepared)
+        return model, prepared
+
+    def refit_model(self):
+        """The model at the chosen penalty, as fitted to all rows.
+
+        Returns
+        -------
+        model : object
+            What the class of the model itself (`CoxLassoCCD` of a `CoxLassoCV`) would be with
+            ``alpha=alpha_``, fitted: for `wald`, `profile_likelihood`, `bootstrap` and whatever
+            else is about a fit at one penalty.
+        """
+        check_is_fitted(self)
+        kind, own = self._reader(), self.get_params(deep=False)
+        given = {name: own[name] for name in kind._get_param_names() if name in own}
+        given |= {"alpha": self.alpha_, "relax": self.relax_, "l1_ratio": self.l1_ratio_}
+        model = kind(**given)
+        fitted = {k: v for k, v in vars(self).items() if k not in own and k not in _CHOSEN}
+        model.__dict__.update(fitted)
+        return model
 
     def _split(self, X, y, prepared):
         if prepared.is_far:
@@ -173,13 +246,13 @@ class CrossValidated(CallbackSupport):
         alphas = alpha_grid(least, self.n_alphas, self.alpha_min_ratio, problem)
         return search_grid(evaluate, alphas, can_end=self.early_stopping)
 
-    def _prior_ratio(self):
-        return self._spec().prior_ratio(self.l1_ratio)
+    def _l1_ratio(self):
+        return self.l1_ratio if self.l1_ratios is None else getattr(self, "l1_ratio_", 1.0)
 
     def _search_variance(self, prepared, evaluate):
         if self.alphas is not None:
             raise ValueError('`alphas` were given, which search="auto" finds itself.')
-        ratio = self._prior_ratio()
+        ratio = self._spec().prior_ratio(self.l1_ratio)
         if np.ndim(ratio) or isinstance(ratio, dict):
             raise ValueError(
                 'search="auto" is over one variance, and `l1_ratio` differs between columns, whose '
@@ -206,178 +279,34 @@ def _prior_of(l1_ratio):
     return (float(l1_ratio), "laplace") if l1_ratio > 0 else (1.0, "normal")
 
 
-class Evaluation:
-    """Fits and scores of all splits; every call starts from the coefficients of the one before.
-
-    Where penalties are far apart, all rows are fitted first at each, and lend their quadratic model
-    to the splits: these then need a few products with X, and no model of their own.
-    """
-
-    def __init__(self, model, prepared, splits, progress, journal):
-        self._progress, self._journal = progress, journal
-        scoring = model._loglik if model.scoring == "loglik" else model.scoring
-        self._score, self._model, self._splits = SCORINGS[scoring], model, splits
-        self._is_sum, self._gammas = scoring != "concordance", check_shares(model.relax)
-        verbose = max(int(model.verbose) - 1, 0)
-        options = replace(
-            prepared.options, verbose=verbose, baseline=prepared.problem.has_intercept
-        )
-        self._prepared = replace(prepared, options=options)
-        self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
-        self._n_repeats = splits.n_repeats()
-        self._starts = {}  # fields of the next batch
-        self._lender, self._lends = None, len(splits) >= FEWEST_BORROWERS
-        self._n_fits = self._n_failed = 0
-        self._n_calls = 0  # by which the journal knows parts of the work
-
-    def __call__(self, alphas, *, on_sum=False):
-        """Points of some penalties; `on_sum`: the sum, not the mean, has the same penalty.
-
-        Penalties are on the mean scale of all rows.
-        """
-        alphas, points = np.asarray(alphas, float), []
-        if len(alphas) > 1 and alphas[1] > WIDE_STEP * alphas[0]:  # a path is the better guide
-            return self._evaluate(alphas, on_sum, None)
-        while len(points) < len(alphas) * len(self._gammas):
-            left = alphas[len(points) // len(self._gammas) :]
-            loan = self._borrow(float(left[0])) if self._lends else None
-            points += self._evaluate(left[:1] if self._lends else left, on_sum, loan)
-        return points
-
-    def _borrow(self, alpha):
-        """What gives a loan of the fit of all rows; None where there is none.
-
-        Where the first fit that selects anything lends no model, later ones are not asked for it.
-        """
-        last, start = self._lender, {}
-        if last is not None:
-            start = {"coef": last["coef"][:, None], "null": (Null.unpack(last["null"]),)}
-        lend = cache(partial(self._prepared.solve_and_lend, alpha, len(self._splits), **start))
-
-        def fit():
-            solution, loan = lend()
-            return {
-                "coef": solution.coef,
-                "null": solution.null.pack(),
-                "lends": loan is not None,
-            }
-
-        self._lender = self._journal.keep(f"{self._n_calls:04d}-all-rows", fit)
-        if not self._lender["lends"] and self._lender["coef"].any():
-            self._lends = False
-        if last is not None and self._starts:  # the splits will move about as all rows did
-            self._starts["coef"] += (self._lender["coef"] - last["coef"])[:, None]
-        return (lambda: lend()[1]) if self._lender["lends"] else None
-
-    def _evaluate(self, alphas, on_sum, lend):
-        n_splits, prepared = len(self._splits), self._prepared
-        most = int(
-            np.clip(CHUNK_BYTES // (8 * prepared.problem.n_columns * len(alphas)), 1, n_splits)
-        )
-        totals = np.full(n_splits, prepared.total_weight) if on_sum else self._totals
-        name = f"alpha {alphas[0]:.3g}" + (f" to {alphas[-1]:.3g}" if len(alphas) > 1 else "")
-        with self._progress.batch(name, n_splits) as done:
-            parts = [
-                self._journal.keep(
-                    f"{self._n_calls:04d}-splits-{part.start}",
-                    partial(self._fit, part, alphas, totals[part], lend, done),
-                )
-                for part in self._journal.slices(n_splits, most)
-            ]
-        self._n_calls += 1
-        found = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
-        self._starts = {"coef": found["coef"], "null": found["null"]}
-        self._lends &= lend is None or found["n_iter"].mean() <= QUICK
-        self._n_fits += found["n_iter"].size
-        self._n_failed += int(found["n_failed"].sum())
-        scores = found["score"] if self._is_sum else found["score"] * self._sizes
-        n_nonzero = found["n_nonzero"].sum(axis=1) / n_splits
-        places = [(a, gamma) for a in range(len(alphas)) for gamma in self._gammas]
-        return [
-            replace(self._point(float(alphas[a]), score, float(n_nonzero[a])), gamma=gamma)
-            for (a, gamma), score in zip(places, scores, strict=True)
-        ]
-
-    def _fit(self, part, alphas, totals, lend, done):
-        """What is kept of the fits of some splits, the last axis of each array.
-
-        Numbers of coefficients are (n_alphas, n_splits), scores have a row for each share of every
-        penalty; the coefficients, those at the last penalty.
-        """
-        splits = self._splits.part(part)
-        changes = {"weight": splits.train, **self._start_of(part, None if lend is None else lend())}
-        penalties = np.repeat(alphas[:, None], len(splits), axis=1)
-        prepared, gammas = self._prepared, self._gammas
-        solutions = prepared.solve(penalties, total=totals, on_fit=done, **changes)
-        return {
-            "score": score_shares(self._score, self._model, prepared, splits, solutions, gammas),
-            "n_nonzero": np.array([[np.count_nonzero(s.coef) for s in fit] for fit in solutions]).T,
-            "n_iter": np.array([[s.n_iter for s in fit] for fit in solutions]).T,
-            "n_failed": np.array([sum(not s.converged for s in fit) for fit in solutions]),
-            "coef": np.stack([fit[-1].coef for fit in solutions], axis=1),
-            "null": np.stack([fit[-1].null.pack() for fit in solutions], axis=1),
-        }
-
-    def _start_of(self, part, loan):
-        """Fields of the batch that begin with what is known."""
-        starts = {name: values[..., part] for name, values in self._starts.items()}
-        if "null" in starts:
-            starts["null"] = tuple(map(Null.unpack, starts["null"].T))
-        if loan is None:
-            return starts
-        if not starts:
-            n_fits = part.stop - part.start
-            starts["coef"] = np.repeat(self._lender["coef"][:, None], n_fits, axis=1)
-        share = self._totals[part] / self._prepared.total_weight
-        return starts | {"loan": loan, "null": (Null.unpack(self._lender["null"]),), "share": share}
-
-    def _point(self, alpha, sums, n_nonzero):
-        """Mean score an event, and its standard error as that of a ratio of sums over the folds."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scores = np.where(self._sizes > 0, sums / self._sizes, np.nan)
-        known = ~np.isnan(sums)
-        size, n_folds = self._sizes[known].sum(), known.sum() / self._n_repeats
-        if not size > 0:
-            return Scored(alpha, scores, np.nan, np.nan, n_nonzero)
-        mean = float(sums[known].sum() / size)
-        if not np.isfinite(mean):
-            return Scored(alpha, scores, mean, np.nan, n_nonzero)
-        square = np.sum((sums[known] - mean * self._sizes[known]) ** 2) / self._n_repeats
-        correction = n_folds / max(n_folds - 1.0, 1.0)
-        error = np.sqrt(correction * square) * self._n_repeats / size
-        return Scored(alpha, scores, mean, float(error), n_nonzero)
-
-    def doubts(self):
-        """What to warn of."""
-        if not self._n_failed:
-            return []
-        return [
-            f"{self._n_failed:,} of the {self._n_fits:,} fits of the cross-validation did not "
-            f"converge; raise max_iter={self._model.max_iter:,}, or leave out the smallest alphas."
-        ]
-
-
-def _table(points, total, l1_ratio):
+def _table(points, total, cv):
     from pandas import DataFrame
 
     def of(name):
         return [getattr(point, name) for point in points]
 
-    alpha = np.array(of("alpha"))
-    variance = np.full(len(alpha), np.nan)  # where priors differ between columns
-    if np.ndim(l1_ratio) == 0 and not isinstance(l1_ratio, dict):
-        share, prior = _prior_of(l1_ratio)
-        with np.errstate(over="ignore"):
-            variance[alpha > 0] = variance_of_alpha(alpha[alpha > 0] * share, total, prior)
-            variance[alpha == 0] = np.inf
-    shares = [] if points[0].gamma is None else [("gamma", of("gamma"))]
-    columns = {
-        "alpha": alpha,
-        **dict(shares),
-        "variance": variance,
+    columns = {"alpha": of("alpha")}
+    if cv.l1_ratios is not None:
+        columns["l1_ratio"] = of("l1_ratio")
+    if points[0].gamma is not None:
+        columns["gamma"] = of("gamma")
+    columns |= {
+        "variance": [_variance(point, total, cv._spec()) for point in points],
         "mean_score": of("mean"),
         "standard_error": of("error"),
         "n_nonzero": of("n_nonzero"),
     }
     scores = np.array(of("scores")).T
     return DataFrame(columns | {f"split{b}_score": score for b, score in enumerate(scores)})
+
+
+def _variance(point, total, spec):
+    """Variance of the prior that a penalty stands for; NaN where it differs between columns."""
+    ratio = spec.prior_ratio(point.l1_ratio)
+    if np.ndim(ratio) or isinstance(ratio, dict):
+        return np.nan
+    if point.alpha == 0.0:
+        return np.inf
+    share, prior = _prior_of(ratio)
+    with np.errstate(over="ignore"):
+        return variance_of_alpha(point.alpha * share, total, prior)

@@ -114,7 +114,10 @@ class SurvivalKFold(BaseCrossValidator):
         n_units = len(kind) if groups is None else int(groups.max()) + 1
         if n_units < self.n_splits:
             noun = "rows" if groups is None else "groups"
-            raise ValueError(f"`n_splits` is {self.n_splits}, and there are {n_units} {noun} only.")
+            whole = "" if groups is None else " Subjects, strata and matched sets stay whole."
+            raise ValueError(
+                f"`n_splits` is {self.n_splits}, and there are {n_units} {noun} only.{whole}"
+            )
         for _ in range(self.n_repeats):
             fold = deal_folds(kind, groups, n_units, int(self.n_splits), random)
             order = np.argsort(fold, kind="stable")

@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
 
 from ..estimators._base import PenalizedModel
+from ..estimators._log_likelihood import check_arguments
 
 __all__ = [
     "alpha_grid",
     "check_alphas",
     "check_grid",
+    "check_ratios",
     "copy_of",
     "find_alpha_max",
     "require_strength",
 ]
 
 
-def copy_of(estimator, caller, fit_params):
-    """Unfitted copy of an estimator, after a check of it and of the arguments for its ``fit``."""
+def copy_of(estimator, caller, fit_params, *, may_choose=False):
+    """Unfitted copy of an estimator, after a check of it and of the arguments for its ``fit``.
+
+    It has a penalty of its own, unless it may be one that chooses its penalty.
+    """
     name = type(estimator).__name__
     if not isinstance(estimator, PenalizedModel):
         raise TypeError(
             f"`estimator` is of type {name}; pass an estimator of this package such as "
             "CoxLassoCCD, and transform X beforehand."
         )
-    if "alpha" not in estimator.get_params():
-        model = type(estimator).__bases__[-1].__name__
+    if not may_choose and "alpha" not in estimator.get_params():
         raise TypeError(
             f"`estimator` is of type {name}, which chooses its penalty itself; pass "
-            f"{model}(alpha=...), with the `alpha_` of a fitted {name} if that is what you want."
+            f"`refit_model()` of a fitted {name} for the model at the chosen penalty."
         )
-    known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
-    for given in fit_params:
-        if given not in known:
-            raise TypeError(
-                f"`{given}` is no argument of {caller} and {name}.fit; the latter takes "
-                f"{', '.join(known)}."
-            )
+    check_arguments(estimator, fit_params, caller)
     copied = clone(estimator)
     copied._validate_params()
     return copied
@@ -107,3 +104,13 @@ def check_alphas(alphas):
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError("`alphas` has values that are negative or not finite; remove them.")
     return values
+
+
+def check_ratios(l1_ratios):
+    """Distinct shares of the lasso that a user gave, as numbers, in their order."""
+    values = np.asarray(l1_ratios, dtype=np.float64)
+    if values.ndim != 1 or not values.size or not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(
+            f"`l1_ratios` is {l1_ratios!r}; pass a list of one or more numbers from 0 to 1."
+        )
+    return [float(value) for value in dict.fromkeys(values)]

@@ -4,19 +4,21 @@ A docstring has the parameters and attributes of the cross-validation, then thos
 """
 
 from .._docs import section, sharing
-from ..estimators.case_series import CaseSeriesCCD
+from ..estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
 from ..estimators.competing import FineGrayCCD
 from ..estimators.conditional_logistic import ConditionalLogisticCCD
 from ..estimators.logistic import LogisticCCD
-from ..estimators.regression import PoissonCCD
+from ..estimators.regression import LinearCCD, PoissonCCD
 from ..estimators.survival import CoxLassoCCD
 from .cv import NOT_OF_MODEL, CrossValidated
 
 __all__ = [
     "CaseSeriesCV",
     "ConditionalLogisticCV",
+    "ConditionalPoissonCV",
     "CoxLassoCV",
     "FineGrayCV",
+    "LinearCV",
     "LogisticCV",
     "PoissonCV",
 ]
@@ -41,10 +43,10 @@ _CROSS_VALIDATED = """
     scoring : {"loglik", "van_houwelingen", "held_out", "concordance"}, default="loglik"
         Score of held-out rows, larger being better. "van_houwelingen" is what they add to the
         log-likelihood of the others; "held_out" is their log-likelihood by themselves; both an
-        event, or a row in logistic regression. "loglik" is the former for Cox and Fine-Gray
-        models, the latter for others, where they are the same. "concordance" is that of
-        ``score`` and the area under the curve in logistic regression; conditional models and
-        Poisson regression have none.
+        event, or a row in logistic and linear regression. "loglik" is the former for Cox and
+        Fine-Gray models, the latter for others, where they are the same. "concordance" is that of
+        ``score`` and the area under the curve in logistic regression; conditional models,
+        Poisson and linear regression have none.
     rule : {"best", "1se"}, default="best"
         Take the penalty with the best mean score, or the largest penalty whose mean score is
         within one standard error of it.
@@ -67,6 +69,9 @@ _CROSS_VALIDATED = """
         rest is a fit without a penalty of the columns selected in the split; see
         :doc:`/guide/adaptive`. With rule="1se", the best share at the largest penalty that has one
         within a standard error.
+    l1_ratios : list of float or None, default=None
+        Shares of the lasso to choose from, each with penalties of its own, in place of `l1_ratio`.
+        With rule="1se", the largest penalty is one of the best share.
     <<parameters_of_model>>
 
     Attributes
@@ -74,14 +79,17 @@ _CROSS_VALIDATED = """
     alpha_ : float
         Chosen penalty, with which all rows are fitted.
     relax_ : float or None
-        Chosen share, None where `relax` is.
+        Chosen share of the penalized fit, None where `relax` is.
+    l1_ratio_ : float, dict or array-like
+        Chosen share of the lasso, or `l1_ratio`.
     best_index_ : int
         Its row of `cv_results_`.
     best_score_ : float
         Its mean score.
     cv_results_ : DataFrame
-        A row for each penalty scored, in descending order: ``alpha``; with `relax`, ``gamma``,
-        the share, of which each penalty has a row a piece; ``variance`` of the prior
+        A row for each penalty scored, in descending order: ``alpha``; with `l1_ratios`,
+        ``l1_ratio``, one share after the other; with `relax`, ``gamma``, the share, of which each
+        penalty has a row a piece; ``variance`` of the prior
         it stands for, NaN where `l1_ratio` differs between columns; ``mean_score`` over the
         splits, weighted by their events; its ``standard_error`` over the folds; ``n_nonzero``
         coefficients, the mean over the splits; and the score of every split.
@@ -225,4 +233,42 @@ class PoissonCV(CrossValidated, PoissonCCD):
     >>> data = simulate_poisson(500, 30, random_state=0)
     >>> PoissonCV(cv=5, n_alphas=20).fit(data.X, data.y).n_splits_
     5
+    """
+
+
+@_documented
+class ConditionalPoissonCV(CrossValidated, ConditionalPoissonCCD):
+    """Conditional Poisson regression with a penalty chosen by cross-validation.
+
+    See `ConditionalPoissonCCD`. Folds hold whole strata.
+
+    <<cross_validated>>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksurvgpu import ConditionalPoissonCV
+    >>> from sksurvgpu.datasets import simulate_poisson
+    >>> data, week = simulate_poisson(500, 30, random_state=0), np.arange(500) % 52
+    >>> ConditionalPoissonCV(cv=5, n_alphas=20).fit(data.X, data.y, strata=week).n_splits_
+    5
+    """
+
+
+@_documented
+class LinearCV(CrossValidated, LinearCCD):
+    """Linear regression with a penalty chosen by cross-validation; see `LinearCCD`.
+
+    The log-likelihood of held-out rows is minus half of their squared errors.
+
+    <<cross_validated>>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sksurvgpu import LinearCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LinearCV(cv=5, l1_ratios=[0.5, 1.0]).fit(X, y)
+    >>> model.l1_ratio_ in (0.5, 1.0)
+    True
     """

@@ -196,6 +196,21 @@ class Path(Versioned):
         """
         return criteria_of_path(self, self._basis, X, y, gamma, n_observations, fit_params)
 
+    @property
+    def aic(self) -> np.ndarray:
+        """AIC of every fit, as `information_criteria` has it."""
+        return self.information_criteria()["aic"].to_numpy()
+
+    @property
+    def bic(self) -> np.ndarray:
+        """BIC of every fit, as `information_criteria` has it."""
+        return self.information_criteria()["bic"].to_numpy()
+
+    @property
+    def ebic(self) -> np.ndarray:
+        """EBIC of every fit, as `information_criteria` has it."""
+        return self.information_criteria()["ebic"].to_numpy()
+
     def best(self, criterion="bic", X=None, y=None, **options):
         """Fitted estimator with the least of an information criterion.
 

@@ -9,6 +9,7 @@ three has one. Nothing is returned that was not scored.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Scored:
     error: float  # standard error of the mean over the folds
     n_nonzero: float  # mean over the splits
     gamma: float | None = None  # share of the penalized fits, where these are relaxed
+    l1_ratio: Any = None  # of the penalty
 
 
 def best_of(points):
@@ -109,7 +111,10 @@ def _peak(x, score, best, errors):
 
 
 def choose(points, rule):
-    """Position of the chosen point: the best one, or the sparsest within one standard error."""
+    """Position of the chosen point: the best one, or the sparsest within one standard error.
+
+    The latter is one with the best one's share of the lasso.
+    """
     means = np.array([point.mean for point in points])
     if not np.isfinite(means).any():
         raise ValueError(
@@ -120,7 +125,8 @@ def choose(points, rule):
     if rule == "best":
         return best
     alphas = np.array([point.alpha for point in points])
-    is_close = means >= means[best] - points[best].error
+    is_same = np.array([point.l1_ratio is points[best].l1_ratio for point in points])
+    is_close = is_same & (means >= means[best] - points[best].error)
     is_close[best] = True  # where there is no error, too
     is_largest = is_close & (alphas == alphas[is_close].max())
     return int(np.nanargmax(np.where(is_largest, means, -np.inf)))

@@ -7,9 +7,7 @@ int64, so the number of nonzeros is not limited by either. Nothing is centred, s
 silently densified.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -26,6 +24,7 @@ from .kernels import (
     reorder_columns,
     take_columns,
 )
+from .ranges import over_columns
 from .tables import check_shape, packed_offsets, read_table, value_sizes
 
 __all__ = ["DENSE", "INDICATOR", "SPARSE", "Design", "build_design"]
@@ -190,12 +189,7 @@ class Design(Versioned):
         moved = Columns(self.kind, self.indptr, indices, values, value_ptr)
         shared = (order.astype(np.int32), inverse, self._columns(), moved)
         cost = np.diff(self.indptr) + sizes + 64
-        ranges = _column_ranges(cost, n_threads)
-        if len(ranges) == 1:
-            reorder_columns(*ranges[0], *shared)
-        else:
-            with ThreadPoolExecutor(len(ranges)) as pool:
-                list(pool.map(lambda part: reorder_columns(*part, *shared), ranges))
+        over_columns(lambda *part: reorder_columns(*part, *shared), cost, n_threads)
         return Design(self.n_rows, *moved, self.names)
 
     def span(self, j: int) -> float:
@@ -304,6 +298,43 @@ class Design(Versioned):
         X.eliminate_zeros()
         return X
 
+    def describe(self, groups=None, weights=None, *, n_threads: int = 1):
+        """Describe every column, in all rows or in groups of them, in one pass.
+
+        Parameters
+        ----------
+        groups : array-like of shape (n_rows,), optional
+            Label of each row's group.
+        weights : array-like of shape (n_rows,), optional
+            Row weights; rows of weight 0 are left out.
+        n_threads : int, default=1
+            Column ranges read at the same time.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A line for each column: ``rows``, how many are not 0, ``mean``, ``sd``, ``prevalence``
+            (share of the weight of the rows that are not 0), ``min`` and ``max``. With `groups`,
+            ``table["mean"]`` is a table of the means by group, and so on. The variance divides by
+            n - 1, with weights by the effective number of rows less 1.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from sksurvgpu import from_long
+        >>> persons = pd.DataFrame({"row_id": [1, 2, 3, 4], "age": [61.0, 48.0, 70.0, 55.0]})
+        >>> codes = pd.DataFrame({"row_id": [3, 1, 3], "covariate_id": [20, 20, 10]})
+        >>> X = from_long(persons, codes).X.with_columns(persons[["age"]])
+        >>> X.describe(["a", "a", "b", "b"])["mean"]
+        group     a     b
+        10      0.0   0.5
+        20      0.5   0.5
+        age    54.5  62.5
+        """
+        from .sums import describe_columns
+
+        return describe_columns(self, groups, weights, n_threads)
+
     def header(self):
         """Return the names of the columns as a table without rows, which scikit-learn can read."""
         from pandas import DataFrame
@@ -369,11 +400,3 @@ def _join_names(names, others):
             f"{f' ({len(twice):,} such names)' if len(twice) > 1 else ''}; rename it."
         )
     return np.concatenate([names, others])
-
-
-def _column_ranges(cost, n_parts):
-    """Cut the columns into at most `n_parts` ranges of similar total cost."""
-    total = np.cumsum(cost)
-    cuts = np.searchsorted(total, total[-1] * np.arange(1, n_parts) / n_parts)
-    bounds = np.unique(np.concatenate([[0], cuts, [cost.size]]))
-    return list(pairwise(bounds))

@@ -18,8 +18,9 @@ import numpy as np
 from ..by_column import check_column_names
 from ..design.tables import check_arrow
 
-__all__ = ["Source", "open_source", "to_pandas"]
+__all__ = ["Source", "open_source", "read_whole", "to_pandas"]
 
+_BATCH_SIZE = 1 << 20  # lines
 # Suffix of a file -> its format, as pyarrow.dataset calls it.
 FORMATS = {
     ".parquet": "parquet",
@@ -89,6 +90,15 @@ def _face_of(table, name):
         check_column_names(table.column_names, name)
         check_arrow(table, name)
     return nw.from_native(table, pass_through=True)
+
+
+def read_whole(table, name: str):
+    """Return a table of any kind as pandas holds it; a pandas frame is copied."""
+    from pandas import concat
+
+    source = open_source(table, name)
+    parts = [to_pandas(frame, name) for frame in source.open(source.columns, _BATCH_SIZE)]
+    return parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
 
 
 def to_pandas(frame: nw.DataFrame, name: str):

@@ -1,0 +1,204 @@
+"""Persons of a study: those who are left, and who left at which step.
+
+Every step of a study takes a cohort and returns another one, with columns more or rows fewer. Rows
+keep their order, so that `Cohort.rows` chooses the rows of a design that was made of the first
+table; whoever is left out stays in `Cohort.left_out`, by the name of the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._versioned import Versioned
+from ..data.long.sources import read_whole
+from ..data.vectors import check_flags
+from .checks import check_ids, check_scores, check_treatment, require_column
+
+__all__ = ["Cohort", "as_cohort"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Cohort(Versioned):
+    """Persons who are compared, with an account of those who were left out.
+
+    Made by `Cohort.of`; the functions of `sksurvgpu.cohort` take one, or a table, and return one.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A line for each person who is left: the columns given, and those that were added. Lines
+        keep the order, and their labels the index, of the first table.
+    rows : ndarray of shape (n_rows,), int64
+        Position of each line in the first table: ``X[cohort.rows]`` are the rows of a design
+        that was made of it.
+    attrition : pandas.DataFrame
+        A line for each step, indexed by ``step``: how many ``rows`` it left, how many of them
+        ``treated`` and ``comparators``, and how many it has ``left_out``.
+    left_out : pandas.DataFrame
+        A line for each person who was left out: identifier, ``row`` in the first table, ``step``.
+    id, treatment, score : str or None
+        Names of the columns of identifiers, of treatment (1 or 0) and of the propensity score.
+
+    See Also
+    --------
+    trim : Leave out persons by their score.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sksurvgpu.cohort import Cohort
+    >>> persons = pd.DataFrame({"id": [11, 12, 13, 14], "treatment": [1, 0, 0, 1]})
+    >>> cohort = Cohort.of(persons.assign(age=[54, 17, 61, 70]))
+    >>> adults = cohort.keep(cohort.table["age"] >= 18, "adults")
+    >>> adults
+    <Cohort of 3 rows: 2 treated, 1 comparators; 1 left out>
+    >>> adults.attrition
+            rows  treated  comparators  left_out
+    step
+    given      4        2            2         0
+    adults     3        2            1         1
+    >>> adults.left_out
+       id  row    step
+    0  12    1  adults
+    """
+
+    table: Any
+    rows: np.ndarray
+    attrition: Any
+    left_out: Any
+    id: str
+    treatment: str | None
+    score: str | None
+
+    @classmethod
+    def of(cls, table, *, id="id", treatment="treatment", score="score") -> Cohort:
+        """Begin with a table of persons.
+
+        Parameters
+        ----------
+        table : DataFrame, Arrow table, relation of DuckDB, or path
+            A line for each person: pandas, polars, Arrow, files of Parquet or Feather.
+        id : str, default="id"
+            Column of identifiers, each of them once.
+        treatment : str or None, default="treatment"
+            Column of the arms: 1 (or True) for the treated, 0 for their comparators. None for
+            persons who are not compared.
+        score : str, default="score"
+            Column of the propensity score, the probability of treatment. The table may be without
+            it until a step needs it.
+
+        Returns
+        -------
+        cohort : Cohort
+            All persons of the table.
+        """
+        from pandas import DataFrame
+
+        table = read_whole(table, "table")
+        if table.empty:
+            raise ValueError("`table` has no rows; pass a line for each person.")
+        require_column(table, id, "id")
+        check_ids(table[id], id)
+        if treatment is not None:
+            require_column(table, treatment, "treatment")
+            check_flags(table[treatment], treatment)
+        empty = DataFrame({id: table[id].iloc[:0], "row": np.empty(0, np.int64), "step": []})
+        rows = np.arange(len(table))
+        cohort = cls(table, rows, None, empty.astype({"step": object}), id, treatment, score)
+        return replace(cohort, attrition=cohort._count("given", 0))
+
+    def __repr__(self) -> str:
+        arms = ""
+        if self.treatment is not None:
+            n_treated = np.count_nonzero(self.is_treated)
+            arms = f": {n_treated:,} treated, {len(self.rows) - n_treated:,} comparators"
+        return f"<Cohort of {len(self.rows):,} rows{arms}; {len(self.left_out):,} left out>"
+
+    @property
+    def is_treated(self) -> np.ndarray:
+        """Who is treated, booleans of shape (n_rows,)."""
+        if self.treatment is None:
+            raise ValueError(
+                "the cohort has no arms; name the column of the treated by treatment=."
+            )
+        return check_flags(self.table[self.treatment], self.treatment)
+
+    def arms(self) -> np.ndarray:
+        """Return who is treated, as `is_treated`, where both arms have somebody left."""
+        return check_treatment(self.is_treated, self.treatment)
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Propensity scores, finite and between 0 and 1, of shape (n_rows,)."""
+        require_column(self.table, self.score, "score")
+        return check_scores(self.table[self.score], self.score)
+
+    def keep(self, is_kept, step) -> Cohort:
+        """Leave out persons.
+
+        Parameters
+        ----------
+        is_kept : array-like of shape (n_rows,), bool
+            Who stays, of the lines of `table` in their order.
+        step : str
+            What the step is called in `attrition` and in `left_out`.
+
+        Returns
+        -------
+        cohort : Cohort
+            Those who stay; also where all or none do.
+        """
+        from pandas import DataFrame, concat
+
+        is_kept = check_flags(is_kept, "is_kept")
+        if is_kept.size != len(self.rows):
+            raise ValueError(
+                f"`is_kept` has {is_kept.size:,} entries, the cohort has {len(self.rows):,} rows; "
+                "pass one for each."
+            )
+        out = DataFrame(
+            {self.id: self.table[self.id].to_numpy()[~is_kept], "row": self.rows[~is_kept]}
+        ).assign(step=str(step))
+        left_out = concat([self.left_out, out], ignore_index=True) if len(self.left_out) else out
+        left = replace(self, table=self.table[is_kept], rows=self.rows[is_kept], left_out=left_out)
+        line = left._count(str(step), len(out))
+        return replace(left, attrition=concat([self.attrition, line]))
+
+    def with_columns(self, **columns) -> Cohort:
+        """Add columns, or put others in their place.
+
+        Parameters
+        ----------
+        **columns : array-like of shape (n_rows,)
+            Entries of each column in the order of the lines of `table`.
+
+        Returns
+        -------
+        cohort : Cohort
+            The same persons.
+        """
+        return replace(self, table=self.table.assign(**columns))
+
+    def _count(self, step, n_left_out):
+        """Line of `attrition` for the rows that are left."""
+        from pandas import DataFrame, Index
+
+        counts = {"rows": len(self.rows)}
+        if self.treatment is not None:
+            counts["treated"] = int(np.count_nonzero(self.is_treated))
+            counts["comparators"] = counts["rows"] - counts["treated"]
+        counts["left_out"] = n_left_out
+        return DataFrame([counts], index=Index([step], name="step"))
+
+
+def as_cohort(cohort, names) -> Cohort:
+    """Return a cohort as it is, or a table as a cohort with these names of columns."""
+    if not isinstance(cohort, Cohort):
+        return Cohort.of(cohort, **names)
+    if names:
+        given = ", ".join(f"{key}=" for key in names)
+        raise TypeError(f"{given} names columns of a table; a Cohort has its own names.")
+    return cohort

@@ -1,0 +1,64 @@
+"""Log-likelihood of rows that a model was not fitted to, and what its mean is over."""
+
+from contextlib import closing
+from dataclasses import replace
+from inspect import signature
+from types import SimpleNamespace
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..exceptions import NothingToCompareError
+from ..partitions.handles import is_far
+from ..solver.line_search import require_finite
+from ..solver.solve import log_likelihoods
+from ._prepared import count_threads, sizes_of_rows
+from ._relaxed import evaluate
+
+__all__ = ["check_arguments", "log_likelihood_of"]
+
+
+def check_arguments(estimator, fit_params, caller) -> None:
+    """Refuse what neither a function nor an estimator's ``fit`` takes."""
+    known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
+    for given in fit_params:
+        if given not in known:
+            raise TypeError(
+                f"`{given}` is no argument of {caller} and {type(estimator).__name__}.fit; the "
+                f"latter takes {', '.join(known)}."
+            )
+
+
+def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
+    """Sum over rows at the fitted coefficients, and the weight that its mean is over."""
+    check_is_fitted(model)
+    check_arguments(model, fit_params, "log_likelihood")
+    given = {"sample_weight": None, "offset": None, **fit_params}
+    evaluate_rows = _evaluate_far if is_far(X) else _evaluate_here
+    try:
+        [loglik], sizes = evaluate_rows(model, X, y, **given)
+    except NothingToCompareError:
+        return 0.0, 0.0
+    require_finite(loglik)
+    return float(loglik), sizes[0 if model._counts_rows else 1]
+
+
+def _evaluate_here(model, X, y, sample_weight, offset, **given):
+    design = model._read_features(X)
+    assembled = model._assemble(design, y, sample_weight, offset, given)
+    outcome, problem, batch, *_ = assembled
+    if problem.has_intercept:
+        known = 0.0 if batch.offset is None else batch.offset
+        shift = model.intercept_ + problem.shift_of(model.coef_)[0]
+        batch = replace(batch, offset=known + np.full((design.n_rows, 1), shift))
+        problem = problem.without_intercept()
+    backend, n_threads = model._choose_backend(model.backend), count_threads(model.n_jobs)
+    found = log_likelihoods(problem, batch, model.coef_[:, None], backend, n_threads)
+    return found, sizes_of_rows(outcome, batch)
+
+
+def _evaluate_far(model, X, y, sample_weight, offset, **given):
+    with closing(model._prepare(X, y, sample_weight, offset, **given)) as prepared:
+        fit = SimpleNamespace(coef=model.coef_, baseline=getattr(model, "intercept_", 0.0))
+        [found] = evaluate(prepared, [(0, fit)], prepared.batch.weight)
+        return [found["loglik"]], prepared.sizes

@@ -1,0 +1,204 @@
+"""Standardized differences before and after an adjustment."""
+
+import numpy as np
+
+from ._labels import legend_in_corner
+from ._style import (
+    CHARACTER,
+    COLOURS,
+    MUTED,
+    lay_out,
+    new_axes,
+    shorten,
+    size_of,
+    styled,
+    text_size,
+)
+
+__all__ = ["BalanceDisplay"]
+
+KINDS = ("love", "scatter")
+LINE, FRAME = 1.6, 0.9  # height of a row in units of its text, and of the rest in inches
+NAMES_SHARE = 0.38  # of the width of the axes
+MARGIN, LEFT = 1.05, -0.015  # ends of an axis, in units of the largest difference
+MANY = 200  # points of a scatter that are drawn opaque
+
+
+class BalanceDisplay:
+    """How far apart treated rows and comparators are, before and after an adjustment.
+
+    Parameters
+    ----------
+    result : BalanceResult
+        From `cohort.balance`.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on.
+    points_ : dict of matplotlib PathCollection
+        Absolute differences: "before" and "after" of a love plot, "columns" of a scatter.
+    beyond_ : list of matplotlib Line2D
+        Arrows in the place of infinite differences.
+    threshold_ : matplotlib Line2D
+        Line at the threshold, for the differences after.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sksurvgpu import BalanceDisplay
+    >>> from sksurvgpu.cohort import balance
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1_000, 30))
+    >>> treatment = rng.random(1_000) < 1 / (1 + np.exp(-X[:, 0]))
+    >>> result = balance(X, treatment, strata=np.digitize(X[:, 0], [-1, -0.5, 0, 0.5, 1]))
+    >>> display = BalanceDisplay.from_result(result, n=10)
+    >>> [label.get_text() for label in display.ax_.get_yticklabels()][0]
+    'x0'
+    """
+
+    def __init__(self, result):
+        if not hasattr(result, "table") or "std_diff_before" not in result.table:
+            raise TypeError(
+                f"`result` is of type {type(result).__name__}; pass a BalanceResult, from "
+                "cohort.balance."
+            )
+        self.result = result
+
+    @classmethod
+    def from_result(cls, result, *, kind="love", n=20, threshold=0.1, ax=None):
+        """Draw a result.
+
+        Parameters
+        ----------
+        result : BalanceResult
+            From `cohort.balance`.
+        kind : {"love", "scatter"}, default="love"
+            Love plot: a line for each of the columns that differ most, by name, with its absolute
+            difference before and after. Scatter: all columns, after against before.
+        n : int, default=20
+            Lines of a love plot; columns that differ most before come first.
+        threshold : float or None, default=0.1
+            Where a line is drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : BalanceDisplay
+            What was drawn.
+        """
+        return cls(result).plot(ax, kind=kind, n=n, threshold=threshold)
+
+    def plot(self, ax=None, *, kind="love", n=20, threshold=0.1):
+        """Draw the result.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        kind : {"love", "scatter"}, default="love"
+            Love plot of the columns that differ most, or scatter of all.
+        n : int, default=20
+            Lines of a love plot.
+        threshold : float or None, default=0.1
+            Where a line is drawn.
+
+        Returns
+        -------
+        display : BalanceDisplay
+            This object.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(KINDS)}.")
+        self._read(kind)
+        with styled():
+            if kind == "love":
+                self._draw_love(ax, max(int(n), 1), threshold)
+            else:
+                self._draw_scatter(ax, threshold)
+        return self
+
+    def _read(self, kind):
+        table = self.result.table
+        self._sizes = {
+            when: table[f"std_diff_{when}"].abs()
+            for when in ("before", "after")
+            if f"std_diff_{when}" in table
+        }
+        if kind == "scatter" and "after" not in self._sizes:
+            raise ValueError("`result` has no adjustment, so there is nothing after to draw.")
+        finite = np.concatenate([sizes[np.isfinite(sizes)] for sizes in self._sizes.values()])
+        self._top = MARGIN * max(finite.max(initial=0.0), 0.1)
+        self.points_, self.beyond_, self.threshold_ = {}, [], None
+
+    def _draw_love(self, ax, n, threshold):
+        from matplotlib import rcParams
+
+        before = self._sizes["before"]
+        chosen = np.argsort(-before.to_numpy(), kind="stable")[:n]
+        height = FRAME + len(chosen) * LINE * rcParams["font.size"] / 72.0
+        self.ax_, self.figure_ = new_axes(ax, height)
+        places = np.arange(len(chosen))
+        for i, (when, sizes) in enumerate(self._sizes.items()):
+            x = sizes.to_numpy()[chosen]
+            # hollow before, so that what lies below is seen
+            style = {"facecolor": "none"} if when == "before" else {"facecolor": COLOURS[0]}
+            edge = COLOURS[1 - i]
+            here = np.isfinite(x)
+            self.points_[when] = self.ax_.scatter(
+                x[here], places[here], s=18, edgecolor=edge, zorder=3 + i, **style
+            )
+            self._point_beyond(places[~here], edge)
+        if threshold is not None:
+            self.threshold_ = self._line(self.ax_.axvline, threshold)
+        self.ax_.set(xlim=(LEFT * self._top, self._top), ylim=(len(chosen) - 0.4, -0.6))
+        self.ax_.set_xlabel("absolute standardized difference")
+        self._name_rows(before.index[chosen])
+        if len(self.points_) > 1:
+            corners = ("lower right", "center right")
+            legend_in_corner(self.ax_, self.points_.values(), list(self.points_), corners)
+
+    def _name_rows(self, names):
+        lay_out(self.ax_)
+        width, height = size_of(self.ax_)
+        size = min(text_size(self.ax_), height / (1.1 * len(names)))
+        names = shorten(names, int(NAMES_SHARE * width / (CHARACTER * size)))
+        self.ax_.set_yticks(np.arange(len(names)), names, size=size, parse_math=False)
+        self.ax_.tick_params(axis="y", length=0)
+        self.ax_.grid(axis="y", color=MUTED, linewidth=0.3)
+        self.ax_.set_axisbelow(True)
+        lay_out(self.ax_)
+
+    def _draw_scatter(self, ax, threshold):
+        self.ax_, self.figure_ = new_axes(ax)
+        before, after = (self._sizes[when].to_numpy() for when in ("before", "after"))
+        here = np.isfinite(before) & np.isfinite(after)
+        self.points_["columns"] = self.ax_.scatter(
+            before[here],
+            after[here],
+            s=10,
+            color=COLOURS[0],
+            linewidth=0.0,
+            alpha=1.0 if len(before) <= MANY else 0.5,
+            zorder=3,
+        )
+        self._point_beyond(np.where(np.isfinite(after), after, self._top)[~here], COLOURS[0])
+        style = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 1}
+        self.ax_.plot([0.0, self._top], [0.0, self._top], **style)
+        if threshold is not None:
+            self.threshold_ = self._line(self.ax_.axhline, threshold)
+        limits = LEFT * self._top, self._top
+        self.ax_.set(xlim=limits, ylim=limits, aspect="equal")
+        self.ax_.set_xlabel("absolute standardized difference before")
+        self.ax_.set_ylabel("after")
+
+    def _line(self, draw, threshold):
+        return draw(float(threshold), color=MUTED, linewidth=0.8, zorder=1)
+
+    def _point_beyond(self, heights, colour):
+        """Arrows at the right edge, at these heights."""
+        if len(heights):
+            style = {"linestyle": "none", "marker": ">", "markersize": 4, "clip_on": False}
+            x = np.full(len(heights), self._top)
+            self.beyond_ += self.ax_.plot(x, heights, color=colour, zorder=4, **style)

@@ -1,0 +1,58 @@
+"""The figures of balance."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sksurvgpu import BalanceDisplay
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture
+def result():
+    """Differences as `cohort.balance` returns them, one infinite."""
+    names = ["age", "$sex$", "code", "drug"]
+    before, after = [0.1, -0.4, 0.2, np.inf], [0.05, 0.0, -0.3, -0.1]
+    table = {"std_diff_before": before, "std_diff_after": after}
+    return SimpleNamespace(table=pd.DataFrame(table, index=names))
+
+
+def test_love_plot(result):
+    display = BalanceDisplay.from_result(result, n=3, threshold=0.15)
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert labels == ["drug", "$sex$", "code"]
+    points = {name: drawn.get_offsets() for name, drawn in display.points_.items()}
+    np.testing.assert_array_equal(points["before"], [[0.4, 1], [0.2, 2]])
+    np.testing.assert_array_equal(points["after"], [[0.1, 0], [0.0, 1], [0.3, 2]])
+    [arrow] = display.beyond_
+    assert arrow.get_ydata() == [0] and arrow.get_xdata() == [display.ax_.get_xlim()[1]]
+    assert set(display.threshold_.get_xdata()) == {0.15}
+    assert display.ax_.yaxis_inverted()
+
+
+def test_love_plot_before_an_adjustment(result):
+    result.table = result.table[["std_diff_before"]]
+    display = BalanceDisplay.from_result(result, threshold=None)
+    assert list(display.points_) == ["before"] and display.threshold_ is None
+    assert display.ax_.get_legend() is None
+    with pytest.raises(ValueError, match="`result` has no adjustment"):
+        display.plot(kind="scatter")
+
+
+def test_scatter(result):
+    _, ax = pyplot.subplots()
+    display = BalanceDisplay.from_result(result, kind="scatter", ax=ax)
+    drawn = display.points_["columns"].get_offsets()
+    np.testing.assert_array_equal(drawn, [[0.1, 0.05], [0.4, 0.0], [0.2, 0.3]])
+    assert display.ax_ is ax and display.beyond_[0].get_ydata() == [0.1]
+    assert ax.get_xlim() == ax.get_ylim()
+
+
+def test_what_has_no_figure(result):
+    with pytest.raises(TypeError, match="`result` is of type dict; pass a BalanceResult"):
+        BalanceDisplay.from_result({})
+    with pytest.raises(ValueError, match="`kind` is 'bars', must be one of love, scatter"):
+        BalanceDisplay.from_result(result, kind="bars")
