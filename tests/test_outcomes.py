@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from sksurvgpu import (
     CoxLassoCCD,
+    CoxLassoCV,
     FineGrayCCD,
     LinearCCD,
     LogisticCCD,
@@ -87,6 +88,24 @@ def test_profiles_are_those_of_the_rows_at_risk(data, name, stratified):
         drug = result.curves.query("outcome == @outcome and feature == 'drug'")
         assert len(drug) > 4
         assert drug["log_likelihood_ratio"].min() == 0.0
+
+
+@pytest.mark.parametrize("intervals", ["profile", None])
+def test_penalties_are_chosen_by_outcome(data, intervals):
+    X, outcomes, at_risk, _ = data
+    chooses = CoxLassoCV(cv=3, n_alphas=8, penalty_factor={"drug": 0.0})
+    given = {"columns": "drug", "at_risk": at_risk, "intervals": intervals}
+    result = fit_outcomes(chooses, X, outcomes["cox"], n_jobs=2, **given)
+    assert result.table["alpha"].nunique() > 1
+    for name, y in outcomes["cox"].items():
+        model = clone(chooses).fit(X, y, sample_weight=at_risk[name].astype(float))
+        found = result.table.loc[name]
+        assert found["alpha"] == pytest.approx(model.alpha_)
+        assert found["coef"] == pytest.approx(model.coef_[P], abs=1e-4)
+        if intervals:
+            rows = at_risk[name]
+            expected = single(model.refit_model(), X, y, rows).intervals.loc["drug"]
+            np.testing.assert_allclose(found[["lower", "upper"]].astype(float), expected[1:], 1e-3)
 
 
 @pytest.mark.parametrize("intervals", ["wald", "robust", None])
@@ -383,6 +402,7 @@ def test_design_and_progress(data, capsys):
         ({"intervals": "wald"}, ValueError, "is for fits without a penalty"),
         ({"level": 95}, ValueError, "`level` is 95"),
         ({"n_jobs": 0}, ValueError, "`n_jobs` is 0"),
+        ({"estimator": CoxLassoCV(folder="fits")}, ValueError, "`folder`, which serves one fit"),
         ({"estimator": CoxLassoCCD(penalty="mcp")}, ValueError, "has `penalty`, which profile"),
     ],
 )

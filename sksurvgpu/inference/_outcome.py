@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from inspect import signature
 from numbers import Integral
 from typing import Any
 
@@ -18,9 +17,9 @@ from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.outcomes.classes import TwoClasses
 from ..data.vectors import as_vector, check_labels, encode
 from ..data.wholes import reading_part
-from ..estimators._base import PenalizedModel
 from ..estimators._columns import read_columns
 from ..selection.cv import CrossValidated
+from ..selection.grid import copy_of
 from ._rows import require_absent
 from .profile import profile_likelihood
 from .wald import wald
@@ -225,24 +224,11 @@ class Study:
 
 def _check_estimator(estimator, intervals, given):
     """Copy of an estimator, with what can be refused before any outcome is read."""
-    name = type(estimator).__name__
-    if not isinstance(estimator, PenalizedModel):
-        raise TypeError(
-            f"`estimator` is of type {name}; pass an estimator of this package such as "
-            "CoxLassoCCD, and transform X beforehand."
-        )
-    known = [key for key in signature(estimator.fit).parameters if key not in ("X", "y")]
-    for key in given:
-        if key not in (*known, "at_risk"):
-            raise TypeError(
-                f"`{key}` is no argument of fit_outcomes and {name}.fit; the latter takes "
-                f"{', '.join(known)}."
-            )
+    fit_params = [key for key in given if key != "at_risk"]
+    model = copy_of(estimator, "fit_outcomes", fit_params, may_choose=True)
     if intervals not in INTERVALS:
         listed = ", ".join(map(repr, INTERVALS))
         raise ValueError(f"`intervals` is {intervals!r}, must be one of {listed}.")
-    model = clone(estimator)
-    model._validate_params()
     if intervals == "profile":
         require_absent(model, "profile_likelihood")
     chooses = isinstance(model, CrossValidated)
