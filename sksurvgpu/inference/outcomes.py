@@ -88,9 +88,8 @@ class OutcomesResult(Versioned):
 
     @property
     def estimates(self):
-        """Table of ``coef`` and ``standard_error`` of the outcomes that have both, as others."""
-        is_known = (self.table["status"] == "ok") & np.isfinite(self.table["standard_error"])
-        return self.table.loc[is_known, ["coef", "standard_error"]].astype(float)
+        """Table of ``coef`` and ``standard_error``, missing where the status is not "ok"."""
+        return self.table[["coef", "standard_error"]].where(self.table["status"] == "ok")
 
     @property
     def failures(self):
