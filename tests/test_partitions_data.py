@@ -49,7 +49,7 @@ def test_intercepts_have_the_units_of_the_outcome(scale):
 
 
 def test_no_intercept_is_searched_of_moves_that_are_too_long():
-    """Steps from far away are shortened again and again, and all that matters is how far they go."""
+    """Steps from far away are shortened again and again; all that matters is how far they go."""
     count = RANDOM.poisson(np.exp(0.5 * X[:, 0]))
     offset = 50.0 * X[:, 0]
     model = PoissonCCD(alpha=0.01, tol=1e-8)
