@@ -1,6 +1,17 @@
 """From tables of persons to those who are compared: scores, matching, weights, balance."""
 
 from .balance import BalanceResult, balance
+from .case_series import eras_to_intervals
+from .case_series_data import CaseSeriesData, CaseSeriesReport
 from .cohort import Cohort
+from .risk_windows import RiskWindow
 
-__all__ = ["BalanceResult", "Cohort", "balance"]
+__all__ = [
+    "BalanceResult",
+    "CaseSeriesData",
+    "CaseSeriesReport",
+    "Cohort",
+    "RiskWindow",
+    "balance",
+    "eras_to_intervals",
+]
