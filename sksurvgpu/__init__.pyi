@@ -42,6 +42,8 @@ from .inference.false_discovery import false_discovery as false_discovery
 from .inference.false_discovery import local_false_discovery as local_false_discovery
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
+from .inference.outcomes import OutcomesResult as OutcomesResult
+from .inference.outcomes import fit_outcomes as fit_outcomes
 from .inference.posterior import posterior as posterior
 from .inference.profile import ProfileResult as ProfileResult
 from .inference.profile import profile_likelihood as profile_likelihood
