@@ -8,16 +8,16 @@ table; whoever is left out stays in `Cohort.left_out`, by the name of the step.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from .._versioned import Versioned
 from ..data.long.sources import read_whole
-from ..data.vectors import check_flags, check_row_values
+from ..data.vectors import check_flags
+from .checks import check_ids, check_scores, check_treatment, require_column
 
-__all__ = ["Cohort", "as_cohort", "check_treatment"]
+__all__ = ["Cohort", "as_cohort"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,7 +101,7 @@ class Cohort(Versioned):
         if table.empty:
             raise ValueError("`table` has no rows; pass a line for each person.")
         require_column(table, id, "id")
-        _check_ids(table[id], id)
+        check_ids(table[id], id)
         if treatment is not None:
             require_column(table, treatment, "treatment")
             check_flags(table[treatment], treatment)
@@ -125,6 +125,10 @@ class Cohort(Versioned):
                 "the cohort has no arms; name the column of the treated by treatment=."
             )
         return check_flags(self.table[self.treatment], self.treatment)
+
+    def arms(self) -> np.ndarray:
+        """Return who is treated, as `is_treated`, where both arms have somebody left."""
+        return check_treatment(self.is_treated, self.treatment)
 
     @property
     def scores(self) -> np.ndarray:
@@ -198,53 +202,3 @@ def as_cohort(cohort, names) -> Cohort:
         given = ", ".join(f"{key}=" for key in names)
         raise TypeError(f"{given} names columns of a table; a Cohort has its own names.")
     return cohort
-
-
-def require_column(table, column, argument):
-    """Check that a table has a column."""
-    if column in table.columns:
-        return
-    close = get_close_matches(str(column), list(map(str, table.columns)), n=3)
-    listed = ", ".join(map(repr, close or table.columns))
-    raise ValueError(
-        f"the table of the cohort has no column {column!r}; name one of its columns ({listed}) by "
-        f"{argument}=, or add it."
-    )
-
-
-def check_treatment(treatment, name="treatment") -> np.ndarray:
-    """Return who is treated as booleans; both arms must have somebody."""
-    is_treated = check_flags(treatment, name)
-    if is_treated.all() or not is_treated.any():
-        who = "no row" if not is_treated.any() else "every row"
-        raise ValueError(
-            f"`{name}` is 1 in {who} of {is_treated.size:,}, so that there is nobody to compare; "
-            "pass persons of both arms."
-        )
-    return is_treated
-
-
-def check_scores(score, name="score") -> np.ndarray:
-    """Return propensity scores as float64, all finite and between 0 and 1."""
-    score = check_row_values(score, name)
-    is_wrong = (score < 0.0) | (score > 1.0)
-    if is_wrong.any():
-        row = int(np.argmax(is_wrong))
-        raise ValueError(
-            f"`{name}` is {score[row]:g} in row {row:,}, must lie between 0 and 1; pass "
-            "probabilities of treatment, as predict_proba(X)[:, 1] gives them."
-        )
-    return score
-
-
-def _check_ids(ids, name):
-    if ids.isna().any():
-        raise ValueError(
-            f"`{name}` is missing in {int(ids.isna().sum()):,} row(s); number or drop them."
-        )
-    is_repeated = ids.duplicated()
-    if is_repeated.any():
-        raise ValueError(
-            f"`{name}` has {ids[is_repeated].iloc[0]!s} more than once; pass one line for each "
-            "person, or name a column that is different in every line by id=."
-        )

@@ -38,6 +38,7 @@ from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution
+from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
 from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
 from ._composition import check_composition
