@@ -154,10 +154,7 @@ def _is_equal(buffer, start, end, table, k):
     if table.end[k + 1] - first != size:
         return False
     if size < 8:
-        for i in range(size):
-            if buffer[start + i] != table.pool[first + i]:
-                return False
-        return True
+        return all(buffer[start + i] == table.pool[first + i] for i in range(size))
     for i in range(0, size - 8, 8):
         if _word(buffer, start + i) != _word(table.pool, first + i):
             return False
