@@ -276,6 +276,7 @@ class PenalizedModel(Estimator):
         self._adopt_data(prepared)
         self._adopt_solution(solution)
         self._replace_attributes("_of_costs", prepared.costs())
+        self.null_log_likelihood_ = prepared.null_log_likelihood(solution)
         is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
         self.infinite_ = prepared.find_infinite(is_free) | prepared.find_unheld(solution)
         if not len(self._penalized()):  # a likelihood-ratio test counts these
