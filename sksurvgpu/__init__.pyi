@@ -7,6 +7,10 @@ from . import metrics as metrics
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
+from .data.design.named import NamedColumns as NamedColumns
+from .data.episodes.report import Episodes as Episodes
+from .data.episodes.report import EpisodesReport as EpisodesReport
+from .data.episodes.table import episodes as episodes
 from .data.long.table import LongData as LongData
 from .data.long.table import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
@@ -22,6 +26,8 @@ from .estimators.case_series import CaseSeriesCCD as CaseSeriesCCD
 from .estimators.case_series import ConditionalPoissonCCD as ConditionalPoissonCCD
 from .estimators.competing import FineGrayCCD as FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD as ConditionalLogisticCCD
+from .estimators.export import to_json as to_json
+from .estimators.export import to_sklearn as to_sklearn
 from .estimators.logistic import LogisticCCD as LogisticCCD
 from .estimators.regression import LinearCCD as LinearCCD
 from .estimators.regression import PoissonCCD as PoissonCCD
@@ -36,6 +42,8 @@ from .inference.false_discovery import false_discovery as false_discovery
 from .inference.false_discovery import local_false_discovery as local_false_discovery
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
+from .inference.outcomes import OutcomesResult as OutcomesResult
+from .inference.outcomes import fit_outcomes as fit_outcomes
 from .inference.posterior import posterior as posterior
 from .inference.profile import ProfileResult as ProfileResult
 from .inference.profile import profile_likelihood as profile_likelihood
@@ -87,6 +95,8 @@ from .selection.models import PoissonCV as PoissonCV
 from .selection.path import Path as Path
 from .selection.path import fit_path as fit_path
 from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
+from .selection.screen import ScreenResult as ScreenResult
+from .selection.screen import screen as screen
 from .show_versions import show_versions as show_versions
 
 __version__: str
