@@ -8,6 +8,10 @@ from . import nonparametric as nonparametric
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
+from .data.design.named import NamedColumns as NamedColumns
+from .data.episodes.report import Episodes as Episodes
+from .data.episodes.report import EpisodesReport as EpisodesReport
+from .data.episodes.table import episodes as episodes
 from .data.long.table import LongData as LongData
 from .data.long.table import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
@@ -23,6 +27,8 @@ from .estimators.case_series import CaseSeriesCCD as CaseSeriesCCD
 from .estimators.case_series import ConditionalPoissonCCD as ConditionalPoissonCCD
 from .estimators.competing import FineGrayCCD as FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD as ConditionalLogisticCCD
+from .estimators.export import to_json as to_json
+from .estimators.export import to_sklearn as to_sklearn
 from .estimators.logistic import LogisticCCD as LogisticCCD
 from .estimators.regression import LinearCCD as LinearCCD
 from .estimators.regression import PoissonCCD as PoissonCCD
@@ -37,6 +43,8 @@ from .inference.false_discovery import false_discovery as false_discovery
 from .inference.false_discovery import local_false_discovery as local_false_discovery
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
+from .inference.outcomes import OutcomesResult as OutcomesResult
+from .inference.outcomes import fit_outcomes as fit_outcomes
 from .inference.posterior import posterior as posterior
 from .inference.profile import ProfileResult as ProfileResult
 from .inference.profile import profile_likelihood as profile_likelihood
@@ -67,6 +75,7 @@ from .plotting.cv import CVDisplay as CVDisplay
 from .plotting.incidence import CumulativeIncidenceDisplay as CumulativeIncidenceDisplay
 from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
+from .plotting.propensity import PropensityDisplay as PropensityDisplay
 from .plotting.stability import StabilityDisplay as StabilityDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
@@ -87,6 +96,8 @@ from .selection.models import PoissonCV as PoissonCV
 from .selection.path import Path as Path
 from .selection.path import fit_path as fit_path
 from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
+from .selection.screen import ScreenResult as ScreenResult
+from .selection.screen import screen as screen
 from .show_versions import show_versions as show_versions
 
 __version__: str

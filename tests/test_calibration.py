@@ -324,3 +324,33 @@ def test_risks_say_of_which_event_they_are():
     assert calibration(data.y, risk, 0.2, event_of_interest=2).expected > 0
     with pytest.raises(ValueError, match="`risk` was predicted for event 2, `event_of_interest`"):
         calibration(data.y, risk, 0.2)
+
+
+def test_binary_outcomes_are_shares():
+    rng = np.random.default_rng(0)
+    risk = rng.uniform(0.05, 0.6, 900)
+    y = rng.random(900) < risk
+    result = calibration(y, np.column_stack([1 - risk, risk]), n_groups=3)
+    assert result.time is None and result.expected == pytest.approx(risk.mean())
+    order = np.argsort(risk)
+    for (_, row), own in zip(result.groups.iterrows(), np.split(order, 3), strict=True):
+        share = y[own].mean()
+        spread = 1.959964 * np.sqrt(share * (1 - share) / 300) / (1 - share) / -np.log1p(-share)
+        limits = 1 - (1 - share) ** np.exp([-spread, spread])
+        assert row["events"] == y[own].sum() and row["observed"] == pytest.approx(share)
+        np.testing.assert_allclose(row[["lower", "upper"]], limits, rtol=1e-6)
+    whole = calibration(y.astype(int), risk, n_groups=3)
+    assert whole.groups.equals(result.groups)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1, 2], "`y` has values other than 0 and 1"),
+        (surv([True, False, True], [1.0, 2.0, 3.0]), "`time` is missing"),
+        ([0, 1], "risk` has shape"),
+    ],
+)
+def test_bad_binary_outcomes(y, message):
+    with pytest.raises(ValueError, match=message):
+        calibration(y, [0.1, 0.2, 0.3])

@@ -237,9 +237,8 @@ def test_without_competing_events_it_is_cox():
 @pytest.mark.parametrize("interest", [1, 2])
 def test_score_is_the_concordance_of_competing_risks(interest, strata, weight):
     model = fit(strata=strata, event_of_interest=interest)
-    expected = concordance_competing(
-        CODE, TIME, model.predict(X), event_of_interest=interest, stratum=strata, weight=weight
-    )
+    given = {"event_of_interest": interest, "strata": strata, "sample_weight": weight}
+    expected = concordance_competing(CODE, TIME, model.predict(X), **given)
     assert model.score(X, Y, weight, strata) == pytest.approx(expected, rel=1e-12)
     assert 0.55 < expected < 1
     if strata is not None:

@@ -11,14 +11,14 @@ from sksurvgpu.metrics import concordance, concordance_competing
 from sksurvgpu.metrics.pairs import as_concordance, count_pairs, scale_weights
 
 
-def by_definition(event, time, risk, start, stratum, weight):
+def by_definition(event, time, risk, start, strata, sample_weight):
     """All pairs; None where there are none."""
     agreeing = comparable = 0.0
     for i in np.flatnonzero(event):
         for j in range(len(time)):
             outlives = time[j] > time[i] or (time[j] == time[i] and not event[j])
-            if stratum[j] == stratum[i] and start[j] < time[i] and outlives:
-                pair = weight[i] * weight[j]
+            if strata[j] == strata[i] and start[j] < time[i] and outlives:
+                pair = sample_weight[i] * sample_weight[j]
                 comparable += pair
                 agreeing += pair * ((risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j]))
     return agreeing / comparable if comparable else None
@@ -32,21 +32,21 @@ def draw(seed, n=80, n_times=15, n_risks=12):
         "time": time,
         "risk": rng.integers(0, n_risks, n) / 4,
         "start": np.floor(rng.random(n) * time),
-        "stratum": rng.integers(0, 3, n),
-        "weight": rng.integers(0, 4, n).astype(float),
+        "strata": rng.integers(0, 3, n),
+        "sample_weight": rng.integers(0, 4, n).astype(float),
     }
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("given", [(), ("start",), ("stratum",), ("weight",), "all"])
+@pytest.mark.parametrize("given", [(), ("start",), ("strata",), ("sample_weight",), "all"])
 def test_equals_the_definition(seed, given):
     data = draw(seed)
-    given = ("start", "stratum", "weight") if given == "all" else given
+    given = ("start", "strata", "sample_weight") if given == "all" else given
     chosen = {name: data[name] for name in given}
     full = {
         "start": np.full(80, -np.inf),
-        "stratum": np.zeros(80),
-        "weight": np.ones(80),
+        "strata": np.zeros(80),
+        "sample_weight": np.ones(80),
         **chosen,
     }
     rows = (data["event"], data["time"], data["risk"])
@@ -63,9 +63,9 @@ def test_equals_scikit_survival(seed):
 
 def test_a_weight_is_a_number_of_copies():
     data = draw(3)
-    copies = np.repeat(np.arange(80), data["weight"].astype(int))
+    copies = np.repeat(np.arange(80), data["sample_weight"].astype(int))
     rows = (data["event"], data["time"], data["risk"])
-    weighted = concordance(*rows, weight=data["weight"])
+    weighted = concordance(*rows, sample_weight=data["sample_weight"])
     assert weighted == pytest.approx(concordance(*(values[copies] for values in rows)), rel=1e-12)
 
 
@@ -98,11 +98,13 @@ def test_entry_times_with_weights_of_any_scale(weights, n, entry):
     for seed in range(30 if n == 60 else 150):
         data = draw(seed, n=n, n_times=8, n_risks=6)
         rng = np.random.default_rng([seed, n])
-        weight = WEIGHTS[weights](rng, n)
+        sample_weight = WEIGHTS[weights](rng, n)
         start = data["start"] if entry == "before the exit" else rng.permutation(data["time"])
         rows = (data["event"], data["time"], data["risk"])
-        expected = by_definition(*rows, start, data["stratum"], weight)
-        result = concordance_or_none(*rows, start=start, stratum=data["stratum"], weight=weight)
+        expected = by_definition(*rows, start, data["strata"], sample_weight)
+        result = concordance_or_none(
+            *rows, start=start, strata=data["strata"], sample_weight=sample_weight
+        )
         if expected is None or result is None:
             assert result is expected, seed
         else:
@@ -115,7 +117,7 @@ def test_extremes_with_entry_times_and_weights(sign):
     rng = np.random.default_rng(0)
     for n in range(10, 200):
         time = rng.permutation(n) + 1.0
-        given = {"start": time * rng.random(n), "weight": 10.0 ** rng.uniform(-5, 5, n)}
+        given = {"start": time * rng.random(n), "sample_weight": 10.0 ** rng.uniform(-5, 5, n)}
         rows = (rng.random(n) < 0.9, time)
         assert concordance(*rows, -sign * time, **given) == (sign + 1) / 2
         assert concordance(*rows, np.zeros(n), **given) == 0.5
@@ -126,15 +128,15 @@ def test_heavy_rows_that_have_left_cost_no_digits():
     rng = np.random.default_rng(0)
     n = 2_000
     time, risk, event = rng.exponential(size=n), rng.normal(size=n), rng.random(n) < 0.5
-    start, weight = time * rng.random(n), 10.0 ** rng.uniform(-6, 0, n)
+    start, sample_weight = time * rng.random(n), 10.0 ** rng.uniform(-6, 0, n)
     heavy = np.arange(n) % 2 == 1
     time[heavy] += 100.0
     start[heavy] += 100.0
-    weight[heavy] *= 1e6
+    sample_weight[heavy] *= 1e6
     event[heavy] = False
-    light = [values[~heavy] for values in (event, time, risk, start, weight)]
-    alone = concordance(*light[:3], start=light[3], weight=light[4])
-    result = concordance(event, time, risk, start=start, weight=weight)
+    light = [values[~heavy] for values in (event, time, risk, start, sample_weight)]
+    alone = concordance(*light[:3], start=light[3], sample_weight=light[4])
+    result = concordance(event, time, risk, start=start, sample_weight=sample_weight)
     assert result == pytest.approx(alone, rel=1e-12)
 
 
@@ -142,8 +144,8 @@ def test_heavy_rows_that_have_left_cost_no_digits():
 def test_the_unit_of_weights_does_not_matter(scale):
     data = draw(2)
     rows = (data["event"], data["time"], data["risk"])
-    expected = concordance(*rows, weight=data["weight"])
-    result = concordance(*rows, weight=data["weight"] * scale)
+    expected = concordance(*rows, sample_weight=data["sample_weight"])
+    result = concordance(*rows, sample_weight=data["sample_weight"] * scale)
     assert result == pytest.approx(expected, rel=1e-12)
 
 
@@ -152,20 +154,20 @@ def test_sums_of_pieces_of_the_rows_can_be_added(scale):
     """Strata by themselves, the heaviest rows in one of them."""
     data = draw(6)
     rows = (data["event"], data["time"], data["risk"])
-    weight = data["weight"] * scale * np.where(data["stratum"] == 2, 1e6, 1.0)
-    expected = concordance(*rows, stratum=data["stratum"], weight=weight)
-    scaled, sums = scale_weights(weight), np.zeros(2)
+    sample_weight = data["sample_weight"] * scale * np.where(data["strata"] == 2, 1e6, 1.0)
+    expected = concordance(*rows, strata=data["strata"], sample_weight=sample_weight)
+    scaled, sums = scale_weights(sample_weight), np.zeros(2)
     for label in range(3):
-        mine = data["stratum"] == label
+        mine = data["strata"] == label
         sums += count_pairs(*(values[mine] for values in rows), weight=scaled[mine])
     assert as_concordance(*sums) == pytest.approx(expected, rel=1e-12)
 
 
 def test_scaled_weights():
-    weight = np.array([0.0, 5e-324, 1.0, 3.0, 1e308])
-    scaled = scale_weights(weight)
+    sample_weight = np.array([0.0, 5e-324, 1.0, 3.0, 1e308])
+    scaled = scale_weights(sample_weight)
     assert 2.0**479 <= scaled.max() < 2.0**480
-    assert np.array_equal(scaled[2:] / scaled.max(), weight[2:] / weight.max())
+    assert np.array_equal(scaled[2:] / scaled.max(), sample_weight[2:] / sample_weight.max())
     assert scaled[0] == 0.0 and scaled[1] == np.ldexp(1.0, -1074 + 480 - 1024)
     assert scale_weights(None) is None
     assert np.array_equal(scale_weights(np.zeros(3)), np.zeros(3))
@@ -175,9 +177,9 @@ def test_scaled_weights():
 def test_labels_of_strata_may_be_anything():
     data = draw(1)
     rows = (data["event"], data["time"], data["risk"])
-    letters = np.array(["z", "a", "m"])[data["stratum"]]
-    expected = concordance(*rows, stratum=data["stratum"])
-    assert concordance(*rows, stratum=letters) == pytest.approx(expected, rel=1e-12)
+    letters = np.array(["z", "a", "m"])[data["strata"]]
+    expected = concordance(*rows, strata=data["strata"])
+    assert concordance(*rows, strata=letters) == pytest.approx(expected, rel=1e-12)
 
 
 def test_large_data_take_no_square():
@@ -202,9 +204,9 @@ def test_no_pairs(rows):
 def test_no_pairs_with_entry_times_whatever_the_weights():
     rng = np.random.default_rng(0)
     rows = ([1, 0, 0, 1], [6, 4, 3, 1], [0.3, 0.1, 0.2, 0.4])
-    for weight in [[1.2, 1.5, 0.2, 1.3], *rng.uniform(0.1, 2.0, (200, 4))]:
+    for sample_weight in [[1.2, 1.5, 0.2, 1.3], *rng.uniform(0.1, 2.0, (200, 4))]:
         with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
-            concordance(*rows, start=[4, 3, 1, 0], weight=weight)
+            concordance(*rows, start=[4, 3, 1, 0], sample_weight=sample_weight)
 
 
 @pytest.mark.parametrize(
@@ -213,8 +215,8 @@ def test_no_pairs_with_entry_times_whatever_the_weights():
         ({"risk": [1.0, np.nan]}, "`risk` has 1 NaN or infinite value(s), the first in row 1"),
         ({"time": [1.0]}, "`time` has 1 entries, `event` has 2 entries"),
         ({"event": [1, 2]}, "`event` has values other than 0 and 1; pass booleans or 0/1."),
-        ({"weight": [1.0, -1.0]}, "`weight` is -1 in row 1, must be at least 0."),
-        ({"stratum": ["a"]}, "`stratum` has 1 entries, `event` has 2 entries"),
+        ({"sample_weight": [1.0, -1.0]}, "`sample_weight` is -1 in row 1, must be at least 0."),
+        ({"strata": ["a"]}, "`strata` has 1 entries, `event` has 2 entries"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

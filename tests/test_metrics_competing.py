@@ -13,13 +13,13 @@ from sksurvgpu.metrics.competing import count_competing_pairs
 from sksurvgpu.metrics.pairs import as_concordance
 
 
-def uncensored_share(at, status, time, weight, *, including):
+def uncensored_share(at, status, time, sample_weight, *, including):
     """Kaplan-Meier of censoring at one time, or just before it; events leave first."""
     share = 1.0
     for t in np.unique(time[status == 0]):
         if t < at or (including and t == at):
-            censored = weight[(time == t) & (status == 0)].sum()
-            staying = weight[time > t].sum()
+            censored = sample_weight[(time == t) & (status == 0)].sum()
+            staying = sample_weight[time > t].sum()
             share *= staying / (staying + censored) if censored > 0 else 1.0
     return share
 
@@ -30,24 +30,24 @@ def by_definition(
     risk,
     *,
     tau=np.inf,
-    stratum=None,
-    weight=None,
+    strata=None,
+    sample_weight=None,
     censoring="pooled",
     of_the_paper=False,
 ):
     """All pairs; None where there are none."""
     n = len(time)
-    stratum = np.zeros(n) if stratum is None else stratum
-    weight = np.ones(n) if weight is None else weight
+    strata = np.zeros(n) if strata is None else strata
+    sample_weight = np.ones(n) if sample_weight is None else sample_weight
     until, beyond = np.empty(n), np.empty(n)
     for i in range(n):
-        rows = stratum == stratum[i] if censoring == "stratified" else np.ones(n, bool)
-        of = (event[rows], time[rows], weight[rows])
+        rows = strata == strata[i] if censoring == "stratified" else np.ones(n, bool)
+        of = (event[rows], time[rows], sample_weight[rows])
         until[i] = uncensored_share(time[i], *of, including=False)
         beyond[i] = uncensored_share(time[i], *of, including=of_the_paper)
     agreeing = comparable = 0.0
-    for i in np.flatnonzero((event == 1) & (time <= tau) & (weight > 0)):
-        for j in np.flatnonzero((stratum == stratum[i]) & (weight > 0)):
+    for i in np.flatnonzero((event == 1) & (time <= tau) & (sample_weight > 0)):
+        for j in np.flatnonzero((strata == strata[i]) & (sample_weight > 0)):
             if time[i] < time[j] or (time[i] == time[j] and event[j] == 0):
                 probability = until[i] * beyond[i]
             elif event[j] == 2:
@@ -55,7 +55,7 @@ def by_definition(
             else:
                 continue
             if probability > 0.0:
-                pair = weight[i] * weight[j] / probability
+                pair = sample_weight[i] * sample_weight[j] / probability
                 comparable += pair
                 agreeing += pair * ((risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j]))
     return agreeing / comparable if comparable else None
@@ -69,8 +69,8 @@ def draw(seed, n=60, n_times=15, n_risks=12):
         "risk": rng.integers(0, n_risks, n) / 4,
     }, {
         "tau": float(rng.integers(n_times // 2, n_times)),
-        "stratum": rng.integers(0, 3, n),
-        "weight": rng.integers(0, 4, n).astype(float),
+        "strata": rng.integers(0, 3, n),
+        "sample_weight": rng.integers(0, 4, n).astype(float),
     }
 
 
@@ -83,7 +83,7 @@ def concordance_or_none(*rows, **options):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("censoring", ["pooled", "stratified"])
-@pytest.mark.parametrize("names", [(), ("tau",), ("stratum",), ("weight",), "all"])
+@pytest.mark.parametrize("names", [(), ("tau",), ("strata",), ("sample_weight",), "all"])
 def test_equals_the_definition(names, censoring, seed):
     data, options = draw(seed)
     chosen = options if names == "all" else {name: options[name] for name in names}
@@ -101,8 +101,13 @@ ROW = st.tuples(*(st.integers(*span) for span in [(0, 2), (1, 4), (0, 3), (0, 1)
     st.sampled_from(["pooled", "stratified"]),
 )
 def test_equals_the_definition_on_few_rows(rows, tau, censoring):
-    status, time, risk, stratum, weight = np.array(rows).T
-    given = {"stratum": stratum, "weight": weight * 0.3, "tau": tau, "censoring": censoring}
+    status, time, risk, strata, sample_weight = np.array(rows).T
+    given = {
+        "strata": strata,
+        "sample_weight": sample_weight * 0.3,
+        "tau": tau,
+        "censoring": censoring,
+    }
     expected = by_definition(status, time, risk, **given)
     result = concordance_or_none(status, time, risk, **given)
     assert result == (None if expected is None else pytest.approx(expected, rel=1e-12))
@@ -250,15 +255,15 @@ def test_properties(censoring):
     check(1.0 - expected, risk=-data["risk"])
     check(0.5, risk=np.full(60, 1.25))
     check(expected, risk=data["risk"] + np.random.default_rng(0).choice([0.0, 5e-9], 60))
-    check(expected, stratum=np.array(["z", "a", "m"])[options["stratum"]])
+    check(expected, strata=np.array(["z", "a", "m"])[options["strata"]])
     check(expected, time=np.exp(data["time"]), tau=np.exp(options["tau"]))
     check(expected, event=np.array([0, 4, 7])[data["event"]], event_of_interest=4)
     shuffled = np.random.default_rng(0).permutation(60)
-    rows = {**data, "stratum": options["stratum"], "weight": options["weight"]}
+    rows = {**data, "strata": options["strata"], "sample_weight": options["sample_weight"]}
     check(expected, **{name: values[shuffled] for name, values in rows.items()})
-    copies = np.repeat(np.arange(60), options["weight"].astype(int))
+    copies = np.repeat(np.arange(60), options["sample_weight"].astype(int))
     rows = {name: values[copies] for name, values in rows.items()}
-    check(expected, **{**rows, "weight": None})
+    check(expected, **{**rows, "sample_weight": None})
 
 
 def test_a_stratum_of_its_own_censoring_is_as_if_alone():
@@ -267,9 +272,9 @@ def test_a_stratum_of_its_own_censoring_is_as_if_alone():
     doubled = {name: np.tile(values, 2) for name, values in data.items()}
     later = np.repeat([0, 1], 60)
     doubled["time"] = doubled["time"] + 1.5 * later  # another curve of censoring, the same order
-    options = {"stratum": later, "censoring": "stratified"}
+    options = {"strata": later, "censoring": "stratified"}
     assert concordance_competing(**doubled, **options) == pytest.approx(alone, rel=1e-12)
-    assert concordance_competing(**doubled, stratum=later) != pytest.approx(alone, rel=1e-6)
+    assert concordance_competing(**doubled, strata=later) != pytest.approx(alone, rel=1e-6)
 
 
 def test_several_kinds_of_competing_events():
@@ -287,7 +292,7 @@ def test_several_kinds_of_competing_events():
 def test_the_unit_of_weights_does_not_matter(scale):
     data, options = draw(2)
     expected = concordance_competing(**data, **options)
-    options["weight"] = options["weight"] * scale
+    options["sample_weight"] = options["sample_weight"] * scale
     assert concordance_competing(**data, **options) == pytest.approx(expected, rel=1e-12)
 
 
@@ -296,7 +301,7 @@ def test_weights_of_any_scale(digits):
     for seed in range(100):
         rng = np.random.default_rng([seed, digits])
         data, options = draw(seed, n=rng.integers(2, 40), n_times=5)
-        options["weight"] = 10.0 ** rng.uniform(-digits, digits, len(data["time"]))
+        options["sample_weight"] = 10.0 ** rng.uniform(-digits, digits, len(data["time"]))
         for censoring in ("pooled", "stratified"):
             result = concordance_or_none(**data, **options, censoring=censoring)
             assert result is None or 0.0 <= result <= 1.0, seed
@@ -308,8 +313,8 @@ def test_weights_of_any_scale(digits):
 def test_rows_that_stand_for_much_heavier_ones():
     """The last row weighs 0.01 / G = all that was censored before it, unless G < 2**-480."""
     rows = ([2, 1, 0, 1], [0.5, 1.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0])
-    for weight, expected in [(1e6, 0.5), (1e100, 0.5), (1e140, 0.5), (1e308, 0.0)]:
-        result = concordance_competing(*rows, weight=[1.0, 1.0, weight, 0.01])
+    for sample_weight, expected in [(1e6, 0.5), (1e100, 0.5), (1e140, 0.5), (1e308, 0.0)]:
+        result = concordance_competing(*rows, sample_weight=[1.0, 1.0, sample_weight, 0.01])
         assert result == pytest.approx(expected, abs=1e-6)
 
 
@@ -332,11 +337,11 @@ def test_large_data_take_no_square():
         ([0, 2], [1.0, 2.0], {}),
         ([1, 1], [1.0, 1.0], {}),
         ([1, 2], [2.0, 3.0], {"tau": 1.0}),
-        ([1, 2], [2.0, 3.0], {"stratum": [0, 1]}),
-        ([1, 2], [2.0, 3.0], {"weight": [0.0, 1.0]}),
+        ([1, 2], [2.0, 3.0], {"strata": [0, 1]}),
+        ([1, 2], [2.0, 3.0], {"sample_weight": [0.0, 1.0]}),
         ([], [], {}),
     ],
-    ids=["no event", "tied events", "tau", "strata", "weight 0", "no row"],
+    ids=["no event", "tied events", "tau", "strata", "sample_weight 0", "no row"],
 )
 def test_no_pairs(status, time, options):
     with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
@@ -351,8 +356,8 @@ def test_no_pairs(status, time, options):
         ({"event": [1, -1]}, "`event` is -1 in row 1; pass whole numbers, 0 where the row was"),
         ({"event": [True, False]}, "`event` has dtype bool, in which there are no competing"),
         ({"event": [0.5, 1]}, "`event` is 0.5 in row 0; pass whole numbers"),
-        ({"weight": [1.0, -1.0]}, "`weight` is -1 in row 1, must be at least 0."),
-        ({"stratum": ["a"]}, "`stratum` has 1 entries, `event` has 2 entries"),
+        ({"sample_weight": [1.0, -1.0]}, "`sample_weight` is -1 in row 1, must be at least 0."),
+        ({"strata": ["a"]}, "`strata` has 1 entries, `event` has 2 entries"),
         (
             {"event_of_interest": 0},
             "`event_of_interest` is 0, must be a positive code; 0 stands for",

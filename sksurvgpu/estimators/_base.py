@@ -38,6 +38,7 @@ from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import PLAIN, Shifted
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution
+from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
 from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
 from ._composition import check_composition
@@ -275,6 +276,7 @@ class PenalizedModel(Estimator):
         self._adopt_data(prepared)
         self._adopt_solution(solution)
         self._replace_attributes("_of_costs", prepared.costs())
+        self.null_log_likelihood_ = prepared.null_log_likelihood(solution)
         is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
         self.infinite_ = prepared.find_infinite(is_free) | prepared.find_unheld(solution)
         if not len(self._penalized()):  # a likelihood-ratio test counts these

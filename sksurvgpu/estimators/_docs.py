@@ -122,6 +122,9 @@ _SHARED = {
             Minimum found of the objective above, a mean.
         log_likelihood_ : float
             Log-likelihood at `coef_`, a sum.
+        null_log_likelihood_ : float
+            The same where all coefficients are 0, with the offsets and strata of the fit and,
+            where there is one, the best intercept.
         kkt_se_ : float
             Largest violation of the optimality conditions in standard errors, computed afresh after
             the fit: that of a column is divided by the square root of its curvature in the null

@@ -14,7 +14,7 @@ from ..penalties import Given, PenaltySpec
 from ..routes import Route
 from ..solver.null import Null
 from ..solver.problem import Batch, Loan, Problem
-from ..solver.solve import Options, Solution
+from ..solver.solve import Options, Solution, log_likelihoods
 from ._relaxed import relax
 from ._separation import find_infinite, find_undetermined, is_determined
 
@@ -191,6 +191,15 @@ class Prepared:
         batch = replace(self.batch, total=np.array([self.total_weight]))
         shared = self.problem, batch, self.backend, options
         return self.route.null_model(*shared, self.n_threads)
+
+    def null_log_likelihood(self, solution) -> float:
+        """Log-likelihood without coefficients; a solution knows it unless they rest elsewhere."""
+        rest = self.route.rest(self.problem)
+        if not rest.any():
+            return solution.null.loglik
+        shared = self.backend, self.n_threads
+        [loglik] = log_likelihoods(self.problem, self.batch, np.zeros((len(rest), 1)), *shared)
+        return float(loglik)
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""

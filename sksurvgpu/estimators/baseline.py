@@ -10,7 +10,8 @@ stratum s has
 Where rows lie far from zero, :math:`A_b` and :math:`e^{\eta_b}` overflow and underflow although
 their product is moderate: only the sum of the logarithms is exponentiated.
 
-Times are those of all rows of the stratum, events and censorings, as in scikit-survival.
+Times are those of all rows of the stratum, events and censorings, as in scikit-survival; a curve
+ends with the stratum, and says so to those who ask further.
 
 Of a row that is known to be free of events until c, only the hazard after c counts: every
 :math:`A_{b,s}(t)` becomes :math:`A_{b,s}(t) - A_{b,s}(c)`, and none before c.
@@ -63,8 +64,9 @@ class Timeline:
     def of(cls, plan, outcome, weight) -> Timeline:
         """Read the times of a plan's rows."""
         order = plan.order
-        if plan.n_strata > 1:
-            order = np.lexsort((outcome.time, outcome.stratum))
+        if plan.n_strata > 1 or np.any(np.diff(outcome.time[order]) < 0):
+            by_stratum = () if outcome.stratum is None else (outcome.stratum,)
+            order = np.lexsort((outcome.time, *by_stratum))
         if weight is not None:
             order = order[weight[order] > 0]
         time = outcome.time[order]
@@ -99,6 +101,10 @@ class Timeline:
     def of_stratum(self, s) -> slice:
         """Positions of a stratum's times."""
         return slice(self.time_ptr[s], self.time_ptr[s + 1])
+
+    def name(self, s) -> str:
+        """Words for the rows of a stratum."""
+        return "the fit's rows" + ("" if self.labels is None else f" in stratum {self.labels[s]}")
 
     def last_cells(self, times, strata) -> np.ndarray:
         """Last cell at or before each time in its stratum, (n_pieces, n_times)."""
@@ -159,7 +165,8 @@ class Baseline:
         steps = {}
         for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
             own = timeline.of_stratum(s)
-            steps[s] = _step_function(timeline.times[own], values[own], curve)
+            given = timeline.times[own], values[own], curve
+            steps[s] = _step_function(*given, timeline.name(s))
         if timeline.labels is None:
             return steps[0]
         labels = timeline.labels.tolist()
@@ -229,14 +236,15 @@ class Baseline:
         """Curve of every row as an object array of step functions."""
         out = np.empty(len(predictors), dtype=object)
         for s, rows in _by_stratum(strata):
-            own = self.timeline.of_stratum(s)
+            own, name = self.timeline.of_stratum(s), self.timeline.name(s)
             times, logs = self.timeline.times[own], self.log_hazards[:, own]
             if curve is cumulative_hazard and len(logs) == 1 and since is None:
-                _share_values(times, logs[0], predictors[:, 0], rows, out)
+                _share_values(times, logs[0], predictors[:, 0], rows, name, out)
                 continue
             for i in rows:
                 gone = None if since is None else since[:, i]
-                out[i] = _step_function(times, curve(_total(logs, predictors[i], gone)), curve)
+                values = curve(_total(logs, predictors[i], gone))
+                out[i] = _step_function(times, values, curve, name)
         return out
 
 
@@ -278,26 +286,43 @@ def _gained(until, since):
         return np.where(until > since, until + np.log(-np.expm1(since - until)), -np.inf)
 
 
-def _share_values(times, logs, predictors, rows, out):
+def _share_values(times, logs, predictors, rows, name, out):
     """Hazards of proportional rows: one array of values, relative to the last, and a factor."""
     last = logs[-1] if np.isfinite(logs[-1]) else 0.0
-    shared = _step_function(times, np.exp(logs - last), cumulative_hazard)
+    shared = _step_function(times, np.exp(logs - last), cumulative_hazard, name)
     with np.errstate(over="ignore"):
         factors = np.exp(predictors + last)
     for i in rows:
         if np.isfinite(factors[i]):
-            out[i] = StepFunction(shared.x, shared.y, a=factors[i])
+            out[i] = Curve(shared.x, shared.y, a=factors[i], rows=name)
         else:  # infinity times the zeros before the first event would be NaN
             hazard = _total(logs[None], predictors[[i]])
-            out[i] = _step_function(times, hazard, cumulative_hazard)
+            out[i] = _step_function(times, hazard, cumulative_hazard, name)
 
 
-def _step_function(times, values, curve):
+def _step_function(times, values, curve, name):
     """Step function from time 0 on; without a first step it would start at the first event."""
     initial = curve(np.zeros(1))
     if values[0] != initial[0] and times[0] > 0:
         times, values = np.append(0.0, times), np.append(initial, values)
-    return StepFunction(times, values)
+    return Curve(times, values, rows=name)
+
+
+class Curve(StepFunction):
+    """A step function until the last time of the rows that it was estimated from."""
+
+    def __init__(self, x, y, *, a=1.0, rows="the fit's rows"):
+        super().__init__(x, y, a=a)
+        self.rows = rows
+
+    def __call__(self, x):
+        last = self.domain[1]
+        if np.max(x) > last:
+            raise ValueError(
+                f"the curve is asked for at {np.max(x):g}, and {self.rows} end at {last:g}: what "
+                "happens later is unknown; ask for earlier times, `domain` has the last."
+            )
+        return super().__call__(x)
 
 
 def cumulative_hazard(hazard):

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
+    Observed,
     check_same_event,
     is_competing,
     nearest_horizon,
@@ -41,8 +43,8 @@ class Calibration:
         Observed risk of all rows.
     lower, upper : float
         Its confidence limits.
-    time : float
-        The horizon.
+    time : float or None
+        The horizon; None of a binary outcome, which has none.
     level : float
         Of the confidence intervals.
 
@@ -77,7 +79,7 @@ class Calibration:
     observed: float
     lower: float
     upper: float
-    time: float
+    time: float | None
     level: float
 
     @property
@@ -105,18 +107,20 @@ class Calibration:
         return Series([self.expected, *found, *ratios], index=names)
 
 
-def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) -> Calibration:
-    """Compare predicted risks by a horizon with those observed, in groups of like risk.
+def calibration(y, risk, time=None, *, n_groups=10, event_of_interest=1, level=0.95) -> Calibration:
+    """Compare predicted risks with those observed, in groups of like risk.
 
     Parameters
     ----------
     y : structured ndarray of shape (n_samples,)
         Outcome of rows that the fit has not seen, from `sksurvgpu.surv` or
-        `sksurvgpu.competing_risks`; from the latter for risks of a model of competing risks.
+        `sksurvgpu.competing_risks`; from the latter for risks of a model of competing risks. Or a
+        binary outcome, booleans or 0 and 1, without a `time`.
     risk : DataFrame or array-like of shape (n_samples,)
-        Predicted risks by `time`; a table as of ``predict_risk`` has a column for it.
-    time : float
-        Horizon, before the last time of `y`.
+        Predicted risks by `time`; a table as of ``predict_risk`` has a column for it. Of a binary
+        outcome, its probabilities, or both columns of ``predict_proba``.
+    time : float, optional
+        Horizon, before the last time of `y`; None for a binary outcome.
     n_groups : int, default=10
         Number of groups. Bounds are quantiles of the risks; rows of equal risk stay together, so
         that there may be fewer groups.
@@ -141,7 +145,8 @@ def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) 
     Greenwood's, by the delta method also with competing events, as in R's ``survfit``. The
     intervals are symmetric in log(-log(1 - risk)); with competing events ``survfit`` has
     log(-log(risk)). They are NaN where the observed risk is 0 or 1, and the observed risk is NaN
-    where the last row of a group is censored before the horizon.
+    where the last row of a group is censored before the horizon. Of a binary outcome the observed
+    risk is a share, with the variance of a binomial one.
 
     Examples
     --------
@@ -158,22 +163,41 @@ def calibration(y, risk, time, *, n_groups=10, event_of_interest=1, level=0.95) 
     2      166      42       0.34      0.32   0.24   0.41
     """
     _check_options(time, n_groups, level)
-    _check_outcome(y)
-    outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
-    check_same_event(risk, event_of_interest)
-    [risk] = read_risks(_at(risk, time), time, len(outcome.time), "y")[0].T
-    outcome.check_follow_up(np.array([float(time)]), "time")
-    outcome.check_events(time)
-    observed, *limits = _observe(outcome, slice(None), time, level)
+    if time is None:
+        outcome, risk, horizon = *_read_binary(y, risk), 1.0
+    else:
+        _check_outcome(y)
+        outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
+        check_same_event(risk, event_of_interest)
+        [risk] = read_risks(_at(risk, time), time, len(outcome.time), "y")[0].T
+        outcome.check_follow_up(np.array([float(time)]), "time")
+        outcome.check_events(time)
+        horizon = float(time)
+    observed, *limits = _observe(outcome, slice(None), horizon, level)
     return Calibration(
-        groups=_groups(outcome, risk, (time, n_groups, level)),
+        groups=_groups(outcome, risk, (horizon, n_groups, level)),
         expected=float(risk.mean()),
         observed=observed,
         lower=limits[0],
         upper=limits[1],
-        time=float(time),
+        time=None if time is None else horizon,
         level=level,
     )
+
+
+def _read_binary(y, risk):
+    """A binary outcome as one with a horizon of 1, which all others outlive, and its risks."""
+    y = as_array(y, "y")
+    if y.dtype.names is not None:
+        raise ValueError("`time` is missing, the horizon of `risk`; an outcome with times has one.")
+    if y.ndim != 1 or not np.isin(y, (0, 1)).all():
+        raise ValueError("`y` has values other than 0 and 1; pass booleans or 0/1, one a row.")
+    values = as_array(risk, "risk")
+    if values.ndim == 2 and values.shape[1] == 2:  # of both classes
+        values = values[:, 1]
+    [values] = read_risks(values, [1.0], len(y), "y")[0].T
+    status = (y == 1).astype(np.uint8)
+    return Observed(status, np.where(status == 1, 1.0, 2.0), "y"), values
 
 
 def _check_outcome(y):
@@ -186,7 +210,8 @@ def _check_outcome(y):
 
 
 def _check_options(time, n_groups, level):
-    if isinstance(time, bool) or not isinstance(time, Real) or not 0 <= time < np.inf:
+    is_number = isinstance(time, Real) and not isinstance(time, bool)
+    if time is not None and not (is_number and 0 <= time < np.inf):
         raise ValueError(f"`time` is {time!r}, must be one finite number of at least 0.")
     if isinstance(n_groups, bool) or not isinstance(n_groups, Integral) or n_groups < 1:
         raise ValueError(f"`n_groups` is {n_groups!r}, must be a whole number of at least 1.")

@@ -38,8 +38,8 @@ def concordance_competing(
     *,
     event_of_interest=1,
     tau=None,
-    stratum=None,
-    weight=None,
+    strata=None,
+    sample_weight=None,
     censoring="pooled",
     tied_tol=1e-8,
 ):
@@ -61,9 +61,9 @@ def concordance_competing(
         Its code; all other events compete with it.
     tau : float, optional
         Only events of interest at times of at most `tau` are compared with other rows.
-    stratum : array-like of shape (n_samples,), optional
+    strata : array-like of shape (n_samples,), optional
         Labels; pairs are formed within a stratum.
-    weight : array-like of shape (n_samples,), optional
+    sample_weight : array-like of shape (n_samples,), optional
         Row weights: a weight of 2 is the row given twice, also in the estimate of censoring.
     censoring : {"pooled", "stratified"}, default="pooled"
         Whether the censoring of all rows or of each stratum is estimated by a curve of its own.
@@ -123,8 +123,8 @@ def concordance_competing(
         read(time, "time"),
         read(risk, "risk"),
         tau=tau,
-        stratum=read(stratum, "stratum", check_labels),
-        weight=read(weight, "weight", minimum=0),
+        stratum=read(strata, "strata", check_labels),
+        weight=read(sample_weight, "sample_weight", minimum=0),
         censoring=censoring,
         tied_tol=tied_tol,
     )

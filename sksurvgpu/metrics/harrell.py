@@ -8,7 +8,7 @@ from .pairs import as_concordance, column_of, count_pairs, reader_of_rows, scale
 __all__ = ["concordance"]
 
 
-def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
+def concordance(event, time, risk, *, start=None, strata=None, sample_weight=None, tied_tol=1e-8):
     """Share of comparable pairs whose order of risk agrees with the order of events.
 
     Parameters
@@ -22,9 +22,9 @@ def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tie
         Predicted risk, higher for earlier events.
     start : array-like of shape (n_samples,), optional
         Entry times: a row is compared with events in (start, time].
-    stratum : array-like of shape (n_samples,), optional
+    strata : array-like of shape (n_samples,), optional
         Labels; pairs are formed within a stratum.
-    weight : array-like of shape (n_samples,), optional
+    sample_weight : array-like of shape (n_samples,), optional
         Row weights; a pair weighs the product of its rows' weights.
     tied_tol : float, default=1e-8
         Risks that differ by no more than this are tied and count one half.
@@ -32,8 +32,8 @@ def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tie
     Returns
     -------
     float
-        Between 0 and 1; 0.5 for risks that say nothing. Without `start`, `stratum` and `weight`
-        it equals the first result of ``sksurv.metrics.concordance_index_censored``.
+        Between 0 and 1; 0.5 for risks that say nothing. Without `start`, `strata` and
+        `sample_weight` it equals the first result of ``sksurv.metrics.concordance_index_censored``.
 
     Examples
     --------
@@ -50,8 +50,8 @@ def concordance(event, time, risk, *, start=None, stratum=None, weight=None, tie
         read(time, "time"),
         read(risk, "risk"),
         start=read(start, "start"),
-        stratum=read(stratum, "stratum", check_labels),
-        weight=scale_weights(read(weight, "weight", minimum=0)),
+        stratum=read(strata, "strata", check_labels),
+        weight=scale_weights(read(sample_weight, "sample_weight", minimum=0)),
         tied_tol=tied_tol,
     )
     return as_concordance(agreeing, comparable)

@@ -79,12 +79,14 @@ class CalibrationDisplay:
                     f"`result` is of type {type(value).__name__}, which has no table `groups` with "
                     f"columns {', '.join(WANTED)}; pass what metrics.calibration returns."
                 )
-        times = {float(value.time) for value in results.values()}
+        times = {value.time for value in results.values()}
         if len(times) > 1:
-            listed = ", ".join(f"{time:g}" for time in sorted(times))
+            listed = ", ".join("none" if time is None else f"{time:g}" for time in times)
             raise ValueError(f"the results are for different times: {listed}; draw them apart.")
         display = cls({str(key): value.groups for key, value in results.items()}).plot(ax)
-        display.ax_.set_xlabel(f"predicted risk by time {times.pop():g}")
+        [time] = times
+        if time is not None:
+            display.ax_.set_xlabel(f"predicted risk by time {time:g}")
         return display
 
     def plot(self, ax=None):

@@ -26,7 +26,7 @@ class LogLikelihoodScorer(BaseEstimator):
     >>> from sksurvgpu import CoxLassoCCD, LogLikelihoodScorer
     >>> from sksurvgpu.datasets import simulate_cox
     >>> data = simulate_cox(1_000, 50, random_state=0)
-    >>> alphas = {"alpha": [0.1, 0.01]}
+    >>> alphas = {"alpha": [0.05, 0.01]}
     >>> search = GridSearchCV(CoxLassoCCD(), alphas, scoring=LogLikelihoodScorer(), cv=3)
     >>> search.fit(data.X, data.y).best_params_
     {'alpha': 0.01}

@@ -29,14 +29,19 @@ class Null:
 
     root: np.ndarray  # (n_columns,) square root of the curvature
     noise: np.ndarray  # (n_columns,) rounding error of the gradient
-    magnitude: float  # of the log-likelihood, the unit of rounding errors
+    loglik: float  # where coefficients are 0
     events: float  # that the model expects: sum of h
     scale: float  # largest score in standard errors
     lam_max: float  # least penalty that leaves all penalized coefficients at zero
 
+    @property
+    def magnitude(self):
+        """Size of the log-likelihood, the unit of rounding errors."""
+        return abs(self.loglik)
+
     def pack(self):
         """All of it as a vector."""
-        numbers = self.magnitude, self.events, self.scale, self.lam_max
+        numbers = self.loglik, self.events, self.scale, self.lam_max
         return np.concatenate([self.root, self.noise, numbers])
 
     @classmethod
@@ -49,7 +54,7 @@ class Null:
     def of_share(self, share):
         """The null model of a fit with a share of the weights."""
         root, scale = np.sqrt(share) * self.root, np.sqrt(share) * self.scale
-        sums = {name: share * getattr(self, name) for name in ("noise", "magnitude", "events")}
+        sums = {name: share * getattr(self, name) for name in ("noise", "loglik", "events")}
         return replace(self, root=root, scale=scale, lam_max=np.nan, **sums)
 
     def allows(self, tol, deviation):
@@ -98,7 +103,7 @@ def find_null(state, penalty, factor, options):
     pulled = np.where(is_penalized, factor, 0.0)
     signed = np.where(gradient > 0.0, state.gradient, 0.0)
     lam_max = penalty.family.least_strength(signed, gradient, pulled, root**2)
-    return Null(root, state.noise, state.magnitude, events, scale, lam_max)
+    return Null(root, state.noise, state.null_loglik, events, scale, lam_max)
 
 
 def _fit_free(state, family, is_free, options):
@@ -106,7 +111,7 @@ def _fit_free(state, family, is_free, options):
     columns = np.flatnonzero(is_free)
     root, events = yield from _measure(state, columns, columns)
     scale = float((np.abs(state.gradient) / root)[columns].max())
-    point = Null(root, state.noise, state.magnitude, events, scale, 0.0)
+    point = Null(root, state.noise, state.null_loglik, events, scale, 0.0)
     state.objective = -state.loglik
     penalty = family.at(0.0, np.zeros(len(is_free)), ~is_free)
     yield from descend_by(descend, state, point, penalty, options)

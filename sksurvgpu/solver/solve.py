@@ -49,7 +49,7 @@ class Fit:
     coef: np.ndarray
     loglik: float
     gradient: np.ndarray
-    magnitude: float  # of the null model's log-likelihood, the unit of rounding errors
+    null_loglik: float  # the log-likelihood of the null model
     unit: np.ndarray  # of the gradient's violations, see `null.Null.unit`
     root: np.ndarray  # one over the units of the coefficients: standard errors in the null model
     noise: np.ndarray  # rounding error of the gradient
@@ -75,6 +75,11 @@ class Fit:
         violation = penalty.violation(self.coef, self.gradient)
         violation[violation <= self.noise] = 0.0
         return violation / self.unit
+
+    @property
+    def magnitude(self):
+        """Size of the null model's log-likelihood, the unit of rounding errors."""
+        return abs(self.null_loglik)
 
     @property
     def has_matrix(self):
@@ -209,7 +214,7 @@ def _begin_with_null(batch, index, penalty, factor, options):
         still = still | unseen
         if np.any(state.coef[unseen]):
             yield from _move(state, np.where(unseen, 0.0, state.coef))
-    state.noise, state.root, state.magnitude = null.noise, null.root, null.magnitude
+    state.noise, state.root, state.null_loglik = null.noise, null.root, null.loglik
     if batch.loan is not None:
         borrow(state, batch.loan, share, still)
     return state, null
@@ -229,7 +234,7 @@ def _open(coef, options, reach):
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
     measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
     measures |= {"most_columns": costs.most_columns(room), "holds": room.holds, "far": room.far}
-    return Fit(coef, loglik, gradient, abs(loglik), verbose=options.verbose, **measures)
+    return Fit(coef, loglik, gradient, loglik, verbose=options.verbose, **measures)
 
 
 def _move(state, coef):
@@ -340,6 +345,18 @@ def gradients(problem, batch, coefs, backend, n_threads=1):
 
     coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
     return np.stack(backend.run(problem, batch, coroutines, n_threads), axis=1)
+
+
+def slopes(problem, batch, coefs, columns, backend, n_threads=1):
+    """Slope of every fit's log-likelihood along a column of its own, at given coefficients."""
+
+    def evaluate(coef, column):
+        require_finite((yield from ask(Operations.start, coef)))
+        return (yield from ask(Operations.gradient, np.array([column])))[0]
+
+    pairs = zip(coefs.T, columns, strict=True)
+    coroutines = [evaluate(np.ascontiguousarray(coef), column) for coef, column in pairs]
+    return np.array(backend.run(problem, batch, coroutines, n_threads))
 
 
 def curvatures(problem, batch, coef, columns, backend, n_threads=1):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from .ids import ABSENT, new_ids, read_ids
+from .ids import ABSENT, id_at, new_ids, read_ids, take
 
 __all__ = ["Counts", "Lines", "choose_columns", "is_missing"]
 
@@ -80,6 +80,11 @@ class Lines:
         self._is_growing = covariates is None
         self.example_of_unknown = None
 
+    @property
+    def has_text(self):
+        """Whether identifiers are strings."""
+        return "strings" in {self._rows.kind, getattr(self.covariates, "kind", "")}
+
     def freeze(self):
         """From now on, covariates that have not occurred are left out."""
         self._is_growing = False
@@ -117,8 +122,8 @@ class Lines:
         if n_unknown:
             counts.unknown += n_unknown
             if self.example_of_unknown is None:
-                self.example_of_unknown = row_ids[np.argmin(is_known)]
-            rows, ids = rows[is_known], ids[is_known]
+                self.example_of_unknown = id_at(row_ids, np.argmin(is_known))
+            rows, ids = rows[is_known], take(ids, is_known)
             values = None if values is None else values[is_known]
         codes = self._codes(ids)
         is_used = codes != ABSENT
@@ -152,8 +157,8 @@ class Lines:
         if not is_finite.all():
             line = int(np.argmin(is_finite))
             raise ValueError(
-                f"`covariates`[{self.columns[2]!r}] is {values[line]} for covariate {ids[line]!s} "
-                f"of row {row_ids[line]!s}, must be finite; correct or drop such lines."
+                f"`covariates`[{self.columns[2]!r}] is {values[line]} for covariate "
+                f"{id_at(ids, line)} of row {id_at(row_ids, line)}, must be finite; correct or drop such lines."
             )
         return None if (values == 1.0).all() else values
 

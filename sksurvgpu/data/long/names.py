@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .ids import read_ids
+from .ids import listed, read_ids
 from .lines import is_missing
 from .sources import open_source
 
@@ -86,5 +86,5 @@ def _read_table(table, covariate_id, name):
     for frame in source.open([covariate_id, name], 1 << 20):
         frame = frame.filter((~is_missing(frame.get_column(covariate_id))).tolist())
         ids = read_ids(frame.get_column(covariate_id), f"`names`[{covariate_id!r}]")
-        pairs += zip(ids.tolist(), frame.get_column(name).to_list(), strict=True)
+        pairs += zip(listed(ids).tolist(), frame.get_column(name).to_list(), strict=True)
     return pairs

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..._versioned import Versioned
 from .grouping import ERROR, LAST, MAX, SUM, Grouping, Tally
-from .ids import new_ids, read_ids
+from .ids import as_ids, listed, new_ids, read_ids
 from .lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns, is_missing
 from .names import name_covariates
 from .parts import InParts
@@ -189,11 +189,13 @@ def _arranged(table, row_ids, rows, store):
 
 def _group(source, lines, n_rows, batch_size, sums_duplicates):
     """Read all lines and place them; return them with the identifiers and what was left out."""
-    counts, tally, kept = Counts(), Tally(), deque()
+    counts, tally, kept, is_kept = Counts(), Tally(), deque(), source.is_single
     for line in lines.read(source.batches(lines.columns, batch_size), counts):
         tally.grow(len(lines.covariates))
         tally.add(*line[1:])
-        if source.is_single:
+        # Numbers take less than the strings that are held, and less time than finding them again.
+        is_kept = source.is_single or (source.is_held and lines.has_text)
+        if is_kept:
             kept.append(line)
     lines.freeze()
     ids = np.empty(0) if lines.covariates is None else lines.covariates.distinct()
@@ -201,7 +203,7 @@ def _group(source, lines, n_rows, batch_size, sums_duplicates):
     order = np.argsort(ids)
     grouping = Grouping(tally, order, n_rows, sums_duplicates=sums_duplicates)
     again = Counts()
-    if source.is_single:
+    if is_kept:
         again = counts
         parts = (kept.popleft() for _ in range(len(kept)))
     else:
@@ -231,20 +233,21 @@ def _read_outcomes(outcomes, row_id, batch_size):
         if is_missing(series).any():
             raise ValueError(f"`outcomes` has rows without {row_id!r}; drop or number them.")
         if len(frame):
-            ids.append(read_ids(series, f"`outcomes`[{row_id!r}]"))
+            own = read_ids(series, f"`outcomes`[{row_id!r}]")
             parts.append(to_pandas(frame, "outcomes"))
-            rows = new_ids(ids[-1]) if rows is None else rows
-            check_kind(rows, ids[-1], f"`outcomes`[{row_id!r}]", "other rows")
-            _add_rows(rows, ids[-1], row_id)
+            rows = new_ids(own) if rows is None else rows
+            check_kind(rows, own, f"`outcomes`[{row_id!r}]", "other rows")
+            ids.append(listed(own))
+            _add_rows(rows, own, ids[-1], row_id)
     if rows is None:
         raise ValueError("`outcomes` has no rows; pass one line for each row of the design.")
     table = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
     return table, np.concatenate(ids), rows
 
 
-def _add_rows(rows, ids, row_id):
+def _add_rows(rows, own, ids, row_id):
     first = len(rows)
-    numbers = rows.add(ids)
+    numbers = rows.add(own)
     if len(rows) >= 2**31:
         raise ValueError("`outcomes` has 2^31 rows or more; row numbers are int32.")
     is_repeated = numbers != np.arange(first, first + ids.size)
@@ -255,7 +258,8 @@ def _add_rows(rows, ids, row_id):
         )
 
 
-def _number(ids):
+def _number(values):
+    ids = as_ids(values)
     known = new_ids(ids)
     known.add(ids)
     return known

@@ -1,0 +1,105 @@
+"""A transformer whose columns keep their names, however sparse they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .columns import build_design
+
+__all__ = ["NamedColumns"]
+
+
+class NamedColumns(TransformerMixin, BaseEstimator):
+    """Give the columns that a transformer makes their names, sparse ones, too.
+
+    The sparse matrices of a ``ColumnTransformer`` or ``OneHotEncoder`` have no names, so that a
+    model behind it knows columns by number only. Around it, this makes a `Design` of them, which
+    has: in ``penalty_factor={"num__age": 0.0}``, in ``summary()``, in intervals.
+
+    Parameters
+    ----------
+    transformer : transformer
+        With ``get_feature_names_out``.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from sksurvgpu import CoxLassoCCD, NamedColumns, surv
+    >>> table = pd.DataFrame({"age": [50.0, 61.0, 72.0, 47.0], "sex": ["f", "m", "f", "m"]})
+    >>> columns = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
+    >>> model = make_pipeline(NamedColumns(columns), CoxLassoCCD(alpha=0.1))
+    >>> model = model.fit(table, surv([True, True, True, False], [3.0, 2.0, 1.0, 4.0]))
+    >>> model[-1].summary().index.tolist()
+    ['onehotencoder__sex_f', 'onehotencoder__sex_m', 'remainder__age']
+    """
+
+    def __init__(self, transformer):
+        self.transformer = transformer
+
+    def fit(self, X, y=None):
+        """Fit the transformer.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            What the transformer takes.
+        y : array-like of shape (n_samples,), optional
+            What the transformer may want of the outcome.
+
+        Returns
+        -------
+        self : object
+            The fitted transformer.
+        """
+        self.transformer_ = clone(self.transformer).fit(X, y)
+        return self
+
+    def transform(self, X):
+        """Transform rows.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            What the transformer takes.
+
+        Returns
+        -------
+        X : Design of shape (n_samples, n_columns)
+            With names.
+        """
+        check_is_fitted(self)
+        names = np.array(self.get_feature_names_out(), dtype=object)
+        return replace(build_design(self.transformer_.transform(X)), names=names)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            As the transformer takes it.
+
+        Returns
+        -------
+        names : ndarray of str
+            Those of the transformer.
+        """
+        check_is_fitted(self)
+        return self.transformer_.get_feature_names_out(input_features)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,1 @@
+"""Follow-up is cut into rows where something changes."""

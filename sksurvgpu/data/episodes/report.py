@@ -1,0 +1,154 @@
+"""What `episodes` returns: rows at risk, and what became of the lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..._versioned import Versioned
+from ..design.columns import Design
+from ..outcomes.survival import surv
+
+__all__ = ["Episodes", "EpisodesReport"]
+
+
+@dataclass(frozen=True)
+class EpisodesReport:
+    """What `episodes` read, and what it left out.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows at risk.
+    n_subjects : int
+        Persons.
+    n_events : int
+        Rows that end with an event, as many as there were events.
+    n_covariates : int
+        Columns made of lines.
+    n_lines : int
+        Lines read.
+    n_missing : int
+        Lines left out because identifier, covariate, start or value is missing.
+    n_unknown : int
+        Lines left out because their person is not among those of the outcomes.
+    n_open : int
+        Lines without a stop, which hold until the next one or for ever.
+    n_empty : int
+        Lines left out because they stop where they start.
+    n_outside : int
+        Lines left out because they lie before or after all follow-up of their person.
+    n_clipped : int
+        Lines that are cut off where follow-up starts or ends.
+    n_overlaps : int
+        Lines that overlap an earlier one of their covariate, and were joined with it.
+    n_zeros : int
+        Entries that are not stored because their value is zero.
+    n_unnamed : int
+        Columns without a name in `names`, which have their identifier for a name.
+    n_rows_without : int
+        Rows in which no covariate has a value other than zero.
+    """
+
+    n_rows: int
+    n_subjects: int
+    n_events: int
+    n_covariates: int
+    n_lines: int
+    n_missing: int
+    n_unknown: int
+    n_open: int
+    n_empty: int
+    n_outside: int
+    n_clipped: int
+    n_overlaps: int
+    n_zeros: int
+    n_unnamed: int
+    n_rows_without: int
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{self.n_rows:,} rows of {self.n_subjects:,} subjects with {self.n_events:,} events",
+            f"{self.n_covariates:,} covariates from {self.n_lines:,} lines",
+        ]
+        for count, what in (
+            (self.n_rows_without, "rows have no covariate"),
+            (self.n_unknown, "lines left out: their person is not among the outcomes"),
+            (self.n_missing, "lines left out: identifier, start or value missing"),
+            (self.n_empty, "lines left out: they stop where they start"),
+            (self.n_outside, "lines left out: outside of follow-up"),
+            (self.n_clipped, "lines cut off where follow-up starts or ends"),
+            (self.n_open, "lines without a stop"),
+            (self.n_overlaps, "lines joined with an earlier one that they overlap"),
+            (self.n_zeros, "entries not stored: zero"),
+            (self.n_unnamed, "covariates named by their identifier"),
+        ):
+            if count:
+                lines.append(f"{count:,} {what}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes(Versioned):
+    """Rows at risk with covariates that are constant in each; made by `episodes`.
+
+    Attributes
+    ----------
+    X : Design or None
+        Covariates, a column each, with names; None where there are none.
+    y : structured ndarray of shape (n_rows,)
+        Outcome with ``start`` and ``subject``, as `surv` makes it.
+    start, time : ndarray of shape (n_rows,), float64
+        A row is at risk in (start, time].
+    event : ndarray of shape (n_rows,), bool
+        Whether the event happened at `time`.
+    line : ndarray of shape (n_rows,), int32
+        Line of the outcomes that each row is a part of, so that ``outcomes.iloc[line]`` belongs to
+        the rows.
+    ids : ndarray of shape (n_lines,)
+        Identifiers of the lines of the outcomes.
+    covariate_ids : ndarray of shape (n_covariates,)
+        Identifiers of the columns of `X`; those that were put on its right have none.
+    report : EpisodesReport
+        What was read, and what was left out.
+    """
+
+    X: Design | None
+    start: np.ndarray
+    time: np.ndarray
+    event: np.ndarray
+    line: np.ndarray
+    ids: np.ndarray
+    covariate_ids: np.ndarray
+    report: EpisodesReport
+
+    def __repr__(self) -> str:
+        return f"<Episodes: {self.report!r}>"
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        """Outcome of the rows."""
+        labels = self.ids.astype(np.str_) if self.ids.dtype == object else self.ids
+        return surv(self.event, self.time, start=self.start, subject=labels[self.line])
+
+    @property
+    def table(self):
+        """Identifier, start, time and event of the rows, in pandas."""
+        from pandas import DataFrame
+
+        columns = {"start": self.start, "time": self.time, "event": self.event}
+        return DataFrame({"id": self.ids[self.line], **columns})
+
+    def to_frame(self):
+        """Return the table of the rows with their covariates, dense, on the right."""
+        if self.X is None:
+            return self.table
+        return self.table.join(_dense(self.X))
+
+
+def _dense(X):
+    from pandas import DataFrame
+
+    return DataFrame(X.to_scipy().toarray(), columns=X.names)

@@ -1,0 +1,199 @@
+r"""Fitted models for other software: as JSON, and as scikit-learn's own linear models.
+
+A JSON file holds all that predictions take. With the coefficients b of the piece of time, if there
+are several, and the intercept, a row x has the linear predictor
+
+    predictor = intercept + sum over the names in coef of coef[name] x[name] .
+
+The logarithm of the cumulative baseline hazard of a stratum is a step function of each piece: at t
+the value at the last of its times that is not after t, or no hazard where there is none, and
+unknown beyond `until`. The hazard of a row by t is the sum over pieces of exp(value + predictor),
+its survival exp(-hazard), its risk 1 - exp(-hazard).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.utils.validation import check_is_fitted
+
+from .. import __version__
+from ._base import PenalizedModel
+from ._curves import CurveModel
+
+__all__ = ["to_json", "to_sklearn"]
+
+FORMAT = "sksurvgpu model 1"
+
+
+def to_json(model, path=None) -> str:
+    """Write a fitted model as JSON, which a few lines in any language can evaluate.
+
+    Parameters
+    ----------
+    model : fitted estimator of this package
+        One with coefficients.
+    path : path, optional
+        File to write; none by default.
+
+    Returns
+    -------
+    text : str
+        An object with ``format``, ``model``, the version ``sksurvgpu``, ``features``, the
+        ``intercept``, ``pieces`` of time with ``until`` (null for the last or only one) and
+        ``coef``, the coefficients that are not zero by name, and ``link``: "identity", "log",
+        "logit" with ``classes``, or "survival" and "incidence" with ``baseline``. The latter is a
+        list with ``stratum`` (null without strata), ``until``, the last time that is known, and
+        ``pieces`` with ``times`` and ``log_cumulative_hazard``, which jumps at these.
+
+    Examples
+    --------
+    >>> import json
+    >>> import math
+    >>> from sksurvgpu import CoxLassoCCD, to_json
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
+    >>> read = json.loads(to_json(model))
+
+    From here on without this package, the risk of a row with a one in column x3 by time 20:
+
+    >>> [piece], [stratum] = read["pieces"], read["baseline"]
+    >>> predictor = read["intercept"] + piece["coef"].get("x3", 0.0)
+    >>> [curve] = stratum["pieces"]
+    >>> steps = zip(curve["times"], curve["log_cumulative_hazard"])
+    >>> log_hazard = max(value for time, value in steps if time <= 20)
+    >>> risk = 1.0 - math.exp(-math.exp(log_hazard + predictor))
+
+    It is that of the model:
+
+    >>> import numpy as np
+    >>> row = np.zeros((1, 50))
+    >>> row[0, 3] = 1.0
+    >>> math.isclose(risk, model.predict_risk(row, 20).iloc[0, 0])
+    True
+    """
+    _check(model)
+    names = [str(name) for name in model._feature_names()]
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "model": type(model).__name__,
+        "sksurvgpu": __version__,
+        "features": names,
+        "intercept": float(getattr(model, "intercept_", 0.0)),
+        "pieces": _pieces(model, names),
+        "link": _link(model),
+    }
+    if hasattr(model, "classes_"):
+        content["classes"] = model.classes_.tolist()
+    if isinstance(model, CurveModel):
+        content["baseline"] = _baseline(model)
+    text = json.dumps(content, indent=1, allow_nan=False)
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+def to_sklearn(model):
+    """Fitted model of scikit-learn with the same predictions, for tools that know these.
+
+    Parameters
+    ----------
+    model : fitted estimator of this package
+        One with coefficients that do not change over time.
+
+    Returns
+    -------
+    model : LogisticRegression, PoissonRegressor or LinearRegression
+        As if fitted: what `LogisticCCD`, `PoissonCCD` and all others predict. That of survival,
+        case-series and conditional models is linear, and predicts the linear predictor. What
+        converts scikit-learn's models converts it: with the package skl2onnx,
+        ``skl2onnx.to_onnx(to_sklearn(model), X[:1])`` is an ONNX file.
+
+    Examples
+    --------
+    >>> from sksurvgpu import LogisticCCD, to_sklearn
+    >>> from sksurvgpu.datasets import simulate_logistic
+    >>> data = simulate_logistic(1_000, 50, random_state=0)
+    >>> model = LogisticCCD(alpha=0.01).fit(data.X, data.y)
+    >>> other = to_sklearn(model)
+    >>> bool(abs(other.predict_proba(data.X) - model.predict_proba(data.X)).max() < 1e-12)
+    True
+    """
+    _check(model)
+    pieces = _pieces(model, model._feature_names())
+    if len(pieces) > 1:
+        raise ValueError(
+            "the coefficients of `model` change over time, which no model of scikit-learn knows; "
+            "take to_json."
+        )
+    coef, intercept = model.coef_.copy(), float(getattr(model, "intercept_", 0.0))
+    if hasattr(model, "classes_"):
+        other = LogisticRegression()
+        other.classes_, other.n_iter_ = model.classes_.copy(), np.array([model.n_iter_])
+        other.coef_, other.intercept_ = coef[None, :], np.array([intercept])
+    else:
+        counts = model._effect == "rate_ratio" and hasattr(model, "intercept_")
+        other = PoissonRegressor() if counts else LinearRegression()
+        other.coef_, other.intercept_, other.n_iter_ = coef, intercept, model.n_iter_
+        if counts:
+            other._base_loss = other._get_loss()
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(model, name):
+            setattr(other, name, getattr(model, name))
+    return other
+
+
+def _check(model):
+    if not isinstance(model, PenalizedModel):
+        raise TypeError(
+            f"`model` is of type {type(model).__name__}; pass a fitted estimator of this package "
+            "with coefficients, of a pipeline its last step."
+        )
+    check_is_fitted(model)
+
+
+def _pieces(model, names):
+    """Coefficients that are not zero, by name, in every piece of time."""
+    terms = getattr(model, "_terms", None)
+    if terms is None:
+        return [{"until": None, "coef": _nonzero(model.coef_, names)}]
+    coefs = [terms.columns_at(model.coef_, b, len(names)) for b in range(terms.n_pieces)]
+    ends = [*terms.cuts.tolist(), None]
+    pieces = zip(ends, coefs, strict=True)
+    return [{"until": end, "coef": _nonzero(coef, names)} for end, coef in pieces]
+
+
+def _nonzero(coef, names):
+    return {str(names[j]): float(coef[j]) for j in np.flatnonzero(coef)}
+
+
+def _link(model):
+    if isinstance(model, CurveModel):
+        return "survival" if hasattr(model, "predict_survival_function") else "incidence"
+    if hasattr(model, "classes_"):
+        return "logit"
+    return "log" if model._effect == "rate_ratio" and hasattr(model, "intercept_") else "identity"
+
+
+def _baseline(model):
+    """Steps of the baseline of every stratum that has rows."""
+    baseline, timeline = model._fitted_baseline(), model._baseline.timeline
+    found = []
+    for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
+        own = timeline.of_stratum(s)
+        times, logs = timeline.times[own], baseline.log_hazards[:, own]
+        label = None if timeline.labels is None else timeline.labels[s].item()
+        curves = [_steps(times, values) for values in logs]
+        found.append({"stratum": label, "until": float(times[-1]), "pieces": curves})
+    return found
+
+
+def _steps(times, values):
+    """Where a curve jumps, and to what."""
+    jumps = np.flatnonzero(values > np.append(-np.inf, values[:-1]))
+    return {"times": times[jumps].tolist(), "log_cumulative_hazard": values[jumps].tolist()}

@@ -1,0 +1,174 @@
+"""The log-rank test of every column: Cox's score test where all coefficients are 0.
+
+At event time k of a stratum n rows are at risk and d of them have the event; S and Q are the sums
+of x and x^2 over the former, E the sum of x over the latter. A column has
+
+    U = sum_k (E_k - d_k S_k / n_k)
+    V = sum_k d_k (n_k - d_k) / (n_k - 1) (Q_k / n_k - (S_k / n_k)^2),
+
+the variance without replacement: for an indicator, U^2 / V is Mantel and Haenszel's statistic, and
+without ties it is the score test of any column. Sums over risk sets are scans of what rows bring
+with their exit and take with their entry: a column costs its entries and the event times.
+
+Its likelihood rises for ever with its coefficient where at no event time a row at risk has more
+than one with the event, and with its negative where none has less. Of an indicator S and E tell.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._compile import device, kernel
+from ..data.design.columns import DENSE, INDICATOR
+from ..data.design.kernels import Columns
+from ..data.design.ranges import over_columns
+
+__all__ = ["LogRank", "log_rank_columns"]
+
+UNDECIDED = 1e-9  # share of the column's largest value below which a difference may be rounding
+
+
+class LogRank(NamedTuple):
+    """By column."""
+
+    excess: np.ndarray  # U, observed less expected
+    variance: np.ndarray  # V
+    rises: np.ndarray  # bool: no row at risk is above an event; of values, this may be so
+    falls: np.ndarray  # likewise, below
+
+
+class _Rows(NamedTuple):
+    """In the order of the design."""
+
+    exit_idx: np.ndarray  # uint32: twice the cell of the exit, and 1 more with an event
+    enter_idx: np.ndarray  # uint32; empty where nobody enters late
+
+
+class _Cells(NamedTuple):
+    ptr: np.ndarray  # of each stratum; the first cell of one is before its first event
+    at_risk: np.ndarray  # n
+    deaths: np.ndarray  # d
+
+
+class _Scratch(NamedTuple):
+    total: np.ndarray
+    square: np.ndarray  # nothing is read from it for an indicator
+    dead: np.ndarray
+
+
+@device
+def _bring_one(rows, i, scratch):
+    code = rows.exit_idx[i]
+    scratch.total[code >> 1] += 1.0
+    if code & 1:
+        scratch.dead[code >> 1] += 1.0
+    if len(rows.enter_idx):
+        scratch.total[rows.enter_idx[i]] -= 1.0
+
+
+@device
+def _bring(rows, i, x, scratch):
+    code = rows.exit_idx[i]
+    scratch.total[code >> 1] += x
+    scratch.square[code >> 1] += x * x
+    if code & 1:
+        scratch.dead[code >> 1] += x
+    if len(rows.enter_idx):
+        e = rows.enter_idx[i]
+        scratch.total[e] -= x
+        scratch.square[e] -= x * x
+
+
+@device
+def _load(j, columns, shift, rows, scratch):
+    """Add the entries of a column to the cells of their exits and entries."""
+    v, begin = columns.value_ptr[j], columns.indptr[j]
+    if columns.kind[j] == DENSE:
+        for i in range(len(rows.exit_idx)):
+            _bring(rows, i, columns.values[v + i] - shift, scratch)
+    elif columns.kind[j] == INDICATOR:
+        for q in range(begin, columns.indptr[j + 1]):
+            _bring_one(rows, np.uint64(columns.indices[q]), scratch)
+    else:
+        for q in range(begin, columns.indptr[j + 1]):
+            x = columns.values[v + q - begin] - shift
+            _bring(rows, np.uint64(columns.indices[q]), x, scratch)
+
+
+@device
+def _scan(j, cells, scratch, is_indicator, out):
+    """Write what the cells say of a column, and clear them."""
+    largest = 0.0 if is_indicator else np.sqrt(np.abs(scratch.square).max())
+    for s in range(len(cells.ptr) - 1):
+        total = square = 0.0
+        for k in range(cells.ptr[s + 1] - 1, cells.ptr[s], -1):
+            n, d, dead = cells.at_risk[k], cells.deaths[k], scratch.dead[k]
+            total += scratch.total[k]
+            square += scratch.total[k] if is_indicator else scratch.square[k]
+            excess = dead - d * total / n
+            out.excess[j] += excess
+            if n > 1:
+                share = d * (n - d) / (n - 1)
+                out.variance[j] += share * max(square / n - (total / n) ** 2, 0.0)
+            if is_indicator:
+                out.rises[j] &= total == 0 or dead == d
+                out.falls[j] &= dead == 0 or total == n
+            else:
+                out.rises[j] &= excess >= -UNDECIDED * d * largest
+                out.falls[j] &= excess <= UNDECIDED * d * largest
+    scratch.total[:] = 0.0
+    scratch.dead[:] = 0.0
+    if not is_indicator:
+        scratch.square[:] = 0.0
+
+
+@kernel
+def _test_columns(first, last, columns, center, rows, cells, out):
+    """Write what is found of columns first..last-1, which belong to this call."""
+    n_cells = len(cells.deaths)
+    scratch = _Scratch(np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells))
+    for j in range(first, last):
+        _load(j, columns, center[j], rows, scratch)
+        _scan(j, cells, scratch, columns.kind[j] == INDICATOR, out)
+
+
+def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:
+    """Test every column of a design, whose rows are in the order of the caller.
+
+    Parameters
+    ----------
+    design : Design
+    plan : RowPlan
+        Of the outcome, without cut points.
+    center : ndarray of shape (n_columns,)
+        What is taken from the values of columns that store all rows.
+    n_threads : int, default=1
+    """
+    no_entry = np.empty(0, np.uint32)
+    enter_idx = no_entry if plan.enter_idx is None else plan.enter_idx
+    leaves = np.bincount(plan.exit_idx, minlength=plan.n_cells)
+    leaves -= np.bincount(enter_idx, minlength=plan.n_cells)
+    later = np.append(np.cumsum(leaves[::-1])[::-1], 0)
+    at_risk = later[:-1] - np.repeat(later[plan.cell_ptr[1:]], np.diff(plan.cell_ptr))
+    is_event = plan.event > 0
+    deaths = np.bincount(plan.exit_idx[is_event], minlength=plan.n_cells)
+    rows = _Rows(
+        _unordered(plan, 2 * plan.exit_idx + is_event.astype(np.uint32)),
+        _unordered(plan, enter_idx) if len(enter_idx) else no_entry,
+    )
+    cells = _Cells(plan.cell_ptr, at_risk.astype(np.float64), deaths.astype(np.float64))
+    shape = 2, design.n_columns
+    out = LogRank(*np.zeros(shape), *np.ones(shape, bool))
+    arrays = design.kind, design.indptr, design.indices, design.values, design.value_ptr
+    shared = Columns(*arrays), center, rows, cells, out
+    cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + plan.n_cells
+    over_columns(lambda *part: _test_columns(*part, *shared), cost, n_threads)
+    return out
+
+
+def _unordered(plan, of_row):
+    out = np.empty_like(of_row)
+    out[plan.order] = of_row
+    return out

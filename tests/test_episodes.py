@@ -1,0 +1,236 @@
+"""Rows at risk against R's tmerge and survSplit, and against a look at every moment."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from sksurvgpu import CoxLassoCCD, Design, episodes
+
+from .conftest import PUBLISHED
+
+PERSONS = pd.DataFrame({"id": [7, 3], "time": [10.0, 6.0], "event": [1, 0], "age": [50, 60]})
+LINES = pd.DataFrame(
+    {
+        "id": [7, 3, 7, 7],
+        "covariate_id": ["b", "a", "a", "a"],
+        "start": [2.0, -1.0, 3.0, 8.0],
+        "stop": [4.0, 2.0, 5.0, 20.0],
+        "value": [2.0, 1.0, 1.0, 1.0],
+    }
+)
+DAY = pd.Timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def published():
+    """Rows of R's survival: see oracles/published/make_episodes.R."""
+    text = (PUBLISHED / "episodes.json").read_text(encoding="utf-8")
+    return {
+        name: {part: pd.DataFrame(table) for part, table in case.items()}
+        for name, case in json.loads(text)["cases"].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("jasa", {"stop": None}),
+        ("pbc", {"stop": None}),
+        ("cgd", {"stop": None, "overlaps": "sum"}),
+        ("veteran", {"cuts": [60, 120]}),
+    ],
+)
+def test_rows_are_those_of_r(published, name, options):
+    case = published[name]
+    data = episodes(case["persons"], case.get("lines"), **options)
+    rows = data.to_frame()
+    expected = case["rows"][rows.columns].astype(rows.dtypes.to_dict())
+    pd.testing.assert_frame_equal(rows, expected)
+    assert data.report.n_events == expected["event"].sum()
+
+
+def test_a_fit_on_rows_is_that_of_r(published):
+    case = published["jasa"]
+    data = episodes(case["persons"], case["lines"], stop=None)
+    model = CoxLassoCCD(alpha=0, ties="efron", tol=1e-10).fit(data.X, data.y)
+    assert model.coef_[0] == pytest.approx(case["coef"].iloc[0, 0], rel=1e-7)
+
+
+JOINS = {
+    "last": lambda values: values[-1],
+    "max": max,
+    "sum": lambda values: sum(values),
+}
+
+
+def seen_at(lines, moment, policy, default):
+    """Value at a moment of the lines of one person and covariate, sorted by start."""
+    values = []
+    starts = sorted({line.start for line in lines})
+    for line in lines:
+        stop = line.stop
+        if np.isnan(stop):
+            later = [start for start in starts if start > line.start]
+            stop = later[0] if later and policy == "last" else np.inf
+        if line.start < moment <= stop and line.start < stop:
+            values.append(line.value)
+    return JOINS[policy](values) if values else default
+
+
+def draw(seed, n_lines=60):
+    rng = np.random.default_rng(seed)
+    ids = np.array(["p", "q", "r", "s"])
+    first = rng.integers(0, 4, 4)
+    middle = first + rng.integers(1, 5, 4)
+    last = middle + rng.integers(1, 9, 4)
+    # Two periods for the first two persons, with or without a gap in between.
+    starts = np.concatenate([first, middle[:2] + np.arange(2)])
+    times = np.concatenate([middle[:2], last[2:], last[:2] + 1])
+    persons = pd.DataFrame({"id": ids[[0, 1, 2, 3, 0, 1]], "start": starts, "time": times})
+    persons["event"] = rng.random(6) < 0.5
+    start = rng.integers(-3, 14, n_lines)
+    stop = (start + rng.integers(0, 6, n_lines)).astype(float)
+    stop[rng.random(n_lines) < 0.3] = np.nan
+    lines = pd.DataFrame({"id": rng.choice(ids, n_lines), "start": start, "stop": stop})
+    lines["covariate_id"] = rng.integers(0, 3, n_lines)
+    lines["value"] = rng.integers(-1, 3, n_lines)
+    return persons, lines
+
+
+@pytest.mark.parametrize("policy", JOINS)
+@pytest.mark.parametrize("seed", range(4))
+def test_every_moment_has_its_value(policy, seed):
+    persons, lines = draw(seed, 60 if seed else 800)  # more than are sorted by insertion
+    default = {0: 0.5}
+    data = episodes(persons, lines, overlaps=policy, default=default, cuts=[5.5, 5.5, 2.0])
+    rows = data.to_frame()
+    in_order = lines.sort_values("start", kind="stable").groupby(["id", "covariate_id"])
+    told = {key: [*own.itertuples()] for key, own in in_order}
+    for row in rows.itertuples(index=False):
+        for covariate in range(3):
+            own = told.get((row.id, covariate), [])
+            value = seen_at(own, row.start + 0.25, policy, default.get(covariate, 0.0))
+            assert row[4 + covariate] == value
+    check_rows(rows, persons, data)
+
+
+def check_rows(rows, persons, data):
+    """Rows of a line follow each other from its start to its time; the event is on the last."""
+    for line, own in rows.groupby(data.line, sort=False):
+        assert own["start"].iloc[0] == persons["start"][line]
+        assert own["time"].iloc[-1] == persons["time"][line]
+        assert (own["start"].to_numpy()[1:] == own["time"].to_numpy()[:-1]).all()
+        assert (own["start"] < own["time"]).all()
+        assert not own["event"].iloc[:-1].any()
+        assert own["event"].iloc[-1] == persons["event"][line]
+    assert (np.diff(data.line) >= 0).all()
+
+
+def test_report_counts_what_became_of_lines():
+    more = pd.DataFrame(
+        {
+            "id": [7, 7, 9, 3, 3, 7],
+            "covariate_id": ["a", "a", "a", "a", None, "b"],
+            "start": [4.0, 11.0, 0.0, 3.0, 1.0, 9.0],
+            "stop": [6.0, 12.0, 1.0, 3.0, 2.0, np.nan],
+            "value": [1.0, 1.0, 1.0, 1.0, 1.0, 0.0],
+        }
+    )
+    lines = pd.concat([LINES, more], ignore_index=True)
+    data = episodes(PERSONS, lines, overlaps="max", missing="drop", unknown="ignore")
+    report = data.report
+    assert report.n_lines == 10
+    assert (report.n_missing, report.n_unknown, report.n_empty) == (1, 1, 1)
+    assert (report.n_outside, report.n_clipped, report.n_open) == (1, 2, 1)
+    assert (report.n_overlaps, report.n_zeros) == (1, 1)
+    assert report.n_rows_without == 3
+    assert "1 lines left out: outside of follow-up" in repr(data)
+
+
+def test_x_has_names_and_columns_of_the_outcomes():
+    data = episodes(PERSONS, LINES, names={"a": "drug"}, with_columns=["age"])
+    assert isinstance(data.X, Design)
+    assert data.X.names.tolist() == ["drug", "b", "age"]
+    assert data.report.n_unnamed == 1
+    assert data.to_frame()["age"].tolist() == [50] * 6 + [60] * 2
+    assert data.y["subject"].tolist() == [7] * 6 + [3] * 2
+    assert pickle.loads(pickle.dumps(data)).report == data.report
+    assert episodes(PERSONS, cuts=[1]).X is None
+    assert episodes(PERSONS, cuts=[1], with_columns=["age"]).X.shape == (4, 1)
+
+
+def test_tables_may_be_by_covariate_and_of_any_kind():
+    whole = episodes(PERSONS, LINES).to_frame()
+    tables = {
+        "a": pl.from_pandas(LINES[LINES["covariate_id"] == "a"].drop(columns="covariate_id")),
+        "b": iter([LINES[LINES["covariate_id"] == "b"]]),
+    }
+    pd.testing.assert_frame_equal(episodes(pl.from_pandas(PERSONS), tables).to_frame(), whole)
+    shuffled = LINES.sample(frac=1.0, random_state=1)
+    pd.testing.assert_frame_equal(episodes(PERSONS, shuffled).to_frame(), whole)
+
+
+def test_dates_are_days_since_the_first_start():
+    origin = pd.Series(pd.to_datetime(["2020-02-27", "2021-12-30"]))
+    persons = PERSONS.assign(start=origin, time=origin + PERSONS["time"] * DAY)
+    by_id = dict(zip(PERSONS["id"], origin, strict=True))
+    lines = LINES.assign(
+        start=LINES["id"].map(by_id) + LINES["start"] * DAY,
+        stop=LINES["id"].map(by_id) + LINES["stop"] * DAY,
+    )
+    expected = episodes(PERSONS, LINES, cuts=[1]).to_frame()
+    pd.testing.assert_frame_equal(episodes(persons, lines, cuts=[1]).to_frame(), expected)
+    again = lines.loc[[0, 0]]
+    with pytest.raises(ValueError, match=r"\(2020-02-29, 2020-03-02\] and \(2020-02-29, 2020"):
+        episodes(persons, again)
+    with pytest.raises(TypeError, match="`covariates` has numbers for times, `outcomes` dates"):
+        episodes(persons, LINES)
+
+
+@pytest.mark.parametrize(
+    ("persons", "lines", "options", "message"),
+    [
+        (
+            PERSONS,
+            pd.concat([LINES, LINES[2:3].assign(start=4.0)]),
+            {},
+            r"two lines of covariate a of 7 that overlap, \(3, 5\] and \(4, 5\]; pass overlaps=",
+        ),
+        (PERSONS, LINES.assign(stop=LINES["start"] - 1), {}, "ends before it starts: 2 to 1"),
+        (PERSONS, LINES.assign(start=np.inf, stop=np.inf), {}, "infinite start"),
+        (PERSONS, LINES.assign(value=np.inf), {}, "infinite value"),
+        (PERSONS, LINES.assign(value=np.nan), {}, "no 'value' in line 0; pass missing='drop'"),
+        (PERSONS, LINES.assign(id=9), {"unknown": "error"}, "4 line.s. whose person is not in"),
+        (PERSONS, LINES.drop(columns="stop"), {}, "no column 'stop'.*pass stop=None"),
+        (PERSONS, LINES.rename(columns={"value": "mg"}), {}, "no column 'value'.*'mg'"),
+        (PERSONS, LINES.drop(columns="covariate_id"), {}, "by covariate_id=; or pass {name: table"),
+        (PERSONS, LINES, {"overlaps": "first"}, "`overlaps` is 'first', must be one of 'error'"),
+        (PERSONS, LINES, {"overlaps": {"z": "max"}}, "`overlaps` names 'z', which is no covariate"),
+        (PERSONS, LINES, {"default": np.nan}, "`default` has 2 NaN"),
+        (PERSONS, LINES, {"with_columns": ["sex"]}, "`with_columns` names 'sex'"),
+        (PERSONS.assign(time=[0.0, 6.0]), LINES, {}, "has 0 to 0 for 7, where 'start' must be"),
+        (PERSONS.assign(time=[np.nan, 6.0]), LINES, {}, r"`outcomes`\['time'\] has missing"),
+        (PERSONS.assign(id=7), LINES, {}, r"overlapping lines of 7, \(0, 10\] and \(0, 6\]"),
+        (PERSONS.assign(event=[2, 0]), LINES, {}, "is 2 in row 0, must be bool or 0/1"),
+        (PERSONS.drop(columns="event"), LINES, {}, "no column 'event'.*by event="),
+        (PERSONS[:0], LINES, {}, "`outcomes` has no rows"),
+    ],
+)
+def test_what_cannot_be_is_refused(persons, lines, options, message):
+    with pytest.raises(ValueError, match=message):
+        episodes(persons, lines, **options)
+
+
+def test_kinds_must_agree():
+    with pytest.raises(TypeError, match="has strings, but identifiers of `outcomes` are integers"):
+        episodes(PERSONS, LINES.assign(id="7"))
+    with pytest.raises(TypeError, match="has dtype String; times are numbers or dates"):
+        episodes(PERSONS, LINES.assign(start="soon"))
+    with pytest.raises(TypeError, match="has dtype String; pass numbers"):
+        episodes(PERSONS, LINES.assign(value="much"))
+    with pytest.warns(UserWarning, match="1 line.s. whose person is not in `outcomes`, e.g. 9"):
+        episodes(PERSONS, LINES.assign(id=[7, 3, 7, 9]))
