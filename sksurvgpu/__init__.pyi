@@ -74,6 +74,7 @@ from .plotting.cv import CVDisplay as CVDisplay
 from .plotting.incidence import CumulativeIncidenceDisplay as CumulativeIncidenceDisplay
 from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
+from .plotting.propensity import PropensityDisplay as PropensityDisplay
 from .plotting.stability import StabilityDisplay as StabilityDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
