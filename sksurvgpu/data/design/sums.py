@@ -118,8 +118,10 @@ def _add_ones(column, q, stop, groups, j, sums):
 
 
 @device
-def _add_values(column, q, stop, groups, j, sums, values, shift, is_dense):
+def _add_values(columns, j, q, stop, groups, shift, sums):
     """The same of a column with values; entries of a dense one are its rows."""
+    column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+    values, is_dense = columns.values[columns.value_ptr[j] :], columns.kind[j] == DENSE
     group, weight = groups
     count, total, square, weighted_count, weighted_total, weighted_square, least, most, _ = sums
     is_weighted, has_others = len(weight) > 0, False
@@ -153,13 +155,12 @@ def _sum_columns(first, last, columns, groups, center, sums):
     for start in range(0, n, BLOCK_ROWS):
         stop = min(n, start + BLOCK_ROWS)
         for j in range(first, last):
-            column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
-            q, is_dense = place[j - first], columns.kind[j] == DENSE
+            q = place[j - first]
             if columns.kind[j] == INDICATOR:
+                column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
                 q = _add_ones(column, q, stop, groups, j, sums)
             else:
-                values = columns.values[columns.value_ptr[j] :]
-                q = _add_values(column, q, stop, groups, j, sums, values, center[j], is_dense)
+                q = _add_values(columns, j, q, stop, groups, center[j], sums)
             place[j - first] = q
 
 
