@@ -13,8 +13,6 @@ from .data.episodes.report import EpisodesReport as EpisodesReport
 from .data.episodes.table import episodes as episodes
 from .data.long.result import LongData as LongData
 from .data.long.result import LongReport as LongReport
-from .data.long.table import LongData as LongData
-from .data.long.table import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched
