@@ -12,13 +12,14 @@ from .data.design.named import NamedColumns as NamedColumns
 from .data.episodes.report import Episodes as Episodes
 from .data.episodes.report import EpisodesReport as EpisodesReport
 from .data.episodes.table import episodes as episodes
-from .data.long.table import LongData as LongData
-from .data.long.table import LongReport as LongReport
+from .data.long.result import LongData as LongData
+from .data.long.result import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched
 from .data.outcomes.survival import as_sksurv as as_sksurv
 from .data.outcomes.survival import surv as surv
+from .data.prepare import PrepareColumns as PrepareColumns
 from .estimators.bayesian_multinomial import (
     BayesianMultinomialLogistic as BayesianMultinomialLogistic,
 )

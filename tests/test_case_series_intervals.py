@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from sksurvgpu import CaseSeriesCCD, wald
-from sksurvgpu.cohort import RiskWindow, eras_to_intervals
+from sksurvgpu.cohort import RiskWindow, case_crossover_windows, eras_to_intervals
 from sksurvgpu.exceptions import NothingToCompareError
 
 from .conftest import PUBLISHED
@@ -245,3 +245,44 @@ def test_refusals_of_other_kinds():
             dates, eras, OUTCOMES.assign(**own), windows=RiskWindow(), age_groups=[100]
         )
     assert issubclass(NothingToCompareError, ValueError)
+
+
+def test_windows_of_a_case_crossover_look_at_every_day():
+    rng = np.random.default_rng(3)
+    ids = np.arange(40)
+    periods = pd.DataFrame({"id": ids, "start": rng.integers(0, 40, 40), "end": 200})
+    eras = pd.DataFrame({"id": rng.integers(0, 40, 120), "era": rng.integers(0, 3, 120)})
+    eras["start"] = rng.integers(-20, 200, 120)
+    eras["end"] = eras["start"] + rng.integers(0, 15, 120)
+    outcomes = pd.DataFrame({"id": rng.integers(0, 40, 60), "day": rng.integers(20, 230, 60)})
+    windows = [(-9, 0), (-29, -20), (-49, -40)]
+    data = case_crossover_windows(periods, eras, outcomes, case=windows[0], controls=windows[1:])
+    expected = []
+    for person, day in sorted(outcomes.itertuples(index=False)):
+        low, high = periods[["start", "end"]].loc[person]
+        own = eras[eras["id"] == person]
+        seen = [w for w in windows if low <= day + w[0] and day + w[1] <= high]
+        for first, last in seen if windows[0] in seen and len(seen) > 1 and day <= high else []:
+            touch = own[(own["start"] <= day + last) & (own["end"] >= day + first)]
+            exposed = [float((touch["era"] == era).any()) for era in range(3)]
+            expected.append([person, day, first, last, first == -9, *exposed])
+    found = data.rows.assign(case=data.y["case"]).to_numpy().tolist()
+    dense = data.X.to_scipy().toarray().tolist()
+    assert [[*a, *b] for a, b in zip(found, dense, strict=True)] == expected
+    n_windows = pd.Series(data.y["stratum"]).value_counts()
+    assert data.attrition["events"].is_monotonic_decreasing
+    assert data.attrition.iloc[-1].tolist() == [len(n_windows), len(expected)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"case": (0, -9)}, r"`case` has a window \(0, -9\)"),
+        ({"controls": []}, "`controls` is empty"),
+        ({"controls": [(-59, -31)]}, "have 30, 29 days; in a longer one exposure is likelier"),
+        ({"controls": [(-999, -970)]}, "none of 4 outcomes has its case window and a control"),
+    ],
+)
+def test_windows_of_a_case_crossover_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        case_crossover_windows(PERIODS, ERAS, OUTCOMES, **options)

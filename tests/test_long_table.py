@@ -673,7 +673,7 @@ def test_bad_outcomes(outcomes, error, message):
     ("options", "message"),
     [
         ({"unknown": "drop"}, "`unknown` is 'drop', must be one of 'warn', 'error', 'ignore'"),
-        ({"duplicates": "mean"}, "`duplicates` is 'mean', must be one of 'error', 'sum', 'max'"),
+        ({"duplicates": "median"}, "`duplicates` is 'median', must be one of 'error', 'last', "),
         ({"missing": None}, "`missing` is None, must be one of 'error', 'drop'"),
         ({"min_count": 0}, "`min_count` is 0, must be a whole number of at least 1"),
         ({"min_count": 2.5}, "`min_count` is 2.5"),

@@ -10,12 +10,31 @@ import numpy as np
 from ..._compile import device, kernel
 from .texts import ABSENT, TextIds, Texts
 
-__all__ = ["ABSENT", "IntegerIds", "as_ids", "id_at", "listed", "new_ids", "read_ids", "take"]
+__all__ = [
+    "ABSENT",
+    "IntegerIds",
+    "as_ids",
+    "id_at",
+    "is_missing",
+    "listed",
+    "new_ids",
+    "read_ids",
+    "take",
+    "whole_numbers",
+]
 
 FEWEST_SLOTS = 1 << 10
 # Of the finalizer of SplitMix64 (Steele, Lea and Flood 2014): no regular identifiers pile up.
 MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def is_missing(series: nw.Series) -> np.ndarray:
+    """Whether an entry is null or NaN."""
+    mask = series.is_null().to_numpy().astype(np.bool_)
+    if series.dtype.is_float():
+        mask = mask | np.isnan(series.cast(nw.Float64).to_numpy())
+    return mask
 
 
 def read_ids(series: nw.Series, label: str) -> np.ndarray | Texts:
@@ -34,14 +53,14 @@ def read_ids(series: nw.Series, label: str) -> np.ndarray | Texts:
             "cast it to one of them."
         )
     if dtype.is_integer() or dtype.is_float():
-        return _whole(series.to_numpy(), label)
+        return whole_numbers(series.to_numpy(), label)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return _of_categories(series, label)
     elif dtype == nw.Object:
         from pandas.api.types import infer_dtype
 
         if infer_dtype(series.to_numpy()) == "integer":
-            return _whole(np.array(series.to_list()), label)
+            return whole_numbers(np.array(series.to_list()), label)
     if series.dtype not in (nw.String, nw.Object):
         raise TypeError(f"{label} has dtype {dtype}; identifiers are integers or strings.")
     return Texts.of(series, label)
@@ -60,7 +79,8 @@ def _of_categories(series, label):
     return Texts.of(series.cast(nw.String), label)
 
 
-def _whole(values, label):
+def whole_numbers(values, label, what="identifiers"):
+    """Return whole numbers of any type as int64."""
     is_float = values.dtype.kind == "f"
     bits = np.finfo(values.dtype).nmant + 1 if is_float else 63
     limit = 2**bits - (not is_float)  # beyond, neighbouring floats are one number
@@ -71,8 +91,9 @@ def _whole(values, label):
         is_bad |= values != np.floor(values)
     if is_bad.any():
         raise ValueError(
-            f"{label} has {values[np.argmax(is_bad)]}; identifiers are integers that fit into 64 "
-            f"bits (as floating point, into {bits if is_float else 53}), or strings."
+            f"{label} has {values[np.argmax(is_bad)]}; {what} are integers that fit into 64 "
+            f"bits (as floating point, into {bits if is_float else 53})"
+            f"{', or strings' if what == 'identifiers' else ', or dates'}."
         )
     return values.astype(np.int64)
 
@@ -88,8 +109,8 @@ def as_ids(values: np.ndarray) -> np.ndarray | Texts:
 
 
 def take(ids, which):
-    """Some identifiers, by mask or number."""
-    return ids.take(which) if isinstance(ids, Texts) else ids[which]
+    """Some identifiers (or days), by mask or number."""
+    return ids[which] if isinstance(ids, np.ndarray) else ids.take(which)
 
 
 def id_at(ids, i):

@@ -91,7 +91,7 @@ def _is_pandas(series):
 
 
 def _joined(values, label):
-    """Bytes and offsets of strings that are objects: joined by a character that none of them has."""
+    """Bytes and offsets of strings that are objects: joined by a character that none has."""
     try:
         whole = "\0".join(values).encode(*ENCODING)
     except TypeError:
@@ -153,12 +153,15 @@ def _is_equal(buffer, start, end, table, k):
     first, size = table.end[k], end - start
     if table.end[k + 1] - first != size:
         return False
+    n_different = 0
     if size < 8:
-        return all(buffer[start + i] == table.pool[first + i] for i in range(size))
+        for i in range(size):
+            n_different += buffer[start + i] != table.pool[first + i]
+        return n_different == 0
     for i in range(0, size - 8, 8):
-        if _word(buffer, start + i) != _word(table.pool, first + i):
-            return False
-    return _word(buffer, end - 8) == _word(table.pool, first + size - 8)
+        n_different += _word(buffer, start + i) != _word(table.pool, first + i)
+    is_last_equal = _word(buffer, end - 8) == _word(table.pool, first + size - 8)
+    return is_last_equal and n_different == 0
 
 
 @device
