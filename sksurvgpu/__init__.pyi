@@ -29,6 +29,8 @@ from .inference.bootstrap import BootstrapResult as BootstrapResult
 from .inference.bootstrap import bootstrap as bootstrap
 from .inference.certificate import Certificate as Certificate
 from .inference.certificate import certificate as certificate
+from .inference.combination import CombinedProfiles as CombinedProfiles
+from .inference.combination import combine_profiles as combine_profiles
 from .inference.debiased import DebiasedResult as DebiasedResult
 from .inference.debiased import debiased as debiased
 from .inference.false_discovery import false_discovery as false_discovery
