@@ -36,6 +36,8 @@ from .inference.bootstrap import BootstrapResult as BootstrapResult
 from .inference.bootstrap import bootstrap as bootstrap
 from .inference.certificate import Certificate as Certificate
 from .inference.certificate import certificate as certificate
+from .inference.curve_intervals import curve_intervals as curve_intervals
+from .inference.curve_result import CurveIntervals as CurveIntervals
 from .inference.debiased import DebiasedResult as DebiasedResult
 from .inference.debiased import debiased as debiased
 from .inference.false_discovery import false_discovery as false_discovery
