@@ -42,6 +42,8 @@ from .inference.certificate import Certificate as Certificate
 from .inference.certificate import certificate as certificate
 from .inference.combination import CombinedProfiles as CombinedProfiles
 from .inference.combination import combine_profiles as combine_profiles
+from .inference.curve_intervals import curve_intervals as curve_intervals
+from .inference.curve_result import CurveIntervals as CurveIntervals
 from .inference.debiased import DebiasedResult as DebiasedResult
 from .inference.debiased import debiased as debiased
 from .inference.false_discovery import false_discovery as false_discovery
