@@ -219,7 +219,10 @@ def by_replicates(result, lines, times, level, band, base, curve) -> Bounds:
         grid, is_inside = _range_of_band(lines, s, band, times)
         own = replicate(lines.of_stratum(s), result, grid, base)
         for i, k in zip(np.flatnonzero(lines.strata == s), _depths(own, level), strict=True):
-            lower[i, is_inside], upper[i, is_inside] = found[k, i, is_inside], found[-1 - k, i, is_inside]
+            lower[i, is_inside], upper[i, is_inside] = (
+                found[k, i, is_inside],
+                found[-1 - k, i, is_inside],
+            )
     return Bounds(hazard, error, interval, (lower, upper))
 
 

@@ -60,10 +60,15 @@ class HazardSpread:
         """Spread of a stratum; `joint` between all times."""
         plan = self._view.rows.plan
         groups = range(stratum, len(plan.cell_ptr) - 1, plan.n_strata)
-        own = [slice(*np.searchsorted(self._view.atoms.cell, plan.cell_ptr[[g, g + 1]])) for g in groups]
+        own = [
+            slice(*np.searchsorted(self._view.atoms.cell, plan.cell_ptr[[g, g + 1]]))
+            for g in groups
+        ]
         last = [np.searchsorted(self._time[part], times, side="right") for part in own]
         hazard = [_until(self._slope[part], n) for part, n in zip(own, last, strict=True)]
-        scale = [np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0) for total in hazard]
+        scale = [
+            np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0) for total in hazard
+        ]
         mean = [
             _until(self._slope[part, None] * self._means[part], n) * by[:, None]
             for part, n, by in zip(own, last, scale, strict=True)
@@ -108,7 +113,9 @@ class HazardSpread:
         mean = np.zeros((len(self._slope), len(last)))
         is_past = np.arange(part.stop - part.start)[:, None] < last
         mean[part] = np.where(is_past, -self._inverse[part, None] * scale, 0.0)
-        return self._collect(self._view.scores_of(np.zeros((self._view.rows.plan.n_rows, len(last))), mean))
+        return self._collect(
+            self._view.scores_of(np.zeros((self._view.rows.plan.n_rows, len(last))), mean)
+        )
 
 
 def _until(values, last):
