@@ -225,7 +225,9 @@ class _Fit:
     def _measure(self, likelihood, climb, point):
         n, session = self._problem.n_columns, likelihood.session
         _, events = session.refer(), float(session.rh[:, 1].sum())
-        return Null(climb.root[:n], np.zeros(n), point.loglik, events, climb.residual(point), np.nan)
+        return Null(
+            climb.root[:n], np.zeros(n), point.loglik, events, climb.residual(point), np.nan
+        )
 
     def _solution(self, likelihood, climb, points, null, allowed):
         n, top = self._problem.n_columns, points[-1]
