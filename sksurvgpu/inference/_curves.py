@@ -19,7 +19,6 @@ __all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates"]
 MOST_TIMES = 200  # of a band: the largest deviation between two of them is not much larger
 N_DRAWS = 4_000
 MIDDLE = (0.05, 0.95)  # of the event times of a stratum: where a band lies by default
-ROUNDING = 1e-5  # of what collinear columns leave of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class Lines:
         return self.rows.estimator._timeline
 
     def columns(self) -> np.ndarray:
-        """Columns of the new rows in every piece, (n_pieces, n_rows, n_coef), as the fit has them."""
+        """Columns of the new rows in every piece, as the fit has them."""
         problem = self.rows.problem
         x = self.design.to_scipy().toarray()[:, problem.source]
         if problem.center is not None:
@@ -100,7 +99,10 @@ class Variation:
             if stratum.cross is not None:
                 variance += 2.0 * np.einsum("ij,ij->i", slope, stratum.cross)
             out[i] = np.sqrt(np.maximum(variance, 0.0))
-            out[i, self._is_extrapolated(slope, lines.rows.estimator.infinite_)] = np.nan
+            if not self.inverse.identified.all():
+                is_lost = lines.rows.estimator.infinite_
+                is_known = self.inverse.determines(slope, self.information, is_lost)
+                out[i, ~is_known] = np.nan
         return out
 
     def widths(self, lines, times, level, random) -> list[float]:
@@ -125,16 +127,6 @@ class Variation:
                 share = hazards[:, i] / np.where(total > 0, total, 1.0)
                 slope = x[:, i, None] - stratum.mean
                 yield stratum, i, share, np.einsum("bt,btj->tj", share, slope)
-
-    def _is_extrapolated(self, slope, is_infinite) -> np.ndarray:
-        """Times at which a row differs from the fit's rows where these determine no coefficient."""
-        inverse, information = self.inverse, self.information
-        if inverse.identified.all():
-            return np.zeros(len(slope), bool)
-        is_lost = is_infinite | (np.diagonal(inverse.matrix) == 0)
-        scale = np.where(is_lost, 1.0, np.sqrt(np.maximum(np.diagonal(information), 0.0)))
-        rest = np.where(is_lost, slope, slope - slope @ inverse.matrix @ information) * scale
-        return (np.abs(rest) > ROUNDING * (1.0 + np.abs(slope * scale))).any(axis=1)
 
 
 def critical_value(covariance, level, random) -> float:

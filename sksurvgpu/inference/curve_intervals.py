@@ -1,8 +1,8 @@
 r"""Confidence intervals of predicted curves, at single times and for whole curves.
 
 Every curve is a function of the cumulative hazard :math:`\Lambda(t|x)`, whose standard error
-relative to it, :math:`\tau`, is from `information.hazards`. With the normal quantile z the bounds of
-the survival :math:`S = e^{-\Lambda}` are
+relative to it, :math:`\tau`, is from `information.hazards`. With the normal quantile z the bounds
+of the survival :math:`S = e^{-\Lambda}` are
 
 .. math:: \text{plain: } S \pm z S \Lambda \tau, \quad \text{log: } e^{-\Lambda \pm z\Lambda\tau},
           \quad \text{log-log: } \exp(-\Lambda e^{\pm z\tau})

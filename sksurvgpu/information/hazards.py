@@ -35,7 +35,7 @@ class Spread(NamedTuple):
 
     mean: np.ndarray  # (n_pieces, n_times, n_coef): m
     covariance: np.ndarray  # (n_pieces, n_times) B, or (n_pieces, n_times, n_times) of all times
-    cross: np.ndarray | None  # (n_times, n_coef): with the coefficients
+    cross: np.ndarray | None  # (n_times, n_coef): with the coefficients, of robust ones
 
 
 class HazardSpread:
@@ -58,37 +58,24 @@ class HazardSpread:
 
     def at(self, stratum, times, joint=False) -> Spread:
         """Spread of a stratum; `joint` between all times."""
-        plan = self._view.rows.plan
-        groups = range(stratum, len(plan.cell_ptr) - 1, plan.n_strata)
-        own = [
-            slice(*np.searchsorted(self._view.atoms.cell, plan.cell_ptr[[g, g + 1]]))
-            for g in groups
-        ]
-        last = [np.searchsorted(self._time[part], times, side="right") for part in own]
-        hazard = [_until(self._slope[part], n) for part, n in zip(own, last, strict=True)]
-        scale = [
-            np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0) for total in hazard
-        ]
-        mean = [
-            _until(self._slope[part, None] * self._means[part], n) * by[:, None]
-            for part, n, by in zip(own, last, scale, strict=True)
-        ]
-        if self._influence is None:
-            found = [
-                self._of_model(part, n, by, joint)
-                for part, n, by in zip(own, last, scale, strict=True)
-            ]
-            return Spread(np.array(mean), np.array(found), None)
-        [part], [n], [by] = own, last, scale
-        covariance, cross = self._robust(part, n, by, joint)
-        return Spread(np.array(mean), covariance[None], cross)
+        plan, found = self._view.rows.plan, []
+        for group in range(stratum, len(plan.cell_ptr) - 1, plan.n_strata):
+            part = slice(*np.searchsorted(self._view.atoms.cell, plan.cell_ptr[[group, group + 1]]))
+            last = np.searchsorted(self._time[part], times, side="right")
+            hazard = _until(self._slope[part], last)
+            scale = np.where(hazard > 0, 1.0 / np.where(hazard > 0, hazard, 1.0), 0.0)
+            mean = _until(self._slope[part, None] * self._means[part], last) * scale[:, None]
+            vary = self._of_model if self._influence is None else self._robust
+            found.append((mean, *vary(part, last, scale, joint)))
+        mean, covariance, cross = zip(*found, strict=True)
+        return Spread(np.array(mean), np.array(covariance), cross[0])
 
     def _of_model(self, part, last, scale, joint):
         """B, or with all times."""
         variance = _until(self._slope[part] * self._inverse[part], last)
         if not joint:
-            return variance * scale**2
-        return np.minimum.outer(variance, variance) * np.outer(scale, scale)
+            return variance * scale**2, None
+        return np.minimum.outer(variance, variance) * np.outer(scale, scale), None
 
     def _robust(self, part, last, scale, joint):
         """The same of the rows' influence, and its products with that of the coefficients."""
