@@ -4,6 +4,7 @@ from . import cohort as cohort
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
+from . import nonparametric as nonparametric
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
@@ -11,13 +12,14 @@ from .data.design.named import NamedColumns as NamedColumns
 from .data.episodes.report import Episodes as Episodes
 from .data.episodes.report import EpisodesReport as EpisodesReport
 from .data.episodes.table import episodes as episodes
-from .data.long.table import LongData as LongData
-from .data.long.table import LongReport as LongReport
+from .data.long.result import LongData as LongData
+from .data.long.result import LongReport as LongReport
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched
 from .data.outcomes.survival import as_sksurv as as_sksurv
 from .data.outcomes.survival import surv as surv
+from .data.prepare import PrepareColumns as PrepareColumns
 from .estimators.bayesian_multinomial import (
     BayesianMultinomialLogistic as BayesianMultinomialLogistic,
 )
@@ -34,8 +36,12 @@ from .estimators.regression import PoissonCCD as PoissonCCD
 from .estimators.survival import CoxLassoCCD as CoxLassoCCD
 from .inference.bootstrap import BootstrapResult as BootstrapResult
 from .inference.bootstrap import bootstrap as bootstrap
+from .inference.calibration import CalibratedEffects as CalibratedEffects
+from .inference.calibration import calibrate as calibrate
 from .inference.certificate import Certificate as Certificate
 from .inference.certificate import certificate as certificate
+from .inference.combination import CombinedProfiles as CombinedProfiles
+from .inference.combination import combine_profiles as combine_profiles
 from .inference.curve_intervals import curve_intervals as curve_intervals
 from .inference.curve_result import CurveIntervals as CurveIntervals
 from .inference.debiased import DebiasedResult as DebiasedResult
@@ -44,6 +50,8 @@ from .inference.false_discovery import false_discovery as false_discovery
 from .inference.false_discovery import local_false_discovery as local_false_discovery
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
+from .inference.outcomes import OutcomesResult as OutcomesResult
+from .inference.outcomes import fit_outcomes as fit_outcomes
 from .inference.posterior import posterior as posterior
 from .inference.profile import ProfileResult as ProfileResult
 from .inference.profile import profile_likelihood as profile_likelihood
@@ -71,9 +79,11 @@ from .plotting.bootstrap import BootstrapDisplay as BootstrapDisplay
 from .plotting.calibration import CalibrationDisplay as CalibrationDisplay
 from .plotting.coefficients import CoefficientDisplay as CoefficientDisplay
 from .plotting.cv import CVDisplay as CVDisplay
+from .plotting.empirical_null import EmpiricalNullDisplay as EmpiricalNullDisplay
 from .plotting.incidence import CumulativeIncidenceDisplay as CumulativeIncidenceDisplay
 from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
+from .plotting.propensity import PropensityDisplay as PropensityDisplay
 from .plotting.stability import StabilityDisplay as StabilityDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay

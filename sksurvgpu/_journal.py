@@ -22,7 +22,7 @@ from zlib import error as ZlibError  # noqa: N812 (an exception)
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = ["Journal", "check_folder", "describe_call"]
+__all__ = ["Journal", "check_folder", "describe_call", "digest_of"]
 
 MANIFEST, LOCK = "journal.json", "journal.lock"
 # What results do not depend on; seeds are described by what was made of them.
@@ -281,9 +281,14 @@ def _plain(value):
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    return {"digest": digest_of(value)}
+
+
+def digest_of(value) -> str:
+    """Digest of a value, of whatever kinds it is made."""
     hashed = blake2b(digest_size=16)
     _feed(hashed, value)
-    return {"digest": hashed.hexdigest()}
+    return hashed.hexdigest()
 
 
 def _feed(hashed, value):

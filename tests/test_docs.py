@@ -22,6 +22,7 @@ LONG = {
     "guide/cross_validation",
     "guide/plots",
     "guide/posterior",
+    "guide/propensity",
     "guide/resampling",
     "guide/selection",
     "models/bayesian_multinomial",

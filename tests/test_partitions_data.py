@@ -11,6 +11,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     LinearCCD,
+    PoissonCCD,
     matched,
     open_partitions,
     surv,
@@ -45,6 +46,17 @@ def test_intercepts_have_the_units_of_the_outcome(scale):
     assert far.intercept_ == pytest.approx(here.intercept_, rel=1e-6)
     np.testing.assert_allclose(far.coef_, here.coef_, atol=1e-6 * scale)
     assert far.n_exchanges_ < 40
+
+
+def test_no_intercept_is_searched_of_moves_that_are_too_long():
+    """Steps from far away are shortened again and again; all that matters is how far they go."""
+    count = RANDOM.poisson(np.exp(0.5 * X[:, 0]))
+    offset = 50.0 * X[:, 0]
+    model = PoissonCCD(alpha=0.01, tol=1e-8)
+    here = PoissonCCD(**model.get_params()).fit(X, count, offset=offset)
+    far = model.fit(**halves(y=count, offset=offset))
+    assert far.objective_ == pytest.approx(here.objective_, rel=1e-9)
+    assert far.n_exchanges_ < 200
 
 
 @pytest.mark.parametrize("first", [np.int64(2**60), np.uint64(2**63 + 2**60)])

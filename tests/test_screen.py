@@ -100,6 +100,7 @@ def test_log_rank_from_its_definition(ties, entry, strata):
         y, at_risk = outcome(rng, 60, ties=ties, entry=entry, strata=strata)
         x = columns_of_all_kinds(rng, 60)
         x[:, 2] *= ~y["event"]  # no event among its rows
+        x[:, 3] = y["event"] & (y["time"] <= np.median(y["time"]))  # in no later risk set
         x[:, 6] = np.where(y["event"], x[:, 6].max(), x[:, 6])
         x[:, 9] = -y["time"]  # falls with the time
         for table in (sparse.csc_array(x), x):
@@ -153,7 +154,15 @@ def test_duplicates_from_their_definition(threshold):
     table = []
     for share in (0.001, 0.003, 0.01, 0.05, 0.3):
         one = rng.random(n) < share
-        table += [one, one, ~one, one & (rng.random(n) < 0.995), one & (rng.random(n) < 0.9)]
+        less = one & (rng.random(n) < 0.95)
+        table += [
+            one,
+            one,
+            ~one,
+            one & (rng.random(n) < 0.995),
+            less,
+            less & (rng.random(n) < 0.95),
+        ]
         table += [one * rng.normal(size=n), rng.random(n) < share]
     dense = 1e5 + rng.normal(size=n)
     table += [dense, -2 * dense, dense + 0.1 * rng.normal(size=n), np.ones(n), np.zeros(n)]

@@ -64,8 +64,9 @@ class Timeline:
     def of(cls, plan, outcome, weight) -> Timeline:
         """Read the times of a plan's rows."""
         order = plan.order
-        if plan.n_strata > 1:
-            order = np.lexsort((outcome.time, outcome.stratum))
+        if plan.n_strata > 1 or np.any(np.diff(outcome.time[order]) < 0):
+            by_stratum = () if outcome.stratum is None else (outcome.stratum,)
+            order = np.lexsort((outcome.time, *by_stratum))
         if weight is not None:
             order = order[weight[order] > 0]
         time = outcome.time[order]

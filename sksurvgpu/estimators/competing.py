@@ -163,7 +163,12 @@ class FineGrayCCD(CurveModel):
         return self.censoring_ties == "finegray"
 
     def _build(self, design, outcome, weight):
-        plan = plan_competing(outcome, outcome.censoring_group, events_first=self._events_first())
+        plan = plan_competing(
+            outcome,
+            outcome.censoring_group,
+            events_first=self._events_first(),
+            reorders=not design.keeps_order,
+        )
         problem = Problem.build(design, plan, FineGray(), n_threads=count_threads(self.n_jobs))
         return problem, {"_timeline": Timeline.of(plan, outcome, weight)}
 

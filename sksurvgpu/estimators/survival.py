@@ -151,7 +151,7 @@ class CoxLassoCCD(CurveModel):
     def _build(self, design, outcome, weight):
         outline = self._outline(design.n_columns, design.names)
         terms = outline.terms
-        plan = plan_rows(outcome, terms.cuts)
+        plan = plan_rows(outcome, terms.cuts, reorders=not design.keeps_order)
         problem = Problem.build(
             design,
             plan,

@@ -1,40 +1,33 @@
-"""Profile likelihood: a coefficient is held at many values, and all others fitted at each.
-
-The column of interest is freed of its penalty, the others keep theirs. All points of all columns
-are fits of one batch, round by round (see `curve` for where), each started from the nearest point
-of its column. A round has at most two fits a column.
-"""
+"""Profile likelihood: a coefficient is held at many values, and all others fitted at each."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from .._versioned import Versioned
 from ..data.intervals import check_level, with_ratios
+from ..data.wholes import reading_part
+from ..exceptions import NothingToCompareError
+from ..partitions.handles import is_far
 from ..selection.grid import copy_of
-from ..selection.progress import Progress
-from ..solver.solve import curvatures
+from ._profiler import FlatProfiler, Profiler, Wanted
 from ._rows import require_absent
-from .curve import Bound, Curve
+from .evidence import table_of
+from .grid import EvenGrid, GivenGrid, check_grid_of_values, check_window
 
 __all__ = ["ProfileResult", "profile_likelihood"]
 
-# An objective is off by about half the squared score in standard errors: that of `tol` 1e-8, at
-# most 1e-6, is far below 1e-5 of a quantile. A fit that stalls before, at the accuracy of floating
-# point, is good enough up to the second one.
-TIGHTEST, GOOD_ENOUGH = 1e-8, 1e-6
 BLOCK_BYTES = 2**28  # of the coefficients of all points of the columns at work
 POINTS = 24  # of a column, expected
-WIDER = 0.25  # the curve's reach beyond its bounds, in widths of the interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +42,18 @@ class ProfileResult(Versioned):
         on its side; ``coef`` is then as far as that fit went.
     curves : pandas.DataFrame
         Points of the profiles: ``feature``, ``value`` of the coefficient and
-        ``log_likelihood_ratio``, the statistic of the test of this value, twice the fall of the
-        penalized log-likelihood from its maximum.
+        ``log_likelihood_ratio``, the statistic of the test of this value, twice the ``drop`` of the
+        penalized log-likelihood from its maximum. Next ``drop`` and ``log_likelihood``, which is
+        the penalized one or not, as was asked for, and ``gradient`` where that was: the slope of
+        ``log_likelihood`` at the point as the value moves and the other coefficients follow.
     p_values : pandas.Series
         By feature, of the likelihood ratio test that the coefficient is zero.
     thresholds : pandas.Series
         By feature, the ``log_likelihood_ratio`` at the bounds of the interval.
     level : float
         Level of the intervals.
+    log_likelihoods : pandas.Series
+        By feature, the ``log_likelihood`` of the fit that has ``coef``.
 
     Examples
     --------
@@ -73,6 +70,7 @@ class ProfileResult(Versioned):
     thresholds: Any
     level: float
     _effect: str | None = field(repr=False)
+    log_likelihoods: Any = None
 
     frees_penalty: ClassVar[bool] = True  # coefficients are those of columns without a penalty
 
@@ -92,9 +90,63 @@ class ProfileResult(Versioned):
         """
         return with_ratios(self.intervals.join(self.p_values), self._effect)
 
+    def to_evidence_synthesis(self, feature=None, approximation="grid with gradients"):
+        """Table of one profile as R's EvidenceSynthesis reads it.
+
+        Parameters
+        ----------
+        feature : str, optional
+            Which coefficient; may be left out where there is one.
+        approximation : str, default="grid with gradients"
+            Form of the table, as ``approximateLikelihood`` names it.
+
+            - "grid with gradients": ``point``, ``value`` and ``derivative`` of every point of the
+              curve, which needs ``derivatives=True``.
+            - "adaptive grid": ``point`` and ``value``.
+            - "grid": one row, a column a point, named by it.
+            - "normal": ``rr``, ``ci95Lb``, ``ci95Ub``, ``logRr`` and ``seLogRr`` of the maximum and
+              the interval.
+            - "custom": ``mu``, ``sigma`` and ``gamma`` of a curve that bends more on one side,
+              fitted to the points.
+            - "skew normal": ``mu``, ``sigma`` and ``alpha``, fitted to the points.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            What ``to_csv(index=False)`` writes to a file that tells nothing of single persons.
+
+        See Also
+        --------
+        combine_profiles : Reads such tables, of sites that ran either package.
+
+        Examples
+        --------
+        >>> from sksurvgpu import CoxLassoCCD, profile_likelihood
+        >>> from sksurvgpu.datasets import simulate_cox
+        >>> data = simulate_cox(1_000, 5, random_state=0)
+        >>> result = profile_likelihood(
+        ...     CoxLassoCCD(alpha=0), data.X, data.y, 0, values=[-1, 0, 1], derivatives=True
+        ... )
+        >>> result.to_evidence_synthesis().columns.tolist()
+        ['point', 'value', 'derivative']
+        """
+        return table_of(self, feature, approximation)
+
 
 def profile_likelihood(
-    estimator, X, y, columns, *, level=0.95, n_points=0, **fit_params
+    estimator,
+    X,
+    y,
+    columns,
+    *,
+    level=0.95,
+    n_points=0,
+    values=None,
+    bounds=None,
+    tolerance=1e-3,
+    derivatives=False,
+    include_penalty=False,
+    **fit_params,
 ) -> ProfileResult:
     """Profile likelihood and intervals of some coefficients.
 
@@ -119,6 +171,22 @@ def profile_likelihood(
         Further points of each curve, equally spaced over the interval and a quarter of its width
         beyond either bound; an infinite bound is replaced by the mirror image of the other. The
         points of the search for the bounds are there anyway.
+    values : array-like of shape (n_values,) or dict, optional
+        Values of the coefficient that make up the curve, and no others; a dict has those of each
+        of the `columns`.
+    bounds : tuple of two floats, optional
+        In place of `values`: the curve has ten equally spaced values between these and its
+        maximum, and as many more as interpolation needs to be off by no more than `tolerance`: by
+        straight lines, or with `derivatives` by cubics, which are content with far fewer.
+    tolerance : float, default=1e-3
+        Of a curve within `bounds`, in units of the log-likelihood.
+    derivatives : bool, default=False
+        Whether curves have a column ``gradient``.
+    include_penalty : bool, default=False
+        Whether the column ``log_likelihood`` of the curves is the penalized one, which the other
+        coefficients maximize: less the penalty of these. Else it is the log-likelihood itself at
+        the same coefficients. Both are the same where no other column has a penalty. Intervals,
+        ``log_likelihood_ratio`` and ``drop`` are those of the penalized one, always.
     **fit_params : array-like of shape (n_samples,), optional
         Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
 
@@ -126,6 +194,18 @@ def profile_likelihood(
     -------
     result : ProfileResult
         Intervals, p-values and curves.
+
+    Notes
+    -----
+    At given `values` or within `bounds` a curve is finite, whatever the data: also where the
+    likelihood has no maximum because no one with the column has an event, and where the column is
+    constant, so that the curve is flat. Rows that have no event at all, or nothing to compare,
+    which no model can be fitted to, have a log-likelihood of 0 at every value then: that of all
+    but models without an intercept, whose intercept does not make up for it, and of
+    ``penalty=Firth()``.
+
+    The log-likelihood of a linear model is that of errors whose variance is known, as the fit with
+    the maximum estimates it.
 
     Examples
     --------
@@ -139,19 +219,32 @@ def profile_likelihood(
     True
     >>> result.summary().columns[:4].tolist()
     ['coef', 'lower', 'upper', 'p_value']
+
+    A curve between hazard ratios of 0.1 and 10, for a combination with other data:
+
+    >>> wanted = {"bounds": (-2.3, 2.3), "derivatives": True}
+    >>> curves = profile_likelihood(model, data.X, data.y, 0, **wanted).curves
+    >>> curves.columns.tolist()[3:]
+    ['drop', 'log_likelihood', 'gradient']
     """
     model = copy_of(estimator, "profile_likelihood", fit_params)
     require_absent(model, "profile_likelihood")
     level = check_level(level)
-    if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 0:
-        raise ValueError(f"`n_points` is {n_points!r}, must be an integer of at least 0.")
-    with closing(model._prepare(X, y, **fit_params)) as prepared:
+    _check_flags(model, derivatives, include_penalty)
+    grid = _check_grid(n_points, values, bounds, tolerance, derivatives)
+    prepared, profiler_of = _prepare(model, X, y, fit_params, grid)
+    with closing(prepared):
         model._adopt_data(prepared)
         chosen = _choose(columns, model, prepared.problem)
-        profiler, profiles = _Profiler(model, prepared), []
-        size = max(1, BLOCK_BYTES // (8 * POINTS * prepared.problem.n_columns))
+        if isinstance(grid, Mapping):
+            grid = GivenGrid(_by_coefficient(grid, chosen, model, prepared.problem))
+        wanted = Wanted(grid, bool(derivatives), bool(include_penalty))
+        _check_slopes(wanted, model, prepared, chosen)
+        profiler, profiles = profiler_of(model, prepared, wanted), []
+        n_expected = POINTS + grid.n_expected
+        size = max(1, BLOCK_BYTES // (8 * n_expected * prepared.problem.n_columns))
         for first in range(0, len(chosen), size):
-            profiles += profiler.profile(chosen[first : first + size], level, int(n_points))
+            profiles += profiler.profile(chosen[first : first + size], level)
         profiler.end()
     if profiler.n_failed:
         warnings.warn(
@@ -165,11 +258,94 @@ def profile_likelihood(
     return _gather([names[column] for column in chosen], profiles, level, model._effect)
 
 
-def _choose(columns, model, problem):
+def _check_flags(model, derivatives, include_penalty):
+    """Check what is asked of the curves."""
+    for name, value in (("derivatives", derivatives), ("include_penalty", include_penalty)):
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"`{name}` is {value!r}, must be True or False.")
+    if derivatives and not model._spec().has_strength:
+        raise ValueError(
+            f"`derivatives` is True, and those of penalty={model.penalty!r} are not known; take "
+            "derivatives=False, whose curves have all but the gradient."
+        )
+
+
+def _check_grid(n_points, values, bounds, tolerance, by_cubics):
+    """Where curves are wanted: a grid, or checked values by the columns that a user names."""
+    if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 0:
+        raise ValueError(f"`n_points` is {n_points!r}, must be an integer of at least 0.")
+    asked = {"n_points": n_points or None, "values": values, "bounds": bounds}
+    named = [name for name, value in asked.items() if value is not None]
+    if len(named) > 1:
+        raise ValueError(
+            f"`{named[0]}` and `{named[1]}` both say which points the curves have; give one of "
+            "them."
+        )
+    if bounds is not None:
+        return check_window(bounds, tolerance, by_cubics)
+    if isinstance(values, Mapping):
+        return {k: check_grid_of_values(v, f"values[{k!r}]") for k, v in values.items()}
+    return EvenGrid(int(n_points)) if values is None else GivenGrid(check_grid_of_values(values))
+
+
+def _prepare(model, X, y, fit_params, grid):
+    """Checked input, and what makes profiles of it: no fit where the likelihood is 0 throughout."""
+    try:
+        return model._prepare(X, y, **fit_params), Profiler
+    except ValueError as error:
+        if isinstance(grid, EvenGrid) or is_far(X) or not model._spec().has_strength:
+            raise
+        with reading_part():
+            prepared = model._prepare(X, y, **fit_params)
+        if not isinstance(error, NothingToCompareError) and not _is_flat(prepared):
+            raise
+        return prepared, FlatProfiler
+
+
+def _check_slopes(wanted, model, prepared, chosen):
+    """Refuse slopes that need the information of rows elsewhere."""
+    if not wanted.with_slopes or wanted.with_penalty or not prepared.is_far:
+        return
+    others = (
+        np.delete(prepared.batch.factor, chosen[0]) if len(chosen) == 1 else prepared.batch.factor
+    )
+    if model.alpha * others.max(initial=0.0) > 0:
+        raise ValueError(
+            "`derivatives` is True and `include_penalty` False, where other columns have a "
+            "penalty: that slope needs rows in one place; take include_penalty=True, or alpha=0."
+        )
+
+
+def _is_flat(prepared) -> bool:
+    """Whether the largest log-likelihood is 0 at every value of any coefficient."""
+    if prepared.problem.likelihood.pattern == "rows" and not prepared.problem.has_intercept:
+        return False
+    classes = getattr(prepared.outcome, "value", None)
+    if "classes_" in prepared.of_model:
+        return len(np.unique(classes[prepared.weight > 0])) < 2
+    return prepared.sizes[1] == 0.0
+
+
+def _by_coefficient(values, chosen, model, problem):
+    """Values of every coefficient, of those that a user gives by column."""
+    found = {}
+    for column, array in values.items():
+        found |= dict.fromkeys(_choose(column, model, problem, "values").tolist(), array)
+    names = model._coef_names()
+    for column in chosen:
+        if column not in found:
+            raise ValueError(
+                f"`values` has none for {names[column]!r}, which `columns` names; give values for "
+                "every column, or an array for all."
+            )
+    return found
+
+
+def _choose(columns, model, problem, argument="columns"):
     """Positions of coefficients, each once, in the order in which they were asked for."""
     listed = [columns] if isinstance(columns, str | Integral) else list(columns)
     if not listed:
-        raise ValueError("`columns` is empty; name one or more columns of X.")
+        raise ValueError(f"`{argument}` is empty; name one or more columns of X.")
     names = model._coef_names()
     features, chosen = [str(name) for name in model._feature_names()], {}
     for column in listed:
@@ -180,171 +356,19 @@ def _choose(columns, model, problem):
             if not found:
                 close = get_close_matches(column, [*names, *features], n=3)
                 hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
-                raise ValueError(f"`columns` names {column!r}, which `X` does not have{hint}")
+                raise ValueError(f"`{argument}` names {column!r}, which `X` does not have{hint}")
         elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
             if not 0 <= column < len(features):
                 raise ValueError(
-                    f"`columns` has position {column}, must be from 0 to {len(features) - 1}."
+                    f"`{argument}` has position {column}, must be from 0 to {len(features) - 1}."
                 )
             found = np.flatnonzero(problem.source == column).tolist()
         else:
-            raise TypeError(f"`columns` has {column!r}; give names or positions of columns of X.")
+            raise TypeError(
+                f"`{argument}` has {column!r}; give names or positions of columns of X."
+            )
         chosen |= dict.fromkeys(found)
     return np.array(list(chosen), dtype=np.int64)
-
-
-@dataclass
-class _Profile:
-    """One coefficient: the curve, the coefficients at its points, and how it is judged."""
-
-    column: int
-    curve: Curve
-    coefs: list
-    law: Any  # of the root of the statistic: normal or Student's t
-    bounds: tuple = ()
-
-    def threshold(self, level):
-        return float(self.law.ppf(0.5 + 0.5 * level))
-
-    def p_value(self):
-        at_zero = self.curve.ratios()[self.curve.values.index(0.0)]
-        return float(2.0 * self.law.sf(np.sqrt(at_zero)))
-
-    def grid(self, n_points):
-        """Values of the curve that were asked for."""
-        lower, upper = (bound.value for bound in self.bounds)
-        centre = self.curve.origin
-        if not np.isfinite(lower):
-            lower = 2.0 * centre - upper
-        if not np.isfinite(upper):
-            upper = 2.0 * centre - lower
-        if not n_points or not np.isfinite([lower, upper]).all():
-            return np.empty(0)
-        more = WIDER * (upper - lower)
-        return np.linspace(lower - more, upper + more, n_points)
-
-
-class _Profiler:
-    """Fits with a coefficient held, in batches."""
-
-    def __init__(self, model, prepared):
-        self._progress, verbose = Progress(model), max(int(model.verbose) - 1, 0)
-        tol = min(prepared.options.tol, TIGHTEST)
-        options = replace(prepared.options, tol=tol, baseline=False, verbose=verbose)
-        self._model, self._prepared = model, replace(prepared, options=options)
-        self._problem, self._factor = prepared.problem, prepared.batch.factor
-        self.n_fits = self.n_failed = 0
-        with self._progress.batch("fit of all columns", 1) as done:
-            [self._full] = self._prepared.solve([model.alpha], on_fit=done)[0]
-        self._count([self._full])
-
-    def end(self):
-        """Report that all is done."""
-        self._progress.end()
-
-    def _count(self, solutions):
-        self.n_fits += len(solutions)
-        good_enough = GOOD_ENOUGH / self._prepared.options.tol
-        self.n_failed += sum(s.score > good_enough * s.allowed for s in solutions)
-
-    def _solve(self, name, columns, starts, held):
-        """Fits without the penalty of one column each, which is held at its start or free."""
-        fits = np.arange(len(columns))
-        factor = np.repeat(self._factor[:, None], len(fits), axis=1)
-        factor[columns, fits] = 0.0
-        fixed = np.zeros(factor.shape, bool)
-        fixed[columns, fits] = held
-        with self._progress.batch(name, len(fits)) as done:
-            solutions = self._prepared.solve(
-                np.full((1, len(fits)), float(self._model.alpha)),
-                on_fit=done,
-                factor=factor,
-                fixed=fixed,
-                coef=np.stack(starts, axis=1),
-                null=(self._full.null,),
-            )
-        solutions = [of_fit[0] for of_fit in solutions]
-        self._count(solutions)
-        return solutions
-
-    def profile(self, columns, level, n_points):
-        """Profiles of some coefficients, with their bounds, zero and further points."""
-        profiles = [self._begin(*start) for start in zip(columns, self._free(columns), strict=True)]
-        steps = self._first_steps(profiles)
-        for profile, step in zip(profiles, steps, strict=True):
-            root = profile.threshold(level)
-            profile.bounds = tuple(
-                Bound(profile.curve, sign, root, root * step) for sign in (-1, 1)
-            )
-        self._evaluate("at zero", [(profile, [0.0]) for profile in profiles])
-        n_round, wanted = 0, self._wanted(profiles)
-        while wanted:
-            n_round += 1
-            self._evaluate(f"round {n_round}", wanted)
-            wanted = self._wanted(profiles)
-        self._evaluate("curves", [(profile, profile.grid(n_points)) for profile in profiles])
-        for profile in profiles:
-            profile.coefs.clear()
-        return profiles
-
-    def _free(self, columns):
-        """Fits in which each column is free of its penalty."""
-        penalized = (self._model.alpha * self._factor)[columns] > 0
-        solutions = np.full(len(columns), self._full, dtype=object)
-        if penalized.any():
-            starts = [self._full.coef] * int(penalized.sum())
-            found = self._solve("without their penalty", columns[penalized], starts, False)
-            solutions[penalized] = found
-        return solutions
-
-    def _begin(self, column, free):
-        span, law, dispersion = self._span(column), stats.norm, 1.0
-        if self._model._has_dispersion:
-            n_rows = self._prepared.n_weighted
-            left = n_rows - np.count_nonzero(free.coef)
-            left -= self._problem.has_intercept
-            if left < 1:
-                raise ValueError(
-                    f"{np.count_nonzero(free.coef):,} coefficients are not zero and "
-                    f"{n_rows:,} rows have a positive weight, so nothing is left "
-                    "to estimate the variance of the errors from; raise `alpha`."
-                )
-            law, dispersion = stats.t(left), -2.0 * free.loglik / left
-        curve = Curve(free.coef[column], free.objective, span, dispersion)
-        return _Profile(int(column), curve, [free.coef], law)
-
-    def _span(self, column):
-        return self._problem.design.span(self._problem.source[column])
-
-    def _first_steps(self, profiles):
-        """Standard errors if the other coefficients were known, which are too small."""
-        prepared, columns = self._prepared, np.array([profile.column for profile in profiles])
-        given = prepared.batch, self._full.coef, columns, prepared.backend, prepared.n_threads
-        dispersion = np.array([profile.curve.dispersion for profile in profiles])
-        with np.errstate(divide="ignore"):
-            return np.sqrt(dispersion / np.maximum(curvatures(self._problem, *given), 0.0))
-
-    def _wanted(self, profiles):
-        found = [(profile, [bound.propose() for bound in profile.bounds]) for profile in profiles]
-        found = [(profile, [v for v in values if v is not None]) for profile, values in found]
-        return [(profile, values) for profile, values in found if values]
-
-    def _evaluate(self, name, wanted):
-        """Add points to profiles, each fitted from the nearest one there is."""
-        points = [(p, float(v)) for p, values in wanted for v in values]
-        points = [(p, v) for p, v in points if v not in p.curve.values]
-        if not points:
-            return
-        starts = []
-        for profile, value in points:
-            start = profile.coefs[profile.curve.nearest(value)].copy()
-            start[profile.column] = value
-            starts.append(start)
-        columns = np.array([profile.column for profile, _ in points])
-        solutions = self._solve(name, columns, starts, True)
-        for (profile, value), solution in zip(points, solutions, strict=True):
-            profile.curve.add(value, solution.objective)
-            profile.coefs.append(solution.coef)
 
 
 def _gather(names, profiles, level, effect):
@@ -356,10 +380,12 @@ def _gather(names, profiles, level, effect):
     intervals = DataFrame({"coef": free, "lower": ends[:, 0], "upper": ends[:, 1]}, index=index)
     curves = []
     for name, profile in zip(names, profiles, strict=True):
-        values, ratios = np.array(profile.curve.values), profile.curve.ratios()
-        order = np.argsort(values)
-        points = {"feature": name, "value": values[order], "log_likelihood_ratio": ratios[order]}
-        curves.append(DataFrame(points))
+        points = profile.points
+        curve = {"feature": name, "value": points.value, "log_likelihood_ratio": points.ratio}
+        curve |= {"drop": 0.5 * points.ratio, "log_likelihood": points.loglik}
+        curves.append(
+            DataFrame(curve | ({} if points.slope is None else {"gradient": points.slope}))
+        )
     return ProfileResult(
         intervals,
         concat(curves, ignore_index=True),
@@ -367,4 +393,5 @@ def _gather(names, profiles, level, effect):
         Series([profile.threshold(level) ** 2 for profile in profiles], index, name="threshold"),
         level,
         effect,
+        Series([profile.points.at_origin for profile in profiles], index, name="log_likelihood"),
     )

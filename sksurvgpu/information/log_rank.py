@@ -58,43 +58,38 @@ class _Scratch(NamedTuple):
     dead: np.ndarray
 
 
+# Both loops are functions of arrays, without another call: references to arrays are counted at
+# every call, which for every entry would take ten times as long.
 @device
-def _bring_one(rows, i, scratch):
-    code = rows.exit_idx[i]
-    scratch.total[code >> 1] += 1.0
-    if code & 1:
-        scratch.dead[code >> 1] += 1.0
-    if len(rows.enter_idx):
-        scratch.total[rows.enter_idx[i]] -= 1.0
-
-
-@device
-def _bring(rows, i, x, scratch):
-    code = rows.exit_idx[i]
-    scratch.total[code >> 1] += x
-    scratch.square[code >> 1] += x * x
-    if code & 1:
-        scratch.dead[code >> 1] += x
-    if len(rows.enter_idx):
-        e = rows.enter_idx[i]
-        scratch.total[e] -= x
-        scratch.square[e] -= x * x
+def _bring_ones(column, rows, scratch):
+    """Add the entries of an indicator to the cells of their exits and entries."""
+    exit_idx, enter_idx = rows
+    total, dead = scratch.total, scratch.dead
+    for q in range(len(column)):
+        i = np.uint64(column[q])
+        code = exit_idx[i]
+        total[code >> 1] += 1.0
+        if code & 1:
+            dead[code >> 1] += 1.0
+        if len(enter_idx):
+            total[enter_idx[i]] -= 1.0
 
 
 @device
-def _load(j, columns, shift, rows, scratch):
-    """Add the entries of a column to the cells of their exits and entries."""
-    v, begin = columns.value_ptr[j], columns.indptr[j]
-    if columns.kind[j] == DENSE:
-        for i in range(len(rows.exit_idx)):
-            _bring(rows, i, columns.values[v + i] - shift, scratch)
-    elif columns.kind[j] == INDICATOR:
-        for q in range(begin, columns.indptr[j + 1]):
-            _bring_one(rows, np.uint64(columns.indices[q]), scratch)
-    else:
-        for q in range(begin, columns.indptr[j + 1]):
-            x = columns.values[v + q - begin] - shift
-            _bring(rows, np.uint64(columns.indices[q]), x, scratch)
+def _bring_values(column, rows, scratch, values, shift, is_dense):
+    """The same of a column with values; entries of a dense one are its rows."""
+    exit_idx, enter_idx = rows
+    total, square, dead = scratch
+    for q in range(len(exit_idx) if is_dense else len(column)):
+        i = np.uint64(q) if is_dense else np.uint64(column[q])
+        code, x = exit_idx[i], values[q] - shift
+        total[code >> 1] += x
+        square[code >> 1] += x * x
+        if code & 1:
+            dead[code >> 1] += x
+        if len(enter_idx):
+            total[enter_idx[i]] -= x
+            square[enter_idx[i]] -= x * x
 
 
 @device
@@ -130,8 +125,14 @@ def _test_columns(first, last, columns, center, rows, cells, out):
     n_cells = len(cells.deaths)
     scratch = _Scratch(np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells))
     for j in range(first, last):
-        _load(j, columns, center[j], rows, scratch)
-        _scan(j, cells, scratch, columns.kind[j] == INDICATOR, out)
+        column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+        is_indicator, is_dense = columns.kind[j] == INDICATOR, columns.kind[j] == DENSE
+        if is_indicator:
+            _bring_ones(column, rows, scratch)
+        else:
+            values = columns.values[columns.value_ptr[j] :]
+            _bring_values(column, rows, scratch, values, center[j], is_dense)
+        _scan(j, cells, scratch, is_indicator, out)
 
 
 def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:

@@ -10,7 +10,9 @@ import numpy as np
 
 from ..data.design.columns import build_design
 from ..data.long.lines import DEFAULT_VALUE
-from ..data.long.table import BATCH_SIZE, LongData, read_long
+from ..data.long.result import LongData
+from ..data.long.table import BATCH_SIZE, read_long
+from ..data.long.windows import DEFAULT_DAY, DEFAULT_INDEX_DATE
 from ..data.vectors import check_labels, encode
 from .batches import Batch, fields_of, split_table
 from .handles import Rows
@@ -35,6 +37,10 @@ def from_long(
     duplicates="error",
     missing="error",
     batch_size=BATCH_SIZE,
+    windows=None,
+    day=DEFAULT_DAY,
+    index_date=DEFAULT_INDEX_DATE,
+    prepare=None,
     to=None,
     **writing,
 ) -> LongData:
@@ -71,18 +77,38 @@ def from_long(
     name : str, default="name"
         Name of the column of names in a table `names`.
     like : LongData, optional
-        Take its columns, with their names, and no others, as data to predict for need them.
+        Take its columns, with their names, windows and scales, and no others, as data to predict
+        for need them.
     min_count : int, default=1
         Leave out covariates that are not zero in fewer rows.
     unknown : {"warn", "error", "ignore"}, default="warn"
         What to do about lines whose row is not among the outcomes; they are left out.
-    duplicates : {"error", "sum", "max", "last"}, default="error"
-        What to do about several lines of a row and covariate. "sum" of a table without values
-        counts them.
+    duplicates : {"error", "last", "first", "sum", "mean", "max", "min", "count", "present"}, \
+            default="error"
+        What to do about several lines of a row and covariate (in one of `windows`): refuse them,
+        take the last or first value (by day, and of one day as in the table; without windows, as in
+        the table), their sum, mean, largest or smallest value, the number of lines, or a 1. The
+        last two do not look at values, whatever number of lines there is; the others leave a single
+        line as it is.
     missing : {"error", "drop"}, default="error"
-        What to do about lines in which an identifier or the value is null or NaN.
+        What to do about lines in which an identifier, the value or the day is null or NaN, and
+        about lines of rows that have no index date.
     batch_size : int, default=1_048_576
         Lines read at once.
+    windows : list or dict, optional
+        Windows of time relative to the index date of the row: pairs of days, both included, None
+        where a window is open. ``[(-365, -1), (None, -1)]`` makes two columns of each covariate,
+        named like ``"aspirin [-365, -1]"``; a dictionary has names in place of the brackets:
+        ``{"last year": (-365, -1)}``. A third entry says what becomes of several lines in this
+        window, ``(-365, -1, "count")``, where that is not `duplicates`.
+    day : str, default="day"
+        With `windows`: name of the column of `covariates` that says when a line was: dates,
+        timestamps, of which the day of the calendar counts, or integers.
+    index_date : str, default="index_date"
+        With `windows`: name of the column of index dates in `outcomes`, of the same kind.
+    prepare : PrepareColumns, optional
+        Leaves out redundant columns and divides the others by their scale; a fitted copy is kept,
+        and applied again by `like`.
     to : path-like, optional
         Write the rows to files in this folder, and hold none but `outcomes`: lines are read once
         and sorted through temporary files.

@@ -347,6 +347,18 @@ def gradients(problem, batch, coefs, backend, n_threads=1):
     return np.stack(backend.run(problem, batch, coroutines, n_threads), axis=1)
 
 
+def slopes(problem, batch, coefs, columns, backend, n_threads=1):
+    """Slope of every fit's log-likelihood along a column of its own, at given coefficients."""
+
+    def evaluate(coef, column):
+        require_finite((yield from ask(Operations.start, coef)))
+        return (yield from ask(Operations.gradient, np.array([column])))[0]
+
+    pairs = zip(coefs.T, columns, strict=True)
+    coroutines = [evaluate(np.ascontiguousarray(coef), column) for coef, column in pairs]
+    return np.array(backend.run(problem, batch, coroutines, n_threads))
+
+
 def curvatures(problem, batch, coef, columns, backend, n_threads=1):
     """Curvature of minus the log-likelihood along each of some columns, the others held."""
 

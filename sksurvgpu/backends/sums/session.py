@@ -96,7 +96,8 @@ class Session:
 
     def attempt(self, coef, columns, longest):
         self._aim, self._share = coef.copy(), 1.0
-        self._trial = yield from self._evaluate(coef, self._accepted.coef, len(columns) > 0)
+        origin, has_slopes = self._accepted.coef, len(columns) > 0
+        self._trial = yield from self._evaluate(coef, origin, has_slopes, longest)
         reach = self._trial.reach
         if reach > longest:
             return reach, np.nan
@@ -120,10 +121,11 @@ class Session:
         self._here = self._accepted
         return self._here.loglik
 
-    def _evaluate(self, coef, origin=None, has_slopes=False):
+    def _evaluate(self, coef, origin=None, has_slopes=False, longest=np.inf):
         """Point of coefficients, one that is kept if there is one.
 
-        Where nothing has to be joined, its gradient comes in the same exchange, if asked for.
+        Where nothing has to be joined, its gradient comes in the same exchange, if asked for. Of a
+        move that is too long, of which nothing but its length matters, no intercept is searched.
         """
         for known in (self._accepted, self._trial, self._model):
             if known is not None and origin is None and np.array_equal(known.coef, coef):
@@ -148,6 +150,8 @@ class Session:
                 steps.append(self._step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
             yield steps
             found = totals.join()
+            if found is None and totals.reach() > longest:
+                found = Evaluation(np.nan, lambda: None, lambda part: {})
         point = Point(coef.copy(), found, totals.reach())
         if len(steps) > 1:
             point.gradient = sums.sums["gradient"]

@@ -56,6 +56,9 @@ class Design(Versioned):
         Where a column's values start in `values`; 0 for an indicator, which has none.
     names : ndarray of shape (n_columns,), object, or None
         Column names when all of them are strings.
+    keeps_order : bool, default=False
+        Whether plans leave the rows where they are, as far as they can: so that many outcomes have
+        the same columns. Kernels of the CPU then take a little longer, others need an order.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class Design(Versioned):
     values: np.ndarray
     value_ptr: np.ndarray
     names: np.ndarray | None = None
+    keeps_order: bool = False
 
     # Without it Python would iterate over rows by index, of which each were a design.
     __iter__ = None

@@ -99,62 +99,68 @@ class GroupSums:
             return Moments(size, effective, mean, variance, count / size)
 
 
+# Both loops are functions of arrays, without another call: references to arrays are counted at
+# every call, which for every entry would take ten times as long.
 @device
-def _add(sums, j, g, value, shift, weight, is_weighted):
-    x = value - shift
-    nonzero = 1 if value != 0.0 else 0
-    sums.count[j, g] += nonzero
-    sums.total[j, g] += x
-    sums.square[j, g] += x * x
-    if is_weighted:
-        sums.weighted_count[j, g] += nonzero * weight
-        sums.weighted_total[j, g] += x * weight
-        sums.weighted_square[j, g] += x * x * weight
-    sums.least[j, g] = min(sums.least[j, g], value)
-    sums.most[j, g] = max(sums.most[j, g], value)
-    if value * value != value:
-        sums.has_others[j] = True
-
-
-@device
-def _add_ones(rows, q, stop, groups, j, sums):
+def _add_ones(column, q, stop, groups, j, sums):
     """Add the entries of an indicator from q to the end of the block; the entry after them."""
-    is_weighted = len(groups.weight) > 0
-    while q < len(rows) and rows[q] < stop:
-        i = np.uint64(rows[q])
-        g = np.uint64(groups.group[i])
-        sums.count[j, g] += 1
+    group, weight = groups
+    count, weighted_count = sums.count, sums.weighted_count
+    is_weighted = len(weight) > 0
+    while q < len(column) and column[q] < stop:
+        i = np.uint64(column[q])
+        g = np.uint64(group[i])
+        count[j, g] += 1
         if is_weighted:
-            sums.weighted_count[j, g] += groups.weight[i]
+            weighted_count[j, g] += weight[i]
         q += 1
+    return q
+
+
+@device
+def _add_values(columns, j, q, stop, groups, shift, sums):
+    """The same of a column with values; entries of a dense one are its rows."""
+    column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+    values, is_dense = columns.values[columns.value_ptr[j] :], columns.kind[j] == DENSE
+    group, weight = groups
+    count, total, square, weighted_count, weighted_total, weighted_square, least, most, _ = sums
+    is_weighted, has_others = len(weight) > 0, False
+    end = stop if is_dense else len(column)
+    while q < end:
+        i = np.uint64(q) if is_dense else np.uint64(column[q])
+        if i >= np.uint64(stop):
+            break
+        g, value = np.uint64(group[i]), values[q]
+        x, nonzero = value - shift, 1 if value != 0.0 else 0
+        count[j, g] += nonzero
+        total[j, g] += x
+        square[j, g] += x * x
+        if is_weighted:
+            weighted_count[j, g] += nonzero * weight[i]
+            weighted_total[j, g] += x * weight[i]
+            weighted_square[j, g] += x * x * weight[i]
+        least[j, g] = min(least[j, g], value)
+        most[j, g] = max(most[j, g], value)
+        has_others |= value * value != value
+        q += 1
+    sums.has_others[j] |= has_others
     return q
 
 
 @kernel
 def _sum_columns(first, last, columns, groups, center, sums):
     """Write the sums of columns first..last-1, which belong to this call."""
-    n, is_weighted, weight = len(groups.group), len(groups.weight) > 0, 1.0
+    n = len(groups.group)
     place = np.zeros(last - first, dtype=np.int64)
     for start in range(0, n, BLOCK_ROWS):
         stop = min(n, start + BLOCK_ROWS)
         for j in range(first, last):
-            v, c, q = columns.value_ptr[j], center[j], place[j - first]
-            if columns.kind[j] == DENSE:
-                for i in range(start, stop):
-                    if is_weighted:
-                        weight = groups.weight[i]
-                    _add(sums, j, groups.group[i], columns.values[v + i], c, weight, is_weighted)
-                continue
-            rows = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+            q = place[j - first]
             if columns.kind[j] == INDICATOR:
-                place[j - first] = _add_ones(rows, q, stop, groups, j, sums)
-                continue
-            while q < len(rows) and rows[q] < stop:
-                i = np.uint64(rows[q])
-                if is_weighted:
-                    weight = groups.weight[i]
-                _add(sums, j, groups.group[i], columns.values[v + q], c, weight, is_weighted)
-                q += 1
+                column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+                q = _add_ones(column, q, stop, groups, j, sums)
+            else:
+                q = _add_values(columns, j, q, stop, groups, center[j], sums)
             place[j - first] = q
 
 

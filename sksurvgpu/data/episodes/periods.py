@@ -28,7 +28,8 @@ class Periods(NamedTuple):
     @property
     def is_one_each(self):
         """Whether every person has one period, under his own number."""
-        return self.person.size == self.n_persons
+        n = self.n_persons
+        return self.person.size == n and (self.person == np.arange(n)).all()
 
     def show(self, start, stop, person):
         """An interval as the tables have it."""

@@ -6,6 +6,7 @@ Times are numbers, or dates, of which days are counted. Lines are read once, in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,13 +15,28 @@ import numpy as np
 
 from ..long.ids import new_ids, read_ids
 from ..long.lines import DEFAULT_VALUE, check_kind, is_missing
-from ..long.sources import open_source, to_pandas
+from ..long.sources import open_source, read_whole
 from .cutting import Lines
 
-__all__ = ["LineCounts", "LineNames", "Persons", "Told", "read_lines", "read_persons", "show_time"]
+__all__ = [
+    "LineCounts",
+    "LineNames",
+    "Persons",
+    "Told",
+    "read_lines",
+    "read_persons",
+    "read_times",
+    "require",
+    "show_time",
+]
 
 BATCH_SIZE = 1 << 20
 MICROSECONDS = 86_400e6  # of a day
+# The arguments that name the columns of lines, and what else could be done without a column.
+ARGUMENTS = {
+    "covariate": ("covariate_id", "; or pass {name: table} for a table of one covariate"),
+    "stop": ("stop", "; pass stop=None if a line holds until the next one"),
+}
 
 
 class Persons(NamedTuple):
@@ -87,12 +103,8 @@ class Told:
 
 def read_persons(table, name, id) -> Persons:
     """Read a table that is held as a whole."""
-    from pandas import concat
-
-    source = open_source(table, name)
-    require(source.columns, id, name, "id")
-    parts = [to_pandas(frame, name) for frame in source.open(source.columns, BATCH_SIZE)]
-    whole = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
+    whole = read_whole(table, name)
+    require(whole.columns, id, name, "id")
     series = nw.from_native(whole[id], series_only=True)
     if not len(whole):
         raise ValueError(f"`{name}` has no rows; pass one line for each person.")
@@ -103,7 +115,7 @@ def read_persons(table, name, id) -> Persons:
     return Persons(whole, ids, known.add(ids), known, name)
 
 
-def read_lines(tables, name, columns: LineNames, persons, drops_missing) -> Told:
+def read_lines(tables, name, columns, persons, drops_missing, arguments=None) -> Told:
     """Read what happened to persons.
 
     Parameters
@@ -115,19 +127,22 @@ def read_lines(tables, name, columns: LineNames, persons, drops_missing) -> Told
     persons : Persons
     drops_missing : bool
         Whether lines without identifier, start or value are left out; else they are an error.
+    arguments : mapping from field of LineNames to (str, str), optional
+        Name of the argument that names the column, and what else messages advise.
     """
-    reader = _Reader(columns, persons, drops_missing)
-    if isinstance(tables, dict):
+    reader = _Reader(columns, persons, drops_missing, arguments or ARGUMENTS)
+    if isinstance(tables, Mapping):
         for covariate, table in tables.items():
             reader.read(table, f"{name}[{covariate!r}]", covariate)
     else:
-        reader.read(tables, name, None)
+        reader.read(tables, name, None if columns.covariate else 0)
     return reader.told()
 
 
 class _Reader:
-    def __init__(self, columns, persons, drops_missing):
+    def __init__(self, columns, persons, drops_missing, arguments):
         self._columns, self._persons, self._drops_missing = columns, persons, drops_missing
+        self._arguments = arguments
         self._covariates: Any = None
         self._is_date: bool | None = None
         self._counts = LineCounts()
@@ -167,11 +182,7 @@ class _Reader:
         wanted = LineNames(id, of_covariate, start, stop, value)
         for argument, label in zip(LineNames._fields, wanted, strict=True):
             if label is not None:
-                named = "covariate_id" if argument == "covariate" else argument
-                more = {
-                    "stop": "; pass stop=None if a line holds until the next one",
-                    "covariate": "; or pass {name: table} for a table of one covariate",
-                }.get(argument, "")
+                named, more = self._arguments.get(argument, (argument, ""))
                 require(columns, label, name, named, more)
         return wanted
 
@@ -233,15 +244,15 @@ class _Reader:
         return values
 
     def _covariate(self, frame, wanted, name, covariate):
-        if covariate is None:
+        if wanted.covariate is not None:
             ids = read_ids(frame.get_column(wanted.covariate), f"`{name}`[{wanted.covariate!r}]")
         else:
-            ids = np.array([covariate], dtype=object if isinstance(covariate, str) else np.int64)
+            ids = np.array([covariate], dtype=np.int64 if isinstance(covariate, int) else object)
         if self._covariates is None:
             self._covariates = new_ids(ids)
         check_kind(self._covariates, ids, f"`{name}`", "other covariates")
         codes = self._covariates.add(ids)
-        return codes if covariate is None else np.repeat(codes, len(frame))
+        return codes if wanted.covariate is not None else np.repeat(codes, len(frame))
 
 
 def _check_order(start, stop, ids, name):

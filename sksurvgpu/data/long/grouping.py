@@ -14,13 +14,28 @@ from ..design.columns import Design
 from ..design.kernels import INDICATOR, SPARSE, Columns, drain_bitmap
 from ..design.tables import packed_offsets, value_sizes
 
-__all__ = ["ERROR", "LAST", "MAX", "SUM", "Grouping", "Settled", "Tally"]
+__all__ = ["POLICIES", "Grouping", "Settled", "Tally"]
 
-# What becomes of the values of a row that a column has twice.
+# What becomes of the values of a row that a column has several times.
 ERROR: int = 0
 SUM: int = 1
 MAX: int = 2
 LAST: int = 3
+FIRST: int = 4
+MIN: int = 5
+MEAN: int = 6
+# By the names that users give them; to count lines is to add ones.
+POLICIES = {
+    "error": ERROR,
+    "last": LAST,
+    "first": FIRST,
+    "sum": SUM,
+    "mean": MEAN,
+    "max": MAX,
+    "min": MIN,
+    "count": SUM,
+    "present": MAX,
+}
 NOT_SETTLED = -1
 
 
@@ -28,12 +43,14 @@ class Settled(NamedTuple):
     """Columns as a Design takes them, and what happened on the way.
 
     `n_rows_of` are the rows of every column before rare ones were left out, `is_kept` says which
-    were not. `repeated` is None or the column and the row of a line that must not be there.
+    were not, `has_lines` which have any line. `repeated` is None or the column and the row of a
+    line that must not be there.
     """
 
     columns: Columns
     n_rows_of: np.ndarray
     is_kept: np.ndarray
+    has_lines: np.ndarray
     n_duplicates: int
     n_zeros: int
     repeated: tuple | None
@@ -51,12 +68,6 @@ class Settled(NamedTuple):
         starts = self.columns.value_ptr[valued]
         column = valued[np.searchsorted(starts, np.argmin(is_finite), side="right") - 1]
         return int(np.flatnonzero(self.is_kept)[column])
-
-    def count_rows_without(self, n_rows):
-        """Rows without any entry."""
-        has_entry = np.zeros(n_rows, dtype=np.bool_)
-        has_entry[self.columns.indices] = True
-        return int(np.count_nonzero(~has_entry))
 
 
 class Tally:
@@ -81,33 +92,51 @@ class Tally:
 
 
 class Grouping:
-    """Places for all lines that a tally has counted, in columns of a given order."""
+    """Places for all lines that a tally has counted, in columns of a given order.
 
-    def __init__(self, tally, order, n_rows, *, sums_duplicates):
-        self.n_rows = n_rows
+    Parameters
+    ----------
+    tally : Tally
+    order : ndarray of shape (n_columns,)
+        Numbers of the columns in the tally.
+    n_rows : int
+    policies : ndarray of shape (n_columns,)
+        What becomes of several lines of a row, by column in `order`.
+    has_moments : bool
+        Whether lines come with the moment that says which is the first and which the last of a
+        row; else they are in order.
+    """
+
+    def __init__(self, tally, order, n_rows, policies, *, has_moments=False):
+        self.n_rows, self._policies = n_rows, policies
         # Sums of ones are values, too.
-        is_valued = tally.is_valued[order] | sums_duplicates
+        is_valued = tally.is_valued[order] | (policies == SUM)
         kind = np.where(is_valued, SPARSE, INDICATOR).astype(np.uint8)
         indptr = np.concatenate([[0], np.cumsum(tally.counts[order])])
         sizes = value_sizes(kind, indptr, n_rows)
         indices, values = np.empty(indptr[-1], dtype=np.int32), np.empty(sizes.sum())
         self._given = Columns(kind, indptr, indices, values, packed_offsets(sizes))
+        self._moments = np.empty(indptr[-1] if has_moments else 0, dtype=np.int64)
         self._column_of = np.empty(order.size, dtype=np.int32)
         self._column_of[order] = np.arange(order.size, dtype=np.int32)
         self._next = indptr[:-1].copy()
 
-    def place(self, rows, codes, values):
+    def place(self, rows, codes, values, moments):
         """Write lines to their columns; return whether there was room for all of them."""
         values = np.empty(0) if values is None else values
-        return _place(rows, codes, values, self._column_of, self._next, self._given)
+        moments = np.empty(0, dtype=np.int64) if moments is None else moments
+        where = self._column_of, self._next
+        return _place(rows, codes, values, moments, where, self._given, self._moments)
 
-    def settle(self, policy, min_count) -> Settled:
+    def settle(self, min_count) -> Settled:
         """Sort rows, join duplicates, drop zeros and columns with fewer rows than `min_count`."""
         kind, _, indices, values, _ = self._given
-        scratch = np.empty(self.n_rows if values.size else 0)
+        has_lines, size = np.diff(self._given.indptr) > 0, self.n_rows if values.size else 0
+        scratch = np.empty(size), np.empty(size, dtype=np.int64)
         n_rows_of = np.full(kind.size, NOT_SETTLED, dtype=np.int64)
         dropped = np.zeros(2, dtype=np.int64)
-        row = _settle(self.n_rows, policy, min_count, self._given, scratch, n_rows_of, dropped)
+        given = self._given, self._moments, self._policies
+        row = _settle(self.n_rows, min_count, *given, scratch, n_rows_of, dropped)
         repeated = None if row < 0 else (int(np.argmax(n_rows_of == NOT_SETTLED)), int(row))
         is_kept = (n_rows_of >= min_count) & (n_rows_of != NOT_SETTLED)
         kind = kind[is_kept]
@@ -117,18 +146,22 @@ class Grouping:
         indices.resize(indptr[-1], refcheck=False)
         values.resize(sizes.sum(), refcheck=False)
         columns = Columns(kind, indptr, indices, values, packed_offsets(sizes))
-        return Settled(columns, n_rows_of, is_kept, int(dropped[0]), int(dropped[1]), repeated)
+        found = n_rows_of, is_kept, has_lines
+        return Settled(columns, *found, int(dropped[0]), int(dropped[1]), repeated)
 
 
 @kernel
-def _place(rows, codes, values, column_of, following, columns):
+def _place(rows, codes, values, moments, where, columns, moments_out):
     """Write line after line; return False where a column has more than were counted."""
+    column_of, following = where
     for i in range(rows.size):
         j = column_of[codes[i]]
         k = following[j]
         if k == columns.indptr[j + 1]:
             return False
         columns.indices[k] = rows[i]
+        if moments_out.size:
+            moments_out[k] = moments[i]
         if columns.kind[j] == SPARSE:
             position = columns.value_ptr[j] + k - columns.indptr[j]
             columns.values[position] = values[i] if values.size else 1.0
@@ -137,39 +170,60 @@ def _place(rows, codes, values, column_of, following, columns):
 
 
 @device
-def _mark(rows, values, policy, scratch, words, summary):
+def _join(policy, held, value, aside, moment):
+    """Value of a row, and what is kept beside it, after one more of its lines.
+
+    Beside the value is its moment, or for means the number of lines.
+    """
+    if policy == SUM:
+        return held + value, aside
+    if policy == MEAN:
+        return held + value, aside + 1
+    if policy == LAST:
+        return (value, moment) if moment >= aside else (held, aside)
+    if policy == FIRST:
+        return (value, moment) if moment < aside else (held, aside)
+    is_further = value > held if policy == MAX else value < held
+    return (value, aside) if is_further else (held, aside)
+
+
+@device
+def _mark(rows, values, moments, policy, scratch, words, summary):
     """Mark rows in both bitmaps and leave their values, joined, in `scratch`.
 
     Returns how many rows were marked, or -1 - row where a second line of a row is an error.
     """
     one = np.uint64(1)
+    joined, aside = scratch
     count = 0
     for k in range(rows.size):
         row = rows[k]
         bit = one << np.uint64(row & 63)
+        moment = moments[k] if moments.size else np.int64(0)
         if words[row >> 6] & bit:
             if policy == ERROR:
                 return -1 - np.int64(row)
             if values.size:
-                if policy == SUM:
-                    scratch[row] += values[k]
-                elif policy == LAST or values[k] > scratch[row]:
-                    scratch[row] = values[k]
+                held = joined[row], values[k], aside[row], moment
+                joined[row], aside[row] = _join(policy, *held)
             continue
         words[row >> 6] |= bit
         summary[row >> 12] |= one << np.uint64((row >> 6) & 63)
         count += 1
         if values.size:
-            scratch[row] = values[k]
+            joined[row], aside[row] = values[k], 1 if policy == MEAN else moment
     return count
 
 
 @device
-def _write_values(rows, scratch, values):
+def _write_values(rows, policy, scratch, values):
     """Write the values of rows, moved up where one is zero; return how many are left."""
+    joined, aside = scratch
     count = 0
     for k in range(rows.size):
-        value = scratch[rows[k]]
+        value = joined[rows[k]]
+        if policy == MEAN:
+            value /= aside[rows[k]]
         if value != 0.0:
             rows[count] = rows[k]
             values[count] = value
@@ -178,7 +232,7 @@ def _write_values(rows, scratch, values):
 
 
 @kernel
-def _settle(n_rows, policy, min_count, columns, scratch, counts, dropped):
+def _settle(n_rows, min_count, columns, moments, policies, scratch, counts, dropped):
     """Settle one column after the other in place: none ends behind where it did.
 
     Writes the rows of every column to `counts`, its new kind to `columns.kind`, and the numbers of
@@ -192,7 +246,8 @@ def _settle(n_rows, policy, min_count, columns, scratch, counts, dropped):
         source = columns.value_ptr[j]
         n_values = given.size if columns.kind[j] == SPARSE else 0
         values = columns.values[source : source + n_values]
-        count = _mark(given, values, policy, scratch, words, summary)
+        own = moments[columns.indptr[j] : columns.indptr[j + 1]] if moments.size else moments
+        count = _mark(given, values, own, policies[j], scratch, words, summary)
         if count < 0:
             return -1 - count
         dropped[0] += given.size - count
@@ -201,7 +256,7 @@ def _settle(n_rows, policy, min_count, columns, scratch, counts, dropped):
         only_ones = True
         if n_values:
             values = columns.values[value_end : value_end + count]
-            n_nonzero = _write_values(rows, scratch, values)
+            n_nonzero = _write_values(rows, policies[j], scratch, values)
             dropped[1] += count - n_nonzero
             count = n_nonzero
             only_ones = (values[:count] == 1.0).all()

@@ -8,18 +8,37 @@ import narwhals as nw
 import numpy as np
 
 from ..._compile import device, kernel
+from .texts import ABSENT, TextIds, Texts
 
-__all__ = ["IntegerIds", "TextIds", "new_ids", "read_ids"]
+__all__ = [
+    "ABSENT",
+    "IntegerIds",
+    "as_ids",
+    "id_at",
+    "is_missing",
+    "listed",
+    "new_ids",
+    "read_ids",
+    "take",
+    "whole_numbers",
+]
 
-ABSENT = -1
 FEWEST_SLOTS = 1 << 10
 # Of the finalizer of SplitMix64 (Steele, Lea and Flood 2014): no regular identifiers pile up.
 MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-def read_ids(series: nw.Series, label: str) -> np.ndarray:
-    """Return the identifiers of a column without missing entries, as int64 or as strings.
+def is_missing(series: nw.Series) -> np.ndarray:
+    """Whether an entry is null or NaN."""
+    mask = series.is_null().to_numpy().astype(np.bool_)
+    if series.dtype.is_float():
+        mask = mask | np.isnan(series.cast(nw.Float64).to_numpy())
+    return mask
+
+
+def read_ids(series: nw.Series, label: str) -> np.ndarray | Texts:
+    """Return the identifiers of a column without missing entries, as int64 or as texts.
 
     Parameters
     ----------
@@ -34,17 +53,17 @@ def read_ids(series: nw.Series, label: str) -> np.ndarray:
             "cast it to one of them."
         )
     if dtype.is_integer() or dtype.is_float():
-        return _whole(series.to_numpy(), label)
+        return whole_numbers(series.to_numpy(), label)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return _of_categories(series, label)
     elif dtype == nw.Object:
         from pandas.api.types import infer_dtype
 
         if infer_dtype(series.to_numpy()) == "integer":
-            return _whole(np.array(series.to_list()), label)
+            return whole_numbers(np.array(series.to_list()), label)
     if series.dtype not in (nw.String, nw.Object):
         raise TypeError(f"{label} has dtype {dtype}; identifiers are integers or strings.")
-    return np.asarray(series.to_numpy(), dtype=object)
+    return Texts.of(series, label)
 
 
 def _of_categories(series, label):
@@ -53,14 +72,15 @@ def _of_categories(series, label):
     if series.implementation.is_pandas_like():
         used = native.cat.remove_unused_categories().cat
         categories = nw.from_native(used.categories.to_series(), series_only=True)
-        return read_ids(categories, label)[used.codes.to_numpy()]
+        return take(read_ids(categories, label), used.codes.to_numpy())
     if series.implementation.is_pyarrow():
         native = native.cast(native.type.value_type)
         return read_ids(nw.from_native(native, series_only=True), label)
-    return np.asarray(series.cast(nw.String).to_numpy(), dtype=object)
+    return Texts.of(series.cast(nw.String), label)
 
 
-def _whole(values, label):
+def whole_numbers(values, label, what="identifiers"):
+    """Return whole numbers of any type as int64."""
     is_float = values.dtype.kind == "f"
     bits = np.finfo(values.dtype).nmant + 1 if is_float else 63
     limit = 2**bits - (not is_float)  # beyond, neighbouring floats are one number
@@ -71,15 +91,36 @@ def _whole(values, label):
         is_bad |= values != np.floor(values)
     if is_bad.any():
         raise ValueError(
-            f"{label} has {values[np.argmax(is_bad)]}; identifiers are integers that fit into 64 "
-            f"bits (as floating point, into {bits if is_float else 53}), or strings."
+            f"{label} has {values[np.argmax(is_bad)]}; {what} are integers that fit into 64 "
+            f"bits (as floating point, into {bits if is_float else 53})"
+            f"{', or strings' if what == 'identifiers' else ', or dates'}."
         )
     return values.astype(np.int64)
 
 
-def new_ids(values: np.ndarray) -> "IntegerIds | TextIds":
-    """Return the empty numbering that identifiers such as `values` need."""
-    return IntegerIds() if values.dtype == np.int64 else TextIds()
+def new_ids(ids: np.ndarray | Texts) -> "IntegerIds | TextIds":
+    """Return the empty numbering that such identifiers need."""
+    return TextIds() if isinstance(ids, Texts) else IntegerIds()
+
+
+def as_ids(values: np.ndarray) -> np.ndarray | Texts:
+    """Identifiers of an array of integers or of strings."""
+    return Texts.of(values, "`like`") if values.dtype == object else values
+
+
+def take(ids, which):
+    """Some identifiers (or days), by mask or number."""
+    return ids[which] if isinstance(ids, np.ndarray) else ids.take(which)
+
+
+def id_at(ids, i):
+    """One identifier as Python holds it."""
+    return ids.text(i) if isinstance(ids, Texts) else int(ids[i])
+
+
+def listed(ids) -> np.ndarray:
+    """Identifiers as an array, of integers or of strings."""
+    return ids.listed() if isinstance(ids, Texts) else ids
 
 
 @device
@@ -166,44 +207,3 @@ class IntegerIds:
         found = np.empty(ids.size, dtype=np.int32)
         _find(ids, self._keys, self._codes, found)
         return found
-
-
-class TextIds:
-    """Numbers of strings."""
-
-    kind = "strings"
-
-    def __init__(self):
-        self._codes = {}
-
-    def __len__(self):
-        return len(self._codes)
-
-    def distinct(self):
-        return np.array([*self._codes], dtype=object)
-
-    def add(self, ids):
-        positions, distinct = self._factorize(ids)
-        for text in distinct:
-            self._codes.setdefault(text, len(self._codes))
-        return self._look_up(distinct)[positions]
-
-    def find(self, ids):
-        positions, distinct = self._factorize(ids)
-        return self._look_up(distinct)[positions]
-
-    def _look_up(self, distinct):
-        codes = (self._codes.get(text, ABSENT) for text in distinct)
-        return np.fromiter(codes, dtype=np.int32, count=len(distinct))
-
-    def _factorize(self, ids):
-        from pandas import factorize
-
-        positions, distinct = factorize(ids)
-        for text in distinct:
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"identifiers are of types str and {type(text).__name__} ({text!r}) in one "
-                    "column; pass all integers or all strings."
-                )
-        return positions, distinct

@@ -4,19 +4,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .ids import read_ids
-from .lines import is_missing
+from .ids import is_missing, listed, read_ids
 from .sources import open_source
 
 __all__ = ["name_covariates"]
 
 
-def name_covariates(ids, names, covariate_id, name):
-    """Return the name of every covariate, and how many `names` leaves without one.
+def name_covariates(ids, windows, names, covariate_id, name):
+    """Return the name of every column, and how many covariates `names` leaves without one.
 
     Parameters
     ----------
-    ids : ndarray of shape (n_covariates,)
+    ids : ndarray of shape (n_columns,)
+        Identifiers of covariates, ascending.
+    windows : list of shape (n_columns,)
+        Names of the columns' windows, "" where there are none.
     names : mapping, pandas.Series, table or None
         Names by identifier.
     covariate_id, name : str
@@ -24,14 +26,22 @@ def name_covariates(ids, names, covariate_id, name):
     """
     given = _read_names(names, covariate_id, name)
     ids = ids.tolist()
-    found = [given.get(id) for id in ids]
+    distinct = list(dict.fromkeys(ids))
+    found = [given.get(id) for id in distinct]
     n_unnamed = 0 if names is None else found.count(None)
-    if given and n_unnamed == len(ids):
+    if given and n_unnamed == len(found):
         raise ValueError(
-            f"`names` names none of the {len(ids):,} covariates: its identifiers are like "
+            f"`names` names none of the {len(found):,} covariates: its identifiers are like "
             f"{next(iter(given))!r}, those of `covariates` like {ids[0]!r}."
         )
-    labels = [str(id) if label is None else label for id, label in zip(ids, found, strict=True)]
+    labels = [
+        str(id) if label is None else label for id, label in zip(distinct, found, strict=True)
+    ]
+    name_of = dict(zip(distinct, _make_unique(labels, distinct), strict=True))
+    labels = [
+        f"{name_of[id]} {window}" if window else name_of[id]
+        for id, window in zip(ids, windows, strict=True)
+    ]
     return np.array(_make_unique(labels, ids), dtype=object), n_unnamed
 
 
@@ -86,5 +96,5 @@ def _read_table(table, covariate_id, name):
     for frame in source.open([covariate_id, name], 1 << 20):
         frame = frame.filter((~is_missing(frame.get_column(covariate_id))).tolist())
         ids = read_ids(frame.get_column(covariate_id), f"`names`[{covariate_id!r}]")
-        pairs += zip(ids.tolist(), frame.get_column(name).to_list(), strict=True)
+        pairs += zip(listed(ids).tolist(), frame.get_column(name).to_list(), strict=True)
     return pairs

@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from ..design.columns import Design
-from .grouping import SUM, Grouping, Tally
+from .grouping import Grouping, Tally
 
 __all__ = ["InParts"]
 
 
 class InParts:
     """What became of all lines, as `grouping.Settled` has it, and the columns part by part.
+
+    `found` are the columns, and `n_rows_without` is there once `designs` are made.
 
     Parameters
     ----------
@@ -28,22 +30,19 @@ class InParts:
     parts : iterable
         Lines as `Lines.read` gives them.
     lines : Lines
-    policy, min_count : int
+    min_count : int
         See `Grouping.settle`.
     """
 
-    def __init__(self, folder, edges, parts, lines, policy, min_count):
-        self._edges, self._policy = np.asarray(edges), policy
-        self._folder = Path(folder)
+    def __init__(self, folder, edges, parts, lines, min_count):
+        self._edges, self._folder = np.asarray(edges), Path(folder)
         for part in parts:
             self._spill(*part)
-        lines.freeze()
-        ids = np.empty(0) if lines.covariates is None else lines.covariates.distinct()
-        self._by_id = np.argsort(ids)
-        self.ids = ids[self._by_id]
+        self.found = lines.found()
         self.repeated = self._infinite = None
-        self.n_rows_of = np.zeros(ids.size, dtype=np.int64)
-        self.n_duplicates = self.n_zeros = self._n_rows_without = 0
+        self.n_rows_of = np.zeros(self.found.ids.size, dtype=np.int64)
+        self.has_lines = np.zeros(self.found.ids.size, dtype=np.bool_)
+        self.n_duplicates = self.n_zeros = self.n_rows_without = 0
         for k, settled in enumerate(map(self._settle, range(len(self._edges) - 1))):
             if settled.repeated is not None:
                 column, row = settled.repeated
@@ -60,10 +59,6 @@ class InParts:
         """A column that has an infinite value, or None."""
         return self._infinite
 
-    def count_rows_without(self, _):
-        """Rows without any entry, once `designs` are made."""
-        return self._n_rows_without
-
     def designs(self, names) -> Iterator[Design]:
         """Columns of one part after the other."""
         chosen = np.flatnonzero(self.is_kept)
@@ -71,13 +66,16 @@ class InParts:
             design = self._settle(k).design(int(high - low)).select(chosen)
             has_entry = np.zeros(design.n_rows, dtype=np.bool_)
             has_entry[design.indices] = True
-            self._n_rows_without += int(np.count_nonzero(~has_entry))
+            self.n_rows_without += int(np.count_nonzero(~has_entry))
             yield design.with_names(names)
 
-    def _spill(self, rows, codes, values):
+    def _spill(self, rows, codes, values, moments):
         part = np.searchsorted(self._edges, rows, side="right") - 1
         order = np.argsort(part, kind="stable")
-        part, values = part[order], np.empty(0) if values is None else values[order]
+        part, values, moments = (
+            np.empty(0, dtype=np.int64) if given is None else given[order]
+            for given in (part, values, moments)
+        )
         ends = np.searchsorted(part, np.arange(len(self._edges)))
         for k in np.flatnonzero(np.diff(ends)):
             own = slice(ends[k], ends[k + 1])
@@ -85,6 +83,7 @@ class InParts:
                 np.save(file, (rows[order[own]] - self._edges[k]).astype(np.int32))
                 np.save(file, codes[order[own]].astype(np.int32))
                 np.save(file, values[own])
+                np.save(file, moments[own])
 
     def _path(self, part):
         return self._folder / str(part)
@@ -95,17 +94,20 @@ class InParts:
         size = self._path(part).stat().st_size
         with self._path(part).open("rb") as file:
             while file.tell() < size:
-                rows, codes, values = (np.load(file) for _ in range(3))
-                yield rows, codes, values if values.size else None
+                rows, codes, *others = (np.load(file) for _ in range(4))
+                yield rows, codes, *(given if given.size else None for given in others)
 
     def _settle(self, part):
-        tally = Tally()
-        tally.grow(self.ids.size)
-        for _, codes, values in self._lines(part):
+        tally, found = Tally(), self.found
+        tally.grow(found.ids.size)
+        has_moments = False
+        for _, codes, values, moments in self._lines(part):
             tally.add(codes, values)
+            has_moments |= moments is not None
+        self.has_lines |= tally.counts[found.order] > 0
         n_rows = int(self._edges[part + 1] - self._edges[part])
-        adds = self._policy == SUM
-        grouping = Grouping(tally, self._by_id, n_rows, sums_duplicates=adds)
+        given = tally, found.order, n_rows, found.policies
+        grouping = Grouping(*given, has_moments=has_moments)
         for line in self._lines(part):
             grouping.place(*line)
-        return grouping.settle(self._policy, 0)
+        return grouping.settle(0)

@@ -46,12 +46,15 @@ class Source:
     open : callable
         From a list of columns and a number of lines to an iterator of frames with these columns,
         of about so many lines.
+    is_held : bool
+        Whether it is in memory as a whole.
     """
 
     name: str
     columns: list
     is_single: bool
     open: Callable[[list, int], Iterable[Any]]
+    is_held: bool = False
 
     def batches(self, columns: list, size: int) -> Iterator[nw.DataFrame]:
         """Read some columns in batches of at most `size` lines."""
@@ -69,7 +72,8 @@ def open_source(table, name: str) -> Source:
     if isinstance(frame, nw.LazyFrame) and not hasattr(table, "__arrow_c_stream__"):
         return _open_lazy(nw.to_native(frame), name)
     if isinstance(frame, nw.DataFrame):
-        return Source(name, list(frame.columns), False, lambda columns, _: [frame.select(columns)])
+        read = lambda columns, _: [frame.select(columns)]  # noqa: E731
+        return Source(name, list(frame.columns), False, read, is_held=True)
     if hasattr(table, "scanner") and hasattr(table, "schema"):
         return _open_dataset(table, name)
     if hasattr(table, "__arrow_c_stream__"):

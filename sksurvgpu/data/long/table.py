@@ -8,123 +8,33 @@ between as (int32 row, int32 covariate) and, where some value is not 1, its floa
 
 import warnings
 from collections import deque
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from ..._versioned import Versioned
-from .grouping import ERROR, LAST, MAX, SUM, Grouping, Tally
-from .ids import new_ids, read_ids
-from .lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns, is_missing
+from ..design.entries import divided
+from ..prepare import PrepareColumns
+from .grouping import Grouping, Tally
+from .ids import as_ids, is_missing, listed, new_ids, read_ids
+from .lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns
 from .names import name_covariates
 from .parts import InParts
+from .result import LongData, LongReport
 from .sources import open_source, to_pandas
+from .windows import (
+    DEFAULT_DAY,
+    DEFAULT_INDEX_DATE,
+    Columns,
+    Windows,
+    check_policy,
+    read_index_dates,
+)
 
-__all__ = ["BATCH_SIZE", "LongData", "LongReport", "read_long"]
+__all__ = ["BATCH_SIZE", "read_long"]
 
-POLICIES = {"error": ERROR, "sum": SUM, "max": MAX, "last": LAST}
 BATCH_SIZE = 1 << 20
-
-
-@dataclass(frozen=True)
-class LongReport:
-    """What `from_long` read, and what it left out.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows, those of the outcomes.
-    n_covariates : int
-        Columns.
-    n_entries : int
-        Entries that are not zero.
-    n_lines : int
-        Lines read.
-    n_missing : int
-        Lines left out because an identifier or the value is missing.
-    n_unknown : int
-        Lines left out because their row is not among the outcomes.
-    n_unused : int
-        Lines left out because their covariate is not one of `like`.
-    n_duplicates : int
-        Lines joined with an earlier one of the same row and covariate.
-    n_zeros : int
-        Entries left out because their value is zero.
-    n_rare : int
-        Covariates left out because they have entries in fewer than `min_count` rows.
-    n_unnamed : int
-        Columns without a name in `names`, which have their identifier for a name.
-    n_rows_without : int
-        Rows without any entry.
-    smallest_count, largest_count : int
-        Fewest and most rows in which a column is not zero.
-    """
-
-    n_rows: int
-    n_covariates: int
-    n_entries: int
-    n_lines: int
-    n_missing: int
-    n_unknown: int
-    n_unused: int
-    n_duplicates: int
-    n_zeros: int
-    n_rare: int
-    n_unnamed: int
-    n_rows_without: int
-    smallest_count: int
-    largest_count: int
-
-    def __repr__(self) -> str:
-        lines = [
-            f"{self.n_rows:,} rows, {self.n_covariates:,} covariates, {self.n_entries:,} entries "
-            f"from {self.n_lines:,} lines",
-            f"covariates occur in {self.smallest_count:,} to {self.largest_count:,} rows",
-            f"{self.n_rows_without:,} rows have no covariate",
-        ]
-        for count, what in (
-            (self.n_unknown, "lines left out: their row is not among the outcomes"),
-            (self.n_missing, "lines left out: identifier or value missing"),
-            (self.n_unused, "lines left out: their covariate is not one of `like`"),
-            (self.n_duplicates, "lines joined with another of the same row and covariate"),
-            (self.n_zeros, "entries left out: zero"),
-            (self.n_rare, "covariates left out: in too few rows"),
-            (self.n_unnamed, "covariates named by their identifier"),
-        ):
-            if count:
-                lines.append(f"{count:,} {what}")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, eq=False)
-class LongData(Versioned):
-    """Covariates and outcomes of the same rows; made by `from_long`.
-
-    Attributes
-    ----------
-    X : Design or Rows
-        Covariates, a column each, with names; what ``fit`` takes. A handle where they were written
-        to files.
-    outcomes : pandas.DataFrame
-        The table of outcomes, of which row i belongs to row i of `X`.
-    row_ids : ndarray of shape (n_rows,)
-        Identifiers of the rows, integers or strings.
-    covariate_ids : ndarray of shape (n_covariates,)
-        Identifiers of the columns of `X`, ascending; those that were put on its right have none.
-    report : LongReport
-        What was read, and what was left out.
-    """
-
-    X: Any
-    outcomes: Any
-    row_ids: np.ndarray
-    covariate_ids: np.ndarray
-    report: LongReport
-
-    def __repr__(self) -> str:
-        return f"<LongData: {self.report!r}>"
 
 
 def read_long(
@@ -142,40 +52,92 @@ def read_long(
     duplicates="error",
     missing="error",
     batch_size=BATCH_SIZE,
+    windows=None,
+    day=DEFAULT_DAY,
+    index_date=DEFAULT_INDEX_DATE,
+    prepare=None,
     store=None,
 ) -> LongData:
     """What `from_long` does; a `store` writes the columns in parts in place of keeping them."""
     _check_choice("unknown", unknown, ("warn", "error", "ignore"))
-    _check_choice("duplicates", duplicates, POLICIES)
     _check_choice("missing", missing, ("error", "drop"))
     min_count, batch_size = _whole("min_count", min_count), _whole("batch_size", batch_size)
-    _check_like(like, names, min_count)
-    table, row_ids, rows = _read_outcomes(outcomes, row_id, batch_size)
-    table, row_ids, rows, edges = _arranged(table, row_ids, rows, store)
+    _check_like(like, names=names, min_count=min_count, windows=windows, prepare=prepare)
+    _check_prepare(prepare, like, store)
+    windows = _read_windows(windows, duplicates, like, (day, index_date))
+    read = _read_outcomes(outcomes, row_id, batch_size)
+    table, row_ids, rows, edges = _arranged(*read, store)
     source = open_source(covariates, "covariates")
-    columns = choose_columns(source.columns, row_id, covariate_id, value)
-    known = None if like is None else _number(like.covariate_ids)
-    lines = Lines(columns, rows, known, missing == "drop")
-    policy, fewest = POLICIES[duplicates], min_count if like is None else 0
-    settled: Any
-    if store is None:
-        grouping, ids, counts = _group(source, lines, len(row_ids), batch_size, policy == SUM)
-        settled = grouping.settle(policy, fewest)
-    else:
-        counts = Counts()
-        parts = lines.read(source.batches(lines.columns, batch_size), counts)
-        settled = InParts(store.folder, edges, parts, lines, policy, fewest)
-        ids = settled.ids
-    if counts.unknown:
-        _report_unknown(counts.unknown, lines.example_of_unknown, unknown)
-    _check_settled(settled, ids, row_ids, counts)
-    kept = ids[settled.is_kept]
+    index = read_index_dates(table, index_date, missing == "drop") if windows.is_dated else None
+    known, wanted = _columns_of(like, windows)
+    asked = row_id, covariate_id, value, day if windows.is_dated else None
+    labels, columns = choose_columns(source.columns, *asked), Columns(windows, index, wanted)
+    lines = Lines(labels, columns, rows, known, missing == "drop")
+    fewest = min_count if like is None else 0
+    settled, found, counts = _settle(source, lines, batch_size, fewest, store, edges)
+    _report_unknown(counts.unknown, lines.example_of_unknown, unknown)
+    _check_settled(settled, found, row_ids, counts, windows.names)
+    ids, window_of = found.kept(settled.is_kept, windows.names)
     if like is None:
-        labels, n_unnamed = name_covariates(kept, names, covariate_id, name)
+        given, n_unnamed = name_covariates(ids, window_of, names, covariate_id, name)
     else:
-        labels, n_unnamed = like.X.names[: len(kept)], like.report.n_unnamed
-    X = store.write(settled.designs(labels)) if store else settled.design(len(row_ids), labels)
-    return LongData(X, table, row_ids, kept, _summarize(X, counts, settled, n_unnamed))
+        given, n_unnamed = like.X.names[: len(ids)], like.report.n_unnamed
+    X = store.write(settled.designs(given)) if store else settled.design(len(row_ids), given)
+    X, prepare, chosen = _prepared(X, prepare, like)
+    summary = _summarize(X, counts, settled, n_unnamed, (index, chosen))
+    dated = (windows.as_given(), window_of[chosen]) if windows.is_dated else (None, None)
+    return LongData(X, table, row_ids, ids[chosen], summary, *dated, prepare)
+
+
+def _settle(source, lines, batch_size, fewest, store, edges) -> tuple[Any, Any, Counts]:
+    """Read all lines and settle their columns, in memory or in the parts of a store."""
+    if store is None:
+        grouping, found, counts = _group(source, lines, batch_size)
+        return grouping.settle(fewest), found, counts
+    counts = Counts()
+    parts = lines.read(source.batches(lines.labels, batch_size), counts)
+    settled = InParts(store.folder, edges, parts, lines, fewest)
+    return settled, settled.found, counts
+
+
+def _read_windows(windows, duplicates, like, labels):
+    """Windows and what becomes of several lines there, those of `like` where it is given."""
+    check_policy("duplicates", duplicates)
+    if like is not None and like.windows is not None:
+        if duplicates != "error":
+            raise ValueError(
+                "`duplicates` was passed with `like`, whose windows say what becomes of several "
+                "lines; leave it out."
+            )
+        windows = like.windows
+    if windows is None and labels != (DEFAULT_DAY, DEFAULT_INDEX_DATE):
+        raise ValueError(
+            f"`day` and `index_date` name the columns {labels[0]!r} and {labels[1]!r}, which only "
+            "windows of time use; pass `windows`, such as [(-365, -1)], or leave them out."
+        )
+    return Windows.of(windows, duplicates)
+
+
+def _columns_of(like, windows):
+    """Numbers of the covariates of `like`, and covariate and window of each of its columns."""
+    if like is None:
+        return None, None
+    ids = as_ids(like.covariate_ids)
+    known = new_ids(ids)
+    window = np.zeros(ids.size, dtype=np.int64)
+    if like.windows is not None:
+        window[:] = [windows.names.index(name) for name in like.window_of]
+    return known, (known.add(ids), window)
+
+
+def _prepared(X, prepare, like):
+    """Columns as `prepare` leaves them, what did it, and which of the columns they are."""
+    if prepare is not None:
+        prepare = clone(prepare).fit(X)
+        return prepare.transform(X), prepare, prepare.columns_
+    if like is not None and like.prepare is not None:
+        return divided(X, like.prepare.scale_), like.prepare, slice(None)
+    return X, None, slice(None)
 
 
 def _arranged(table, row_ids, rows, store):
@@ -187,32 +149,34 @@ def _arranged(table, row_ids, rows, store):
     return table, row_ids, _number(row_ids), edges
 
 
-def _group(source, lines, n_rows, batch_size, sums_duplicates):
-    """Read all lines and place them; return them with the identifiers and what was left out."""
+def _group(source, lines, batch_size):
+    """Read all lines and place them; return them with their columns and what was left out."""
     counts, tally, kept = Counts(), Tally(), deque()
-    for line in lines.read(source.batches(lines.columns, batch_size), counts):
-        tally.grow(len(lines.covariates))
-        tally.add(*line[1:])
-        if source.is_single:
+    is_kept, has_moments = source.is_single, False
+    for line in lines.read(source.batches(lines.labels, batch_size), counts):
+        tally.grow(lines.n_columns)
+        tally.add(*line[1:3])
+        has_moments = line[3] is not None
+        # Numbers take less than the strings that are held, and less time than finding them again.
+        is_kept = source.is_single or (source.is_held and lines.has_text)
+        if is_kept:
             kept.append(line)
-    lines.freeze()
-    ids = np.empty(0) if lines.covariates is None else lines.covariates.distinct()
-    tally.grow(len(ids))
-    order = np.argsort(ids)
-    grouping = Grouping(tally, order, n_rows, sums_duplicates=sums_duplicates)
+    found = lines.found()
+    tally.grow(found.ids.size)
+    grouping = Grouping(tally, found.order, lines.n_rows, found.policies, has_moments=has_moments)
     again = Counts()
-    if source.is_single:
+    if is_kept:
         again = counts
         parts = (kept.popleft() for _ in range(len(kept)))
     else:
-        parts = lines.read(source.batches(lines.columns, batch_size), again)
+        parts = lines.read(source.batches(lines.labels, batch_size), again)
     has_room = all(grouping.place(*part) for part in parts)
     if not (has_room and counts == again):  # as many lines as were counted, none too many anywhere
         raise ValueError(
             "`covariates` changed between two readings of it, or can be read only once; pass a "
             "table that stays as it is, or iter(...) of it, which is read once."
         )
-    return grouping, ids[order], counts
+    return grouping, found, counts
 
 
 def _read_outcomes(outcomes, row_id, batch_size):
@@ -231,20 +195,21 @@ def _read_outcomes(outcomes, row_id, batch_size):
         if is_missing(series).any():
             raise ValueError(f"`outcomes` has rows without {row_id!r}; drop or number them.")
         if len(frame):
-            ids.append(read_ids(series, f"`outcomes`[{row_id!r}]"))
+            own = read_ids(series, f"`outcomes`[{row_id!r}]")
             parts.append(to_pandas(frame, "outcomes"))
-            rows = new_ids(ids[-1]) if rows is None else rows
-            check_kind(rows, ids[-1], f"`outcomes`[{row_id!r}]", "other rows")
-            _add_rows(rows, ids[-1], row_id)
+            rows = new_ids(own) if rows is None else rows
+            check_kind(rows, own, f"`outcomes`[{row_id!r}]", "other rows")
+            ids.append(listed(own))
+            _add_rows(rows, own, ids[-1], row_id)
     if rows is None:
         raise ValueError("`outcomes` has no rows; pass one line for each row of the design.")
     table = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
     return table, np.concatenate(ids), rows
 
 
-def _add_rows(rows, ids, row_id):
+def _add_rows(rows, own, ids, row_id):
     first = len(rows)
-    numbers = rows.add(ids)
+    numbers = rows.add(own)
     if len(rows) >= 2**31:
         raise ValueError("`outcomes` has 2^31 rows or more; row numbers are int32.")
     is_repeated = numbers != np.arange(first, first + ids.size)
@@ -255,13 +220,16 @@ def _add_rows(rows, ids, row_id):
         )
 
 
-def _number(ids):
+def _number(values):
+    ids = as_ids(values)
     known = new_ids(ids)
     known.add(ids)
     return known
 
 
 def _report_unknown(n_unknown, example, unknown):
+    if not n_unknown:
+        return
     message = (
         f"`covariates` has {n_unknown:,} line(s) whose row is not in `outcomes`, e.g. {example!s}"
     )
@@ -273,29 +241,38 @@ def _report_unknown(n_unknown, example, unknown):
         )
 
 
-def _check_settled(settled, ids, row_ids, counts):
+def _check_settled(settled, found, row_ids, counts, windows):
     if settled.repeated is not None:
         column, row = settled.repeated
+        window = windows[found.window[column]]
+        place = f" in window {window!r}" if window else ""
         raise ValueError(
-            f"`covariates` has covariate {ids[column]!s} of row {row_ids[row]!s} more than once; "
-            "pass duplicates='sum', 'max' or 'last'."
+            f"`covariates` has covariate {found.ids[column]!s} of row {row_ids[row]!s} more than "
+            f"once{place}; pass duplicates='last', 'first', 'sum', 'mean', 'max' or 'min' of its "
+            "values, or the 'count' of its lines, or 'present', which is 1."
         )
     if not settled.is_kept.any():
         left = f"{counts.unknown:,} of rows that are not in `outcomes`, {counts.missing:,} missing"
+        if any(windows):
+            left += f", {counts.undated:,} without a date, {counts.outside:,} outside all windows"
+        n_others = np.count_nonzero(settled.has_lines)
         raise ValueError(
             f"`covariates` leaves no column: of its {counts.lines:,} lines {left}, and "
-            f"{ids.size:,} covariates are zero or in fewer rows than `min_count`."
+            f"{n_others:,} covariates are zero or in fewer rows than `min_count`."
         )
     column = settled.infinite()
     if column is not None:
         raise ValueError(
-            f"`covariates` has lines of covariate {ids[column]!s} of one row that add up to more "
-            "than the largest float; rescale its values."
+            f"`covariates` has lines of covariate {found.ids[column]!s} of one row that add up to "
+            "more than the largest float; rescale its values."
         )
 
 
-def _summarize(X, counts, settled, n_unnamed):
+def _summarize(X, counts, settled, n_unnamed, others):
+    index, chosen = others
     n_rows_of = settled.n_rows_of[settled.is_kept]
+    n_unprepared = n_rows_of.size - n_rows_of[chosen].size
+    n_rows_of = n_rows_of[chosen]
     return LongReport(
         n_rows=X.shape[0],
         n_covariates=n_rows_of.size,
@@ -306,12 +283,25 @@ def _summarize(X, counts, settled, n_unnamed):
         n_unused=counts.unused,
         n_duplicates=settled.n_duplicates,
         n_zeros=settled.n_zeros,
-        n_rare=int(np.count_nonzero(~settled.is_kept)),
+        n_rare=int(np.count_nonzero(settled.has_lines & ~settled.is_kept)),
         n_unnamed=n_unnamed,
-        n_rows_without=settled.count_rows_without(X.shape[0]),
+        n_rows_without=_count_rows_without(X, settled),
         smallest_count=int(n_rows_of.min()),
         largest_count=int(n_rows_of.max()),
+        n_outside=counts.outside,
+        n_undated=counts.undated,
+        n_rows_undated=0 if index is None else int(np.count_nonzero(~index[1])),
+        n_unprepared=n_unprepared,
     )
+
+
+def _count_rows_without(X, settled):
+    """Rows without any entry."""
+    if isinstance(settled, InParts):
+        return settled.n_rows_without
+    has_entry = np.zeros(X.n_rows, dtype=np.bool_)
+    has_entry[X.indices] = True
+    return int(np.count_nonzero(~has_entry))
 
 
 def _check_choice(argument, value, choices):
@@ -327,13 +317,29 @@ def _whole(argument, value):
     return int(value)
 
 
-def _check_like(like, names, min_count):
+def _check_like(like, **others):
     if like is None:
         return
     if not isinstance(like, LongData):
         raise TypeError(f"`like` is of type {type(like).__name__}; pass what from_long returned.")
-    if names is not None or min_count != 1:
+    given = [name for name, value in others.items() if value is not None and name != "min_count"]
+    if others["min_count"] != 1:
+        given.append("min_count")
+    if given:
         raise ValueError(
-            "`names` or `min_count` was passed with `like`, whose columns and names are taken; "
-            "leave them out."
+            f"`{given[0]}` was passed with `like`, whose columns, names, windows and scales are "
+            "taken; leave it out."
+        )
+
+
+def _check_prepare(prepare, like, store):
+    prepare = like.prepare if like is not None else prepare
+    if prepare is None:
+        return
+    if not isinstance(prepare, PrepareColumns):
+        raise TypeError(f"`prepare` is of type {type(prepare).__name__}; pass a PrepareColumns.")
+    if store is not None:
+        raise ValueError(
+            "`prepare` takes all rows in memory, and `to` writes them to files; leave out one. "
+            "min_count= leaves out rare covariates of files."
         )

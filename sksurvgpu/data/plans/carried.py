@@ -55,9 +55,9 @@ class CompetingPlan(RowPlan):
         return len(self.carrying.lane_cell) == self.n_strata
 
 
-def plan_competing(outcome, censoring_group=None, events_first=False):
+def plan_competing(outcome, censoring_group=None, events_first=False, *, reorders=True):
     """Plan of a competing-risks outcome; censoring groups numbered from 0 (None: the strata)."""
-    plan = plan_rows(outcome)
+    plan = plan_rows(outcome, reorders=reorders)
     status, time = outcome.status[plan.order], outcome.time[plan.order]
     stratum = plan.stratum_of_row()
     if censoring_group is None:
@@ -76,7 +76,9 @@ def plan_competing(outcome, censoring_group=None, events_first=False):
             f"each of its groups, more than {MOST_LANE_CELLS:,}; merge groups, or make them strata."
         )
     table_ptr, row_entry, lane_entry = _tables(
-        (group, time, censoring_group is None), (lane_group, lane_ptr, first), plan.cell_time
+        (group, time, reorders and censoring_group is None),
+        (lane_group, lane_ptr, first),
+        plan.cell_time,
     )
     carrying = Carrying(
         competing=status == 2,

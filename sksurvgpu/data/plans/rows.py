@@ -101,11 +101,12 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
     """Row plan of an outcome (`data.outcome.Outcome`), split at the given times.
 
     Where its rows are some of many, `events` are the event times of all of them,
-    ``(event_time, event_ptr)`` by stratum.  These rows may stay in the order that they have, unless
-    copies of them are to follow each other.
+    ``(event_time, event_ptr)`` by stratum.  Rows may stay in the order that they have (not
+    `reorders`), unless copies of them are to follow each other, or strata of all rows are mixed.
     """
     n, cuts = len(outcome.time), np.asarray(cuts, dtype=np.float64)
     stratum, n_strata = _strata_of(outcome, events)
+    reorders = reorders or (events is None and bool(np.any(stratum[1:] < stratum[:-1])))
     last_piece = np.zeros(n, np.int16)
     if len(cuts):
         last_piece = np.searchsorted(cuts, outcome.time, side="left").astype(np.int16)
@@ -119,7 +120,8 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
     last_piece, are_all = last_piece[order], events is None
 
     if are_all:
-        event_stratum, event_time = distinct_pairs(stratum[event], time[event], not len(cuts))
+        are_sorted = reorders and not len(cuts)
+        event_stratum, event_time = distinct_pairs(stratum[event], time[event], are_sorted)
         events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
     exit_, enter = count_at_or_before(events, stratum, time), None
     if outcome.start is not None:

@@ -57,7 +57,7 @@ class RiskSetPattern(Pattern):
         delayed, exit_bin = plan.enter_idx is not None, bins.cell_bin[plan.exit_idx]
         self._row_bins = exit_bin, bins.cell_bin[plan.enter_idx] if delayed else None
         self._bin_ptr = None
-        if not delayed and plan.n_pieces == 1:  # rows are in the order of their exits
+        if not delayed and plan.n_pieces == 1 and not np.any(exit_bin[1:] < exit_bin[:-1]):
             self._bin_ptr = np.searchsorted(exit_bin, np.arange(bins.n_bins + 1))
 
     def evaluate(self, eta, u):

@@ -1,0 +1,147 @@
+"""What `eras_to_intervals` returns: rows of a case series, and who and what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._versioned import Versioned
+from ..data.design.columns import Design
+from ..data.outcomes.counts import case_series
+
+__all__ = ["CaseSeriesData", "CaseSeriesReport"]
+
+
+@dataclass(frozen=True)
+class CaseSeriesReport:
+    """What `eras_to_intervals` read, and what it left out.
+
+    Attributes
+    ----------
+    n_eras, n_outcomes : int
+        Lines of `eras` and of `outcomes`.
+    n_missing : int
+        Lines of both left out because an entry is missing.
+    n_unknown_eras, n_unknown_outcomes : int
+        Lines left out because their subject is not in `periods`.
+    n_eras_outside : int
+        Eras that lie before or after observation; their windows may reach into it.
+    n_outcomes_outside : int
+        Outcomes left out because they lie before or after observation, as it was given.
+    n_shortened : int
+        Windows that end because the next era starts.
+    n_windows_outside : int
+        Windows left out because they lie before or after observation.
+    n_clipped : int
+        Windows cut off where observation starts or ends.
+    """
+
+    n_eras: int
+    n_outcomes: int
+    n_missing: int
+    n_unknown_eras: int
+    n_unknown_outcomes: int
+    n_eras_outside: int
+    n_outcomes_outside: int
+    n_shortened: int
+    n_windows_outside: int
+    n_clipped: int
+
+    def __repr__(self) -> str:
+        lines = [f"{self.n_eras:,} eras and {self.n_outcomes:,} outcomes read"]
+        for count, what in (
+            (self.n_missing, "lines left out: an entry is missing"),
+            (self.n_unknown_eras, "eras left out: their subject is not in the periods"),
+            (self.n_unknown_outcomes, "outcomes left out: their subject is not in the periods"),
+            (self.n_outcomes_outside, "outcomes left out: outside of observation"),
+            (self.n_eras_outside, "eras outside of observation"),
+            (self.n_shortened, "windows end because the next era starts"),
+            (self.n_windows_outside, "windows left out: outside of observation"),
+            (self.n_clipped, "windows cut off where observation starts or ends"),
+        ):
+            if count:
+                lines.append(f"{count:,} {what}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class CaseSeriesData(Versioned):
+    """Intervals of subjects in which no covariate changes; made by `eras_to_intervals`.
+
+    Attributes
+    ----------
+    X : Design
+        Covariates, a column each, with names.
+    y : structured ndarray of shape (n_rows,)
+        Number of events, length in days and subject, as `case_series` makes it.
+    columns : pandas.DataFrame
+        By name of the column: how many subjects, days and events have a value other than 0.
+    attrition : pandas.DataFrame
+        By step: how many subjects, events and days it left.
+    knots : dict
+        Knots of the splines: of age in days, of season in months.
+    report : CaseSeriesReport
+        What was read, and what was left out.
+    """
+
+    X: Design
+    y: np.ndarray
+    columns: Any
+    attrition: Any
+    knots: dict
+    report: CaseSeriesReport
+
+    def __repr__(self) -> str:
+        subjects, events, days = self.attrition.iloc[-1]
+        return (
+            f"<CaseSeriesData of {self.X.n_rows:,} rows and {self.X.n_columns:,} columns: "
+            f"{subjects:,} subjects with {events:,} events in {days:,} days>"
+        )
+
+    def to_frame(self):
+        """Return subject, count, length and all covariates, dense, a line a row."""
+        from pandas import DataFrame
+
+        fields = {field: self.y[field] for field in ("subject", "count", "length")}
+        return DataFrame(fields).join(DataFrame(self.X.to_scipy().toarray(), columns=self.X.names))
+
+
+class Account:
+    """Subjects, events and days that are left after every step."""
+
+    def __init__(self):
+        self._steps = {}
+
+    def note(self, step, n_subjects, n_events, n_days):
+        """Note who is left after a step."""
+        self._steps[step] = int(n_subjects), int(n_events), int(n_days)
+
+    def table(self):
+        """Return the table, a line a step."""
+        from pandas import DataFrame, Index
+
+        index = Index(self._steps, name="step")
+        return DataFrame([*self._steps.values()], index, ["subjects", "events", "days"])
+
+
+def describe_columns(X, y):
+    """Subjects, days and events where a column is not 0, by name."""
+    from pandas import DataFrame, Index
+
+    table = X.to_scipy()
+    _, subject = np.unique(y["subject"], return_inverse=True)
+    found = []
+    for j in range(X.n_columns):
+        rows = table.indices[table.indptr[j] : table.indptr[j + 1]]
+        n_subjects = np.count_nonzero(np.diff(np.sort(subject[rows]), prepend=-1))
+        found.append((n_subjects, y["length"][rows].sum(), y["count"][rows].sum()))
+    columns = ["subjects", "days", "events"]
+    return DataFrame(found, Index(X.names, name="feature"), columns).astype(np.int64)
+
+
+def outcome_of_rows(count, length, subject) -> np.ndarray:
+    """Outcome of rows, whose subjects may be strings as objects."""
+    labels = subject.astype(np.str_) if subject.dtype == object else subject
+    return case_series(count, length, labels)

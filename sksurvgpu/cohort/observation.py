@@ -1,0 +1,212 @@
+"""Who is observed from when to when, what happened to them, and who of them is a case."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.episodes.reading import (
+    LineNames,
+    Persons,
+    read_lines,
+    read_persons,
+    show_time,
+)
+from ..exceptions import NothingToCompareError
+from .case_series_data import Account
+from .risk_windows import Eras
+
+__all__ = [
+    "Cases",
+    "Observed",
+    "check_settings",
+    "choose_cases",
+    "read_eras",
+    "read_observed",
+    "read_outcomes",
+]
+
+# Arguments that name the columns of eras and of outcomes, as messages call them.
+OF_ERAS = {"covariate": ("era", ""), "stop": ("end", "")}
+OF_OUTCOMES = {"start": ("day", "")}
+
+
+class Observed(NamedTuple):
+    """Subjects from their first to their last day; `birth` is None where it is not known."""
+
+    subjects: Persons
+    start: np.ndarray
+    end: np.ndarray
+    birth: np.ndarray | None
+    is_date: bool
+
+    def note(self, account, step, outcomes, is_left):
+        """Note who is left, with all their outcomes."""
+        n_days = np.maximum(self.end - self.start + 1, 0)[is_left].sum()
+        account.note(step, is_left.sum(), is_left[outcomes.unit].sum(), n_days)
+
+    def contains(self, outcomes):
+        """Which outcomes happened in observation."""
+        start, end = self.start[outcomes.unit], self.end[outcomes.unit]
+        return (outcomes.day >= start) & (outcomes.day <= end)
+
+
+class Outcomes(NamedTuple):
+    """Day of every outcome of subjects `unit`, by subject and day."""
+
+    unit: np.ndarray
+    day: np.ndarray
+
+    def take(self, rows):
+        """Some of the outcomes."""
+        return Outcomes(self.unit[rows], self.day[rows])
+
+
+class Cases(NamedTuple):
+    """Subjects with outcomes, numbered anew; `number` is that of every one of `observed`, or -1."""
+
+    observed: Observed
+    number: np.ndarray
+    label: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    birth: np.ndarray | None
+    outcomes: Outcomes
+
+    def count_outside(self, eras):
+        """Eras of cases that lie before or after observation."""
+        is_outside = (eras.end < self.start[eras.unit]) | (eras.start > self.end[eras.unit])
+        return int(np.count_nonzero(is_outside))
+
+
+def check_settings(missing, naive, end_of_observation):
+    """Check arguments that are no tables; return the numbers of days."""
+    if missing not in ("error", "drop"):
+        raise ValueError(f"`missing` is {missing!r}, must be one of 'error', 'drop'.")
+    for argument, value in (("naive", naive), ("end_of_observation", end_of_observation)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+            raise ValueError(
+                f"`{argument}` is {value!r}, must be a whole number of days of at least 0."
+            )
+    return int(naive), int(end_of_observation)
+
+
+def read_observed(periods, id, start, end, birth) -> Observed:
+    """Read first and last days of subjects, of which each has one line."""
+    subjects = read_persons(periods, "periods", id)
+    if len(subjects.known) < subjects.ids.size:
+        twice = subjects.ids[np.argmax(np.bincount(subjects.number)[subjects.number] > 1)]
+        raise ValueError(
+            f"`periods` has {id!r} {twice!s} more than once; a subject has one period: join them, "
+            "or give each an identifier of its own."
+        )
+    labels = {"start": start, "end": end, **({} if birth is None else {"birth": birth})}
+    days, kinds = {}, set()
+    for argument, label in labels.items():
+        times, is_date = subjects.times(label, argument)
+        days[argument] = _whole(times, is_date, "periods", label)
+        kinds.add(is_date)
+    if len(kinds) > 1:
+        raise TypeError("`periods` has dates in one column of days and numbers in another.")
+    is_date = kinds.pop()
+    is_wrong = days["end"] < days["start"]
+    if is_wrong.any():
+        line = int(np.argmax(is_wrong))
+        shown = (show_time(days[part][line], is_date) for part in ("start", "end"))
+        raise ValueError(
+            f"`periods` has {' to '.join(shown)} for {subjects.ids[line]!s}, where {end!r} must "
+            f"not be before {start!r} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
+            "drop it."
+        )
+    born = days.get("birth")
+    if born is None and not is_date:
+        born = np.zeros(subjects.ids.size, dtype=np.int64)
+    return Observed(subjects, days["start"], days["end"], born, is_date)
+
+
+def read_outcomes(outcomes, id, day, observed, drops_missing):
+    """Read days of events; return them, how many lie outside of observation, and counts."""
+    names = LineNames(id, None, day, None, None)
+    told = _read(outcomes, "outcomes", names, observed, drops_missing, OF_OUTCOMES)
+    found = Outcomes(told.lines.unit, _whole(told.lines.start, observed.is_date, "outcomes", day))
+    found = found.take(np.lexsort((found.day, found.unit)))
+    return found, int(np.count_nonzero(~observed.contains(found))), told.counts
+
+
+def read_eras(eras, labels, cases, drops_missing):
+    """Read eras; return those of cases, the identifiers of exposures, and counts."""
+    observed = cases.observed
+    names = LineNames(*labels, None)
+    told = _read(eras, "eras", names, observed, drops_missing, OF_ERAS)
+    ids, rank = told.ranked()
+    lines, is_open = told.lines, np.isnan(told.lines.stop)
+    if is_open.any():
+        if not drops_missing:
+            raise ValueError(
+                f"`eras` has {np.count_nonzero(is_open):,} line(s) without {labels[-1]!r}; fill in "
+                "the last day, or pass missing='drop' to leave them out."
+            )
+        told.counts.missing += int(np.count_nonzero(is_open))
+        lines = lines.take(~is_open)
+    is_own = cases.number[lines.unit] >= 0
+    lines = lines.take(is_own)
+    start = _whole(lines.start, observed.is_date, "eras", labels[2])
+    end = _whole(lines.stop, observed.is_date, "eras", labels[3])
+    unit, code = cases.number[lines.unit], rank[lines.column].astype(np.int64)
+    return Eras(unit, code, start, end), ids, told.counts
+
+
+def _read(table, name, names, observed, drops_missing, arguments):
+    told = read_lines(table, name, names, observed.subjects, drops_missing, arguments)
+    if told.is_date is not None and told.is_date != observed.is_date:
+        kinds = ("numbers", "dates")
+        raise TypeError(
+            f"`{name}` has {kinds[told.is_date]} for days, `periods` {kinds[observed.is_date]}; "
+            "convert one of them."
+        )
+    return told
+
+
+def _whole(times, is_date, name, label):
+    """Days as int64; those of dates with a time of day are cut off."""
+    days = np.floor(times)
+    if not is_date and not (days == times).all():
+        raise ValueError(
+            f"`{name}`[{label!r}] has {times[np.argmax(days != times)]:g}; days are whole numbers, "
+            "or dates."
+        )
+    if not np.isfinite(days).all():
+        raise ValueError(f"`{name}`[{label!r}] has an infinite day; correct or drop such lines.")
+    return days.astype(np.int64)
+
+
+def choose_cases(observed, outcomes, naive, first_only):
+    """Subjects with an outcome in observation, after a naive period, and an account of others."""
+    account, n = Account(), observed.start.size
+    is_left = np.ones(n, dtype=np.bool_)
+    observed.note(account, "periods", outcomes, is_left)
+    if first_only:
+        is_first = np.diff(outcomes.unit, prepend=-1) != 0
+        outcomes = outcomes.take(is_first)
+        observed.note(account, "first outcome only", outcomes, is_left)
+    if naive:
+        observed = observed._replace(start=observed.start + naive)
+        outcomes = outcomes.take(outcomes.day >= observed.start[outcomes.unit])
+        is_left = observed.start <= observed.end
+        observed.note(account, f"after {naive} naive days", outcomes, is_left)
+    outcomes = outcomes.take(observed.contains(outcomes))
+    is_left = np.bincount(outcomes.unit, minlength=n) > 0
+    observed.note(account, "outcome in observation", outcomes, is_left)
+    if not is_left.any():
+        raise NothingToCompareError(
+            f"none of {n:,} subjects has an outcome in observation; compare the days of `outcomes` "
+            "with those of `periods`."
+        )
+    number = np.where(is_left, np.cumsum(is_left) - 1, -1)
+    fields = (observed.subjects.ids, observed.start, observed.end)
+    birth = None if observed.birth is None else observed.birth[is_left]
+    own = outcomes._replace(unit=number[outcomes.unit])
+    cases = Cases(observed, number, *(field[is_left] for field in fields), birth, own)
+    return cases, account

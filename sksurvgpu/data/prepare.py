@@ -1,0 +1,302 @@
+"""Columns that are left out, and units of the others, learned on one table and applied to more."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .design.columns import Design, build_design
+from .design.entries import describe_entries, divided, entries_of
+
+__all__ = ["PrepareColumns"]
+
+CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
+
+
+class PrepareColumns(TransformerMixin, BaseEstimator):
+    """Leave out rare and redundant columns and divide the others by their scale.
+
+    What is left out, and the scales, follow from the table that was fitted; other tables get the
+    same columns in the same units. Nothing is centred, so that sparse columns stay sparse.
+
+    Parameters
+    ----------
+    min_count : int or float, default=1
+        Leave out columns that are not zero in fewer rows; below 1, in a smaller share of the rows.
+        0 keeps even empty columns.
+    redundant : {"keep", "drop"}, default="keep"
+        "drop" leaves out columns that say nothing beside those that stay (and an intercept or
+        baseline): columns with one value in all rows, of identical columns all but the first, of
+        two indicators of which each row has exactly one the more frequent, and so in each of
+        `groups`.
+    groups : array-like of shape (n_columns,) or dict, optional
+        Labels of columns; a dictionary has them by name, of some. Of the indicators of a group,
+        of which each row has exactly one, the most frequent is left out: the levels of a
+        category, say, and those of FeatureExtraction's analyses.
+    scale : {"max", "sd"}, optional
+        Divide columns by their largest absolute value or their standard deviation (with n as the
+        divisor, over all rows). Values that a new table has may be larger.
+
+    Attributes
+    ----------
+    columns_ : ndarray of shape (n_kept,)
+        Positions of the columns that are kept.
+    scale_ : ndarray of shape (n_kept,)
+        What they are divided by.
+    report_ : pandas.DataFrame
+        A line for each column of the table that was fitted: ``rows`` in which it is not zero, what
+        it was ``left_out`` for ("" for those that are kept), and its ``scale``.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where all columns have names.
+
+    Notes
+    -----
+    `transform` returns a design for a design, a sparse matrix of the same format for a sparse
+    matrix, a frame for a frame, and an array for anything else.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sksurvgpu import PrepareColumns
+    >>> X = pd.DataFrame({"dose": [2.0, 0, 4, 0], "woman": [1, 0, 1, 1], "man": [0, 1, 0, 0]})
+    >>> prepare = PrepareColumns(redundant="drop", scale="max").fit(X.assign(none=0))
+    >>> prepare.transform(X.assign(none=0))
+       dose  man
+    0   0.5    0
+    1   0.0    1
+    2   1.0    0
+    3   0.0    0
+    >>> prepare.report_["left_out"].tolist()
+    ['', "with 'man', each row has exactly one", '', 'rare']
+    """
+
+    def __init__(self, *, min_count=1, redundant="keep", groups=None, scale=None):
+        self.min_count = min_count
+        self.redundant = redundant
+        self.groups = groups
+        self.scale = scale
+
+    def fit(self, X, y=None) -> PrepareColumns:
+        """Learn which columns stay, and their scales.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_columns)
+            Whatever the estimators of this package take, in memory.
+        y : ignored
+        """
+        del y
+        for argument, choices in CHOICES.items():
+            if getattr(self, argument) not in choices:
+                raise ValueError(
+                    f"`{argument}` is {getattr(self, argument)!r}, must be one of "
+                    f"{', '.join(map(repr, choices))}."
+                )
+        design = build_design(X)
+        validate_data(self, _header(X), skip_check_array=True)
+        found = describe_entries(design)
+        left_out = np.full(design.n_columns, "", dtype=object)
+        left_out[found.n_rows_of < self._fewest(design.n_rows)] = "rare"
+        if self.redundant == "drop":
+            _find_redundant(design, found, self._labels(design), left_out)
+        scale = {None: np.ones(design.n_columns), "max": found.largest, "sd": found.deviation}
+        self.columns_ = np.flatnonzero(left_out == "")
+        scale = scale[self.scale]
+        scale = np.where(scale > 0.0, scale, 1.0)  # of empty and constant columns
+        self.scale_ = scale[self.columns_]
+        self.report_ = _report(design, found, left_out, scale)
+        if not self.columns_.size:
+            raise ValueError(
+                f"`X` has no column left of {design.n_columns:,}, "
+                f"{np.count_nonzero(left_out == 'rare'):,} of them in fewer rows than `min_count` "
+                f"({self.min_count!r}) asks for; lower it."
+            )
+        return self
+
+    def transform(self, X):
+        """Take the columns that are kept, in their scales.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_columns)
+            With the columns of the table that was fitted.
+
+        Returns
+        -------
+        X : table of shape (n_rows, n_kept)
+            Of the kind of `X`.
+        """
+        check_is_fitted(self)
+        if not isinstance(X, Design):
+            build_design(X)
+        validate_data(self, _header(X), reset=False, skip_check_array=True)
+        return _apply(X, self.columns_, self.scale_)
+
+    def get_feature_names_out(self, input_features=None):
+        """Names of the columns that are kept.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of all columns, where the table that was fitted has none.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            input_features = _numbered(self.n_features_in_) if names is None else names
+        given = np.asarray(input_features, dtype=object)
+        if names is not None and not np.array_equal(given, names):
+            raise ValueError("`input_features` is not equal to the `feature_names_in_` of the fit.")
+        if given.size != self.n_features_in_:
+            raise ValueError(
+                f"`input_features` should have length equal to number of features "
+                f"({self.n_features_in_}), got {given.size}."
+            )
+        return given[self.columns_]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _fewest(self, n_rows):
+        """Fewest rows of a column that stays."""
+        given = self.min_count
+        if not isinstance(given, Real) or isinstance(given, bool) or not given >= 0:
+            raise ValueError(
+                f"`min_count` is {given!r}, must be a number of rows, or a share below 1."
+            )
+        if given < 1:
+            return given * n_rows
+        if not isinstance(given, Integral):
+            raise ValueError(
+                f"`min_count` is {given!r}, must be a whole number of rows, or a share below 1."
+            )
+        return given
+
+    def _labels(self, design):
+        """Label of every column, None for those in no group."""
+        if self.groups is None:
+            return [None] * design.n_columns
+        if hasattr(self.groups, "get"):
+            names = [] if design.names is None else design.names.tolist()
+            absent = [name for name in self.groups if name not in set(names)]
+            if absent:
+                raise ValueError(f"`groups` names column {absent[0]!r}, which `X` does not have.")
+            return [self.groups.get(name) for name in names]
+        labels = np.asarray(self.groups, dtype=object)
+        if labels.shape != (design.n_columns,):
+            raise ValueError(
+                f"`groups` has shape {labels.shape}, `X` has {design.n_columns:,} columns; pass a "
+                "label for each, None for those in no group."
+            )
+        return labels.tolist()
+
+
+def _header(X):
+    return X.header() if isinstance(X, Design) else X
+
+
+def _numbered(n_columns):
+    return [f"x{j}" for j in range(n_columns)]
+
+
+def _report(design, found, left_out, scale):
+    from pandas import DataFrame
+
+    names = _numbered(design.n_columns) if design.names is None else design.names
+    lines = {"rows": found.n_rows_of, "left_out": left_out, "scale": scale}
+    return DataFrame(lines, index=names)
+
+
+# --- redundant columns ----------------------------------------------------------------
+
+
+def _find_redundant(design, found, labels, left_out):
+    """Write to `left_out` why columns are redundant."""
+    names = _numbered(design.n_columns) if design.names is None else design.names
+    for j in np.flatnonzero((found.n_rows_of == design.n_rows) & (left_out == "")):
+        if np.ptp(entries_of(design, j)[1]) == 0.0:
+            left_out[j] = "the same in all rows"
+    firsts: dict[int, int] = {}
+    for j in np.flatnonzero(left_out == ""):
+        first = firsts.setdefault(int(found.fingerprint[j]), j)
+        if first != j and _is_identical(design, first, j):
+            left_out[j] = f"identical to {names[first]!r}"
+    for members in [*_groups(labels, left_out), *_pairs(design, found, left_out)]:
+        members = [j for j in members if not (left_out[j] or found.is_valued[j])]
+        if len(members) > 1 and _share_out_rows(design, members):
+            most = max(members, key=lambda j: found.n_rows_of[j])
+            others = [repr(str(names[j])) for j in members if j != most]
+            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            left_out[most] = f"with {', '.join(others[:3])}{more}, each row has exactly one"
+
+
+def _groups(labels, left_out):
+    members: dict = {}
+    for j in np.flatnonzero(left_out == ""):
+        if labels[j] is not None:
+            members.setdefault(labels[j], []).append(j)
+    return members.values()
+
+
+def _pairs(design, found, left_out):
+    """Pairs of indicators whose sums add up to that of a column of ones."""
+    ones = build_design(np.ones((design.n_rows, 1)))
+    whole = describe_entries(ones).fingerprint[0]
+    chosen = np.flatnonzero((left_out == "") & ~found.is_valued)
+    column_of = {int(found.fingerprint[j]): int(j) for j in chosen}
+    for j, rest in zip(chosen, whole - found.fingerprint[chosen], strict=True):
+        other = column_of.get(int(rest), -1)
+        if other > j:
+            yield j, other
+
+
+def _is_identical(design, first, second):
+    one, other = entries_of(design, first), entries_of(design, second)
+    return all(np.array_equal(*both) for both in zip(one, other, strict=True))
+
+
+def _share_out_rows(design, members):
+    """Whether each row is in exactly one of the columns."""
+    rows = [entries_of(design, j)[0] for j in members]
+    if sum(map(len, rows)) != design.n_rows:
+        return False
+    return bool((np.bincount(np.concatenate(rows), minlength=design.n_rows) == 1).all())
+
+
+# --- tables of any kind ---------------------------------------------------------------
+
+
+def _apply(X, columns, scale):
+    """Some columns of a table, divided by their scales, as a table of the same kind."""
+    from scipy.sparse import issparse
+
+    if isinstance(X, Design):
+        return divided(X.select(columns), scale)
+    if issparse(X):
+        taken = X.tocsc()[:, columns]
+        if (scale != 1.0).any():
+            taken.data = taken.data / np.repeat(scale, np.diff(taken.indptr))
+        return taken.asformat(X.format)
+    if hasattr(X, "iloc"):
+        taken = X.iloc[:, columns]
+        divided_by = np.flatnonzero(scale != 1.0)
+        return taken.assign(**{taken.columns[k]: taken.iloc[:, k] / scale[k] for k in divided_by})
+    if hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__"):
+        return _apply_to_frame(X, columns, scale)
+    taken = np.asarray(X)[:, columns]
+    return taken if (scale == 1.0).all() else taken / scale
+
+
+def _apply_to_frame(X, columns, scale):
+    import narwhals as nw
+
+    frame = nw.from_native(X, eager_only=True)
+    chosen = [frame.columns[j] for j in columns]
+    divided_by = [nw.col(chosen[k]) / scale[k] for k in np.flatnonzero(scale != 1.0)]
+    return frame.select(chosen).with_columns(*divided_by).to_native()

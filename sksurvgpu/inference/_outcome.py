@@ -1,0 +1,294 @@
+"""One outcome of many: who is at risk of it, its fit, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ..backends import explain
+from ..data.design.units import check_magnitudes, find_centers, moved
+from ..data.outcomes.classes import TwoClasses
+from ..data.vectors import as_vector, check_labels, encode
+from ..data.wholes import reading_part
+from ..estimators._columns import read_columns
+from ..selection.cv import CrossValidated
+from ..selection.grid import copy_of
+from ._rows import require_absent
+from .profile import profile_likelihood
+from .wald import wald
+
+__all__ = ["COUNTS", "ESTIMATES", "INTERVALS", "Effects", "Study"]
+
+INTERVALS = ("profile", "wald", "robust", None)
+COUNTS = ("n_at_risk", "n_events", "n_exposed", "n_events_exposed")
+ESTIMATES = ("coef", "standard_error", "lower", "upper", "p_value")
+NO_MAXIMUM = "`{}` has no finite estimate: the likelihood does not fall for ever larger effects."
+GROUPS = ("stratum", "subject")  # fields of outcomes by which plans order rows
+
+
+@dataclass
+class Effects:
+    """What is kept of an outcome: an entry for each feature, and points of their profiles."""
+
+    counts: np.ndarray  # (n_features, len(COUNTS)); NaN where they have no meaning
+    estimates: np.ndarray  # (n_features, len(ESTIMATES))
+    alpha: float
+    status: list[str]
+    message: list[str]
+    curve_names: list[str]  # columns of the points; the first is the number of a feature
+    curve: np.ndarray  # (n_points, n_columns)
+
+    @classmethod
+    def none(cls, n_features):
+        """Of an outcome that was not fitted."""
+        nothing = np.full((n_features, len(ESTIMATES)), np.nan)
+        texts = ["failed"] * n_features, [""] * n_features
+        return cls(nothing[:, : len(COUNTS)].copy(), nothing, np.nan, *texts, [], np.empty((0, 0)))
+
+    def pack(self) -> dict[str, np.ndarray]:
+        """Arrays for a file."""
+        return {name: np.array(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def unpack(cls, arrays):
+        """What `pack` has made arrays of."""
+        kept = ("counts", "estimates", "curve")
+        return cls(**{k: v if k in kept else v.tolist() for k, v in arrays.items()})
+
+
+class Study:
+    """What all outcomes share; X is in the order of the strata that they share, if they do."""
+
+    def __init__(self, estimator, X, columns, intervals, level, given):
+        self.model = _check_estimator(estimator, intervals, given)
+        self._intervals, self._level, self._given = intervals, level, given
+        self.X, _ = read_columns(self.model, X)
+        check_magnitudes(self.X)
+        names = self.X.names
+        names = [f"x{j}" for j in range(self.X.n_columns)] if names is None else names.tolist()
+        columns = _find_columns(columns, names)
+        outline = self.model._outline(self.X.n_columns, self.X.names)
+        source, all_names = outline.terms.source, outline.terms.names(names)
+        self._coefs = np.array([k for j in columns for k in np.flatnonzero(source == j)])
+        self.features = [all_names[k] for k in self._coefs]
+        self._values = [self.X.select([j]).dot([1.0]) for j in source[self._coefs]]
+        self._are_flags = [np.isin(values, (0.0, 1.0)).all() for values in self._values]
+        likelihood = outline.likelihood
+        self._ignores_shifts = likelihood.pattern != "rows" or likelihood.intercept
+        self._order = None
+
+    def arrange(self, first, n_threads):
+        """Put X into an order in which all outcomes can have it, `first` being one of them."""
+        X, strata = self.X, self._given.get("strata")
+        if strata is None and isinstance(first, np.ndarray) and first.dtype.names:
+            fields = [name for name in GROUPS if name in first.dtype.names]
+            strata = first[fields[0]] if fields else None
+        if strata is not None and not isinstance(strata, Mapping) and len(strata) == X.n_rows:
+            codes, _ = encode(check_labels(strata, "strata", X.n_rows))
+            self._order = np.argsort(codes, kind="stable").astype(np.int32)
+            X = X.reordered(self._order, n_threads=n_threads)
+            self._values = [values[self._order] for values in self._values]
+        if self._ignores_shifts and (center := find_centers(X)).any():
+            X = moved(X, -center, in_place=X is not self.X)
+        backend, _ = explain(self.model.backend, X.n_entries, self.model._devices())
+        self.model.set_params(backend=backend)
+        self.X = replace(X, keeps_order=backend == "cpu")
+
+    def read(self, name, y) -> dict[str, Any]:
+        """Arguments of ``fit`` beside X, rows in its order; those not at risk have no weight."""
+        given = {"y": y} | {
+            key: value.get(name) if isinstance(value, Mapping) else value
+            for key, value in self._given.items()
+        }
+        rows = _rows_at_risk(given.pop("at_risk", None), self.X.n_rows)
+        given = {
+            key: self._spread(as_vector(value, key, keep_objects=key != "y"), key, rows)
+            for key, value in given.items()
+            if value is not None or key == "y"
+        }
+        if rows is not None:
+            at_risk = np.zeros(self.X.n_rows)
+            at_risk[rows] = 1.0
+            at_risk = at_risk if self._order is None else at_risk[self._order]
+            given["sample_weight"] = given.get("sample_weight", 1.0) * at_risk
+        return given
+
+    def _spread(self, values, key, rows):
+        """Values of all rows, given for these or for rows at risk."""
+        n_rows = self.X.n_rows
+        if len(values) != n_rows:
+            if rows is None or len(values) != len(rows):
+                raise ValueError(
+                    f"`{key}` has {len(values):,} entries, `X` has {n_rows:,} rows; pass one per "
+                    "row, or one per row at risk."
+                )
+            # an event of a row without a weight would still have a place in time
+            first = values[values.dtype.names[0]] if values.dtype.names else np.zeros(1)
+            spread = np.full(n_rows, values[np.argmin(first)])
+            spread[rows] = values
+            values = spread
+        return values if self._order is None else values[self._order]
+
+    def fit(self, found, given, warned):
+        """Fit an outcome; `warned` is a list to which the warnings of this thread are added."""
+        rest = {key: value for key, value in given.items() if key != "y"}
+        weight = rest.get("sample_weight")
+        counted = np.ones(self.X.n_rows, bool) if weight is None else weight > 0
+        found.counts = self._count(given["y"], rest, counted)
+        varies = np.array([np.ptp(values[counted]) > 0 for values in self._values])
+        for k in np.flatnonzero(~varies):
+            value = self._values[k][counted][0]
+            found.message[k] = f"`{self.features[k]}` is {value:g} in all rows at risk."
+        if varies.any():
+            self._estimate(found, np.flatnonzero(varies), given["y"], rest, warned)
+
+    def _count(self, y, rest, counted):
+        """Rows and events, and those of them where a column of zeros and ones is one."""
+        beside = {k: v for k, v in rest.items() if k not in ("sample_weight", "offset")}
+        with reading_part():  # which may have no event: the fit will say so
+            outcome = self.model._read_outcome(y, self.X.n_rows, **beside)
+        counts = np.full((len(self.features), len(COUNTS)), np.nan)
+        counts[:, 0] = np.count_nonzero(counted)
+        events = outcome.value if isinstance(outcome, TwoClasses) else outcome.n_events
+        has_events = isinstance(outcome, TwoClasses) or outcome.event is not None
+        if has_events:
+            counts[:, 1] = events[counted].sum()
+        for k, values in enumerate(self._values):
+            if self._are_flags[k]:
+                exposed = counted & (values == 1.0)
+                counts[k, 2] = np.count_nonzero(exposed)
+                if has_events:
+                    counts[k, 3] = events[exposed].sum()
+        return counts
+
+    def _estimate(self, found, some, y, rest, warned):
+        """Effects of some of the features."""
+        model, chooses = clone(self.model), isinstance(self.model, CrossValidated)
+        if chooses or self._intervals != "profile":
+            model.fit(self.X, y, **rest)
+        found.alpha = float(model.alpha)
+        if chooses:
+            model = model.refit_model()
+        read = self._profile if self._intervals == "profile" else self._read_fit
+        estimates, towards = read(found, some, model, y, rest)
+        estimates[towards != 0, :2] = np.nan
+        is_known = np.abs(towards) == 1
+        estimates[is_known, 0] = towards[is_known] * np.inf
+        found.estimates[some] = estimates
+        told = [str(warning) for warning in warned]
+        has_failed = any(isinstance(warning, ConvergenceWarning) for warning in warned)
+        for k, towards_k in zip(some, towards, strict=True):
+            found.status[k] = "not converged" if has_failed else "ok"
+            found.message[k] = " ".join(told)
+            if towards_k != 0:
+                found.status[k] = "infinite"
+                found.message[k] = " ".join([NO_MAXIMUM.format(self.features[k]), *told])
+
+    def _profile(self, found, some, model, y, rest):
+        """Estimates from profiles; 1 or -1 where they are infinite, NaN where they may be both."""
+        names = [self.features[k] for k in some]
+        result = profile_likelihood(model, self.X, y, names, level=self._level, **rest)
+        low, high = result.intervals["lower"].to_numpy(), result.intervals["upper"].to_numpy()
+        falls = np.isfinite(low), np.isfinite(high)
+        towards = np.where(falls[0] | falls[1], falls[0] * 1.0 - falls[1], np.nan)
+        with np.errstate(invalid="ignore"):
+            error = (high - low) / (2.0 * np.sqrt(result.thresholds.to_numpy()))
+        points = result.curves
+        number = dict(zip(names, some, strict=True))
+        found.curve_names = points.columns.tolist()
+        found.curve = points.assign(feature=points["feature"].map(number)).to_numpy(float)
+        estimates = result.intervals["coef"], error, low, high, result.p_values
+        return np.column_stack(estimates), towards
+
+    def _read_fit(self, found, some, model, y, rest):
+        """Estimates of the fit itself, with Wald intervals where these are wanted."""
+        coefs = self._coefs[some]
+        estimates = np.full((len(some), len(ESTIMATES)), np.nan)
+        towards = np.where(model.infinite_[coefs], np.sign(model.coef_[coefs]), 0.0)
+        if self._intervals is None:
+            estimates[:, 0] = model.coef_[coefs]
+        else:
+            robust = self._intervals == "robust"
+            result = wald(model, self.X, y, level=self._level, robust=robust, **rest)
+            estimates[:] = result.summary()[list(ESTIMATES)].to_numpy()[coefs]
+        estimates[towards != 0] = np.nan
+        return estimates, towards
+
+
+def _check_estimator(estimator, intervals, given):
+    """Copy of an estimator, with what can be refused before any outcome is read."""
+    fit_params = [key for key in given if key != "at_risk"]
+    model = copy_of(estimator, "fit_outcomes", fit_params, may_choose=True)
+    if intervals not in INTERVALS:
+        listed = ", ".join(map(repr, INTERVALS))
+        raise ValueError(f"`intervals` is {intervals!r}, must be one of {listed}.")
+    if intervals == "profile":
+        require_absent(model, "profile_likelihood")
+    chooses = isinstance(model, CrossValidated)
+    if chooses and model.folder is not None:
+        raise ValueError(
+            "`estimator` has a `folder`, which serves one fit; leave it out, and name a folder for "
+            "fit_outcomes."
+        )
+    factor = model.penalty_factor
+    factor = list(factor.values()) if isinstance(factor, Mapping) else factor
+    is_penalized = chooses or (model.alpha > 0 and (factor is None or np.any(factor)))
+    if intervals in ("wald", "robust") and is_penalized:
+        raise ValueError(
+            f"`intervals` is {intervals!r}, which is for fits without a penalty (alpha=0); take "
+            "intervals='profile'."
+        )
+    return model
+
+
+def _find_columns(columns, names):
+    """Positions of columns of X, each once, in the order in which they were asked for."""
+    found = {}
+    for column in [columns] if isinstance(columns, str | Integral) else columns:
+        if isinstance(column, str) and column not in names:
+            close = get_close_matches(column, names, n=3)
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+            raise ValueError(f"`columns` names {column!r}, which `X` does not have{hint}")
+        if not isinstance(column, str | Integral) or isinstance(column, bool | np.bool_):
+            raise TypeError(f"`columns` has {column!r}; give names or positions of columns of X.")
+        if not isinstance(column, str) and not 0 <= column < len(names):
+            raise ValueError(
+                f"`columns` has position {column}, must be from 0 to {len(names) - 1}."
+            )
+        found[names.index(column) if isinstance(column, str) else int(column)] = None
+    if not found:
+        raise ValueError("`columns` is empty; name one or more columns of X.")
+    return list(found)
+
+
+def _rows_at_risk(given, n_rows):
+    """Numbers of rows, given so or as a mask; None for all rows."""
+    if given is None:
+        return None
+    rows = as_vector(given, "at_risk")
+    if rows.dtype.kind == "b":
+        if len(rows) != n_rows:
+            raise ValueError(
+                f"`at_risk` has {len(rows):,} entries, `X` has {n_rows:,} rows; pass one per row, "
+                "or the numbers of the rows at risk."
+            )
+        rows = np.flatnonzero(rows)
+    elif rows.dtype.kind not in "iu":
+        raise TypeError(f"`at_risk` has dtype {rows.dtype}; pass a mask, or numbers of rows.")
+    if not len(rows):
+        raise ValueError("`at_risk` has no rows; nobody can have the outcome.")
+    if rows.min() < 0 or rows.max() >= n_rows:
+        raise ValueError(
+            f"`at_risk` has the row {rows[(rows < 0) | (rows >= n_rows)][0]:,}; `X` has rows 0 to "
+            f"{n_rows - 1:,}."
+        )
+    if np.bincount(rows, minlength=n_rows).max() > 1:
+        raise ValueError("`at_risk` has some row more than once; name each one once.")
+    return rows

@@ -1,0 +1,300 @@
+"""Many outcomes of the same rows: one X, and for every outcome the effect of some of its columns.
+
+Outcomes differ in events, times, strata, weights and rows at risk, of which X knows nothing. So it
+is checked once, put once into the order of strata that outcomes share, and its columns are centred
+once; a row that is not at risk has a weight of 0. Plans of outcomes then leave its rows where they
+are (`Design.keeps_order`), and no fit has a copy. Fits are independent: threads take one each.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._journal import Journal, describe_call, digest_of
+from .._versioned import Versioned
+from ..backends.cpu.threads import one_blas_thread
+from ..data.intervals import check_level, with_ratios
+from ..estimators._prepared import count_threads
+from ..selection.progress import Progress
+from ._outcome import COUNTS, ESTIMATES, Effects, Study
+
+__all__ = ["OutcomesResult", "fit_outcomes"]
+
+MOST_OF_NAME = 40  # letters of an outcome's name in that of its file
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomesResult(Versioned):
+    """Effects of some columns on many outcomes; made by `fit_outcomes`.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row for each outcome, indexed by its name, or for each outcome and feature where there are
+        several: rows ``n_at_risk`` and their ``n_events`` (missing for numbers that count none);
+        of a column of zeros and ones, ``n_exposed`` rows at risk with a one, and their
+        ``n_events_exposed``; ``coef``, ``standard_error``, ``lower``, ``upper`` and ``p_value``;
+        the ``alpha`` of the fit; where exp(coef) is a ratio, such as ``hazard_ratio``, that and its
+        bounds; ``status`` and ``message``. The status is "ok"; "infinite" where the coefficient
+        has no finite estimate; "not converged" where some fit has not; or "failed" where there was
+        nothing to fit, as without an event. The message says why, and has all warnings.
+    curves : pandas.DataFrame or None
+        Points of the profile likelihoods, with ``outcome`` and the columns of
+        ``ProfileResult.curves``; None without profiles.
+    level : float
+        Level of the intervals.
+    intervals : str or None
+        What intervals are.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, fit_outcomes, surv
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 20, random_state=0)
+    >>> outcomes = {"first": data.y, "none": surv([False] * 1_000, data.y["time"])}
+    >>> result = fit_outcomes(CoxLassoCCD(), data.X, outcomes, columns=0)
+    >>> result
+    <OutcomesResult of 2 outcomes, 1 failed, 95% profile intervals>
+    >>> result.table.loc["none", "message"]
+    '`y` has no event (all 1,000 rows censored): a Cox model cannot be fitted.'
+    """
+
+    table: Any
+    curves: Any
+    level: float
+    intervals: str | None
+    _effect: str | None = field(repr=False)
+
+    def __repr__(self) -> str:
+        outcomes = self.table.index.get_level_values("outcome")
+        counts = self.table["status"].value_counts(sort=False)
+        others = [f"{n:,} {status}" for status, n in counts.items() if status != "ok"]
+        parts = [f"{outcomes.nunique():,} outcomes", *others]
+        if self.intervals is not None:
+            name = "Wald" if self.intervals == "wald" else self.intervals
+            parts.append(f"{100 * self.level:g}% {name} intervals")
+        return f"<OutcomesResult of {', '.join(parts)}>"
+
+    @property
+    def estimates(self):
+        """Table of ``coef`` and ``standard_error``, missing where the status is not "ok"."""
+        return self.table[["coef", "standard_error"]].where(self.table["status"] == "ok")
+
+    @property
+    def failures(self):
+        """Status and message of all outcomes that are not "ok"."""
+        return self.table.loc[self.table["status"] != "ok", ["status", "message"]]
+
+
+def fit_outcomes(
+    estimator,
+    X,
+    outcomes,
+    *,
+    columns,
+    at_risk=None,
+    level=0.95,
+    intervals="profile",
+    folder=None,
+    n_jobs=None,
+    **fit_params,
+) -> OutcomesResult:
+    """Effects of some columns of X on many outcomes.
+
+    X is checked, put in order and held once, whatever the number of outcomes, which threads share
+    among each other. An outcome that cannot be fitted has a line in the table that says why.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Model and options; it is not changed. One that chooses its penalty, such as `CoxLassoCV`,
+        chooses it for each outcome.
+    X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_samples, n_features)
+        Covariates.
+    outcomes : dict of {str: array}
+        By name, outcomes as the estimator's ``fit`` takes them; or a table with one in each column.
+        An outcome is read when it is its turn, so that a mapping may make it then.
+    columns : str, int or list of these
+        Columns of X by name or position, such as the treatment, whose effects are wanted.
+    at_risk : array-like or dict of {str: array-like}, optional
+        Who can have an outcome: a mask of the rows of X, or numbers of rows, for all outcomes or
+        by their names; all rows where nothing is said. Others, such as persons who had the outcome
+        before, have no weight. The outcome, and all of `fit_params`, then have an entry for every
+        row of X or for every row at risk, in the order of these.
+    level : float, default=0.95
+        Level of the intervals.
+    intervals : {"profile", "wald", "robust"} or None, default="profile"
+        Profile likelihood, in which the columns have no penalty; Wald intervals of a fit without
+        any penalty, with standard errors of the model or robust ones; or none, only coefficients.
+    folder : path, optional
+        New folder in which finished outcomes are kept: where the call is made again after it was
+        ended, whatever ended it, or with more outcomes, these are not fitted again. An outcome that
+        has failed, or that differs, is.
+    n_jobs : int, optional
+        Threads; by default those of the estimator. Each has an outcome of its own.
+    **fit_params : array-like of shape (n_samples,) or dict of {str: array-like}, optional
+        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`, for all
+        outcomes or by their names.
+
+    Returns
+    -------
+    result : OutcomesResult
+        Table of effects, curves of profiles, and estimates to calibrate.
+
+    Notes
+    -----
+    The standard error of a profile is that of the normal distribution with an interval as wide.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, fit_outcomes, surv
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 20, random_state=0)
+    >>> event, time = data.y["event"], data.y["time"]
+    >>> outcomes = {"any": data.y, "early": surv(event & (time < 50), time.clip(max=50))}
+    >>> model = CoxLassoCCD(penalty_factor={0: 0.0})
+    >>> result = fit_outcomes(model, data.X, outcomes, columns=0, at_risk={"early": time > 1.5})
+    >>> result.table[["n_at_risk", "n_events", "status"]]
+             n_at_risk  n_events status
+    outcome
+    any           1000       929     ok
+    early          984       687     ok
+    >>> result.estimates.columns.tolist()
+    ['coef', 'standard_error']
+    """
+    level = check_level(level)
+    given = fit_params if at_risk is None else fit_params | {"at_risk": at_risk}
+    study = Study(estimator, X, columns, intervals, level, given)
+    names = _check_names(outcomes, given)
+    n_threads = count_threads(study.model.n_jobs if n_jobs is None else n_jobs)
+    study.arrange(outcomes[names[0]], n_threads)
+    n_at_once = min(n_threads, len(names))
+    inner = max(int(study.model.verbose) - 1, 0)
+    study.model.set_params(n_jobs=max(1, n_threads // n_at_once), verbose=inner)
+    of = {"X": study.X, "columns": study.features, "intervals": intervals, "level": level}
+    of["random_state"] = getattr(study.model, "random_state", None)  # of folds
+    of = describe_call("fit_outcomes", study.model, **of)
+    progress, found = Progress(estimator), []
+    with (
+        Journal(folder, of) as journal,
+        progress.batch("outcomes", len(names)) as done,
+        _sorting_warnings() as warned,
+        one_blas_thread(),
+    ):
+        keep = partial(_keep, study, journal, warned)
+        for effects in _in_threads(keep, ((name, outcomes[name]) for name in names), n_at_once):
+            found.append(effects)
+            done(effects)
+    progress.end()
+    return _gather(names, study, found, level, intervals)
+
+
+def _check_names(outcomes, given):
+    """Names of the outcomes; refuses names of others."""
+    if not hasattr(outcomes, "keys") or not hasattr(outcomes, "__getitem__"):
+        raise TypeError(
+            f"`outcomes` is of type {type(outcomes).__name__}; pass a dict of outcomes by name."
+        )
+    names = list(outcomes.keys())
+    if not names:
+        raise ValueError("`outcomes` is empty; pass one or more.")
+    for key, value in given.items():
+        unknown = (
+            [name for name in value if name not in names] if isinstance(value, Mapping) else ()
+        )
+        if unknown:
+            raise ValueError(f"`{key}` names {unknown[0]!r}, which is none of the `outcomes`.")
+    return names
+
+
+def _keep(study, journal, warned, name, y) -> Effects:
+    """Effects on one outcome: what is in the folder, or else of a fit, which is kept."""
+    effects, warned.own = Effects.none(len(study.features)), []
+    try:
+        given = study.read(name, y)
+        key = re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME] + "-" + digest_of([name, given])
+        kept = journal.read(key)
+        if kept is not None:
+            return Effects.unpack(kept)
+        study.fit(effects, given, warned.own)
+        if "failed" not in effects.status:
+            journal.write(key, effects.pack(), compress=True)
+    except Exception as error:  # of one outcome, which is not to end the others
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        effects.message = [kind + str(error)] * len(study.features)
+    finally:
+        warned.own = None
+    return effects
+
+
+@contextmanager
+def _sorting_warnings():
+    """Warnings of fits go to the list ``own`` of their thread, where it has one."""
+    local = threading.local()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", category=UserWarning)
+        show = warnings.showwarning
+
+        def keep(message, category, *where, **more):
+            own = getattr(local, "own", None)
+            if own is None or not issubclass(category, UserWarning):
+                show(message, category, *where, **more)
+            else:
+                own.append(message)
+
+        warnings.showwarning = keep
+        yield local
+
+
+def _in_threads(function, items, n_threads):
+    """Results of a function in the order of items, which are made when it is their turn."""
+    if n_threads == 1:
+        yield from (function(*item) for item in items)
+        return
+    pool, waiting = ThreadPoolExecutor(n_threads), deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, *item))
+            if len(waiting) > n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _gather(names, study, found, level, intervals):
+    """The tables of an `OutcomesResult`."""
+    from pandas import DataFrame, Index, MultiIndex, concat
+
+    features, effect = study.features, study.model._effect
+    index = Index(names, name="outcome")
+    if len(features) > 1:
+        index = MultiIndex.from_product([names, features], names=["outcome", "feature"])
+    counts = np.concatenate([effects.counts for effects in found])
+    table = DataFrame(counts, index, list(COUNTS)).astype("Int64")
+    estimates = np.concatenate([effects.estimates for effects in found])
+    table[list(ESTIMATES)] = estimates
+    table["alpha"] = np.repeat([effects.alpha for effects in found], len(features))
+    table = with_ratios(table, effect)
+    for text in ("status", "message"):
+        table[text] = [value for effects in found for value in getattr(effects, text)]
+    curves = []
+    for name, effects in zip(names, found, strict=True):
+        points = DataFrame(effects.curve, columns=effects.curve_names)
+        if len(points):
+            feature = [features[int(k)] for k in points["feature"]]
+            curves.append(points.assign(outcome=name, feature=feature).set_index("outcome"))
+    curves = concat(curves).reset_index() if curves else None
+    return OutcomesResult(table, curves, level, intervals, effect)

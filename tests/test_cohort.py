@@ -1,0 +1,118 @@
+"""Cohorts: tables of persons with an account of who was left out."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sksurvgpu.cohort import Cohort, trim
+
+PERSONS = pd.DataFrame(
+    {
+        "id": ["a", "b", "c", "d", "e"],
+        "treatment": [1, 0, 0, 1, 0],
+        "score": [0.6, 0.2, 0.05, 0.9, 0.3],
+        "age": [54, 17, 61, 70, 33],
+    },
+    index=[7, 3, 5, 9, 1],
+)
+
+
+def test_steps_are_counted_and_nobody_is_lost():
+    cohort = Cohort.of(PERSONS)
+    adults = cohort.keep(cohort.table["age"] >= 18, "adults")
+    left = trim(adults, bounds=(0.1, 0.8))
+    assert left.table.index.tolist() == [7, 1] and left.rows.tolist() == [0, 4]
+    assert left.attrition.index.tolist() == ["given", "adults", "score in [0.1, 0.8]"]
+    assert left.attrition.to_numpy().tolist() == [[5, 2, 3, 0], [4, 2, 2, 1], [2, 1, 1, 2]]
+    assert left.left_out["id"].tolist() == ["b", "c", "d"]
+    assert left.left_out["row"].tolist() == [1, 2, 3]
+    assert left.left_out["step"].tolist() == ["adults", *["score in [0.1, 0.8]"] * 2]
+    assert repr(left) == "<Cohort of 2 rows: 1 treated, 1 comparators; 3 left out>"
+    assert {*left.table["id"], *left.left_out["id"]} == {*PERSONS["id"]}
+    # what came before is as it was, and so is the table given
+    assert len(cohort.table) == 5 and len(cohort.left_out) == 0 and len(PERSONS) == 5
+
+
+def test_steps_that_leave_all_or_none():
+    cohort = Cohort.of(PERSONS)
+    assert cohort.keep(np.ones(5, bool), "all").attrition["left_out"].tolist() == [0, 0]
+    nobody = cohort.keep(np.zeros(5, bool), "none")
+    assert nobody.attrition.loc["none"].tolist() == [0, 0, 0, 5]
+    with pytest.raises(ValueError, match="`is_kept` has 2 entries, the cohort has 5 rows"):
+        cohort.keep([True, False], "two")
+
+
+def test_columns_are_added_in_the_order_of_the_rows():
+    left = Cohort.of(PERSONS).keep(PERSONS["age"] > 18, "adults").with_columns(age=[1, 2, 3, 4])
+    assert left.table["age"].to_dict() == {7: 1, 5: 2, 9: 3, 1: 4}
+    assert PERSONS["age"].iloc[0] == 54
+
+
+def test_a_cohort_without_arms():
+    cohort = Cohort.of(PERSONS, treatment=None)
+    assert repr(cohort.keep(PERSONS["age"] > 18, "adults")) == "<Cohort of 4 rows; 1 left out>"
+    assert cohort.attrition.columns.tolist() == ["rows", "left_out"]
+    with pytest.raises(ValueError, match="the cohort has no arms; name the column"):
+        trim(cohort)
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "arrow", "duckdb", "parquet"])
+def test_tables_of_other_kinds(kind, tmp_path):
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    frame = polars.from_pandas(PERSONS.reset_index(drop=True))
+    if kind == "parquet":
+        frame.write_parquet(tmp_path / "persons.parquet")
+    table = {
+        "polars": lambda: frame,
+        "lazy": lambda: frame.lazy(),
+        "arrow": lambda: frame.to_arrow(),
+        "duckdb": lambda: duckdb.from_arrow(frame.to_arrow()),
+        "parquet": lambda: tmp_path / "persons.parquet",
+    }[kind]()
+    cohort = Cohort.of(table)
+    pd.testing.assert_frame_equal(
+        cohort.table.astype({"id": object}), PERSONS.reset_index(drop=True), check_dtype=False
+    )
+    assert trim(table).left_out["id"].tolist() == ["c"]
+
+
+def test_pickles():
+    cohort = trim(Cohort.of(PERSONS))
+    again = pickle.loads(pickle.dumps(cohort))
+    assert repr(again) == repr(cohort) and again.rows.tolist() == cohort.rows.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": ["a", "b", "c", "a", "e"]}, "`id` has a more than once; pass one line for each"),
+        ({"id": ["a", None, "c", "d", "e"]}, r"`id` is missing in 1 row\(s\); number or drop"),
+        ({"treatment": [1, 2, 0, 1, 0]}, "`treatment` is 2 in row 1, must be bool or 0/1"),
+        ({"treatment": [1, None, 0, 1, 0]}, r"`treatment` has 1 missing value\(s\)"),
+        ({"treatment": 1}, "`treatment` is 1 in every row of 5, so that there is nobody"),
+        ({"treatment": 0}, "`treatment` is 1 in no row of 5"),
+        ({"score": [0.6, np.nan, 0.1, 0.9, 0.3]}, r"`score` has 1 missing value\(s\)"),
+        ({"score": [0.6, 1.2, 0.1, 0.9, 0.3]}, "`score` is 1.2 in row 1, must lie between"),
+    ],
+)
+def test_what_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        trim(PERSONS.assign(**change))
+
+
+def test_names_of_columns():
+    renamed = PERSONS.rename(columns={"id": "person", "treatment": "arm", "score": "ps"})
+    names = {"id": "person", "treatment": "arm", "score": "ps"}
+    cohort = trim(renamed, **names)
+    assert cohort.left_out.columns.tolist() == ["person", "row", "step"]
+    assert trim(cohort, bounds=(0.25, 0.9)).left_out["person"].tolist() == ["c", "b"]
+    with pytest.raises(TypeError, match="id= names columns of a table; a Cohort has its own"):
+        trim(cohort, id="person")
+    with pytest.raises(ValueError, match=r"no column 'persn'; name one of its columns \('person'"):
+        trim(renamed, id="persn")
+    with pytest.raises(ValueError, match=r"has no column 'score'; name one .* by score="):
+        trim(PERSONS.drop(columns="score"))
+    with pytest.raises(ValueError, match="`table` has no rows"):
+        Cohort.of(PERSONS.iloc[:0])

@@ -1,0 +1,64 @@
+"""The figure of propensity scores."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sksurvgpu import PropensityDisplay
+from sksurvgpu.cohort import Cohort, match, preference_score, weigh
+
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(scope="module")
+def cohort():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"id": range(2_000), "score": rng.beta(2, 5, 2_000)})
+    return Cohort.of(table.assign(treatment=rng.random(2_000) < table["score"]))
+
+
+def test_what_is_drawn(cohort):
+    display = PropensityDisplay.from_cohort(cohort, scale="score", n_bins=20)
+    assert display.band_ is None and not display.before_
+    assert display.ax_.get_xlabel() == "propensity score"
+    score, treated = cohort.scores, cohort.is_treated
+    for arm, is_here in (("treated", treated), ("comparators", ~treated)):
+        density, edges = np.histogram(score[is_here], 20, (0.0, 1.0), density=True)
+        np.testing.assert_allclose(display.areas_[arm].get_data().values, density, atol=1e-12)
+        np.testing.assert_allclose(display.areas_[arm].get_data().edges, edges, atol=1e-12)
+    pyplot.close(display.figure_)
+
+
+def test_before_and_after(cohort):
+    matched = match(cohort)
+    display = PropensityDisplay.from_cohort(matched, cohort)
+    assert display.band_.get_x() == 0.3 and display.band_.get_width() == pytest.approx(0.4)
+    before, after = display.ax_.get_title().splitlines()
+    assert before.startswith("before: AUC 0.7") and after.startswith("after: AUC 0.50")
+    # of both, preference scores are by the share of treated before
+    for whole, areas in ((cohort, display.before_), (matched, display.areas_)):
+        share = cohort.is_treated.mean()
+        preference = preference_score(whole.scores, None, share=share)[whole.is_treated]
+        density = np.histogram(preference, 50, (0.0, 1.0), density=True)[0]
+        np.testing.assert_allclose(areas["treated"].get_data().values, density, atol=1e-12)
+    pyplot.close("all")
+
+
+def test_weighted(cohort):
+    _, ax = pyplot.subplots()
+    display = PropensityDisplay.from_cohort(
+        weigh(cohort), cohort, scale="score", weight="weight", n_bins=4, ax=ax
+    )
+    assert display.ax_ is ax
+    density = {arm: area.get_data().values for arm, area in display.areas_.items()}
+    everybody = np.histogram(cohort.scores, 4, (0.0, 1.0), density=True)[0]
+    np.testing.assert_allclose(density["comparators"], everybody, atol=0.1)
+    assert abs(display.before_["comparators"].get_data().values - everybody).max() > 0.1
+    pyplot.close("all")
+
+
+def test_what_has_no_figure(cohort):
+    with pytest.raises(ValueError, match="`scale` is 'logit', must be one of 'preference', 'scor"):
+        PropensityDisplay.from_cohort(cohort, scale="logit")
+    with pytest.raises(ValueError, match="has no column 'weight'; name one of its columns"):
+        PropensityDisplay.from_cohort(cohort, weight="weight")
