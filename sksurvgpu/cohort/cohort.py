@@ -19,6 +19,8 @@ from .checks import check_ids, check_scores, check_treatment, require_column
 
 __all__ = ["Cohort", "as_cohort"]
 
+LEFT_OUT = ("row", "step")  # its columns beside the identifiers
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cohort(Versioned):
@@ -101,6 +103,11 @@ class Cohort(Versioned):
         if table.empty:
             raise ValueError("`table` has no rows; pass a line for each person.")
         require_column(table, id, "id")
+        if id in LEFT_OUT:
+            raise ValueError(
+                f"`id` is {id!r}, as a column of `left_out` is called that says something else; "
+                "rename it."
+            )
         check_ids(table[id], id)
         if treatment is not None:
             require_column(table, treatment, "treatment")
@@ -142,7 +149,7 @@ class Cohort(Versioned):
         Parameters
         ----------
         is_kept : array-like of shape (n_rows,), bool
-            Who stays, of the lines of `table` in their order.
+            Who stays, of the lines of `table` in their order; a Series has its index.
         step : str
             What the step is called in `attrition` and in `left_out`.
 
@@ -151,18 +158,17 @@ class Cohort(Versioned):
         cohort : Cohort
             Those who stay; also where all or none do.
         """
-        from pandas import DataFrame, concat
+        from pandas import concat
 
+        self._check_index(is_kept, "is_kept")
         is_kept = check_flags(is_kept, "is_kept")
         if is_kept.size != len(self.rows):
             raise ValueError(
                 f"`is_kept` has {is_kept.size:,} entries, the cohort has {len(self.rows):,} rows; "
                 "pass one for each."
             )
-        out = DataFrame(
-            {self.id: self.table[self.id].to_numpy()[~is_kept], "row": self.rows[~is_kept]}
-        ).assign(step=str(step))
-        left_out = concat([self.left_out, out], ignore_index=True) if len(self.left_out) else out
+        out = self.table.loc[~is_kept, [self.id]].assign(row=self.rows[~is_kept], step=str(step))
+        left_out = concat([self.left_out, out] if len(self.left_out) else [out], ignore_index=True)
         left = replace(self, table=self.table[is_kept], rows=self.rows[is_kept], left_out=left_out)
         line = left._count(str(step), len(out))
         return replace(left, attrition=concat([self.attrition, line]))
@@ -173,14 +179,26 @@ class Cohort(Versioned):
         Parameters
         ----------
         **columns : array-like of shape (n_rows,)
-            Entries of each column in the order of the lines of `table`.
+            Entries of each column in the order of the lines of `table`; a Series has its index.
 
         Returns
         -------
         cohort : Cohort
             The same persons.
         """
+        for column, values in columns.items():
+            self._check_index(values, column)
         return replace(self, table=self.table.assign(**columns))
+
+    def _check_index(self, values, argument):
+        """Check that entries of a Series are in the order of the table, where the index tells."""
+        from pandas import Series
+
+        if isinstance(values, Series) and not values.index.equals(self.table.index):
+            raise ValueError(
+                f"`{argument}` is a Series with another index than the table of the cohort; "
+                f"reindex it, or pass {argument}.to_numpy() if it is in the order of the table."
+            )
 
     def _count(self, step, n_left_out):
         """Line of `attrition` for the rows that are left."""
