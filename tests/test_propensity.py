@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracles.cases import load
 
 from sksurvgpu.cohort import (
+    Cohort,
     equipoise,
     match,
     preference_score,
@@ -265,6 +266,25 @@ def test_preference_scores():
         preference_score(score, None, share=1.0)
     with pytest.raises(ValueError, match="`treatment` has 3 entries, `score` has 4"):
         preference_score(score, [1, 0, 0])
+
+
+def test_preference_scores_after_matching_are_those_before():
+    """Arms of one size after matching say nothing of the model that the scores are from."""
+    rng = np.random.default_rng(0)
+    score = rng.beta(1, 20, 2_000)
+    table = pd.DataFrame(
+        {"id": range(2_000), "score": score, "treatment": rng.random(2_000) < score}
+    )
+    before = Cohort.of(table)
+    matched = match(before)
+    preference = preference_score(score, table["treatment"])[matched.rows]
+    is_inside = (preference >= 0.3) & (preference <= 0.7)
+    assert equipoise(matched) == is_inside.mean() > 0.4 > equipoise(matched.table)
+    np.testing.assert_array_equal(trim(matched, "preference").rows, matched.rows[is_inside])
+    # other scores are from those who have them
+    again = matched.with_columns(score=matched.scores)
+    assert again.share == 0.5 and equipoise(again) == equipoise(matched.table)
+    assert before.share == matched.share == table["treatment"].mean()
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ class Cohort(Versioned):
         A line for each person who was left out: identifier, ``row`` in the first table, ``step``.
     id, treatment, score : str or None
         Names of the columns of identifiers, of treatment (1 or 0) and of the propensity score.
+    share : float or None
+        Share of the treated where the scores are from, which preference scores depend on: among
+        the persons of the first table, or those to whom `with_columns` gave other scores or arms.
 
     See Also
     --------
@@ -74,6 +77,7 @@ class Cohort(Versioned):
     id: str
     treatment: str | None
     score: str | None
+    share: float | None = None
 
     @classmethod
     def of(cls, table, *, id="id", treatment="treatment", score="score") -> Cohort:
@@ -115,7 +119,7 @@ class Cohort(Versioned):
         empty = DataFrame({id: table[id].iloc[:0], "row": np.empty(0, np.int64), "step": []})
         rows = np.arange(len(table))
         cohort = cls(table, rows, None, empty.astype({"step": object}), id, treatment, score)
-        return replace(cohort, attrition=cohort._count("given", 0))
+        return replace(cohort, attrition=cohort._count("given", 0), share=cohort._share())
 
     def __repr__(self) -> str:
         arms = ""
@@ -188,7 +192,12 @@ class Cohort(Versioned):
         """
         for column, values in columns.items():
             self._check_index(values, column)
-        return replace(self, table=self.table.assign(**columns))
+        cohort = replace(self, table=self.table.assign(**columns))
+        is_new = not columns.keys().isdisjoint({self.score, self.treatment})
+        return replace(cohort, share=cohort._share()) if is_new else cohort
+
+    def _share(self):
+        return None if self.treatment is None else float(self.is_treated.mean())
 
     def _check_index(self, values, argument):
         """Check that entries of a Series are in the order of the table, where the index tells."""

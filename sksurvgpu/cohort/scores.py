@@ -72,6 +72,11 @@ def preference_score(score, treatment, *, share=None) -> np.ndarray:
     return toward / (toward + away)
 
 
+def preferences_of(cohort) -> np.ndarray:
+    """Preference scores of a cohort of both arms, by the share where its scores are from."""
+    return preference_score(cohort.scores, cohort.arms(), share=cohort.share)
+
+
 def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
     """Share of persons who could well have been in either arm.
 
@@ -87,7 +92,8 @@ def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
     Returns
     -------
     share : float
-        Between 0 and 1; Walker et al. (2013) ask for half.
+        Between 0 and 1; Walker et al. (2013) ask for half. Of a cohort that was trimmed or
+        matched, of those who are left, with the preference scores that they had before.
 
     Examples
     --------
@@ -99,7 +105,7 @@ def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
     """
     lower, upper = check_bounds(bounds)
     cohort = as_cohort(cohort, names)
-    preference = _preference(cohort)
+    preference = preferences_of(cohort)
     return float(np.mean((preference >= lower) & (preference <= upper)))
 
 
@@ -153,7 +159,7 @@ def trim(cohort, by="score", *, bounds=None, **names) -> Cohort:
     is_treated = cohort.arms()
     step = f"{by} in [{lower:g}, {upper:g}]"
     if by == "preference":
-        score = _preference(cohort)
+        score = preferences_of(cohort)
     elif by != "score":
         step = by if by == "overlap" else step
         lower, upper = _bounds_of(by, score, is_treated, lower, upper)
@@ -249,7 +255,3 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
             stacklevel=2,
         )
     return cohort.with_columns(stratum=stratum)
-
-
-def _preference(cohort):
-    return preference_score(cohort.scores, cohort.arms())
