@@ -7,6 +7,7 @@ table; whoever is left out stays in `Cohort.left_out`, by the name of the step.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..data.long.sources import read_whole
 from ..data.vectors import check_flags
 from .checks import check_ids, check_scores, check_treatment, require_column
 
-__all__ = ["Cohort", "as_cohort"]
+__all__ = ["Cohort", "add_column", "as_cohort"]
 
 LEFT_OUT = ("row", "step")  # its columns beside the identifiers
 
@@ -219,6 +220,17 @@ class Cohort(Versioned):
             counts["comparators"] = counts["rows"] - counts["treated"]
         counts["left_out"] = n_left_out
         return DataFrame([counts], index=Index([step], name="step"))
+
+
+def add_column(cohort, column, values) -> Cohort:
+    """Add a column that a step found, and warn where one of that name goes."""
+    if column in cohort.table.columns:
+        warnings.warn(
+            f"the table of the cohort has a column {column!r}, which another one takes the place "
+            "of; rename it, if it is to stay.",
+            stacklevel=3,
+        )
+    return cohort.with_columns(**{column: values})
 
 
 def as_cohort(cohort, names) -> Cohort:

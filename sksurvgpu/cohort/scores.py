@@ -11,6 +11,7 @@ so that 0.5 is the preference for neither arm, whichever is the rarer one.
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from .checks import (
     check_treatment,
     codes_of,
 )
-from .cohort import Cohort, as_cohort
+from .cohort import Cohort, add_column, as_cohort
 
 __all__ = ["equipoise", "preference_score", "stratify", "trim"]
 
@@ -66,8 +67,8 @@ def preference_score(score, treatment, *, share=None) -> np.ndarray:
         is_treated = check_treatment(treatment)
         check_length(is_treated, "treatment", score.size, other="score")
         share = is_treated.mean()
-    elif not 0.0 < share < 1.0:
-        raise ValueError(f"`share` is {share!r}, must lie between 0 and 1.")
+    elif not (isinstance(share, Real) and 0.0 < share < 1.0):
+        raise ValueError(f"`share` is {share!r}, must be a number between 0 and 1.")
     toward, away = score * (1.0 - share), (1.0 - score) * share
     return toward / (toward + away)
 
@@ -216,8 +217,8 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
     Warns
     -----
     UserWarning
-        Where there are fewer strata than asked for, or strata of a single arm, which say nothing
-        about the treatment.
+        Where there are fewer strata than asked for, strata of a single arm, which say nothing
+        about the treatment, or another column ``stratum``, whose place it takes.
 
     See Also
     --------
@@ -254,4 +255,4 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
             "about the treatment; trim before, or take fewer strata.",
             stacklevel=2,
         )
-    return cohort.with_columns(stratum=stratum)
+    return add_column(cohort, "stratum", stratum)
