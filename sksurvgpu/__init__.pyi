@@ -4,6 +4,7 @@ from . import cohort as cohort
 from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
+from . import nonparametric as nonparametric
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design
@@ -35,8 +36,14 @@ from .estimators.regression import PoissonCCD as PoissonCCD
 from .estimators.survival import CoxLassoCCD as CoxLassoCCD
 from .inference.bootstrap import BootstrapResult as BootstrapResult
 from .inference.bootstrap import bootstrap as bootstrap
+from .inference.calibration import CalibratedEffects as CalibratedEffects
+from .inference.calibration import calibrate as calibrate
 from .inference.certificate import Certificate as Certificate
 from .inference.certificate import certificate as certificate
+from .inference.combination import CombinedProfiles as CombinedProfiles
+from .inference.combination import combine_profiles as combine_profiles
+from .inference.curve_intervals import curve_intervals as curve_intervals
+from .inference.curve_result import CurveIntervals as CurveIntervals
 from .inference.debiased import DebiasedResult as DebiasedResult
 from .inference.debiased import debiased as debiased
 from .inference.false_discovery import false_discovery as false_discovery
@@ -72,6 +79,7 @@ from .plotting.bootstrap import BootstrapDisplay as BootstrapDisplay
 from .plotting.calibration import CalibrationDisplay as CalibrationDisplay
 from .plotting.coefficients import CoefficientDisplay as CoefficientDisplay
 from .plotting.cv import CVDisplay as CVDisplay
+from .plotting.empirical_null import EmpiricalNullDisplay as EmpiricalNullDisplay
 from .plotting.incidence import CumulativeIncidenceDisplay as CumulativeIncidenceDisplay
 from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay

@@ -9,7 +9,7 @@ from sksurv.nonparametric import cumulative_incidence_competing_risks, kaplan_me
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, competing_risks, surv
 from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
 from sksurvgpu.metrics import calibration
-from sksurvgpu.metrics.nonparametric import observed_risk, risk_interval
+from sksurvgpu.nonparametric.risk import observed_risk, risk_interval
 
 ROWS = np.arange(1, 91)
 TIME = 1.0 + ROWS * 37 % 91 // 6

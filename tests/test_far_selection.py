@@ -146,6 +146,16 @@ def test_profiles_are_those_of_pooled_rows():
     np.testing.assert_allclose(far.intervals, here.intervals, atol=1e-6)
 
 
+def test_curves_are_those_of_pooled_rows():
+    model, arguments, handles, _ = case("cox", alpha=0.02)
+    given = {"columns": 0, "values": [-0.5, 0.5], "derivatives": True}
+    far = profile_likelihood(model, **given, include_penalty=True, **handles).curves
+    here = profile_likelihood(model, **given, include_penalty=True, **arguments).curves
+    np.testing.assert_allclose(far.iloc[:, 1:], here.iloc[:, 1:], atol=1e-5)
+    with pytest.raises(ValueError, match="that slope needs rows in one place"):
+        profile_likelihood(model, **given, **handles)
+
+
 @pytest.mark.parametrize(
     "name",
     ["efron, weights, offset, strata", "late", "time-varying", "case_series", "linear", "logistic"],

@@ -8,13 +8,16 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sksurvgpu import CoxLassoCCD, LongData, from_long, surv
 from sksurvgpu.data.design.columns import INDICATOR, SPARSE
+from sksurvgpu.data.long import texts as texts_module
 from sksurvgpu.data.long.ids import IntegerIds
+from sksurvgpu.data.long.texts import TextIds, Texts
 from sksurvgpu.datasets import simulate_cox
 
 PERSONS = pd.DataFrame(
@@ -228,6 +231,50 @@ def test_numbers_of_many_identifiers():
         assert (numbering.find(ids) == [known[id] for id in ids.tolist()]).all()
         absent = np.setdiff1d(ids + np.int64(1), ids)
         assert (numbering.find(absent) == -1).all()
+
+
+ANY_TEXT = st.text(max_size=20) | st.text("ab\0é\ud800", max_size=18)
+
+
+@given(st.lists(ANY_TEXT, max_size=40), st.lists(ANY_TEXT, max_size=10), st.integers(1, 30))
+def test_numbers_of_any_strings(texts, others, size):
+    numbering, known = TextIds(), {}
+    for low in range(0, len(texts), size):
+        part = texts[low : low + size]
+        given = Texts.of(np.array(part, dtype=object), "ids")
+        expected = [known.setdefault(text, len(known)) for text in part]
+        assert numbering.add(given).tolist() == expected
+        assert given.listed().tolist() == part
+    assert numbering.distinct().tolist() == list(known)
+    given = Texts.of(np.array(others, dtype=object), "ids")
+    assert numbering.find(given).tolist() == [known.get(text, -1) for text in others]
+
+
+@pytest.mark.parametrize("length", [0, 5, 7, 8, 9, 16, 40])
+def test_numbers_of_many_strings(length):
+    rng = np.random.default_rng(length)
+    texts = [f"{k:0{length}d}" for k in rng.integers(0, 30_000, 40_000).tolist()]
+    numbering, known = TextIds(), {}
+    expected = [known.setdefault(text, len(known)) for text in texts]
+    objects = np.array(texts, dtype=object)
+    assert numbering.add(Texts.of(objects, "ids")).tolist() == expected
+    forms = [pl.Series(texts), pa.chunked_array([texts[:9], texts[9:]])]
+    forms += [pd.Series(texts, dtype=dtype) for dtype in (object, "string", "string[pyarrow]")]
+    for form in forms:
+        series = nw.from_native(form, series_only=True)[2:]
+        assert numbering.find(Texts.of(series, "ids")).tolist() == expected[2:]
+
+
+def test_strings_without_arrow(monkeypatch):
+    monkeypatch.setattr(texts_module, "find_spec", lambda name: None)
+    text = CODES.astype({"row_id": str, "covariate_id": str})
+    persons = PERSONS.astype({"row_id": str})
+    for codes in (
+        text,
+        text.astype({"row_id": "string[python]"}),
+        pl.DataFrame(text.to_dict("list")),
+    ):
+        np.testing.assert_array_equal(dense(from_long(persons, codes)), DENSE_CODES[:, [1, 2, 0]])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from sksurvgpu import (
     CoefficientDisplay,
     CumulativeIncidenceDisplay,
     CVDisplay,
+    EmpiricalNullDisplay,
     PathDisplay,
     ProfileDisplay,
     SurvivalDisplay,
@@ -47,12 +48,18 @@ def groups(shift=0.0):
     return pd.DataFrame({**table, "lower": 0.9 * observed + shift, "upper": 1.1 * observed + shift})
 
 
+def estimates(n):
+    coef, error = np.linspace(-1, 2, n), np.linspace(0.1, 0.6, n)
+    return pd.DataFrame({"coef": coef, "standard_error": error})
+
+
 DISPLAYS = {
     "bootstrap": lambda: BootstrapDisplay.from_result(bootstrap_result(20)),
     "calibration": lambda: CalibrationDisplay({"a": groups(), "b": groups(0.1)}).plot(),
     "coefficients": lambda: CoefficientDisplay.from_result(
         {"a": Result(interval_table(5).assign(upper=np.inf)), "b": Result(interval_table(5))}
     ),
+    "empirical null": lambda: EmpiricalNullDisplay(estimates(20), estimates(3), 0.3, 0.2).plot(),
     "incidence": lambda: CumulativeIncidenceDisplay(incidence(0.01, 0.1)).plot(),
     "path": lambda: PathDisplay([0.1, 0.01], np.outer([-1, 1, 2], [0, 1]), list("abc")).plot(
         highlight=0.05, n_labels=2

@@ -20,8 +20,8 @@ from sksurvgpu.metrics import (
     integrated_brier_score,
     integrated_brier_score_competing,
 )
-from sksurvgpu.metrics.nonparametric import Censoring
 from sksurvgpu.metrics.observed import Observed
+from sksurvgpu.nonparametric.risk import Censoring
 
 TIMES = [4.0, 7.5, 11.0]
 

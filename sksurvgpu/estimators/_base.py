@@ -43,7 +43,7 @@ from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
 from ._composition import check_composition
 from ._estimator import Estimator
-from ._log_likelihood import log_likelihood_of
+from ._log_likelihood import check_arguments, log_likelihood_of
 from ._outline import Outline
 from ._prepared import Prepared, count_threads
 from ._relaxed import check_share, require_refit
@@ -344,6 +344,7 @@ class PenalizedModel(Estimator):
         log_likelihood : float
             0 where no rows can be compared.
         """
+        check_arguments(self, fit_params, "log_likelihood")
         total, size = log_likelihood_of(self, X, y, fit_params)
         return total / size if mean and size else total
 

@@ -135,7 +135,7 @@ class CurveModel(PenalizedModel):
             )
         return vector
 
-    def _warn_of_unknown(self, risks, horizons, codes):
+    def _warn_of_unknown(self, risks, horizons, codes, stacklevel=5):
         is_unknown = np.isnan(risks)
         if not is_unknown.any():
             return
@@ -148,5 +148,5 @@ class CurveModel(PenalizedModel):
             f"{len(risks):,} rows: the fit's rows{where} end at "
             f"{timeline.last_times()[codes[row]]:g}, and what happens later is unknown; take an "
             "earlier horizon.",
-            stacklevel=5,
+            stacklevel=stacklevel,
         )

@@ -32,7 +32,6 @@ def check_arguments(estimator, fit_params, caller) -> None:
 def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
     """Sum over rows at the fitted coefficients, and the weight that its mean is over."""
     check_is_fitted(model)
-    check_arguments(model, fit_params, "log_likelihood")
     given = {"sample_weight": None, "offset": None, **fit_params}
     evaluate_rows = _evaluate_far if is_far(X) else _evaluate_here
     try:

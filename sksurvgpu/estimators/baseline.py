@@ -31,7 +31,7 @@ from ..data.plans.rows import distinct_pairs
 from ..data.vectors import check_labels
 from ._strata import check_strata_as_in_fit
 
-__all__ = ["Baseline", "Timeline", "cumulative_hazard", "incidence", "survival"]
+__all__ = ["Baseline", "Timeline", "cumulative_hazard", "gained", "incidence", "survival"]
 
 BLOCK_NUMBERS = 2**18  # of the curves of the rows at work, 2 MiB an array
 
@@ -172,15 +172,15 @@ class Baseline:
         labels = timeline.labels.tolist()
         return {labels[s]: step for s, step in steps.items()}
 
-    def strata_of(self, strata, n_rows: int) -> np.ndarray:
+    def strata_of(self, strata, n_rows: int, name="strata") -> np.ndarray:
         """Number of the stratum of every row."""
         labels = self.timeline.labels
-        check_strata_as_in_fit(self.timeline.n_labels, strata is not None)
+        check_strata_as_in_fit(self.timeline.n_labels, strata is not None, name=name)
         if labels is None:
             return np.zeros(n_rows, int)
         from pandas import Index
 
-        given = check_labels(strata, "strata", n_rows)
+        given = check_labels(strata, name, n_rows)
         code = Index(labels).get_indexer(Index(given))
         is_empty = np.diff(self.timeline.time_ptr) == 0
         unknown = (code < 0) | is_empty[code]
@@ -188,7 +188,7 @@ class Baseline:
             row = int(np.argmax(unknown))
             known = ", ".join(map(repr, labels[:5].tolist()))
             raise ValueError(
-                f"`strata` is {given[row].item()!r} in row {row:,}, a label without rows in the "
+                f"`{name}` is {given[row].item()!r} in row {row:,}, a label without rows in the "
                 f"fit; known are {known}{', ...' if len(labels) > 5 else ''}."
             )
         return code
@@ -275,12 +275,12 @@ def _total(logs, predictors, since=None):
     since = repeat(None, len(predictors)) if since is None else since
     with np.errstate(over="ignore"):
         for log, predictor, gone in zip(logs, predictors, since, strict=True):
-            gained = log if gone is None else _gained(log, gone)
-            hazard = hazard + np.exp(gained + predictor)
+            own = log if gone is None else gained(log, gone)
+            hazard = hazard + np.exp(own + predictor)
     return hazard
 
 
-def _gained(until, since):
+def gained(until, since):
     """Logarithm of the hazard between two times; of none where the first is not the later."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(until > since, until + np.log(-np.expm1(since - until)), -np.inf)

@@ -15,6 +15,7 @@ from ..data.outcomes.counts import (
 from ..exceptions import NothingToCompareError
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
+from ._log_likelihood import log_likelihood_of
 from ._strata import check_strata_as_in_fit
 
 __all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
@@ -121,7 +122,7 @@ class CaseSeriesCCD(ConditionalModel):
         log_likelihood : float
             At most 0.
         """
-        return self.log_likelihood(X, y, sample_weight=sample_weight, offset=offset)
+        return log_likelihood_of(self, X, y, {"sample_weight": sample_weight, "offset": offset})[0]
 
 
 @documented
@@ -252,4 +253,4 @@ class ConditionalPoissonCCD(ConditionalModel):
         check_is_fitted(self)
         check_strata_as_in_fit(self._n_strata, strata is not None, own="a rate")
         given = {"sample_weight": sample_weight, "offset": offset}
-        return self.log_likelihood(X, y, strata=strata, exposure=exposure, **given)
+        return log_likelihood_of(self, X, y, given | {"strata": strata, "exposure": exposure})[0]

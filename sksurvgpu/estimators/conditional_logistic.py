@@ -16,6 +16,7 @@ from ..likelihoods.cox import Cox
 from ._base import PenalizedModel
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
+from ._log_likelihood import log_likelihood_of
 from ._outline import Outline
 
 __all__ = ["ConditionalLogisticCCD"]
@@ -178,5 +179,5 @@ class ConditionalLogisticCCD(ConditionalModel):
         log_likelihood : float
             At most 0 where `ties` is "exact".
         """
-        given = {"sample_weight": sample_weight, "offset": offset}
-        return self.log_likelihood(X, y, strata=strata, **given)
+        given = {"sample_weight": sample_weight, "offset": offset, "strata": strata}
+        return log_likelihood_of(self, X, y, given)[0]

@@ -69,6 +69,7 @@ class BootstrapResult(Versioned):
     infinite: np.ndarray
     _effect: str | None = field(repr=False)
     alphas: np.ndarray | None = None
+    _draw: tuple | None = field(default=None, repr=False)  # kind, seed, units: the weights again
 
     def __repr__(self) -> str:
         return (
@@ -247,7 +248,8 @@ def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level,
     is_there = ~np.isnan(values["converged"])
     converged = [full.converged, *values["converged"][is_there]]
     _warn(fitted, converged, len(totals), names[infinite])
-    given = level, names, infinite, fitted._effect, values.get("alpha")
+    draw = None if prepared.is_far else (replicates.kind, replicates.seed, replicates.unit)
+    given = level, names, infinite, fitted._effect, values.get("alpha"), draw
     return BootstrapResult(full.coef, values["coef"], *given)
 
 

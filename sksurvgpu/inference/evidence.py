@@ -31,8 +31,8 @@ __all__ = [
     "FORMS",
     "PARAMETRIC",
     "Approximation",
-    "choose_feature",
     "form_of",
+    "points_of",
     "read_row",
     "table_of",
 ]
@@ -46,6 +46,7 @@ COLUMNS = {
     "skew normal": ("mu", "sigma", "alpha"),
 }
 LEAST_WEIGHT = 1e-3  # of a point in the fit of a parametric form, relative to the maximum's
+N_FITTED = 100  # values to which a parametric form is fitted
 FAR = 10.0  # standard deviations within which a parametric form is looked at
 
 
@@ -191,27 +192,35 @@ def table_of(result, feature, approximation):
     if approximation not in FORMS:
         known = ", ".join(map(repr, FORMS))
         raise ValueError(f"`approximation` is {approximation!r}, must be one of {known}.")
-    name = choose_feature(result.intervals.index, feature)
-    curve = result.curves[result.curves["feature"] == name]
-    point, value = curve["value"].to_numpy(), curve["log_likelihood"].to_numpy()
+    name = _choose(result.intervals.index, feature)
+    points = points_of(result, name)
     if approximation == "grid with gradients":
-        if "gradient" not in curve:
+        if "derivative" not in points:
             raise ValueError(
                 "the curves have no `gradient`, which the form 'grid with gradients' has; call "
                 "profile_likelihood with derivatives=True, or take 'adaptive grid'."
             )
-        slope = curve["gradient"].to_numpy()
-        return DataFrame({"point": point, "value": value, "derivative": slope})
+        return points
     if approximation == "adaptive grid":
-        return DataFrame({"point": point, "value": value})
+        return points[["point", "value"]]
     if approximation == "grid":
-        return DataFrame([value - value.max()], columns=point)
+        value = points["value"].to_numpy()
+        return DataFrame([value - value.max()], columns=points["point"].to_numpy())
     if approximation == "normal":
         return _normal_table(result, name)
-    return _fitted(approximation, point, value - value.max())
+    return _fitted(approximation, read_row(form_of(points), points, name), len(points))
 
 
-def choose_feature(names, feature):
+def points_of(result, feature):
+    """Points of one curve, by the names that the forms give them."""
+    name = _choose(result.intervals.index, feature)
+    curve = result.curves[result.curves["feature"] == name]
+    names = {"value": "point", "log_likelihood": "value", "gradient": "derivative"}
+    known = [column for column in names if column in curve]
+    return curve[known].rename(columns=names).reset_index(drop=True)
+
+
+def _choose(names, feature):
     """Name of the one coefficient that is meant."""
     if feature is None and len(names) != 1:
         raise ValueError(
@@ -241,16 +250,18 @@ def _normal_table(result, name):
     return DataFrame([numbers | {"logRr": coef, "seLogRr": error}])
 
 
-def _fitted(form, point, value):
-    """Parameters of a form by least squares, in which points count as their likelihood."""
+def _fitted(form, curve, n_points):
+    """Parameters of a form by least squares, in which values count as their likelihood."""
     from pandas import DataFrame
 
-    names = COLUMNS[form]
+    names, point = COLUMNS[form], np.linspace(curve.low, curve.high, N_FITTED)
+    value = curve.log_likelihood(point)
+    value -= value.max()
     if np.ptp(value) < 1e-6:
         return DataFrame([dict(zip(names, (0.0, np.inf, 0.0), strict=True))])
-    if len(point) < len(names) + 1:
+    if n_points < len(names) + 1:
         raise ValueError(
-            f"the curve has {len(point)} points, too few for the form {form!r}; give "
+            f"the curve has {n_points} points, too few for the form {form!r}; give "
             "`values` or `bounds` to profile_likelihood."
         )
     root_weight = np.sqrt(np.maximum(np.exp(value), LEAST_WEIGHT))

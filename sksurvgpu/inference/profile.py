@@ -230,15 +230,8 @@ def profile_likelihood(
     model = copy_of(estimator, "profile_likelihood", fit_params)
     require_absent(model, "profile_likelihood")
     level = check_level(level)
-    for name, value in (("derivatives", derivatives), ("include_penalty", include_penalty)):
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"`{name}` is {value!r}, must be True or False.")
+    _check_flags(model, derivatives, include_penalty)
     grid = _check_grid(n_points, values, bounds, tolerance, derivatives)
-    if derivatives and not model._spec().has_strength:
-        raise ValueError(
-            f"`derivatives` is True, and those of penalty={model.penalty!r} are not known; take "
-            "derivatives=False, whose curves have all but the gradient."
-        )
     prepared, profiler_of = _prepare(model, X, y, fit_params, grid)
     with closing(prepared):
         model._adopt_data(prepared)
@@ -246,6 +239,7 @@ def profile_likelihood(
         if isinstance(grid, Mapping):
             grid = GivenGrid(_by_coefficient(grid, chosen, model, prepared.problem))
         wanted = Wanted(grid, bool(derivatives), bool(include_penalty))
+        _check_slopes(wanted, model, prepared, chosen)
         profiler, profiles = profiler_of(model, prepared, wanted), []
         n_expected = POINTS + grid.n_expected
         size = max(1, BLOCK_BYTES // (8 * n_expected * prepared.problem.n_columns))
@@ -262,6 +256,18 @@ def profile_likelihood(
         )
     names = model._coef_names()
     return _gather([names[column] for column in chosen], profiles, level, model._effect)
+
+
+def _check_flags(model, derivatives, include_penalty):
+    """Check what is asked of the curves."""
+    for name, value in (("derivatives", derivatives), ("include_penalty", include_penalty)):
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"`{name}` is {value!r}, must be True or False.")
+    if derivatives and not model._spec().has_strength:
+        raise ValueError(
+            f"`derivatives` is True, and those of penalty={model.penalty!r} are not known; take "
+            "derivatives=False, whose curves have all but the gradient."
+        )
 
 
 def _check_grid(n_points, values, bounds, tolerance, by_cubics):
@@ -294,6 +300,20 @@ def _prepare(model, X, y, fit_params, grid):
         if not isinstance(error, NothingToCompareError) and not _is_flat(prepared):
             raise
         return prepared, FlatProfiler
+
+
+def _check_slopes(wanted, model, prepared, chosen):
+    """Refuse slopes that need the information of rows elsewhere."""
+    if not wanted.with_slopes or wanted.with_penalty or not prepared.is_far:
+        return
+    others = (
+        np.delete(prepared.batch.factor, chosen[0]) if len(chosen) == 1 else prepared.batch.factor
+    )
+    if model.alpha * others.max(initial=0.0) > 0:
+        raise ValueError(
+            "`derivatives` is True and `include_penalty` False, where other columns have a "
+            "penalty: that slope needs rows in one place; take include_penalty=True, or alpha=0."
+        )
 
 
 def _is_flat(prepared) -> bool:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._versioned import Versioned
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
+from ..estimators._columns import refuse
+from ..information.inverse import Inverse
 from ..information.views import view_of
 from ..partitions.handles import is_far
-from ._covariance import ONE_CLUSTER, clusters_of, invert_information, invert_of
+from ..solver.solve import gradients
+from ._covariance import ONE_CLUSTER, clusters_of, invert_of
 from ._rows import check_estimator, check_same, open_rows, require_unpenalized
+from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
 
 __all__ = ["WaldResult", "wald"]
 
+INTERCEPT = "intercept"  # its name among the coefficients
 INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0."
 
 
@@ -26,7 +32,7 @@ class WaldResult(Versioned):
     Attributes
     ----------
     coef : ndarray of shape (n_coef,)
-        Coefficients of the fit.
+        Coefficients of the fit, after the intercept where that was asked for.
     covariance : ndarray of shape (n_coef, n_coef)
         Their covariance; NaN where the data do not determine a coefficient.
     level : float
@@ -38,6 +44,11 @@ class WaldResult(Versioned):
     df : int or None
         Degrees of freedom of the t distribution of a linear model's tests; None where
         coefficients are taken for normal, as those of robust covariances are.
+    tests : pandas.DataFrame or None
+        Tests that all coefficients but an intercept are zero, where they were asked for: a line
+        for the likelihood ratio, the Wald and the score test, with ``statistic``, ``df`` and
+        ``p_value``. In a linear model that of the Wald test is F, with ``df_residual``. Robust, the
+        Wald test is, and there is a ``robust_score``, too.
 
     Examples
     --------
@@ -57,6 +68,7 @@ class WaldResult(Versioned):
     robust: bool
     feature_names: np.ndarray
     df: int | None = None
+    tests: Any = field(default=None, repr=False)
     _effect: str | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -96,13 +108,69 @@ class WaldResult(Versioned):
         add_tests(table, self.standard_errors, self._distribution(), statistic)
         return with_ratios(table, self._effect)
 
+    def test(self, columns=None, *, contrasts=None, values=0.0) -> JointTest:
+        """Wald test of several coefficients, or of sums of them, together.
+
+        Parameters
+        ----------
+        columns : str, int or list of these, optional
+            Coefficients by name or position; by default all but an intercept.
+        contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), optional
+            In place of `columns`, factors of the coefficients in each sum.
+        values : float or array-like of shape (n_contrasts,), default=0.0
+            What the coefficients, or the sums, are under the hypothesis.
+
+        Returns
+        -------
+        test : JointTest
+            Statistic, degrees of freedom and p value: chi-squared, or F for a linear model that is
+            not robust.
+
+        Examples
+        --------
+        >>> from sksurvgpu import CoxLassoCCD, wald
+        >>> from sksurvgpu.datasets import simulate_cox
+        >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+        >>> result = wald(CoxLassoCCD(alpha=0).fit(data.X, data.y), data.X, data.y)
+        >>> result.test(["x1", "x2"])
+        <Wald test: chi2(2) = ..., p = ...>
+
+        Are the first two coefficients the same?
+
+        >>> result.test(contrasts=[1, -1, 0, 0]).df
+        1
+        """
+        if columns is None and contrasts is None:
+            columns = np.flatnonzero(self.feature_names != INTERCEPT).tolist()
+        matrix, values = read_contrasts(self.feature_names, columns, contrasts, values)
+        used = (matrix != 0).any(axis=0)
+        unknown = np.flatnonzero(used & np.isnan(np.diagonal(self.covariance)))
+        if len(unknown):
+            raise ValueError(
+                f"the data do not determine the coefficient of {self.feature_names[unknown[0]]!r}, "
+                "so that it cannot be tested; leave it out of `columns` or `contrasts`."
+            )
+        covariance = matrix[:, used] @ self.covariance[np.ix_(used, used)] @ matrix[:, used].T
+        return as_test(*quadratic_form(matrix @ self.coef - values, covariance), self.df)
+
     def _distribution(self):
         from scipy.stats import norm, t
 
         return norm() if self.df is None else t(self.df)
 
 
-def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_params) -> WaldResult:
+def wald(
+    estimator,
+    X,
+    y,
+    *,
+    level=0.95,
+    robust=False,
+    cluster=None,
+    intercept=False,
+    tests=False,
+    **fit_params,
+) -> WaldResult:
     """Standard errors and Wald intervals of a fit without a penalty.
 
     Parameters
@@ -124,6 +192,11 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
         By default what `y` says: its field ``subject``, the subjects of a case series, or the
         matched sets; each row by itself where it says nothing. Of rows in partitions, each
         cluster must be whole in one.
+    intercept : bool, default=False
+        Whether the intercept of a logistic, Poisson or linear model is the first of the
+        coefficients, by the name "intercept".
+    tests : bool, default=False
+        Whether to add the tests that all coefficients are zero, which need the information there.
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -145,51 +218,82 @@ def wald(estimator, X, y, *, level=0.95, robust=False, cluster=None, **fit_param
     <WaldResult of 4 coefficients, 90% intervals, robust>
     """
     level = check_level(level)
-    if not isinstance(robust, bool | np.bool_):
-        raise TypeError(f"`robust` is {robust!r}, must be True or False.")
+    for name, value in (("robust", robust), ("intercept", intercept), ("tests", tests)):
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"`{name}` is {value!r}, must be True or False.")
     check_estimator(estimator)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     robust = bool(robust) or cluster is not None
-    covariance, df, inverse = _find(estimator, X, y, fit_params, robust, cluster)
+    if intercept:
+        _require_intercept(estimator, X)
+    find = _find_far if is_far(X) else _find
+    covariance, df, table = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
+    coef, names = estimator.coef_.copy(), estimator._coef_names()
+    if intercept:
+        coef, names = np.append(estimator.intercept_, coef), [INTERCEPT, *names]
     return WaldResult(
-        coef=estimator.coef_.copy(),
-        covariance=inverse.mask(covariance),
+        coef=coef,
+        covariance=covariance,
         level=level,
         robust=robust,
-        feature_names=np.array(estimator._coef_names(), dtype=object),
+        feature_names=np.array(names, dtype=object),
         df=df,
+        tests=table,
         _effect=estimator._effect,
     )
 
 
-def _find(estimator, X, y, fit_params, robust, cluster):
-    """Covariance, degrees of freedom, and the inverse information."""
+def _require_intercept(estimator, X) -> None:
+    if not getattr(estimator, "fit_intercept", False):
+        raise ValueError(
+            f"`intercept` is True, but `estimator`, a {type(estimator).__name__}, was fitted "
+            "without one; pass intercept=False."
+        )
     if is_far(X):
-        return _find_far(estimator, X, y, fit_params, robust, cluster)
+        refuse("the error of the intercept is computed from rows", "pass intercept=False")
+
+
+def _find(estimator, X, y, fit_params, robust, intercept, tests):
+    """Covariance, NaN where unknown, degrees of freedom, and the table of tests or None."""
     rows = open_rows(estimator, X, y, fit_params)
-    view = view_of(rows)
+    view, (robust, cluster) = view_of(rows), robust
     cluster = clusters_of(view, cluster) if robust else None
-    inverse = invert_information(view, stacklevel=6)
-    if robust:
-        return inverse.matrix @ view.meat(cluster) @ inverse.matrix, None, inverse
+    information = view.information()
+    inverse = invert_of(estimator, information, stacklevel=5)
     n_rows = int(np.count_nonzero(rows.weight))
-    return *_plain(estimator, inverse, n_rows, rows.problem.has_intercept), inverse
+    given = estimator, information[0], view.meat(cluster) if robust else None
+    fit = _Fit.of(*given, inverse, n_rows, rows.problem.has_intercept)
+    covariance = inverse.mask(fit.covariance)
+    if intercept:
+        covariance = _add_intercept(covariance, view, fit, cluster)
+    if not tests:
+        return covariance, fit.df, None
+    null = rows.at(np.zeros(rows.n_coef))
+    score = null.session.gradient(np.arange(rows.n_coef))
+    at_null = view_of(null)
+    found = at_null.information(), at_null.meat(cluster) if robust else None
+    return covariance, fit.df, _tests(fit, score, *found, n_rows)
 
 
-def _find_far(estimator, X, y, fit_params, robust, cluster):
+def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
     """The same of rows in partitions, which add up the information and products of scores."""
+    robust, cluster = robust
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}
     with closing(estimator._prepare(X, y, **given)) as prepared:
         if robust:
             _check_clusters(prepared, estimator)
-        given = prepared.problem, prepared.batch, estimator.coef_, robust
-        loglik, *information, meat = prepared.backend.information(*given)
+        shared, n_rows = (prepared.problem, prepared.batch), prepared.n_weighted
+        loglik, *information, meat = prepared.backend.information(*shared, estimator.coef_, robust)
         check_same(estimator, loglik)
-        inverse = invert_of(estimator, information, stacklevel=6)
-        if robust:
-            return inverse.matrix @ meat @ inverse.matrix, None, inverse
-        has_intercept = prepared.problem.has_intercept
-        return *_plain(estimator, inverse, prepared.n_weighted, has_intercept), inverse
+        inverse = invert_of(estimator, information, stacklevel=5)
+        given = estimator, information[0], meat, inverse, n_rows, prepared.problem.has_intercept
+        fit = _Fit.of(*given)
+        if not tests:
+            return inverse.mask(fit.covariance), fit.df, None
+        null = np.zeros(prepared.problem.n_columns)
+        _, *at_null, meat = prepared.backend.information(*shared, null, robust)
+        [score] = gradients(*shared, null[:, None], prepared.backend).T
+        return inverse.mask(fit.covariance), fit.df, _tests(fit, score, at_null, meat, n_rows)
 
 
 def _check_clusters(prepared, estimator):
@@ -203,12 +307,29 @@ def _check_clusters(prepared, estimator):
         raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.design.n_rows))
 
 
-def _plain(estimator, inverse, n_rows, has_intercept):
-    """Covariance under the model, and degrees of freedom where it has a dispersion."""
-    if not estimator._has_dispersion:
-        return inverse.matrix, None
-    df = _residual_df(n_rows, inverse.rank, has_intercept)
-    return inverse.matrix * (-2.0 * estimator.log_likelihood_ / df), df
+class _Fit(NamedTuple):
+    """What there is at the coefficients of a fit."""
+
+    estimator: Any
+    information: np.ndarray
+    meat: np.ndarray | None  # of robust results
+    inverse: Inverse
+    dispersion: float
+    df: int | None  # where the dispersion is estimated, and the covariance relies on it
+
+    @classmethod
+    def of(cls, estimator, information, meat, inverse, n_rows, has_intercept) -> _Fit:
+        given = estimator, information, meat, inverse
+        if meat is not None or not estimator._has_dispersion:
+            return cls(*given, 1.0, None)
+        df = _residual_df(n_rows, inverse.rank, has_intercept)
+        return cls(*given, -2.0 * estimator.log_likelihood_ / df, df)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Covariance of the coefficients, also of those that are unknown."""
+        inverse = self.inverse.matrix
+        return self.dispersion * inverse if self.meat is None else inverse @ self.meat @ inverse
 
 
 def _residual_df(n_rows, rank, has_intercept) -> int:
@@ -221,3 +342,45 @@ def _residual_df(n_rows, rank, has_intercept) -> int:
             "variance of its errors from; take fewer columns, or robust=True."
         )
     return df
+
+
+def _add_intercept(known, view, fit, cluster) -> np.ndarray:
+    """Covariance with the intercept first.
+
+    The one at the weighted means m of the columns is independent of the coefficients by the
+    information, whose part of it is the sum of h; the intercept is that less m times coefficients.
+    """
+    rows, covariance, inverse = view.rows, fit.covariance, fit.inverse
+    total, p = view.atom_weight[0], rows.n_coef
+    mean, cross, variance = np.empty(p), np.zeros(p), fit.dispersion / total
+    if fit.meat is not None:
+        collect = view.collector(cluster)
+        own = collect(rows.session.u[:, None])[:, 0] / total
+        variance = own @ own
+    for columns in rows.blocks(3 * rows.plan.n_rows):
+        mean[columns] = view.means(rows.block(columns))[0]
+        if fit.meat is not None:
+            cross[columns] = own @ collect(view.scores(view.centred(columns)))
+    if rows.problem.center is not None:
+        mean += rows.problem.center[rows.problem.source]
+    cross = cross @ inverse.matrix
+    out = np.full((p + 1, p + 1), np.nan)
+    out[1:, 1:] = known
+    infinite = fit.estimator.infinite_
+    if inverse.determines(mean[None], fit.information, infinite)[0]:
+        out[0, 0] = variance - 2.0 * cross @ mean + mean @ covariance @ mean
+        out[0, 1:] = np.where(inverse.identified, cross - covariance @ mean, np.nan)
+        out[1:, 0] = out[0, 1:]
+    return out
+
+
+def _tests(fit, score, at_null, meat, n_rows):
+    """Table of the tests that all coefficients are zero."""
+    model, pull = fit.estimator, fit.information @ fit.estimator.coef_
+    if model.infinite_.any():
+        of_wald = np.nan, fit.inverse.rank
+    elif meat is not None:
+        of_wald = quadratic_form(pull, fit.meat)
+    else:
+        of_wald = float(model.coef_ @ pull) / fit.dispersion, fit.inverse.rank
+    return joint_tests(model, as_test(*of_wald, fit.df), score, at_null, meat, n_rows)

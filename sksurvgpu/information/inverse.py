@@ -26,6 +26,17 @@ class Inverse:
     identified: np.ndarray  # bool per column: whether the data determine its coefficient
     rank: int
 
+    def determines(self, contrasts, information, is_lost=False) -> np.ndarray:
+        """Whether the data determine sums of coefficients, (n_contrasts, n_coef).
+
+        These are sums of rows of the information; coefficients that are lost have no part in them.
+        """
+        is_lost = is_lost | (np.diagonal(self.matrix) == 0)
+        scale = np.where(is_lost, 1.0, np.sqrt(np.maximum(np.diagonal(information), 0.0)))
+        projected = np.where(is_lost, 0.0, contrasts @ self.matrix @ information)
+        rest, size = np.abs(contrasts - projected) * scale, np.abs(contrasts) * scale
+        return (rest <= IN_NULL_SPACE * (1.0 + size)).all(axis=1)
+
     @property
     def covariance(self) -> np.ndarray:
         """The inverse, NaN for coefficients that the data do not determine."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backends.cpu import products
 from ..backends.cpu.session import Session
+from ..backends.cpu.threads import Threads
 
 __all__ = ["FittedRows"]
 
@@ -44,6 +45,16 @@ class FittedRows:
     def weight(self) -> np.ndarray:
         """Case weight of every row."""
         return self.session.pattern.weighted.weights()
+
+    def at(self, coef) -> FittedRows:
+        """The same rows at other coefficients."""
+        weight, offset = (
+            None if values is None else values[:, 0]
+            for values in (self.batch.weight, self.batch.offset)
+        )
+        session = Session(self.problem, weight, offset, Threads(1))
+        session.start(coef)
+        return replace(self, session=session)
 
     def blocks(
         self, n_numbers: int, widest: int | None = None, n_columns: int | None = None

@@ -107,7 +107,11 @@ class View:
 
     def meat(self, cluster) -> np.ndarray:
         """Sum over clusters of the squares of their scores; None: every row by itself."""
-        p, sums = self.rows.n_coef, self._sums_over(cluster)
+        p, collect = self.rows.n_coef, self.collector(cluster)
+
+        def sums(columns):
+            return collect(self.scores(self.centred(columns)))
+
         blocks = self.rows.blocks(3 * self.rows.plan.n_rows)
         total = np.zeros((p, p))
         for first, second in combinations_with_replacement(range(len(blocks)), 2):
@@ -117,15 +121,15 @@ class View:
             total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
         return total
 
-    def _sums_over(self, cluster):
-        """Function from columns to the summed scores of every cluster."""
+    def collector(self, cluster):
+        """Function from numbers of rows to their sums over clusters; None: every row by itself."""
         if cluster is None:
-            return lambda columns: self.rows.per_row(self.scores(self.centred(columns)))
+            return self.rows.per_row
         plan = self.rows.plan
         of_row = plan.per_copy(cluster[plan.order])
         n = len(of_row)
         collect = csr_array((np.ones(n), (of_row, np.arange(n))), shape=(cluster.max() + 1, n))
-        return lambda columns: collect @ self.scores(self.centred(columns))
+        return lambda numbers: collect @ numbers
 
 
 class _MeanView(View):
@@ -266,7 +270,7 @@ class RiskSetView(_MeanView):
                 "the linear predictor spans too wide a range within a risk set for its means to "
                 "be computed; rescale columns with huge coefficients, or leave them out."
             )
-        self._den = den
+        self.den = den
 
     def _take_lanes(self) -> Lanes:
         none, numbers = np.empty(0, np.uint32), np.empty(0)
@@ -282,7 +286,7 @@ class RiskSetView(_MeanView):
         return total[cell] - fraction[:, None] * tied[cell] if len(tied) else total[cell]
 
     def means(self, x):
-        return self._sums(x) / self._den[:, None]
+        return self._sums(x) / self.den[:, None]
 
     @property
     def atom_weight(self):
@@ -298,7 +302,7 @@ class RiskSetView(_MeanView):
     def expected(self, atom_weight) -> np.ndarray:
         """Expected events of every row per unit of weight, if atoms had these weights."""
         out = np.empty(self.rows.plan.n_rows)
-        slope = atom_weight / self._den
+        slope = atom_weight / self.den
         scan_expected(self.state, self._lanes, self.atoms, slope, self.cells(0), out)
         return out
 
@@ -318,16 +322,24 @@ class RiskSetView(_MeanView):
 
     def unit_scores(self, x) -> np.ndarray:
         """Score residuals of every row per unit of its weight."""
-        return self._scan(x)[0]
+        return self._scan(x, self.means(x))[0]
 
-    def _scan(self, x) -> tuple[np.ndarray, CellScores]:
-        out, slope = np.empty_like(x), self.atoms.weight / self._den
-        cells = self.cells(x.shape[1])
-        scan_scores(self.state, self._lanes, x, self.atoms, slope, self.means(x), cells, out)
+    @property
+    def slope(self) -> np.ndarray:
+        """Hazard of every atom at a zero predictor, on the scale of its group."""
+        return self.atoms.weight / self.den
+
+    def _scan(self, x, mean) -> tuple[np.ndarray, CellScores]:
+        out, cells = np.empty_like(x), self.cells(x.shape[1])
+        scan_scores(self.state, self._lanes, x, self.atoms, self.slope, mean, cells, out)
         return out, cells
 
     def scores(self, x):
-        return self.unit_scores(x) * self.rows.weight[:, None]
+        return self.scores_of(x, self.means(x))
+
+    def scores_of(self, x, mean) -> np.ndarray:
+        """Scores along columns with given means over the atoms."""
+        return self._scan(x, mean)[0] * self.rows.weight[:, None]
 
     def schoenfeld(self, x) -> np.ndarray:
         """Columns of every event less their average mean over the atoms of its cell."""
@@ -352,8 +364,8 @@ class CarriedView(RiskSetView):
         of_plan = carrying.lane_ptr, carrying.lane_cell
         return Lanes(carrying.carry_idx, weighted.inverse, *of_plan, weighted.survival)
 
-    def scores(self, x):
-        out, cells = self._scan(x)
+    def scores_of(self, x, mean):
+        out, cells = self._scan(x, mean)
         schedule = plan_schedule(
             self.rows.plan, self.rows.outcome.time[self.rows.plan.order], self.rows.weight
         )

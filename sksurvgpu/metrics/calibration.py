@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..data.vectors import as_array
-from .nonparametric import observed_risk, risk_interval
+from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
     Observed,
     check_same_event,

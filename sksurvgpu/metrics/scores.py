@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._docs import entries, sharing
-from .nonparametric import Censoring
+from ..nonparametric.risk import Censoring
 from .observed import check_same_event, read_observed, read_risks
 
 __all__ = [

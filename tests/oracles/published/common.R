@@ -48,6 +48,7 @@ exact <- function(value) {
   if (!is.double(value)) return(value)
   short <- sprintf("%.15g", value)
   text <- ifelse(as.numeric(short) == value, short, sprintf("%.17g", value))
+  text[is.na(value)] <- "null"
   is_array <- length(value) != 1 || inherits(value, "AsIs")
   if (is_array) text <- paste0("[", paste(text, collapse = ","), "]")
   structure(text, class = "json")

@@ -1,0 +1,244 @@
+"""Hazards of new rows over time: how they vary, by the information of a fit or by a bootstrap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.cpu.session import Session
+from ..backends.cpu.threads import Threads
+from ..estimators.baseline import Baseline, cumulative_hazard, gained
+from ..information.hazards import HazardSpread, Spread
+from ..information.inverse import Inverse
+from ._replicates import Replicates
+
+__all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates"]
+
+MOST_TIMES = 200  # of a band: the largest deviation between two of them is not much larger
+N_DRAWS = 4_000
+MIDDLE = (0.05, 0.95)  # of the event times of a stratum: where a band lies by default
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Rows whose hazards are asked for, from some time on."""
+
+    rows: Any  # FittedRows
+    design: Any  # Design of the new rows
+    strata: np.ndarray
+    start: float
+
+    @property
+    def timeline(self):
+        return self.rows.estimator._timeline
+
+    def columns(self) -> np.ndarray:
+        """Columns of the new rows in every piece, as the fit has them."""
+        problem = self.rows.problem
+        x = self.design.to_scipy().toarray()[:, problem.source]
+        if problem.center is not None:
+            x -= problem.center[problem.source]
+        piece = np.arange(problem.plan.n_pieces)[:, None]
+        applies = (problem.piece_ptr[:, 0] <= piece) & (piece < problem.piece_ptr[:, 1])
+        return np.where(applies[:, None], x, 0.0)
+
+    def hazards(self, times, baseline=None, coef=None) -> np.ndarray:
+        """Cumulative hazards by piece, (n_pieces, n_rows, n_times); NaN after the follow-up."""
+        model = self.rows.estimator
+        baseline = model._baseline if baseline is None else baseline
+        eta = model._predictors_of(self.design, model.coef_ if coef is None else coef)
+        strata, of_row = np.unique(self.strata, return_inverse=True)
+        each = np.repeat(strata, len(times))
+        shape = (-1, len(strata), len(times))
+        logs = baseline.log_hazards_at(np.tile(times, len(strata)), each).reshape(shape)
+        if self.start > 0:
+            since = baseline.log_hazards_at(np.full(len(strata), self.start), strata)
+            logs = gained(logs, since[:, :, None])
+        with np.errstate(over="ignore"):
+            hazards = np.exp(logs[:, of_row] + eta.T[:, :, None])
+        hazards[:, times > self.timeline.last_times()[self.strata][:, None]] = np.nan
+        return hazards
+
+    def of_stratum(self, stratum) -> Lines:
+        """The rows of one stratum."""
+        own = self.strata == stratum
+        return replace(self, design=self.design[own], strata=self.strata[own])
+
+    def all_times(self) -> np.ndarray:
+        """Times of the events of the rows' strata, and the ends of these."""
+        strata = np.unique(self.strata)
+        ends = self.timeline.last_times()[strata]
+        return np.unique(np.concatenate([ends, *map(self.event_times, strata)]))
+
+    def event_times(self, stratum) -> np.ndarray:
+        """Distinct times of the events of a stratum after the start."""
+        plan = self.rows.plan
+        groups = range(stratum, len(plan.cell_ptr) - 1, plan.n_strata)
+        times = [plan.cell_time[slice(*plan.cell_ptr[[g, g + 1]])] for g in groups]
+        found = np.unique(np.concatenate(times))
+        return found[found > self.start]  # NaN is not
+
+
+@dataclass(frozen=True, eq=False)
+class Variation:
+    """Standard errors of hazards, relative to these, by the information of a fit."""
+
+    spread: HazardSpread
+    covariance: np.ndarray  # of the coefficients
+    inverse: Inverse
+    information: np.ndarray
+
+    def errors(self, lines, hazards, times) -> np.ndarray:
+        """Relative standard errors, (n_rows, n_times)."""
+        out = np.empty(hazards.shape[1:])
+        for stratum, i, share, slope in self._rows(lines, hazards, times):
+            variance = (share**2 * stratum.covariance).sum(axis=0)
+            variance += np.einsum("ij,jk,ik->i", slope, self.covariance, slope)
+            if stratum.cross is not None:
+                variance += 2.0 * np.einsum("ij,ij->i", slope, stratum.cross)
+            out[i] = np.sqrt(np.maximum(variance, 0.0))
+            if not self.inverse.identified.all():
+                is_lost = lines.rows.estimator.infinite_
+                is_known = self.inverse.determines(slope, self.information, is_lost)
+                out[i, ~is_known] = np.nan
+        return out
+
+    def widths(self, lines, times, level, random) -> list[float]:
+        """Standard errors within which a whole curve lies, of every row."""
+        out = []
+        for stratum, _, share, slope in self._rows(lines, lines.hazards(times), times, joint=True):
+            covariance = (share[:, :, None] * share[:, None] * stratum.covariance).sum(axis=0)
+            covariance += slope @ self.covariance @ slope.T
+            if stratum.cross is not None:
+                product = slope @ stratum.cross.T
+                covariance += product + product.T
+            out.append(critical_value(covariance, level, random))
+        return out
+
+    def _rows(self, lines, hazards, times, joint=False):
+        """Spread of the stratum, number, shares of the pieces, and slope of every row."""
+        x = lines.columns()
+        for s in np.unique(lines.strata).tolist():
+            stratum: Spread = self.spread.at(s, times, joint)
+            for i in np.flatnonzero(lines.strata == s):
+                total = hazards[:, i].sum(axis=0)
+                share = hazards[:, i] / np.where(total > 0, total, 1.0)
+                slope = x[:, i, None] - stratum.mean
+                yield stratum, i, share, np.einsum("bt,btj->tj", share, slope)
+
+
+def critical_value(covariance, level, random) -> float:
+    """Quantile of the largest of correlated normal numbers, each in its standard deviations."""
+    error = np.sqrt(np.diagonal(covariance))
+    varies = error > 0
+    if not varies.any():
+        return np.nan
+    unit = 1.0 / error[varies]
+    values, vectors = np.linalg.eigh(covariance[np.ix_(varies, varies)] * np.outer(unit, unit))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    largest = np.abs(root @ random.standard_normal((len(root), N_DRAWS))).max(axis=0)
+    return float(np.quantile(largest, level))
+
+
+class Bounds(NamedTuple):
+    """Cumulative hazards of new rows with bounds, and standard errors of curves."""
+
+    hazard: np.ndarray
+    error: np.ndarray
+    interval: tuple[np.ndarray, np.ndarray]
+    band: tuple[np.ndarray, np.ndarray] | None
+
+
+def by_information(variation, lines, times, level, interval, band, random, curve) -> Bounds:
+    """Bounds from standard errors."""
+    from scipy.stats import norm
+
+    by_piece = lines.hazards(times)
+    hazard, relative = by_piece.sum(axis=0), variation.errors(lines, by_piece, times)
+    error = hazard * relative * (1.0 if curve is cumulative_hazard else np.exp(-hazard))
+    bounds = _bounds(hazard, relative, norm.isf(0.5 * (1.0 - level)), interval)
+    if band is None:
+        return Bounds(hazard, error, bounds, None)
+    width = np.full(hazard.shape, np.nan)
+    for s in np.unique(lines.strata).tolist():
+        grid, is_inside = _range_of_band(lines, s, band, times)
+        own = np.flatnonzero(lines.strata == s)
+        found = variation.widths(lines.of_stratum(s), grid, level, random)
+        width[np.ix_(own, is_inside)] = np.array(found)[:, None]
+    return Bounds(hazard, error, bounds, _bounds(hazard, relative, width, interval))
+
+
+def _range_of_band(lines, s, band, times):
+    """Times of a stratum at which a band is found, and which of other times lie within them."""
+    grid = lines.event_times(s)
+    if len(grid) and np.isnan(band[0]):
+        band = np.quantile(grid, MIDDLE)
+    grid = grid[(grid >= band[0]) & (grid <= band[1])]
+    if not len(grid):
+        raise ValueError(
+            f"`band` has no event of {lines.timeline.name(s)} between {band[0]:g} and "
+            f"{band[1]:g}; pass two times between which there are some."
+        )
+    if len(grid) > MOST_TIMES:
+        grid = grid[np.linspace(0, len(grid) - 1, MOST_TIMES).astype(int)]
+    return grid, np.flatnonzero((times >= band[0]) & (times <= band[1]))
+
+
+def _bounds(hazard, relative, z, interval):
+    """Bounds of cumulative hazards."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        move = z * relative
+        if interval == "log-log":
+            return hazard * np.exp(-move), hazard * np.exp(move)
+        move = move * hazard
+        if interval == "log":
+            return np.maximum(hazard - move, 0.0), hazard + move
+        return np.maximum(hazard - np.log1p(move), 0.0), hazard - np.log1p(-np.minimum(move, 1.0))
+
+
+def by_replicates(result, lines, times, level, band, base, curve) -> Bounds:
+    """Bounds from the curves of a bootstrap's replicates."""
+    found = np.sort(replicate(lines, result, times, base), axis=0)
+    tail = 0.5 * (1.0 - level)
+    hazard, error = lines.hazards(times).sum(axis=0), curve(found).std(axis=0, ddof=1)
+    interval = np.quantile(found, tail, axis=0), np.quantile(found, 1.0 - tail, axis=0)
+    if band is None:
+        return Bounds(hazard, error, interval, None)
+    lower, upper = np.full((2, *hazard.shape), np.nan)
+    for s in np.unique(lines.strata).tolist():
+        grid, is_inside = _range_of_band(lines, s, band, times)
+        own = replicate(lines.of_stratum(s), result, grid, base)
+        for i, k in zip(np.flatnonzero(lines.strata == s), _depths(own, level), strict=True):
+            lower[i, is_inside], upper[i, is_inside] = (
+                found[k, i, is_inside],
+                found[-1 - k, i, is_inside],
+            )
+    return Bounds(hazard, error, interval, (lower, upper))
+
+
+def _depths(curves, level) -> np.ndarray:
+    """Curves to leave out at either end so that a share `level` of them is within as a whole."""
+    below = curves.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    depth = np.minimum(below, len(curves) - 1 - below).min(axis=2)
+    return np.sort(depth, axis=0)[int((1.0 - level) * len(curves))]
+
+
+def replicate(lines: Lines, result, times, base) -> np.ndarray:
+    """Cumulative hazards of the replicates of a bootstrap, (n_replicates, n_rows, n_times).
+
+    `base` are the weights of the rows, as the caller gave them.
+    """
+    rows, model = lines.rows, lines.rows.estimator
+    kind, seed, unit = result._draw
+    draws = Replicates(model, rows.outcome, base, unit, kind, seed)
+    offset = None if rows.batch.offset is None else rows.batch.offset[:, 0]
+    found = []
+    for number in np.flatnonzero(np.isfinite(result.coefs).all(axis=0)):
+        coef = np.ascontiguousarray(result.coefs[:, number])
+        session = Session(rows.problem, draws.weight(int(number)), offset, Threads(1))
+        session.start(coef)
+        cells = rows.problem.baseline_of(session.baseline(), coef)
+        found.append(lines.hazards(times, Baseline(lines.timeline, cells), coef).sum(axis=0))
+    return np.array(found)

@@ -1,0 +1,126 @@
+r"""Posterior of a normal distribution of effects, given the log-likelihoods of sites.
+
+.. math:: p(\mu, \tau) \propto N(\mu; 0, s_\mu^2)\, N^+(\tau; 0, s_\tau^2) \prod_i M_i(\mu, \tau)
+
+with the integrals M of `_marginal`. Both are known on a grid that is dense where the sum of the
+log-likelihoods has its maximum, and where tau is as small as the smallest standard error, and wider
+with the distance from there: equal steps of t in ``mu = c + s sinh(t)`` and ``tau = s sinh(t)``. In
+t the density is smooth, and cubics through it are integrated exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.optimize import minimize_scalar
+from scipy.stats import norm
+
+__all__ = ["Distribution", "mix"]
+
+N_MEANS, N_SPREADS, N_FINE, EVERY = 401, 81, 8001, 20
+NEGLIGIBLE = 1e-10  # probability
+REACH, REACH_OF_SPREAD = 8.0, 10.0  # of the grid, in standard deviations of the priors
+STEP, MOST_STEPS = 0.1, 80  # of a new effect around the mean, in units of tau
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """One number's distribution, by its distribution function at many values."""
+
+    value: np.ndarray
+    below: np.ndarray  # probability of a lesser value
+    mean: float
+    deviation: float
+
+    def quantile(self, probability):
+        """Value below which the number is with some probability."""
+        return float(np.interp(probability, self.below, self.value))
+
+    def densest(self, level):
+        """Shortest interval that has some probability."""
+        edges = np.linspace(0.0, 1.0 - level, 201)
+        width = np.interp(edges + level, self.below, self.value)
+        width -= np.interp(edges, self.below, self.value)
+        best = int(np.argmin(width))
+        around = edges[max(best - 1, 0)], edges[min(best + 1, 200)]
+
+        def width_from(edge):
+            return self.quantile(edge + level) - self.quantile(edge)
+
+        found = minimize_scalar(width_from, bounds=around, options={"xatol": 1e-12})
+        start = found.x if found.fun < width[best] else edges[best]
+        return self.quantile(start), self.quantile(start + level)
+
+    @classmethod
+    def of_density(cls, t, density, value, value_at):
+        """From a density in t, where the number is a function of t."""
+        fine = np.linspace(t[0], t[-1], N_FINE)
+        below = CubicSpline(t, density).antiderivative()(fine)
+        below = np.maximum.accumulate(np.clip(below / below[-1], 0.0, 1.0))
+        weight = density / density.sum() if t[0] < 0 else _by_simpson(density)
+        mean = float(weight @ value)
+        return cls(value_at(fine), below, mean, float(np.sqrt(weight @ (value - mean) ** 2)))
+
+
+def _by_simpson(density):
+    weight = density.copy()
+    weight[1:-1:2] *= 4.0
+    weight[2:-1:2] *= 2.0
+    return weight / weight.sum()
+
+
+def mix(marginals, prior_deviations, centre, scale):
+    """Distributions of mean, spread and the effect at a new site.
+
+    Parameters
+    ----------
+    marginals : list of Marginal
+        Of the sites.
+    prior_deviations : tuple of two floats
+        Standard deviations of the priors of the mean and the spread.
+    centre, scale : float
+        Where the sum of the log-likelihoods has its maximum, and its standard error.
+    """
+    of_mean, of_spread = prior_deviations
+    narrowest = min((m.width for m in marginals), default=np.inf)
+    scale = min(scale, of_mean)
+    unit = min(0.5 * narrowest, of_spread)
+    reach = REACH * of_mean + abs(centre)
+    t = np.linspace(-1.0, 1.0, N_MEANS) * np.arcsinh(reach / scale)
+    s = np.linspace(0.0, np.arcsinh(REACH_OF_SPREAD * of_spread / unit), N_SPREADS)
+    mean, spread = centre + scale * np.sinh(t), unit * np.sinh(s)
+    log_density = norm.logpdf(mean, 0.0, of_mean) + np.log(np.cosh(t))
+    log_density = log_density + (norm.logpdf(spread, 0.0, of_spread) + np.log(np.cosh(s)))[:, None]
+    for marginal in marginals:
+        log_density += [marginal.log(mean, tau) for tau in spread]
+    highest = log_density.max(axis=1, keepdims=True)
+    share = np.exp(log_density - highest)
+    of_spreads = np.exp(highest[:, 0] - highest.max()) * share.sum(axis=1)
+    share /= share.sum(axis=1, keepdims=True)
+    weight = _by_simpson(of_spreads)
+
+    def mean_at(t):
+        return centre + scale * np.sinh(t)
+
+    means = Distribution.of_density(t, weight @ share, mean, mean_at)
+    spreads = Distribution.of_density(s, of_spreads, spread, lambda s: unit * np.sinh(s))
+    fine = np.linspace(t[0], t[-1], N_FINE)
+    below = CubicSpline(t, share, axis=1).antiderivative()(fine)
+    below /= below[:, -1:]
+    return means, spreads, _new_effect(mean_at(fine), below, spread, weight, means)
+
+
+def _new_effect(value, below, spread, weight, means):
+    """Distribution of a normal effect around a mean, given that of the mean at every spread."""
+    z = STEP * np.arange(-MOST_STEPS, MOST_STEPS + 1)
+    of_z = norm.pdf(z) / norm.pdf(z).sum()
+    at, total = value[::EVERY], 0.0
+    for tau, share, known in zip(spread, weight, below, strict=True):
+        if share > NEGLIGIBLE:
+            lower = np.interp(at[:, None] - tau * z, value, known, 0.0, 1.0)
+            total += share * (lower @ of_z)
+    deviation = np.sqrt(means.deviation**2 + weight @ spread**2)
+    total = np.clip(CubicSpline(np.arange(len(at)), total)(np.arange(len(value)) / EVERY), 0.0, 1.0)
+    return Distribution(value, np.maximum.accumulate(total), means.mean, float(deviation))

@@ -1,0 +1,247 @@
+r"""Confidence intervals of predicted curves, at single times and for whole curves.
+
+Every curve is a function of the cumulative hazard :math:`\Lambda(t|x)`, whose standard error
+relative to it, :math:`\tau`, is from `information.hazards`. With the normal quantile z the bounds
+of the survival :math:`S = e^{-\Lambda}` are
+
+.. math:: \text{plain: } S \pm z S \Lambda \tau, \quad \text{log: } e^{-\Lambda \pm z\Lambda\tau},
+          \quad \text{log-log: } \exp(-\Lambda e^{\pm z\tau})
+
+and those of other curves follow from them. A band replaces z by the quantile of the largest
+:math:`|W(t)| / \tau(t)`, W being the normal process that the error of :math:`\log \Lambda` tends to
+(Lin, Fleming and Wei 1994, with equal precision).
+
+With a penalty, bounds are quantiles of a bootstrap's curves; those of a band are so far out that a
+share `level` of the replicates lies between them as a whole.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+
+from ..data.checks import check_horizons, check_sample_weight
+from ..data.intervals import check_level
+from ..data.simulate.draw import generator
+from ..data.vectors import check_numbers
+from ..information.hazards import HazardSpread
+from ..information.views import view_of
+from ._covariance import clusters_of, invert_of
+from ._curves import Lines, Variation, by_information, by_replicates
+from ._rows import open_rows, require_unpenalized
+from .bootstrap import BootstrapResult
+from .curve_result import CURVES, CurveIntervals
+from .residuals import check_survival_model
+
+__all__ = ["curve_intervals"]
+
+INSTEAD = "Pass `bootstrap`, a result of sksurvgpu.bootstrap for the same fit."
+TRANSFORMS = ("log-log", "log", "plain")
+
+
+def curve_intervals(
+    estimator,
+    X,
+    y,
+    X_new,
+    *,
+    what=None,
+    times=None,
+    strata_new=None,
+    start=0.0,
+    level=0.95,
+    interval=None,
+    band=False,
+    robust=None,
+    cluster=None,
+    bootstrap=None,
+    random_state=None,
+    **fit_params,
+) -> CurveIntervals:
+    """Confidence intervals and bands of the curves that a Cox or Fine-Gray fit predicts.
+
+    Parameters
+    ----------
+    estimator : CoxLassoCCD or FineGrayCCD
+        Fitted estimator; without a penalty, unless there is a `bootstrap`.
+    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+        Covariates of the fit.
+    y : structured ndarray of shape (n_samples,)
+        Outcome of the fit.
+    X_new : scipy sparse matrix or array, ndarray or DataFrame of shape (n_rows, n_features)
+        Rows whose curves are predicted, at an offset of 0.
+    what : {"survival", "cumulative_incidence", "risk", "cumulative_hazard"}, optional
+        The curve: by default the survival of a Cox model, and the cumulative incidence of a
+        Fine-Gray model. The risk is one minus the survival, or the cumulative incidence.
+    times : float or array-like of shape (n_times,), optional
+        Increasing times; by default those of the events, and the ends of follow-up.
+    strata_new : array-like of shape (n_rows,), optional
+        Stratum of each new row; required if and only if the model was fitted with strata.
+    start : float, default=0.0
+        Time until which the rows are known to be free of the event; Cox models only.
+    level : float, default=0.95
+        Confidence level of intervals and bands.
+    interval : {"log-log", "log", "plain"}, optional
+        Scale on which intervals are symmetric: the logarithm of the cumulative hazard (the
+        default), the cumulative hazard, which is the logarithm of the survival, or the survival.
+        A bootstrap has quantiles, which depend on no scale.
+    band : bool or pair of float, default=False
+        Whether to add bands that contain a whole curve with probability `level`: True over the
+        middle 90% of the event times of a row's stratum, or between two times.
+    robust : bool, optional
+        Whether standard errors are those of the rows' influence, as in `wald`; by default for
+        Fine-Gray models only, whose censoring curve is estimated, too.
+    cluster : array-like of shape (n_samples,), optional
+        Labels of rows of the fit that are not independent; implies `robust`.
+    bootstrap : BootstrapResult, optional
+        Replicates of the same fit, whose curves are taken instead.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the numbers that the width of an analytic band is simulated with.
+    **fit_params : array-like of shape (n_samples,), optional
+        What else ``fit`` was given, such as `sample_weight` or `strata`.
+
+    Returns
+    -------
+    result : CurveIntervals
+        Curves, their standard errors and bounds.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, curve_intervals
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 4, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> result = curve_intervals(model, data.X, data.y, data.X[:2], times=[10, 20], what="risk")
+    >>> result
+    <CurveIntervals of the risk of 2 rows at 2 times, 95% log-log intervals>
+    >>> result.to_frame().columns.tolist()
+    ['risk', 'standard_error', 'lower', 'upper']
+    """
+    check_survival_model(estimator, "predicted curves")
+    what = _check_what(estimator, what)
+    level = check_level(level)
+    horizons = None if times is None else check_horizons(times)
+    band = _check_band(band)
+    options = {"interval": interval, "robust": robust, "cluster": cluster}
+    _check_ways(estimator, bootstrap, options)
+    rows = open_rows(estimator, X, y, fit_params)
+    lines = _lines(rows, X_new, strata_new, start)
+    if horizons is None:
+        horizons = lines.all_times()
+    else:
+        unknown = np.isnan(lines.hazards(horizons).sum(axis=0))
+        estimator._warn_of_unknown(np.where(unknown, np.nan, 0.0), horizons, lines.strata, 3)
+    if bootstrap is None:
+        variation = _variation(lines, robust, cluster)
+        interval = interval or TRANSFORMS[0]
+        given = lines, horizons, level, interval, band, generator(random_state)
+        found = by_information(variation, *given, CURVES[what])
+    else:
+        _check_replicates(estimator, bootstrap)
+        interval = "percentile"
+        base = check_sample_weight(fit_params.get("sample_weight"), rows.outcome.n_rows)
+        found = by_replicates(bootstrap, lines, horizons, level, band, base, CURVES[what])
+    return CurveIntervals.of(found, what, horizons, getattr(X_new, "index", None), level, interval)
+
+
+def _check_what(estimator, what):
+    own = "survival" if hasattr(estimator, "predict_survival_function") else "cumulative_incidence"
+    known = (own, "risk", "cumulative_hazard")
+    if what is not None and what not in known:
+        raise ValueError(
+            f"`what` is {what!r}, must be one of {', '.join(map(repr, known))} for a "
+            f"{type(estimator).__name__}."
+        )
+    return own if what is None else what
+
+
+def _check_band(band):
+    """The ends of a band as a pair, NaN for those to be chosen; None without one."""
+    if isinstance(band, bool | np.bool_):
+        return (np.nan, np.nan) if band else None
+    if np.shape(band) != (2,):
+        raise ValueError(f"`band` is {band!r}; pass True, False, or two times between which it is.")
+    low, high = check_numbers(band, "band", minimum=0)
+    if not low < high:
+        raise ValueError(f"`band` is {band!r}; the first time must be before the second.")
+    return low, high
+
+
+def _check_ways(estimator, bootstrap, options):
+    """Check what belongs to analytic intervals, or to those of a bootstrap."""
+    interval, robust = options["interval"], options["robust"]
+    if interval is not None and interval not in TRANSFORMS:
+        raise ValueError(
+            f"`interval` is {interval!r}, must be one of {', '.join(map(repr, TRANSFORMS))}."
+        )
+    if robust is not None and not isinstance(robust, bool | np.bool_):
+        raise TypeError(f"`robust` is {robust!r}, must be True, False or None.")
+    if bootstrap is None:
+        require_unpenalized(estimator, "an analytic interval of a curve", INSTEAD)
+        return
+    if not isinstance(bootstrap, BootstrapResult):
+        raise TypeError(
+            f"`bootstrap` is of type {type(bootstrap).__name__}; pass a result of "
+            "sksurvgpu.bootstrap for the same fit."
+        )
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"`{name}` is for analytic intervals, and `bootstrap` was passed, too; leave one "
+                "of them out."
+            )
+
+
+def _check_replicates(estimator, bootstrap):
+    """Check that replicates are those of this fit, and that their weights can be made again."""
+    if bootstrap._draw is None:
+        raise ValueError(
+            "`bootstrap` is of rows in partitions, or of an earlier version, and does not know its "
+            "weights; bootstrap rows that are here."
+        )
+    names, coef = bootstrap.feature_names.tolist(), estimator.coef_
+    same = names == estimator._coef_names()
+    if not same or np.abs(bootstrap.coef - coef).max() > 1e-3 * max(1.0, np.abs(coef).max()):
+        raise ValueError(
+            "`bootstrap` is of another fit: its columns or coefficients differ from those of "
+            "`estimator`; bootstrap an estimator with the same parameters on the same rows."
+        )
+
+
+def _lines(rows, X_new, strata_new, start):
+    """New rows, checked against the fit."""
+    model = rows.estimator
+    design = model._read_features(X_new)
+    strata = model._baseline.strata_of(strata_new, design.n_rows, "strata_new")
+    if isinstance(start, bool) or not isinstance(start, Real):
+        raise TypeError(f"`start` is {start!r}; pass one number, the same for all rows.")
+    if start != 0 and not hasattr(model, "predict_survival_function"):
+        raise ValueError(
+            f"`start` is {start:g}, but the risk of those who are free of all events at a later "
+            f"time does not follow from a {type(model).__name__}; pass start=0."
+        )
+    model._check_start(start, strata)
+    return Lines(rows, design, strata, float(start))
+
+
+def _variation(lines, robust, cluster):
+    """Variance of curves by the information, or by the influence of the rows."""
+    rows, model = lines.rows, lines.rows.estimator
+    if robust is None:
+        robust = not hasattr(model, "predict_survival_function")
+    view = view_of(rows)
+    information = view.information()
+    inverse = invert_of(model, information, stacklevel=5)
+    if not robust and cluster is None:
+        spread = HazardSpread(view, lines.start)
+        return Variation(spread, inverse.matrix, inverse, information[0])
+    if rows.plan.n_pieces > 1:
+        raise ValueError(
+            "robust intervals of curves are not offered for coefficients that change over time "
+            "(time_varying); pass robust=False without `cluster`, or a `bootstrap`."
+        )
+    collect = view.collector(clusters_of(view, cluster))
+    influence = collect(view.scores(view.centred(np.arange(rows.n_coef)))) @ inverse.matrix
+    spread = HazardSpread(view, lines.start, influence, collect)
+    return Variation(spread, influence.T @ influence, inverse, information[0])

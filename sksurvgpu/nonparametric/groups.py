@@ -1,0 +1,123 @@
+"""Groups of rows, in an order that a reader expects, and what else curves are computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import narwhals as nw
+import numpy as np
+
+from ..data.checks import check_sample_weight
+from ..data.outcomes.fields import read_survival
+from ..data.vectors import check_labels, encode
+
+__all__ = ["ALL", "Rows", "is_robust", "read_groups", "read_rows"]
+
+ALL = "all"  # the name of the only group
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows of an outcome, in the caller's order.
+
+    Attributes
+    ----------
+    event : ndarray of shape (n_rows,), int64
+        0 where a row is censored, else 1, 2, ... for the entries of `codes`.
+    codes : list of int
+        The kinds of event as the caller wrote them; [1] for an outcome of `surv`.
+    time : ndarray of shape (n_rows,), float64
+    start : ndarray of shape (n_rows,), float64, or None
+    weight : ndarray of shape (n_rows,), float64, or None
+    subject : ndarray of shape (n_rows,), int64, or None
+    stratum : ndarray of shape (n_rows,), int64, or None
+    group : ndarray of shape (n_rows,), int64
+    labels : list
+        Name of each group.
+    """
+
+    event: np.ndarray
+    codes: list
+    time: np.ndarray
+    start: np.ndarray | None
+    weight: np.ndarray | None
+    subject: np.ndarray | None
+    stratum: np.ndarray | None
+    group: np.ndarray
+    labels: list
+
+
+def read_rows(y, groups=None, sample_weight=None, *, is_competing=False, strata=None) -> Rows:
+    """Check an outcome and its groups; without `groups`, its strata are groups.
+
+    With `strata`, or where it is False, strata are kept apart from groups.
+    """
+    kinds = "iu" if is_competing else "b"
+    otherwise = (
+        "take kaplan_meier for a single kind"
+        if is_competing
+        else "take aalen_johansen for several kinds of event"
+    )
+    labels = None if strata is False else strata
+    items = read_survival(y, kinds, otherwise, strata=labels)
+    if groups is None and strata is None and items["stratum"] is not None:
+        group, labels = items["stratum"], items["stratum_labels"].tolist()
+    else:
+        group, labels = read_groups(groups, y.size)
+    codes, event = [1], items["event"].astype(np.int64)
+    if is_competing:
+        codes, event = _number(event)
+    subject = items["subject"]
+    return Rows(
+        event=event,
+        codes=codes,
+        time=items["time"],
+        start=items["start"],
+        weight=check_sample_weight(sample_weight, y.size),
+        subject=None if subject is None else encode(subject)[0],
+        stratum=items["stratum"],
+        group=group,
+        labels=labels,
+    )
+
+
+def is_robust(rows, robust) -> bool:
+    """Whether variances must not take weights, or rows of a subject, for rows."""
+    if robust is not None:
+        return bool(robust)
+    if rows.weight is not None and (rows.weight != np.floor(rows.weight)).any():
+        return True
+    if rows.subject is None:
+        return False
+    return bool(np.bincount(rows.subject[rows.event > 0], minlength=1).max() > 1)
+
+
+def _number(event):
+    """Codes of events, ascending, and the events numbered by them."""
+    codes = np.unique(event[event > 0]).tolist() or [1]
+    return codes, np.searchsorted([0, *codes], event)
+
+
+def read_groups(groups, n_rows, name="groups"):
+    """Number of each row's group, and the labels of the groups in the order of the numbers.
+
+    Categories keep their order, numbers ascend, other labels come as they appear.
+    """
+    if groups is None:
+        return np.zeros(n_rows, np.int64), [ALL]
+    codes, distinct = encode(check_labels(groups, name, n_rows, other="y"))
+    order = np.fromiter(_in_order(groups, codes, distinct), np.int64, len(distinct))
+    return np.argsort(order)[codes], distinct[order].tolist()
+
+
+def _in_order(groups, codes, distinct):
+    from pandas import CategoricalDtype, unique
+
+    dtype = getattr(groups, "dtype", None)
+    if not isinstance(dtype, CategoricalDtype):
+        series = nw.from_native(groups, allow_series=True, pass_through=True)
+        dtype = series.dtype if isinstance(series, nw.Series) else None
+    if isinstance(dtype, CategoricalDtype | nw.Enum):
+        code_of = {label: code for code, label in enumerate(distinct.tolist())}
+        return [code_of[label] for label in dtype.categories if label in code_of]
+    return range(len(distinct)) if distinct.dtype.kind in "biu" else unique(codes)

@@ -1,0 +1,255 @@
+r"""Mean time without the event by a horizon, and how much of it groups lose or gain.
+
+The mean of min(T, tau) is the area below the survival curve until tau,
+
+.. math::
+    \mu = \int_0^\tau S(u) du, \quad
+    \mathrm{Var}(\mu) = \sum_{s \le \tau} R(s)^2 \frac{d(s)}{n(s) (n(s) - d(s))}, \quad
+    R(s) = \int_s^\tau S(u) du,
+
+or the sum of squared influences, R(time) event q(time) less the sum of R q h while at risk (see
+`jackknife`). It has a meaning whether or not hazards are proportional (Royston and Parmar 2013).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._versioned import Versioned
+from ..data.intervals import check_level
+from .counts import count
+from .groups import is_robust, read_rows
+from .incidence import without_event
+from .jackknife import row_influence
+from .limits import normal_bound
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["RestrictedMean", "restricted_mean"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RestrictedMean(Versioned):
+    """Mean times without the event by a horizon; made by `restricted_mean`.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row for each group: its ``mean``, the ``standard_error`` and the limits ``lower`` and
+        ``upper``, and the time ``lost``, the horizon less the mean.
+    horizon : float
+        Time at which follow-up is cut off.
+    level : float
+        Of the limits.
+    robust : bool
+        Whether errors are those of the infinitesimal jackknife.
+
+    Examples
+    --------
+    >>> from sksurvgpu import surv
+    >>> from sksurvgpu.nonparametric import restricted_mean
+    >>> y = surv([1, 0, 1, 1, 0], [2.0, 5.0, 3.0, 5.0, 6.0])
+    >>> means = restricted_mean(y, 5, groups=["a", "a", "b", "b", "b"])
+    >>> means
+    <RestrictedMean of 2 groups by 5, 95% intervals>
+    >>> means.differences().round(2)
+           difference  standard_error  lower  upper    z  p_value
+    group
+    b            0.83            1.19   -1.5   3.17  0.7     0.48
+    """
+
+    table: DataFrame
+    horizon: float
+    level: float
+    robust: bool
+
+    def __repr__(self) -> str:
+        many, robust = "s" if len(self.table) > 1 else "", ", robust" if self.robust else ""
+        return (
+            f"<RestrictedMean of {len(self.table):,} group{many} by {self.horizon:g}, "
+            f"{100 * self.level:g}% intervals{robust}>"
+        )
+
+    def differences(self, reference=None) -> DataFrame:
+        """Compare the means of groups with that of one by their differences.
+
+        Parameters
+        ----------
+        reference : label, optional
+            Group that the others are compared with; by default the first.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each other group: ``difference``, mean less that of the reference, with its
+            ``standard_error``, the limits ``lower`` and ``upper``, ``z`` and ``p_value``.
+        """
+        base, others = self._against(reference)
+        table = others[["mean"]].rename(columns={"mean": "difference"}) - base["mean"]
+        error = np.hypot(others["standard_error"], base["standard_error"])
+        table["standard_error"] = error
+        half = normal_bound(self.level) * error
+        table["lower"], table["upper"] = table["difference"] - half, table["difference"] + half
+        return _with_tests(table, table["difference"] / error)
+
+    def ratios(self, reference=None, *, of="mean") -> DataFrame:
+        """Compare the means of groups, or the times lost, with that of one by their ratios.
+
+        Parameters
+        ----------
+        reference : label, optional
+            Group that the others are compared with; by default the first.
+        of : {"mean", "lost"}, default="mean"
+            What is divided.
+
+        Returns
+        -------
+        table : pandas.DataFrame
+            A row for each other group: ``ratio``, the ``standard_error`` of its logarithm, the
+            limits ``lower`` and ``upper``, symmetric on that scale, ``z`` and ``p_value``.
+        """
+        if of not in ("mean", "lost"):
+            raise ValueError(f"`of` is {of!r}; pass 'mean' or 'lost'.")
+        base, others = self._against(reference)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            table = others[[of]].rename(columns={of: "ratio"}) / base[of]
+            error = np.hypot(
+                others["standard_error"] / others[of], base["standard_error"] / base[of]
+            )
+            table["standard_error"] = error
+            for name, sign in (("lower", -1.0), ("upper", 1.0)):
+                table[name] = table["ratio"] * np.exp(sign * normal_bound(self.level) * error)
+            return _with_tests(table, np.log(table["ratio"]) / error)
+
+    def _against(self, reference):
+        """Row of the reference, and those of all other groups."""
+        reference = self.table.index[0] if reference is None else reference
+        if reference not in self.table.index:
+            raise ValueError(
+                f"`reference` is {reference!r}; the groups are {self.table.index.tolist()}."
+            )
+        if len(self.table) < 2:
+            raise ValueError("there is one group, and nothing to compare it with; pass `groups`.")
+        return self.table.loc[reference], self.table.drop(index=reference)
+
+
+def restricted_mean(
+    y, horizon, *, groups=None, sample_weight=None, robust=None, level=0.95
+) -> RestrictedMean:
+    """Estimate the mean time without the event by a horizon.
+
+    Parameters
+    ----------
+    y : structured ndarray of shape (n_rows,)
+        Outcome from `sksurvgpu.surv`, read as in `kaplan_meier`.
+    horizon : float
+        Time at which follow-up is cut off. In each group, rows must go on until then, or all have
+        had the event: beyond the last time nothing is known of the survival.
+    groups : array-like of shape (n_rows,), optional
+        Label of the group of each row, such as its treatment; by default the strata of `y`, where
+        it has a field ``stratum``.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights, such as those of inverse probability of treatment.
+    robust : bool, optional
+        Take errors from the infinitesimal jackknife, as in `kaplan_meier`, by the same default.
+    level : float, default=0.95
+        Of the intervals.
+
+    Returns
+    -------
+    means : RestrictedMean
+        Means of the groups, their differences and ratios.
+
+    See Also
+    --------
+    kaplan_meier : The curves.
+
+    Notes
+    -----
+    Means and errors are those that R's ``survfit`` prints for ``rmean``, differences and ratios
+    those of survRM2. Beyond the last time of a group, ``survfit`` draws its curve on; survRM2 and
+    this function refuse to.
+
+    Examples
+    --------
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> from sksurvgpu.nonparametric import restricted_mean
+    >>> data = simulate_cox(500, 2, density=0.5, random_state=0)
+    >>> means = restricted_mean(data.y, 20, groups=data.X[:, [0]].toarray().ravel() > 0)
+    >>> means.table.round(2)
+            mean  standard_error  lower  upper  lost
+    group
+    False  16.19            0.36  15.49  16.90  3.81
+    True   16.04            0.40  15.27  16.82  3.96
+    """
+    from pandas import DataFrame, Index
+
+    check_level(level)
+    horizon = _check_horizon(horizon)
+    rows = read_rows(y, groups, sample_weight)
+    counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.group)
+    _check_follow_up(counts, rows, horizon)
+    hazard = counts.divide(counts.events[0])
+    survival = counts.multiply_up(np.where(counts.is_last, 0.0, 1.0 - hazard))
+    time = np.minimum(counts.time, horizon)
+    until = np.append(time[1:], 0.0)
+    until[counts.bounds[1:] - 1] = horizon
+    area = survival * (until - time)
+    total = counts.sum_up(area)
+    whole = total[counts.bounds[1:] - 1]
+    rest = whole[counts.group] - total + area
+    robust = is_robust(rows, robust)
+    variance = (_jackknife if robust else _greenwood)(counts, rows, rest, hazard)
+    mean, error = time[counts.bounds[:-1]] + whole, np.sqrt(variance)
+    half = normal_bound(level) * error
+    columns = [mean, error, mean - half, mean + half, horizon - mean]
+    names = ["mean", "standard_error", "lower", "upper", "lost"]
+    index = Index(rows.labels, name="group")
+    table = DataFrame(dict(zip(names, columns, strict=True)), index)
+    return RestrictedMean(table, horizon, level, robust)
+
+
+def _greenwood(counts, rows, rest, hazard):
+    return np.bincount(counts.group, rest**2 * hazard * without_event(counts))
+
+
+def _jackknife(counts, rows, rest, hazard):
+    """Sum of the squared influences of subjects, or of rows, in each group."""
+    q = without_event(counts)
+    jumps = rows.event * (rest * q)[counts.exit]
+    influence = row_influence(counts, jumps, rest * q * hazard, rows.weight)
+    if rows.subject is None:
+        return np.bincount(rows.group, influence**2)
+    owner, subject = np.unique(rows.subject * counts.n_groups + rows.group, return_inverse=True)
+    return np.bincount(owner % counts.n_groups, np.bincount(subject, influence) ** 2)
+
+
+def _with_tests(table, z):
+    from scipy.special import ndtr
+
+    return table.assign(z=z, p_value=2.0 * ndtr(-np.abs(z)))
+
+
+def _check_horizon(horizon):
+    if isinstance(horizon, bool) or not isinstance(horizon, Real) or not 0 < horizon < np.inf:
+        raise ValueError(f"`horizon` is {horizon!r}, must be one positive, finite number.")
+    return float(horizon)
+
+
+def _check_follow_up(counts, rows, horizon):
+    """Refuse horizons at which nothing is known of the survival of a group."""
+    last = counts.bounds[1:] - 1
+    is_short = (counts.time[last] < horizon) & ~counts.is_last[last]
+    if is_short.any():
+        g = int(np.argmin(np.where(is_short, counts.time[last], np.inf)))
+        whose = "" if len(rows.labels) == 1 else f" of group {rows.labels[g]!r}"
+        raise ValueError(
+            f"`horizon` is {horizon:g}, but the last row{whose} is censored at "
+            f"{counts.time[last[g]]:g}, and nothing is known of the survival from then on; take "
+            "a horizon until that time."
+        )

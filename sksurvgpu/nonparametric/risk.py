@@ -1,0 +1,73 @@
+r"""What metrics estimate without a model: the share not censored, and the risk by a horizon.
+
+With events before censorings at tied times, R(t) rows beyond t and C(t) rows censored at t, the
+Kaplan-Meier estimate of the probability not to be censored is
+
+    G(t) = prod_{s <= t} R(s) / (R(s) + C(s)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .counts import count
+from .incidence import delta_variance, incidence
+from .limits import limits, normal_bound
+
+__all__ = ["Censoring", "observed_risk", "risk_interval"]
+
+ROUNDING = 1e-12  # an error of 0; that of a risk between 0 and 1 is about 1 / n or more
+
+
+@dataclass(frozen=True, eq=False)
+class Censoring:
+    """Kaplan-Meier curve of the censoring: at each of `times` it falls to the next of `values`."""
+
+    times: np.ndarray
+    values: np.ndarray  # (n_times + 1,), from 1 on
+
+    @classmethod
+    def of(cls, observed) -> Censoring:
+        """Estimate it in the rows of an outcome."""
+        counts = count(observed.time, observed.status == 0)
+        beyond = counts.at_risk - counts.ended
+        [censored] = counts.events
+        stay = np.divide(beyond, beyond + censored, out=np.ones_like(beyond), where=censored > 0)
+        return cls(counts.time, np.append(1.0, np.cumprod(stay)))
+
+    def at(self, times):
+        """Probability not to be censored by each time."""
+        return self.values[np.searchsorted(self.times, times, side="right")]
+
+    def before(self, times):
+        """Probability not to be censored before each time."""
+        return self.values[np.searchsorted(self.times, times, side="left")]
+
+
+def observed_risk(status, time, horizon):
+    """Aalen-Johansen estimate of the risk by a horizon, and its standard error.
+
+    Both are NaN where the rows end by censoring before the horizon.
+    """
+    counts = count(time, status, 2)
+    if counts.time[-1] < horizon and not counts.is_last[-1]:
+        return np.nan, np.nan
+    line = np.searchsorted(counts.time, horizon, side="right") - 1
+    if line < 0:
+        return 0.0, 0.0
+    (risk, _), before = incidence(counts)
+    error = np.sqrt(delta_variance(counts, 0, risk, before)[line])
+    return min(float(risk[line]), 1.0), float(error)
+
+
+def risk_interval(risk, error, level):
+    """Confidence interval of a risk, symmetric in log(-log(1 - risk)); NaN for risks of 0 and 1."""
+    if not error > ROUNDING:
+        return np.nan, np.nan
+    surviving = np.float64(1.0 - risk)
+    with np.errstate(divide="ignore"):
+        spread = normal_bound(level) * error / surviving
+    lower, upper = limits(surviving, spread, "log-log")
+    return 1.0 - float(upper), 1.0 - float(lower)
