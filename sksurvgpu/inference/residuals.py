@@ -1,4 +1,4 @@
-"""Residuals of Cox and Fine-Gray fits."""
+"""Residuals of fits."""
 
 from __future__ import annotations
 
@@ -9,44 +9,52 @@ import numpy as np
 from ..estimators.competing import FineGrayCCD
 from ..estimators.survival import CoxLassoCCD
 from ..information.inverse import Inverse
-from ..information.views import RiskSetView, view_of
+from ..information.views import RiskSetView, SubsetView, View, view_of
 from ._covariance import invert_information
+from ._row_residuals import KINDS_OF_ROWS, deviance_of
 from ._rows import check_estimator, open_rows, require_unpenalized
 
 __all__ = ["check_survival_model", "residuals", "scale_schoenfeld", "schoenfeld_of"]
 
 
-def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
-    """Residuals of a Cox or Fine-Gray fit.
+def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
+    """Residuals of a fit.
 
     Parameters
     ----------
-    estimator : CoxLassoCCD or FineGrayCCD
+    estimator : fitted estimator of this package
         Fitted estimator.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates of the fit.
-    y : structured ndarray of shape (n_samples,)
+    y : ndarray of shape (n_samples,)
         Outcome of the fit.
-    kind : str, default="martingale"
-        "martingale", "deviance", "score", "schoenfeld", "scaled_schoenfeld" or "dfbeta"; the last
-        two only for fits without a penalty.
+    kind : str, optional
+        Of Cox and Fine-Gray models, and of conditional logistic ones with approximate ties:
+        "martingale" (the default), "deviance", "score", "schoenfeld", "scaled_schoenfeld" or
+        "dfbeta"; of exact ones the first two. Of logistic, Poisson and linear models, conditional
+        Poisson models and case series: "deviance" (the default), "pearson", "response",
+        "working", "score" or "dfbeta". "scaled_schoenfeld" and "dfbeta" only for fits without a
+        penalty.
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
 
     Returns
     -------
     residuals : ndarray
-        A number a row for martingale and deviance residuals, a row of n_coef numbers for score
-        residuals and dfbeta, in the order of the rows of X; NaN for rows of weight 0. Schoenfeld
-        residuals have a row for each event (of interest) of positive weight, in the order of
-        strata and time; events that are tied, in the order of X.
+        A number a row, but for score residuals and dfbeta a row of n_coef numbers, in the order of
+        the rows of X; NaN for rows of weight 0. Schoenfeld residuals have a row for each event (of
+        interest) of positive weight, in the order of strata and time; events that are tied, in the
+        order of X.
 
     Notes
     -----
-    The conventions are those of R's ``residuals.coxph``: residuals do not count the row's own
-    weight, except for dfbeta, the approximate change of the coefficients when the row is left
-    out. Those of a Fine-Gray fit are the sums over a person's rows in the expanded data of R's
-    ``survival::finegray``.
+    The conventions are those of R's ``residuals.coxph`` and ``residuals.glm``: of models of events,
+    residuals do not count the row's own weight, except for dfbeta, the approximate change of the
+    coefficients when the row is left out; of models without time, Pearson and deviance residuals
+    are in units of the row's standard deviation, with its weight, and dfbeta is one step of
+    Newton's method, which in a linear model is the change itself. Those of a Fine-Gray fit are the
+    sums over a person's rows in the expanded data of R's ``survival::finegray``, those of counts
+    within groups, of a Poisson model with an intercept for each group.
 
     With coefficients that change over time, only martingale and deviance residuals exist: those
     of a row over all of its time.
@@ -63,29 +71,37 @@ def residuals(estimator, X, y, kind="martingale", **fit_params) -> np.ndarray:
     >>> residuals(model, data.X, data.y, kind="dfbeta").shape
     (1000, 4)
     """
-    check_survival_model(estimator, "residuals")
-    compute, needs_inverse = _find_kind(kind)
-    if needs_inverse:
-        require_unpenalized(estimator, f'kind="{kind}"', 'Take kind="score" or "schoenfeld".')
+    check_estimator(estimator)
+    if kind is not None and not isinstance(kind, str):
+        raise TypeError(f'`kind` is {kind!r}; pass one string, such as "deviance", or None.')
+    if kind in _UNPENALIZED:
+        require_unpenalized(estimator, f'kind="{kind}"', 'Take kind="score", or another.')
     rows = open_rows(estimator, X, y, fit_params)
+    view = view_of(rows)
+    compute, needs_inverse = _find_kind(view, kind)
     if rows.plan.n_pieces > 1 and compute not in (_martingale, _deviance):
         raise ValueError(
             f'kind="{kind}" has no meaning for coefficients that change over time '
             '(time_varying); take kind="martingale" or "deviance".'
         )
-    view = view_of(rows)
     return compute(view, invert_information(view)) if needs_inverse else compute(view)
 
 
-def _find_kind(kind) -> tuple[Callable[..., np.ndarray], bool]:
+def _find_kind(view: View, kind) -> tuple[Callable[..., np.ndarray], bool]:
     """Function of a kind, and whether it takes the inverse of the information."""
-    known = ", ".join(map(repr, _KINDS))
-    if not isinstance(kind, str):
-        raise TypeError(f"`kind` is {kind!r}; pass one string, one of {known}.")
-    if kind not in _KINDS:
+    kinds = KINDS_OF_ROWS
+    if isinstance(view, RiskSetView):
+        kinds = _KINDS
+    elif isinstance(view, SubsetView):
+        kinds = _KINDS_OF_SUBSETS
+    kind = next(iter(kinds)) if kind is None else kind
+    if kind not in kinds:
         hint = f" {_NAMES_IN_R[kind]}" if kind in _NAMES_IN_R else ""
-        raise ValueError(f"`kind` is {kind!r}, must be one of {known}.{hint}")
-    return _KINDS[kind]
+        raise ValueError(
+            f"`kind` is {kind!r}, must be one of {', '.join(map(repr, kinds))} for a "
+            f"{type(view.rows.estimator).__name__}.{hint}"
+        )
+    return kinds[kind]
 
 
 def check_survival_model(estimator, what) -> None:
@@ -105,10 +121,17 @@ def _martingale(view: RiskSetView) -> np.ndarray:
 
 
 def _deviance(view: RiskSetView) -> np.ndarray:
-    martingale = _martingale(view)
-    event = view.rows.per_row(view.state.event.astype(np.float64))
-    logarithm = np.log(np.where(event > 0, event - martingale, 1.0))
-    return np.sign(martingale) * np.sqrt(np.maximum(-2.0 * (martingale + logarithm), 0.0))
+    return deviance_of(_martingale(view), view.rows.per_row(view.state.event.astype(np.float64)))
+
+
+def _excess(view: SubsetView) -> np.ndarray:
+    """Whether a row is a case, less its probability."""
+    rows = view.rows
+    return rows.per_row(rows.session.u / np.where(rows.weight > 0, rows.weight, np.nan))
+
+
+def _deviance_of_subsets(view: SubsetView) -> np.ndarray:
+    return deviance_of(_excess(view), view.rows.per_row(view.rows.plan.value))
 
 
 def _scores(view: RiskSetView) -> np.ndarray:
@@ -156,6 +179,11 @@ _KINDS: dict[str, tuple[Callable[..., np.ndarray], bool]] = {
     "scaled_schoenfeld": (_scaled_schoenfeld, True),
     "dfbeta": (_dfbeta, True),
 }
+_KINDS_OF_SUBSETS: dict[str, tuple[Callable[..., np.ndarray], bool]] = {
+    "martingale": (_excess, False),
+    "deviance": (_deviance_of_subsets, False),
+}
+_UNPENALIZED = ("scaled_schoenfeld", "dfbeta")
 _NAMES_IN_R = {
     "scaledsch": "What R calls 'scaledsch' is 'scaled_schoenfeld' here.",
     "dfbetas": "What R calls 'dfbetas' is 'dfbeta' divided by the standard errors of `wald`.",

@@ -14,9 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .poisson import Poisson
+
 
 @dataclass(frozen=True)
 class ConditionalPoisson:
     """Counts given the totals of their groups."""
 
     pattern = "group_sums"
+    unit_deviance = staticmethod(Poisson.unit_deviance)

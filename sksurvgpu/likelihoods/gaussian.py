@@ -32,6 +32,11 @@ class Gaussian:
     is_quadratic = True
 
     @staticmethod
+    def unit_deviance(value, score, curvature):
+        """Twice what a row lacks to the largest log-likelihood."""
+        return score**2
+
+    @staticmethod
     def largest_terms(value):
         """Reached where every mean is its outcome."""
         return 0.0

@@ -53,6 +53,17 @@ class Logistic:
         return expit(eta) * expit(-eta) * -np.tanh(0.5 * eta)
 
     @staticmethod
+    def unit_deviance(value, score, curvature):
+        """Twice what a row lacks to the largest log-likelihood; outcomes are 0 or 1.
+
+        The probability of what was observed is curvature / |score|, without cancellation.
+        """
+        missed = np.abs(score)
+        unlikely = missed > 0.5
+        lost = np.log(np.where(unlikely, missed / np.where(unlikely, curvature, 1.0), 1.0))
+        return 2.0 * np.where(unlikely, lost, -np.log1p(-np.minimum(missed, 0.5)))
+
+    @staticmethod
     def largest_terms(value):
         """Reached where every mean is its outcome: 0 for outcomes 0 and 1."""
         return 0.0

@@ -43,6 +43,11 @@ class Poisson:
         return np.exp(eta)
 
     @staticmethod
+    def unit_deviance(value, score, curvature):
+        """Twice what a row lacks to the largest log-likelihood; the curvature is the mean."""
+        return 2.0 * (xlogy(value, value) - xlogy(value, curvature) - score)
+
+    @staticmethod
     def largest_terms(value):
         """Reached where every mean is its outcome."""
         return xlogy(value, value) - value
