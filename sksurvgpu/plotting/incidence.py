@@ -1,5 +1,6 @@
 """Cumulative incidence curves of a few rows."""
 
+from ._bands import functions_of, shade
 from ._steps import check_functions, draw_steps, name_beside, name_inside, predict_steps
 from ._style import new_axes, styled
 
@@ -15,6 +16,8 @@ class CumulativeIncidenceDisplay:
         Cumulative incidence functions.
     labels : sequence of str, optional
         Their names; by default "row 0" and so on.
+    intervals : CurveIntervals, optional
+        Intervals of the same curves, which are shaded.
 
     Attributes
     ----------
@@ -22,6 +25,8 @@ class CumulativeIncidenceDisplay:
         What was drawn on.
     lines_ : list of matplotlib Line2D
         Curves of the functions.
+    shades_ : list of matplotlib PolyCollection
+        Intervals and bands of the functions, if there are any.
     legend_ : matplotlib Legend
         Their names.
 
@@ -42,8 +47,9 @@ class CumulativeIncidenceDisplay:
     ['a', 'b', 'c']
     """
 
-    def __init__(self, functions, labels=None):
+    def __init__(self, functions, labels=None, intervals=None):
         self.functions, self.labels = check_functions(functions, labels)
+        self.intervals = intervals
 
     @classmethod
     def from_estimator(cls, estimator, X, *, strata=None, labels=None, ax=None):
@@ -90,6 +96,27 @@ class CumulativeIncidenceDisplay:
         """
         return cls(functions, labels).plot(ax)
 
+    @classmethod
+    def from_intervals(cls, intervals, *, labels=None, ax=None):
+        """Draw predicted incidences or risks with their intervals, and bands if there are any.
+
+        Parameters
+        ----------
+        intervals : CurveIntervals
+            Of the cumulative incidence or the risk, see `curve_intervals`; at most 20 rows.
+        labels : sequence of str, optional
+            Names of the rows; by default the index of a DataFrame, or positions.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : CumulativeIncidenceDisplay
+            What was drawn.
+        """
+        functions, own = functions_of(intervals, ("cumulative_incidence", "risk"))
+        return cls(functions, own if labels is None else labels, intervals).plot(ax)
+
     def plot(self, ax=None):
         """Draw the curves.
 
@@ -106,6 +133,7 @@ class CumulativeIncidenceDisplay:
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 0.0)
+            self.shades_ = shade(self.ax_, self.lines_, self.intervals)
             self.ax_.set_ylim(bottom=0.0)
             self.ax_.set_ylabel("cumulative incidence")
             corners = ("upper left", "lower right")

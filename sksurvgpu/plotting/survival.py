@@ -7,6 +7,7 @@ import numpy as np
 
 from ..data.outcomes.survival import read_outcome
 from ..data.vectors import check_labels, encode
+from ._bands import functions_of, shade
 from ._labels import below_axis
 from ._steps import (
     MARGIN,
@@ -46,6 +47,8 @@ class SurvivalDisplay:
         Survival functions.
     labels : sequence of str, optional
         Their names; by default "row 0" and so on.
+    intervals : CurveIntervals, optional
+        Intervals of the same curves, which are shaded.
 
     Attributes
     ----------
@@ -53,6 +56,8 @@ class SurvivalDisplay:
         What was drawn on.
     lines_ : list of matplotlib Line2D
         Curves of the functions.
+    shades_ : list of matplotlib PolyCollection
+        Intervals and bands of the functions, if there are any.
     observed_ : dict of {str: matplotlib Line2D}
         Kaplan-Meier curves of the groups.
     legend_ : matplotlib Legend
@@ -79,8 +84,9 @@ class SurvivalDisplay:
     (3, 1000)
     """
 
-    def __init__(self, functions, labels=None):
+    def __init__(self, functions, labels=None, intervals=None):
         self.functions, self.labels = check_functions(functions, labels)
+        self.intervals = intervals
 
     @classmethod
     def from_estimator(
@@ -159,6 +165,37 @@ class SurvivalDisplay:
             ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
         )
 
+    @classmethod
+    def from_intervals(
+        cls, intervals, *, labels=None, kaplan_meier=None, groups=None, at_risk=False, ax=None
+    ):
+        """Draw predicted survival functions with their intervals, and bands if there are any.
+
+        Parameters
+        ----------
+        intervals : CurveIntervals
+            Of the survival, see `curve_intervals`; at most 20 rows.
+        labels : sequence of str, optional
+            Names of the rows; by default the index of a DataFrame, or positions.
+        kaplan_meier : structured ndarray of shape (n_samples,), optional
+            Outcome whose Kaplan-Meier curves are drawn, dashed.
+        groups : array-like of shape (n_samples,), optional
+            Group of each of its entries, with a curve each.
+        at_risk : bool, default=False
+            Write the numbers at risk in these groups below the axes.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : SurvivalDisplay
+            What was drawn.
+        """
+        functions, own = functions_of(intervals, ("survival",))
+        return cls(functions, own if labels is None else labels, intervals).plot(
+            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+        )
+
     def plot(self, ax=None, *, kaplan_meier=None, groups=None, at_risk=False):
         """Draw the curves.
 
@@ -183,6 +220,7 @@ class SurvivalDisplay:
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 1.0)
+            self.shades_ = shade(self.ax_, self.lines_, self.intervals)
             self.observed_ = self._draw_observed(observed)
             self.ax_.set_ylim(0.0, 1.02)
             self.ax_.set_ylabel("survival")
