@@ -50,6 +50,27 @@ def test_columns_are_added_in_the_order_of_the_rows():
     assert PERSONS["age"].iloc[0] == 54
 
 
+def test_series_of_other_rows_are_refused():
+    cohort = Cohort.of(PERSONS)
+    for values in (pd.Series([1, 0, 1, 1, 1]), PERSONS["score"].sort_values() > 0.1):
+        with pytest.raises(ValueError, match="`is_kept` is a Series with another index than the"):
+            cohort.keep(values, "some")
+        with pytest.raises(ValueError, match=r"`flag` is a Series .* pass flag\.to_numpy\(\)"):
+            cohort.with_columns(flag=values)
+
+
+@pytest.mark.parametrize("name", ["row", "step"])
+def test_identifiers_are_not_lost_among_the_columns_of_left_out(name):
+    with pytest.raises(ValueError, match=f"`id` is '{name}', as a column of `left_out` is called"):
+        Cohort.of(PERSONS.rename(columns={"id": name}), id=name)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "category", "datetime64[ns]", "string"])
+def test_identifiers_keep_their_dtype(kind):
+    persons = PERSONS.assign(id=pd.Series(range(5), PERSONS.index).astype(kind))
+    assert trim(trim(persons), bounds=(0.3, 0.7)).left_out["id"].dtype == kind
+
+
 def test_a_cohort_without_arms():
     cohort = Cohort.of(PERSONS, treatment=None)
     assert repr(cohort.keep(PERSONS["age"] > 18, "adults")) == "<Cohort of 4 rows; 1 left out>"

@@ -200,7 +200,7 @@ def test_results(cox):
     table = pd.DataFrame(NEW, index=["young", "old"])
     result = curve_intervals(cox, X, COX, table, times=3.0)
     assert repr(result) == (
-        "<CurveIntervals of the survival of 2 rows at 1 times, 95% log-log intervals>"
+        "<CurveIntervals of the survival of 2 rows at 1 times, 95% log intervals>"
     )
     frame = loads(dumps(result)).to_frame()
     assert frame.index.names == ["row", "time"]
@@ -212,18 +212,25 @@ def test_results(cox):
 def test_figures(cox):
     result = curve_intervals(cox, X, COX, NEW, band=True, random_state=0)
     display = SurvivalDisplay.from_intervals(result, kaplan_meier=COX)
-    assert len(display.lines_) == 2 and len(display.shades_) == 4
-    edges = display.shades_[0].get_paths()[0].vertices[:, 1]
+    assert len(display.lines_) == len(display.areas_) == 2
+    edges = display.areas_[0].get_paths()[0].vertices[:, 1]
     assert edges.min() == pytest.approx(result.lower[0].min())
-    assert not SurvivalDisplay.from_estimator(cox, NEW).shades_
+    band = SurvivalDisplay.from_intervals(result, limits="band").areas_[0]
+    edges = band.get_paths()[0].vertices[:, 1]
+    assert edges.min() == pytest.approx(np.nanmin(result.band_lower[0]))
+    assert not SurvivalDisplay.from_intervals(result, limits=None).areas_
     model = FineGrayCCD(**TIGHT).fit(X, COMPETING)
     risk = curve_intervals(model, X, COMPETING, NEW)
     display = CumulativeIncidenceDisplay.from_intervals(risk, labels=["a", "b"])
-    assert len(display.shades_) == 2
-    with pytest.raises(ValueError, match="`intervals` is of the cumulative_incidence; pass"):
+    assert len(display.areas_) == 2
+    with pytest.raises(ValueError, match="`result` is of the cumulative_incidence; pass what"):
         SurvivalDisplay.from_intervals(risk)
-    with pytest.raises(ValueError, match="`intervals` is of type str; pass a result of"):
+    with pytest.raises(ValueError, match="`result` is of type str; pass what curve_intervals"):
         CumulativeIncidenceDisplay.from_intervals("risk")
+    with pytest.raises(ValueError, match="`result` has no bands; pass band=True"):
+        CumulativeIncidenceDisplay.from_intervals(risk, limits="band")
+    with pytest.raises(ValueError, match="`limits` is 'both', must be 'interval', 'band' or None"):
+        CumulativeIncidenceDisplay.from_intervals(risk, limits="both")
     mpl.pyplot.close("all")
 
 
@@ -235,7 +242,7 @@ def test_figures(cox):
     [
         ({"what": "hazard"}, ValueError, "`what` is 'hazard', must be one of 'survival', 'risk'"),
         ({"what": "cumulative_incidence"}, ValueError, "for a CoxLassoCCD"),
-        ({"interval": "arcsin"}, ValueError, "`interval` is 'arcsin', must be one of 'log-log'"),
+        ({"interval": "arcsin"}, ValueError, "`interval` is 'arcsin', must be one of 'log'"),
         ({"level": 95}, ValueError, "`level` is 95, must lie between 0 and 1"),
         ({"times": [3.0, 1.0]}, ValueError, "`times` has 1 after 3"),
         ({"times": []}, ValueError, "`times` is empty"),

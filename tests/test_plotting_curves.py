@@ -15,6 +15,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
+from sksurvgpu.nonparametric import aalen_johansen, kaplan_meier
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -228,3 +229,77 @@ def test_groups_come_in_their_order(groups, expected):
     display = SurvivalDisplay.from_functions([curve], kaplan_meier=y, groups=groups, at_risk=True)
     assert list(display.observed_) == list(display.at_risk_) == expected
     assert legend(display)[1:] == [f"{key} (Kaplan-Meier)" for key in expected]
+
+
+# --- curves without a model ---------------------------------------------------------------------
+
+
+def area_at(area, time):
+    """Lower and upper end of a drawn area of steps."""
+    vertices = area.get_paths()[0].vertices
+    inside = vertices[np.abs(vertices[:, 0] - time) == np.abs(vertices[:, 0] - time).min(), 1]
+    return inside.min(), inside.max()
+
+
+def test_curves_of_a_result(data):
+    groups = np.where(data.X[:, [0]].toarray().ravel() > 0, "new", "old")
+    result = kaplan_meier(data.y, groups=groups, interval="log-log", band="hall-wellner")
+    display = SurvivalDisplay.from_result(result, at_risk=True)
+    assert legend(display) == result.groups and not display.observed_
+    for line, area, label in zip(display.lines_, display.areas_, result.groups, strict=True):
+        own = result.table[(result.table["group"] == label) & result.table["lower"].notna()]
+        for _, row in own.iloc[3:20].iterrows():
+            assert value_at(line, row["time"]) == row["survival"]
+            lower, upper = area_at(area, row["time"])
+            assert lower <= row["lower"] + 1e-9 and upper >= row["upper"] - 1e-9
+        expected = result.at(display.at_risk_times_)["n_at_risk"].loc[label]
+        assert display.at_risk_[label] == expected.tolist()
+        assert area.get_facecolor()[0][:3] == pytest.approx(
+            pyplot.matplotlib.colors.to_rgb(line.get_color())
+        )
+    assert sum(counts[0] for counts in display.at_risk_.values()) == len(data.y)
+    wide = SurvivalDisplay.from_result(result, limits="band", labels=["a", "b"])
+    assert legend(wide) == ["a", "b"] and len(wide.areas_) == 2
+    assert not SurvivalDisplay.from_result(result, limits=None).areas_
+
+
+def test_incidences_of_a_result():
+    data = simulate_fine_gray(150, 5, density=0.4, random_state=0)
+    result = aalen_johansen(data.y, groups=np.arange(150) % 2)
+    display = CumulativeIncidenceDisplay.from_result(result, at_risk=True)
+    assert legend(display) == ["0, event 1", "0, event 2", "1, event 1", "1, event 2"]
+    assert display.at_risk_["0"][0] == 75 and len(display.areas_) == 4
+    for line, (key, function) in zip(display.lines_, result.functions.items(), strict=True):
+        assert value_at(line, 0.3) == function(0.3), key
+    one = CumulativeIncidenceDisplay.from_result(result, events=1, limits=None)
+    assert legend(one) == ["0", "1"] and not one.areas_
+    single = CumulativeIncidenceDisplay.from_result(aalen_johansen(data.y))
+    assert legend(single) == ["event 1", "event 2"]
+
+
+def test_areas_of_any_functions():
+    step = StepFunction(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.8, 0.5]))
+    area = ([0.0, 1.0, 2.0], [1.0, 0.7, 0.3], [1.0, 0.9, 0.7])
+    display = SurvivalDisplay([step, step], areas=[area, None]).plot()
+    assert len(display.areas_) == 1 and area_at(display.areas_[0], 2.0) == (0.3, 0.9)
+
+
+def test_curves_that_no_display_draws(data):
+    survival = kaplan_meier(data.y)
+    risks = aalen_johansen(simulate_fine_gray(150, 5, density=0.4, random_state=0).y)
+    with pytest.raises(
+        TypeError, match=r"pass what sksurvgpu\.nonparametric\.kaplan_meier returns"
+    ):
+        SurvivalDisplay.from_result(risks)
+    with pytest.raises(TypeError, match=r"nonparametric\.aalen_johansen returns"):
+        CumulativeIncidenceDisplay.from_result(survival)
+    with pytest.raises(ValueError, match="`limits` is 'band', but the curves have none"):
+        SurvivalDisplay.from_result(survival, limits="band")
+    with pytest.raises(ValueError, match="`limits` is 'both'"):
+        SurvivalDisplay.from_result(survival, limits="both")
+    with pytest.raises(ValueError, match=r"`events` is \[3\]; the curves are of \[1, 2\]"):
+        CumulativeIncidenceDisplay.from_result(risks, events=3)
+    with pytest.raises(ValueError, match="`at_risk` needs curves of rows"):
+        CumulativeIncidenceDisplay(risks.functions.values()).plot(at_risk=True)
+    with pytest.raises(ValueError, match="those of a result"):
+        SurvivalDisplay.from_result(survival).plot(kaplan_meier=data.y)

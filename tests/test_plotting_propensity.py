@@ -57,7 +57,21 @@ def test_weighted(cohort):
     pyplot.close("all")
 
 
+def test_scores_of_those_who_are_left_are_by_the_share_before(cohort):
+    """A figure of matched persons alone has the preference scores of the figure beside it."""
+    matched = match(cohort)
+    alone, beside = PropensityDisplay.from_cohort(matched), PropensityDisplay.from_cohort(cohort)
+    paired = PropensityDisplay.from_cohort(matched, cohort)
+    for arm in ("treated", "comparators"):
+        np.testing.assert_array_equal(alone.bins[arm], paired.bins[arm])
+    for display in (alone, beside, paired):
+        pyplot.close(display.figure_)
+
+
 def test_what_has_no_figure(cohort):
+    none = cohort.with_columns(none=cohort.is_treated.astype(float))
+    with pytest.raises(ValueError, match="`none` is 0 for all comparators; pass weights of both"):
+        PropensityDisplay.from_cohort(none, weight="none")
     with pytest.raises(ValueError, match="`scale` is 'logit', must be one of 'preference', 'scor"):
         PropensityDisplay.from_cohort(cohort, scale="logit")
     with pytest.raises(ValueError, match="has no column 'weight'; name one of its columns"):

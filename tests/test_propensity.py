@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracles.cases import load
 
 from sksurvgpu.cohort import (
+    Cohort,
     equipoise,
     match,
     preference_score,
@@ -242,6 +243,8 @@ def test_what_matching_refuses():
         match(table.assign(site=[1, 2, None, 1]), exact=["site"])
     with pytest.raises(ValueError, match="has no column 'sit'; name one of its columns"):
         match(table, exact="sit")
+    with pytest.raises(TypeError, match="`exact` names columns whose entries cannot be compared"):
+        match(table.assign(site=[[1]] * 4), exact=pd.Index(["site"]))
     with pytest.raises(ValueError, match="`ratio` is 0, must be a whole number of at least 1"):
         match(table, ratio=0)
     with pytest.raises(ValueError, match="`caliper` is -1, must be a number of at least 0, or"):
@@ -261,10 +264,29 @@ def test_preference_scores():
     np.testing.assert_allclose(found, [0.0, 0.5, 0.75, 1.0], rtol=1e-15)
     np.testing.assert_array_equal(preference_score(score, None, share=0.25), found)
     np.testing.assert_allclose(preference_score(score, treatment, share=0.5), score)
-    with pytest.raises(ValueError, match=r"`share` is 1\.0, must lie between 0 and 1"):
+    with pytest.raises(ValueError, match=r"`share` is 1\.0, must be a number between 0 and 1"):
         preference_score(score, None, share=1.0)
     with pytest.raises(ValueError, match="`treatment` has 3 entries, `score` has 4"):
         preference_score(score, [1, 0, 0])
+
+
+def test_preference_scores_after_matching_are_those_before():
+    """Arms of one size after matching say nothing of the model that the scores are from."""
+    rng = np.random.default_rng(0)
+    score = rng.beta(1, 20, 2_000)
+    table = pd.DataFrame(
+        {"id": range(2_000), "score": score, "treatment": rng.random(2_000) < score}
+    )
+    before = Cohort.of(table)
+    matched = match(before)
+    preference = preference_score(score, table["treatment"])[matched.rows]
+    is_inside = (preference >= 0.3) & (preference <= 0.7)
+    assert equipoise(matched) == is_inside.mean() > 0.4 > equipoise(matched.table)
+    np.testing.assert_array_equal(trim(matched, "preference").rows, matched.rows[is_inside])
+    # other scores are from those who have them
+    again = matched.with_columns(score=matched.scores)
+    assert again.share == 0.5 and equipoise(again) == equipoise(matched.table)
+    assert before.share == matched.share == table["treatment"].mean()
 
 
 @pytest.mark.parametrize(
@@ -337,10 +359,32 @@ def test_truncated_weights():
     found = weigh(PERSONS, truncate=0.05, **NAMES).table["weight"]
     low, high = np.quantile(plain, [0.05, 0.95])
     np.testing.assert_array_equal(found, plain.clip(low, high))
-    with pytest.raises(ValueError, match=r"`truncate` is 0\.5, must be a share from 0"):
-        weigh(PERSONS, truncate=0.5, **NAMES)
+    for truncate in (0.5, "0.01", (0.01, 0.99)):
+        with pytest.raises(ValueError, match=r"`truncate` is .*, must be a share from 0"):
+            weigh(PERSONS, truncate=truncate, **NAMES)
     with pytest.raises(TypeError, match="`stabilized` is 1, must be True or False"):
         weigh(PERSONS, stabilized=1, **NAMES)
+
+
+def test_weights_of_the_treated_do_not_move_percentiles_of_comparators():
+    plain, found = (
+        weigh(PERSONS, "att", stabilized=False, truncate=share, **NAMES).table
+        for share in (None, 0.1)
+    )
+    other = plain["treatment"] == 0
+    low, high = np.quantile(plain["weight"][other], [0.1, 0.9])
+    np.testing.assert_array_equal(found["weight"][other], plain["weight"][other].clip(low, high))
+    assert (found["weight"][~other] == 1).all()
+
+
+@pytest.mark.parametrize(("column", "step"), [("weight", weigh), ("stratum", stratify)])
+def test_columns_that_are_there_already_do_not_go_unsaid(column, step):
+    table = pd.DataFrame({"id": range(4), "treatment": [1, 0, 1, 0], "score": [0.3, 0.3, 0.6, 0.6]})
+    with pytest.warns(UserWarning, match=f"has a column '{column}', which another one takes") as w:
+        step(table.assign(**{column: 70.0}), **({"n_strata": 2} if step is stratify else {}))
+    assert w[0].filename == __file__
+    with pytest.warns(UserWarning, match="has a column 'match'"):
+        match(table.assign(match="yes"))
 
 
 def test_certain_scores_have_no_weight():

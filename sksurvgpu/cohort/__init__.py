@@ -5,6 +5,8 @@ from .case_crossover import CaseCrossoverData, case_crossover_windows
 from .case_series import eras_to_intervals
 from .case_series_data import CaseSeriesData, CaseSeriesReport
 from .cohort import Cohort
+from .follow_up import time_at_risk
+from .incidence import IncidenceRate, incidence_rate, minimal_detectable_effect
 from .matching import match
 from .risk_windows import RiskWindow
 from .scores import equipoise, preference_score, stratify, trim
@@ -16,14 +18,18 @@ __all__ = [
     "CaseSeriesData",
     "CaseSeriesReport",
     "Cohort",
+    "IncidenceRate",
     "RiskWindow",
     "balance",
     "case_crossover_windows",
     "equipoise",
     "eras_to_intervals",
+    "incidence_rate",
     "match",
+    "minimal_detectable_effect",
     "preference_score",
     "stratify",
+    "time_at_risk",
     "trim",
     "weigh",
 ]

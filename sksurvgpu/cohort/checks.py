@@ -57,7 +57,7 @@ def check_bounds(bounds):
 
 def codes_of(table, columns, argument) -> np.ndarray:
     """Number of the combination of entries that each row has in some columns, int64, from 0."""
-    columns = [columns] if isinstance(columns, str) else list(columns or [])
+    columns = [columns] if isinstance(columns, str) else [] if columns is None else list(columns)
     for column in columns:
         require_column(table, column, argument)
         n_missing = int(table[column].isna().sum())
@@ -68,7 +68,13 @@ def codes_of(table, columns, argument) -> np.ndarray:
             )
     if not columns:
         return np.zeros(len(table), np.int64)
-    groups = table.groupby(columns, sort=True, observed=True).ngroup()
+    try:
+        groups = table.groupby(columns, sort=True, observed=True).ngroup()
+    except TypeError as error:
+        raise TypeError(
+            f"`{argument}` names columns whose entries cannot be compared ({error}); name columns "
+            "of numbers, text or categories."
+        ) from error
     return groups.to_numpy().astype(np.int64)
 
 

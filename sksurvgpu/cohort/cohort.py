@@ -7,6 +7,7 @@ table; whoever is left out stays in `Cohort.left_out`, by the name of the step.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,9 @@ from ..data.long.sources import read_whole
 from ..data.vectors import check_flags
 from .checks import check_ids, check_scores, check_treatment, require_column
 
-__all__ = ["Cohort", "as_cohort"]
+__all__ = ["Cohort", "add_column", "as_cohort"]
+
+LEFT_OUT = ("row", "step")  # its columns beside the identifiers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +44,9 @@ class Cohort(Versioned):
         A line for each person who was left out: identifier, ``row`` in the first table, ``step``.
     id, treatment, score : str or None
         Names of the columns of identifiers, of treatment (1 or 0) and of the propensity score.
+    share : float or None
+        Share of the treated where the scores are from, which preference scores depend on: among
+        the persons of the first table, or those to whom `with_columns` gave other scores or arms.
 
     See Also
     --------
@@ -72,6 +78,7 @@ class Cohort(Versioned):
     id: str
     treatment: str | None
     score: str | None
+    share: float | None = None
 
     @classmethod
     def of(cls, table, *, id="id", treatment="treatment", score="score") -> Cohort:
@@ -101,6 +108,11 @@ class Cohort(Versioned):
         if table.empty:
             raise ValueError("`table` has no rows; pass a line for each person.")
         require_column(table, id, "id")
+        if id in LEFT_OUT:
+            raise ValueError(
+                f"`id` is {id!r}, as a column of `left_out` is called that says something else; "
+                "rename it."
+            )
         check_ids(table[id], id)
         if treatment is not None:
             require_column(table, treatment, "treatment")
@@ -108,7 +120,7 @@ class Cohort(Versioned):
         empty = DataFrame({id: table[id].iloc[:0], "row": np.empty(0, np.int64), "step": []})
         rows = np.arange(len(table))
         cohort = cls(table, rows, None, empty.astype({"step": object}), id, treatment, score)
-        return replace(cohort, attrition=cohort._count("given", 0))
+        return replace(cohort, attrition=cohort._count("given", 0), share=cohort._share())
 
     def __repr__(self) -> str:
         arms = ""
@@ -142,7 +154,7 @@ class Cohort(Versioned):
         Parameters
         ----------
         is_kept : array-like of shape (n_rows,), bool
-            Who stays, of the lines of `table` in their order.
+            Who stays, of the lines of `table` in their order; a Series has its index.
         step : str
             What the step is called in `attrition` and in `left_out`.
 
@@ -151,18 +163,17 @@ class Cohort(Versioned):
         cohort : Cohort
             Those who stay; also where all or none do.
         """
-        from pandas import DataFrame, concat
+        from pandas import concat
 
+        self._check_index(is_kept, "is_kept")
         is_kept = check_flags(is_kept, "is_kept")
         if is_kept.size != len(self.rows):
             raise ValueError(
                 f"`is_kept` has {is_kept.size:,} entries, the cohort has {len(self.rows):,} rows; "
                 "pass one for each."
             )
-        out = DataFrame(
-            {self.id: self.table[self.id].to_numpy()[~is_kept], "row": self.rows[~is_kept]}
-        ).assign(step=str(step))
-        left_out = concat([self.left_out, out], ignore_index=True) if len(self.left_out) else out
+        out = self.table.loc[~is_kept, [self.id]].assign(row=self.rows[~is_kept], step=str(step))
+        left_out = concat([self.left_out, out] if len(self.left_out) else [out], ignore_index=True)
         left = replace(self, table=self.table[is_kept], rows=self.rows[is_kept], left_out=left_out)
         line = left._count(str(step), len(out))
         return replace(left, attrition=concat([self.attrition, line]))
@@ -173,14 +184,31 @@ class Cohort(Versioned):
         Parameters
         ----------
         **columns : array-like of shape (n_rows,)
-            Entries of each column in the order of the lines of `table`.
+            Entries of each column in the order of the lines of `table`; a Series has its index.
 
         Returns
         -------
         cohort : Cohort
             The same persons.
         """
-        return replace(self, table=self.table.assign(**columns))
+        for column, values in columns.items():
+            self._check_index(values, column)
+        cohort = replace(self, table=self.table.assign(**columns))
+        is_new = not columns.keys().isdisjoint({self.score, self.treatment})
+        return replace(cohort, share=cohort._share()) if is_new else cohort
+
+    def _share(self):
+        return None if self.treatment is None else float(self.is_treated.mean())
+
+    def _check_index(self, values, argument):
+        """Check that entries of a Series are in the order of the table, where the index tells."""
+        from pandas import Series
+
+        if isinstance(values, Series) and not values.index.equals(self.table.index):
+            raise ValueError(
+                f"`{argument}` is a Series with another index than the table of the cohort; "
+                f"reindex it, or pass {argument}.to_numpy() if it is in the order of the table."
+            )
 
     def _count(self, step, n_left_out):
         """Line of `attrition` for the rows that are left."""
@@ -192,6 +220,17 @@ class Cohort(Versioned):
             counts["comparators"] = counts["rows"] - counts["treated"]
         counts["left_out"] = n_left_out
         return DataFrame([counts], index=Index([step], name="step"))
+
+
+def add_column(cohort, column, values) -> Cohort:
+    """Add a column that a step found, and warn where one of that name goes."""
+    if column in cohort.table.columns:
+        warnings.warn(
+            f"the table of the cohort has a column {column!r}, which another one takes the place "
+            "of; rename it, if it is to stay.",
+            stacklevel=3,
+        )
+    return cohort.with_columns(**{column: values})
 
 
 def as_cohort(cohort, names) -> Cohort:

@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 
 from .checks import check_choice, check_count, codes_of
-from .cohort import Cohort, as_cohort
+from .cohort import Cohort, add_column, as_cohort
 from .pairing import pair_closest, pair_in_order
 
 __all__ = ["match"]
@@ -57,6 +57,11 @@ def match(
         Those who were matched, with a column ``match``: the number of the set, counted from 0 in
         the order of the treated. The others are in its attrition.
 
+    Warns
+    -----
+    UserWarning
+        Where there is another column ``match``, whose place it takes.
+
     See Also
     --------
     stratify : Strata of the score.
@@ -98,7 +103,7 @@ def match(
         width *= np.std(score, ddof=1)
     group = codes_of(cohort.table, exact, "exact")
     label = _pair(score, is_treated, group, min(width, LARGEST), ratio, order)
-    return cohort.with_columns(match=label).keep(label >= 0, "matched")
+    return add_column(cohort, "match", label).keep(label >= 0, "matched")
 
 
 def _pair(value, is_treated, group, caliper, ratio, order):

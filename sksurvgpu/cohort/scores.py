@@ -11,6 +11,7 @@ so that 0.5 is the preference for neither arm, whichever is the rarer one.
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from .checks import (
     check_treatment,
     codes_of,
 )
-from .cohort import Cohort, as_cohort
+from .cohort import Cohort, add_column, as_cohort
 
 __all__ = ["equipoise", "preference_score", "stratify", "trim"]
 
@@ -66,10 +67,15 @@ def preference_score(score, treatment, *, share=None) -> np.ndarray:
         is_treated = check_treatment(treatment)
         check_length(is_treated, "treatment", score.size, other="score")
         share = is_treated.mean()
-    elif not 0.0 < share < 1.0:
-        raise ValueError(f"`share` is {share!r}, must lie between 0 and 1.")
+    elif not (isinstance(share, Real) and 0.0 < share < 1.0):
+        raise ValueError(f"`share` is {share!r}, must be a number between 0 and 1.")
     toward, away = score * (1.0 - share), (1.0 - score) * share
     return toward / (toward + away)
+
+
+def preferences_of(cohort) -> np.ndarray:
+    """Preference scores of a cohort of both arms, by the share where its scores are from."""
+    return preference_score(cohort.scores, cohort.arms(), share=cohort.share)
 
 
 def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
@@ -87,7 +93,8 @@ def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
     Returns
     -------
     share : float
-        Between 0 and 1; Walker et al. (2013) ask for half.
+        Between 0 and 1; Walker et al. (2013) ask for half. Of a cohort that was trimmed or
+        matched, of those who are left, with the preference scores that they had before.
 
     Examples
     --------
@@ -99,7 +106,7 @@ def equipoise(cohort, bounds=(0.3, 0.7), **names) -> float:
     """
     lower, upper = check_bounds(bounds)
     cohort = as_cohort(cohort, names)
-    preference = _preference(cohort)
+    preference = preferences_of(cohort)
     return float(np.mean((preference >= lower) & (preference <= upper)))
 
 
@@ -153,7 +160,7 @@ def trim(cohort, by="score", *, bounds=None, **names) -> Cohort:
     is_treated = cohort.arms()
     step = f"{by} in [{lower:g}, {upper:g}]"
     if by == "preference":
-        score = _preference(cohort)
+        score = preferences_of(cohort)
     elif by != "score":
         step = by if by == "overlap" else step
         lower, upper = _bounds_of(by, score, is_treated, lower, upper)
@@ -210,8 +217,8 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
     Warns
     -----
     UserWarning
-        Where there are fewer strata than asked for, or strata of a single arm, which say nothing
-        about the treatment.
+        Where there are fewer strata than asked for, strata of a single arm, which say nothing
+        about the treatment, or another column ``stratum``, whose place it takes.
 
     See Also
     --------
@@ -248,8 +255,4 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
             "about the treatment; trim before, or take fewer strata.",
             stacklevel=2,
         )
-    return cohort.with_columns(stratum=stratum)
-
-
-def _preference(cohort):
-    return preference_score(cohort.scores, cohort.arms())
+    return add_column(cohort, "stratum", stratum)

@@ -11,10 +11,12 @@ Stabilized weights add up to about the persons of each arm (Robins, Hernán and 
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from .checks import check_choice
-from .cohort import Cohort, as_cohort
+from .cohort import Cohort, add_column, as_cohort
 
 __all__ = ["weigh"]
 
@@ -36,7 +38,8 @@ def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Co
         no such form.
     truncate : float, optional
         Weights beyond this share of smallest and largest ones become as these are: 0.01 sets those
-        below the 1st percentile of all weights to it, and those above the 99th to that.
+        below the 1st percentile of all weights to it, and those above the 99th to that. Under
+        "att", where the treated all weigh 1, percentiles are of comparators.
     **names : str
         Of a table, its columns ``id=``, ``treatment=`` and ``score=``, if they have other names.
 
@@ -44,6 +47,11 @@ def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Co
     -------
     weighted : Cohort
         The same persons with a column ``weight``, what ``fit`` takes as ``sample_weight``.
+
+    Warns
+    -----
+    UserWarning
+        Where there is another column ``weight``, whose place it takes.
 
     See Also
     --------
@@ -63,7 +71,7 @@ def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Co
     check_choice(kind, "kind", KINDS)
     if not isinstance(stabilized, bool | np.bool_):
         raise TypeError(f"`stabilized` is {stabilized!r}, must be True or False.")
-    if truncate is not None and not 0.0 <= truncate < 0.5:
+    if truncate is not None and not (isinstance(truncate, Real) and 0.0 <= truncate < 0.5):
         raise ValueError(f"`truncate` is {truncate!r}, must be a share from 0 to below 0.5.")
     cohort = as_cohort(cohort, names)
     score = cohort.scores
@@ -80,8 +88,10 @@ def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Co
     else:
         weight = 1.0 / np.where(is_treated, score, 1.0 - score)
     if truncate is not None:
-        weight = np.clip(weight, *np.quantile(weight, [truncate, 1.0 - truncate]))
-    return cohort.with_columns(weight=weight)
+        varies = ~is_treated if kind == "att" else slice(None)
+        limits = np.quantile(weight[varies], [truncate, 1.0 - truncate])
+        weight[varies] = np.clip(weight[varies], *limits)
+    return add_column(cohort, "weight", weight)
 
 
 def _refuse_certain(cohort, score):

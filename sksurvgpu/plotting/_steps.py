@@ -3,12 +3,15 @@
 import numpy as np
 
 from ._labels import legend_in_corner
-from ._style import COLOURS, shorten
+from ._style import BAND, BAND_ON_DARK, COLOURS, is_dark, shorten
 
 __all__ = [
     "check_functions",
+    "check_result",
     "count_rows",
+    "draw_areas",
     "draw_steps",
+    "limits_of",
     "name_beside",
     "name_inside",
     "name_rows",
@@ -92,6 +95,43 @@ def draw_steps(ax, functions, labels, start):
     ax.set_xlim(0.0, MARGIN * max(line.get_xdata()[-1] for line in lines))
     ax.set_xlabel("time")
     return lines
+
+
+def check_result(result, cls, limits):
+    """Check that a result is of a class, and has the limits that are asked for."""
+    if not isinstance(result, cls):
+        maker = {"KaplanMeier": "kaplan_meier", "AalenJohansen": "aalen_johansen"}[cls.__name__]
+        raise TypeError(
+            f"`result` is of type {type(result).__name__}; pass what "
+            f"sksurvgpu.nonparametric.{maker} returns."
+        )
+    if limits not in ("interval", "band", None):
+        raise ValueError(f"`limits` is {limits!r}; pass 'interval', 'band' or None.")
+    if limits == "band" and getattr(result, "band", None) is None:
+        raise ValueError("`limits` is 'band', but the curves have none; make them with one.")
+
+
+def limits_of(lines, limits, start):
+    """(times, lower, upper) of the lines of a table of curves, from time 0 on; None for none."""
+    if limits is None:
+        return None
+    columns = ["lower", "upper"] if limits == "interval" else ["band_lower", "band_upper"]
+    lower, upper = (np.append(start, lines[column]) for column in columns)
+    return np.append(0.0, lines["time"]), lower, upper
+
+
+def draw_areas(ax, lines, areas):
+    """Draw what lies between the limits of curves in their colours; None for those without."""
+    opacity = BAND_ON_DARK if is_dark(ax) else BAND
+    drawn = []
+    for line, area in zip(lines, areas or [None] * len(lines), strict=True):
+        if area is not None:
+            drawn.append(
+                ax.fill_between(
+                    *area, step="post", color=line.get_color(), alpha=opacity, linewidth=0.0
+                )
+            )
+    return drawn
 
 
 def name_beside(ax, lines):

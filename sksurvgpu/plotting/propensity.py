@@ -79,8 +79,8 @@ class PropensityDisplay:
         cohort : Cohort or table
             Persons of both arms, with their scores.
         before : Cohort or table, optional
-            The persons before they were trimmed, matched or weighted; preference scores are of
-            the share of treated among them.
+            The persons before they were trimmed, matched or weighted, whose ``share`` of treated
+            preference scores are of.
         scale : {"preference", "score"}, default="preference"
             Which score.
         weight : str, optional
@@ -112,11 +112,8 @@ class PropensityDisplay:
                 continue
             whole = as_cohort(table, names)
             is_treated, score = whole.arms(), whole.scores
-            weights = np.ones(score.size)
-            if weight is not None and not suffix:
-                require_column(whole.table, weight, "weight")
-                weights = check_row_values(whole.table[weight], weight, minimum=0)
-            share = is_treated.mean() if share is None else share
+            weights = _read_weights(whole, is_treated, None if suffix else weight)
+            share = whole.share if share is None else share
             preference = preference_score(score, is_treated, share=share)
             shown = preference if scale == "preference" else score
             for arm, is_here in zip(ARMS, (is_treated, ~is_treated), strict=True):
@@ -172,6 +169,18 @@ class PropensityDisplay:
             corners = ("upper right", "upper left")
             legend_in_corner(self.ax_, list(shown.values()), list(shown), corners)
         return self
+
+
+def _read_weights(cohort, is_treated, column):
+    """Weights of a cohort, of which each arm has some; ones without a column."""
+    if column is None:
+        return np.ones(is_treated.size)
+    require_column(cohort.table, column, "weight")
+    weights = check_row_values(cohort.table[column], column, minimum=0)
+    for arm, is_here in zip(ARMS, (is_treated, ~is_treated), strict=True):
+        if not weights[is_here].any():
+            raise ValueError(f"`{column}` is 0 for all {arm}; pass weights of both arms.")
+    return weights
 
 
 def _describe(preference, is_treated, weights, bounds):

@@ -2,40 +2,28 @@
 
 from itertools import cycle
 
-import narwhals as nw
-import numpy as np
-
-from ..data.outcomes.survival import read_outcome
-from ..data.vectors import check_labels, encode
-from ._bands import functions_of, shade
-from ._labels import below_axis
+from ..data.outcomes.survival import read_outcome, surv
+from ..nonparametric import KaplanMeier, kaplan_meier
+from ..nonparametric.groups import ALL
+from ._at_risk import count_at_risk, write_at_risk
+from ._predicted import parts_of
 from ._steps import (
     MARGIN,
     MOST_CURVES,
     check_functions,
+    check_result,
+    draw_areas,
     draw_steps,
+    limits_of,
     name_beside,
     name_inside,
     predict_steps,
 )
-from ._style import (
-    CHARACTER,
-    COLOURS,
-    MUTED,
-    is_dark,
-    lay_out,
-    new_axes,
-    shorten,
-    styled,
-    text_size,
-)
+from ._style import COLOURS, MUTED, is_dark, new_axes, styled
 
 __all__ = ["SurvivalDisplay"]
 
-ALL = "all"  # the name of the only group
 DASHES = (0, (4, 1.5))
-LINE = 1.3  # distance of lines of text, in units of their size
-LONGEST_NAME = 16  # characters, of a group
 
 
 class SurvivalDisplay:
@@ -47,8 +35,8 @@ class SurvivalDisplay:
         Survival functions.
     labels : sequence of str, optional
         Their names; by default "row 0" and so on.
-    intervals : CurveIntervals, optional
-        Intervals of the same curves, which are shaded.
+    areas : sequence of tuple, optional
+        Times, lower and upper limits for each function, None for those without.
 
     Attributes
     ----------
@@ -56,8 +44,8 @@ class SurvivalDisplay:
         What was drawn on.
     lines_ : list of matplotlib Line2D
         Curves of the functions.
-    shades_ : list of matplotlib PolyCollection
-        Intervals and bands of the functions, if there are any.
+    areas_ : list of matplotlib PolyCollection
+        Areas between their limits.
     observed_ : dict of {str: matplotlib Line2D}
         Kaplan-Meier curves of the groups.
     legend_ : matplotlib Legend
@@ -84,9 +72,9 @@ class SurvivalDisplay:
     (3, 1000)
     """
 
-    def __init__(self, functions, labels=None, intervals=None):
+    def __init__(self, functions, labels=None, *, areas=None):
         self.functions, self.labels = check_functions(functions, labels)
-        self.intervals = intervals
+        self.areas, self._result = areas, None
 
     @classmethod
     def from_estimator(
@@ -166,17 +154,57 @@ class SurvivalDisplay:
         )
 
     @classmethod
-    def from_intervals(
-        cls, intervals, *, labels=None, kaplan_meier=None, groups=None, at_risk=False, ax=None
-    ):
-        """Draw predicted survival functions with their intervals, and bands if there are any.
+    def from_result(cls, result, *, labels=None, limits="interval", at_risk=False, ax=None):
+        """Draw Kaplan-Meier curves.
 
         Parameters
         ----------
-        intervals : CurveIntervals
-            Of the survival, see `curve_intervals`; at most 20 rows.
+        result : sksurvgpu.nonparametric.KaplanMeier
+            Curves of at most 20 groups.
+        labels : sequence of str, optional
+            Names of the groups; by default their labels.
+        limits : {"interval", "band"} or None, default="interval"
+            Areas around the curves: pointwise intervals, or the band, where the result has one.
+        at_risk : bool, default=False
+            Write the numbers at risk in the groups below the axes.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : SurvivalDisplay
+            What was drawn.
+        """
+        check_result(result, KaplanMeier, limits)
+        functions, own = result.functions, result.table.groupby("group", observed=True)
+        labels = list(functions) if labels is None else labels
+        areas = [limits_of(own.get_group(label), limits, 1.0) for label in functions]
+        display = cls(functions.values(), labels, areas=areas)
+        display._result = result
+        return display.plot(ax, at_risk=at_risk)
+
+    @classmethod
+    def from_intervals(
+        cls,
+        result,
+        *,
+        labels=None,
+        limits="interval",
+        kaplan_meier=None,
+        groups=None,
+        at_risk=False,
+        ax=None,
+    ):
+        """Draw predicted survival functions with their intervals.
+
+        Parameters
+        ----------
+        result : CurveIntervals
+            Of the survival of at most 20 rows, see `curve_intervals`.
         labels : sequence of str, optional
             Names of the rows; by default the index of a DataFrame, or positions.
+        limits : {"interval", "band"} or None, default="interval"
+            Areas around the curves: pointwise intervals, or the bands, where the result has some.
         kaplan_meier : structured ndarray of shape (n_samples,), optional
             Outcome whose Kaplan-Meier curves are drawn, dashed.
         groups : array-like of shape (n_samples,), optional
@@ -191,8 +219,8 @@ class SurvivalDisplay:
         display : SurvivalDisplay
             What was drawn.
         """
-        functions, own = functions_of(intervals, ("survival",))
-        return cls(functions, own if labels is None else labels, intervals).plot(
+        functions, names, areas = parts_of(result, ("survival",), limits, 1.0)
+        return cls(functions, names if labels is None else labels, areas=areas).plot(
             ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
         )
 
@@ -216,12 +244,14 @@ class SurvivalDisplay:
         display : SurvivalDisplay
             This object.
         """
-        observed = _split(kaplan_meier, groups, at_risk)
+        if self._result is not None and (kaplan_meier is not None or groups is not None):
+            raise ValueError("the curves are those of a result; draw other ones beside a model's.")
+        observed = self._result or _observe(kaplan_meier, groups, at_risk)
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 1.0)
-            self.shades_ = shade(self.ax_, self.lines_, self.intervals)
-            self.observed_ = self._draw_observed(observed)
+            self.areas_ = draw_areas(self.ax_, self.lines_, self.areas)
+            self.observed_ = {} if self._result else self._draw_observed(observed)
             self.ax_.set_ylim(0.0, 1.02)
             self.ax_.set_ylabel("survival")
             self.at_risk_, self.at_risk_times_ = {}, []
@@ -229,24 +259,23 @@ class SurvivalDisplay:
             self.legend_ = name_beside(self.ax_, named)  # which moves the numbers of the axis
             depth = 0.0
             if at_risk:
-                self._count_at_risk(observed)
-                depth = self._write_at_risk()
+                counted = count_at_risk(self.ax_, observed)
+                self.at_risk_, self.at_risk_times_ = counted
+                depth = write_at_risk(self.ax_, *counted, ALL)
             if self.legend_ is None:
                 self.legend_ = name_inside(self.ax_, named, ("lower left", "upper right"), depth)
         return self
 
     def _draw_observed(self, observed):
-        from sksurv.nonparametric import kaplan_meier_estimator
-
         colour_of = dict(zip(self.labels, (line.get_color() for line in self.lines_), strict=True))
         strong = "0.7" if is_dark(self.ax_) else "0.35"
         drawn, others = {}, cycle([strong, *COLOURS[::-1]])
-        for key, (event, time, start) in observed.items():
-            times, survival = kaplan_meier_estimator(event, time, time_enter=start)
-            self.ax_.set_xlim(right=max(self.ax_.get_xlim()[1], MARGIN * times[-1]))
+        for label, function in (observed.functions if observed else {}).items():
+            key = str(label)
+            self.ax_.set_xlim(right=max(self.ax_.get_xlim()[1], MARGIN * function.x[-1]))
             [drawn[key]] = self.ax_.step(
-                np.r_[0.0, times],
-                np.r_[1.0, survival],
+                function.x,
+                function.y,
                 where="post",
                 color=colour_of.get(key, next(others)),
                 linewidth=0.9,
@@ -263,88 +292,19 @@ class SurvivalDisplay:
             others.append(Line2D([], [], color=MUTED, linestyle=DASHES, label="Kaplan-Meier"))
         return self.lines_ + others
 
-    def _count_at_risk(self, observed):
-        """Count at the numbers of the axis; at every second or third where there is no room."""
-        ax = self.ax_
-        lay_out(ax)
-        low, high = ax.get_xlim()
-        ticks = np.array([tick for tick in ax.get_xticks() if low <= tick <= high])
-        apart = np.diff(ax.transData.transform(np.column_stack([ticks, ticks]))[:, 0])
-        n_digits = len(f"{max(len(time) for _, time, _ in observed.values()):,}")
-        needed = CHARACTER * text_size(ax) * (n_digits + 1) * ax.figure.dpi / 72.0
-        step = int(np.ceil(needed / apart.min())) if len(apart) else 1
-        self.at_risk_times_ = ticks[::step].tolist()
-        for key, (_, time, start) in observed.items():
-            # Whoever is there from the start is counted at time 0.
-            start = np.zeros_like(time) if start is None else start
-            self.at_risk_[key] = [
-                int(np.count_nonzero((time >= tick) & ((start < tick) | (start <= 0))))
-                for tick in self.at_risk_times_
-            ]
 
-    def _write_at_risk(self):
-        """Write a line for each group below the axes; return how far down they reach, in points."""
-        ax, size = self.ax_, text_size(self.ax_)
-        depth = below_axis(ax) + 0.8 * size
-
-        def write(text, place, depth, offset, side):
-            ax.annotate(
-                text,
-                place,
-                xytext=(offset, -depth),
-                xycoords=ax.get_xaxis_transform(),
-                textcoords="offset points",
-                ha=side,
-                va="center",
-                size=size,
-                annotation_clip=False,
-            )
-
-        left = ax.get_xlim()[0]
-        write("number at risk", (left, 0.0), depth, 0.0, "left")
-        for key, counts in self.at_risk_.items():
-            depth += LINE * size
-            if len(self.at_risk_) > 1 or key != ALL:
-                write(shorten([key], LONGEST_NAME)[0], (left, 0.0), depth, -2.0 * size, "right")
-            for tick, count in zip(self.at_risk_times_, counts, strict=True):
-                write(f"{count:,}", (tick, 0.0), depth, 0.0, "center")
-        return depth + 0.5 * LINE * size
-
-
-def _split(y, groups, at_risk):
-    """{group: (event, time, start)} of an outcome."""
+def _observe(y, groups, at_risk):
+    """Kaplan-Meier curves of an outcome; None without one."""
     if y is None:
         if at_risk or groups is not None:
             name = "at_risk" if at_risk else "groups"
             raise ValueError(f"`{name}` needs an outcome: pass it as `kaplan_meier`.")
-        return {}
+        return None
     outcome = read_outcome(y, name="kaplan_meier", model=None)
-    observed = outcome.event, outcome.time, outcome.start
-    if groups is None:
-        return {ALL: observed}
-    codes, distinct = encode(check_labels(groups, "groups", outcome.n_rows))
-    if len(distinct) > MOST_CURVES:
+    result = kaplan_meier(surv(outcome.event, outcome.time, start=outcome.start), groups=groups)
+    if len(result.groups) > MOST_CURVES:
         raise ValueError(
-            f"`groups` has {len(distinct):,} groups, a figure shows the curves of at most "
+            f"`groups` has {len(result.groups):,} groups, a figure shows the curves of at most "
             f"{MOST_CURVES}; join some."
         )
-    return {
-        str(distinct[code]): tuple(
-            None if values is None else values[codes == code] for values in observed
-        )
-        for code in _in_order(groups, codes, distinct)
-    }
-
-
-def _in_order(groups, codes, distinct):
-    """Codes of the groups in the order of their categories, of numbers, or of appearance."""
-    from pandas import CategoricalDtype
-
-    dtype = getattr(groups, "dtype", None)
-    if not isinstance(dtype, CategoricalDtype):
-        series = nw.from_native(groups, allow_series=True, pass_through=True)
-        dtype = series.dtype if isinstance(series, nw.Series) else None
-    if isinstance(dtype, CategoricalDtype | nw.Enum):
-        code_of = {label: code for code, label in enumerate(distinct.tolist())}
-        return [code_of[label] for label in dtype.categories if label in code_of]
-    return range(len(distinct)) if distinct.dtype.kind in "biu" else dict.fromkeys(codes.tolist())
+    return result

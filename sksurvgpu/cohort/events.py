@@ -1,0 +1,172 @@
+"""Days of a cohort and of the events of its persons, as they are read from tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import narwhals as nw
+import numpy as np
+
+from ..data.episodes.reading import read_times, require
+from ..data.long.sources import open_source, to_pandas
+from ..data.outcomes.fields import CODES
+from ..data.vectors import check_whole
+from .checks import require_column
+
+__all__ = ["Days", "Events", "read_events"]
+
+BATCH_SIZE = 1 << 20  # lines
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Row of the cohort, day and code of each event."""
+
+    n_rows: int
+    row: np.ndarray
+    day: np.ndarray
+    code: np.ndarray
+
+    def any_between(self, after, before):
+        """Whether rows have an event after one day and before another."""
+        is_between = (self.day > after[self.row]) & (self.day < before[self.row])
+        return np.bincount(self.row[is_between], minlength=self.n_rows) > 0
+
+    def join(self, day, code) -> Events:
+        """The same with another event of those rows that have a day of it."""
+        row = np.flatnonzero(np.isfinite(day))
+        return Events(
+            self.n_rows,
+            np.append(self.row, row),
+            np.append(self.day, day[row]),
+            np.append(self.code, np.full(len(row), code)),
+        )
+
+    def first(self, low, high):
+        """Code and day of the first event from one day to another; code 0 where there is none."""
+        inside = np.flatnonzero((self.day >= low[self.row]) & (self.day <= high[self.row]))
+        row, day, code = self.row[inside], self.day[inside], self.code[inside]
+        first = np.full(self.n_rows, np.inf)
+        np.minimum.at(first, row, day)
+        is_first = day == first[row]
+        smallest = np.full(self.n_rows, np.iinfo(np.int64).max)
+        np.minimum.at(smallest, row[is_first], code[is_first])
+        return np.where(np.isfinite(first), smallest, 0), first
+
+
+class Days:
+    """Reader of columns of days, which are all of them dates, or all of them numbers."""
+
+    def __init__(self, table):
+        self.table, self._is_date = table, None
+
+    def of(self, column, argument, may_lack=False) -> np.ndarray:
+        """Days of a column of the cohort as float64, NaN where one is missing and may be."""
+        require_column(self.table, column, argument)
+        days = self.read(self.table[column], f"{column!r}")
+        n_missing = np.count_nonzero(np.isnan(days))
+        if n_missing and not may_lack:
+            raise ValueError(
+                f"`{argument}` names column {column!r}, which is missing in {n_missing:,} row(s); "
+                "fill it, such as with the end of observation, or leave them out by Cohort.keep."
+            )
+        return days
+
+    def read(self, series, label) -> np.ndarray:
+        """Days of any column."""
+        days, is_date = read_times(_with_dates(series), label)
+        if self._is_date is not None and is_date != self._is_date:
+            kinds = ["numbers", "dates"]
+            raise TypeError(
+                f"{label} has {kinds[is_date]}, columns before it have {kinds[not is_date]}; "
+                "convert one of them."
+            )
+        self._is_date = is_date
+        if is_date:
+            return np.floor(days)  # times of the day
+        is_wrong = ~np.isnan(days) & (days != np.floor(days))
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            raise ValueError(
+                f"{label} is {days[row]:g} in row {row:,}; days are whole numbers, or dates."
+            )
+        return days
+
+
+def _with_dates(series):
+    """Python's dates as those of NumPy, which databases return as objects; text stays text."""
+    from pandas import Series
+    from pandas.api.types import infer_dtype
+
+    if series.dtype == object and infer_dtype(series, skipna=True) in ("date", "datetime"):
+        series = Series(series.to_numpy().astype("datetime64[us]"))
+    return nw.from_native(series, series_only=True)
+
+
+def read_events(outcomes, persons, days, columns) -> Events:
+    """Read the events of rows of a cohort; those of a person are those of all its rows.
+
+    Parameters
+    ----------
+    outcomes : table
+    persons : pandas.Series of shape (n_rows,)
+        Person of each row.
+    days : Days
+    columns : tuple of (str, str, str or None)
+        Columns of the table: the person, the day, the code.
+    """
+    from pandas import Index, concat
+
+    source = open_source(outcomes, "outcomes")
+    wanted = [column for column in columns if column is not None]
+    for column, argument in zip(wanted, ("id", "date", "event"), strict=False):
+        require(source.columns, column, "outcomes", argument)
+    parts = [to_pandas(part, "outcomes") for part in source.open(wanted, BATCH_SIZE)]
+    lines = concat(parts, ignore_index=True)
+    number, distinct = persons.factorize()
+    who, date, event = columns
+    _check_same_kind(persons, lines[who], who)
+    found = Index(distinct).get_indexer(lines[who])
+    lines, found = lines[found >= 0], found[found >= 0]
+    day = days.read(lines[date], f"`outcomes`[{date!r}]")
+    n_missing = np.count_nonzero(np.isnan(day))
+    if n_missing:
+        raise ValueError(
+            f"`outcomes`[{date!r}] is missing in {n_missing:,} line(s) of persons of the cohort; "
+            "drop them."
+        )
+    code = np.ones(len(lines), np.int64) if event is None else _codes(lines[event], event)
+    line, row = _rows_of(found, number, len(distinct))
+    return Events(len(persons), row, day[line], code[line])
+
+
+def _codes(values, column):
+    codes = check_whole(values, column, CODES)
+    if (codes == 0).any():
+        raise ValueError(
+            f"`outcomes`[{column!r}] is 0 in {np.count_nonzero(codes == 0):,} line(s); kinds of "
+            "event are 1, 2, ..., drop lines without an event."
+        )
+    return codes
+
+
+def _rows_of(found, number, n_persons):
+    """Pairs of an event and a row of the cohort: each event with all rows of its person."""
+    n_of = np.bincount(number, minlength=n_persons)
+    times = n_of[found]
+    line = np.repeat(np.arange(len(found)), times)
+    within = np.arange(len(line)) - np.repeat(np.cumsum(times) - times, times)
+    rows = np.argsort(number, kind="stable")
+    return line, rows[(np.cumsum(n_of) - n_of)[found][line] + within]
+
+
+def _check_same_kind(persons, others, column):
+    """Refuse numbers where the cohort has text, or the other way round: nobody would be found."""
+    from pandas.api.types import is_numeric_dtype
+
+    is_number = is_numeric_dtype(persons)
+    if len(others) and is_number != is_numeric_dtype(others):
+        raise TypeError(
+            f"`outcomes`[{column!r}] has {'text' if is_number else 'numbers'}, the cohort has "
+            f"{'numbers' if is_number else 'text'} for its persons; convert one of them."
+        )

@@ -1,0 +1,72 @@
+"""Numbers at risk, written below the axes at the numbers of the time axis."""
+
+import numpy as np
+
+from ._labels import below_axis
+from ._style import CHARACTER, lay_out, shorten, text_size
+
+__all__ = ["count_at_risk", "write_at_risk"]
+
+LINE = 1.3  # distance of lines of text, in units of their size
+LONGEST_NAME = 16  # characters, of a group
+
+
+def count_at_risk(ax, result):
+    """Count at the numbers of the axis; at every second or third where there is no room.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+    result : KaplanMeier or AalenJohansen
+
+    Returns
+    -------
+    counts : dict of {str: list of int}
+        Numbers at risk in each group.
+    times : list of float
+    """
+    lay_out(ax)
+    low, high = ax.get_xlim()
+    ticks = np.array([tick for tick in ax.get_xticks() if low <= tick <= high])
+    apart = np.diff(ax.transData.transform(np.column_stack([ticks, ticks]))[:, 0])
+    by_group = result.table.groupby("group", observed=True, sort=False)["n_at_risk"]
+    n_digits = len(f"{by_group.max().max():,.0f}")
+    needed = CHARACTER * text_size(ax) * (n_digits + 1) * ax.figure.dpi / 72.0
+    step = int(np.ceil(needed / apart.min())) if len(apart) else 1
+    times = np.maximum(ticks[::step], 0.0)  # the axis may begin a little before
+    at_risk = result.at(times)["n_at_risk"]
+    first = at_risk.groupby(level=["group", "time"], sort=False).first()  # of several events
+    counts = {str(g): first.loc[g].round().astype(int).tolist() for g in result.groups}
+    return counts, times.tolist()
+
+
+def write_at_risk(ax, counts, times, only):
+    """Write a line for each group; return how far down they reach, in points.
+
+    The only group has no name where it is called `only`.
+    """
+    size = text_size(ax)
+    depth = below_axis(ax) + 0.8 * size
+
+    def write(text, place, depth, offset, side):
+        ax.annotate(
+            text,
+            place,
+            xytext=(offset, -depth),
+            xycoords=ax.get_xaxis_transform(),
+            textcoords="offset points",
+            ha=side,
+            va="center",
+            size=size,
+            annotation_clip=False,
+        )
+
+    left = ax.get_xlim()[0]
+    write("number at risk", (left, 0.0), depth, 0.0, "left")
+    for key, numbers in counts.items():
+        depth += LINE * size
+        if len(counts) > 1 or key != only:
+            write(shorten([key], LONGEST_NAME)[0], (left, 0.0), depth, -2.0 * size, "right")
+        for time, number in zip(times, numbers, strict=True):
+            write(f"{number:,}", (time, 0.0), depth, 0.0, "center")
+    return depth + 0.5 * LINE * size
