@@ -30,6 +30,7 @@ def parts_of(result, known, limits, start):
         times = np.append(0.0, result.times[there])
         functions.append(StepFunction(times, np.append(start, curve[there])))
         if areas is not None:
-            areas.append((times, *(np.append(start, bound[i, there]) for bound in pairs[limits])))
+            edge = start if limits == "interval" else np.nan  # a band begins later
+            areas.append((times, *(np.append(edge, bound[i, there]) for bound in pairs[limits])))
     counted = result.index.equals(RangeIndex(len(result.index)))
     return functions, None if counted else [str(label) for label in result.index], areas
