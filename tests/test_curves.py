@@ -1,128 +1,302 @@
-"""Outcomes without a model against R: survival, cmprsk and survRM2, whose numbers are kept."""
+"""Intervals of predicted curves against refits, sums written out, and what must hold of them.
 
+R's figures are in `test_curves_published`.
+"""
+
+from pickle import dumps, loads
+
+import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
-from oracles.cases import load
+from scipy.stats import norm
 
-from sksurvgpu import surv
-from sksurvgpu.data.outcomes.fields import pack
-from sksurvgpu.nonparametric import aalen_johansen, kaplan_meier, log_rank, restricted_mean
+from sksurvgpu import (
+    CoxLassoCCD,
+    CumulativeIncidenceDisplay,
+    FineGrayCCD,
+    LogisticCCD,
+    SurvivalDisplay,
+    bootstrap,
+    competing_risks,
+    curve_intervals,
+    surv,
+)
+from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.inference._curves import critical_value
+from sksurvgpu.inference._replicates import Replicates
 
-CURVES = load("curves.json")
-DATA = {file: load(f"{file}.json")["datasets"] for file in ("coxph", "competing")}
-RTOL = 1e-11  # numbers have 12 digits
-
-
-def cases(kind):
-    found = [case for case in CURVES["cases"] if case["name"].startswith(kind)]
-    return pytest.mark.parametrize("case", found, ids=[case["name"] for case in found])
-
-
-def rows_of(case):
-    """Outcome, groups and weights of a case."""
-    data, uses = CURVES["late"], case["uses"]
-    if case["dataset"] != "late":
-        data = DATA[case["file"]][case["dataset"]]
-    if case["file"] == "coxph":
-        given = {"start": data["start"] if "start" in uses else None}
-        given["stratum"] = data["strata"] if "strata" in uses else None
-        given["subject"] = CURVES["subjects"][case["dataset"]] if "subject" in uses else None
-        y = surv(np.array(data["event"]), data["time"], **given)
-    else:
-        names = {"status": "event", "time": "time", "start": "start", "subject": "subject"}
-        y = pack({name: np.array(data[key]) for key, name in names.items() if key in data})
-    weight = data["weights"] if "weights" in uses else None
-    if "groups" not in case:
-        return y, None, weight
-    group = np.array(data["group"] if case["dataset"] == "late" else data["X"][case["groups"]])
-    return y, group > 0 if case["file"] == "competing" else group.astype(int), weight
+mpl.use("Agg")
+N = 60
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(N, 2))
+LATENT = RNG.exponential(size=(3, N)) * np.exp([-X @ [0.5, -0.5], 0.5 * X[:, 0], np.zeros(N)])
+LATENT[1:] *= 2.0
+TIME, CAUSE = np.ceil(10 * LATENT.min(axis=0)), np.argmin(LATENT, axis=0)
+COX, COMPETING = surv(CAUSE == 0, TIME), competing_risks(np.array([1, 2, 0])[CAUSE], TIME)
+STRATA, WEIGHT = np.array(["a", "b"])[RNG.integers(0, 2, N)], RNG.uniform(0.5, 2.0, N)
+NEW, AT = np.array([[0.5, -0.5], [0.0, 1.0]]), [1.0, 3.0, 8.0]
+TIGHT = {"alpha": 0.0, "tol": 1e-11}
 
 
-def assert_equal(found, expected):
-    expected = np.array(expected, dtype=float)
-    np.testing.assert_allclose(found, expected, rtol=RTOL, atol=1e-14)
+@pytest.fixture(scope="module")
+def cox():
+    return CoxLassoCCD(**TIGHT).fit(X, COX)
 
 
-@cases("survival")
-def test_survival(case):
-    y, groups, weight = rows_of(case)
-    for interval, limits in case["limits"].items():
-        given = {"groups": groups, "sample_weight": weight, "robust": case.get("robust")}
-        curves = kaplan_meier(y, interval=interval, **given)
-        assert curves.robust == case["is_robust"]
-        for column in ("lower", "upper"):
-            assert_equal(curves.table[column], limits[column])
-        check_quantiles(curves, limits["quantiles"])
-    for column in ("time", "n_at_risk", "n_events", "n_censored", "survival", "standard_error"):
-        assert_equal(curves.table[column], case[column])
+@pytest.mark.parametrize(
+    ("model", "y", "rtol"),
+    [
+        (CoxLassoCCD(ties="efron", **TIGHT), COX, 1e-7),
+        (FineGrayCCD(**TIGHT), COMPETING, 0.01),  # up to shares of the rows at risk
+    ],
+)
+def test_robust_errors_are_those_of_the_jackknife(model, y, rtol):
+    """The sum of the squared effects of the rows' weights, censoring curve and all."""
+    rows, new = {"strata": STRATA, "sample_weight": WEIGHT}, {"strata_new": STRATA[:2]}
+    model.fit(X, y, **rows)
+    given = {"times": AT, "what": "risk", **new, **rows}
+    found = curve_intervals(model, X, y, NEW, robust=True, **given)
+    total, h = np.zeros((2, len(AT))), 1e-4
+    for i in range(N):
+        risks = []
+        for factor in (1 + h, 1 - h):
+            changed = rows | {"sample_weight": np.where(np.arange(N) == i, factor, 1.0) * WEIGHT}
+            risks.append(model.fit(X, y, **changed).predict_risk(NEW, AT, strata=STRATA[:2]))
+        total += ((risks[0] - risks[1]) / (2 * h)).to_numpy() ** 2
+    np.testing.assert_allclose(found.standard_errors, np.sqrt(total), rtol=rtol)
 
 
-def check_quantiles(curves, expected):
-    """Where limits rise again, R's are no first times at which they are down."""
-    found = curves.quantiles([0.1, 0.25, 0.5])
-    assert_equal(found["quantile"], expected["quantile"])
-    for column in ("lower", "upper"):
-        by_group = curves.table.groupby("group", observed=True)[column]
-        if all(values.dropna().is_monotonic_decreasing for _, values in by_group):
-            assert_equal(found[column], expected[column])
+def test_clusters_of_one_row_are_rows(cox):
+    rows = curve_intervals(cox, X, COX, NEW, robust=True, times=AT)
+    clusters = curve_intervals(cox, X, COX, NEW, cluster=np.arange(N), times=AT)
+    np.testing.assert_allclose(clusters.standard_errors, rows.standard_errors, rtol=1e-12)
+    fine_gray = FineGrayCCD(**TIGHT).fit(X, COMPETING)
+    default, robust = (
+        curve_intervals(fine_gray, X, COMPETING, NEW, times=AT, robust=robust).standard_errors
+        for robust in (None, True)
+    )
+    np.testing.assert_array_equal(default, robust)
 
 
-@cases("incidence")
-def test_incidence(case):
-    y, groups, weight = rows_of(case)
-    for interval, limits in case["limits"].items():
-        curves = aalen_johansen(y, groups=groups, sample_weight=weight, interval=interval)
-        first = curves.table[curves.table["event"] == 1]
-        assert_equal(first["lower"], limits["lower"])
-        assert_equal(first["upper"], limits["upper"])
-    for kind in (0, 1):
-        lines = curves.table[curves.table["event"] == kind + 1]
-        assert_equal(lines["time"], case["time"])
-        for column in ("incidence", "standard_error"):
-            assert_equal(lines[column], case[column][kind])
-        if weight is None:  # this version of R counts rows with weights, too
-            assert_equal(lines["n_at_risk"], case["n_at_risk"])
-            assert_equal(lines["n_events"], case["n_events"][kind])
+@pytest.mark.parametrize("start", [0.0, 2.0])
+@pytest.mark.parametrize("cuts", [{}, {1: [4.0]}])
+def test_variances_as_sums_over_event_times(cuts, start):
+    """Breslow's hazard, its slope and its own variance, written out."""
+    model = CoxLassoCCD(time_varying=cuts or None, **TIGHT).fit(X, COX)
+    found = curve_intervals(
+        model, X, COX, NEW[:1], times=[8.0], what="cumulative_hazard", start=start
+    )
+
+    def at(x, time):
+        x = np.atleast_2d(x)
+        if not cuts:
+            return x
+        late = time > 4.0
+        return np.column_stack([x[:, 0], x[:, 1] * (not late), x[:, 1] * late])
+
+    hazard, own, slope, information = 0.0, 0.0, 0.0, 0.0
+    for time in np.unique(TIME[COX["event"]]):
+        x = at(X, time)[time <= TIME]
+        risk, deaths = np.exp(x @ model.coef_), np.sum(COX["event"] & (time == TIME))
+        mean = risk @ x / risk.sum()
+        information = information + deaths * ((x - mean).T * risk) @ (x - mean) / risk.sum()
+        if start < time <= 8.0:
+            new = at(NEW[0], time)[0]
+            factor = np.exp(new @ model.coef_)
+            hazard += factor * deaths / risk.sum()
+            own += factor**2 * deaths / risk.sum() ** 2
+            slope = slope + factor * deaths / risk.sum() * (new - mean)
+    variance = own + slope @ np.linalg.solve(information, slope)
+    assert found.estimate[0, 0] == pytest.approx(hazard, rel=1e-9)
+    assert found.standard_errors[0, 0] == pytest.approx(np.sqrt(variance), rel=1e-9)
 
 
-@cases("cuminc")
-def test_incidence_of_another_package(case):
-    y, groups, _ = rows_of(case)
-    found = aalen_johansen(y, groups=groups).at(case["times"])["incidence"].unstack("time")
-    assert_equal(found.swaplevel().sort_index().to_numpy().ravel(), case["incidence"])
+def test_curves_of_one_fit_agree(cox):
+    options = {"times": AT, "level": 0.8, "random_state": 0, "band": (1.0, 5.0)}
+    survival, risk, hazard = (
+        curve_intervals(cox, X, COX, NEW, what=what, **options)
+        for what in ("survival", "risk", "cumulative_hazard")
+    )
+    expected = cox.predict_risk(NEW, AT)
+    np.testing.assert_allclose(risk.estimate, expected, rtol=1e-12)
+    np.testing.assert_allclose(survival.lower, 1 - risk.upper, rtol=1e-12)
+    np.testing.assert_allclose(survival.band_upper, 1 - risk.band_lower, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(-hazard.lower), survival.upper, rtol=1e-12)
+    np.testing.assert_allclose(survival.standard_errors, risk.standard_errors, rtol=1e-12)
+    assert (survival.band_lower[:, :2] < survival.lower[:, :2]).all()
+    assert np.isnan(survival.band_lower[:, 2]).all()  # after the band
+    before = curve_intervals(cox, X, COX, NEW, times=[0.0])
+    assert (before.lower == 1).all() and (before.upper == 1).all()
 
 
-@cases("test")
-def test_log_rank(case):
-    y, groups, _ = rows_of(case)
-    test = log_rank(y, groups, rho=case["rho"])
-    assert_equal([test.chi_square, test.p_value], [case["chi_square"], case["p_value"]])
-    assert_equal(test.table["observed"], case["observed"])
-    assert_equal(test.table["expected"], case["expected"])
-    assert_equal(test.covariance.ravel(), case["variance"])
+def test_width_of_bands():
+    """Of independent times the quantile is known; times that move together are as one."""
+    random = np.random.default_rng(0)
+    width = critical_value(np.diag([1.0, 4.0, 9.0]), 0.9, random)
+    assert width == pytest.approx(norm.ppf(0.5 + 0.5 * 0.9 ** (1 / 3)), abs=0.06)
+    assert critical_value(np.ones((3, 3)), 0.9, random) == pytest.approx(norm.ppf(0.95), abs=0.06)
 
 
-@cases("score")
-def test_log_rank_is_a_score_test(case):
-    y, groups, weight = rows_of(case)
-    assert_equal(log_rank(y, groups, sample_weight=weight).chi_square, case["chi_square"])
+@pytest.mark.parametrize(("cls", "y"), [(CoxLassoCCD, COX), (FineGrayCCD, COMPETING)])
+def test_bootstrap_takes_curves_of_replicates(cls, y):
+    model, rows = cls(alpha=0.05, tol=1e-10), {"strata": STRATA, "sample_weight": WEIGHT}
+    model.fit(X, y, **rows)
+    result = bootstrap(model, X, y, n_replicates=20, random_state=3, level=0.8, **rows)
+    given = {"times": AT, "what": "risk", "strata_new": STRATA[:2], "level": 0.8}
+    found = curve_intervals(model, X, y, NEW, bootstrap=result, band=True, **given, **rows)
+    kind, seed, unit = result._draw
+    outcome = model._read_outcome(y, N, strata=STRATA)
+    draws = Replicates(model, outcome, WEIGHT, unit, kind, seed)
+    risks = []
+    for number in range(20):
+        fit = cls(alpha=0.05, tol=1e-10)
+        fit.fit(X, y, strata=STRATA, sample_weight=draws.weight(number))
+        risks.append(fit.predict_risk(NEW, AT, strata=STRATA[:2]).to_numpy())
+    np.testing.assert_allclose(found.standard_errors, np.std(risks, axis=0, ddof=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        found.lower, 1 - np.exp(-np.quantile(-np.log1p(-np.array(risks)), 0.1, axis=0)), rtol=1e-6
+    )
+    inside = ~np.isnan(found.band_lower)
+    assert inside.any() and (found.band_lower <= found.lower)[inside].all()
 
 
-@cases("mean")
-def test_restricted_mean(case):
-    y, groups, _ = rows_of(case)
-    found = restricted_mean(y, case["horizon"], groups=groups).table
-    assert_equal(found["mean"], case["mean"])
-    assert_equal(found["standard_error"], case["standard_error"])
+@pytest.mark.slow  # 200 fits with bands each
+@pytest.mark.parametrize("robust", [False, True])
+def test_coverage_of_bands(robust):
+    covered, single = np.zeros(2), np.zeros(2)
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(150, 2))
+        time, end = rng.exponential(np.exp(-x @ [0.5, -0.5])), rng.uniform(0, 3, 150)
+        y = surv(time <= end, np.minimum(time, end))
+        model = CoxLassoCCD(alpha=0).fit(x, y)
+        result = curve_intervals(
+            model, x, y, NEW, what="cumulative_hazard", band=True, robust=robust, random_state=seed
+        )
+        truth = result.times * np.exp(NEW @ [0.5, -0.5])[:, None]
+        outside = (truth < result.band_lower) | (truth > result.band_upper)
+        covered += ~outside.any(axis=1)
+        at = np.searchsorted(result.times, 0.5)
+        single += (result.lower[:, at] <= truth[:, at]) & (truth[:, at] <= result.upper[:, at])
+    # binomial quantiles of 0.001 and 0.999 around 0.95, and what 150 rows cost
+    assert ((covered >= 176) & (covered <= 199)).all()
+    assert ((single >= 176) & (single <= 199)).all()
 
 
-@cases("contrast")
-def test_differences_and_ratios(case):
-    y, groups, _ = rows_of(case)
-    means = restricted_mean(y, case["horizon"], groups=groups)
-    found = [means.differences(), means.ratios(), means.ratios(of="lost")]
-    columns = [["difference", "lower", "upper", "p_value"]] + 2 * [
-        ["ratio", "lower", "upper", "p_value"]
-    ]
-    found = [table[names].to_numpy() for table, names in zip(found, columns, strict=True)]
-    assert_equal(np.ravel(found), case["table"])
+def test_rows_that_the_fit_says_nothing_of():
+    x = np.column_stack([X, X[:, 0], np.zeros(N)])
+    model = CoxLassoCCD(**TIGHT).fit(x, COX)
+    new = np.array([[0.5, 0.1, 0.5, 0.0], [0.5, 0.1, 0.4, 0.0], [0.5, 0.1, 0.5, 1.0]])
+    with pytest.warns(UserWarning, match="do not determine the coefficients of `x0`, `x2`, `x3`"):
+        found = curve_intervals(model, x, COX, new, times=AT)
+    plain = CoxLassoCCD(**TIGHT).fit(X, COX)
+    expected = curve_intervals(plain, X, COX, new[:1, :2], times=AT)
+    np.testing.assert_allclose(found.lower[0], expected.lower[0], rtol=1e-6)
+    assert np.isnan(found.lower[1:]).all()
+
+
+def test_results(cox):
+    table = pd.DataFrame(NEW, index=["young", "old"])
+    result = curve_intervals(cox, X, COX, table, times=3.0)
+    assert repr(result) == (
+        "<CurveIntervals of the survival of 2 rows at 1 times, 95% log intervals>"
+    )
+    frame = loads(dumps(result)).to_frame()
+    assert frame.index.names == ["row", "time"]
+    assert frame.loc[("old", 3.0), "survival"] == result.estimate[1, 0]
+    every = curve_intervals(cox, X, COX, NEW, band=True, random_state=1).to_frame()
+    assert every.columns[-2:].tolist() == ["band_lower", "band_upper"]
+
+
+def test_figures(cox):
+    result = curve_intervals(cox, X, COX, NEW, band=True, random_state=0)
+    display = SurvivalDisplay.from_intervals(result, kaplan_meier=COX)
+    assert len(display.lines_) == len(display.areas_) == 2
+    edges = display.areas_[0].get_paths()[0].vertices[:, 1]
+    assert edges.min() == pytest.approx(result.lower[0].min())
+    band = SurvivalDisplay.from_intervals(result, limits="band").areas_[0]
+    edges = band.get_paths()[0].vertices[:, 1]
+    assert edges.min() == pytest.approx(np.nanmin(result.band_lower[0]))
+    assert not SurvivalDisplay.from_intervals(result, limits=None).areas_
+    model = FineGrayCCD(**TIGHT).fit(X, COMPETING)
+    risk = curve_intervals(model, X, COMPETING, NEW)
+    display = CumulativeIncidenceDisplay.from_intervals(risk, labels=["a", "b"])
+    assert len(display.areas_) == 2
+    with pytest.raises(ValueError, match="`result` is of the cumulative_incidence; pass what"):
+        SurvivalDisplay.from_intervals(risk)
+    with pytest.raises(ValueError, match="`result` is of type str; pass what curve_intervals"):
+        CumulativeIncidenceDisplay.from_intervals("risk")
+    with pytest.raises(ValueError, match="`result` has no bands; pass band=True"):
+        CumulativeIncidenceDisplay.from_intervals(risk, limits="band")
+    with pytest.raises(ValueError, match="`limits` is 'both', must be 'interval', 'band' or None"):
+        CumulativeIncidenceDisplay.from_intervals(risk, limits="both")
+    mpl.pyplot.close("all")
+
+
+# -- what is refused --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"what": "hazard"}, ValueError, "`what` is 'hazard', must be one of 'survival', 'risk'"),
+        ({"what": "cumulative_incidence"}, ValueError, "for a CoxLassoCCD"),
+        ({"interval": "arcsin"}, ValueError, "`interval` is 'arcsin', must be one of 'log'"),
+        ({"level": 95}, ValueError, "`level` is 95, must lie between 0 and 1"),
+        ({"times": [3.0, 1.0]}, ValueError, "`times` has 1 after 3"),
+        ({"times": []}, ValueError, "`times` is empty"),
+        ({"band": (3.0, 1.0)}, ValueError, "the first time must be before the second"),
+        ({"band": "yes"}, ValueError, "pass True, False, or two times"),
+        ({"band": (1e6, 2e6)}, ValueError, r"`band` has no event of the fit's rows between 1e\+06"),
+        ({"robust": "no"}, TypeError, "`robust` is 'no', must be True, False or None"),
+        ({"start": [1.0, 2.0]}, TypeError, "pass one number, the same for all rows"),
+        ({"start": -1.0}, ValueError, "`start`"),
+        ({"start": 1e6}, ValueError, "`start` is 1e\\+06 in row 0, after the last time"),
+        ({"strata_new": ["a", "b"]}, ValueError, "`strata_new` was passed, but the model was"),
+        ({"bootstrap": "yes"}, TypeError, "`bootstrap` is of type str; pass a result of"),
+        ({"times": 1.0, "strata": STRATA}, ValueError, "not the rows of the fit"),
+        ({"ties": "efron"}, TypeError, "`ties` is no argument of"),
+    ],
+)
+def test_bad_arguments(cox, options, error, message):
+    with pytest.raises(error, match=message):
+        curve_intervals(cox, X, COX, NEW, **options)
+
+
+def test_bad_rows(cox):
+    with pytest.raises(ValueError, match="not the rows of the fit"):
+        curve_intervals(cox, X[1:], COX[1:], NEW)
+    with pytest.raises(ValueError, match="features"):
+        curve_intervals(cox, X, COX, NEW[:, :1])
+    stratified = CoxLassoCCD(**TIGHT).fit(X, COX, strata=STRATA)
+    with pytest.raises(ValueError, match="`strata_new` is missing: the model has 2 strata"):
+        curve_intervals(stratified, X, COX, NEW, strata=STRATA)
+    with pytest.raises(ValueError, match="`strata_new` is 'c' in row 1, a label without rows"):
+        curve_intervals(stratified, X, COX, NEW, strata=STRATA, strata_new=["a", "c"])
+    with pytest.warns(UserWarning, match="The risk by 1000 is NaN in 2 of 2 rows"):
+        found = curve_intervals(cox, X, COX, NEW, times=[1.0, 1000.0])
+    assert np.isnan(found.estimate[:, 1]).all() and not np.isnan(found.lower[:, 0]).any()
+
+
+def test_bad_models():
+    data = simulate_cox(200, 3, density=0.5, random_state=0)
+    lasso = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
+    with pytest.raises(ValueError, match=r"penalizes .* Pass `bootstrap`, a result of"):
+        curve_intervals(lasso, data.X, data.y, data.X[:1])
+    replicates = bootstrap(lasso, data.X, data.y, n_replicates=5, random_state=0)
+    with pytest.raises(ValueError, match="`robust` is for analytic intervals, and `bootstrap`"):
+        curve_intervals(lasso, data.X, data.y, data.X[:1], bootstrap=replicates, robust=True)
+    other = CoxLassoCCD(alpha=0.1).fit(data.X, data.y)
+    with pytest.raises(ValueError, match="`bootstrap` is of another fit"):
+        curve_intervals(other, data.X, data.y, data.X[:1], bootstrap=replicates)
+    is_late = np.median(data.y["time"])
+    changing = CoxLassoCCD(alpha=0, time_varying={0: [is_late]}).fit(data.X, data.y)
+    with pytest.raises(ValueError, match=r"not offered for coefficients that change over time"):
+        curve_intervals(changing, data.X, data.y, data.X[:1], robust=True)
+    fine_gray = FineGrayCCD(**TIGHT).fit(X, COMPETING)
+    with pytest.raises(ValueError, match="`start` is 2, but the risk of those who are free of all"):
+        curve_intervals(fine_gray, X, COMPETING, NEW, start=2.0)
+    logistic = LogisticCCD().fit(X, CAUSE == 0)
+    with pytest.raises(TypeError, match="is a LogisticCCD, which has no predicted curves"):
+        curve_intervals(logistic, X, CAUSE == 0, NEW)

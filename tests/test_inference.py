@@ -541,8 +541,8 @@ def test_other_objects_are_refused(cox):
     with pytest.raises(TypeError, match="`stratum` is no argument of CoxLassoCCD"):
         wald(cox, X, COX.y, stratum=COX.rows["strata"])
     logistic = FACES["logistic"].fit(alpha=0.0)
-    with pytest.raises(TypeError, match="is a LogisticCCD, which has no residuals; pass a fitted"):
-        residuals(logistic, X, FACES["logistic"].y)
+    with pytest.raises(ValueError, match=r"must be one of 'deviance', .* for a LogisticCCD"):
+        residuals(logistic, X, FACES["logistic"].y, "martingale")
     with pytest.raises(TypeError, match="which has no test of proportional hazards"):
         proportional_hazards_test(logistic, X, FACES["logistic"].y)
 
@@ -605,9 +605,11 @@ def test_bad_clusters(cox):
 def test_bad_kinds_of_residuals(cox):
     with pytest.raises(ValueError, match="`kind` is 'pearson', must be one of 'martingale'"):
         residuals(cox, X, COX.y, "pearson")
-    with pytest.raises(TypeError, match=r"`kind` is \['score'\]; pass one string, one of 'mart"):
+    with pytest.raises(TypeError, match=r"`kind` is \['score'\]; pass one string, such as"):
         residuals(cox, X, COX.y, kind=["score"])
-    with pytest.raises(ValueError, match=r"'dfbeta'\. What R calls 'scaledsch' is 'scaled_schoenf"):
+    with pytest.raises(
+        ValueError, match=r"for a CoxLassoCCD\. What R calls 'scaledsch' is 'scaled"
+    ):
         residuals(cox, X, COX.y, "scaledsch")
     with pytest.raises(ValueError, match="What R calls 'dfbetas' is 'dfbeta' divided by"):
         residuals(cox, X, COX.y, "dfbetas")

@@ -37,7 +37,7 @@ from .residuals import check_survival_model
 __all__ = ["curve_intervals"]
 
 INSTEAD = "Pass `bootstrap`, a result of sksurvgpu.bootstrap for the same fit."
-TRANSFORMS = ("log-log", "log", "plain")
+TRANSFORMS = ("log", "log-log", "plain")
 
 
 def curve_intervals(
@@ -82,10 +82,11 @@ def curve_intervals(
         Time until which the rows are known to be free of the event; Cox models only.
     level : float, default=0.95
         Confidence level of intervals and bands.
-    interval : {"log-log", "log", "plain"}, optional
-        Scale on which intervals are symmetric: the logarithm of the cumulative hazard (the
-        default), the cumulative hazard, which is the logarithm of the survival, or the survival.
-        A bootstrap has quantiles, which depend on no scale.
+    interval : {"log", "log-log", "plain"}, optional
+        Scale on which intervals are symmetric: log S, which is the cumulative hazard; log(-log S),
+        its logarithm; or S. By default "log" for Cox models, as R's ``survfit``, and "log-log" for
+        Fine-Gray models, in which S is one minus the incidence. A bootstrap has quantiles, which
+        depend on no scale.
     band : bool or pair of float, default=False
         Whether to add bands that contain a whole curve with probability `level`: True over the
         middle 90% of the event times of a row's stratum, or between two times.
@@ -114,7 +115,7 @@ def curve_intervals(
     >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
     >>> result = curve_intervals(model, data.X, data.y, data.X[:2], times=[10, 20], what="risk")
     >>> result
-    <CurveIntervals of the risk of 2 rows at 2 times, 95% log-log intervals>
+    <CurveIntervals of the risk of 2 rows at 2 times, 95% log intervals>
     >>> result.to_frame().columns.tolist()
     ['risk', 'standard_error', 'lower', 'upper']
     """
@@ -134,7 +135,7 @@ def curve_intervals(
         estimator._warn_of_unknown(np.where(unknown, np.nan, 0.0), horizons, lines.strata, 3)
     if bootstrap is None:
         variation = _variation(lines, robust, cluster)
-        interval = interval or TRANSFORMS[0]
+        interval = interval or ("log" if _is_cox(estimator) else "log-log")
         given = lines, horizons, level, interval, band, generator(random_state)
         found = by_information(variation, *given, CURVES[what])
     else:
@@ -145,8 +146,13 @@ def curve_intervals(
     return CurveIntervals.of(found, what, horizons, getattr(X_new, "index", None), level, interval)
 
 
+def _is_cox(estimator) -> bool:
+    """Whether events do not compete, so that a survival and a later start have a meaning."""
+    return hasattr(estimator, "predict_survival_function")
+
+
 def _check_what(estimator, what):
-    own = "survival" if hasattr(estimator, "predict_survival_function") else "cumulative_incidence"
+    own = "survival" if _is_cox(estimator) else "cumulative_incidence"
     known = (own, "risk", "cumulative_hazard")
     if what is not None and what not in known:
         raise ValueError(
@@ -216,7 +222,7 @@ def _lines(rows, X_new, strata_new, start):
     strata = model._baseline.strata_of(strata_new, design.n_rows, "strata_new")
     if isinstance(start, bool) or not isinstance(start, Real):
         raise TypeError(f"`start` is {start!r}; pass one number, the same for all rows.")
-    if start != 0 and not hasattr(model, "predict_survival_function"):
+    if start != 0 and not _is_cox(model):
         raise ValueError(
             f"`start` is {start:g}, but the risk of those who are free of all events at a later "
             f"time does not follow from a {type(model).__name__}; pass start=0."
@@ -229,7 +235,7 @@ def _variation(lines, robust, cluster):
     """Variance of curves by the information, or by the influence of the rows."""
     rows, model = lines.rows, lines.rows.estimator
     if robust is None:
-        robust = not hasattr(model, "predict_survival_function")
+        robust = not _is_cox(model)
     view = view_of(rows)
     information = view.information()
     inverse = invert_of(model, information, stacklevel=5)

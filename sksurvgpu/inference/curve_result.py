@@ -44,7 +44,7 @@ class CurveIntervals(Versioned):
     level : float
         Confidence level of both.
     interval : str
-        Scale of the intervals: "log-log", "log" or "plain"; "percentile" of a bootstrap.
+        Scale of the intervals: "log", "log-log" or "plain"; "percentile" of a bootstrap.
     index : pandas.Index
         Labels of the rows: the index of a DataFrame, or their positions.
 
@@ -56,7 +56,7 @@ class CurveIntervals(Versioned):
     >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
     >>> result = curve_intervals(model, data.X, data.y, data.X[:3], band=True, random_state=0)
     >>> result
-    <CurveIntervals of the survival of 3 rows at ... times, 95% log-log intervals and bands>
+    <CurveIntervals of the survival of 3 rows at ... times, 95% log intervals and bands>
     >>> bool((result.lower <= result.estimate).all())
     True
     """

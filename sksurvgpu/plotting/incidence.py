@@ -5,6 +5,7 @@ import numpy as np
 from ..nonparametric import AalenJohansen
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
+from ._predicted import parts_of
 from ._steps import (
     check_functions,
     check_result,
@@ -151,6 +152,30 @@ class CumulativeIncidenceDisplay:
         display = cls(functions.values(), labels, areas=areas)
         display._result = result
         return display.plot(ax, at_risk=at_risk)
+
+    @classmethod
+    def from_intervals(cls, result, *, labels=None, limits="interval", ax=None):
+        """Draw predicted incidences or risks with their intervals.
+
+        Parameters
+        ----------
+        result : CurveIntervals
+            Of the cumulative incidence or the risk of at most 20 rows, see `curve_intervals`.
+        labels : sequence of str, optional
+            Names of the rows; by default the index of a DataFrame, or positions.
+        limits : {"interval", "band"} or None, default="interval"
+            Areas around the curves: pointwise intervals, or the bands, where the result has some.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : CumulativeIncidenceDisplay
+            What was drawn.
+        """
+        known = ("cumulative_incidence", "risk")
+        functions, names, areas = parts_of(result, known, limits, 0.0)
+        return cls(functions, names if labels is None else labels, areas=areas).plot(ax)
 
     def plot(self, ax=None, *, at_risk=False):
         """Draw the curves.

@@ -6,6 +6,7 @@ from ..data.outcomes.survival import read_outcome, surv
 from ..nonparametric import KaplanMeier, kaplan_meier
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
+from ._predicted import parts_of
 from ._steps import (
     MARGIN,
     MOST_CURVES,
@@ -181,6 +182,47 @@ class SurvivalDisplay:
         display = cls(functions.values(), labels, areas=areas)
         display._result = result
         return display.plot(ax, at_risk=at_risk)
+
+    @classmethod
+    def from_intervals(
+        cls,
+        result,
+        *,
+        labels=None,
+        limits="interval",
+        kaplan_meier=None,
+        groups=None,
+        at_risk=False,
+        ax=None,
+    ):
+        """Draw predicted survival functions with their intervals.
+
+        Parameters
+        ----------
+        result : CurveIntervals
+            Of the survival of at most 20 rows, see `curve_intervals`.
+        labels : sequence of str, optional
+            Names of the rows; by default the index of a DataFrame, or positions.
+        limits : {"interval", "band"} or None, default="interval"
+            Areas around the curves: pointwise intervals, or the bands, where the result has some.
+        kaplan_meier : structured ndarray of shape (n_samples,), optional
+            Outcome whose Kaplan-Meier curves are drawn, dashed.
+        groups : array-like of shape (n_samples,), optional
+            Group of each of its entries, with a curve each.
+        at_risk : bool, default=False
+            Write the numbers at risk in these groups below the axes.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : SurvivalDisplay
+            What was drawn.
+        """
+        functions, names, areas = parts_of(result, ("survival",), limits, 1.0)
+        return cls(functions, names if labels is None else labels, areas=areas).plot(
+            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+        )
 
     def plot(self, ax=None, *, kaplan_meier=None, groups=None, at_risk=False):
         """Draw the curves.
