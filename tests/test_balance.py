@@ -191,6 +191,17 @@ def test_columns_that_are_the_treatment(data):
         balance(X.assign(a=treatment, b=treatment, c=treatment), treatment, suspect=0.2)
 
 
+@pytest.mark.parametrize("far", [1e9, 1e12, -1e15])
+def test_columns_far_from_zero(data, far):
+    _, treatment, weights = data
+    deviation = np.random.default_rng(4).integers(-8, 9, N) + treatment
+    tables = [
+        balance(x[:, None], treatment, weights=weights).table for x in (deviation, far + deviation)
+    ]
+    for name in ("std_diff_before", "std_diff_after", "sd_treated_after", "correlation"):
+        assert tables[1][name].item() == pytest.approx(tables[0][name].item(), rel=1e-10)
+
+
 def test_scale_of_an_arm_that_does_not_vary():
     X, treatment = np.array([[0.0], [0.0], [1.0], [0.0], [1.0]]), [1, 1, 0, 0, 0]
     one, pooled = (balance(X, treatment, scale=s).table for s in ("treated", "pooled"))

@@ -269,10 +269,9 @@ def _scale(variance, scale):
 
 def _difference(moments):
     """Difference of the means; 0 where it is rounding."""
-    difference = moments.mean[:, 1] - moments.mean[:, 0]
-    return np.where(
-        np.abs(difference) > ROUNDING * np.abs(moments.mean).max(axis=1), difference, 0.0
-    )
+    mean = moments.shifted  # of columns far from zero, means have few digits for it
+    difference = mean[:, 1] - mean[:, 0]
+    return np.where(np.abs(difference) > ROUNDING * np.abs(mean).max(axis=1), difference, 0.0)
 
 
 def _divide(difference, scale):
