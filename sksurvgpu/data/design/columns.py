@@ -57,8 +57,7 @@ class Design(Versioned):
     names : ndarray of shape (n_columns,), object, or None
         Column names when all of them are strings.
     keeps_order : bool, default=False
-        Whether plans leave the rows where they are, as far as they can: so that many outcomes have
-        the same columns. Kernels of the CPU then take a little longer, others need an order.
+        Whether plans leave the rows where they are, so that many outcomes have the same columns.
 
     Examples
     --------
@@ -261,8 +260,7 @@ class Design(Versioned):
             )
         names = _join_names(self.names, other.names)
         indptr = np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]])
-        parts = [part.indices[: part.indptr[-1]] for part in (self, other)]
-        indices = np.concatenate(parts)
+        indices = np.concatenate([part.indices[: part.indptr[-1]] for part in (self, other)])
         values = np.concatenate([self.values, other.values])
         value_ptr = np.concatenate([self.value_ptr, self.values.size + other.value_ptr])
         kind = np.concatenate([self.kind, other.kind])
