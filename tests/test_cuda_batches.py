@@ -18,6 +18,8 @@ from sksurvgpu.estimators.survival import CoxLassoCCD
 from sksurvgpu.likelihoods.cox import Cox
 from sksurvgpu.solver.problem import Problem
 
+pytestmark = pytest.mark.slow  # kernels in the simulator
+
 RNG = np.random.default_rng(0)
 X = (RNG.random((30, 3)) < 0.5).astype(float)
 Y = surv(RNG.random(30) < 0.7, np.ceil(10 * RNG.exponential(size=30)))

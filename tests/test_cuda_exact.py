@@ -20,6 +20,8 @@ from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
 
+pytestmark = pytest.mark.slow  # kernels in the simulator
+
 P, REACH = 5, 0.3
 ORDER = np.roll(np.arange(P), 1)
 PLENTY = 64 * 1024

@@ -30,6 +30,8 @@ from sksurvgpu.solver import models
 from sksurvgpu.solver import solve as solving
 from sksurvgpu.solver.solve import Options, solve
 
+pytestmark = pytest.mark.slow  # kernels in the simulator
+
 
 class Inner(NamedTuple):
     empty: object

@@ -31,6 +31,8 @@ from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
+pytestmark = pytest.mark.slow  # kernels in the simulator
+
 WAYS = ("tiles", "in place", "columns")
 N_FITS = 2
 

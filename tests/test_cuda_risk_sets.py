@@ -20,6 +20,8 @@ from sksurvgpu.backends.cuda.layout import RESERVED_SHARED, Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.solver.problem import Problem
 
+pytestmark = pytest.mark.slow  # kernels in the simulator
+
 N_COLUMNS = 6
 
 

@@ -100,6 +100,7 @@ def first_cases(monkeypatch):
     monkeypatch.setattr(parity, "SHARES", (0.6, 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", parts.CALLS)
 def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
     """Every part of a call, from the orders of its processes to its table."""
@@ -153,6 +154,7 @@ def test_parity_of_a_model(model, device, first_cases):
             assert result["passed"] and result["fits"] > 0, result["failures"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", thin(4, sanitizer.EVERYTHING))
 def test_what_the_sanitizer_looks_at(model, device, first_cases):
     assert sanitizer.run_kernels(model, rows=16, columns=2, max_iter=1) > 0
@@ -175,6 +177,7 @@ def test_only_methods_of_devices_are_called():
 # -- parts ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases.SMALL, ids=lambda case: f"{case.model}, {case.name}")
 def test_cases_have_solutions(case, monkeypatch):
     """The CPU beside itself, on the rows that a device will get."""
