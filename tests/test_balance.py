@@ -131,6 +131,7 @@ def test_matched_sets_are_weights(data, estimand):
         lambda code: [None if k < 0 else f"set {k}" for k in code],
         lambda code: pd.Series(code).mask(code < 0).astype("Int64"),
         lambda code: pd.Series(np.where(code < 0, None, code.astype(str)), dtype="string"),
+        lambda code: np.ma.array(np.abs(code), mask=code < 0),
         lambda code: pl.Series([None if k < 0 else int(k) for k in code]),
         lambda code: pl.Series([None if k < 0 else str(k) for k in code]),
     ],
@@ -151,6 +152,7 @@ def test_rows_of_a_cohort(data):
         alone.table, balance(X, treatment, weights=kept.astype(int)).table
     )
     assert alone.left_out.to_dict() == {"not in rows": 1_000}
+    pd.testing.assert_frame_equal(alone.table, balance(X, treatment, rows=pd.Series(kept)).table)
     some = balance(X, treatment, weights=weights[rows], rows=rows)
     np.testing.assert_allclose(
         some.table, balance(X, treatment, weights=weights * kept).table, rtol=1e-12, atol=1e-15
@@ -191,6 +193,17 @@ def test_columns_that_are_the_treatment(data):
         balance(X.assign(a=treatment, b=treatment, c=treatment), treatment, suspect=0.2)
 
 
+@pytest.mark.parametrize("far", [1e9, 1e12, -1e15])
+def test_columns_far_from_zero(data, far):
+    _, treatment, weights = data
+    deviation = np.random.default_rng(4).integers(-8, 9, N) + treatment
+    tables = [
+        balance(x[:, None], treatment, weights=weights).table for x in (deviation, far + deviation)
+    ]
+    for name in ("std_diff_before", "std_diff_after", "sd_treated_after", "correlation"):
+        assert tables[1][name].item() == pytest.approx(tables[0][name].item(), rel=1e-10)
+
+
 def test_scale_of_an_arm_that_does_not_vary():
     X, treatment = np.array([[0.0], [0.0], [1.0], [0.0], [1.0]]), [1, 1, 0, 0, 0]
     one, pooled = (balance(X, treatment, scale=s).table for s in ("treated", "pooled"))
@@ -201,8 +214,11 @@ def test_scale_of_an_arm_that_does_not_vary():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"treatment": np.ones(N)}, "`treatment` is True in all 3,000 rows; there must be"),
-        ({"treatment": np.zeros(N, bool)}, "`treatment` is False in all 3,000 rows"),
+        (
+            {"treatment": np.ones(N)},
+            "`treatment` is 1 in every row of 3,000, so that",
+        ),
+        ({"treatment": np.zeros(N, bool)}, "`treatment` is 1 in no row of 3,000"),
         ({"treatment": [0, 1]}, "`treatment` has 2 entries, `X` has 3,000 rows"),
         ({"treatment": np.full(N, 2)}, "`treatment` is 2 in row 0, must be bool or 0/1"),
         ({"weights": [1.0]}, "`weights` has 1 entries, `X` has 3,000 rows"),
@@ -215,10 +231,11 @@ def test_scale_of_an_arm_that_does_not_vary():
         ({"weights": np.ones(N), "strata": np.ones(N)}, "`weights` and `strata` were both passed"),
         ({"rows": [0, N]}, "`rows` has 3,000, `X` has 3,000 rows, counted from 0"),
         ({"rows": [5, 1, 5]}, "`rows` names row 5 more than once"),
+        ({"rows": [True, False]}, "`rows` has 2 entries, `X` has 3,000 rows"),
         ({"rows": [0], "weights": [1, 1]}, "`weights` has 2 entries, `rows` has 1 entries"),
-        ({"scale": "sd"}, "`scale` is 'sd', must be one of pooled, treated, comparator"),
-        ({"scale_of": "after"}, "`scale_of` is 'after', must be one of before, each"),
-        ({"estimand": "ato"}, "`estimand` is 'ato', must be one of att, atc, ate"),
+        ({"scale": "sd"}, "`scale` is 'sd', must be one of 'pooled', 'treated', 'comparator'"),
+        ({"scale_of": "after"}, "`scale_of` is 'after', must be one of 'before', 'each'"),
+        ({"estimand": "ato"}, "`estimand` is 'ato', must be one of 'att', 'atc', 'ate'"),
         ({"suspect": 0}, "`suspect` is 0, must be a positive number"),
     ],
 )

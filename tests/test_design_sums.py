@@ -101,3 +101,23 @@ def test_columns_without_names_and_wrong_lengths(table):
         design.describe([1, 2, 3])
     with pytest.raises(ValueError, match="`weights` is -1 in row 0, must be at least 0"):
         design.describe(weights=np.full(N, -1.0))
+
+
+def test_columns_far_from_zero_by_any_factor():
+    """A deviation of some units in the last place is no rounding, and a constant has none."""
+    deviation = np.random.default_rng(3).integers(-8, 9, N).astype(float)
+    far = [1e9 + deviation, 1e15 + deviation, -1e15 + deviation]
+    described = build_design(np.column_stack([*far, np.full(N, 1e15 / 3)])).describe()
+    np.testing.assert_allclose(described["sd"], [*[deviation.std(ddof=1)] * 3, 0.0], rtol=1e-12)
+
+
+def test_nothing_is_least_where_there_is_no_row(table):
+    described = build_design(table).describe(weights=np.zeros(N))
+    assert described.drop(columns="rows").isna().all(axis=None) and not described["rows"].any()
+
+
+@pytest.mark.parametrize("factor", [1e-160, 1e160])
+def test_columns_whose_squares_leave_the_range_are_refused(table, factor):
+    design = build_design(table.assign(age=factor * table["age"]))
+    with pytest.raises(ValueError, match=r"column 'age' has values .*, whose squares leave"):
+        design.describe()

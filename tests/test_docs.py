@@ -17,7 +17,7 @@ PAGES = [
 ]
 # Their examples take seconds each, or kernels that nothing else needs.
 LONG = {
-    "examples/new_users",
+    "examples/cohort_study",
     "guide/algorithm",
     "guide/cross_validation",
     "guide/plots",

@@ -51,6 +51,12 @@ def test_scatter(result):
     assert ax.get_xlim() == ax.get_ylim()
 
 
+@pytest.mark.parametrize("kind", ["love", "scatter"])
+def test_thresholds_beyond_all_differences_are_seen(result, kind):
+    display = BalanceDisplay.from_result(result, kind=kind, threshold=0.6)
+    assert display.ax_.get_xlim()[1] > 0.6
+
+
 def test_what_has_no_figure(result):
     with pytest.raises(TypeError, match="`result` is of type dict; pass a BalanceResult"):
         BalanceDisplay.from_result({})

@@ -216,3 +216,22 @@ def test_result():
 def test_bad_input(given, error, message):
     with pytest.raises(error, match=message):
         screen(np.ones((50, 2)), **{"y": np.arange(50), **given})
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_outcomes_in_any_unit(factor):
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    expected = screen(X, y).table["correlation"]
+    np.testing.assert_allclose(screen(X, factor * y).table["correlation"], expected, rtol=1e-12)
+
+
+def test_values_far_from_zero_and_constants():
+    rng = np.random.default_rng(7)
+    deviation = rng.integers(-8, 9, 300).astype(float)
+    X = np.column_stack([deviation, 1e15 + deviation, np.full(300, 1e15 / 3), np.full(300, 0.1)])
+    for y in (rng.random(300), surv(rng.random(300) < 0.5, rng.random(300))):
+        result = screen(X, y)
+        p = result.table["p_value"].to_numpy()
+        assert p[1] == pytest.approx(p[0], rel=1e-8) and np.isnan(p[2:]).all()
+        assert result.constant.tolist() == ["x2", "x3"] and len(result.duplicates) == 1

@@ -25,7 +25,7 @@ def published_tables():
     index = cohorts["start"]
     persons = pd.DataFrame(
         {
-            "row": cohorts["rowId"],
+            "number": cohorts["rowId"],
             "person": cohorts["personSeqId"],
             "treatment": cohorts["treatment"],
             "index_date": index,
@@ -62,8 +62,8 @@ def test_equals_cohort_method(case, as_dates):
             for column in columns:
                 days = table[column].to_numpy().astype("datetime64[D]")
                 table[column] = days.astype("datetime64[us]")
-    found = time_at_risk(persons, events, id="row", person="person", **follow(case["options"]))
-    assert found.table["row"].tolist() == case["row"]
+    found = time_at_risk(persons, events, id="number", person="person", **follow(case["options"]))
+    assert found.table["number"].tolist() == case["row"]
     assert found.table["event"].tolist() == case["event"]
     assert found.table["time"].tolist() == case["time"]
     effect = minimal_detectable_effect(found.table["event"], found.table["treatment"])

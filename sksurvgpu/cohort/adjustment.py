@@ -13,24 +13,12 @@ import narwhals as nw
 import numpy as np
 
 from ..backends import to_host
-from ..data.vectors import check_flags, check_length, check_row_values, check_whole
+from ..data.vectors import as_vector, check_length, check_row_values, check_whole
 
-__all__ = ["ARMS", "ESTIMANDS", "check_arms", "read_strata", "weigh_strata", "weights_after"]
+__all__ = ["ARMS", "ESTIMANDS", "read_strata", "weigh_strata", "weights_after"]
 
 ARMS = ("comparator", "treated")  # by number
 ESTIMANDS = ("att", "atc", "ate")
-
-
-def check_arms(treatment, n_rows) -> np.ndarray:
-    """Return which rows are treated; there must be some, and some that are not."""
-    treated = check_flags(treatment, "treatment", ", True where a row is treated.")
-    check_length(treated, "treatment", n_rows)
-    if treated.all() or not treated.any():
-        raise ValueError(
-            f"`treatment` is {bool(treated[0])} in all {len(treated):,} rows; there must be "
-            "treated rows and comparators."
-        )
-    return treated
 
 
 def weights_after(treated, weights, strata, rows, estimand):
@@ -67,6 +55,10 @@ def weights_after(treated, weights, strata, rows, estimand):
 
 
 def _check_rows(rows, n_rows):
+    rows = as_vector(rows, "rows")
+    if rows.dtype.kind == "b":
+        check_length(rows, "rows", n_rows)
+        return np.flatnonzero(rows)
     chosen = check_whole(rows, "rows", f"row numbers from 0 to {n_rows - 1:,}")
     if len(chosen) and chosen.max() >= n_rows:
         raise ValueError(f"`rows` has {chosen.max():,}, `X` has {n_rows:,} rows, counted from 0.")
@@ -82,6 +74,8 @@ def read_strata(strata, n_rows, other="X") -> tuple[np.ndarray, int]:
 
     series = nw.from_native(to_host(strata), allow_series=True, pass_through=True)
     values = series.to_numpy() if isinstance(series, nw.Series) else series
+    if np.ma.isMaskedArray(values):
+        values = np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
     labels = np.asarray(values, dtype=None if hasattr(values, "dtype") else object)
     if labels.ndim != 1:
         raise ValueError(f"`strata` has shape {labels.shape}, must be one-dimensional.")

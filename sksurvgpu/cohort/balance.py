@@ -23,10 +23,12 @@ from .._versioned import Versioned
 from ..backends import to_host
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
+from ..data.vectors import check_length
 from ..estimators._columns import require_here
 from ..estimators._prepared import count_threads
 from ..exceptions import TreatmentPredictedWarning
-from .adjustment import ARMS, ESTIMANDS, check_arms, weights_after
+from .adjustment import ARMS, ESTIMANDS, weights_after
+from .checks import check_choice, check_treatment
 
 __all__ = ["BalanceResult", "balance"]
 
@@ -153,7 +155,7 @@ def balance(
     strata : array-like of shape (n_chosen,), optional
         Labels of strata or matched sets. Rows with a missing label (None, NaN or -1) are not in the
         population after, and neither are strata in which one arm is missing.
-    rows : array-like of int, optional
+    rows : array-like of int, or of bool of shape (n_rows,), optional
         Rows of X that `weights` or `strata` are for, such as ``cohort.rows``; others are not in the
         population after. By default all; by themselves, they are the population after.
     estimand : {"att", "atc", "ate"}, default="att"
@@ -207,11 +209,13 @@ def balance(
     before     6229       13771     0.31      2   0.04
     after      6229       13771     0.04      0   0.00
     """
-    check_options(scale=(scale, SCALES), scale_of=(scale_of, ("before", "each")))
-    check_options(estimand=(estimand, ESTIMANDS))
+    check_choice(scale, "scale", SCALES)
+    check_choice(scale_of, "scale_of", ("before", "each"))
+    check_choice(estimand, "estimand", ESTIMANDS)
     suspect = _check_threshold(suspect, "suspect")
     design = build_design(to_host(require_here(X)))
-    treated = check_arms(treatment, design.n_rows)
+    treated = check_treatment(treatment)
+    check_length(treated, "treatment", design.n_rows)
     weight, left_out = weights_after(treated, weights, strata, rows, estimand)
     arm = treated.astype(np.int64)
     n_threads = count_threads(n_jobs)
@@ -219,13 +223,6 @@ def balance(
     table = _tabulate(column_names(design), found, weight is not None, scale, scale_of)
     _warn_of_suspects(table["correlation"], suspect)
     return BalanceResult(table, _count_rows(arm, weight), left_out)
-
-
-def check_options(**given):
-    """Check that arguments have one of the values that they may have."""
-    for name, (value, allowed) in given.items():
-        if value not in allowed:
-            raise ValueError(f"`{name}` is {value!r}, must be one of {', '.join(allowed)}.")
 
 
 def _check_threshold(value, name):
@@ -269,10 +266,9 @@ def _scale(variance, scale):
 
 def _difference(moments):
     """Difference of the means; 0 where it is rounding."""
-    difference = moments.mean[:, 1] - moments.mean[:, 0]
-    return np.where(
-        np.abs(difference) > ROUNDING * np.abs(moments.mean).max(axis=1), difference, 0.0
-    )
+    mean = moments.shifted  # of columns far from zero, means have few digits for it
+    difference = mean[:, 1] - mean[:, 0]
+    return np.where(np.abs(difference) > ROUNDING * np.abs(mean).max(axis=1), difference, 0.0)
 
 
 def _divide(difference, scale):

@@ -80,7 +80,7 @@ def codes_of(table, columns, argument) -> np.ndarray:
 
 def check_treatment(treatment, name="treatment") -> np.ndarray:
     """Return who is treated as booleans; both arms must have somebody."""
-    is_treated = check_flags(treatment, name)
+    is_treated = check_flags(treatment, name, ", 1 for the treated.")
     if is_treated.all() or not is_treated.any():
         who = "no row" if not is_treated.any() else "every row"
         raise ValueError(

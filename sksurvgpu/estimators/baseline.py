@@ -64,13 +64,15 @@ class Timeline:
     def of(cls, plan, outcome, weight) -> Timeline:
         """Read the times of a plan's rows."""
         order = plan.order
-        if plan.n_strata > 1 or np.any(np.diff(outcome.time[order]) < 0):
-            by_stratum = () if outcome.stratum is None else (outcome.stratum,)
-            order = np.lexsort((outcome.time, *by_stratum))
+        if plan.n_strata > 1:
+            order = np.lexsort((outcome.time, outcome.stratum))
         if weight is not None:
             order = order[weight[order] > 0]
-        time = outcome.time[order]
-        stratum = np.zeros(len(time), int) if outcome.stratum is None else outcome.stratum[order]
+        time, stratum = outcome.time[order], np.zeros(len(order), int)
+        if plan.n_strata > 1:
+            stratum = outcome.stratum[order]
+        else:  # rows may have kept an order of their own
+            time = np.sort(time)
         is_new = np.ones(len(time), bool)
         is_new[1:] = (np.diff(time) != 0) | (np.diff(stratum) != 0)
         ends = np.cumsum(np.bincount(stratum[is_new], minlength=plan.n_strata))

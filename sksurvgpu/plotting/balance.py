@@ -111,7 +111,7 @@ class BalanceDisplay:
         """
         if kind not in KINDS:
             raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(KINDS)}.")
-        self._read(kind)
+        self._read(kind, threshold)
         with styled():
             if kind == "love":
                 self._draw_love(ax, max(int(n), 1), threshold)
@@ -119,7 +119,7 @@ class BalanceDisplay:
                 self._draw_scatter(ax, threshold)
         return self
 
-    def _read(self, kind):
+    def _read(self, kind, threshold):
         table = self.result.table
         self._sizes = {
             when: table[f"std_diff_{when}"].abs()
@@ -129,7 +129,7 @@ class BalanceDisplay:
         if kind == "scatter" and "after" not in self._sizes:
             raise ValueError("`result` has no adjustment, so there is nothing after to draw.")
         finite = np.concatenate([sizes[np.isfinite(sizes)] for sizes in self._sizes.values()])
-        self._top = MARGIN * max(finite.max(initial=0.0), 0.1)
+        self._top = MARGIN * max(finite.max(initial=0.0), 0.1, threshold or 0.0)
         self.points_, self.beyond_, self.threshold_ = {}, [], None
 
     def _draw_love(self, ax, n, threshold):

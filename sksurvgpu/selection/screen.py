@@ -195,7 +195,7 @@ def _check_duplicates(threshold):
 
 
 def _read_plain(y, n_rows):
-    """Values of a plain outcome, and whether they are two classes."""
+    """Values of a plain outcome, in units of the largest, and whether they are two classes."""
     vector = as_vector(y, "y", keep_objects=True)
     check_length(vector, "y", n_rows)
     vector = numbers_or_flags(vector, "y")
@@ -215,7 +215,9 @@ def _read_plain(y, n_rows):
             f"`y` has {len(labels):,} classes, must have two, or numbers; screen one class at a "
             "time: y == label."
         )
-    return (code.astype(np.float64), True) if len(labels) == 2 else (vector, False)
+    if len(labels) == 2:
+        return code.astype(np.float64), True
+    return vector / np.abs(vector).max(), False  # so that squares stay in range
 
 
 def _by_correlation(design, y, n_threads):
@@ -270,6 +272,7 @@ def _by_log_rank(design, y, strata, n_threads):
     out = _describe(found)
     test = log_rank_columns(design, plan, found.center, n_threads=n_threads)
     is_told = test.variance > PERFECT * out.pop("square") / design.n_rows
+    is_told &= ~out["constant"]
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(is_told, test.excess / np.sqrt(test.variance), np.nan)
     return {

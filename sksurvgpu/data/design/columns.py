@@ -57,8 +57,7 @@ class Design(Versioned):
     names : ndarray of shape (n_columns,), object, or None
         Column names when all of them are strings.
     keeps_order : bool, default=False
-        Whether plans leave the rows where they are, as far as they can: so that many outcomes have
-        the same columns. Kernels of the CPU then take a little longer, others need an order.
+        Whether plans leave the rows where they are, so that many outcomes have the same columns.
 
     Examples
     --------
@@ -261,8 +260,7 @@ class Design(Versioned):
             )
         names = _join_names(self.names, other.names)
         indptr = np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]])
-        parts = [part.indices[: part.indptr[-1]] for part in (self, other)]
-        indices = np.concatenate(parts)
+        indices = np.concatenate([part.indices[: part.indptr[-1]] for part in (self, other)])
         values = np.concatenate([self.values, other.values])
         value_ptr = np.concatenate([self.value_ptr, self.values.size + other.value_ptr])
         kind = np.concatenate([self.kind, other.kind])
@@ -371,11 +369,9 @@ def build_design(X, *, name: str = "X") -> Design:
     Duplicate sparse entries are summed and explicit zeros dropped. The caller's object
     is never changed, but its buffers are shared where they already have the right form.
 
-    Memory beyond X, for m nonzeros: a canonical CSC indicator with int32 indices costs
-    O(n_columns); valued columns add 8 bytes a value unless all are valued and float64.
-    CSR, COO and other formats are converted to CSC once: 4 bytes + the item size for
-    each nonzero (8 for COO and BSR of integers, whose sums might overflow).
-    Dense tables cost what the design itself takes, plus a block of 16 columns.
+    Memory beyond X: a canonical CSC indicator with int32 indices costs O(n_columns); valued columns
+    add 8 bytes a value unless all are valued and float64. Other formats become CSC once: 4 bytes +
+    the item size a nonzero. Dense tables cost the design, plus a block of 16 columns.
     """
     if isinstance(X, Design):
         check_shape(X.shape, name)

@@ -22,7 +22,7 @@ import numpy as np
 from ..._compile import device, kernel
 from .columns import DENSE, INDICATOR
 from .ranges import over_columns
-from .units import find_centers
+from .units import check_largest, find_centers
 
 __all__ = ["GroupSums", "Moments", "column_names", "describe_columns", "sum_by_group"]
 
@@ -56,6 +56,7 @@ class Moments(NamedTuple):
 
     size: np.ndarray  # (n_groups,): sum of weights
     effective: np.ndarray  # (n_groups,): squared sum of weights over the sum of their squares
+    shifted: np.ndarray  # means less what was taken from the columns, which keep their digits
     mean: np.ndarray
     variance: np.ndarray
     prevalence: np.ndarray  # share of the rows that are not 0
@@ -96,7 +97,7 @@ class GroupSums:
             variance[variance <= ROUNDING * square / size] = 0.0
             effective = size**2 / squares
             mean = shifted + self.center[:, None]
-            return Moments(size, effective, mean, variance, count / size)
+            return Moments(size, effective, shifted, mean, variance, count / size)
 
 
 # Both loops are functions of arrays, without another call: references to arrays are counted at
@@ -187,13 +188,16 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
     n_all = n_groups + int((group < 0).any())
     group[group < 0] = n_groups  # a group of its own, dropped below
     weights = np.empty(0) if weight is None else np.ascontiguousarray(weight, np.float64)
-    sums, center = _empty_sums(design, n_all, weight is not None), find_centers(design)
+    sums = _empty_sums(design, n_all, weight is not None)
+    center = find_centers(design, rounding=0.0)
     shared = design._columns(), RowGroups(group, weights), center, sums
     cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + 64
     over_columns(lambda *part: _sum_columns(*part, *shared), cost, n_threads)
     sums = Sums(*(part[:, :n_groups] for part in sums[:-1]), sums.has_others)
     _fill_indicators(design, sums)
     _count_zeros(design, n_rows, sums)
+    largest = np.maximum(np.abs(sums.least), np.abs(sums.most))
+    check_largest(np.where(sums.count > 0, largest, 0.0).max(axis=1), design.names)
     return GroupSums(sums, center, n_rows, of_weights)
 
 
@@ -256,8 +260,8 @@ def describe_columns(design, groups, weights, n_threads):
         "mean": moments.mean,
         "sd": np.sqrt(moments.unbiased),
         "prevalence": moments.prevalence,
-        "min": found.sums.least,
-        "max": found.sums.most,
+        "min": np.where(found.n_rows > 0, found.sums.least, np.nan),
+        "max": np.where(found.n_rows > 0, found.sums.most, np.nan),
     }
     names = Index(column_names(design))
     if labels is None:

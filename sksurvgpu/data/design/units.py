@@ -81,19 +81,21 @@ def check_largest(largest, names, name="X"):
     more = f" ({is_bad.sum():,} such columns)" if is_bad.sum() > 1 else ""
     raise ValueError(
         f"`{name}` column {label} has values of at most {largest[j]:.3g} in absolute value{more}, "
-        f"and fits compute with squares: bring it between {1 / LARGEST:g} and {LARGEST:g}, that is "
-        f"{'divide' if largest[j] > 1 else 'multiply'} it by a power of ten."
+        "whose squares leave the range of floating point: bring it between "
+        f"{1 / LARGEST:g} and {LARGEST:g}, that is {'divide' if largest[j] > 1 else 'multiply'} it "
+        "by a power of ten."
     )
 
 
-def find_centers(design):
+def find_centers(design, rounding=ROUNDING):
     """What to take from each column: the mean of one that lies far from zero, 0 from others.
 
-    Only columns with a value for every row can lie so far.
+    Only columns with a value for every row can lie so far. With `rounding` 0 those count whose
+    deviation may be that of rounding.
     """
     center, stored = np.zeros(design.n_columns), _stored(design)
     ptr, size = _values(design, np.where(stored == design.n_rows, stored, 0))
-    _find_centers(design.values, ptr, size, NEAR_CONSTANT, ROUNDING, center)
+    _find_centers(design.values, ptr, size, NEAR_CONSTANT, rounding, center)
     return center
 
 
