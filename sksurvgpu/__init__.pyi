@@ -48,6 +48,7 @@ from .inference.debiased import DebiasedResult as DebiasedResult
 from .inference.debiased import debiased as debiased
 from .inference.false_discovery import false_discovery as false_discovery
 from .inference.false_discovery import local_false_discovery as local_false_discovery
+from .inference.joint import JointTest as JointTest
 from .inference.likelihood_ratio import LikelihoodRatioResult as LikelihoodRatioResult
 from .inference.likelihood_ratio import likelihood_ratio_test as likelihood_ratio_test
 from .inference.outcomes import OutcomesResult as OutcomesResult

@@ -196,6 +196,17 @@ def test_rows_that_the_fit_says_nothing_of():
     assert np.isnan(found.lower[1:]).all()
 
 
+def test_times_by_default(cox):
+    times = curve_intervals(cox, X, COX, NEW).times
+    np.testing.assert_array_equal(times, np.unique([*TIME[COX["event"]], TIME.max()]))
+    data = simulate_cox(2_000, 2, density=0.5, random_state=0)
+    y = surv(data.y["event"], data.y["time"] + np.arange(2_000) * 1e-6)
+    model = CoxLassoCCD(**TIGHT).fit(data.X, y)
+    times = curve_intervals(model, data.X, y, data.X[:1]).times
+    assert 490 < len(times) <= 501
+    assert times[0] == y["time"][y["event"]].min() and times[-1] == y["time"].max()
+
+
 def test_results(cox):
     table = pd.DataFrame(NEW, index=["young", "old"])
     result = curve_intervals(cox, X, COX, table, times=3.0)

@@ -16,7 +16,8 @@ from ._replicates import Replicates
 
 __all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates"]
 
-MOST_TIMES = 200  # of a band: the largest deviation between two of them is not much larger
+MOST_TIMES = 500  # of a curve by default: robust errors take as many numbers a row of the fit
+MOST_OF_BAND = 200  # times of a band: the largest deviation between two is not much larger
 N_DRAWS = 4_000
 MIDDLE = (0.05, 0.95)  # of the event times of a stratum: where a band lies by default
 
@@ -67,10 +68,11 @@ class Lines:
         return replace(self, design=self.design[own], strata=self.strata[own])
 
     def all_times(self) -> np.ndarray:
-        """Times of the events of the rows' strata, and the ends of these."""
+        """Times of the events of the rows' strata, or some of them, and the ends of these."""
         strata = np.unique(self.strata)
         ends = self.timeline.last_times()[strata]
-        return np.unique(np.concatenate([ends, *map(self.event_times, strata)]))
+        events = np.unique(np.concatenate([*map(self.event_times, strata)]))
+        return np.unique(np.append(ends, thin(events, MOST_TIMES)))
 
     def event_times(self, stratum) -> np.ndarray:
         """Distinct times of the events of a stratum after the start."""
@@ -170,6 +172,13 @@ def by_information(variation, lines, times, level, interval, band, random, curve
     return Bounds(hazard, error, bounds, _bounds(hazard, relative, width, interval))
 
 
+def thin(times, most) -> np.ndarray:
+    """At most so many of some times, the first and the last among them."""
+    if len(times) <= most:
+        return times
+    return times[np.linspace(0, len(times) - 1, most).astype(int)]
+
+
 def _range_of_band(lines, s, band, times):
     """Times of a stratum at which a band is found, and which of other times lie within them."""
     grid = lines.event_times(s)
@@ -181,9 +190,7 @@ def _range_of_band(lines, s, band, times):
             f"`band` has no event of {lines.timeline.name(s)} between {band[0]:g} and "
             f"{band[1]:g}; pass two times between which there are some."
         )
-    if len(grid) > MOST_TIMES:
-        grid = grid[np.linspace(0, len(grid) - 1, MOST_TIMES).astype(int)]
-    return grid, np.flatnonzero((times >= band[0]) & (times <= band[1]))
+    return thin(grid, MOST_OF_BAND), np.flatnonzero((times >= band[0]) & (times <= band[1]))
 
 
 def _bounds(hazard, relative, z, interval):

@@ -75,7 +75,8 @@ def curve_intervals(
         The curve: by default the survival of a Cox model, and the cumulative incidence of a
         Fine-Gray model. The risk is one minus the survival, or the cumulative incidence.
     times : float or array-like of shape (n_times,), optional
-        Increasing times; by default those of the events, and the ends of follow-up.
+        Increasing times; by default those of the events, 500 of them where there are more, and
+        the ends of follow-up.
     strata_new : array-like of shape (n_rows,), optional
         Stratum of each new row; required if and only if the model was fitted with strata.
     start : float, default=0.0

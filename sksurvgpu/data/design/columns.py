@@ -369,11 +369,9 @@ def build_design(X, *, name: str = "X") -> Design:
     Duplicate sparse entries are summed and explicit zeros dropped. The caller's object
     is never changed, but its buffers are shared where they already have the right form.
 
-    Memory beyond X, for m nonzeros: a canonical CSC indicator with int32 indices costs
-    O(n_columns); valued columns add 8 bytes a value unless all are valued and float64.
-    CSR, COO and other formats are converted to CSC once: 4 bytes + the item size for
-    each nonzero (8 for COO and BSR of integers, whose sums might overflow).
-    Dense tables cost what the design itself takes, plus a block of 16 columns.
+    Memory beyond X: a canonical CSC indicator with int32 indices costs O(n_columns); valued columns
+    add 8 bytes a value unless all are valued and float64. Other formats become CSC once: 4 bytes +
+    the item size a nonzero. Dense tables cost the design, plus a block of 16 columns.
     """
     if isinstance(X, Design):
         check_shape(X.shape, name)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ..long.ids import new_ids, read_ids
+from ..long.ids import as_ids, id_at, listed, new_ids, read_ids
 from ..long.lines import DEFAULT_VALUE, check_kind, is_missing
 from ..long.sources import open_source, read_whole
 from .cutting import Lines
@@ -112,7 +112,7 @@ def read_persons(table, name, id) -> Persons:
         raise ValueError(f"`{name}` has rows without {id!r}; drop or number them.")
     ids = read_ids(series, f"`{name}`[{id!r}]")
     known = new_ids(ids)
-    return Persons(whole, ids, known.add(ids), known, name)
+    return Persons(whole, listed(ids), known.add(ids), known, name)
 
 
 def read_lines(tables, name, columns, persons, drops_missing, arguments=None) -> Told:
@@ -221,7 +221,7 @@ class _Reader:
         if is_known.all():
             return lines
         if self._counts.example is None:
-            self._counts.example = ids[np.argmin(is_known)]
+            self._counts.example = id_at(ids, np.argmin(is_known))
         self._counts.unknown += int(np.count_nonzero(~is_known))
         return lines.take(is_known)
 
@@ -247,7 +247,8 @@ class _Reader:
         if wanted.covariate is not None:
             ids = read_ids(frame.get_column(wanted.covariate), f"`{name}`[{wanted.covariate!r}]")
         else:
-            ids = np.array([covariate], dtype=np.int64 if isinstance(covariate, int) else object)
+            kind = np.int64 if isinstance(covariate, int) else object
+            ids = as_ids(np.array([covariate], dtype=kind))
         if self._covariates is None:
             self._covariates = new_ids(ids)
         check_kind(self._covariates, ids, f"`{name}`", "other covariates")
@@ -260,8 +261,9 @@ def _check_order(start, stop, ids, name):
     if is_wrong.any():
         line = int(np.argmax(is_wrong))
         raise ValueError(
-            f"`{name}` has a line of {ids[line]!s} that ends before it starts: {start[line]:g} to "
-            f"{stop[line]:g} ({np.count_nonzero(is_wrong):,} such line(s)); correct or drop it."
+            f"`{name}` has a line of {id_at(ids, line)!s} that ends before it starts: "
+            f"{start[line]:g} to {stop[line]:g} ({np.count_nonzero(is_wrong):,} such line(s)); "
+            "correct or drop it."
         )
     if not np.isfinite(start).all():
         raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..design.columns import DENSE, SPARSE, build_design
+from ..long.grouping import POLICIES
 from ..long.lines import DEFAULT_VALUE
 from ..long.names import name_covariates
-from ..long.table import POLICIES, _check_choice
+from ..long.table import _check_choice
 from ..vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .periods import clip, read_periods
@@ -18,6 +19,8 @@ from .reading import LineNames, read_lines, read_persons
 from .report import Episodes, EpisodesReport
 
 __all__ = ["episodes"]
+
+JOINS = ("error", "last", "max", "sum")  # of the policies of long tables
 
 
 def episodes(
@@ -192,7 +195,7 @@ def _by_covariate(argument, given, ids, otherwise):
         found = [given.get(id, otherwise) for id in ids.tolist()]
     if argument == "overlaps":
         for value in (*found, *([given] if isinstance(given, str) else [])):
-            _check_choice(argument, value, POLICIES)
+            _check_choice(argument, value, JOINS)
     return found
 
 

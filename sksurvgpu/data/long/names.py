@@ -10,21 +10,22 @@ from .sources import open_source
 __all__ = ["name_covariates"]
 
 
-def name_covariates(ids, windows, names, covariate_id, name):
+def name_covariates(ids, names, covariate_id, name, windows=None):
     """Return the name of every column, and how many covariates `names` leaves without one.
 
     Parameters
     ----------
     ids : ndarray of shape (n_columns,)
         Identifiers of covariates, ascending.
-    windows : list of shape (n_columns,)
-        Names of the columns' windows, "" where there are none.
     names : mapping, pandas.Series, table or None
         Names by identifier.
     covariate_id, name : str
         Columns of a table `names`.
+    windows : array-like of str of shape (n_columns,), optional
+        Names of the columns' windows, "" where there are none.
     """
     given = _read_names(names, covariate_id, name)
+    windows = [""] * len(ids) if windows is None else windows
     ids = ids.tolist()
     distinct = list(dict.fromkeys(ids))
     found = [given.get(id) for id in distinct]

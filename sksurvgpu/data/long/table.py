@@ -79,7 +79,7 @@ def read_long(
     _check_settled(settled, found, row_ids, counts, windows.names)
     ids, window_of = found.kept(settled.is_kept, windows.names)
     if like is None:
-        given, n_unnamed = name_covariates(ids, window_of, names, covariate_id, name)
+        given, n_unnamed = name_covariates(ids, names, covariate_id, name, window_of)
     else:
         given, n_unnamed = like.X.names[: len(ids)], like.report.n_unnamed
     X = store.write(settled.designs(given)) if store else settled.design(len(row_ids), given)
