@@ -223,7 +223,7 @@ def _keep(study, journal, warned, name, y) -> Effects:
     effects, warned.own = Effects.none(len(study.features)), []
     try:
         given = study.read(name, y)
-        key = re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME] + "-" + digest_of([name, given])
+        key = "" if journal.folder is None else _key_of(name, given)
         kept = journal.read(key)
         if kept is not None:
             return Effects.unpack(kept)
@@ -236,6 +236,11 @@ def _keep(study, journal, warned, name, y) -> Effects:
     finally:
         warned.own = None
     return effects
+
+
+def _key_of(name, given):
+    """Name of the file of an outcome: one that differs has another."""
+    return re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME] + "-" + digest_of([name, given])
 
 
 @contextmanager
