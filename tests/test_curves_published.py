@@ -7,7 +7,7 @@ from test_inference_published import TIGHT, close, fine_gray_fit, read
 
 from sksurvgpu import CoxLassoCCD, curve_intervals, surv
 
-CASES = {case["name"]: case for case in load("curves.json")["cases"]}
+CASES = {case["name"]: case for case in load("predicted_curves.json")["cases"]}
 
 
 def fit_of(case):

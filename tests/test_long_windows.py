@@ -189,7 +189,7 @@ def test_repeated_lines_are_an_error_that_names_the_options():
 def test_statistics_without_windows(duplicates):
     lines = LINES.drop(columns="day")
     expected = lines.groupby(["row_id", "covariate_id"])["value"].agg(STATISTICS[duplicates])
-    expected = expected.unstack(fill_value=0.0).loc[PERSONS["row_id"]].to_numpy()
+    expected = expected.astype(float).unstack(fill_value=0.0).loc[PERSONS["row_id"]].to_numpy()
     for size in (2, 100):
         data = from_long(PERSONS, lines, duplicates=duplicates, batch_size=size)
         np.testing.assert_array_equal(dense(data), expected)

@@ -424,7 +424,10 @@ BAD_INPUT = {
     "cross-validation": (
         lambda: posterior(CoxLassoCV(), X, FACES["cox"].y),
         TypeError,
-        ("`estimator` is of type CoxLassoCV, which chooses its penalty itself", "you want."),
+        (
+            "`estimator` is of type CoxLassoCV, which chooses its penalty itself",
+            "at the chosen penalty.",
+        ),
     ),
     "linear model": (
         lambda: draw("linear"),

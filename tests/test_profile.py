@@ -311,7 +311,7 @@ def test_few_fits_are_needed(monkeypatch, capsys):
         ({"level": True}, ValueError, "`level` is True"),
         ({"n_points": -1}, ValueError, "`n_points` is -1"),
         ({"weights": 1}, TypeError, "`weights` is no argument of profile_likelihood and CoxLasso"),
-        ({"estimator": CoxLassoCV()}, TypeError, r"pass CoxLassoCCD\(alpha=...\)"),
+        ({"estimator": CoxLassoCV()}, TypeError, r"pass `refit_model\(\)`"),
         ({"estimator": object()}, TypeError, "of type object"),
     ],
 )

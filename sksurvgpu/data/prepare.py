@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._versioned import Versioned
 from .design.columns import Design, build_design
 from .design.entries import describe_entries, divided, entries_of
 
@@ -16,7 +17,7 @@ __all__ = ["PrepareColumns"]
 CHOICES = {"redundant": ("keep", "drop"), "scale": (None, "max", "sd")}
 
 
-class PrepareColumns(TransformerMixin, BaseEstimator):
+class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
     """Leave out rare and redundant columns and divide the others by their scale.
 
     What is left out, and the scales, follow from the table that was fitted; other tables get the

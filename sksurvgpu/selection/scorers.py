@@ -8,10 +8,12 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._versioned import Versioned
+
 __all__ = ["LogLikelihoodScorer"]
 
 
-class LogLikelihoodScorer(BaseEstimator):
+class LogLikelihoodScorer(Versioned, BaseEstimator):
     """Mean log-likelihood of rows, for ``scoring=`` of `GridSearchCV` and its kin.
 
     The score is ``estimator.log_likelihood(X, y, mean=True)``, of rows by themselves: what

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..._versioned import Versioned
 from .columns import build_design
 
 __all__ = ["NamedColumns"]
 
 
-class NamedColumns(TransformerMixin, BaseEstimator):
+class NamedColumns(Versioned, TransformerMixin, BaseEstimator):
     """Give the columns that a transformer makes their names, sparse ones, too.
 
     The sparse matrices of a ``ColumnTransformer`` or ``OneHotEncoder`` have no names, so that a
