@@ -191,6 +191,41 @@ def test_dates_are_days_since_the_first_start():
         episodes(persons, LINES)
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_days_of_a_time_zone_are_those_of_its_clocks(zone):
+    first = pd.Series(pd.to_datetime(["2024-03-01", "2024-10-20"]))  # clocks change in between
+    persons = PERSONS.assign(start=first, time=first + 30 * DAY)
+    lines = LINES[:2].assign(id=[7, 3], start=first + 2 * DAY, stop=first + 20 * DAY)
+    expected = episodes(persons, lines).to_frame()
+    assert expected["time"].tolist() == [2, 20, 30] * 2
+    times = ["start", "stop", "time"]
+    there = [
+        table.assign(**{t: table[t].dt.tz_localize(zone) for t in times if t in table})
+        for table in (persons, lines)
+    ]
+    pd.testing.assert_frame_equal(episodes(*there).to_frame(), expected)
+    pd.testing.assert_frame_equal(episodes(*map(pl.from_pandas, there)).to_frame(), expected)
+    with pytest.raises(TypeError, match=f"`covariates` has dates for times, `outcomes` .*{zone}"):
+        episodes(there[0], lines)
+    objects = persons.assign(start=persons["start"].dt.date, time=persons["time"].dt.date)
+    pd.testing.assert_frame_equal(episodes(objects, lines).to_frame(), expected)
+
+
+def test_columns_may_be_named_as_those_of_the_rows():
+    lines = LINES[:1].assign(covariate_id="time")
+    data = episodes(PERSONS, lines, with_columns="age")
+    assert data.X.names.tolist() == ["time", "age"]
+    with pytest.raises(ValueError, match="named 'time', as a column of the table of rows is"):
+        data.to_frame()
+
+
+def test_lines_may_all_be_without_a_stop():
+    expected = episodes(PERSONS, LINES.drop(columns="stop"), stop=None, overlaps="last")
+    given = LINES.assign(stop=np.array([None] * len(LINES)))
+    found = episodes(PERSONS, given, overlaps="last")
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
+
+
 @pytest.mark.parametrize(
     ("persons", "lines", "options", "message"),
     [

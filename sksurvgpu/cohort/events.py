@@ -58,7 +58,7 @@ class Days:
     """Reader of columns of days, which are all of them dates, or all of them numbers."""
 
     def __init__(self, table):
-        self.table, self._is_date = table, None
+        self.table, self._calendar = table, ""
 
     def of(self, column, argument, may_lack=False) -> np.ndarray:
         """Days of a column of the cohort as float64, NaN where one is missing and may be."""
@@ -74,15 +74,14 @@ class Days:
 
     def read(self, series, label) -> np.ndarray:
         """Days of any column."""
-        days, is_date = read_times(_with_dates(series), label)
-        if self._is_date is not None and is_date != self._is_date:
-            kinds = ["numbers", "dates"]
+        days, calendar = read_times(nw.from_native(series, series_only=True), label)
+        if self._calendar not in ("", calendar):
             raise TypeError(
-                f"{label} has {kinds[is_date]}, columns before it have {kinds[not is_date]}; "
-                "convert one of them."
+                f"{label} has {calendar or 'numbers'}, columns before it have "
+                f"{self._calendar or 'numbers'}; convert one of them."
             )
-        self._is_date = is_date
-        if is_date:
+        self._calendar = calendar
+        if calendar is not None:
             return np.floor(days)  # times of the day
         is_wrong = ~np.isnan(days) & (days != np.floor(days))
         if is_wrong.any():
@@ -91,16 +90,6 @@ class Days:
                 f"{label} is {days[row]:g} in row {row:,}; days are whole numbers, or dates."
             )
         return days
-
-
-def _with_dates(series):
-    """Python's dates as those of NumPy, which databases return as objects; text stays text."""
-    from pandas import Series
-    from pandas.api.types import infer_dtype
-
-    if series.dtype == object and infer_dtype(series, skipna=True) in ("date", "datetime"):
-        series = Series(series.to_numpy().astype("datetime64[us]"))
-    return nw.from_native(series, series_only=True)
 
 
 def read_events(outcomes, persons, days, columns) -> Events:

@@ -31,6 +31,7 @@ __all__ = [
 # Arguments that name the columns of eras and of outcomes, as messages call them.
 OF_ERAS = {"covariate": ("era", ""), "stop": ("end", "")}
 OF_OUTCOMES = {"start": ("day", "")}
+FARTHEST = 2**31 - 1  # day, so that sums over subjects fit into 64 bits
 
 
 class Observed(NamedTuple):
@@ -40,7 +41,12 @@ class Observed(NamedTuple):
     start: np.ndarray
     end: np.ndarray
     birth: np.ndarray | None
-    is_date: bool
+    calendar: str | None  # of the days, None of numbers
+
+    @property
+    def is_date(self):
+        """Whether days are those of a calendar."""
+        return self.calendar is not None
 
     def note(self, account, step, outcomes, is_left):
         """Note who is left, with all their outcomes."""
@@ -105,32 +111,32 @@ def read_observed(periods, id, start, end, birth) -> Observed:
     labels = {"start": start, "end": end, **({} if birth is None else {"birth": birth})}
     days, kinds = {}, set()
     for argument, label in labels.items():
-        times, is_date = subjects.times(label, argument)
-        days[argument] = _whole(times, is_date, "periods", label)
-        kinds.add(is_date)
+        times, calendar = subjects.times(label, argument)
+        days[argument] = _whole(times, calendar, "periods", label)
+        kinds.add(calendar)
     if len(kinds) > 1:
-        raise TypeError("`periods` has dates in one column of days and numbers in another.")
-    is_date = kinds.pop()
+        shown = " and ".join(sorted(kind or "numbers" for kind in kinds))
+        raise TypeError(f"`periods` has {shown} in its columns of days; convert some of them.")
     is_wrong = days["end"] < days["start"]
     if is_wrong.any():
         line = int(np.argmax(is_wrong))
-        shown = (show_time(days[part][line], is_date) for part in ("start", "end"))
+        shown = (show_time(days[part][line], calendar) for part in ("start", "end"))
         raise ValueError(
             f"`periods` has {' to '.join(shown)} for {subjects.ids[line]!s}, where {end!r} must "
             f"not be before {start!r} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
             "drop it."
         )
     born = days.get("birth")
-    if born is None and not is_date:
+    if born is None and calendar is None:
         born = np.zeros(subjects.ids.size, dtype=np.int64)
-    return Observed(subjects, days["start"], days["end"], born, is_date)
+    return Observed(subjects, days["start"], days["end"], born, calendar)
 
 
 def read_outcomes(outcomes, id, day, observed, drops_missing):
     """Read days of events; return them, how many lie outside of observation, and counts."""
     names = LineNames(id, None, day, None, None)
     told = _read(outcomes, "outcomes", names, observed, drops_missing, OF_OUTCOMES)
-    found = Outcomes(told.lines.unit, _whole(told.lines.start, observed.is_date, "outcomes", day))
+    found = Outcomes(told.lines.unit, _whole(told.lines.start, observed.calendar, "outcomes", day))
     found = found.take(np.lexsort((found.day, found.unit)))
     return found, int(np.count_nonzero(~observed.contains(found))), told.counts
 
@@ -152,33 +158,36 @@ def read_eras(eras, labels, cases, drops_missing):
         lines = lines.take(~is_open)
     is_own = cases.number[lines.unit] >= 0
     lines = lines.take(is_own)
-    start = _whole(lines.start, observed.is_date, "eras", labels[2])
-    end = _whole(lines.stop, observed.is_date, "eras", labels[3])
+    start = _whole(lines.start, observed.calendar, "eras", labels[2])
+    end = _whole(lines.stop, observed.calendar, "eras", labels[3])
     unit, code = cases.number[lines.unit], rank[lines.column].astype(np.int64)
     return Eras(unit, code, start, end), ids, told.counts
 
 
 def _read(table, name, names, observed, drops_missing, arguments):
     told = read_lines(table, name, names, observed.subjects, drops_missing, arguments)
-    if told.is_date is not None and told.is_date != observed.is_date:
-        kinds = ("numbers", "dates")
+    if told.calendar not in ("", observed.calendar):
         raise TypeError(
-            f"`{name}` has {kinds[told.is_date]} for days, `periods` {kinds[observed.is_date]}; "
-            "convert one of them."
+            f"`{name}` has {told.calendar or 'numbers'} for days, `periods` "
+            f"{observed.calendar or 'numbers'}; convert one of them."
         )
     return told
 
 
-def _whole(times, is_date, name, label):
-    """Days as int64; those of dates with a time of day are cut off."""
+def _whole(times, calendar, name, label):
+    """Days as int64; the time of day of dates is cut off."""
     days = np.floor(times)
-    if not is_date and not (days == times).all():
+    if calendar is None and not (days == times).all():
         raise ValueError(
             f"`{name}`[{label!r}] has {times[np.argmax(days != times)]:g}; days are whole numbers, "
             "or dates."
         )
-    if not np.isfinite(days).all():
-        raise ValueError(f"`{name}`[{label!r}] has an infinite day; correct or drop such lines.")
+    is_far = ~(np.abs(days) <= FARTHEST)
+    if is_far.any():
+        raise ValueError(
+            f"`{name}`[{label!r}] has day {days[np.argmax(is_far)]:g}, beyond {FARTHEST:,}; "
+            "correct it, or write the last day of observation for what does not end."
+        )
     return days.astype(np.int64)
 
 

@@ -19,7 +19,7 @@ class Periods(NamedTuple):
     start: np.ndarray
     stop: np.ndarray
     origin: np.ndarray  # of every person
-    is_date: bool
+    calendar: str | None  # of the times, None of numbers
 
     @property
     def n_persons(self):
@@ -33,7 +33,7 @@ class Periods(NamedTuple):
 
     def show(self, start, stop, person):
         """An interval as the tables have it."""
-        begin, end = (show_time(t + self.origin[person], self.is_date) for t in (start, stop))
+        begin, end = (show_time(t + self.origin[person], self.calendar) for t in (start, stop))
         return f"({begin}, {end}]"
 
 
@@ -48,31 +48,31 @@ class Clipped(NamedTuple):
 
 def read_periods(persons: Persons, start, time) -> Periods:
     """Check from when to when persons are followed; without a column `start`, from 0."""
-    stop, is_date = persons.times(time, "time")
-    if start not in persons.table.columns and not is_date:
-        begin, start_is_date = np.zeros(stop.size), False
+    stop, calendar = persons.times(time, "time")
+    if start not in persons.table.columns and calendar is None:
+        begin, of_start = np.zeros(stop.size), None
     else:
-        begin, start_is_date = persons.times(start, "start")
-    if is_date != start_is_date:
+        begin, of_start = persons.times(start, "start")
+    if calendar != of_start:
         raise TypeError(
-            f"`{persons.name}` has dates in one of {start!r} and {time!r} and numbers in the other;"
-            " convert one of them."
+            f"`{persons.name}` has {of_start or 'numbers'} in {start!r} and "
+            f"{calendar or 'numbers'} in {time!r}; convert one of them."
         )
     is_wrong = ~(begin < stop) | ~np.isfinite(begin) | ~np.isfinite(stop)
     if is_wrong.any():
         line = int(np.argmax(is_wrong))
-        shown = (show_time(value[line], is_date) for value in (begin, stop))
+        shown = (show_time(value[line], calendar) for value in (begin, stop))
         raise ValueError(
             f"`{persons.name}` has {' to '.join(shown)} for {persons.ids[line]!s}, where {start!r} "
             f"must be before {time!r} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
             "drop it."
         )
     origin = np.zeros(len(persons.known))
-    if is_date:
+    if calendar is not None:
         origin[:] = np.inf
         np.minimum.at(origin, persons.number, begin)
     shift = origin[persons.number]
-    periods = Periods(persons.number, begin - shift, stop - shift, origin, is_date)
+    periods = Periods(persons.number, begin - shift, stop - shift, origin, calendar)
     if not periods.is_one_each:
         _check_apart(periods, persons)
     return periods

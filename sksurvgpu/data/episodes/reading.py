@@ -1,7 +1,7 @@
 """Tables of persons and of what happened to them from when to when, as numbers.
 
-Times are numbers, or dates, of which days are counted. Lines are read once, in batches, and kept as
-32 bytes each.
+Times are numbers, or dates, of which days are counted by the clocks of their time zone, so that a
+day is one day when clocks change, too. Lines are read once, in batches, and kept as 32 bytes each.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from ..long.ids import as_ids, id_at, listed, new_ids, read_ids
 from ..long.lines import DEFAULT_VALUE, check_kind, is_missing
 from ..long.sources import open_source, read_whole
+from ..long.windows import MICROSECONDS, read_moments
 from .cutting import Lines
 
 __all__ = [
@@ -31,7 +32,6 @@ __all__ = [
 ]
 
 BATCH_SIZE = 1 << 20
-MICROSECONDS = 86_400e6  # of a day
 # The arguments that name the columns of lines, and what else could be done without a column.
 ARGUMENTS = {
     "covariate": ("covariate_id", "; or pass {name: table} for a table of one covariate"),
@@ -49,7 +49,7 @@ class Persons(NamedTuple):
     name: str
 
     def times(self, label, argument):
-        """Times of one of its columns, none missing, and whether they are dates."""
+        """Times of one of its columns, none missing, and their calendar (see `read_times`)."""
         series = self.series(label, argument)
         if is_missing(series).any():
             raise ValueError(f"`{self.name}`[{label!r}] has missing entries; fill or drop them.")
@@ -90,7 +90,7 @@ class Told:
 
     lines: Lines
     covariate_ids: np.ndarray
-    is_date: bool | None
+    calendar: str | None  # of the times of lines, "" without any
     counts: LineCounts = field(default_factory=LineCounts)
 
     def ranked(self, *, sorts=True):
@@ -144,7 +144,7 @@ class _Reader:
         self._columns, self._persons, self._drops_missing = columns, persons, drops_missing
         self._arguments = arguments
         self._covariates: Any = None
-        self._is_date: bool | None = None
+        self._calendar: str | None = ""
         self._counts = LineCounts()
         self._parts = [Lines(*(np.empty(0, dtype) for dtype in ("i4", "i4", "f8", "f8", "f8")))]
 
@@ -164,7 +164,7 @@ class _Reader:
         else:
             lines = Lines(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
         ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
-        return Told(lines, ids, self._is_date, self._counts)
+        return Told(lines, ids, self._calendar, self._counts)
 
     def _choose(self, columns, name, covariate):
         id, of_covariate, start, stop, value = self._columns
@@ -226,10 +226,16 @@ class _Reader:
         return lines.take(is_known)
 
     def _times(self, frame, label, name):
-        times, is_date = read_times(frame.get_column(label), f"`{name}`[{label!r}]")
-        if self._is_date is not None and is_date != self._is_date:
-            raise TypeError(f"`{name}` has both dates and numbers for times; convert one of them.")
-        self._is_date = is_date
+        series = frame.get_column(label)
+        if is_missing(series).all():  # of whatever type: a batch, or a column, without any
+            return np.full(len(frame), np.nan)
+        times, calendar = read_times(series, f"`{name}`[{label!r}]")
+        if self._calendar not in ("", calendar):
+            raise TypeError(
+                f"`{name}` has both {calendar or 'numbers'} and {self._calendar or 'numbers'} for "
+                "times; convert one of them."
+            )
+        self._calendar = calendar
         return times
 
     def _values(self, frame, label, name):
@@ -279,23 +285,29 @@ def require(columns, label, name, argument, more=""):
 
 
 def read_times(series, label):
-    """Times as float64, NaN where there is none, and whether they are dates (then, in days)."""
-    if series.dtype in (nw.Date, nw.Datetime):
-        dates = series.to_numpy().astype("datetime64[us]")
-        days = dates.astype(np.int64) / MICROSECONDS
-        days[np.isnat(dates)] = np.nan
-        return days, True
+    """Times as float64, NaN where there is none, and their calendar.
+
+    That is None of numbers; dates, of which the times are days, may have a time zone.
+    """
+    calendar, moments = read_moments(series)
+    if calendar is not None:
+        days = moments.astype(np.int64) / MICROSECONDS
+        days[np.isnat(moments)] = np.nan
+        return days, calendar
     if not series.dtype.is_numeric():
-        raise TypeError(f"{label} has dtype {series.dtype}; times are numbers or dates.")
+        raise TypeError(
+            f"{label} has dtype {series.dtype}; times are numbers or dates: convert text with "
+            "pandas.to_datetime, spans of time to numbers."
+        )
     values = series.to_numpy()
     if values.dtype.kind not in "iuf":
         values = series.cast(nw.Float64).to_numpy()
-    return values.astype(np.float64, copy=False), False
+    return values.astype(np.float64, copy=False), None
 
 
-def show_time(time, is_date):
+def show_time(time, calendar):
     """A time as its table has it."""
-    if not is_date:
+    if calendar is None:
         return f"{time:g}"
     moment = np.datetime64(round(time * MICROSECONDS), "us")
     return str(moment.astype("datetime64[D]") if time == np.floor(time) else moment)

@@ -11,7 +11,7 @@ from ..._versioned import Versioned
 from ..design.columns import Design
 from ..outcomes.survival import surv
 
-__all__ = ["Episodes", "EpisodesReport"]
+__all__ = ["Episodes", "EpisodesReport", "with_dense"]
 
 
 @dataclass(frozen=True)
@@ -143,12 +143,17 @@ class Episodes(Versioned):
 
     def to_frame(self):
         """Return the table of the rows with their covariates, dense, on the right."""
-        if self.X is None:
-            return self.table
-        return self.table.join(_dense(self.X))
+        return self.table if self.X is None else with_dense(self.table, self.X)
 
 
-def _dense(X):
+def with_dense(table, X):
+    """Join a table of rows with the columns of a design."""
     from pandas import DataFrame
 
-    return DataFrame(X.to_scipy().toarray(), columns=X.names)
+    twice = [name for name in X.names if name in table.columns]
+    if twice:
+        raise ValueError(
+            f"a covariate is named {twice[0]!r}, as a column of the table of rows is; rename it, "
+            "or take `X`."
+        )
+    return table.join(DataFrame(X.to_scipy().toarray(), columns=X.names))

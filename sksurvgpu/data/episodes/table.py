@@ -64,8 +64,8 @@ def episodes(
     id, start, stop, time, event, covariate_id, value : str
         Names of columns: `id` and `start` in both tables, `time` and `event` in `outcomes`, the
         others in `covariates`. ``stop=None``: no line has a stop; ``value=None``: all are 1. Times
-        are numbers, or all of them dates; then `outcomes` has starts, and rows are in days since
-        the person's first.
+        are numbers, or all of them dates, of one time zone if of any; then `outcomes` has starts,
+        and rows are in days since the person's first.
     cuts : array-like of float
         Times, in days since the start for dates, at which all persons are cut.
     overlaps : {"error", "last", "max", "sum"} or mapping, default="error"
@@ -79,7 +79,7 @@ def episodes(
         Names by covariate identifier, as `from_long` takes them.
     name : str, default="name"
         Name of the column of names in a table `names`.
-    with_columns : list of str
+    with_columns : str or list of str
         Columns of `outcomes` to put on the right of X.
     unknown : {"warn", "error", "ignore"}, default="warn"
         What to do about lines whose person is not among the outcomes; they are left out.
@@ -161,11 +161,10 @@ def _summarize(X, is_event, read, clipped, filled, counts):
 
 
 def _check_told(told, periods, unknown):
-    if told.is_date is not None and told.is_date != periods.is_date:
-        kinds = ("numbers", "dates")
+    if told.calendar not in ("", periods.calendar):
         raise TypeError(
-            f"`covariates` has {kinds[told.is_date]} for times, `outcomes` {kinds[periods.is_date]}"
-            "; convert one of them."
+            f"`covariates` has {told.calendar or 'numbers'} for times, `outcomes` "
+            f"{periods.calendar or 'numbers'}; convert one of them."
         )
     if told.counts.unknown and unknown != "ignore":
         message = (
@@ -201,7 +200,7 @@ def _by_covariate(argument, given, ids, otherwise):
 
 def _closed(lines, periods, rank, policy):
     """Lines by person and start, all with a stop, and how many had none."""
-    origin = periods.origin[lines.unit] if periods.is_date else 0.0
+    origin = periods.origin[lines.unit] if periods.calendar else 0.0
     lines = lines._replace(
         column=rank[lines.column],
         start=lines.start - origin,
@@ -246,12 +245,13 @@ def _with_defaults(X, defaults):
 
 
 def _with_columns(X, table, labels, line):
+    labels = [labels] if isinstance(labels, str) else [*labels]
     absent = [label for label in labels if label not in table.columns]
     if absent:
         raise ValueError(f"`with_columns` names {absent[0]!r}, which `outcomes` does not have.")
     if not labels:
         return X if X.n_columns else None
-    beside = table[[*labels]].iloc[line]
+    beside = table[labels].iloc[line]
     return X.with_columns(beside) if X.n_columns else build_design(beside, name="with_columns")
 
 

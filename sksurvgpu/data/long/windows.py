@@ -23,6 +23,7 @@ __all__ = [
     "check_policy",
     "read_days",
     "read_index_dates",
+    "read_moments",
 ]
 
 DEFAULT_DAY, DEFAULT_INDEX_DATE = "day", "index_date"
@@ -144,29 +145,52 @@ def read_days(series: nw.Series, label: str) -> Days:
     if dtype.is_integer() or dtype.is_float():
         days = whole_numbers(series.to_numpy(), label, "days")
         return Days("integers", days, days)
-    zone = dtype.time_zone if isinstance(dtype, nw.Datetime) else None
-    if dtype == nw.Object:
-        moments = _of_objects(series.to_numpy())
-    elif dtype in (nw.Date, nw.Datetime):
-        series = series.dt.replace_time_zone(None) if zone else series
-        moments = series.dt.timestamp("us").to_numpy().astype(np.int64)
-    else:
-        moments = None
-    if moments is None:
+    kind, moments = read_moments(series)
+    if kind is None:
         raise TypeError(
             f"{label} has dtype {dtype}; days are integers, dates or timestamps: convert text with "
             "pandas.to_datetime."
         )
-    return Days(f"dates of {zone}" if zone else "dates", moments // MICROSECONDS, moments)
+    moments = moments.astype(np.int64)
+    return Days(kind, moments // MICROSECONDS, moments)
 
 
-def _of_objects(values):
-    """Microseconds of Python's dates, as drivers of databases return them; None of others."""
+def read_moments(series):
+    """Read dates or timestamps by the clocks of their zone.
+
+    Returns
+    -------
+    kind : str or None
+        Whether they are dates, or dates of a time zone; None if neither.
+    moments : ndarray of datetime64[us], or None
+    """
+    zone, values = _zone_of(series), None
+    if zone:
+        values = series.dt.replace_time_zone(None).to_numpy()
+    elif series.dtype in (nw.Date, nw.Datetime) or _has_dates(series):
+        values = series.to_numpy()
+    if values is None:
+        return None, None
+    return f"dates of {zone}" if zone else "dates", values.astype("datetime64[us]")
+
+
+def _zone_of(series):
+    """Time zone of timestamps, also where narwhals cannot read its name (America/New_York)."""
+    if isinstance(series.dtype, nw.Datetime):
+        return series.dtype.time_zone
+    zone = getattr(getattr(series.to_native(), "dtype", None), "tz", None)
+    return None if zone is None else str(zone)
+
+
+def _has_dates(series):
+    """Whether objects are Python's dates, as drivers of databases return them."""
     from pandas.api.types import infer_dtype
 
-    if infer_dtype(values) != "date":
-        return None
-    return values.astype("datetime64[us]").astype(np.int64)
+    if series.dtype != nw.Object:
+        return False
+    values = series.to_numpy()
+    is_date = infer_dtype(values, skipna=True) in ("date", "datetime")
+    return is_date and not any(getattr(value, "tzinfo", None) for value in values)
 
 
 def read_index_dates(table, index_date, drops_missing):
