@@ -207,13 +207,22 @@ def test_names_and_text_identifiers():
         ({}, {"windows": {"x": RiskWindow(eras="z")}}, r"`windows\['x'\]` names 'z', which is no"),
         ({}, {"season": 5}, "`season` needs days that are dates"),
         ({}, {"age": 9}, "`age` asks for 9 knots, but there are 3 outcomes"),
+        ({}, {"age": "x"}, "`age` is 'x'; pass a number of knots of at least 3"),
+        ({}, {"age_groups": []}, "`age_groups` is empty"),
+        ({"eras": ERAS.assign(end=10**12)}, {}, r"has day 1e\+12, beyond 2,147,483,647"),
+        ({}, {"windows": RiskWindow(eras=[])}, "has no `eras`; name some, or pass None"),
+        (
+            {},
+            {"windows": {"age 20+": RiskWindow()}, "age_groups": [20]},
+            "two columns are named 'age 20.'; rename a window",
+        ),
         ({}, {"age": [3, 4]}, "`age` comes to 2 different knots"),
         ({}, {"naive": -1}, "`naive` is -1, must be a whole number of days"),
         ({}, {"missing": "fill"}, "`missing` is 'fill'"),
         (
             {},
             {"windows": {"b": RiskWindow(), "": RiskWindow(by_era=True)}},
-            "two columns 'b'",
+            "two columns are named 'b'",
         ),
     ],
 )
@@ -247,6 +256,40 @@ def test_refusals_of_other_kinds():
     assert issubclass(NothingToCompareError, ValueError)
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_days_of_a_time_zone_are_those_of_its_calendar(zone):
+    def dated(table, columns, hours, zone):
+        moments = {c: ORIGIN + pd.to_timedelta(table[c] * 24 + hours, unit="h") for c in columns}
+        moments = {c: moment.dt.tz_localize(zone) for c, moment in moments.items()}
+        return table.assign(**moments)
+
+    def rows(hours, zone):
+        tables = (PERIODS, ["start", "end"]), (ERAS, ["start", "end"]), (OUTCOMES, ["day"])
+        given = [dated(*table, hours, zone) for table in tables]
+        return eras_to_intervals(*given, windows=RiskWindow(-3, 3)).to_frame()
+
+    expected = eras_to_intervals(PERIODS, ERAS, OUTCOMES, windows=RiskWindow(-3, 3)).to_frame()
+    for hours in (0, 23):
+        pd.testing.assert_frame_equal(rows(hours, zone), expected)
+
+
+def test_windows_without_a_day_are_counted():
+    eras = pd.DataFrame({"id": [5, 5], "era": "a", "start": [20, 40], "end": [24, 60]})
+    data = eras_to_intervals(PERIODS, eras, OUTCOMES, windows=RiskWindow(10, 0))
+    assert data.report.n_empty == 1
+    assert "1 windows left out: they would end before they start" in repr(data.report)
+    again = eras.assign(start=[20, 26], end=[20, 30])
+    after = RiskWindow(8, 20, end_anchor="start")
+    report = eras_to_intervals(PERIODS, again, OUTCOMES, windows=after).report
+    assert (report.n_empty, report.n_shortened) == (1, 0)
+
+
+def test_columns_may_be_named_as_those_of_the_rows():
+    data = eras_to_intervals(PERIODS, ERAS, OUTCOMES, windows={"length": RiskWindow()})
+    with pytest.raises(ValueError, match="named 'length', as a column of the table of rows is"):
+        data.to_frame()
+
+
 def test_windows_of_a_case_crossover_look_at_every_day():
     rng = np.random.default_rng(3)
     ids = np.arange(40)
@@ -274,9 +317,30 @@ def test_windows_of_a_case_crossover_look_at_every_day():
     assert data.attrition.iloc[-1].tolist() == [len(n_windows), len(expected)]
 
 
+def test_a_case_crossover_accounts_for_what_it_leaves_out():
+    eras = pd.concat([ERAS, ERAS[:1].assign(id=77)])
+    outcomes = pd.DataFrame({"id": [5, 5, 5, 2, 99], "day": [-3, 30, np.nan, 40, 1]})
+    data = case_crossover_windows(
+        PERIODS, eras, outcomes, case=(-4, 0), controls=[(-9, -5)], missing="drop", naive=20
+    )
+    assert data.attrition["events"].to_dict() == {
+        "outcomes": 3,
+        "after 20 naive days": 2,
+        "in observation": 2,
+        "case window observed": 2,
+        "control window observed": 2,
+    }
+    report = data.report
+    assert (report.n_eras, report.n_unknown_eras) == (4, 1)
+    assert (report.n_outcomes, report.n_unknown_outcomes, report.n_missing) == (5, 1, 1)
+    assert report.n_outcomes_outside == 1
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"case": None}, r"`case` has a window \(None,\); pass its first and last day"),
+        ({"controls": [(-59, -30), (-40, -11)]}, "share days: they have 30 days each and start"),
         ({"case": (0, -9)}, r"`case` has a window \(0, -9\)"),
         ({"controls": []}, "`controls` is empty"),
         ({"controls": [(-59, -31)]}, "have 30, 29 days; in a longer one exposure is likelier"),

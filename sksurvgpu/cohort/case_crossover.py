@@ -20,6 +20,7 @@ from ..data.long.grouping import MAX
 from ..data.long.names import name_covariates
 from ..data.outcomes.counts import matched
 from ..exceptions import NothingToCompareError
+from .case_series_data import CaseSeriesReport
 from .observation import check_settings, choose_cases, read_eras, read_observed, read_outcomes
 
 __all__ = ["CaseCrossoverData", "case_crossover_windows"]
@@ -39,12 +40,15 @@ class CaseCrossoverData(Versioned):
         Subject, day of the event, and first and last day of the window relative to it.
     attrition : pandas.DataFrame
         By step: how many events and windows it left.
+    report : CaseSeriesReport
+        What was read, and what was left out.
     """
 
     X: Design
     y: np.ndarray
     rows: Any
     attrition: Any
+    report: CaseSeriesReport
 
     def __repr__(self) -> str:
         n_events, n_windows = self.attrition.iloc[-1]
@@ -80,7 +84,8 @@ def case_crossover_windows(
     case : (int, int), default=(-29, 0)
         First and last day of the window of the case, counted from the day of the event.
     controls : sequence of (int, int), default=((-119, -90), (-89, -60))
-        The same of control windows. Those that are not wholly observed are left out.
+        The same of control windows, of which no two share a day. Those that are not wholly
+        observed are left out.
     id, start, end, era, day : str
         Names of columns, as for `eras_to_intervals`.
     naive : int, default=0
@@ -119,22 +124,24 @@ def case_crossover_windows(
     windows = _checked(case, controls)
     drops = missing == "drop"
     observed = read_observed(periods, id, start, end, None)
-    happened, _, _ = read_outcomes(outcomes, id, day, observed, drops)
-    cases, _ = choose_cases(observed, happened, naive, first_outcome_only)
-    exposures, ids, _ = read_eras(eras, (id, era, start, end), cases, drops)
-    event, window, attrition = _choose(cases, windows, happened.unit.size)
+    happened, n_outside, of_outcomes = read_outcomes(outcomes, id, day, observed, drops)
+    cases, account = choose_cases(observed, happened, naive, first_outcome_only)
+    exposures, ids, of_eras = read_eras(eras, (id, era, start, end), cases, drops)
+    event, window, attrition = _choose(cases, windows, account.table()["events"])
     unit, of_event = cases.outcomes.unit[event], cases.outcomes.day[event]
     first, last = windows[window].T
     labels, _ = name_covariates(ids, names, "era", "name")
     X = _exposed(exposures, unit, of_event + first, of_event + last, labels, cases.start.size)
     days = of_event.astype("datetime64[D]") if observed.is_date else of_event
     rows = DataFrame({id: cases.label[unit], day: days, "first": first, "last": last})
-    return CaseCrossoverData(X, matched(window == 0, event), rows, attrition)
+    y = matched(window == 0, event)
+    report = CaseSeriesReport.of(cases, exposures, of_eras, of_outcomes, n_outside)
+    return CaseCrossoverData(X, y, rows, attrition, report)
 
 
 def _window(argument, days):
     """First and last day of a window."""
-    days = tuple(days)
+    days = tuple(days) if np.iterable(days) else (days,)
     is_whole = all(isinstance(d, Integral) and not isinstance(d, bool) for d in days)
     if len(days) != 2 or not is_whole or days[0] > days[1]:
         raise ValueError(f"`{argument}` has a window {days!r}; pass its first and last day.")
@@ -152,10 +159,16 @@ def _checked(case, controls):
             f"the windows of `case` and `controls` have {', '.join(map(str, lengths))} days; in a "
             "longer one exposure is likelier, so make them equal."
         )
+    first = np.sort(windows[:, 0])
+    if (np.diff(first) < lengths[0]).any():
+        raise ValueError(
+            f"windows of `case` and `controls` share days: they have {lengths[0]} days each and "
+            f"start on days {', '.join(map(str, first))}; move them apart."
+        )
     return windows
 
 
-def _choose(cases, windows, n_outcomes):
+def _choose(cases, windows, events):
     """Events and windows of the rows, and an account of those that were left out."""
     from pandas import DataFrame, Index
 
@@ -163,17 +176,16 @@ def _choose(cases, windows, n_outcomes):
     is_seen = (day[:, None] + windows[:, 0] >= cases.start[unit, None]) & (
         day[:, None] + windows[:, 1] <= cases.end[unit, None]
     )
-    steps = {
-        "outcomes": (n_outcomes, n_outcomes * len(windows)),
-        "in observation": (day.size, is_seen.size),
-        "case window observed": (is_seen[:, 0].sum(), is_seen[:, 0].sum() * len(windows)),
-    }
+    names = {"periods": "outcomes", "outcome in observation": "in observation"}
+    steps = {names.get(step, step): (n, n * len(windows)) for step, n in events.items()}
+    n_seen = is_seen[:, 0].sum()
+    steps["case window observed"] = n_seen, n_seen * len(windows)
     is_seen &= is_seen[:, :1]
     is_seen &= is_seen[:, 1:].any(axis=1)[:, None]
     steps["control window observed"] = is_seen[:, 0].sum(), is_seen.sum()
     if not is_seen.any():
         raise NothingToCompareError(
-            f"none of {n_outcomes:,} outcomes has its case window and a control window in "
+            f"none of {events.iloc[0]:,} outcomes has its case window and a control window in "
             "observation; compare their days with those of `periods`."
         )
     index = Index(steps, name="step")
@@ -183,7 +195,7 @@ def _choose(cases, windows, n_outcomes):
 
 def _exposed(eras, unit, first, last, labels, n_subjects):
     """Columns of exposures, 1 in windows that an era touches."""
-    windows = Periods(unit, first.astype(np.float64), last + 1.0, np.zeros(n_subjects), False)
+    windows = Periods(unit, first.astype(np.float64), last + 1.0, np.zeros(n_subjects), None)
     lines = Lines(
         eras.unit.astype(np.int32),
         eras.code.astype(np.int32),

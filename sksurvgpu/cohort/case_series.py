@@ -55,8 +55,8 @@ def eras_to_intervals(
         Windows `by_era` have the name of the exposure behind theirs.
     id, start, end, era, day : str
         Names of columns: `id` in all tables, `start` and `end` in the first two, `era` in `eras`,
-        `day` in `outcomes`. Days are whole numbers, or all of them dates, whose time of day is not
-        looked at; all ends are inclusive.
+        `day` in `outcomes`. Days are whole numbers, or all of them dates, of one time zone if of
+        any, whose time of day is not looked at; all ends are inclusive.
     birth : str, optional
         Name of the column of days of birth in `periods`. Without one, days that are numbers are
         ages.
@@ -135,14 +135,13 @@ def eras_to_intervals(
     splines = {"age": age, "age_groups": age_groups, "season": season}
     cut, knots = cut_intervals(cases, laid, plan, account, end_of_observation, **splines)
     y = outcome_of_rows(cut.events, cut.length, cases.label[cut.unit])
-    report = CaseSeriesReport(
-        n_eras=of_eras.lines,
-        n_outcomes=of_outcomes.lines,
-        n_missing=of_eras.missing + of_outcomes.missing,
-        n_unknown_eras=of_eras.unknown,
-        n_unknown_outcomes=of_outcomes.unknown,
-        n_eras_outside=cases.count_outside(exposures),
-        n_outcomes_outside=n_outside,
+    report = CaseSeriesReport.of(
+        cases,
+        exposures,
+        of_eras,
+        of_outcomes,
+        n_outside,
+        n_empty=laid.n_empty,
         n_shortened=laid.n_shortened,
         n_windows_outside=laid.n_outside,
         n_clipped=laid.n_clipped,

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._versioned import Versioned
 from ..data.design.columns import Design
+from ..data.episodes.report import with_dense
 from ..data.outcomes.counts import case_series
 
 __all__ = ["CaseSeriesData", "CaseSeriesReport"]
@@ -16,7 +17,7 @@ __all__ = ["CaseSeriesData", "CaseSeriesReport"]
 
 @dataclass(frozen=True)
 class CaseSeriesReport:
-    """What `eras_to_intervals` read, and what it left out.
+    """What `eras_to_intervals` or `case_crossover_windows` read, and what it left out.
 
     Attributes
     ----------
@@ -30,6 +31,9 @@ class CaseSeriesReport:
         Eras that lie before or after observation; their windows may reach into it.
     n_outcomes_outside : int
         Outcomes left out because they lie before or after observation, as it was given.
+    n_empty : int
+        Windows left out because they would end before they start, as the era is too short or the
+        next one too early.
     n_shortened : int
         Windows that end because the next era starts.
     n_windows_outside : int
@@ -45,9 +49,24 @@ class CaseSeriesReport:
     n_unknown_outcomes: int
     n_eras_outside: int
     n_outcomes_outside: int
-    n_shortened: int
-    n_windows_outside: int
-    n_clipped: int
+    n_empty: int = 0
+    n_shortened: int = 0
+    n_windows_outside: int = 0
+    n_clipped: int = 0
+
+    @classmethod
+    def of(cls, cases, eras, of_eras, of_outcomes, n_outcomes_outside, **of_windows):
+        """Count what was read of eras and outcomes, and add what became of windows."""
+        return cls(
+            n_eras=of_eras.lines,
+            n_outcomes=of_outcomes.lines,
+            n_missing=of_eras.missing + of_outcomes.missing,
+            n_unknown_eras=of_eras.unknown,
+            n_unknown_outcomes=of_outcomes.unknown,
+            n_eras_outside=cases.count_outside(eras),
+            n_outcomes_outside=n_outcomes_outside,
+            **of_windows,
+        )
 
     def __repr__(self) -> str:
         lines = [f"{self.n_eras:,} eras and {self.n_outcomes:,} outcomes read"]
@@ -57,6 +76,7 @@ class CaseSeriesReport:
             (self.n_unknown_outcomes, "outcomes left out: their subject is not in the periods"),
             (self.n_outcomes_outside, "outcomes left out: outside of observation"),
             (self.n_eras_outside, "eras outside of observation"),
+            (self.n_empty, "windows left out: they would end before they start"),
             (self.n_shortened, "windows end because the next era starts"),
             (self.n_windows_outside, "windows left out: outside of observation"),
             (self.n_clipped, "windows cut off where observation starts or ends"),
@@ -105,7 +125,7 @@ class CaseSeriesData(Versioned):
         from pandas import DataFrame
 
         fields = {field: self.y[field] for field in ("subject", "count", "length")}
-        return DataFrame(fields).join(DataFrame(self.X.to_scipy().toarray(), columns=self.X.names))
+        return with_dense(DataFrame(fields), self.X)
 
 
 class Account:

@@ -37,6 +37,7 @@ class Laid(NamedTuple):
 
     lines: Lines
     n_shortened: int
+    n_empty: int
     n_outside: int
     n_clipped: int
 
@@ -95,9 +96,6 @@ def plan_windows(windows, control, ids, labels) -> Plan:
             names += [f"{name}: {labels[code]}" if name else labels[code] for code in chosen]
         else:
             names.append("control" if name is None else name)
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise ValueError(f"`windows` makes two columns {sorted(twice)[0]!r}; rename one.")
     return Plan(planned, names, control is not None)
 
 
@@ -107,6 +105,8 @@ def _codes(window, codes, argument):
         return np.arange(len(codes))
     is_one = isinstance(window.eras, str) or np.ndim(window.eras) == 0
     wanted = [window.eras] if is_one else [*window.eras]
+    if not wanted:
+        raise ValueError(f"`{argument}` has no `eras`; name some, or pass None for all.")
     absent = [id for id in wanted if id not in codes]
     if absent:
         raise ValueError(f"`{argument}` names {absent[0]!r}, which is no exposure of `eras`.")
@@ -124,7 +124,8 @@ def lay_windows(cases, eras, plan) -> Laid:
     is_cut = is_inside & ((start < low) | (end > high))
     lines = _lines(cases, unit, column, start, end)
     counts = (np.count_nonzero(~is_inside), np.count_nonzero(is_cut))
-    return Laid(lines, sum(window.n_shortened for window in laid), *map(int, counts))
+    of_eras = (sum(counts) for counts in zip(*(window[4:] for window in laid), strict=True))
+    return Laid(lines, *of_eras, *map(int, counts))
 
 
 def _lines(cases, unit, column, start, end):
@@ -157,6 +158,7 @@ def cut_intervals(cases, laid, plan, account, end_of_observation, *, age, age_gr
     knots = {}
     if months is not None:
         X, knots = _with_splines(X, rows, cases, months, age, season)
+    _check_names(X.names)
     cut = Cut(X, rows.unit, rows.stop - rows.start, _events(rows, cases))
     if plan.has_control:
         cut = _in_windows(cut, len(plan.names))
@@ -171,6 +173,14 @@ def cut_intervals(cases, laid, plan, account, end_of_observation, *, age, age_gr
     cut = cut.take(varies[cut.unit])
     cut.note(account, "covariates vary")
     return cut, knots
+
+
+def _check_names(names):
+    label, count = np.unique(names.astype(str), return_counts=True)
+    if count.max(initial=0) > 1:
+        raise ValueError(
+            f"two columns are named {str(label[count > 1][0])!r}; rename a window of `windows`."
+        )
 
 
 def _events(rows, cases):
@@ -194,6 +204,8 @@ def _groups_of_age(cases, column, first_days):
     """Lines of age groups but the first, and their names."""
     _need_birth(cases, "age_groups")
     first_days = np.unique(check_whole(first_days, "age_groups", "days of age"))
+    if not first_days.size:
+        raise ValueError("`age_groups` is empty; pass the first days of groups, or None.")
     last_days = np.append(first_days[1:] - 1, np.iinfo(np.int32).max)
     n = first_days.size
     unit = np.repeat(np.arange(cases.start.size), n)

@@ -88,13 +88,14 @@ class Eras(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """First and last day of windows in columns, and how many windows end before a next era."""
+    """First and last day of windows in columns, and how many a next era cut off or were empty."""
 
     unit: np.ndarray
     column: np.ndarray
     start: np.ndarray
     end: np.ndarray
     n_shortened: int
+    n_empty: int
 
 
 def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> Windows:
@@ -124,12 +125,12 @@ def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> Windows:
     anchors = {"start": merged.start, "end": merged.end}
     start = anchors[window.start_anchor] + window.start
     end = anchors[window.end_anchor] + window.end
-    n_shortened = int(np.count_nonzero((end >= following) & (start <= end)))
+    is_cut = end >= following
     end = np.minimum(end, following - 1)
     some = start <= end
-    return Windows(
-        merged.unit[some], merged.code[some] + first_column, start[some], end[some], n_shortened
-    )
+    counts = int(np.count_nonzero(is_cut & some)), int(np.count_nonzero(~some))
+    column = merged.code[some] + first_column
+    return Windows(merged.unit[some], column, start[some], end[some], *counts)
 
 
 def _follows(eras):
