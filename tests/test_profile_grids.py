@@ -235,7 +235,9 @@ def test_what_is_not_flat_without_an_event_is_refused():
         ({"values": ["a"]}, TypeError, "dtype <U1"),
         ({"values": [0.0, np.nan]}, ValueError, "`values` has nan in position 1"),
         ({"values": {0: [np.inf]}}, ValueError, r"`values\[0\]` has inf in position 0"),
-        ({"values": [1e7]}, ValueError, "of at most 1e.06"),
+        ({"values": [1e7]}, ValueError, "'x0' is asked for at 1e.07, where the linear predictors"),
+        ({"bounds": (-1e9, 0)}, ValueError, "predictors of rows differ by 1e.09, beyond 1e.06"),
+        ({"values": {"x0": [1], 0: [2]}}, ValueError, "`values` has two lists for 'x0'"),
         ({"values": [1.0], "bounds": (0, 1)}, ValueError, "`values` and `bounds` both say"),
         ({"values": [1.0], "n_points": 3}, ValueError, "`n_points` and `values` both say"),
         ({"bounds": (1, 0)}, ValueError, r"`bounds` is \(1, 0\); the first must be less"),
@@ -247,9 +249,29 @@ def test_what_is_not_flat_without_an_event_is_refused():
     ],
 )
 def test_bad_grids(given, error, message):
-    data = simulate_cox(50, 2, random_state=0)
+    data = simulate_cox(50, 2, density=0.5, random_state=0)
     with pytest.raises(error, match=message):
         profile_likelihood(CoxLassoCCD(), data.X, data.y, 0, **given)
+
+
+def test_curves_do_not_know_the_unit_of_a_column():
+    data = simulate_cox(60, 2, density=0.5, random_state=0)
+    model, given, curves = CoxLassoCCD(alpha=0), np.array([-1.0, 0.5]), []
+    for unit in (1.0, 1e-9, 1e9):
+        X = data.X.toarray() * [unit, 1.0]
+        wanted = {"values": given / unit, "derivatives": True}
+        found = profile_likelihood(model, X, data.y, 0, **wanted).curves
+        curves.append(found[["value", "drop", "gradient"]] * [unit, 1.0, 1.0 / unit])
+        window = {"bounds": (-1 / unit, 1 / unit), "derivatives": True}
+        curves[-1].loc[2] = [*profile_likelihood(model, X, data.y, 0, **window).curves.shape, 0.0]
+    for found in curves[1:]:
+        pd.testing.assert_frame_equal(found, curves[0], rtol=1e-6)
+
+
+def test_a_linear_fit_without_errors_has_no_curve():
+    X = np.arange(20.0)[:, None]
+    with pytest.raises(ValueError, match="the fit has no errors"):
+        profile_likelihood(LinearCCD(alpha=0), X, np.ones(20), 0, values=[0.0, 1.0])
 
 
 def test_firth_has_curves_and_no_gradients():

@@ -263,6 +263,11 @@ class Profiler:
                     "to estimate the variance of the errors from; raise `alpha`."
                 )
             law, dispersion = stats.t(left), -2.0 * free.loglik / left
+            if not dispersion > 0:
+                raise ValueError(
+                    "the fit has no errors, so that no value of a coefficient is likelier than "
+                    "another; is `y` a sum of columns of X, or constant?"
+                )
         curve = Curve(free.coef[column], free.objective, span, dispersion)
         return Profile(int(column), curve, [free.coef], [self._height(free)], law)
 

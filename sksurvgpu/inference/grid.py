@@ -19,12 +19,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-__all__ = ["CubicGrid", "EvenGrid", "GivenGrid", "LineGrid", "check_grid_of_values", "check_window"]
+__all__ = [
+    "CubicGrid",
+    "EvenGrid",
+    "GivenGrid",
+    "LineGrid",
+    "check_grid_of_values",
+    "check_reach",
+    "check_window",
+]
 
 FIRST = 10  # points of an adaptive grid
 NARROWEST = 1e-4  # of an interval that is halved, in widths of the grid
 LEAST_TOLERANCE = 1e-6  # log-likelihoods are not known much better
-FARTHEST = 1e6  # values beyond it have no meaning for any column
+FARTHEST = 1e6  # range of the linear predictor, beyond which values have no meaning
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,11 @@ class GivenGrid:
 
     def shown(self, profile):
         """Values of the curve."""
-        return self.values[profile.column] if isinstance(self.values, dict) else self.values
+        return self.of(profile.column)
+
+    def of(self, column):
+        """Values of one of the coefficients."""
+        return self.values[column] if isinstance(self.values, dict) else self.values
 
 
 @dataclass
@@ -155,7 +167,7 @@ def check_window(bounds, tolerance, by_cubics) -> Window:
         raise ValueError(
             f"`bounds` is {bounds!r}; give two numbers, such as (-2.3, 2.3)."
         ) from None
-    if not -FARTHEST <= low < high <= FARTHEST:
+    if not -np.inf < low < high < np.inf:
         raise ValueError(
             f"`bounds` is ({low:g}, {high:g}); the first must be less than the second, and both "
             "finite and on the scale of the coefficient, such as (-2.3, 2.3)."
@@ -179,11 +191,27 @@ def check_grid_of_values(values, name="values") -> np.ndarray:
         )
     if not array.size:
         raise ValueError(f"`{name}` is empty; give one value of the coefficient or more.")
-    known = np.abs(array) <= FARTHEST
+    known = np.isfinite(array)
     if not known.all():
         place = int(np.argmin(known))
         raise ValueError(
             f"`{name}` has {array[place]:g} in position {place:,}; give finite values of the "
-            f"coefficient, of at most {FARTHEST:g}."
+            "coefficient."
         )
     return np.unique(array.astype(np.float64))
+
+
+def check_reach(grid, columns, names, problem) -> None:
+    """Check that values have a meaning for columns, whatever the units of these are."""
+    if isinstance(grid, EvenGrid):
+        return
+    for column in columns:
+        values = (grid.low, grid.high) if isinstance(grid, Window) else grid.of(column)
+        farthest = np.abs(values).max()
+        reach = farthest * problem.design.span(problem.source[column])
+        if reach > FARTHEST:
+            raise ValueError(
+                f"the curve of {names[column]!r} is asked for at {farthest:g}, where the linear "
+                f"predictors of rows differ by {reach:g}, beyond {FARTHEST:g}; give values on the "
+                "scale of the coefficient, which changes with the unit of the column."
+            )

@@ -22,7 +22,7 @@ from ..selection.grid import copy_of
 from ._profiler import FlatProfiler, Profiler, Wanted
 from ._rows import require_absent
 from .evidence import table_of
-from .grid import EvenGrid, GivenGrid, check_grid_of_values, check_window
+from .grid import EvenGrid, GivenGrid, check_grid_of_values, check_reach, check_window
 
 __all__ = ["ProfileResult", "profile_likelihood"]
 
@@ -238,6 +238,8 @@ def profile_likelihood(
         chosen = _choose(columns, model, prepared.problem)
         if isinstance(grid, Mapping):
             grid = GivenGrid(_by_coefficient(grid, chosen, model, prepared.problem))
+        names = model._coef_names()
+        check_reach(grid, chosen, names, prepared.problem)
         wanted = Wanted(grid, bool(derivatives), bool(include_penalty))
         _check_slopes(wanted, model, prepared, chosen)
         profiler, profiles = profiler_of(model, prepared, wanted), []
@@ -254,7 +256,6 @@ def profile_likelihood(
             ConvergenceWarning,
             stacklevel=2,
         )
-    names = model._coef_names()
     return _gather([names[column] for column in chosen], profiles, level, model._effect)
 
 
@@ -328,10 +329,11 @@ def _is_flat(prepared) -> bool:
 
 def _by_coefficient(values, chosen, model, problem):
     """Values of every coefficient, of those that a user gives by column."""
-    found = {}
+    found, names = {}, model._coef_names()
     for column, array in values.items():
-        found |= dict.fromkeys(_choose(column, model, problem, "values").tolist(), array)
-    names = model._coef_names()
+        for k in _choose(column, model, problem, "values").tolist():
+            if not np.array_equal(found.setdefault(k, array), array):
+                raise ValueError(f"`values` has two lists for {names[k]!r}; keep one.")
     for column in chosen:
         if column not in found:
             raise ValueError(
