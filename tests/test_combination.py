@@ -133,14 +133,16 @@ LIKELIHOODS = {
     ),
     "cubics": pd.DataFrame({"point": POINT, "value": smooth(POINT), "derivative": slope(POINT)}),
     "lines": pd.DataFrame({"point": POINT, "value": smooth(POINT)}),
+    "shallow": pd.DataFrame({"point": POINT, "value": np.interp(POINT, [-0.5, 0.5], [0.0, -0.7])}),
 }
 
 
 @pytest.mark.parametrize("name", list(LIKELIHOODS))
 def test_integrals_over_a_normal_distribution(name):
     table = LIKELIHOODS[name]
-    marginal = Marginal(evidence.read_row(evidence.form_of(table), table, name))
-    within = 5e-3 if name in ("lines", "no maximum") else 1e-5  # corners at the points
+    marginal = Marginal(evidence.read_row(evidence.form_of(table, name), table, name))
+    assert not marginal.is_flat
+    within = 5e-3 if name in ("lines", "no maximum", "shallow") else 1e-5  # corners at the points
     for mean in (-3.0, 0.3, 1.0):
         for spread in (0.001, 0.1, 0.3, 3.0):
 
@@ -196,7 +198,7 @@ def test_tables_survive_a_file(form):
     table.to_csv(file, index=False)
     file.seek(0)
     again = pd.read_csv(file)
-    assert evidence.form_of(again) == form
+    assert evidence.form_of(again, "the file") == form
     if form in evidence.COLUMNS:
         assert [*again.columns][-len(evidence.COLUMNS[form]) :] == [*evidence.COLUMNS[form]]
     found = combine_profiles({"one": again}).table.loc["fixed effect", ["coef", "lower", "upper"]]
@@ -276,6 +278,9 @@ def test_sites_without_a_fit_are_named():
     assert np.isnan(result.summary().loc["spread", "ratio"])
 
 
+ONE = pd.DataFrame({"logRr": [0.1], "seLogRr": [0.2]})
+
+
 @pytest.mark.parametrize(
     ("profiles", "given", "message"),
     [
@@ -287,6 +292,13 @@ def test_sites_without_a_fit_are_named():
         ({"a": pd.DataFrame({"point": [], "value": []}, dtype=float)}, {}, "has no points"),
         ({"a": pd.DataFrame({"point": [1, 1], "value": [0, 0]})}, {}, "point 1 more than once"),
         ({"a": pd.DataFrame({"point": [1, 2], "value": [0, np.nan]})}, {}, "not finite at the"),
+        ({"a": pd.DataFrame({"logRr": [1, 2], "seLogRr": 1})}, {}, "2 rows of the form 'normal'"),
+        ({1: ONE, "1": ONE}, {}, "has two sites '1'"),
+        ({"fixed effect": ONE}, {}, "two sites 'fixed effect', or one of a name that is taken"),
+        (pd.concat([ONE, ONE], keys=["a", "a"]).droplevel(1), {}, "has two sites 'a'"),
+        (pd.DataFrame({"point": [0, 1], "value": 0, "site": ["a", None]}), {}, "1 row.*without"),
+        ({"a": ONE * [3e7, 1e7]}, {}, "has an effect of 3e.06; effects are logarithms"),
+        ({"a": pd.DataFrame({"point": [-1e8, 1], "value": 0.0})}, {}, "has an effect of -1e.08"),
         (tables_of("custom"), {"prior_sd": (2, 0)}, r"`prior_sd` is \(2, 0\)"),
         (tables_of("custom"), {"prior_sd": 2}, "`prior_sd` is 2"),
         (tables_of("custom"), {"level": 95}, "`level` is 95"),
@@ -295,6 +307,11 @@ def test_sites_without_a_fit_are_named():
 def test_bad_profiles(profiles, given, message):
     with pytest.raises(ValueError, match=message):
         combine_profiles(profiles, **given)
+
+
+def test_tables_of_text():
+    with pytest.raises(TypeError, match=r"profiles\['a'\] has something other than numbers.*'NA'"):
+        combine_profiles({"a": pd.DataFrame({"logRr": ["0.1"], "seLogRr": ["NA"]})})
 
 
 def test_bad_forms():

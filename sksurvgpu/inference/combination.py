@@ -216,6 +216,11 @@ def read_profiles(profiles, argument, feature=None, site="site"):
     """Forms and log-likelihoods by site, and why others are left out."""
     forms, known, left_out = {}, {}, {}
     for name, form, table in _tables(profiles, argument, feature, site):
+        if name in forms or name in left_out or name == ROWS[0]:
+            raise ValueError(
+                f"`{argument}` has two sites {name!r}, or one of a name that is taken; give every "
+                "site a name of its own."
+            )
         missing = table[list(COLUMNS[form])].isna().any() if form in PARAMETRIC else {}
         if any(missing):
             left_out[name] = f"no {missing.index[missing.argmax()]}"
@@ -233,8 +238,14 @@ def _tables(profiles, argument, feature, site):
         profiles = {f"site {k}": table for k, table in enumerate(profiles, 1)}
     if not isinstance(profiles, Mapping):
         table = as_table(profiles, argument)
-        form, own = form_of(table.drop(columns=site, errors="ignore")), "point" in table
+        form = form_of(table.drop(columns=site, errors="ignore"), f"`{argument}`")
+        own = "point" in table
         if site in table:
+            if table[site].isna().any():
+                raise ValueError(
+                    f"`{argument}` has {table[site].isna().sum():,} row(s) without {site!r}; fill "
+                    "in the site, or leave them out."
+                )
             groups = table.groupby(site, sort=False)
             return [(str(name), form, part.drop(columns=site)) for name, part in groups]
         if own:
@@ -247,7 +258,7 @@ def _tables(profiles, argument, feature, site):
     found = []
     for name, given in profiles.items():
         table = points_of(given, feature) if hasattr(given, "curves") else as_table(given, name)
-        found.append((str(name), form_of(table), table))
+        found.append((str(name), form_of(table, f"{argument}[{name!r}]"), table))
     return found
 
 
@@ -295,7 +306,7 @@ def _interval(marginal, half):
 def _heterogeneity(total, told):
     from pandas import Series
 
-    statistic = 2.0 * max(total.height_lost, 0.0)
+    statistic = 2.0 * max(total.height_lost, 0.0) + 0.0  # not -0
     df = max(len(told) - 1, 0)
     p_value = float(chi2.sf(statistic, df)) if df else np.nan
     return Series({"statistic": statistic, "df": df, "p_value": p_value})

@@ -45,6 +45,8 @@ COLUMNS = {
     "custom": ("mu", "sigma", "gamma"),
     "skew normal": ("mu", "sigma", "alpha"),
 }
+ROW_EACH = ("grid", "normal", "custom", "skew normal")  # forms with one row a site
+FARTHEST = 1e4  # logarithm of a ratio, of a likelihood that never falls
 LEAST_WEIGHT = 1e-3  # of a point in the fit of a parametric form, relative to the maximum's
 N_FITTED = 100  # values to which a parametric form is fitted
 FAR = 10.0  # standard deviations within which a parametric form is looked at
@@ -118,7 +120,7 @@ PARAMETRIC = {"normal": normal, "custom": custom, "skew normal": skew_normal}
 
 
 # -- reading --------------------------------------------------------------------------------------
-def form_of(table) -> str:
+def form_of(table, name) -> str:
     """Form of a table, by the names of its columns."""
     names = [str(name) for name in table.columns]
     marks = {"logRr": "normal", "gamma": "custom", "alpha": "skew normal"}
@@ -128,7 +130,7 @@ def form_of(table) -> str:
             missing = [name for name in COLUMNS[form] if name not in names]
             if missing:
                 raise ValueError(
-                    f"a table has a column {mark!r} and none {missing[0]!r}: the form {form!r} has "
+                    f"{name} has a column {mark!r} and none {missing[0]!r}: the form {form!r} has "
                     f"{', '.join(COLUMNS[form])}."
                 )
             return form
@@ -136,7 +138,7 @@ def form_of(table) -> str:
         [float(name) for name in names]
     except ValueError:
         raise ValueError(
-            f"a table has the columns {', '.join(names[:6])}, which no form of a profile has: "
+            f"{name} has the columns {', '.join(names[:6])}, which no form of a profile has: "
             "point, value and perhaps derivative; logRr and seLogRr; mu, sigma and gamma or alpha; "
             "or numbers."
         ) from None
@@ -145,13 +147,19 @@ def form_of(table) -> str:
 
 def read_row(form, table, name) -> Approximation:
     """Log-likelihood of one site: of all rows of a grid, or of the one row of another form."""
+    if form in ROW_EACH and len(table) != 1:
+        raise ValueError(f"{name} has {len(table):,} rows of the form {form!r}; a site has one.")
+    try:
+        table = table.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} has something other than numbers: {error}.") from None
     if form == "grid":
         point = np.array([float(column) for column in table.columns])
-        columns = [point, table.to_numpy(dtype=np.float64)[0]]
-        return _of_points(form, columns, name)
-    columns = [table[column].to_numpy(dtype=np.float64) for column in COLUMNS[form]]
+        return _of_points(form, [point, table.to_numpy()[0]], name)
+    columns = [table[column].to_numpy() for column in COLUMNS[form]]
     if form not in PARAMETRIC:
         return _of_points(form, columns, name)
+    _check_near(columns[0], name)
     centre, scale, *rest = (float(column[0]) for column in columns)
     is_known = np.isfinite([centre, *rest]).all() and scale > 0
     if not is_known or (np.isinf(scale) and form == "normal"):
@@ -159,6 +167,15 @@ def read_row(form, table, name) -> Approximation:
     reach = FAR * (scale if np.isfinite(scale) else 1.0)
     function = PARAMETRIC[form](centre, scale, *rest)
     return Approximation(function, centre - reach, centre + reach, np.array([centre]))
+
+
+def _check_near(values, name):
+    far = np.abs(values) > FARTHEST
+    if far.any():
+        raise ValueError(
+            f"{name} has an effect of {values[far][0]:g}; effects are logarithms of ratios, of at "
+            f"most {FARTHEST:,.0f}: change the unit of the column."
+        )
 
 
 def _shown(names, columns):
@@ -179,6 +196,7 @@ def _of_points(form, columns, name):
     if (np.diff(columns[0]) == 0).any():
         twice = columns[0][:-1][np.diff(columns[0]) == 0][0]
         raise ValueError(f"{name} has the point {twice:g} more than once; leave out one of them.")
+    _check_near(columns[0], name)
     point, value, *rest = columns
     function = (cubic if rest else straight)(point, value - value.max(), *rest)
     return Approximation(function, point[0], point[-1], point)
@@ -208,7 +226,7 @@ def table_of(result, feature, approximation):
         return DataFrame([value - value.max()], columns=points["point"].to_numpy())
     if approximation == "normal":
         return _normal_table(result, name)
-    return _fitted(approximation, read_row(form_of(points), points, name), len(points))
+    return _fitted(approximation, read_row(form_of(points, name), points, name), len(points))
 
 
 def points_of(result, feature):
