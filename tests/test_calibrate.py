@@ -215,6 +215,11 @@ ONE = pd.DataFrame({"coef": [0.1], "standard_error": [0.3]})
         ({"negative_controls": ONE * [1, np.nan]}, ValueError, "has none to learn from"),
         ({"positive_controls": ONE}, ValueError, "`positive_controls` has no column 'true_coef'"),
         ({"positive_controls": ONE.assign(true_coef=0.0)}, ValueError, "other than 0 in some"),
+        (
+            {"positive_controls": pd.concat([ONE, -8 * ONE]).abs().assign(true_coef=[-1.0, -2.0])},
+            ValueError,
+            "do not rise with their `true_coef`",
+        ),
         ({"level": 95}, ValueError, "`level` is 95"),
         ({"alternative": "upper"}, ValueError, "`alternative` is 'upper'; give one of"),
         (

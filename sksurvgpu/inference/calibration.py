@@ -268,7 +268,14 @@ def _fit_estimates(negative, positive):
     controls = controls[reasons == ""]
     _require_some(len(controls), reasons)
     columns = (controls[name].to_numpy() for name in ("coef", "standard_error", "true_coef"))
-    model = fit_null(*columns) if positive is None else fit_error_model(*columns)
+    if positive is None:
+        return controls, left_out, fit_null(*columns)
+    model = fit_error_model(*columns)
+    if not model[1] > 0:
+        raise ValueError(
+            f"estimates of `positive_controls` do not rise with their `true_coef` (the slope is "
+            f"{model[1]:.3g}), so that they say nothing of effects; compare signs and scales."
+        )
     return controls, left_out, model
 
 
