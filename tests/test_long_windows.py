@@ -254,6 +254,20 @@ def test_bad_windows(options, error, message):
         from_long(PERSONS, LINES, **options)
 
 
+@pytest.mark.parametrize("value", [None, np.nan, "text"])
+def test_values_that_are_not_looked_at_need_not_be_there(value):
+    windows = {"ever": (None, 0), "times": (None, 0, "count")}
+    lines = LINES.drop(columns="value") if value is None else LINES.assign(value=value)
+    lines["source"] = "claims"
+    found, expected = (
+        from_long(PERSONS, own, windows=windows, duplicates="present").X.to_scipy().toarray()
+        for own in (lines, LINES)
+    )
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises((TypeError, ValueError), match="value"):
+        from_long(PERSONS, lines, windows=windows, duplicates="max")
+
+
 @pytest.mark.parametrize(
     ("index", "day", "message"),
     [

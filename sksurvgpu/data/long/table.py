@@ -70,6 +70,7 @@ def read_long(
     source = open_source(covariates, "covariates")
     index = read_index_dates(table, index_date, missing == "drop") if windows.is_dated else None
     known, wanted = _columns_of(like, windows)
+    value = None if windows.need_no_values else value
     asked = row_id, covariate_id, value, day if windows.is_dated else None
     labels, columns = choose_columns(source.columns, *asked), Columns(windows, index, wanted)
     lines = Lines(labels, columns, rows, known, missing == "drop")

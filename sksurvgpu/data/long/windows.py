@@ -80,6 +80,11 @@ class Windows:
         """Whether they are windows of time at all."""
         return self.names != ("",)
 
+    @property
+    def need_no_values(self):
+        """Whether no window looks at the values of lines."""
+        return all(policy in WITHOUT_VALUES for policy in self.duplicates)
+
     def as_given(self):
         """Bounds and what becomes of several lines, by name."""
         low = [None if day == EVER[0] else day for day in self.low]
