@@ -157,6 +157,8 @@ def test_results_and_other_tables():
     summary = wald(fitted, X, data.y).summary()
     result = calibrate(summary[:1], summary[1:])
     np.testing.assert_allclose(result.table["p_value"], summary["p_value"][:1])
+    of_result = calibrate(wald(fitted, X, data.y), summary[1:])
+    np.testing.assert_array_equal(of_result.table[:1], result.table)
     profiles = {
         f"x{j}": profile_likelihood(CoxLassoCCD(alpha=0), X, data.y, j, bounds=(-3, 3),
                                     derivatives=True) for j in range(1, 6)

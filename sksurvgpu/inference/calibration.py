@@ -104,7 +104,8 @@ def calibrate(
     ----------
     estimates : table, or result with one
         A row for each effect, with columns ``coef``, the estimate on the scale of the coefficient,
-        and ``standard_error``, such as ``WaldResult.summary()`` or the result of ``fit_outcomes``.
+        and ``standard_error``, or the result of ``wald`` or ``fit_outcomes``; of some outcomes of
+        the latter, rows of its ``estimates``.
     negative_controls : table, result with one, or dict
         The same of effects that are known to be none. Or their likelihoods by name, in any form of
         ``combine_profiles``: controls without an estimate tell something, too.
@@ -196,7 +197,9 @@ def calibrate(
 # -- reading --------------------------------------------------------------------------------------
 def _read(table, name, more=()):
     """Estimates with their standard errors, and other columns."""
-    table = as_table(table.table if isinstance(table, Versioned) else table, name)
+    if isinstance(table, Versioned):
+        table = table.table if hasattr(table, "table") else table.summary()
+    table = as_table(table, name)
     columns = ["coef", "standard_error", *more]
     missing = [column for column in columns if column not in table]
     if missing:
