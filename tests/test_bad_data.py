@@ -231,7 +231,7 @@ OUTCOMES = {
     "event text": (
         lambda: surv(["yes", "no"], [1, 2]),
         TypeError,
-        "`event` has dtype <U3; pass booleans or 0/1.",
+        "`event` has dtype <U3; pass booleans or 0/1, of labels such as labels == 'yes'.",
     ),
     "event two-dimensional": (
         lambda: surv([[1, 0]], [1, 2]),

@@ -226,7 +226,7 @@ BUILDERS = {
     "case text": (
         lambda: matched(["yes"], [1]),
         TypeError,
-        "`case` has dtype <U3; pass booleans or 0/1.",
+        "`case` has dtype <U3; pass booleans or 0/1, of labels such as labels == 'yes'.",
     ),
     "stratum short": (
         lambda: matched([1, 0], [1]),

@@ -263,7 +263,7 @@ def test_what_cannot_be_is_refused(persons, lines, options, message):
 def test_kinds_must_agree():
     with pytest.raises(TypeError, match="has strings, but identifiers of `outcomes` are integers"):
         episodes(PERSONS, LINES.assign(id="7"))
-    with pytest.raises(TypeError, match="has dtype String; times are numbers or dates"):
+    with pytest.raises(TypeError, match="has dtype String; times are numbers or dates: convert"):
         episodes(PERSONS, LINES.assign(start="soon"))
     with pytest.raises(TypeError, match="has dtype String; pass numbers"):
         episodes(PERSONS, LINES.assign(value="much"))

@@ -227,7 +227,7 @@ CONDITIONAL_LOGISTIC = {
     "labels": (
         lambda: fit_sets(STRATA),
         TypeError,
-        "`y` has dtype <U5; pass booleans or 0/1.",
+        "`y` has dtype <U5; pass booleans or 0/1, of labels such as labels == 'yes'.",
     ),
     "three classes": (
         lambda: fit_sets(np.arange(N) % 3),

@@ -274,6 +274,11 @@ WRONG = {
         ValueError,
         "no column 'index_date'; name one of its columns",
     ),
+    "no start": (
+        broken(lambda p: p.drop(columns="observation_start")),
+        ValueError,
+        "by start=, or pass start=None if it does not matter.",
+    ),
     "missing anchor": (
         broken(lambda p: p.assign(exposure_end=pd.NaT), risk_end_from="exposure_end"),
         ValueError,

@@ -19,15 +19,15 @@ __all__ = [
 ]
 
 
-def require_column(table, column, argument):
-    """Check that a table has a column."""
+def require_column(table, column, argument, otherwise=", or add it."):
+    """Check that a table has a column; `otherwise` ends the message."""
     if column in table.columns:
         return
     close = get_close_matches(str(column), list(map(str, table.columns)), n=3)
     listed = ", ".join(map(repr, close or table.columns))
     raise ValueError(
         f"the table of the cohort has no column {column!r}; name one of its columns ({listed}) by "
-        f"{argument}=, or add it."
+        f"{argument}={otherwise}"
     )
 
 

@@ -169,6 +169,7 @@ def _observation(days, index, start, end):
     first, last = (days.of(*given, may_lack=True) for given in ((index, "index"), (end, "end")))
     is_observed = first <= last
     if start is not None:
+        require_column(days.table, start, "start", ", or pass start=None if it does not matter.")
         is_observed &= days.of(start, "start", may_lack=True) <= first
     return first, last, is_observed
 

@@ -112,7 +112,10 @@ def check_flags(values, name, question="") -> np.ndarray:
     if vector.dtype.kind == "b":
         return np.ascontiguousarray(vector)
     if vector.dtype.kind not in "iuf":
-        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass booleans or 0/1.")
+        raise TypeError(
+            f"`{name}` has dtype {vector.dtype}; pass booleans or 0/1, of labels such as "
+            "labels == 'yes'."
+        )
     is_flag = (vector == 0) | (vector == 1)
     if not is_flag.all():
         row = int(np.argmin(is_flag))
