@@ -11,7 +11,7 @@ from pkgutil import get_data
 # Not lazy: the function must win over the submodule of the same name, whichever is asked first.
 from .show_versions import show_versions as show_versions
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name -> module that defines it, "" for submodules. What type checkers read says it once.
 _DEFINED_IN = {
