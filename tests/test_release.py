@@ -1,0 +1,75 @@
+"""What is published repeats some facts; here they are held together."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import sksurvgpu
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSION = sksurvgpu.__version__
+REQUIREMENT = re.compile(r"([\w.-]+)(?:\[.*?\])? *>=([\d.]+)")
+
+
+def read(path):
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def bounds(lines):
+    """Lower bounds of requirements, by name."""
+    found = (REQUIREMENT.match(line) for line in lines)
+    return {match[1].lower(): match[2] for match in found if match}
+
+
+def test_the_version_has_its_entry_in_the_changelog():
+    heading = re.search(r"^(\d+\.\d+\.\d+) \((.*)\)\n-+$", read("docs/changes.rst"), re.MULTILINE)
+    assert heading[1] == VERSION
+    assert heading[2] == "unreleased" or heading[2] == released()
+
+
+def released():
+    return re.search(r"^date-released: (.*)$", read("CITATION.cff"), re.MULTILINE)[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern"),
+    [
+        ("CITATION.cff", r"^version: (.*)$"),
+        (".packaging/conda/recipe.yaml", r'^  version: "(.*)"$'),
+    ],
+)
+def test_the_version_is_the_same_everywhere(path, pattern):
+    assert re.search(pattern, read(path), re.MULTILINE)[1] == VERSION
+
+
+def test_the_recipe_demands_what_the_package_demands():
+    recipe = read(".packaging/conda/recipe.yaml")
+    listed = re.findall(r"^ {4}- ([\w.-]+ >=[\d.]+)$", recipe, re.MULTILINE)
+    found, wanted = bounds(listed), bounds(PROJECT["dependencies"])
+    assert {name: found.get(name) for name in wanted} == wanted
+
+
+def test_the_oldest_versions_that_are_tested_are_the_lower_bounds():
+    pinned = dict(re.findall(r'"([\w.-]+)==([\d.]+?)(?:\.\*)?"', read(".github/workflows/ci.yml")))
+    for name, bound in bounds(PROJECT["dependencies"]).items():
+        assert bound.startswith(pinned[name]), f"{name}: >={bound}, tested {pinned[name]}"
+
+
+def test_ci_installs_versions_within_the_bounds():
+    pinned = re.findall(r"^([\w.-]+)==([\d.]+)", read(".ci/constraints.txt"), re.MULTILINE)
+    least = bounds(PROJECT["dependencies"] + PROJECT["optional-dependencies"]["tables"])
+    assert set(least) <= {name for name, _ in pinned}
+    for name, version in pinned:
+        if name in least:
+            assert as_numbers(version) >= as_numbers(least[name]), name
+
+
+def as_numbers(version):
+    return [int(part) for part in version.split(".")]
+
+
+def test_the_lock_file_names_no_place():
+    assert "://" not in read(".ci/constraints.txt")
