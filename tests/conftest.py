@@ -22,9 +22,35 @@ os.environ["MPLBACKEND"] = "agg"
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
 
+# What a run of all tests leaves to --thorough: more of what other files test in brief, for each
+# penalty, backend and place of rows. A file that is named is run as it is.
+TESTS = Path(__file__).resolve().parent
+THOROUGH = (
+    [TESTS / "attacks", *TESTS.glob("test_cuda_*.py"), *TESTS.glob("test_far_*.py")]
+    + [TESTS / f"test_{name}.py" for name in ("adaptive", "bounds", "broken_ridge", "combinations")]
+    + [TESTS / f"test_{name}.py" for name in ("firth", "fused", "groups", "hierarchical", "links")]
+    + [TESTS / f"test_{name}.py" for name in ("new_likelihood", "new_penalty", "nonconvex")]
+    + [TESTS / f"test_{name}.py" for name in ("compile", "contract", "properties", "secants")]
+    + [TESTS / f"test_{name}.py" for name in ("dask", "federated", "store", "sums_fits", "sums_parts")]
+    + [TESTS / f"test_{name}.py" for name in ("bayes_benchmark", "posterior_scales", "relaxed")]
+    + [TESTS / f"test_{name}.py" for name in ("calibrate", "case_series_intervals", "combination")]
+)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--thorough", action="store_true", help="run also the files that a short run leaves out"
+    )
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Begin with what is slow: at the end, the other workers would wait for it."""
+    named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
+    if not config.getoption("thorough") and named <= {TESTS, TESTS.parent}:
+        left_out = [item for item in items if {item.path, item.path.parent} & {*THOROUGH}]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in {*left_out}]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
