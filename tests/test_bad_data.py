@@ -215,13 +215,13 @@ OUTCOMES = {
         lambda: surv([1, 2], [1, 2]),
         ValueError,
         "`event` is 2 in row 1, must be bool or 0/1; were `event` and `time` swapped, or are "
-        "there several kinds of event?",
+        "there several kinds of event? Codes 1 and 2, as R takes them, are event == 2.",
     ),
     "event nan": (
         lambda: surv([1, np.nan], [1, 2]),
         ValueError,
         "`event` is nan in row 1, must be bool or 0/1; were `event` and `time` swapped, or are "
-        "there several kinds of event?",
+        "there several kinds of event? Codes 1 and 2, as R takes them, are event == 2.",
     ),
     "event none": (
         lambda: surv([True, None], [1, 2]),

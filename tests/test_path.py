@@ -72,6 +72,8 @@ def test_given_alphas_are_sorted(data):
     assert path.alphas.tolist() == [0.05, 0.02, 0.01]
     assert path.estimator(0.02).alpha == 0.02
     np.testing.assert_array_equal(path.estimator(0.02).coef_, path.coefs[:, 1])
+    with pytest.raises(TypeError, match=r"`index` is 0.02, .* path.estimator\(alpha\) takes"):
+        path.at(0.02)
 
 
 def test_the_estimator_is_left_alone(data):

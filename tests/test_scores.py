@@ -236,7 +236,8 @@ def test_properties():
     outcomes = competing_risks(*train), competing_risks(*test)
     area = auc_competing(*outcomes, risk, TIMES)
     np.testing.assert_allclose(auc_competing(*outcomes, risk**2, TIMES), area, rtol=1e-12)
-    np.testing.assert_allclose(auc_competing(*outcomes, 1 - risk, TIMES), 1 - area, rtol=1e-12)
+    for t, column in zip(TIMES, risk.T, strict=True):
+        assert auc_competing(*outcomes, 1 - column, t)[t] == pytest.approx(1 - area[t], rel=1e-12)
     assert (auc_competing(*outcomes, np.full_like(risk, 0.3), TIMES) == 0.5).all()
     order = np.random.default_rng(0).permutation(len(risk))
     shuffled = outcomes[0], outcomes[1][order], risk[order]
@@ -373,6 +374,12 @@ SHARED_MISTAKES = {
         ValueError,
         "`risk` is nan in row 3 for the time 11, must lie between 0 and 1; leave out horizons "
         "beyond the follow-up of the fit.",
+    ),
+    "survival": (
+        lambda score, y: score(y, y, 1 - RISK, TIMES),
+        ValueError,
+        "`risk` falls from horizon to horizon in all rows, as survival does; pass the probability "
+        "that the event has happened, 1 minus that of survival.",
     ),
     "risk of words": (
         lambda score, y: score(y, y, RISK.astype(str), TIMES),

@@ -130,6 +130,7 @@ def read_risks(risk, times, n_rows, name):
             f"{len(horizons):,} horizon(s); pass a risk for each row and each horizon."
         )
     _check_probabilities(values, horizons)
+    _check_rising(values)
     return values.astype(np.float64), horizons
 
 
@@ -177,3 +178,13 @@ def _check_probabilities(risk, horizons):
         f"`risk` is {found:g} in row {row:,} for the time {horizons[column]:g}, must lie between 0 "
         f"and 1; {remedy}."
     )
+
+
+def _check_rising(risk):
+    """Refuse what scikit-survival's scores take: probabilities of survival, which only fall."""
+    steps = np.diff(risk, axis=1)
+    if (steps < 0).any() and (steps <= 0).all():
+        raise ValueError(
+            "`risk` falls from horizon to horizon in all rows, as survival does; pass the "
+            "probability that the event has happened, 1 minus that of survival."
+        )

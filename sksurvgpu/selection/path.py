@@ -6,6 +6,7 @@ import copy
 import warnings
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,11 @@ class Path(Versioned):
         estimator : object
             As if fitted with ``alpha=alphas[index]``.
         """
+        if not isinstance(index, Integral):
+            raise TypeError(
+                f"`index` is {index!r}, must be a position in `alphas`; path.estimator(alpha) "
+                "takes a penalty."
+            )
         fitted = copy.copy(self._fitted)
         fitted.alpha = float(self.alphas[index])
         require_blend(self, index)

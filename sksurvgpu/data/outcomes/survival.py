@@ -24,7 +24,10 @@ from .lazy import build_lazily
 
 __all__ = ["Outcome", "as_sksurv", "read_outcome", "surv"]
 
-SWAPPED = "; were `event` and `time` swapped, or are there several kinds of event?"
+SWAPPED = (
+    "; were `event` and `time` swapped, or are there several kinds of event? Codes 1 and 2, as R "
+    "takes them, are event == 2."
+)
 SEVERAL = "of several kinds of event take one with as_sksurv(y, event_of_interest=...)"
 
 
