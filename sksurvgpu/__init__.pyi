@@ -86,6 +86,7 @@ from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
 from .plotting.propensity import PropensityDisplay as PropensityDisplay
 from .plotting.stability import StabilityDisplay as StabilityDisplay
+from .plotting.stacked import StackedIncidenceDisplay as StackedIncidenceDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay
 from .plotting.trace import TraceDisplay as TraceDisplay
 from .routes.adaptive import Adaptive as Adaptive

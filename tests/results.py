@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from sksurvgpu import StabilityResult
+
 LONG_NAME = "acetylsalicylic acid 100 mg, enteric-coated tablets, twice daily"
 
 
@@ -96,3 +98,22 @@ def score_table(n_rows, seed=0):
         }
     )
     return table.assign(split0_score=table["mean_score"] - 1, split1_score=table["mean_score"] + 1)
+
+
+def stability_result(n_selected=(0.5, 2.0, 9.0, 30.0), alphas=(0.2, 0.1, 0.05, 0.02)):
+    """Two stable coefficients, one that is seen, one that never is, and one without a penalty."""
+    probabilities = np.array(
+        [[0.4, 0.9, 1.0, 1.0], [0.1, 0.8, 0.9, 1.0], [0.0, 0.1, 0.8, 0.9], [0.0] * 4, [1.0] * 4]
+    )
+    return StabilityResult(
+        alphas=np.array(alphas),
+        probabilities=probabilities[:, : len(alphas)],
+        n_selected=np.array(n_selected),
+        n_subsamples=100,
+        sampling="complementary",
+        threshold=0.75,
+        max_errors=1.5,
+        assumption="none",
+        is_penalized=np.array([True] * 4 + [False]),
+        feature_names=np.array(["age", "sex", "site", "ward", "arm"], dtype=object),
+    )

@@ -122,13 +122,15 @@ def test_kaplan_meier_and_numbers_at_risk(data, entry):
     assert display.observed_["treated"].get_color() == display.lines_[0].get_color()
     others = {line.get_color() for line in display.lines_}
     assert display.observed_["control"].get_color() not in others
-    assert legend(display) == ["treated", "other", "control (Kaplan-Meier)", "Kaplan-Meier"]
+    expected = ["treated", "other", "control (Kaplan-Meier)", "Kaplan-Meier", "censored"]
+    assert legend(display) == expected
 
 
 def test_one_group(model, data):
     display = SurvivalDisplay.from_estimator(model, data.X[:1], kaplan_meier=data.y, at_risk=True)
     assert display.at_risk_["all"][0] == 120
-    assert legend(display) == ["row 0", "Kaplan-Meier"]
+    assert legend(display) == ["row 0", "Kaplan-Meier", "censored"]
+    assert display.test_ is None
     assert "all" not in [text.get_text() for text in display.ax_.texts]
 
 
@@ -245,7 +247,7 @@ def test_curves_of_a_result(data):
     groups = np.where(data.X[:, [0]].toarray().ravel() > 0, "new", "old")
     result = kaplan_meier(data.y, groups=groups, interval="log-log", band="hall-wellner")
     display = SurvivalDisplay.from_result(result, at_risk=True)
-    assert legend(display) == result.groups and not display.observed_
+    assert legend(display) == [*result.groups, "censored"] and not display.observed_
     for line, area, label in zip(display.lines_, display.areas_, result.groups, strict=True):
         own = result.table[(result.table["group"] == label) & result.table["lower"].notna()]
         for _, row in own.iloc[3:20].iterrows():
@@ -259,7 +261,7 @@ def test_curves_of_a_result(data):
         )
     assert sum(counts[0] for counts in display.at_risk_.values()) == len(data.y)
     wide = SurvivalDisplay.from_result(result, limits="band", labels=["a", "b"])
-    assert legend(wide) == ["a", "b"] and len(wide.areas_) == 2
+    assert legend(wide) == ["a", "b", "censored"] and len(wide.areas_) == 2
     assert not SurvivalDisplay.from_result(result, limits=None).areas_
 
 
@@ -299,7 +301,7 @@ def test_curves_that_no_display_draws(data):
         SurvivalDisplay.from_result(survival, limits="both")
     with pytest.raises(ValueError, match=r"`events` is \[3\]; the curves are of \[1, 2\]"):
         CumulativeIncidenceDisplay.from_result(risks, events=3)
-    with pytest.raises(ValueError, match="`at_risk` needs curves of rows"):
+    with pytest.raises(ValueError, match="`at_risk` needs an outcome: pass it as `aalen_johansen`"):
         CumulativeIncidenceDisplay(risks.functions.values()).plot(at_risk=True)
     with pytest.raises(ValueError, match="those of a result"):
         SurvivalDisplay.from_result(survival).plot(kaplan_meier=data.y)

@@ -4,10 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from grids import thin
-from results import Result, bootstrap_result, interval_table, profile_result, score_table
+from results import (
+    Result,
+    bootstrap_result,
+    interval_table,
+    profile_result,
+    score_table,
+    stability_result,
+)
 from sksurv.functions import StepFunction
 
 from sksurvgpu import (
+    BalanceDisplay,
     BootstrapDisplay,
     CalibrationDisplay,
     CoefficientDisplay,
@@ -16,10 +24,16 @@ from sksurvgpu import (
     EmpiricalNullDisplay,
     PathDisplay,
     ProfileDisplay,
+    PropensityDisplay,
+    StabilityDisplay,
+    StackedIncidenceDisplay,
     SurvivalDisplay,
     TraceDisplay,
+    competing_risks,
     surv,
 )
+from sksurvgpu.cohort import balance
+from sksurvgpu.nonparametric import aalen_johansen, kaplan_meier
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 from matplotlib import colors  # noqa: E402
@@ -53,7 +67,35 @@ def estimates(n):
     return pd.DataFrame({"coef": coef, "standard_error": error})
 
 
+def love():
+    X, exposed = RNG.normal(size=(200, 4)), np.arange(200) % 2 == 0
+    return balance(X + exposed[:, None], exposed, strata=np.arange(200) // 2 % 4)
+
+
+def persons():
+    score = RNG.beta(2, 3, 300)
+    return pd.DataFrame({"id": range(300), "score": score, "treatment": RNG.random(300) < score})
+
+
+def risks():
+    """Calibration of two models with histograms."""
+    bins = pd.DataFrame({"lower": [0, 0.2], "upper": [0.2, 0.4], "n": [30, 10]})
+    tables = {"a": groups(), "b": groups(0.1)}
+    return CalibrationDisplay(tables, dict.fromkeys(tables, bins))
+
+
+INCIDENCES = aalen_johansen(competing_risks(np.arange(60) % 3, np.arange(60) + 1.0), groups=GROUP)
 DISPLAYS = {
+    "balance": lambda: BalanceDisplay.from_result(love()),
+    "balance, scatter": lambda: BalanceDisplay.from_result(love(), kind="scatter"),
+    "calibration, histograms": lambda: risks().plot(),
+    "groups": lambda: SurvivalDisplay.from_result(
+        kaplan_meier(OBSERVED, groups=GROUP), at_risk=True, medians=True
+    ),
+    "incidence of groups": lambda: CumulativeIncidenceDisplay.from_result(INCIDENCES, at_risk=True),
+    "propensity": lambda: PropensityDisplay.from_cohort(persons(), before=persons()),
+    "stability": lambda: StabilityDisplay.from_result(stability_result()),
+    "stack": lambda: StackedIncidenceDisplay.from_result(INCIDENCES, at_risk=True),
     "bootstrap": lambda: BootstrapDisplay.from_result(bootstrap_result(20)),
     "calibration": lambda: CalibrationDisplay({"a": groups(), "b": groups(0.1)}).plot(),
     "coefficients": lambda: CoefficientDisplay.from_result(
@@ -111,7 +153,8 @@ def test_everything_is_seen_on_its_ground(name, style):
     for artist in figure.findobj(lambda artist: artist.get_visible()):
         if isinstance(artist, QuadMesh):  # the colours of a colour bar, which stand side by side
             continue
-        least = 1.2 if isinstance(artist, PolyCollection) else 2.0
+        is_area = isinstance(artist, PolyCollection | StepPatch)
+        least = 1.2 if is_area else 2.0
         for colour in colours(artist):
             if colors.to_rgba(colour)[3] > 0:
                 n_seen += 1
@@ -178,3 +221,88 @@ def test_legends_of_calibration_cover_nothing(shifts):
         for bar in display.intervals_[key].get_segments():
             dense = np.linspace(*bar, 50)
             assert not box.count_contains(ax.transData.transform(dense))
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_displays_say_what_they_are(name):
+    display = DISPLAYS[name]()
+    cls = type(display).__name__
+    assert repr(display).startswith(f"<{cls} of ") and repr(display).endswith(">")
+    assert any(character.isdigit() or character in "ab" for character in repr(display))
+
+
+def test_legends_of_propensity_cover_no_bar():
+    for size in ((3.5, 2.6), (6.4, 4.8)):
+        with pyplot.rc_context({"figure.figsize": size}):
+            display = DISPLAYS["propensity"]()
+        display.figure_.draw_without_rendering()
+        box = display.ax_.get_legend().get_window_extent()
+        for stairs in (*display.areas_.values(), *display.before_.values()):
+            values, edges, _ = stairs.get_data()
+            for height, *ends in zip(values, edges[:-1], edges[1:], strict=True):
+                corners = display.ax_.transData.transform([(ends[0], 0.0), (ends[1], height)])
+                inside = box.x0 < corners[1, 0] and corners[0, 0] < box.x1
+                assert not (inside and box.y0 < corners[1, 1] and corners[0, 1] < box.y1)
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "path", "stability", "balance", "coefficients"])
+def test_long_names_leave_room_for_what_they_name(name):
+    """On a column of 3.5 inches; whole names are kept."""
+    long = "acetylsalicylic acid 100 mg, enteric-coated tablets, twice daily, "
+    with pyplot.rc_context({"figure.figsize": (3.5, 2.6)}):
+        display = LONG_NAMES[name](long)
+    display.figure_.draw_without_rendering()
+    share = display.ax_.get_window_extent().width / display.figure_.bbox.width
+    assert share > (0.2 if name == "coefficients" else 0.3)
+    texts = [text.get_text() for text in display.figure_.findobj(Text)]
+    shortened = [text for text in texts if text.startswith("acety") and "…" in text]
+    assert len(set(shortened)) >= 2
+
+
+def path_of(names):
+    return PathDisplay([0.1, 0.01], np.outer([-1, 1, 2], [0, 1]), names).plot()
+
+
+def balance_of(long):
+    X, exposed = RNG.normal(size=(200, 3)), np.arange(200) % 2 == 0
+    table = pd.DataFrame(X, columns=[long + c for c in "abc"])
+    return BalanceDisplay.from_result(balance(table, exposed, strata=np.arange(200) // 2 % 4))
+
+
+def stability_of(long):
+    result = stability_result(n_selected=(0.5, 1.2, 9.0, 30.0))
+    result.feature_names[:] = [long + c for c in "abcde"]
+    return StabilityDisplay.from_result(result)
+
+
+def bootstrap_of(long):
+    result = bootstrap_result(20)
+    result.intervals.index = [f"{long}{i:02d}" for i in range(20)]
+    return BootstrapDisplay.from_result(result)
+
+
+LONG_NAMES = {
+    "path": lambda long: path_of([long + c for c in "abc"]),
+    "balance": balance_of,
+    "stability": stability_of,
+    "bootstrap": bootstrap_of,
+    "coefficients": lambda long: CoefficientDisplay.from_result(
+        Result(interval_table(5).set_axis([long + c for c in "abcde"]))
+    ),
+}
+
+
+@pytest.mark.parametrize("n_penalties", [12, 60])
+@pytest.mark.parametrize("width", [3.5, 6.4])
+def test_legends_of_scores_cover_nothing(n_penalties, width):
+    with pyplot.rc_context({"figure.figsize": (width, 2.8)}):
+        display = CVDisplay(score_table(n_penalties), 0.2).plot()
+    display.figure_.draw_without_rendering()
+    ax, box = display.ax_, display.ax_.get_legend().get_window_extent()
+    for line in (display.line_, display.best_, display.one_se_):
+        path = line.get_transform().transform_path(line.get_path())
+        assert not path.intersects_bbox(box, filled=False)
+    for path in display.errors_.get_paths():
+        assert not ax.transData.transform_path(path).intersects_bbox(box, filled=True)
+    whole = display.figure_.bbox
+    assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0

@@ -2,33 +2,15 @@
 
 import numpy as np
 import pytest
+from results import stability_result
 
-from sksurvgpu import StabilityDisplay, StabilityResult
+from sksurvgpu import StabilityDisplay
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
 
-def made_up(n_selected=(0.5, 2.0, 9.0, 30.0), alphas=(0.2, 0.1, 0.05, 0.02)):
-    """Two stable coefficients, one that is seen, one that never is, and one without a penalty."""
-    probabilities = np.array(
-        [[0.4, 0.9, 1.0, 1.0], [0.1, 0.8, 0.9, 1.0], [0.0, 0.1, 0.8, 0.9], [0.0] * 4, [1.0] * 4]
-    )
-    return StabilityResult(
-        alphas=np.array(alphas),
-        probabilities=probabilities[:, : len(alphas)],
-        n_selected=np.array(n_selected),
-        n_subsamples=100,
-        sampling="complementary",
-        threshold=0.75,
-        max_errors=1.5,
-        assumption="none",
-        is_penalized=np.array([True] * 4 + [False]),
-        feature_names=np.array(["age", "sex", "site", "ward", "arm"], dtype=object),
-    )
-
-
 def test_what_is_drawn():
-    result = made_up(n_selected=(0.5, 1.2, 9.0, 30.0))
+    result = stability_result(n_selected=(0.5, 1.2, 9.0, 30.0))
     display = StabilityDisplay.from_result(result)
     assert result.alpha_min == 0.1
     assert [line.get_label() for line in display.lines_] == ["age", "sex", "site"]
@@ -44,12 +26,12 @@ def test_what_is_drawn():
 
 
 def test_where_nothing_or_all_counts():
-    nothing = StabilityDisplay.from_result(made_up(n_selected=(30.0,) * 4))
+    nothing = StabilityDisplay.from_result(stability_result(n_selected=(30.0,) * 4))
     assert not nothing.labels_ and nothing.beyond_.get_x() == nothing.ax_.get_xlim()[0]
-    every = StabilityDisplay.from_result(made_up(n_selected=(0.1,) * 4), n_labels=1)
+    every = StabilityDisplay.from_result(stability_result(n_selected=(0.1,) * 4), n_labels=1)
     assert every.beyond_ is None and [label.get_text() for label in every.labels_] == ["age"]
     _, ax = pyplot.subplots()
-    alone = StabilityDisplay(made_up((0.1,), (0.2,))).plot(ax)
+    alone = StabilityDisplay(stability_result((0.1,), (0.2,))).plot(ax)
     assert alone.ax_ is ax and alone.lines_[0].get_marker() == "o"
     pyplot.close("all")
 
@@ -58,4 +40,4 @@ def test_what_has_no_figure():
     with pytest.raises(TypeError, match="`result` is of type dict; pass a StabilityResult"):
         StabilityDisplay.from_result({})
     with pytest.raises(ValueError, match="leave it out of `alphas`"):
-        StabilityDisplay.from_result(made_up(alphas=(0.2, 0.1, 0.05, 0.0)))
+        StabilityDisplay.from_result(stability_result(alphas=(0.2, 0.1, 0.05, 0.0)))

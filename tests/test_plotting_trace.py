@@ -127,3 +127,13 @@ def test_figures_that_cannot_be_drawn(draw, error, match):
     with pytest.raises(error, match=match):
         draw()
     assert not pyplot.get_fignums()
+
+
+def test_names_stand_above_their_notes_where_there_is_no_room_beside():
+    name, note = "coef[tumour size]", "R-hat 1.00, bulk ESS 2,310"
+    draws = {name: np.ones((2, 9)) * np.arange(9)}
+    wide = TraceDisplay(draws, notes={name: note}).plot().axes_[0, 0]
+    assert (wide.get_title(loc="left"), wide.get_title(loc="right")) == (name, note)
+    with pyplot.rc_context({"figure.figsize": (3.5, 2.6)}):
+        narrow = TraceDisplay(draws, notes={name: note}).plot().axes_[0, 0]
+    assert (narrow.get_title(loc="left"), narrow.get_title(loc="right")) == (f"{name}\n{note}", "")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Calibration", "calibration"]
 
+N_BINS, TINY = 50, 1e-12  # of the histogram, and its end where all risks are 0
 ESTIMATES = ["observed", "lower", "upper"]
 
 
@@ -47,6 +48,9 @@ class Calibration:
         The horizon; None of a binary outcome, which has none.
     level : float
         Of the confidence intervals.
+    distribution : pandas.DataFrame or None
+        Histogram of the predicted risks: a row for each of 50 bins from 0 to the largest, with its
+        ends ``lower`` and ``upper`` and its number of rows ``n``.
 
     Examples
     --------
@@ -81,6 +85,7 @@ class Calibration:
     upper: float
     time: float | None
     level: float
+    distribution: DataFrame | None = None
 
     @property
     def curve(self) -> DataFrame:
@@ -182,7 +187,16 @@ def calibration(y, risk, time=None, *, n_groups=10, event_of_interest=1, level=0
         upper=limits[1],
         time=None if time is None else horizon,
         level=level,
+        distribution=_distribution(risk),
     )
+
+
+def _distribution(risk):
+    """Histogram of risks as a table."""
+    from pandas import DataFrame
+
+    number, ends = np.histogram(risk, N_BINS, range=(0.0, max(float(risk.max()), TINY)))
+    return DataFrame({"lower": ends[:-1], "upper": ends[1:], "n": number})
 
 
 def _read_binary(y, risk):

@@ -75,9 +75,15 @@ class KaplanMeier(Versioned):
     robust: bool
     band: str | None
     _entries: dict | None
+    _is_stratified: bool = False
 
     def __repr__(self) -> str:
         return describe(self, f"{len(self.table):,} times")
+
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether the table counts all that is known of the rows: no late entry, no strata."""
+        return self._entries is None and not self._is_stratified
 
     @property
     def functions(self) -> dict:
@@ -218,7 +224,9 @@ def kaplan_meier(
         bounds = limits(survival, _band_spread(counts, rows, variance, level, robust), interval)
         columns |= dict(zip(["band_lower", "band_upper"], bounds, strict=True))
     table = counts_table(counts, rows, events).assign(**columns)
-    return KaplanMeier(table, rows.labels, level, interval, robust, band, entries_of(rows))
+    is_stratified = groups is not None and rows.stratum is not None
+    details = level, interval, robust, band, entries_of(rows), is_stratified
+    return KaplanMeier(table, rows.labels, *details)
 
 
 def _greenwood(counts):

@@ -2,13 +2,15 @@
 
 import numpy as np
 
+from ..nonparametric.groups import ALL
 from ._labels import below_axis
-from ._style import CHARACTER, lay_out, shorten, text_size
+from ._style import CHARACTER, grow, ink_of, lay_out, room_for_names, shorten, text_size
 
-__all__ = ["count_at_risk", "write_at_risk"]
+__all__ = ["count_at_risk", "show_at_risk", "write_at_risk"]
 
 LINE = 1.3  # distance of lines of text, in units of their size
-LONGEST_NAME = 16  # characters, of a group
+NAMES_SHARE = 0.22  # of the width of the figure
+USUAL = 2  # groups that the usual height of a figure has room for
 
 
 def count_at_risk(ax, result):
@@ -40,15 +42,32 @@ def count_at_risk(ax, result):
     return counts, times.tolist()
 
 
-def write_at_risk(ax, counts, times, only):
+def show_at_risk(ax, result, lines):
+    """Numbers at risk in the groups of a result, their times, and how far down they reach.
+
+    `lines` are the curves of the groups, by name, in whose colours these are written. Nothing is
+    written without a result.
+    """
+    if result is None:
+        return {}, [], 0.0
+    counts, times = count_at_risk(ax, result)
+    colours = {key: line.get_color() for key, line in lines.items()}
+    return counts, times, write_at_risk(ax, counts, times, ALL, colours)
+
+
+def write_at_risk(ax, counts, times, only, colours=()):
     """Write a line for each group; return how far down they reach, in points.
 
-    The only group has no name where it is called `only`.
+    The only group has no name where it is called `only`. Names are in the colours of the curves,
+    where `colours` has one for the group.
     """
     size = text_size(ax)
+    grow(ax, LINE * size * (len(counts) - USUAL))
+    longest = room_for_names(ax, NAMES_SHARE)
+    colours = {key: ink_of(colour, ax) for key, colour in dict(colours).items()}
     depth = below_axis(ax) + 0.8 * size
 
-    def write(text, place, depth, offset, side):
+    def write(text, place, depth, offset, side, **style):
         ax.annotate(
             text,
             place,
@@ -59,6 +78,7 @@ def write_at_risk(ax, counts, times, only):
             va="center",
             size=size,
             annotation_clip=False,
+            **style,
         )
 
     left = ax.get_xlim()[0]
@@ -66,7 +86,9 @@ def write_at_risk(ax, counts, times, only):
     for key, numbers in counts.items():
         depth += LINE * size
         if len(counts) > 1 or key != only:
-            write(shorten([key], LONGEST_NAME)[0], (left, 0.0), depth, -2.0 * size, "right")
+            style = {"color": colours[key]} if key in colours else {}
+            name = shorten([key], longest)[0]
+            write(name, (left, 0.0), depth, -2.0 * size, "right", parse_math=False, **style)
         for time, number in zip(times, numbers, strict=True):
             write(f"{number:,}", (time, 0.0), depth, 0.0, "center")
     return depth + 0.5 * LINE * size

@@ -6,10 +6,10 @@ import numpy as np
 
 from ._style import (
     CHARACTER,
-    COLOURS,
     LARGEST_LOG,
     MARKERS,
     MUTED,
+    colours_on,
     lay_out,
     shorten,
     show_logarithmic,
@@ -102,8 +102,9 @@ class Forest:
             show_logarithmic(ax)
         ax.set_xlim(*self.shown(np.array(self.limits)))
         ax.axvline(self.shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
+        colours = colours_on(ax)
         for i, (key, table) in enumerate(self.tables.items()):
-            self._draw_table(ax, key, table, COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)])
+            self._draw_table(ax, key, table, colours[i % len(colours)], MARKERS[i % len(MARKERS)])
         edge = 0.5 * (1.0 + (0.2 if len(self.names) == 1 else 0.0))
         ax.set_ylim(len(self.names) - 1 + edge, -edge)
         ax.set_xlabel(self.effect or "coefficient", parse_math=False)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._style import CHARACTER, LEADER, MUTED, lay_out, size_of, text_size
+from ._style import CHARACTER, LEADER, MUTED, grow, lay_out, size_of, text_size
 
-__all__ = ["below_axis", "count_lines", "label_ends", "legend_below", "legend_in_corner", "spread"]
+__all__ = [
+    "below_axis",
+    "count_lines",
+    "label_ends",
+    "legend_below",
+    "legend_in_corner",
+    "spread",
+    "text_in_corner",
+]
 
 LINE = 1.25  # distance of lines of text, in units of their size
 ENTRY = 13.0  # width of an entry of a legend, in units of the text's size
@@ -54,10 +62,39 @@ def legend_in_corner(ax, artists, names, corners, below=0.0, **style):
     return legend_below(ax, (artists, names), below, entry)
 
 
+def text_in_corner(ax, text, corners):
+    """Text in the first corner where it covers nothing, otherwise above the axes."""
+    lay_out(ax)
+    legend, size = ax.get_legend(), text_size(ax)
+    taken = [] if legend is None else [legend.get_window_extent()]
+    for corner in corners:
+        height, side = corner.split()
+        x, y = float(side == "right"), float(height == "upper")
+        note = ax.annotate(
+            text,
+            (x, y),
+            xytext=(size * (1.0 - 2.0 * x), size * (1.0 - 2.0 * y)),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha=side,
+            va="top" if y else "bottom",
+            size=size,
+        )
+        box = note.get_window_extent()
+        if not _covers(ax, box) and not any(map(box.overlaps, taken)):
+            return note
+        note.remove()
+    return ax.set_title(text, loc="right", size=size)
+
+
 def _covers(ax, box):
-    """Whether a box, in pixels, has part of a line, a point or an interval in it."""
-    for line in ax.lines:
-        if line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False):
+    """Whether a box, in pixels, has part of a line, a point, an interval or stairs in it."""
+    from matplotlib.patches import StepPatch
+
+    stairs = [patch for patch in ax.patches if isinstance(patch, StepPatch)]
+    for artist in (*ax.lines, *stairs):
+        path = artist.get_transform().transform_path(artist.get_path())
+        if path.intersects_bbox(box, filled=artist in stairs and artist.get_fill()):
             return True
     for collection in ax.collections:
         transform, offsets = collection.get_transform(), collection.get_offsets()
@@ -81,7 +118,7 @@ def legend_below(ax, named=(), below=0.0, entry=ENTRY):
     below = below or below_axis(ax)
     down = ScaledTranslation(0.0, -below / 72.0, ax.figure.dpi_scale_trans)
     n_columns = int(np.clip(size_of(ax)[0] / (entry * text_size(ax)), 1, 3))
-    return ax.legend(
+    legend = ax.legend(
         *named,
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
@@ -92,6 +129,8 @@ def legend_below(ax, named=(), below=0.0, entry=ENTRY):
         handlelength=1.5,
         labelspacing=0.3,
     )
+    grow(ax, legend.get_window_extent().height * 72.0 / ax.figure.dpi)
+    return legend
 
 
 def count_lines(ax) -> int:

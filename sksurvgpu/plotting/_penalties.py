@@ -1,14 +1,16 @@
-"""Axes of penalties: descending and logarithmic, with the numbers of coefficients on top."""
+"""Curves over penalties: the axis, descending and logarithmic, and what names the curves."""
 
 import numpy as np
 
-from ._style import show_logarithmic, show_ratios
+from ._labels import label_ends
+from ._style import MUTED, colours_on, room_for_names, shorten, show_logarithmic, show_ratios
 
-__all__ = ["count_on_top", "refuse_zero", "show_penalties"]
+__all__ = ["count_on_top", "draw_curves", "name_curves", "refuse_zero", "show_penalties"]
 
 MOST_COUNTS = 6  # on the top axis
 MARGIN = 0.01  # of the axis
 ALONE = 2.0  # times and over a single penalty
+NAMES_SHARE = 0.36  # of the width of the figure
 
 
 def refuse_zero(alphas, remedy):
@@ -41,3 +43,33 @@ def count_on_top(ax, position, n_nonzero):
     top.tick_params(labelsize=ax.xaxis.label.get_size())
     top.set_xlabel("nonzero coefficients", size=ax.xaxis.label.get_size())
     return top
+
+
+def draw_curves(ax, position, curves, names, shown, named):
+    """Lines of the rows `shown` of `curves`, and the colours of those `named`.
+
+    Of these the first matter most; all others are grey.
+    """
+    colours = colours_on(ax)
+    colour_of = {k: colours[i % len(colours)] for i, k in enumerate(named)}
+    marker = "o" if len(position) == 1 else None
+    lines = [
+        ax.plot(
+            position,
+            curves[k],
+            color=colour_of.get(k, MUTED),
+            linewidth=1.2 if k in colour_of else 0.6,
+            marker=marker,
+            zorder=3 if k in colour_of else 2,
+            label=str(names[k]),
+        )[0]
+        for k in shown
+    ]
+    return lines, colour_of
+
+
+def name_curves(ax, position, curves, names, colour_of):
+    """Names at the right ends of the coloured curves."""
+    shortened = shorten([names[k] for k in colour_of], room_for_names(ax, NAMES_SHARE))
+    ends = [(position[-1], curves[k, -1]) for k in colour_of]
+    return label_ends(ax, ends, shortened, list(colour_of.values()))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ._labels import legend_in_corner
-from ._style import BAND, BAND_ON_DARK, COLOURS, is_dark, shorten
+from ._style import colours_on, opacity_on, shorten
 
 __all__ = [
     "check_functions",
@@ -77,10 +77,16 @@ def check_functions(functions, labels):
     return functions, labels
 
 
-def draw_steps(ax, functions, labels, start):
-    """Draw functions as steps from their value at time 0, `start`."""
-    lines = []
-    for i, (function, label) in enumerate(zip(functions, labels, strict=True)):
+def draw_steps(ax, functions, labels, start, styles=None):
+    """Draw functions as steps from their value at time 0, `start`.
+
+    `styles` are numbers of a colour and of a line style for each; colours that are used again go
+    on to the next style.
+    """
+    lines, colours = [], colours_on(ax)
+    n_colours = len(colours)
+    styles = styles or [(i, 0) for i in range(len(labels))]
+    for function, label, (colour, style) in zip(functions, labels, styles, strict=True):
         time, value = np.asarray(function.x), function.a * np.asarray(function.y) + function.b
         if time[0] > 0:
             time, value = np.r_[0.0, time], np.r_[start, value]
@@ -88,8 +94,8 @@ def draw_steps(ax, functions, labels, start):
             time,
             value,
             where="post",
-            color=COLOURS[i % len(COLOURS)],
-            linestyle=STYLES[i // len(COLOURS)],
+            color=colours[colour % n_colours],
+            linestyle=STYLES[(style + colour // n_colours) % len(STYLES)],
             label=label,
         )
     ax.set_xlim(0.0, MARGIN * max(line.get_xdata()[-1] for line in lines))
@@ -122,13 +128,12 @@ def limits_of(lines, limits, start):
 
 def draw_areas(ax, lines, areas):
     """Draw what lies between the limits of curves in their colours; None for those without."""
-    opacity = BAND_ON_DARK if is_dark(ax) else BAND
     drawn = []
     for line, area in zip(lines, areas or [None] * len(lines), strict=True):
         if area is not None:
             drawn.append(
                 ax.fill_between(
-                    *area, step="post", color=line.get_color(), alpha=opacity, linewidth=0.0
+                    *area, step="post", color=line.get_color(), alpha=opacity_on(ax), linewidth=0.0
                 )
             )
     return drawn

@@ -5,40 +5,52 @@ a figure is drawn. Axes that a user passes keep the style that they were made wi
 """
 
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import numpy as np
 
 __all__ = [
-    "BAND",
-    "BAND_ON_DARK",
     "CHARACTER",
     "COLOURS",
+    "COLOURS_ON_DARK",
     "LARGEST_LOG",
     "LEADER",
     "MARKERS",
     "MUTED",
+    "colours_on",
+    "count_of",
+    "grow",
+    "ink_of",
     "is_dark",
     "lay_out",
     "new_axes",
     "new_figure",
+    "new_panels",
+    "opacity_on",
     "require_pyplot",
+    "room_for_names",
     "shorten",
     "show_logarithmic",
     "show_ratios",
     "size_of",
     "styled",
     "text_size",
+    "title_panels",
     "within_floats",
 ]
 
 # Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Those of them that shine come first; their blue and vermilion are dim on black.
+COLOURS_ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 MUTED = "0.6"  # what is there to be compared with; visible on white and on black
 LEADER = 0.5  # points, lines from a text to what it names
-BAND, BAND_ON_DARK = 0.2, 0.4  # opacity of the area of an interval
+BAND, BAND_ON_DARK = 0.2, 0.3  # opacity of the area of an interval
 INK = "0.1"
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of red, green and blue
+READABLE = 4.5  # contrast of small text, after the guidelines of the web (WCAG 2)
+GAMMA = 2.2  # of a screen
 
 STYLE = {
     "font.size": 8.0,  # what journals set in a column of 3.5 inches
@@ -67,6 +79,7 @@ PLAIN_TEXT = {"text.parse_math": False, "axes.formatter.use_mathtext": False}
 MOST_TICKS, LEAST_TICKS = 6, 3
 CHARACTER = 0.62  # its width in units of the size of the text, about
 APART = 1.2  # what keeps numbers on an axis apart, in the same units
+_made = WeakSet()  # figures of ours
 LARGEST_LOG = 230.0  # ratios of 1e100: twice as many decades on, ticks would be infinite
 RATIO_STEPS = (  # from dense to sparse, within a decade
     (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0),
@@ -128,13 +141,51 @@ def new_figure(height, n_rows, n_columns, **kwargs):
     from matplotlib import rcParams
 
     width, usual = rcParams["figure.figsize"]
-    return require_pyplot().subplots(
+    figure, axes = require_pyplot().subplots(
         n_rows,
         n_columns,
         figsize=(width, usual if height is None else height),
         layout="constrained",
         **kwargs,
     )
+    _made.add(figure)
+    return figure, axes
+
+
+def new_panels(axes, n_panels, what, size):
+    """Axes of panels, one `what` each, and their figure: the user's, or new ones.
+
+    New ones are of a width of at least, and a height of about, `size` in inches.
+    """
+    if axes is not None:
+        axes = np.asarray(axes, dtype=object).ravel()
+        if len(axes) != n_panels:
+            raise ValueError(
+                f"`axes` has {len(axes)} axes for {n_panels} {what}(s); pass one for each, or none."
+            )
+        return axes, axes[0].figure
+    width = require_pyplot().rcParams["figure.figsize"][0]
+    n_across = int(np.clip(width / size[0], 1, n_panels))
+    n_down = -(-n_panels // n_across)
+    figure, grid = new_figure(0.5 + size[1] * n_down, n_down, n_across, squeeze=False)
+    for ax in grid.ravel()[n_panels:]:
+        ax.remove()
+    return grid.ravel()[:n_panels], figure
+
+
+def title_panels(axes, names):
+    """Names above panels, as long as the panels, now laid out, have room for."""
+    lay_out(axes[0])
+    for ax, name in zip(axes, names, strict=True):
+        longest = int(size_of(ax)[0] / (CHARACTER * ax.title.get_size()))
+        ax.set_title(shorten([name], longest)[0], parse_math=False)
+
+
+def grow(ax, points):
+    """Make a figure higher, for what is written below its axes; one of the user's stays."""
+    figure = ax.figure
+    if figure in _made and points > 0:
+        figure.set_figheight(figure.get_figheight() + points / 72.0)
 
 
 def is_dark(ax):
@@ -144,6 +195,37 @@ def is_dark(ax):
         *colour, opacity = face
         ground += opacity * (np.array(colour) - ground)
     return bool(ground @ LUMINANCE < 0.5)
+
+
+def colours_on(ax):
+    """Colours of what is drawn, by the ground of the axes."""
+    return COLOURS_ON_DARK if is_dark(ax) else COLOURS
+
+
+def opacity_on(ax):
+    """Opacity of the area of an interval, by the ground of the axes."""
+    return BAND_ON_DARK if is_dark(ax) else BAND
+
+
+def ink_of(colour, ax):
+    """A colour of lines as one of small text: darker where the ground is light."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    parts = np.array(to_rgb(colour))
+    if is_dark(ax) or _contrast_on_white(parts) >= READABLE:
+        return colour
+    while _contrast_on_white(parts) < READABLE:
+        parts = 0.95 * parts
+    return to_hex(parts)
+
+
+def _contrast_on_white(parts):
+    return 1.05 / (parts**GAMMA @ LUMINANCE + 0.05)
+
+
+def count_of(items, noun):
+    """Number of items in words, as "3 curves", for the line that a display is printed as."""
+    return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
 
 
 def text_size(ax):
@@ -158,6 +240,12 @@ def shorten(names, longest):
         name if len(name) <= keep + 1 else f"{name[: keep - keep // 3]}…{name[-(keep // 3) :]}"
         for name in map(str, names)
     ]
+
+
+def room_for_names(ax, share):
+    """Characters of a name that takes a share of the width of the figure."""
+    width = ax.figure.bbox.width * 72.0 / ax.figure.dpi
+    return int(share * width / (CHARACTER * text_size(ax)))
 
 
 def lay_out(ax):

@@ -5,8 +5,9 @@ import numpy as np
 from ._labels import legend_in_corner
 from ._style import (
     CHARACTER,
-    COLOURS,
     MUTED,
+    colours_on,
+    count_of,
     lay_out,
     new_axes,
     shorten,
@@ -64,6 +65,9 @@ class BalanceDisplay:
                 "cohort.balance."
             )
         self.result = result
+
+    def __repr__(self) -> str:
+        return f"<BalanceDisplay of {count_of(self.result.table, 'column')}>"
 
     @classmethod
     def from_result(cls, result, *, kind="love", n=20, threshold=0.1, ax=None):
@@ -140,11 +144,12 @@ class BalanceDisplay:
         height = FRAME + len(chosen) * LINE * rcParams["font.size"] / 72.0
         self.ax_, self.figure_ = new_axes(ax, height)
         places = np.arange(len(chosen))
+        colours = colours_on(self.ax_)
         for i, (when, sizes) in enumerate(self._sizes.items()):
             x = sizes.to_numpy()[chosen]
             # hollow before, so that what lies below is seen
-            style = {"facecolor": "none"} if when == "before" else {"facecolor": COLOURS[0]}
-            edge = COLOURS[1 - i]
+            style = {"facecolor": "none"} if when == "before" else {"facecolor": colours[0]}
+            edge = colours[1 - i]
             here = np.isfinite(x)
             self.points_[when] = self.ax_.scatter(
                 x[here], places[here], s=18, edgecolor=edge, zorder=3 + i, **style
@@ -173,17 +178,17 @@ class BalanceDisplay:
     def _draw_scatter(self, ax, threshold):
         self.ax_, self.figure_ = new_axes(ax)
         before, after = (self._sizes[when].to_numpy() for when in ("before", "after"))
-        here = np.isfinite(before) & np.isfinite(after)
+        here, colour = np.isfinite(before) & np.isfinite(after), colours_on(self.ax_)[0]
         self.points_["columns"] = self.ax_.scatter(
             before[here],
             after[here],
             s=10,
-            color=COLOURS[0],
+            color=colour,
             linewidth=0.0,
             alpha=1.0 if len(before) <= MANY else 0.5,
             zorder=3,
         )
-        self._point_beyond(np.where(np.isfinite(after), after, self._top)[~here], COLOURS[0])
+        self._point_beyond(np.where(np.isfinite(after), after, self._top)[~here], colour)
         style = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 1}
         self.ax_.plot([0.0, self._top], [0.0, self._top], **style)
         if threshold is not None:

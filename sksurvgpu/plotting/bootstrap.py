@@ -7,11 +7,13 @@ import numpy as np
 from ._labels import label_ends
 from ._results import effect_of, read_intervals
 from ._style import (
-    COLOURS,
     MUTED,
+    colours_on,
+    count_of,
     is_dark,
     lay_out,
     new_axes,
+    room_for_names,
     shorten,
     show_logarithmic,
     show_ratios,
@@ -22,7 +24,7 @@ from ._style import (
 
 __all__ = ["BootstrapDisplay"]
 
-LONGEST_NAME = 24  # characters
+NAMES_SHARE = 0.3  # of the width of the figure, on both sides
 # Both ends of the colours of the frequencies are visible, and the last, of 1, stands out.
 ON_LIGHT, ON_DARK = (0.45, 1.0), (0.85, 0.15)
 ROOM = 0.05  # of the axis, on both sides of the estimates and their typical bounds
@@ -78,6 +80,9 @@ class BootstrapDisplay:
         self.table = _ranked(intervals.assign(frequency=np.asarray(frequency, dtype=np.float64)))
         self.effect = effect
         self.level = level
+
+    def __repr__(self) -> str:
+        return f"<BootstrapDisplay of {count_of(self.table, 'coefficient')}>"
 
     @classmethod
     def from_result(
@@ -206,7 +211,7 @@ class BootstrapDisplay:
         self.points_ = self.ax_.scatter(
             self._shown(coef),
             rank,
-            color=COLOURS[1],
+            color=colours_on(self.ax_)[1],
             s=np.clip(room, 1.2, 4.0) ** 2,
             linewidths=0,
             zorder=3,
@@ -255,7 +260,7 @@ class BootstrapDisplay:
             self.labels_ += label_ends(
                 self.ax_,
                 np.column_stack([self._shown(ends), np.arange(len(coef))])[chosen],
-                shorten(self.table.index[chosen], LONGEST_NAME),
+                shorten(self.table.index[chosen], room_for_names(self.ax_, NAMES_SHARE)),
                 [None] * len(chosen),
                 side,
             )

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ._labels import legend_in_corner
-from ._style import COLOURS, MARKERS, MUTED, new_axes, styled
+from ._style import MARKERS, MUTED, colours_on, count_of, new_axes, opacity_on, styled
 
 __all__ = ["CalibrationDisplay"]
 
 WANTED = ["predicted", "observed", "lower", "upper"]
 MARGIN = 1.05  # the axes end at so many times the largest of what is shown
+BELOW, HEADROOM = 0.2, 1.15  # height of histograms in units of the axes, and over their bars
 ASIDE = 0.008  # of the axis, between the points of several models
 
 
@@ -21,6 +22,8 @@ class CalibrationDisplay:
     ----------
     tables : dict of {str: DataFrame}
         For each model a row a group, with columns predicted, observed, lower and upper.
+    distributions : dict of {str: DataFrame}, optional
+        Histograms of the predicted risks of models: columns lower, upper and n, a row a bin.
 
     Attributes
     ----------
@@ -32,6 +35,8 @@ class CalibrationDisplay:
         Their confidence limits.
     diagonal_ : matplotlib Line2D
         Where observed and predicted risk are equal.
+    histograms_ : dict of {str: matplotlib StepPatch}
+        Shares of the rows by predicted risk, under the axes.
 
     Examples
     --------
@@ -50,17 +55,23 @@ class CalibrationDisplay:
     [[0.1, 0.12], [0.3, 0.25]]
     """
 
-    def __init__(self, tables):
+    def __init__(self, tables, distributions=None):
         self.tables = dict(tables)
+        self.distributions = dict(distributions or {})
+
+    def __repr__(self) -> str:
+        return f"<CalibrationDisplay of {count_of(self.tables, 'model')}>"
 
     @classmethod
-    def from_result(cls, result, *, ax=None):
+    def from_result(cls, result, *, histogram=True, ax=None):
         """Draw how well risks are calibrated.
 
         Parameters
         ----------
         result : Calibration, or dict of {str: Calibration}
             From `metrics.calibration`; of a dictionary all, in one figure.
+        histogram : bool, default=True
+            Draw the distribution of the predicted risks under the axes, as far as these reach.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
 
@@ -83,19 +94,28 @@ class CalibrationDisplay:
         if len(times) > 1:
             listed = ", ".join("none" if time is None else f"{time:g}" for time in times)
             raise ValueError(f"the results are for different times: {listed}; draw them apart.")
-        display = cls({str(key): value.groups for key, value in results.items()}).plot(ax)
+        display = cls(
+            {str(key): value.groups for key, value in results.items()},
+            {
+                str(key): value.distribution
+                for key, value in results.items()
+                if getattr(value, "distribution", None) is not None
+            },
+        ).plot(ax, histogram=histogram)
         [time] = times
         if time is not None:
             display.ax_.set_xlabel(f"predicted risk by time {time:g}")
         return display
 
-    def plot(self, ax=None):
+    def plot(self, ax=None, *, histogram=True):
         """Draw the groups.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
+        histogram : bool, default=True
+            Draw the distribution of the predicted risks under the axes, as far as these reach.
 
         Returns
         -------
@@ -113,9 +133,10 @@ class CalibrationDisplay:
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self.points_, self.intervals_ = {}, {}
+            colours = colours_on(self.ax_)
             for i, (key, table) in enumerate(known.items()):
                 predicted, observed, lower, upper = table.T
-                style = {"color": COLOURS[i % len(COLOURS)], "zorder": 2 + i}
+                style = {"color": colours[i % len(colours)], "zorder": 2 + i}
                 place = predicted + ASIDE * top * (i - 0.5 * (len(known) - 1))
                 self.intervals_[key] = self.ax_.vlines(place, lower, upper, linewidth=0.9, **style)
                 marker = MARKERS[i % len(MARKERS)]
@@ -126,7 +147,27 @@ class CalibrationDisplay:
             self.ax_.set(xlim=(0.0, top), ylim=(0.0, top), aspect="equal")
             self.ax_.set_xlabel("predicted risk")
             self.ax_.set_ylabel("observed risk")
+            self._draw_histograms(histogram)
             if len(known) > 1:
                 corners = ("upper left", "lower right")
                 legend_in_corner(self.ax_, self.points_.values(), list(self.points_), corners)
         return self
+
+    def _draw_histograms(self, histogram):
+        """Between the axes and the numbers of the horizontal one, which go down for them."""
+        self.histograms_ = {}
+        if not histogram or not self.distributions:
+            return
+        below = self.ax_.inset_axes([0.0, -BELOW, 1.0, BELOW])
+        below.set(xlim=self.ax_.get_xlim(), facecolor="none")
+        below.axis("off")
+        for key, table in self.distributions.items():
+            colour = self.points_[key].get_edgecolor()[0]
+            edges = np.append(table["lower"], table["upper"].iloc[-1])
+            share = table["n"].to_numpy() / table["n"].sum()
+            style = {"edgecolor": colour, "facecolor": (*colour[:3], opacity_on(self.ax_))}
+            self.histograms_[key] = below.stairs(share, edges, fill=True, linewidth=0.8, **style)
+        highest = max(bars.get_data().values.max() for bars in self.histograms_.values())
+        below.set_ylim(0.0, HEADROOM * highest)
+        self.ax_.spines["bottom"].set_position(("axes", -BELOW))
+        self.ax_.axhline(0.0, color=MUTED, linewidth=0.6, zorder=1)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ._forest import Forest
 from ._results import WANTED, choose_rows, effect_of, read_coefficients, read_intervals
-from ._style import new_axes, styled
+from ._style import count_of, new_axes, styled
 
 __all__ = ["CoefficientDisplay"]
 
@@ -65,6 +65,10 @@ class CoefficientDisplay:
                 raise ValueError(f"`tables` has a table without the column {missing[0]!r}.")
         self.effect = effect
         self.level = level
+
+    def __repr__(self) -> str:
+        [first, *_] = self.tables.values()
+        return f"<CoefficientDisplay of {count_of(first, 'coefficient')}>"
 
     @classmethod
     def from_result(

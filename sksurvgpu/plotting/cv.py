@@ -2,16 +2,14 @@
 
 import numpy as np
 
-from ._labels import legend_below
+from ._labels import legend_in_corner
 from ._penalties import count_on_top, refuse_zero, show_penalties
 from ._style import (
-    BAND,
-    BAND_ON_DARK,
-    COLOURS,
     MUTED,
-    is_dark,
+    colours_on,
     lay_out,
     new_axes,
+    opacity_on,
     show_ratios,
     styled,
 )
@@ -90,6 +88,9 @@ class CVDisplay:
         within = int(np.argmax(means >= means[best] - errors[best]))
         self.alpha_one_se = float(self.table["alpha"][within])
 
+    def __repr__(self) -> str:
+        return f"<CVDisplay of scores at {len(self.table):,} penalties>"
+
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
         """Draw the scores of an estimator that has chosen its penalty.
@@ -149,7 +150,9 @@ class CVDisplay:
             self.top_axis_ = count_on_top(self.ax_, alphas, counts)
             name = "held-out log-likelihood" if self.scoring == "loglik" else self.scoring
             self.ax_.set_ylabel(f"mean {name.replace('_', ' ')}")
-            legend_below(self.ax_)
+            named = self.best_, self.one_se_, self.chosen_
+            corners = ("lower right", "lower left", "upper right")
+            legend_in_corner(self.ax_, named, [line.get_label() for line in named], corners)
             lay_out(self.ax_)
             show_ratios(self.ax_)
         return self
@@ -158,20 +161,21 @@ class CVDisplay:
         means = self.table["mean_score"].to_numpy(dtype=np.float64)
         errors = self.table["standard_error"].to_numpy(dtype=np.float64)
         is_few = len(alphas) <= MOST_BARS
+        colour = colours_on(self.ax_)[0]
         [self.line_] = self.ax_.plot(
-            alphas, means, color=COLOURS[0], marker="o" if is_few else None, markersize=3, zorder=3
+            alphas, means, color=colour, marker="o" if is_few else None, markersize=3, zorder=3
         )
         if is_few:
             self.errors_ = self.ax_.vlines(
-                alphas, means - errors, means + errors, color=COLOURS[0], linewidth=0.8, zorder=2
+                alphas, means - errors, means + errors, color=colour, linewidth=0.8, zorder=2
             )
         else:
             self.errors_ = self.ax_.fill_between(
                 alphas,
                 means - errors,
                 means + errors,
-                color=COLOURS[0],
-                alpha=BAND_ON_DARK if is_dark(self.ax_) else BAND,
+                color=colour,
+                alpha=opacity_on(self.ax_),
                 linewidth=0,
             )
 
@@ -190,7 +194,7 @@ class CVDisplay:
         [self.chosen_] = self.ax_.plot(
             self.alpha,
             self.table["mean_score"][nearest],
-            color=COLOURS[1],
+            color=colours_on(self.ax_)[1],
             marker="D",
             linestyle="none",
             markersize=5,

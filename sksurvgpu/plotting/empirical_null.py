@@ -4,12 +4,11 @@ import numpy as np
 
 from ._labels import legend_in_corner
 from ._style import (
-    BAND,
-    BAND_ON_DARK,
-    COLOURS,
     MUTED,
-    is_dark,
+    colours_on,
+    count_of,
     new_axes,
+    opacity_on,
     show_logarithmic,
     show_ratios,
     styled,
@@ -61,6 +60,10 @@ class EmpiricalNullDisplay:
     def __init__(self, controls, estimates, mean, sd, *, level=0.95):
         self.controls, self.estimates = controls, estimates
         self.mean, self.sd, self.level = float(mean), float(sd), float(level)
+
+    def __repr__(self) -> str:
+        controls = count_of(self.controls, "control")
+        return f"<EmpiricalNullDisplay of {controls} and {count_of(self.estimates, 'estimate')}>"
 
     @classmethod
     def from_result(cls, result, *, ratio=True, ax=None):
@@ -120,17 +123,18 @@ class EmpiricalNullDisplay:
             self.ax_, self.figure_ = new_axes(ax)
             if ratio:
                 show_logarithmic(self.ax_)
-            opacity = BAND_ON_DARK if is_dark(self.ax_) else BAND
+            blue, red, *_ = colours_on(self.ax_)
+            opacity = opacity_on(self.ax_)
             sides = [_drawable(self.mean + sign * wide) for sign in (-1, 1)]
             self.after_ = self.ax_.fill_betweenx(
-                error, *map(shown, sides), color=COLOURS[1], alpha=opacity, linewidth=0, zorder=1
+                error, *map(shown, sides), color=red, alpha=opacity, linewidth=0, zorder=1
             )
             line = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 2}
             self.before_ = [
                 self.ax_.plot(shown(_drawable(sign * half * error)), error, **line)[0]
                 for sign in (-1, 1)
             ]
-            style = [(COLOURS[0], "o", 12), (COLOURS[1], "D", 22)]
+            style = [(blue, "o", 12), (red, "D", 22)]
             self.controls_, self.estimates_ = (
                 self.ax_.scatter(shown(x), y, s=size, color=color, marker=marker, zorder=3)
                 for (x, y), (color, marker, size) in zip((p.T for p in points), style, strict=True)

@@ -1,10 +1,11 @@
-"""Cumulative incidence curves of a few rows."""
+"""Cumulative incidence curves of a few rows, beside what was observed."""
 
 import numpy as np
 
 from ..nonparametric import AalenJohansen
-from ..nonparametric.groups import ALL
-from ._at_risk import count_at_risk, write_at_risk
+from ._at_risk import show_at_risk
+from ._docs import documented
+from ._observed import draw_observed, named_lines, observe
 from ._predicted import parts_of
 from ._steps import (
     check_functions,
@@ -16,9 +17,11 @@ from ._steps import (
     name_inside,
     predict_steps,
 )
-from ._style import new_axes, styled
+from ._style import count_of, new_axes, styled
 
 __all__ = ["CumulativeIncidenceDisplay"]
+
+NAME = "Aalen-Johansen"
 
 
 class CumulativeIncidenceDisplay:
@@ -41,6 +44,8 @@ class CumulativeIncidenceDisplay:
         Curves of the functions.
     areas_ : list of matplotlib PolyCollection
         Areas between their limits.
+    observed_ : dict of {str: matplotlib Line2D}
+        Aalen-Johansen curves of the groups.
     legend_ : matplotlib Legend
         Their names.
     at_risk_ : dict of {str: list of int}
@@ -50,6 +55,7 @@ class CumulativeIncidenceDisplay:
 
     See Also
     --------
+    StackedIncidenceDisplay : All events on top of each other.
     SurvivalDisplay : Where no events compete.
 
     Examples
@@ -67,24 +73,33 @@ class CumulativeIncidenceDisplay:
 
     def __init__(self, functions, labels=None, *, areas=None):
         self.functions, self.labels = check_functions(functions, labels)
-        self.areas, self._result = areas, None
+        self.areas, self._result, self._styles = areas, None, None
+
+    def __repr__(self) -> str:
+        return f"<CumulativeIncidenceDisplay of {count_of(self.functions, 'curve')}>"
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, strata=None, labels=None, ax=None):
+    @documented
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        *,
+        strata=None,
+        labels=None,
+        aalen_johansen=None,
+        groups=None,
+        at_risk=False,
+        ax=None,
+    ):
         """Draw the curves that an estimator predicts.
 
         Parameters
         ----------
         estimator : FineGrayCCD
-            Fitted, with ``predict_cumulative_incidence_function``.
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-            At most 20 rows.
-        strata : array-like of shape (n_rows,), optional
-            Stratum of each row; required if and only if the model was fitted with strata.
-        labels : sequence of str, optional
-            Names of the rows; by default the index of a DataFrame, or positions.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            Fitted, with ``predict_cumulative_incidence_function``. Observed curves are of its
+            event of interest.
+        <<X, strata, labels, aalen_johansen, groups, at_risk, ax>>
 
         Returns
         -------
@@ -92,29 +107,48 @@ class CumulativeIncidenceDisplay:
             What was drawn.
         """
         method = "predict_cumulative_incidence_function"
-        return cls(*predict_steps(estimator, method, X, strata, labels)).plot(ax)
+        return cls(*predict_steps(estimator, method, X, strata, labels)).plot(
+            ax,
+            aalen_johansen=aalen_johansen,
+            groups=groups,
+            event_of_interest=getattr(estimator, "event_of_interest", 1),
+            at_risk=at_risk,
+        )
 
     @classmethod
-    def from_functions(cls, functions, *, labels=None, ax=None):
+    @documented
+    def from_functions(
+        cls,
+        functions,
+        *,
+        labels=None,
+        aalen_johansen=None,
+        groups=None,
+        event_of_interest=1,
+        at_risk=False,
+        ax=None,
+    ):
         """Draw cumulative incidence functions.
 
         Parameters
         ----------
-        functions : sequence of sksurv.functions.StepFunction
-            At most 20.
-        labels : sequence of str, optional
-            Their names; by default "row 0" and so on.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<functions, labels, aalen_johansen, groups, event_of_interest, at_risk, ax>>
 
         Returns
         -------
         display : CumulativeIncidenceDisplay
             What was drawn.
         """
-        return cls(functions, labels).plot(ax)
+        return cls(functions, labels).plot(
+            ax,
+            aalen_johansen=aalen_johansen,
+            groups=groups,
+            event_of_interest=event_of_interest,
+            at_risk=at_risk,
+        )
 
     @classmethod
+    @documented
     def from_result(
         cls, result, *, events=None, labels=None, limits="interval", at_risk=False, ax=None
     ):
@@ -123,17 +157,15 @@ class CumulativeIncidenceDisplay:
         Parameters
         ----------
         result : sksurvgpu.nonparametric.AalenJohansen
-            At most 20 curves, one for each group and event.
+            At most 20 curves, one for each group and event. Of several of both, groups have
+            colours and events have styles.
         events : int or list of int, optional
             Codes of the events to draw; by default all.
         labels : sequence of str, optional
             Names of the curves; by default group and event, where there are several.
         limits : {"interval"} or None, default="interval"
             Areas around the curves: pointwise intervals.
-        at_risk : bool, default=False
-            Write the numbers at risk in the groups below the axes.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<at_risk, ax>>
 
         Returns
         -------
@@ -151,22 +183,31 @@ class CumulativeIncidenceDisplay:
         areas = [limits_of(own.get_group(key), limits, 0.0) for key in functions]
         display = cls(functions.values(), labels, areas=areas)
         display._result = result
+        if len(result.groups) > 1:
+            display._styles = [(result.groups.index(g), events.index(e)) for g, e in functions]
         return display.plot(ax, at_risk=at_risk)
 
     @classmethod
-    def from_intervals(cls, result, *, labels=None, limits="interval", ax=None):
+    @documented
+    def from_intervals(
+        cls,
+        result,
+        *,
+        labels=None,
+        limits="interval",
+        aalen_johansen=None,
+        groups=None,
+        event_of_interest=1,
+        at_risk=False,
+        ax=None,
+    ):
         """Draw predicted incidences or risks with their intervals.
 
         Parameters
         ----------
         result : CurveIntervals
             Of the cumulative incidence or the risk of at most 20 rows, see `curve_intervals`.
-        labels : sequence of str, optional
-            Names of the rows; by default the index of a DataFrame, or positions.
-        limits : {"interval", "band"} or None, default="interval"
-            Areas around the curves: pointwise intervals, or the bands, where the result has some.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<labels, limits, aalen_johansen, groups, event_of_interest, at_risk, ax>>
 
         Returns
         -------
@@ -175,42 +216,63 @@ class CumulativeIncidenceDisplay:
         """
         known = ("cumulative_incidence", "risk")
         functions, names, areas = parts_of(result, known, limits, 0.0)
-        return cls(functions, names if labels is None else labels, areas=areas).plot(ax)
+        return cls(functions, names if labels is None else labels, areas=areas).plot(
+            ax,
+            aalen_johansen=aalen_johansen,
+            groups=groups,
+            event_of_interest=event_of_interest,
+            at_risk=at_risk,
+        )
 
-    def plot(self, ax=None, *, at_risk=False):
+    @documented
+    def plot(
+        self, ax=None, *, aalen_johansen=None, groups=None, event_of_interest=1, at_risk=False
+    ):
         """Draw the curves.
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-        at_risk : bool, default=False
-            Write the numbers at risk below the axes; for curves from a result.
+        <<ax, aalen_johansen, groups, event_of_interest, at_risk>>
 
         Returns
         -------
         display : CumulativeIncidenceDisplay
             This object.
         """
-        if at_risk and self._result is None:
-            raise ValueError("`at_risk` needs curves of rows; draw them by from_result.")
+        if self._result is not None and (aalen_johansen is not None or groups is not None):
+            raise ValueError("the curves are those of a result; draw other ones beside a model's.")
+        seen = self._result or observe("aalen_johansen", aalen_johansen, groups, at_risk)
+        if self._result is None and seen and event_of_interest not in seen.events:
+            raise ValueError(
+                f"`event_of_interest` is {event_of_interest!r}; `aalen_johansen` has the events "
+                f"{seen.events}."
+            )
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
-            self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 0.0)
+            self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 0.0, self._styles)
             self.areas_ = draw_areas(self.ax_, self.lines_, self.areas)
+            self.observed_ = {}
+            if self._result is None and seen:
+                curves = {group: seen.functions[group, event_of_interest] for group in seen.groups}
+                self.observed_ = draw_observed(self.ax_, curves, self.lines_, NAME)
             self.ax_.set_ylim(bottom=0.0)
             self.ax_.set_ylabel("cumulative incidence")
-            self.at_risk_, self.at_risk_times_ = {}, []
-            self.legend_ = name_beside(self.ax_, self.lines_)
-            depth = 0.0
-            if at_risk:
-                counted = count_at_risk(self.ax_, self._result)
-                self.at_risk_, self.at_risk_times_ = counted
-                depth = write_at_risk(self.ax_, *counted, ALL)
+            named = named_lines(self.lines_, self.observed_, NAME, False)
+            self.legend_ = name_beside(self.ax_, named)
+            self.at_risk_, self.at_risk_times_, depth = show_at_risk(
+                self.ax_, seen if at_risk else None, self._curves()
+            )
             if self.legend_ is None:
                 corners = ("upper left", "lower right")
-                self.legend_ = name_inside(self.ax_, self.lines_, corners, depth)
+                self.legend_ = name_inside(self.ax_, named, corners, depth)
         return self
+
+    def _curves(self):
+        """A curve of each group, in whose colour it is drawn."""
+        if self._styles is None:
+            return self.observed_
+        first = {k: i for i, (k, _) in reversed([*enumerate(self._styles)])}
+        return {str(self._result.groups[k]): self.lines_[i] for k, i in first.items()}
 
 
 def _name(group, event, n_groups, n_events):

@@ -2,13 +2,17 @@
 
 import numpy as np
 
-from ._labels import label_ends
-from ._penalties import count_on_top, refuse_zero, show_penalties
-from ._style import COLOURS, MUTED, lay_out, new_axes, shorten, show_ratios, styled
+from ._penalties import count_on_top, draw_curves, name_curves, refuse_zero, show_penalties
+from ._style import (
+    MUTED,
+    count_of,
+    lay_out,
+    new_axes,
+    show_ratios,
+    styled,
+)
 
 __all__ = ["PathDisplay"]
-
-LONGEST_NAME = 24  # characters
 
 
 class PathDisplay:
@@ -58,6 +62,10 @@ class PathDisplay:
         self.coefs = np.asarray(coefs, dtype=np.float64)
         self.feature_names = [str(name) for name in feature_names]
         self.x = x
+
+    def __repr__(self) -> str:
+        what = count_of(self.feature_names, "coefficient")
+        return f"<PathDisplay of {what} at {len(self.alphas):,} penalties>"
 
     @classmethod
     def from_path(cls, path, *, x="alpha", highlight=None, n_labels=10, ax=None):
@@ -118,7 +126,8 @@ class PathDisplay:
                 self.highlight_ = self.ax_.axvline(
                     marked, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1
                 )
-            self._name_ends(position)
+            names = self.feature_names
+            self.labels_ = name_curves(self.ax_, position, self.coefs, names, self._colour)
             if self.x == "alpha":
                 lay_out(self.ax_)
                 show_ratios(self.ax_)
@@ -147,23 +156,15 @@ class PathDisplay:
         selected = np.flatnonzero(is_selected)
         # a coefficient that has gone back to zero is not named before one that is still there
         size = np.abs(self.coefs[selected])
-        self._order = selected[np.lexsort((-size.max(axis=1), -size[:, -1]))]
-        self._colour = {
-            k: COLOURS[i % len(COLOURS)] for i, k in enumerate(self._order[: max(n_labels, 0)])
-        }
-        marker = "o" if len(position) == 1 else None
-        self.lines_ = [
-            self.ax_.plot(
-                position,
-                self.coefs[k],
-                color=self._colour.get(k, MUTED),
-                linewidth=1.2 if k in self._colour else 0.6,
-                marker=marker,
-                zorder=3 if k in self._colour else 2,
-                label=self.feature_names[k],
-            )[0]
-            for k in selected
-        ]
+        order = selected[np.lexsort((-size.max(axis=1), -size[:, -1]))]
+        self.lines_, self._colour = draw_curves(
+            self.ax_,
+            position,
+            self.coefs,
+            self.feature_names,
+            selected,
+            order[: max(n_labels, 0)],
+        )
 
     def _draw_axes(self, position):
         ax = self.ax_
@@ -177,12 +178,3 @@ class PathDisplay:
             ax.set_xlim(0.0, max(position.max() * 1.01, 1e-12))
             ax.set_xlabel("sum of absolute coefficients")
         self.top_axis_ = count_on_top(ax, position, np.count_nonzero(self.coefs, axis=0))
-
-    def _name_ends(self, position):
-        named = list(self._colour)
-        self.labels_ = label_ends(
-            self.ax_,
-            [(position[-1], self.coefs[k, -1]) for k in named],
-            shorten([self.feature_names[k] for k in named], LONGEST_NAME),
-            list(self._colour.values()),
-        )

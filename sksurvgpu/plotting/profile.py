@@ -4,23 +4,21 @@ import numpy as np
 
 from ._results import choose_rows, effect_of, read_intervals
 from ._style import (
-    CHARACTER,
-    COLOURS,
     MUTED,
-    lay_out,
-    new_figure,
-    require_pyplot,
-    shorten,
+    colours_on,
+    count_of,
+    new_panels,
     show_logarithmic,
     show_ratios,
-    size_of,
     styled,
+    title_panels,
 )
 
 __all__ = ["ProfileDisplay"]
 
 MOST_PANELS = 30
 PANEL_WIDTH, PANEL_HEIGHT = 1.7, 1.5  # inches, at least and about
+FAR = 0.5  # widths of the curve between it and no effect, where this is not shown
 HEADROOM = 1.6  # height of the axes in units of the cut
 CURVE = ("feature", "value", "log_likelihood_ratio")
 
@@ -47,6 +45,8 @@ class ProfileDisplay:
         Curve of each.
     cuts_ : list of matplotlib Line2D
         Horizontal lines at the quantile of chi-square with one degree of freedom.
+    nulls_ : list of matplotlib Line2D or None
+        Vertical lines at no effect; None where that is far off the curve.
     bounds_ : list of matplotlib PathCollection
         Points where the curve meets the cut, as far as the bounds are finite.
 
@@ -82,6 +82,9 @@ class ProfileDisplay:
         self.effect = effect
         self.level = level
         self.cut = float(chi2.ppf(level, 1))
+
+    def __repr__(self) -> str:
+        return f"<ProfileDisplay of {count_of(self.intervals, 'coefficient')}>"
 
     @classmethod
     def from_result(cls, result, *, columns=None, ratio=True, axes=None):
@@ -136,33 +139,18 @@ class ProfileDisplay:
                 "some in `columns`, or use CoefficientDisplay."
             )
         with styled():
-            self._make_axes(axes, n_panels)
-            self.curves_, self.cuts_, self.bounds_ = [], [], []
+            size = PANEL_WIDTH, PANEL_HEIGHT
+            self.axes_, self.figure_ = new_panels(axes, n_panels, "coefficient", size)
+            if axes is None:
+                self.figure_.supxlabel(self.effect or "coefficient", size="medium")
+                self.figure_.supylabel("2 × drop of the log-likelihood", size="medium")
+            self.curves_, self.cuts_, self.nulls_, self.bounds_ = [], [], [], []
             for ax, (name, row) in zip(self.axes_, self.intervals.iterrows(), strict=True):
                 self._draw_panel(ax, name, row)
-            self._name_panels()
+            title_panels(self.axes_, self.intervals.index)
+            for ax in self.axes_ if self.effect else ():
+                show_ratios(ax)
         return self
-
-    def _make_axes(self, axes, n_panels):
-        if axes is not None:
-            self.axes_ = np.asarray(axes, dtype=object).ravel()
-            if len(self.axes_) != n_panels:
-                raise ValueError(
-                    f"`axes` has {len(self.axes_)} axes for {n_panels} coefficient(s); pass one "
-                    "for each, or none."
-                )
-            self.figure_ = self.axes_[0].figure
-            return
-        width = require_pyplot().rcParams["figure.figsize"][0]
-        n_across = int(np.clip(width / PANEL_WIDTH, 1, n_panels))
-        n_down = -(-n_panels // n_across)
-        height = 0.5 + PANEL_HEIGHT * n_down
-        self.figure_, grid = new_figure(height, n_down, n_across, squeeze=False)
-        for ax in grid.ravel()[n_panels:]:
-            ax.remove()
-        self.axes_ = grid.ravel()[:n_panels]
-        self.figure_.supxlabel(self.effect or "coefficient", size="medium")
-        self.figure_.supylabel("2 × drop of the log-likelihood", size="medium")
 
     def _draw_panel(self, ax, name, row):
         curve = self.curves[self.curves["feature"] == name].sort_values("value")
@@ -170,31 +158,25 @@ class ProfileDisplay:
         near = drop <= HEADROOM * self.cut
         value, drop = value[_widened(near)], drop[_widened(near)]
         shown = np.exp if self.effect else np.asarray
+        blue, red, *_ = colours_on(ax)
         if self.effect:
             show_logarithmic(ax)
-        self.curves_ += ax.plot(shown(value), drop, color=COLOURS[0], zorder=3)
+        self.curves_ += ax.plot(shown(value), drop, color=blue, zorder=3)
         self.cuts_.append(
             ax.axhline(self.cut, color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1)
         )
+        reach = FAR * np.ptp(value)
+        is_near = value.min() - reach <= 0.0 <= value.max() + reach
+        style = {"color": MUTED, "linewidth": 0.8, "zorder": 1}
+        self.nulls_.append(ax.axvline(shown(0.0), **style) if is_near else None)
         bounds = row[["lower", "upper"]].to_numpy(dtype=np.float64)
         bounds = bounds[np.isfinite(bounds)]
-        ax.vlines(shown(bounds), 0.0, self.cut, color=COLOURS[1], linewidth=0.8, zorder=2)
+        ax.vlines(shown(bounds), 0.0, self.cut, color=red, linewidth=0.8, zorder=2)
         self.bounds_.append(
-            ax.scatter(
-                shown(bounds), np.full(len(bounds), self.cut), s=14, color=COLOURS[1], zorder=4
-            )
+            ax.scatter(shown(bounds), np.full(len(bounds), self.cut), s=14, color=red, zorder=4)
         )
-        ax.plot(shown(row["coef"]), 0.0, "o", color=COLOURS[0], clip_on=False, zorder=4)
+        ax.plot(shown(row["coef"]), 0.0, "o", color=blue, clip_on=False, zorder=4)
         ax.set_ylim(0.0, HEADROOM * self.cut)
-
-    def _name_panels(self):
-        """Titles and numbers, as long and as many as the panels, now laid out, have room for."""
-        lay_out(self.axes_[0])
-        for ax, name in zip(self.axes_, self.intervals.index, strict=True):
-            longest = int(size_of(ax)[0] / (CHARACTER * ax.title.get_size()))
-            ax.set_title(shorten([name], longest)[0], parse_math=False)
-            if self.effect:
-                show_ratios(ax)
 
 
 def _widened(mask):

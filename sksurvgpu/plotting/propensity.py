@@ -7,7 +7,7 @@ from ..cohort.cohort import as_cohort
 from ..cohort.scores import preference_score
 from ..data.vectors import check_row_values
 from ._labels import legend_in_corner
-from ._style import BAND, BAND_ON_DARK, COLOURS, MUTED, is_dark, new_axes, styled
+from ._style import MUTED, colours_on, count_of, new_axes, opacity_on, styled
 
 __all__ = ["PropensityDisplay"]
 
@@ -58,6 +58,10 @@ class PropensityDisplay:
     def __init__(self, bins, *, equipoise=None):
         self.bins = bins
         self.equipoise = equipoise
+        self._title, self._name = "", "score"
+
+    def __repr__(self) -> str:
+        return f"<PropensityDisplay of both arms in {count_of(self.bins, 'bin')}>"
 
     @classmethod
     def from_cohort(
@@ -120,13 +124,11 @@ class PropensityDisplay:
                 counts = np.histogram(shown[is_here], edges, weights=weights[is_here])[0]
                 bins[arm + suffix] = counts * n_bins / weights[is_here].sum()
             titles.append(_describe(preference, is_treated, weights, bounds))
-        display = cls(bins, equipoise=bounds if scale == "preference" else None).plot(ax)
         if before is not None:
             titles = [f"before: {titles[0]}", f"after: {titles[1]}"]
-        with styled():
-            display.ax_.set_title("\n".join(titles))
-        display.ax_.set_xlabel(AXIS[scale])
-        return display
+        display = cls(bins, equipoise=bounds if scale == "preference" else None)
+        display._title, display._name = "\n".join(titles), AXIS[scale]
+        return display.plot(ax)
 
     def plot(self, ax=None):
         """Draw the distributions.
@@ -144,13 +146,13 @@ class PropensityDisplay:
         edges = np.append(self.bins["lower"], self.bins["upper"].iloc[-1])
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
-            opacity = BAND_ON_DARK if is_dark(self.ax_) else BAND
+            opacity = opacity_on(self.ax_)
             self.areas_, self.before_, self.band_ = {}, {}, None
             if self.equipoise is not None:
                 self.band_ = self.ax_.axvspan(
                     *self.equipoise, color=MUTED, alpha=0.5 * opacity, linewidth=0.0, zorder=0
                 )
-            for arm, colour in zip(ARMS, (COLOURS[1], COLOURS[0]), strict=True):
+            for arm, colour in zip(ARMS, colours_on(self.ax_)[1::-1], strict=True):
                 density = self.bins[arm].to_numpy()
                 self.areas_[arm] = self.ax_.stairs(
                     density, edges, fill=True, color=colour, alpha=opacity
@@ -163,7 +165,8 @@ class PropensityDisplay:
                     )
             self.ax_.set_xlim(edges[0], edges[-1])
             self.ax_.set_ylim(0.0, None)
-            self.ax_.set_xlabel("score")
+            self.ax_.set_xlabel(self._name)
+            self.ax_.set_title(self._title)
             self.ax_.set_ylabel("density")
             shown = {**self.areas_, **{f"{arm} before": line for arm, line in self.before_.items()}}
             corners = ("upper right", "upper left")

@@ -2,13 +2,18 @@
 
 import numpy as np
 
-from ._labels import label_ends
-from ._penalties import refuse_zero, show_penalties
-from ._style import BAND, COLOURS, MUTED, lay_out, new_axes, shorten, show_ratios, styled
+from ._penalties import draw_curves, name_curves, refuse_zero, show_penalties
+from ._style import (
+    BAND,
+    MUTED,
+    count_of,
+    lay_out,
+    new_axes,
+    show_ratios,
+    styled,
+)
 
 __all__ = ["StabilityDisplay"]
-
-LONGEST_NAME = 24  # characters
 
 
 class StabilityDisplay:
@@ -55,6 +60,10 @@ class StabilityDisplay:
                 "stability_selection."
             )
         self.result = result
+
+    def __repr__(self) -> str:
+        what = count_of(self.result.feature_names, "coefficient")
+        return f"<StabilityDisplay of {what} at {len(self.result.alphas):,} penalties>"
 
     @classmethod
     def from_result(cls, result, *, n_labels=10, ax=None):
@@ -103,7 +112,8 @@ class StabilityDisplay:
             self._shade_beyond(alphas)
             self.ax_.set_ylim(0.0, 1.02)
             self.ax_.set_ylabel("probability of selection")
-            self._name_ends(alphas)
+            given = self.result.probabilities, self.result.feature_names
+            self.labels_ = name_curves(self.ax_, alphas, *given, self._colour)
             lay_out(self.ax_)
             show_ratios(self.ax_)
         return self
@@ -113,20 +123,14 @@ class StabilityDisplay:
         is_seen = result.is_penalized & (result.probabilities > 0).any(axis=1)
         stable = np.flatnonzero(result.support)
         stable = stable[np.argsort(-result.max_probabilities[stable], kind="stable")]
-        self._colour = {k: COLOURS[i % len(COLOURS)] for i, k in enumerate(stable[:n_labels])}
-        marker = "o" if len(alphas) == 1 else None
-        self.lines_ = [
-            self.ax_.plot(
-                alphas,
-                result.probabilities[k],
-                color=self._colour.get(k, MUTED),
-                linewidth=1.2 if k in self._colour else 0.6,
-                marker=marker,
-                zorder=3 if k in self._colour else 2,
-                label=str(result.feature_names[k]),
-            )[0]
-            for k in np.flatnonzero(is_seen)
-        ]
+        self.lines_, self._colour = draw_curves(
+            self.ax_,
+            alphas,
+            result.probabilities,
+            result.feature_names,
+            np.flatnonzero(is_seen),
+            stable[:n_labels],
+        )
 
     def _shade_beyond(self, alphas):
         self.beyond_, least = None, self.result.alpha_min
@@ -134,13 +138,3 @@ class StabilityDisplay:
         if least > alphas.min():
             right = self.ax_.get_xlim()[1]
             self.beyond_ = self.ax_.axvspan(edge, right, color=MUTED, alpha=BAND, linewidth=0)
-
-    def _name_ends(self, alphas):
-        named = list(self._colour)
-        names = [str(self.result.feature_names[k]) for k in named]
-        self.labels_ = label_ends(
-            self.ax_,
-            [(alphas[-1], self.result.probabilities[k, -1]) for k in named],
-            shorten(names, LONGEST_NAME),
-            list(self._colour.values()),
-        )

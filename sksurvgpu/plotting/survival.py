@@ -1,15 +1,21 @@
 """Survival curves of a few rows, beside what was observed."""
 
-from itertools import cycle
+from functools import partial
 
-from ..data.outcomes.survival import read_outcome, surv
-from ..nonparametric import KaplanMeier, kaplan_meier
-from ..nonparametric.groups import ALL
-from ._at_risk import count_at_risk, write_at_risk
+from ..nonparametric import KaplanMeier, LogRank
+from ._at_risk import show_at_risk
+from ._docs import documented
+from ._observed import (
+    draw_medians,
+    draw_observed,
+    mark_censored,
+    named_lines,
+    observe,
+    test_of_groups,
+    write_test,
+)
 from ._predicted import parts_of
 from ._steps import (
-    MARGIN,
-    MOST_CURVES,
     check_functions,
     check_result,
     draw_areas,
@@ -19,11 +25,11 @@ from ._steps import (
     name_inside,
     predict_steps,
 )
-from ._style import COLOURS, MUTED, is_dark, new_axes, styled
+from ._style import count_of, lay_out, new_axes, styled
 
 __all__ = ["SurvivalDisplay"]
 
-DASHES = (0, (4, 1.5))
+NAME = "Kaplan-Meier"
 
 
 class SurvivalDisplay:
@@ -48,6 +54,12 @@ class SurvivalDisplay:
         Areas between their limits.
     observed_ : dict of {str: matplotlib Line2D}
         Kaplan-Meier curves of the groups.
+    censored_ : dict of {str: matplotlib Line2D}
+        Ticks where rows of the groups are censored.
+    medians_ : dict of {str: matplotlib Line2D}
+        Lines to the medians of the groups.
+    test_ : matplotlib Text or None
+        P-value of the log-rank test.
     legend_ : matplotlib Legend
         Names of the curves.
     at_risk_ : dict of {str: list of int}
@@ -76,7 +88,11 @@ class SurvivalDisplay:
         self.functions, self.labels = check_functions(functions, labels)
         self.areas, self._result = areas, None
 
+    def __repr__(self) -> str:
+        return f"<SurvivalDisplay of {count_of(self.functions, 'curve')}>"
+
     @classmethod
+    @documented
     def from_estimator(
         cls,
         estimator,
@@ -87,6 +103,9 @@ class SurvivalDisplay:
         kaplan_meier=None,
         groups=None,
         at_risk=False,
+        censor_marks=True,
+        log_rank=True,
+        medians=False,
         ax=None,
     ):
         """Draw the curves that an estimator predicts.
@@ -95,22 +114,7 @@ class SurvivalDisplay:
         ----------
         estimator : estimator
             Fitted, with ``predict_survival_function``.
-        X : array, sparse matrix or DataFrame of shape (n_rows, n_features)
-            At most 20 rows.
-        strata : array-like of shape (n_rows,), optional
-            Stratum of each row; required if and only if the model was fitted with strata.
-        labels : sequence of str, optional
-            Names of the rows; by default the index of a DataFrame, or positions.
-        kaplan_meier : structured ndarray of shape (n_samples,), optional
-            Outcome whose Kaplan-Meier curves are drawn, dashed.
-        groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each: categories in their order, numbers
-            ascending, other labels as they appear. A group that is called as one of `labels` gets
-            the same colour.
-        at_risk : bool, default=False
-            Write the numbers at risk in these groups below the axes.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<X, strata, labels, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians, ax>>
 
         Returns
         -------
@@ -119,30 +123,35 @@ class SurvivalDisplay:
         """
         functions, labels = predict_steps(estimator, "predict_survival_function", X, strata, labels)
         return cls(functions, labels).plot(
-            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+            ax,
+            kaplan_meier=kaplan_meier,
+            groups=groups,
+            at_risk=at_risk,
+            censor_marks=censor_marks,
+            log_rank=log_rank,
+            medians=medians,
         )
 
     @classmethod
+    @documented
     def from_functions(
-        cls, functions, *, labels=None, kaplan_meier=None, groups=None, at_risk=False, ax=None
+        cls,
+        functions,
+        *,
+        labels=None,
+        kaplan_meier=None,
+        groups=None,
+        at_risk=False,
+        censor_marks=True,
+        log_rank=True,
+        medians=False,
+        ax=None,
     ):
         """Draw survival functions.
 
         Parameters
         ----------
-        functions : sequence of sksurv.functions.StepFunction
-            At most 20.
-        labels : sequence of str, optional
-            Their names; by default "row 0" and so on.
-        kaplan_meier : structured ndarray of shape (n_samples,), optional
-            Outcome whose Kaplan-Meier curves are drawn, dashed.
-        groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each: categories in their order, numbers
-            ascending, other labels as they appear.
-        at_risk : bool, default=False
-            Write the numbers at risk in these groups below the axes.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<functions, labels, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians, ax>>
 
         Returns
         -------
@@ -150,25 +159,36 @@ class SurvivalDisplay:
             What was drawn.
         """
         return cls(functions, labels).plot(
-            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+            ax,
+            kaplan_meier=kaplan_meier,
+            groups=groups,
+            at_risk=at_risk,
+            censor_marks=censor_marks,
+            log_rank=log_rank,
+            medians=medians,
         )
 
     @classmethod
-    def from_result(cls, result, *, labels=None, limits="interval", at_risk=False, ax=None):
+    @documented
+    def from_result(
+        cls,
+        result,
+        *,
+        labels=None,
+        limits="interval",
+        at_risk=False,
+        censor_marks=True,
+        log_rank=True,
+        medians=False,
+        ax=None,
+    ):
         """Draw Kaplan-Meier curves.
 
         Parameters
         ----------
         result : sksurvgpu.nonparametric.KaplanMeier
             Curves of at most 20 groups.
-        labels : sequence of str, optional
-            Names of the groups; by default their labels.
-        limits : {"interval", "band"} or None, default="interval"
-            Areas around the curves: pointwise intervals, or the band, where the result has one.
-        at_risk : bool, default=False
-            Write the numbers at risk in the groups below the axes.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<labels, limits, at_risk, censor_marks, log_rank, medians, ax>>
 
         Returns
         -------
@@ -181,9 +201,12 @@ class SurvivalDisplay:
         areas = [limits_of(own.get_group(label), limits, 1.0) for label in functions]
         display = cls(functions.values(), labels, areas=areas)
         display._result = result
-        return display.plot(ax, at_risk=at_risk)
+        return display.plot(
+            ax, at_risk=at_risk, censor_marks=censor_marks, log_rank=log_rank, medians=medians
+        )
 
     @classmethod
+    @documented
     def from_intervals(
         cls,
         result,
@@ -193,6 +216,9 @@ class SurvivalDisplay:
         kaplan_meier=None,
         groups=None,
         at_risk=False,
+        censor_marks=True,
+        log_rank=True,
+        medians=False,
         ax=None,
     ):
         """Draw predicted survival functions with their intervals.
@@ -201,18 +227,7 @@ class SurvivalDisplay:
         ----------
         result : CurveIntervals
             Of the survival of at most 20 rows, see `curve_intervals`.
-        labels : sequence of str, optional
-            Names of the rows; by default the index of a DataFrame, or positions.
-        limits : {"interval", "band"} or None, default="interval"
-            Areas around the curves: pointwise intervals, or the bands, where the result has some.
-        kaplan_meier : structured ndarray of shape (n_samples,), optional
-            Outcome whose Kaplan-Meier curves are drawn, dashed.
-        groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each.
-        at_risk : bool, default=False
-            Write the numbers at risk in these groups below the axes.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<labels, limits, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians, ax>>
 
         Returns
         -------
@@ -221,23 +236,32 @@ class SurvivalDisplay:
         """
         functions, names, areas = parts_of(result, ("survival",), limits, 1.0)
         return cls(functions, names if labels is None else labels, areas=areas).plot(
-            ax, kaplan_meier=kaplan_meier, groups=groups, at_risk=at_risk
+            ax,
+            kaplan_meier=kaplan_meier,
+            groups=groups,
+            at_risk=at_risk,
+            censor_marks=censor_marks,
+            log_rank=log_rank,
+            medians=medians,
         )
 
-    def plot(self, ax=None, *, kaplan_meier=None, groups=None, at_risk=False):
+    @documented
+    def plot(
+        self,
+        ax=None,
+        *,
+        kaplan_meier=None,
+        groups=None,
+        at_risk=False,
+        censor_marks=True,
+        log_rank=True,
+        medians=False,
+    ):
         """Draw the curves.
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
-        kaplan_meier : structured ndarray of shape (n_samples,), optional
-            Outcome whose Kaplan-Meier curves are drawn, dashed.
-        groups : array-like of shape (n_samples,), optional
-            Group of each of its entries, with a curve each: categories in their order, numbers
-            ascending, other labels as they appear.
-        at_risk : bool, default=False
-            Write the numbers at risk in these groups below the axes.
+        <<ax, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians>>
 
         Returns
         -------
@@ -246,65 +270,54 @@ class SurvivalDisplay:
         """
         if self._result is not None and (kaplan_meier is not None or groups is not None):
             raise ValueError("the curves are those of a result; draw other ones beside a model's.")
-        observed = self._result or _observe(kaplan_meier, groups, at_risk)
+        observed = self._result or observe("kaplan_meier", kaplan_meier, groups, at_risk)
+        test = _choose_test(log_rank, observed, kaplan_meier, groups)
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
             self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 1.0)
             self.areas_ = draw_areas(self.ax_, self.lines_, self.areas)
-            self.observed_ = {} if self._result else self._draw_observed(observed)
+            self._draw_observed(observed, censor_marks, medians)
             self.ax_.set_ylim(0.0, 1.02)
             self.ax_.set_ylabel("survival")
-            self.at_risk_, self.at_risk_times_ = {}, []
-            named = self._named_lines()
+            named = named_lines(self.lines_, self.observed_, NAME, bool(self.censored_))
             self.legend_ = name_beside(self.ax_, named)  # which moves the numbers of the axis
-            depth = 0.0
-            if at_risk:
-                counted = count_at_risk(self.ax_, observed)
-                self.at_risk_, self.at_risk_times_ = counted
-                depth = write_at_risk(self.ax_, *counted, ALL)
-            if self.legend_ is None:
-                self.legend_ = name_inside(self.ax_, named, ("lower left", "upper right"), depth)
+            shown = observed if at_risk else None
+            self.at_risk_, self.at_risk_times_, depth = show_at_risk(self.ax_, shown, self._curves)
+            is_beside = self.legend_ is not None
+            place = partial(name_inside, self.ax_, named, ("lower left", "upper right"), depth)
+            self.legend_ = self.legend_ or place()
+            fields = () if kaplan_meier is None else kaplan_meier.dtype.names
+            is_stratified = test is not log_rank and "stratum" in fields
+            self.test_ = write_test(self.ax_, test, is_stratified)
+            if not is_beside and self.test_ is not None and self.test_ not in self.ax_.texts:
+                lay_out(self.ax_)  # it stands above the axes, which are lower now
+                if self.ax_.bbox.overlaps(self.legend_.get_window_extent()):
+                    self.legend_ = place()
         return self
 
-    def _draw_observed(self, observed):
-        colour_of = dict(zip(self.labels, (line.get_color() for line in self.lines_), strict=True))
-        strong = "0.7" if is_dark(self.ax_) else "0.35"
-        drawn, others = {}, cycle([strong, *COLOURS[::-1]])
-        for label, function in (observed.functions if observed else {}).items():
-            key = str(label)
-            self.ax_.set_xlim(right=max(self.ax_.get_xlim()[1], MARGIN * function.x[-1]))
-            [drawn[key]] = self.ax_.step(
-                function.x,
-                function.y,
-                where="post",
-                color=colour_of.get(key, next(others)),
-                linewidth=0.9,
-                linestyle=DASHES,
-                label="Kaplan-Meier" if key == ALL else f"{key} (Kaplan-Meier)",
-            )
-        return drawn
-
-    def _named_lines(self):
-        from matplotlib.lines import Line2D
-
-        others = [line for key, line in self.observed_.items() if key not in self.labels]
-        if len(others) < len(self.observed_):
-            others.append(Line2D([], [], color=MUTED, linestyle=DASHES, label="Kaplan-Meier"))
-        return self.lines_ + others
+    def _draw_observed(self, observed, censor_marks, medians):
+        """Draw Kaplan-Meier curves, if these are not the curves, and what is drawn on them."""
+        self.observed_, self.censored_, self.medians_, self._curves = {}, {}, {}, {}
+        if observed is None:
+            return
+        lines = self.lines_
+        if self._result is None:
+            self.observed_ = draw_observed(self.ax_, observed.functions, self.lines_, NAME)
+            lines = list(self.observed_.values())
+        self._curves = dict(zip(map(str, observed.groups), lines, strict=True))
+        if censor_marks:
+            self.censored_ = mark_censored(self.ax_, observed, lines)
+        if medians:
+            self.medians_ = draw_medians(self.ax_, observed, lines)
 
 
-def _observe(y, groups, at_risk):
-    """Kaplan-Meier curves of an outcome; None without one."""
-    if y is None:
-        if at_risk or groups is not None:
-            name = "at_risk" if at_risk else "groups"
-            raise ValueError(f"`{name}` needs an outcome: pass it as `kaplan_meier`.")
-        return None
-    outcome = read_outcome(y, name="kaplan_meier", model=None)
-    result = kaplan_meier(surv(outcome.event, outcome.time, start=outcome.start), groups=groups)
-    if len(result.groups) > MOST_CURVES:
-        raise ValueError(
-            f"`groups` has {len(result.groups):,} groups, a figure shows the curves of at most "
-            f"{MOST_CURVES}; join some."
+def _choose_test(log_rank, observed, y, groups):
+    """The log-rank test whose p-value is written; None for none."""
+    if isinstance(log_rank, LogRank):
+        return log_rank
+    if not isinstance(log_rank, bool):
+        raise TypeError(
+            f"`log_rank` is of type {type(log_rank).__name__}; pass True, False, or what "
+            "sksurvgpu.nonparametric.log_rank returns."
         )
-    return result
+    return test_of_groups(observed, y, groups) if log_rank else None

@@ -6,11 +6,22 @@ import numpy as np
 
 from ..bayes.doubts import badness
 from ._results import choose_rows
-from ._style import CHARACTER, COLOURS, MUTED, lay_out, new_figure, shorten, size_of, styled
+from ._style import (
+    CHARACTER,
+    MUTED,
+    colours_on,
+    count_of,
+    lay_out,
+    new_figure,
+    shorten,
+    size_of,
+    styled,
+)
 
 __all__ = ["TraceDisplay"]
 
 MOST_PANELS = 20
+LEAST_NAME = 20  # characters of a longer one that stands beside a note
 PANEL_HEIGHT = 1.2  # inches
 MOST_POINTS = 2_000  # of a chain: an axes has no more pixels
 N_BINS = 20  # of ranks
@@ -63,6 +74,9 @@ class TraceDisplay:
                     f"the draws of {label!r} have the shape {values.shape}; pass a row for each "
                     "chain."
                 )
+
+    def __repr__(self) -> str:
+        return f"<TraceDisplay of {count_of(self.draws, 'parameter')}>"
 
     @classmethod
     def from_posterior(cls, posterior, *, columns=None, n_worst=3, kind="density", axes=None):
@@ -193,14 +207,18 @@ class TraceDisplay:
         )
 
     def _name_panels(self):
-        """Names, as long as the notes beside them leave room for."""
+        """Names with their notes beside them, or below them where there is no room."""
         lay_out(self.axes_[0, 0])
         for ax, label in zip(self.axes_[:, 0], self.draws, strict=True):
             note = self.notes.get(label, "")
             n_characters = int(size_of(ax)[0] / (CHARACTER * ax.title.get_size()))
-            name = shorten([label], n_characters - len(note) - 2)[0]
-            ax.set_title(name, loc="left", parse_math=False)
-            ax.set_title(note, loc="right", parse_math=False)
+            beside = n_characters - len(note) - 2
+            if len(label) <= beside or beside >= LEAST_NAME:
+                ax.set_title(shorten([label], beside)[0], loc="left", parse_math=False)
+                ax.set_title(note, loc="right", parse_math=False)
+            else:  # below each other
+                name = shorten([label], n_characters)[0]
+                ax.set_title(f"{name}\n{note}", loc="left", parse_math=False)
 
 
 def _worst(posterior, n_worst):
@@ -213,15 +231,16 @@ def _worst(posterior, n_worst):
     return [int(row) for row in order if has_draws[row]][:n_worst] or [0]
 
 
-def _colour(chain):
-    return COLOURS[chain % len(COLOURS)]
+def _colour(ax, chain):
+    colours = colours_on(ax)
+    return colours[chain % len(colours)]
 
 
 def _draw_traces(ax, values):
     step = -(-values.shape[1] // MOST_POINTS)
     number = np.arange(1, values.shape[1] + 1)[::step]
     return [
-        ax.plot(number, row[::step], color=_colour(chain), linewidth=0.5, alpha=0.8)[0]
+        ax.plot(number, row[::step], color=_colour(ax, chain), linewidth=0.5, alpha=0.8)[0]
         for chain, row in enumerate(values)
     ]
 
@@ -235,10 +254,10 @@ def _draw_densities(ax, values):
         row = row[:: -(-len(row) // MOST_POINTS)]
         row = row[np.isfinite(row)].astype(np.float64)
         if len(row) < 2 or np.ptp(row) == 0:  # has no density
-            lines.append(ax.axhline(row[0] if len(row) else np.nan, color=_colour(chain)))
+            lines.append(ax.axhline(row[0] if len(row) else np.nan, color=_colour(ax, chain)))
             continue
         grid = np.linspace(row.min(), row.max(), N_GRID)
-        lines += ax.plot(gaussian_kde(row)(grid), grid, color=_colour(chain))
+        lines += ax.plot(gaussian_kde(row)(grid), grid, color=_colour(ax, chain))
     ax.set_xlim(left=0.0)
     ax.set_xticks([])
     return lines
@@ -252,7 +271,7 @@ def _draw_ranks(ax, values):
     edges = np.linspace(0.5, values.size + 0.5, N_BINS + 1)
     ax.axhline(values.shape[1] / N_BINS, color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)))
     stairs = [
-        ax.stairs(np.histogram(row, edges)[0], edges, color=_colour(chain), baseline=None)
+        ax.stairs(np.histogram(row, edges)[0], edges, color=_colour(ax, chain), baseline=None)
         for chain, row in enumerate(ranks)
     ]
     ax.set_ylim(bottom=0.0)

@@ -1,0 +1,195 @@
+"""Cumulative incidences of all events on top of each other."""
+
+import numpy as np
+
+from ..nonparametric import AalenJohansen
+from ..nonparametric.groups import ALL
+from ._at_risk import count_at_risk, write_at_risk
+from ._labels import label_ends
+from ._steps import MARGIN, check_functions, check_result
+from ._style import (
+    MUTED,
+    colours_on,
+    count_of,
+    lay_out,
+    new_panels,
+    room_for_names,
+    shorten,
+    styled,
+    title_panels,
+)
+
+__all__ = ["StackedIncidenceDisplay"]
+
+MOST_PANELS, MOST_EVENTS = 12, 6
+PANEL_WIDTH, PANEL_HEIGHT = 2.4, 3.0  # inches, at least and about
+NAMES_SHARE = 0.36  # of the width of the figure
+FILL, REST = 0.85, 0.3  # opacity of an event, and of no event
+NO_EVENT = "no event"
+
+
+class StackedIncidenceDisplay:
+    """Cumulative incidences of all events on top of each other, a panel a group.
+
+    The height of an area is the probability of its event by a time; what is left above them is
+    that of none so far, so that all sum to 1.
+
+    Parameters
+    ----------
+    functions : dict of {str: sequence of sksurv.functions.StepFunction}
+        For each group the cumulative incidence functions of the events, from below.
+    labels : sequence of str, optional
+        Names of the events; by default "event 1" and so on.
+
+    Attributes
+    ----------
+    axes_, figure_ : ndarray of matplotlib Axes, and Figure
+        What was drawn on, an axes for each group.
+    areas_ : dict of {str: list of matplotlib PolyCollection}
+        Areas of each group: those of the events from below, and that of none.
+    labels_ : list of matplotlib Annotation
+        Names of the areas, beside the last panel.
+    at_risk_ : dict of {str: list of int}
+        Numbers at risk in each group.
+
+    See Also
+    --------
+    CumulativeIncidenceDisplay : Curves with intervals, beside predicted ones.
+
+    Examples
+    --------
+    >>> from sksurvgpu import StackedIncidenceDisplay
+    >>> from sksurvgpu.datasets import simulate_fine_gray
+    >>> from sksurvgpu.nonparametric import aalen_johansen
+    >>> data = simulate_fine_gray(500, 2, density=0.5, random_state=0)
+    >>> is_exposed = data.X[:, [0]].toarray().ravel() > 0
+    >>> curves = aalen_johansen(data.y, groups=is_exposed)
+    >>> display = StackedIncidenceDisplay.from_result(curves, labels=["relapse", "death"])
+    >>> display
+    <StackedIncidenceDisplay of 2 events in 2 groups>
+    >>> [label.get_text() for label in display.labels_]
+    ['relapse', 'death', 'no event']
+    """
+
+    def __init__(self, functions, labels=None):
+        self.functions, self._result = {}, None
+        for key, own in functions.items():
+            n_own = 1 if hasattr(own, "x") else len(own)
+            names = [f"event {i + 1}" for i in range(n_own)] if labels is None else labels
+            self.functions[str(key)], self.labels = check_functions(own, names)
+        n_groups = len(self.functions)
+        if not 1 <= n_groups <= MOST_PANELS:
+            raise ValueError(
+                f"there are {n_groups:,} groups, a figure shows between 1 and {MOST_PANELS}."
+            )
+        if {len(own) for own in self.functions.values()} != {len(self.labels)}:
+            raise ValueError("the groups have different numbers of events; pass as many for each.")
+        if len(self.labels) > MOST_EVENTS:
+            raise ValueError(
+                f"there are {len(self.labels):,} events, a figure shows at most {MOST_EVENTS}; "
+                "join some."
+            )
+
+    def __repr__(self) -> str:
+        events, groups = count_of(self.labels, "event"), count_of(self.functions, "group")
+        return f"<StackedIncidenceDisplay of {events} in {groups}>"
+
+    @classmethod
+    def from_result(cls, result, *, labels=None, at_risk=False, axes=None):
+        """Draw Aalen-Johansen curves.
+
+        Parameters
+        ----------
+        result : sksurvgpu.nonparametric.AalenJohansen
+            Curves of all events, of at most 12 groups.
+        labels : sequence of str, optional
+            Names of the events in the order of their codes; by default "event 1" and so on.
+        at_risk : bool, default=False
+            Write below the axes how many are at risk in each group.
+        axes : array of matplotlib Axes, optional
+            Where to draw, an axes for each group; a new figure by default.
+
+        Returns
+        -------
+        display : StackedIncidenceDisplay
+            What was drawn.
+        """
+        check_result(result, AalenJohansen, None)
+        if labels is None:
+            labels = [f"event {event}" for event in result.events]
+        curves = result.functions
+        functions = {g: [curves[g, event] for event in result.events] for g in result.groups}
+        display = cls(functions, labels)
+        display._result = result
+        return display.plot(axes, at_risk=at_risk)
+
+    def plot(self, axes=None, *, at_risk=False):
+        """Draw the areas.
+
+        Parameters
+        ----------
+        axes : array of matplotlib Axes, optional
+            Where to draw, an axes for each group; a new figure by default.
+        at_risk : bool, default=False
+            Write below the axes how many are at risk in each group; for curves from a result.
+
+        Returns
+        -------
+        display : StackedIncidenceDisplay
+            This object.
+        """
+        if at_risk and self._result is None:
+            raise ValueError("`at_risk` needs curves of rows; draw them by from_result.")
+        with styled():
+            size = PANEL_WIDTH, PANEL_HEIGHT
+            self.axes_, self.figure_ = new_panels(axes, len(self.functions), "group", size)
+            self.areas_, self.at_risk_ = {}, {}
+            for ax, (key, functions) in zip(self.axes_, self.functions.items(), strict=True):
+                times, tops = _stack(functions)
+                self.areas_[key] = _draw_areas(ax, times, tops)
+                ax.set(xlim=(0.0, MARGIN * times[-1]), ylim=(0.0, max(1.0, tops[-2].max())))
+                ax.set_xlabel("time")
+            self.axes_[0].set_ylabel("probability")
+            if list(self.functions) != [ALL]:
+                title_panels(self.axes_, self.functions)
+            self._name_areas(tops[:, -1])
+            if at_risk:
+                self._write_at_risk()
+        return self
+
+    def _name_areas(self, tops):
+        """Names beside the last panel, at the middle of what its areas are in the end."""
+        ax = self.axes_[-1]
+        middles = tops - 0.5 * np.diff(tops, prepend=0.0)
+        end = ax.get_xlim()[1] / MARGIN
+        names = shorten([*self.labels, NO_EVENT], room_for_names(ax, NAMES_SHARE))
+        points = [(end, middle) for middle in middles]
+        self.labels_ = label_ends(ax, points, names, [*colours_on(ax)[: len(tops) - 1], None])
+
+    def _write_at_risk(self):
+        for ax, key in zip(self.axes_, self.functions, strict=True):
+            lay_out(ax)
+            counts, times = count_at_risk(ax, self._result)
+            self.at_risk_[key] = counts[key]
+            write_at_risk(ax, {key: counts[key]}, times, key)
+
+
+def _stack(functions):
+    """Times, and upper ends of the areas of the events and of none, (n_events + 1, n_times)."""
+    times = np.unique(np.concatenate([[0.0], *(function.x for function in functions)]))
+    values = []
+    for function in functions:
+        value = np.append(0.0, function.a * np.asarray(function.y) + function.b)
+        values.append(value[np.searchsorted(function.x, times, side="right")])
+    tops = np.cumsum(values, axis=0)
+    return times, np.vstack([tops, np.maximum(tops[-1], 1.0)])
+
+
+def _draw_areas(ax, times, tops):
+    colours = [*colours_on(ax)[: len(tops) - 1], MUTED]
+    opacities = [FILL] * (len(tops) - 1) + [REST]
+    bottoms = np.vstack([np.zeros(len(times)), tops[:-1]])
+    return [
+        ax.fill_between(times, *ends, step="post", color=colour, alpha=opacity, linewidth=0.0)
+        for *ends, colour, opacity in zip(bottoms, tops, colours, opacities, strict=True)
+    ]
