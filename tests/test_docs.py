@@ -1,20 +1,26 @@
 """The pages of the documentation: every example runs, and every page can be reached."""
 
 import doctest
+import importlib
+import json
+import posixpath
 import re
 from pathlib import Path
 
 import pytest
 import sklearn
 
+import sksurvgpu
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-GENERATED = ("_build", "generated")
+# What the build makes, and what it reads but shows elsewhere.
+NO_PAGES = {"_build", "generated", "auto_gallery", "gallery", "_templates"}
 PAGES = [
-    path
-    for path in sorted(DOCS.rglob("*.rst"))
-    if not set(path.relative_to(DOCS).parts) & {*GENERATED, "_templates"}
+    path for path in sorted(DOCS.rglob("*.rst")) if not set(path.relative_to(DOCS).parts) & NO_PAGES
 ]
+# Shown by what they contain.
+MODULES = {"cohort", "datasets", "exceptions", "metrics", "nonparametric"}
 # Their examples take seconds each, or kernels that nothing else needs.
 LONG = {
     "examples/cohort_study",
@@ -67,7 +73,84 @@ def test_python_is_written_as_doctest(path):
     assert not re.search(r"^ {4,}(import \w|from \w+ import)", text, re.MULTILINE)
 
 
+def listed(name):
+    """Pages below a page, through its toctrees and theirs."""
+    below = set()
+    for toctree in re.findall(r"^\.\. toctree::\n((?: .*\n|\n)+)", source(name), re.MULTILINE):
+        entries = [line.strip() for line in toctree.splitlines() if line.strip()]
+        for entry in (entry for entry in entries if not entry.startswith(":")):
+            child = resolved(entry, name)
+            below |= {child} | (listed(child) if (DOCS / f"{child}.rst").exists() else set())
+    return below
+
+
+def source(name):
+    return (DOCS / f"{name}.rst").read_text(encoding="utf-8")
+
+
+def resolved(target, name):
+    """A page that another refers to, by its name from the folder of that page or from the top."""
+    folder = "" if target.startswith("/") else posixpath.dirname(name)
+    return posixpath.normpath(posixpath.join(folder, target.lstrip("/")))
+
+
 def test_every_page_is_in_the_table_of_contents():
-    index = (DOCS / "index.rst").read_text(encoding="utf-8").splitlines()
-    listed = {line.strip() for line in index if line.startswith("   ")}
-    assert {page(path) for path in PAGES} - {"index"} <= listed
+    assert {page(path) for path in PAGES} - {"index"} <= listed("index")
+
+
+def exists(name):
+    """Whether a page is there, or is made from a script of the gallery when the pages are built."""
+    if name.startswith("auto_gallery/"):
+        made_from = DOCS / name.replace("auto_gallery", "gallery", 1)
+        return made_from.name == "index" or made_from.with_suffix(".py").exists()
+    return (DOCS / f"{name}.rst").exists()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page)
+def test_pages_refer_to_pages(path):
+    name = page(path)
+    references = re.findall(r":doc:`(?:[^`<]*<)?([^`>]+)>?`", source(name))
+    links = re.findall(r":link: (\S+)\n +:link-type: doc", source(name))
+    missing = {target for target in references + links if not exists(resolved(target, name))}
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["", "cohort", "datasets", "exceptions", "federated", "metrics", "nonparametric"],
+)
+def test_every_public_name_is_in_the_reference(module):
+    names = importlib.import_module(f"sksurvgpu.{module}".rstrip(".")).__all__
+    prefix = f"{module}." if module else ""
+    public = {prefix + name for name in names if not name.startswith("_") and name not in MODULES}
+    documented = {
+        line.strip()
+        for path in sorted((DOCS / "api").glob("*.rst"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.fullmatch(r" {3}[\w.]+", line)
+    }
+    assert public <= documented
+
+
+def rows_of_simple_tables(text):
+    """First cell and the others, of each line of each table that is drawn with ``=`` alone."""
+    rule = r"^ *=+(?: +=+)+ *\n"
+    for table in re.finditer(rf"({rule})((?:.*\S.*\n)*?)(?={rule}\n)", text, re.MULTILINE):
+        width = re.search(r"=+", table[1]).end()
+        body = re.split(rule, table[2], flags=re.MULTILINE)[-1]
+        yield from ((line[:width].strip(), line[width:].strip()) for line in body.splitlines())
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page)
+def test_lines_of_tables_are_rows(path):
+    """In a simple table, a line whose first cell is not empty begins a row."""
+    rows = list(rows_of_simple_tables(source(page(path)) + "\n"))
+    assert [first for first, others in rows if first and not others] == []
+    assert [first for first, _ in rows if first.endswith(",")] == []
+
+
+def test_versions_of_the_pages_list_this_one():
+    versions = json.loads((DOCS / "_static/switcher.json").read_text(encoding="utf-8"))
+    assert [entry["url"] for entry in versions if entry["version"] == sksurvgpu.__version__] == [
+        f"/{sksurvgpu.__version__}/"
+    ]

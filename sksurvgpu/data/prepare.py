@@ -51,7 +51,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         A line for each column of the table that was fitted: ``rows`` in which it is not zero, what
         it was ``left_out`` for ("" for those that are kept), and its ``scale``.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Where all columns have names.
 
     Notes

@@ -49,7 +49,7 @@ class Fused(PenaltySpec):
 
     Notes
     -----
-    The objective of an estimator is its mean loss plus
+    The objective of an estimator is its mean loss plus ::
 
         alpha * (sum_j penalty_factor[j] * |coef[j]| + sum_(j, k) strength * |coef[j] - coef[k]|)
 
