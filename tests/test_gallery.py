@@ -1,5 +1,6 @@
 """The examples of the gallery run, draw what they say, and warn of nothing."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -10,21 +11,19 @@ pytest.importorskip("SurvSet", reason="most examples read its data")
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 EXAMPLES = sorted(GALLERY.rglob("plot_*.py"))
-FAST = {"plot_immortal_time", "plot_time_varying_effect", "plot_many_outcomes"}
+FAST = {"plot_calibration", "plot_case_series", "plot_immortal_time"}
 
 # SurvSet's pickles were made by an older NumPy.
 pytestmark = pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")
 
 
-def params():
-    for path in EXAMPLES:
-        marks = () if path.stem in FAST else pytest.mark.slow
-        yield pytest.param(path, id=path.stem, marks=marks)
+def marked(path):
+    marks = () if path.stem in FAST else pytest.mark.slow
+    return pytest.param(path, id=path.stem, marks=marks)
 
 
-@pytest.mark.parametrize("path", params())
-def test_example_runs_and_draws(path, monkeypatch):
-    monkeypatch.setattr(plt, "show", lambda *args, **kwargs: None)
+@pytest.mark.parametrize("path", [marked(path) for path in EXAMPLES])
+def test_example_runs_and_draws(path):
     with plt.rc_context({"backend": "agg"}):
         try:
             runpy.run_path(str(path))
@@ -40,9 +39,8 @@ def test_example_is_short_and_says_what_it_leaves_out(path):
     assert text.startswith('"""\n')
     assert len(title) <= len(rule)
     assert set(rule) == {"="}
-    assert 40 <= len(text.splitlines()) <= 110
-    assert "# Not shown: " in text or "does not show" in text or "this does not" in text
-    assert "What to see: " in text or "the figure" in text.lower() or "# Each" in text
+    assert 40 <= len(text.splitlines()) <= 120
+    assert re.search(r"Not (# )?shown: |What this (# )?does not show", " ".join(text.split()))
 
 
 def test_every_folder_has_a_header():
