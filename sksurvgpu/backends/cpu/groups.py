@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
+from ..formulas import two_sum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
 
@@ -52,22 +53,24 @@ def _weigh(groups, eta, g, w):
 @kernel
 def evaluate(groups, eta, u):
     """Log-likelihood; writes u."""
-    loglik = 0.0
+    loglik, lost = 0.0, 0.0  # groups alike have terms alike, whose errors would not cancel
     for g in range(len(groups.total)):
         begin, end, total = groups.ptr[g], groups.ptr[g + 1], groups.total[g]
         if not total > 0.0:
             u[begin:end] = 0.0
             continue
         top, risk = _weigh(groups, eta, g, u)
-        loglik -= total * np.log(risk)
+        term = -total * np.log(risk)
         share = total / risk
         for i in range(begin, end):
             c = row_weight(groups.weight, i)
             mass = c * groups.value[i]
             if mass > 0.0:
-                loglik += mass * (eta[i] - top + np.log(c))
+                term += mass * (eta[i] - top + np.log(c))
             u[i] = mass - u[i] * share
-    return loglik
+        loglik, error = two_sum(loglik, term)
+        lost += error
+    return loglik + lost if np.isfinite(loglik) else loglik
 
 
 @kernel

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import bind, device
+from ..formulas import two_sum
 from .bins import CONSTANT
 from .columns import add_scaled, entry_count, entry_row, entry_value
 from .optional import row_weight
@@ -120,16 +121,21 @@ def _profile(rows, eta, start):
 
 
 def _evaluate(rows, eta, intercept, u):
-    """Log-likelihood; writes u."""
-    loglik = 0.0
+    """Log-likelihood; writes u.
+
+    Rows alike, as those of a few 0/1 columns, have terms alike, whose rounding errors would not
+    cancel in a plain sum: steps near the optimum could not be told from steps that make it worse.
+    """
+    loglik, lost = 0.0, 0.0
     for i in range(len(eta)):
         c = row_weight(rows.weight, i)
         u[i] = 0.0
         if c > 0.0:
             term, score, _ = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821
-            loglik += c * term
+            loglik, error = two_sum(loglik, c * term)
+            lost += error
             u[i] = c * score
-    return loglik
+    return loglik + lost if np.isfinite(loglik) else loglik
 
 
 def _curvature(rows, eta, intercept, rh):

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
+from ..formulas import two_sum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
 
@@ -127,7 +128,7 @@ def _leave_out(p, q, m, law, low, high):
 @kernel
 def evaluate(sets, scratch, eta, u):
     """Log-likelihood; writes u and the shifts tau."""
-    loglik = 0.0
+    loglik, lost = 0.0, 0.0  # sets alike have terms alike, whose errors would not cancel
     p, q, law = scratch.p, scratch.q, scratch.law
     for s in range(len(sets.cases)):
         begin, m = sets.ptr[s], sets.cases[s]
@@ -147,8 +148,9 @@ def evaluate(sets, scratch, eta, u):
             share = p[i] * _leave_out(p[i], q[i], m, law, low, high) / law[m]
             sets.share[begin + i] = share
             u[begin + i] = c * (sets.case[begin + i] - share)
-        loglik += c * term
-    return loglik
+        loglik, error = two_sum(loglik, c * term)
+        lost += error
+    return loglik + lost if np.isfinite(loglik) else loglik
 
 
 # -- the quadratic model ----------------------------------------------------------------------
