@@ -259,7 +259,7 @@ def test_curves_and_summary():
     table = result.summary()
     np.testing.assert_allclose(table["hazard_ratio_lower"], np.exp(table["lower"]))
     assert table["p_value"].equals(result.p_values)
-    assert repr(result) == "<ProfileResult of 2 coefficients, 95% intervals>"
+    assert repr(result).splitlines()[0] == "<ProfileResult of 2 coefficients, 95% intervals>"
     copied = pickle.loads(pickle.dumps(result))
     pd.testing.assert_frame_equal(copied.curves, result.curves)
 

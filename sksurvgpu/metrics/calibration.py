@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._tables import Result
 from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
@@ -27,8 +28,8 @@ __all__ = ["Calibration", "calibration"]
 ESTIMATES = ["observed", "lower", "upper"]
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Result):
     """Predicted and observed risks by one horizon; made by `calibration`.
 
     Attributes
@@ -81,6 +82,16 @@ class Calibration:
     upper: float
     time: float | None
     level: float
+
+    def _title(self) -> str:
+        by = "" if self.time is None else f" by {self.time:g}"
+        return (
+            f"Calibration of {self.groups['n'].sum():,} rows{by}: expected {self.expected:.3g}, "
+            f"observed {self.observed:.3g} ({self.lower:.3g}, {self.upper:.3g})"
+        )
+
+    def _head(self, n):
+        return self.groups.head(n), len(self.groups)
 
     @property
     def curve(self) -> DataFrame:
