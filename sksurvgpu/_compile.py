@@ -35,7 +35,7 @@ from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
 _OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-NOTICEABLE = 2.0  # seconds of compiling that a user would like to have explained
+NOTICEABLE = 1.0  # seconds of compiling that a user would like to have explained
 _PACKAGE = Path(__file__).resolve().parent
 _folders: set[Path] = set()  # of files of compiled code
 _ENVIRONMENT = "_ZN08NumbaEnv"  # of a function, where exceptions come from

@@ -295,7 +295,7 @@ def test_few_fits_are_needed(monkeypatch, capsys):
     profile_likelihood(CoxLassoCCD(alpha=0.01, verbose=1), data.X, data.y, 0)
     lines = capsys.readouterr().out.splitlines()
     n_fits = sum(int(line.split(": ")[1].split()[0]) for line in lines)
-    assert "round 1: 2 fits" in lines and n_fits <= 11
+    assert any(line.startswith("round 1: 2 fits, ") for line in lines) and n_fits <= 11
 
 
 @pytest.mark.parametrize(
