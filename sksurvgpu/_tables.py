@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ._versioned import Versioned
 
-__all__ = ["Result", "in_brief"]
+__all__ = ["Result", "as_text", "in_brief"]
 
 MOST_ROWS = 10
 LONGEST = 40  # letters of a name or text
@@ -60,7 +60,7 @@ class Result(Versioned):
         if found is None:
             return None, 0
         frame, n_rows = found
-        return _as_text(frame), n_rows - len(frame)
+        return as_text(frame), n_rows - len(frame)
 
 
 def in_brief(table, effect):
@@ -74,7 +74,8 @@ def _more(n_rows):
     return [f"and {n_rows:,} more row{'s' * (n_rows > 1)}"] if n_rows else []
 
 
-def _as_text(frame):
+def as_text(frame):
+    """A table of texts, short enough to be shown."""
     from pandas import DataFrame
 
     columns = [list(map(_cell, frame.iloc[:, j].tolist())) for j in range(frame.shape[1])]

@@ -32,7 +32,7 @@ LAYERS = [
     {"estimators"},
     {"cohort", "selection", "inference", "plotting"},
     {"federated"},
-    {"datasets", "show_versions", "_warm_up", "__main__", "__init__"},
+    {"datasets", "show_versions", "_report", "_warm_up", "__main__", "__init__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # (importing module, imported module) -> why.
