@@ -11,7 +11,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from . import __version__, _compile
+from . import __version__
+from ._compile import cache_files, listeners
 from ._progress import Line
 from ._report import Figure, write_report
 from .backends import explain
@@ -44,12 +45,8 @@ def main(arguments=None) -> None:
             return warm_up(backend=options.backend, device=options.device)
         except BackendUnavailableError as error:
             raise SystemExit(str(error)) from None
-    facts, times = _describe(options), []
     data = simulate_cox(options.samples, options.features, density=0.05, random_state=options.seed)
-    facts["cohort"] = (
-        f"{options.samples:,} rows, {options.features:,} indicator columns "
-        f"({int(data.X.sum()):,} ones), {data.y['event'].sum():,} events"
-    )
+    facts, times = _describe(options, data), []
     for name, text in facts.items():
         print(f"{name:<12}{text}")
     print()
@@ -90,14 +87,16 @@ def main(arguments=None) -> None:
         print(f"\nreport      {write_report(options.report, title, facts, sections)}")
 
 
-def _describe(options):
-    """What runs, and where."""
+def _describe(options, data):
+    """What runs, where, on what."""
     name, reason = explain("auto")
     n_threads = count_threads(options.threads)
     versions = [f"{lib} {_version_of(lib)}" for lib in ("numpy", "numba", "scikit-learn")]
     return {
         "sksurvgpu": f"{__version__}, Python {platform.python_version()}, {', '.join(versions)}",
         "backend": f"{name}, {n_threads} thread(s): {reason}",
+        "cohort": f"{options.samples:,} rows, {options.features:,} indicator columns "
+        f"({int(data.X.sum()):,} ones), {data.y['event'].sum():,} events",
     }
 
 
@@ -113,14 +112,14 @@ def _compile_for(model, data, times):
     logger = logging.getLogger("sksurvgpu")
     level = logger.level
     logger.setLevel(logging.ERROR)  # here it is said already
-    _compile.listeners.append(listen)
+    listeners.append(listen)
     begin = time.perf_counter(), time.process_time()
     try:
         fit_path(model, data.X[:500], data.y[:500], n_alphas=3)
     finally:
-        _compile.listeners.remove(listen)
+        listeners.remove(listen)
         logger.setLevel(level)
-    where = ", ".join(_compile.cache_files())
+    where = ", ".join(cache_files())
     line.end(
         f"compile: {len(names):,} kernels, {time.perf_counter() - begin[0]:.1f} s, kept in {where}"
         if names

@@ -12,14 +12,15 @@ __all__ = ["Result", "as_text", "in_brief"]
 
 MOST_ROWS = 10
 LONGEST = 40  # letters of a name or text
+SHOWN = "attrition", "groups", "table"  # the first of these that a result has
 
 
 class Result(Versioned):
     """What functions return: says the same in a terminal and, with a table, in a notebook.
 
-    Classes have a `_title`. Those with a table have `_head`, too, which makes the rows that are
-    shown and no others: there may be 100,000. It need not be written where a `summary` of the first
-    rows follows from the first parts of some attributes, `_arrays`.
+    Classes have a `_title`. What is shown is one of their tables, `SHOWN`, or the `summary` of the
+    first parts of some attributes, `_arrays`; others have a `_head`. It makes the rows that are
+    shown and no others: there may be 100,000.
     """
 
     _arrays: ClassVar[tuple[str, ...]] = ()
@@ -29,10 +30,12 @@ class Result(Versioned):
 
     def _head(self, n: int) -> tuple[Any, int] | None:
         """The first `n` rows and how many there are; None where the title says all."""
-        if not self._arrays:
-            return None
-        part = replace(self, **{name: getattr(self, name)[:n] for name in self._arrays})
-        return in_brief(part.summary(), part._effect), len(getattr(self, self._arrays[0]))
+        if self._arrays:
+            part = replace(self, **{name: getattr(self, name)[:n] for name in self._arrays})
+            return in_brief(part.summary(), part._effect), len(getattr(self, self._arrays[0]))
+        frames = (getattr(self, name, None) for name in SHOWN)
+        frame = next((frame for frame in frames if frame is not None), None)
+        return None if frame is None else (frame.head(n), len(frame))
 
     def _notes(self) -> list[str]:
         return []

@@ -38,7 +38,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] in self.found:
+        if self.open and self.open[-1] in ("h2", "td", "th"):
             self.found[self.open[-1]].append(data)
 
 

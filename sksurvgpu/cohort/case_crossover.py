@@ -57,9 +57,6 @@ class CaseCrossoverData(Result):
             f"{self.X.n_columns:,} exposures"
         )
 
-    def _head(self, n):
-        return self.attrition.head(n), len(self.attrition)
-
 
 def case_crossover_windows(
     periods,

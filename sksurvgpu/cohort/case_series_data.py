@@ -123,9 +123,6 @@ class CaseSeriesData(Result):
             f"{subjects:,} subjects with {events:,} events in {days:,} days"
         )
 
-    def _head(self, n):
-        return self.attrition.head(n), len(self.attrition)
-
     def to_frame(self):
         """Return subject, count, length and all covariates, dense, a line a row."""
         from pandas import DataFrame

@@ -132,9 +132,6 @@ class Cohort(Result):
             arms = f": {n_treated:,} treated, {len(self.rows) - n_treated:,} comparators"
         return f"Cohort of {len(self.rows):,} rows{arms}; {len(self.left_out):,} left out"
 
-    def _head(self, n):
-        return self.attrition.head(n), len(self.attrition)
-
     @property
     def is_treated(self) -> np.ndarray:
         """Who is treated, booleans of shape (n_rows,)."""

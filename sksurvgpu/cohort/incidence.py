@@ -68,9 +68,6 @@ class IncidenceRate(Result):
         many = "s" if len(self.table) > 1 else ""
         return f"IncidenceRate of {len(self.table):,} group{many}, {100 * self.level:g}% intervals"
 
-    def _head(self, n):
-        return self.table.head(n), len(self.table)
-
     def ratios(self, reference=None) -> DataFrame:
         """Compare the rates of groups with that of one by their ratios.
 

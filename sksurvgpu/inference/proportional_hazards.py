@@ -81,9 +81,6 @@ class ProportionalHazardsResult(Result):
             f"GLOBAL chi2({df:g}) = {chisq:.4g}, p = {p:.3g}"
         )
 
-    def _head(self, n):
-        return self.table.head(n), len(self.table)
-
 
 def proportional_hazards_test(
     estimator, X, y, columns=None, transform="km", **fit_params

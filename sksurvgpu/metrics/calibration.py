@@ -90,9 +90,6 @@ class Calibration(Result):
             f"observed {self.observed:.3g} ({self.lower:.3g}, {self.upper:.3g})"
         )
 
-    def _head(self, n):
-        return self.groups.head(n), len(self.groups)
-
     @property
     def curve(self) -> DataFrame:
         """Points of a calibration plot: the groups whose observed risk is known."""

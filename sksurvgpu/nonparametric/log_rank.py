@@ -85,9 +85,6 @@ class LogRank(Result):
             f"{self.df:,} df, p = {self.p_value:.3g}{robust}"
         )
 
-    def _head(self, n):
-        return self.table.head(n), len(self.table)
-
 
 def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None) -> LogRank:
     """Test whether groups have one survival.

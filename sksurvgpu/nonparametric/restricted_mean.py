@@ -78,9 +78,6 @@ class RestrictedMean(Result):
             f"{100 * self.level:g}% intervals{robust}"
         )
 
-    def _head(self, n):
-        return self.table.head(n), len(self.table)
-
     def differences(self, reference=None) -> DataFrame:
         """Compare the means of groups with that of one by their differences.
 

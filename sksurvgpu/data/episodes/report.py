@@ -130,9 +130,6 @@ class Episodes(Result):
     def _title(self) -> str:
         return f"Episodes: {self.report!r}"
 
-    def _head(self, n):
-        return self.table.head(n), len(self.start)
-
     @cached_property
     def y(self) -> np.ndarray:
         """Outcome of the rows."""

@@ -67,8 +67,7 @@ def read_long(
     _check_like(like, names=names, min_count=min_count, windows=windows, prepare=prepare)
     _check_prepare(prepare, like, store)
     windows = _read_windows(windows, duplicates, like, (day, index_date))
-    read = _read_outcomes(outcomes, row_id, batch_size)
-    table, row_ids, rows, edges = _arranged(*read, store)
+    table, row_ids, rows, edges = _arranged(*_read_outcomes(outcomes, row_id, batch_size), store)
     source = replace(open_source(covariates, "covariates"), verbose=verbose)
     index = read_index_dates(table, index_date, missing == "drop") if windows.is_dated else None
     known, wanted = _columns_of(like, windows)
