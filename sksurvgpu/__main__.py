@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import platform
 import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from . import __version__
+from ._compile import cache_files, listeners
+from ._progress import Line
+from ._report import Figure, write_report
 from .backends import explain
 from .datasets import simulate_cox
 from .estimators._prepared import count_threads
@@ -17,11 +22,17 @@ from .estimators.survival import CoxLassoCCD
 from .exceptions import BackendUnavailableError
 from .selection.models import CoxLassoCV
 from .selection.path import fit_path
+from .show_versions import _version_of
 
 N_FOLDS = 5
 N_ALPHAS = 50
 ALPHA_MIN_RATIO = 2e-3
 N_SHOWN = 10
+REPORT = "sksurvgpu-report.html"
+COMPILED = (
+    "of Cox models: once for each kind of model and data, then loaded from disk; "
+    "--compile does it for all"
+)
 
 
 def main(arguments=None) -> None:
@@ -34,34 +45,106 @@ def main(arguments=None) -> None:
             return warm_up(backend=options.backend, device=options.device)
         except BackendUnavailableError as error:
             raise SystemExit(str(error)) from None
-    name, reason = explain("auto")
-    n_threads = count_threads(options.threads)
-    print(f"sksurvgpu {__version__}, Python {platform.python_version()}")
-    print(f"backend     {name}, {n_threads} thread(s): {reason}\n")
     data = simulate_cox(options.samples, options.features, density=0.05, random_state=options.seed)
-    print(
-        f"cohort      {options.samples:,} rows, {options.features:,} indicator columns "
-        f"({int(data.X.sum()):,} ones), {data.y['event'].sum():,} events"
-    )
+    facts, times = _describe(options, data), []
+    for name, text in facts.items():
+        print(f"{name:<12}{text}")
+    print()
     model = CoxLassoCCD(n_jobs=options.threads)
-    _timed("compile", lambda: fit_path(model, data.X[:500], data.y[:500], n_alphas=3))
+    _compile_for(model, data, times)
     path = _timed(
         f"path of {N_ALPHAS} penalties",
         lambda: fit_path(model, data.X, data.y, n_alphas=N_ALPHAS, alpha_min_ratio=ALPHA_MIN_RATIO),
+        times,
     )
     folds = {"cv": N_FOLDS, "random_state": options.seed, "n_jobs": options.threads}
     chosen = _timed(
         f"{N_FOLDS}-fold cross-validation of the path",
         lambda: CoxLassoCV(alphas=path.alphas, **folds).fit(data.X, data.y),
+        times,
     )
-    print(
-        f"\nchosen      alpha = {chosen.alpha_:.3g} "
-        f"({chosen.alpha_ / path.alpha_max:.3f} of alpha_max), "
-        f"{np.count_nonzero(chosen.coef_)} of {options.features:,} columns\n"
+    said = (
+        f"alpha = {chosen.alpha_:.3g} ({chosen.alpha_ / path.alpha_max:.3f} of alpha_max), "
+        f"{np.count_nonzero(chosen.coef_)} of {options.features:,} columns"
     )
-    _print_ratios(chosen, data.coef)
+    print(f"\nchosen      {said}\n")
+    ratios = _ratios(chosen, data.coef)
+    print(ratios.round(3).to_string())
+    sections = [
+        ("Choosing the penalty", f"Chosen: {said}.", _figure_of_folds(chosen)),
+        ("The path", "Coefficients at every penalty.", _figure_of_path(path, chosen)),
+        ("Hazard ratios", "The largest effects found, beside the truth.", ratios),
+    ]
     if options.compare:
-        _compare(model.set_params(alpha=chosen.alpha_), data)
+        table = _compare(model.set_params(alpha=chosen.alpha_), data, times)
+        text = f"One fit by each package at alpha = {chosen.alpha_:.3g}, judged by one evaluation."
+        sections.append(("Beside scikit-survival", text, table))
+    if options.report:
+        shown = pd.DataFrame(times, columns=["what", "seconds", "CPU seconds"]).set_index("what")
+        text = "Measured here, now; other work on this machine adds to the first column."
+        sections.insert(0, ("Times", text, shown.rename_axis(None)))
+        title = f"sksurvgpu {__version__}: a tour"
+        print(f"\nreport      {write_report(options.report, title, facts, sections)}")
+
+
+def _describe(options, data):
+    """What runs, where, on what."""
+    name, reason = explain("auto")
+    n_threads = count_threads(options.threads)
+    versions = [f"{lib} {_version_of(lib)}" for lib in ("numpy", "numba", "scikit-learn")]
+    return {
+        "sksurvgpu": f"{__version__}, Python {platform.python_version()}, {', '.join(versions)}",
+        "backend": f"{name}, {n_threads} thread(s): {reason}",
+        "cohort": f"{options.samples:,} rows, {options.features:,} indicator columns "
+        f"({int(data.X.sum()):,} ones), {data.y['event'].sum():,} events",
+    }
+
+
+def _compile_for(model, data, times):
+    """Compile what the tour needs, kernel by kernel."""
+    print(f"kernels     {COMPILED}")
+    line, names = Line("compile", unit="kernels"), []
+
+    def listen(name):
+        names.append(name)
+        line.step(1, name.strip("_").split("_advance")[0])
+
+    logger = logging.getLogger("sksurvgpu")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # here it is said already
+    listeners.append(listen)
+    begin = time.perf_counter(), time.process_time()
+    try:
+        fit_path(model, data.X[:500], data.y[:500], n_alphas=3)
+    finally:
+        listeners.remove(listen)
+        logger.setLevel(level)
+    where = ", ".join(cache_files())
+    line.end(
+        f"compile: {len(names):,} kernels, {time.perf_counter() - begin[0]:.1f} s, kept in {where}"
+        if names
+        else f"compile: nothing, all was in {where}"
+    )
+    _note("compile", begin, times)
+
+
+def _figure_of_folds(chosen):
+    def draw(ax):
+        from .plotting.cv import CVDisplay
+
+        CVDisplay.from_estimator(chosen, ax=ax)
+
+    return Figure(draw, "cross-validated score over the penalty")
+
+
+def _figure_of_path(path, chosen):
+    def draw(ax):
+        from .plotting.path import PathDisplay
+
+        PathDisplay.from_path(path, ax=ax)
+        ax.axvline(chosen.alpha_, linestyle=":", color="0.5")
+
+    return Figure(draw, "coefficients over the penalty")
 
 
 def _read(arguments):
@@ -73,6 +156,10 @@ def _read(arguments):
     parser.add_argument(
         "--no-compare", dest="compare", action="store_false", help="leave out scikit-survival"
     )
+    parser.add_argument("--report", default=REPORT, help="page to write (%(default)s)")
+    parser.add_argument(
+        "--no-report", dest="report", action="store_const", const=None, help="write no page"
+    )
     parser.add_argument(
         "--compile", action="store_true", help="compile all models in advance, and nothing else"
     )
@@ -83,11 +170,18 @@ def _read(arguments):
     return parser.parse_args(arguments)
 
 
-def _timed(label, call):
-    start = time.perf_counter()
+def _timed(label, call, times):
+    begin = time.perf_counter(), time.process_time()
     result = call()
-    print(f"{label:<42} {time.perf_counter() - start:>8.2f} s", flush=True)
+    print(f"{label:<42} {_note(label, begin, times):>8.2f} s", flush=True)
     return result
+
+
+def _note(label, begin, times):
+    """Note the seconds since `begin`, on the wall and of the processor; return the former."""
+    seconds, cpu = time.perf_counter() - begin[0], time.process_time() - begin[1]
+    times.append((label.strip(), seconds, cpu))
+    return seconds
 
 
 def _evaluate(prepared, alphas, coefs):
@@ -96,34 +190,35 @@ def _evaluate(prepared, alphas, coefs):
     return [path[0] for path in still.solve(alphas, coef=coefs)]
 
 
-def _print_ratios(fitted, true_coef):
-    table = fitted.summary()
-    order = np.argsort(-np.abs(fitted.coef_), kind="stable")[:N_SHOWN]
-    print(f"{'column':<10} {'hazard ratio':>12} {'true':>8}")
-    for j in order:
-        ratio = table["hazard_ratio"].iloc[j]
-        print(f"{table.index[j]:<10} {ratio:>12.3f} {np.exp(true_coef[j]):>8.3f}")
+def _ratios(fitted, true_coef):
+    """The largest hazard ratios that were found, beside the true ones."""
+    table = fitted.summary().assign(true=np.exp(true_coef))[["hazard_ratio", "true"]]
+    largest = table.iloc[np.argsort(-np.abs(fitted.coef_), kind="stable")[:N_SHOWN]]
+    return largest.rename_axis(None).rename(columns={"hazard_ratio": "hazard ratio"})
 
 
-def _compare(model, data):
+def _compare(model, data, times):
     """One fit by each package at the same penalty, judged by one evaluation."""
     from sksurv.linear_model import CoxnetSurvivalAnalysis
 
     print(f"\none fit at alpha = {model.alpha:.3g}")
-    ours = _timed("  CoxLassoCCD", lambda: model.fit(data.X, data.y))
+    ours = _timed("  CoxLassoCCD", lambda: model.fit(data.X, data.y), times)
     coxnet = CoxnetSurvivalAnalysis(alphas=[model.alpha], l1_ratio=1.0, fit_baseline_model=False)
     dense = data.X.toarray()
-    _timed("  scikit-survival CoxnetSurvivalAnalysis", lambda: coxnet.fit(dense, data.y))
+    _timed("  scikit-survival CoxnetSurvivalAnalysis", lambda: coxnet.fit(dense, data.y), times)
     prepared = model._prepare(data.X, data.y)
     coefs = np.column_stack([ours.coef_, coxnet.coef_[:, 0]])
     judged = _evaluate(prepared, np.full((1, 2), model.alpha), coefs)
     print(f"\n{'':<14} {'objective':>14} {'KKT residual':>13} {'columns':>8}")
+    rows = {}
     for name, solution in zip(("CoxLassoCCD", "Coxnet"), judged, strict=True):
         scale = 1.0 / prepared.total_weight
-        print(
-            f"{name:<14} {solution.objective * scale:>14.10f} {solution.kkt * scale:>13.1e} "
-            f"{np.count_nonzero(solution.coef):>8}"
-        )
+        objective = f"{solution.objective * scale:.10f}"
+        rows[name] = objective, f"{solution.kkt * scale:.1e}", np.count_nonzero(solution.coef)
+        print("{:<14} {:>14} {:>13} {:>8}".format(name, *rows[name]))
+    columns = ["objective", "KKT residual", "columns"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return table.assign(seconds=[seconds for _, seconds, _ in times[-2:]])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
 _OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-NOTICEABLE = 2.0  # seconds of compiling that a user would like to have explained
+NOTICEABLE = 1.0  # seconds of compiling that a user would like to have explained
 _PACKAGE = Path(__file__).resolve().parent
 _folders: set[Path] = set()  # of files of compiled code
 _ENVIRONMENT = "_ZN08NumbaEnv"  # of a function, where exceptions come from
@@ -139,16 +139,19 @@ class _Notice:
     def begin(self):
         self._since = time.perf_counter()
 
-    def end(self, folder):
+    def end(self, folder, name=""):
         """Count what was compiled; `folder` is where it was kept, or None."""
         before = self._seconds
         self._seconds += time.perf_counter() - self._since
+        for listen in listeners:
+            listen(name)
         pool = sys.modules.get("multiprocessing")  # which a worker's process has imported
         is_worker = pool is not None and pool.current_process().name != "MainProcess"
         if before < NOTICEABLE <= self._seconds and not is_worker:
             logging.getLogger("sksurvgpu").warning(_KEPT if folder else _LOST, folder or _where())
 
 
+listeners: list = []  # called with the name of every kernel that was compiled
 _notice = _Notice()
 _KEPT = (
     "sksurvgpu compiles what this kind of model and data needs for the first time; it is kept in "
@@ -206,7 +209,7 @@ class OwnFiles:
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
             folder = _root_of(Path(self.cache_path))
-        _notice.end(folder)
+        _notice.end(folder, self._py_func.__name__)
 
 
 class _Cache(OwnFiles, FunctionCache):

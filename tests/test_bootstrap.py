@@ -204,7 +204,7 @@ def test_figures_by_hand():
     np.testing.assert_allclose(table["hazard_ratio_upper"], np.exp(table["upper"]))
     assert table["coef"].tolist() == [0.1, 0.0, -1.0]
     assert result.n_replicates == 41 and result.to_frame().shape == (41, 3)
-    assert repr(result) == (
+    assert repr(result).splitlines()[0] == (
         "<BootstrapResult of 41 replicates, 3 coefficients, 90% percentile intervals>"
     )
     pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(result)).summary(), table)
@@ -218,7 +218,7 @@ def test_names_and_progress(capsys):
     result = bootstrap(model, table, data.y, n_replicates=3, random_state=0)
     names = clone(model).set_params(verbose=0).fit(table, data.y).summary().index.tolist()
     assert result.intervals.index.tolist() == names and len(names) == 4
-    assert capsys.readouterr().out.splitlines()[0] == "bootstrap: 3 fits"
+    assert capsys.readouterr().out.startswith("bootstrap: 3 fits, ")
 
 
 def test_fits_that_do_not_converge():

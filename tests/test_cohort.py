@@ -29,7 +29,7 @@ def test_steps_are_counted_and_nobody_is_lost():
     assert left.left_out["id"].tolist() == ["b", "c", "d"]
     assert left.left_out["row"].tolist() == [1, 2, 3]
     assert left.left_out["step"].tolist() == ["adults", *["score in [0.1, 0.8]"] * 2]
-    assert repr(left) == "<Cohort of 2 rows: 1 treated, 1 comparators; 3 left out>"
+    assert repr(left).splitlines()[0] == "<Cohort of 2 rows: 1 treated, 1 comparators; 3 left out>"
     assert {*left.table["id"], *left.left_out["id"]} == {*PERSONS["id"]}
     # what came before is as it was, and so is the table given
     assert len(cohort.table) == 5 and len(cohort.left_out) == 0 and len(PERSONS) == 5
@@ -73,7 +73,9 @@ def test_identifiers_keep_their_dtype(kind):
 
 def test_a_cohort_without_arms():
     cohort = Cohort.of(PERSONS, treatment=None)
-    assert repr(cohort.keep(PERSONS["age"] > 18, "adults")) == "<Cohort of 4 rows; 1 left out>"
+    assert repr(cohort.keep(PERSONS["age"] > 18, "adults")).startswith(
+        "<Cohort of 4 rows; 1 left out>"
+    )
     assert cohort.attrition.columns.tolist() == ["rows", "left_out"]
     with pytest.raises(ValueError, match="the cohort has no arms; name the column"):
         trim(cohort)

@@ -362,7 +362,7 @@ def test_verbose(face, capsys):
     assert capsys.readouterr().out == ""
     face.fit(verbose=1)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 and lines[0].startswith("alpha 0.02 ")
+    assert len(lines) == 1 and lines[0].startswith(("alpha 0.02 ", "alpha 0.02: "))
     iterations = face.fit(verbose=2).n_iter_
     printed = capsys.readouterr().out
     assert printed.count("objective") >= iterations and "KKT" in printed

@@ -1,16 +1,58 @@
 """``python -m sksurvgpu`` on a small cohort."""
 
 import re
+from html.parser import HTMLParser
+from importlib.util import find_spec
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from sksurvgpu import _warm_up
+from sksurvgpu import __main__ as tour
+from sksurvgpu import _compile, _report, _warm_up
 from sksurvgpu.__main__ import main
+from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.exceptions import BackendUnavailableError
 
 
-def test_tour(capsys):
-    main(["--samples", "400", "--features", "20", "--threads", "1"])
+class Page(HTMLParser):
+    """Headings, cells and names of figures; fails at what is left open or comes from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.found = [], {"h2": [], "td": [], "th": [], "svg": []}
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        assert tag not in ("script", "link", "img") and not attrs.get("src")
+        if tag not in ("meta", "use", "path", "rect"):
+            self.open.append(tag)
+        if tag == "svg":
+            self.found[tag].append(attrs["aria-label"])
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if tag in self.open:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("h2", "td", "th"):
+            self.found[self.open[-1]].append(data)
+
+
+def read(path):
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    page.close()
+    assert not page.open
+    return page.found
+
+
+def test_tour(capsys, tmp_path):
+    report = tmp_path / "tour.html"
+    main(["--samples", "400", "--features", "20", "--threads", "1", "--report", str(report)])
     printed = capsys.readouterr().out
     for expected in (
         "backend     cpu, 1 thread(s)",
@@ -25,11 +67,71 @@ def test_tour(capsys):
     (_, ours, our_kkt, _), (_, theirs, _, _) = rows
     assert float(ours) <= float(theirs) + 1e-9
     assert float(our_kkt) < 1e-6
+    assert re.search(r"^compile: (\d+ kernels, .* kept in|nothing, all was in) ", printed, re.M)
+    found = read(report)
+    assert found["h2"] == [
+        "Times",
+        "Choosing the penalty",
+        "The path",
+        "Hazard ratios",
+        "Beside scikit-survival",
+        "Where to go from here",
+    ]
+    if find_spec("matplotlib"):
+        assert [label.split()[0] for label in found["svg"]] == ["cross-validated", "coefficients"]
+    assert ours in found["td"] and theirs in found["td"] and "path of 50 penalties" in found["th"]
 
 
-def test_tour_without_the_comparison(capsys):
-    main(["--samples", "300", "--features", "10", "--threads", "1", "--no-compare"])
-    assert "Coxnet" not in capsys.readouterr().out
+def test_tour_without_the_comparison_and_a_page(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    size = ["--samples", "300", "--features", "10", "--threads", "1"]
+    main([*size, "--no-compare", "--no-report"])
+    printed = capsys.readouterr().out
+    assert "Coxnet" not in printed and "report" not in printed and not list(tmp_path.iterdir())
+
+
+def test_kernels_that_are_compiled_are_named(capsys, monkeypatch):
+    """A kernel that is compiled while the tour prepares is told, and nothing listens after it."""
+
+    def compile_one(*arguments, **options):
+        _compile._notice.begin()
+        _compile._notice.end("folder", "_some_kernel")
+
+    monkeypatch.setattr(tour, "fit_path", compile_one)
+    times = []
+    tour._compile_for(None, simulate_cox(10, 2, random_state=0), times)
+    printed = capsys.readouterr().out
+    assert "compile: 1 kernels, " in printed and [what for what, *_ in times] == ["compile"]
+    assert not _compile.listeners
+
+
+def test_a_page_escapes_and_says_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(_report, "find_spec", lambda name: None)
+    monkeypatch.setattr(_report, "metadata", Urls)
+    table = pd.DataFrame({"<b>": [1]}, index=["a & b"])
+    sections = [("<One>", "text", table), ("Two", "drawn", _report.Figure(None, "label"))]
+    path = _report.write_report(tmp_path / "a.html", "<title>", {"x": "<y>"}, sections)
+    html = path.read_text(encoding="utf-8")
+    assert "<b>" not in html and "<y>" not in html and "<One>" not in html
+    assert "needs matplotlib" in html and 'href="https://a.b/c/quickstart.html"' in html
+    assert "<One>" in read(path)["h2"] and "a & b" in read(path)["th"]
+
+
+class Urls:
+    """Metadata of an installed package."""
+
+    def __init__(self, name):
+        assert name == "sksurvgpu"
+
+    def get_all(self, field):
+        return ["Source, https://d.e", "Documentation, https://a.b/c/"]
+
+
+def test_every_page_that_is_named_is_there():
+    docs = Path(__file__).parents[1] / "docs"
+    left = {"guide/index", "models/index", "guide/pitfalls"}  # may not be written yet
+    missing = [page for page in _report.NEXT if not (docs / f"{page}.rst").exists()]
+    assert set(missing) <= left
 
 
 def test_compiling_for_a_device_that_is_not_there_says_so(monkeypatch):

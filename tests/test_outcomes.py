@@ -279,7 +279,7 @@ class TestFailures:
         result = fit_outcomes(model, X, outcomes["cox"], columns="drug", intervals=None)
         assert (result.table["status"] == "not converged").all()
         assert result.table["message"].str.contains("max_iter").all()
-        assert repr(result) == "<OutcomesResult of 3 outcomes, 3 not converged>"
+        assert repr(result).splitlines()[0] == "<OutcomesResult of 3 outcomes, 3 not converged>"
 
     @pytest.mark.parametrize(
         ("outcome", "message"),
@@ -383,7 +383,7 @@ def test_design_and_progress(data, capsys):
     X, outcomes, _, _ = data
     model = CoxLassoCCD(alpha=0.01, verbose=1)
     fit_outcomes(model, build_design(X), outcomes["cox"], columns=P, intervals=None)
-    assert capsys.readouterr().out == "outcomes: 3 fits\n"
+    assert capsys.readouterr().out.startswith("outcomes: 3 fits, ")
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def test_curves_and_summary():
     table = result.summary()
     np.testing.assert_allclose(table["hazard_ratio_lower"], np.exp(table["lower"]))
     assert table["p_value"].equals(result.p_values)
-    assert repr(result) == "<ProfileResult of 2 coefficients, 95% intervals>"
+    assert repr(result).splitlines()[0] == "<ProfileResult of 2 coefficients, 95% intervals>"
     copied = pickle.loads(pickle.dumps(result))
     pd.testing.assert_frame_equal(copied.curves, result.curves)
 
@@ -295,7 +295,7 @@ def test_few_fits_are_needed(monkeypatch, capsys):
     profile_likelihood(CoxLassoCCD(alpha=0.01, verbose=1), data.X, data.y, 0)
     lines = capsys.readouterr().out.splitlines()
     n_fits = sum(int(line.split(": ")[1].split()[0]) for line in lines)
-    assert "round 1: 2 fits" in lines and n_fits <= 11
+    assert any(line.startswith("round 1: 2 fits, ") for line in lines) and n_fits <= 11
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the bottom up. A module imports from layers below its own and from its own layer.
 LAYERS = [
-    {"exceptions", "_compile", "_docs", "_journal", "_versioned"},
+    {"exceptions", "_compile", "_docs", "_journal", "_progress", "_tables", "_versioned"},
     {"data"},
     {"penalties"},
     {"backends"},
@@ -32,7 +32,7 @@ LAYERS = [
     {"estimators"},
     {"cohort", "selection", "inference", "plotting"},
     {"federated"},
-    {"datasets", "show_versions", "_warm_up", "__main__", "__init__"},
+    {"datasets", "show_versions", "_report", "_warm_up", "__main__", "__init__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # (importing module, imported module) -> why.

@@ -65,7 +65,7 @@ def test_handle_has_the_shape_of_its_rows():
     X, y = rows["X"], rows["y"]
     assert X.shape == (5, 2) and y.shape == (5,) and len(X) == len(y) == 5
     assert X.n_parts == 2 and X.lengths == (3, 2) and X.header().shape == (0, 2)
-    assert repr(X) == "<Rows: 5 rows and 2 columns in 2 partition(s)>"
+    assert repr(X).splitlines()[0] == "<Rows: 5 rows and 2 columns in 2 partition(s)>"
     assert X.load(1).shape == (2, 2) and y.load(0).tolist() == [0, 1, 2]
     assert pickle.loads(pickle.dumps(X.loaders[0]))().shape == (3, 2)
 

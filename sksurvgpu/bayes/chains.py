@@ -103,7 +103,7 @@ def run_chains(
     batched : bool, default=False
         Whether one sampler makes all chains, as on a device, or each chain has its own.
     verbose : int, default=0
-        1 prints a line when all is done, 2 also lines of each chain.
+        1 shows one line for all chains, 2 lines of each.
 
     Returns
     -------

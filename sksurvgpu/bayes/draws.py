@@ -300,6 +300,16 @@ def _new_file(path, shape, dtype):
     return array
 
 
+def first_of(arrays, numbers_of, n):
+    """Draws of the first numbers of each quantity, and the names of these."""
+    draws, names = dict(arrays), {}
+    for name, of in arrays.items():
+        if of.ndim > 2:
+            draws[name] = of.reshape(*of.shape[:2], prod(of.shape[2:]))[:, :, :n]
+            names[name] = numbers_of(name)[:n]
+    return draws, names
+
+
 def some_of(names):
     """The first of some names, for messages."""
     return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")

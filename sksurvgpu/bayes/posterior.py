@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from math import prod
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level, with_ratios
 from .arviz import to_arviz
 from .chains import Schedule
 from .diagnostics import Diagnostics, diagnose
 from .doubts import badness, doubts_about
-from .draws import Draws, read_draws, some_of
+from .draws import Draws, first_of, read_draws, some_of
 from .run import Sampled
 
 __all__ = ["Posterior"]
 
-MOST_ROWS = 20  # of the table in notebooks
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior(Versioned):
+class Posterior(Result):
     """Draws from a posterior distribution, by name.
 
     Parameters
@@ -71,10 +68,9 @@ class Posterior(Versioned):
     >>> posterior = Posterior.from_draws(draws, {"coef": ["age", "dose"]})
     >>> posterior
     <Posterior of 4 chains, 500 draws each: coef (2), sigma2>
+    ...
     >>> posterior.summary().index.tolist()
     ['coef[age]', 'coef[dose]', 'sigma2']
-    >>> posterior.doubts()
-    []
     """
 
     sampled: Sampled
@@ -323,6 +319,10 @@ class Posterior(Versioned):
             A sentence for each doubt, with the worst parameter and what to do; empty if there is
             none.
         """
+        return list(self._doubts)
+
+    @cached_property
+    def _doubts(self):
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is a doubt
             mean, sd = (
                 np.concatenate([of(name).ravel() for name in self.shapes])
@@ -378,20 +378,22 @@ class Posterior(Versioned):
             return list(map(str, self.names[name]))
         return [", ".join(map(str, index)) for index in np.ndindex(self.shapes[name])]
 
-    def __repr__(self) -> str:
-        sizes = [
-            f"{name} ({' × '.join(f'{n:,}' for n in shape)})" if shape else name
-            for name, shape in self.shapes.items()
-        ]
-        return (
-            f"<Posterior of {self.n_chains:,} chain{'s' * (self.n_chains > 1)}, {self.n_draws:,} "
-            f"draws each: {', '.join(sizes)}>"
-        )
+    def _title(self) -> str:
+        shapes = {
+            name: " × ".join(map("{:,}".format, shape)) for name, shape in self.shapes.items()
+        }
+        sizes = ", ".join(f"{name} ({shape})" if shape else name for name, shape in shapes.items())
+        chains = f"{self.n_chains:,} chain{'s' * (self.n_chains > 1)}"
+        return f"Posterior of {chains}, {self.n_draws:,} draws each: {sizes}"
 
-    def _repr_html_(self) -> str:
-        table = self.summary().to_html(max_rows=MOST_ROWS, float_format="{:.4g}".format)
-        doubts = "".join(f"<p>{escape(doubt)}</p>" for doubt in self.doubts())
-        return f"<p>{escape(repr(self)[1:-1])}</p>{doubts}{table}"
+    def _head(self, n):
+        part, level = self, self.level
+        if not self.sampled.draws.moments:
+            part = Posterior.from_draws(*first_of(self.draws, self._numbers_of, n), level=level)
+        return part.summary().head(n), sum(map(prod, self.shapes.values()))
+
+    def _notes(self):
+        return self._doubts
 
 
 def _tails(level):

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .._progress import Line
 from .draws import Draws
 
 __all__ = ["Recorder", "Run", "Sampled", "Stop", "name_chains"]
@@ -110,7 +111,7 @@ class Run:
     storage : Storage
         How draws are kept.
     verbose : int, default=0
-        1 prints a line when all is done, 2 also lines of each chain.
+        1 shows one line, 2 lines of each chain.
     """
 
     def __init__(self, schedule, shapes, storage, *, verbose=0):
@@ -130,6 +131,8 @@ class Run:
         self._handler = self.stop.on_interrupt()
         self._handler.__enter__()
         self._start = time.perf_counter()
+        n_sweeps = self.schedule.n_chains * self.schedule.n_sweeps
+        self._line = Line("sampling", n_sweeps, "sweeps", self._verbose > 0)
         return self
 
     def __exit__(self, kind, error, trace):
@@ -189,16 +192,19 @@ class Run:
             doubts.append(
                 f"interrupted after {n_draws:,} of {self.schedule.n_draws:,} draws a chain."
             )
-        if self._verbose > 0:
-            print(
-                f"sampling: {self.schedule.n_chains:,} chains, {n_draws:,} draws each after "
-                f"{self.schedule.n_tune:,} sweeps of tuning, {self._seconds:.3g} s"
-            )
+        self._line.end(
+            f"sampling: {self.schedule.n_chains:,} chains, {n_draws:,} draws each after "
+            f"{self.schedule.n_tune:,} sweeps of tuning, {self._seconds:.3g} s"
+        )
         return Sampled(self.draws, self.schedule, n_draws, self._seconds, doubts, list(samplers))
 
     def report(self, chains, iteration, first):
         """Tell how far some chains are, now and then; in this run they began at sweep `first`."""
         n_sweeps = self.schedule.n_sweeps
+        if self._verbose == 1:
+            if iteration == first + 1:  # an earlier run has done the others
+                self._line.skip(first * len(chains))
+            self._line.step(len(chains))
         is_due = iteration * REPORTS // n_sweeps > (iteration - 1) * REPORTS // n_sweeps
         if self._verbose < 2 or not is_due:
             return

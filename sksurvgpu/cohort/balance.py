@@ -19,7 +19,7 @@ from numbers import Real
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..backends import to_host
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
@@ -37,8 +37,8 @@ ROUNDING = 1e-12  # of sums over all rows
 LISTED = 5  # names in a warning
 
 
-@dataclass(frozen=True, eq=False)
-class BalanceResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class BalanceResult(Result):
     """Differences between treated rows and comparators; made by `cohort.balance`.
 
     Attributes
@@ -64,6 +64,10 @@ class BalanceResult(Versioned):
     >>> result = balance(X, treatment, strata=np.digitize(X[:, 0], [-1, -0.5, 0, 0.5, 1]))
     >>> result
     <BalanceResult of 3 columns: largest standardized difference 1.00 before, 0.09 after>
+       std_diff_before std_diff_after mean_treated_after mean_comparator_after
+    x0          0.9987        0.08832             0.3494                0.2711
+    x2        -0.03961       -0.06539            -0.0494               0.01742
+    ...
     >>> result.largest(1).index.tolist()
     ['x0']
     """
@@ -72,13 +76,18 @@ class BalanceResult(Versioned):
     rows: object
     left_out: object
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         found = [f"{self._differences(when).max():.2f} {when}" for when in self.rows.index]
         n_columns = len(self.table)
         return (
-            f"<BalanceResult of {n_columns:,} column{'s' if n_columns > 1 else ''}: largest "
-            f"standardized difference {', '.join(found)}>"
+            f"BalanceResult of {n_columns:,} column{'s' if n_columns > 1 else ''}: largest "
+            f"standardized difference {', '.join(found)}"
         )
+
+    def _head(self, n):
+        arms = [f"mean_{arm}_{self.rows.index[-1]}" for arm in ("treated", "comparator")]
+        shown = [*self.table.columns[self.table.columns.str.startswith("std_diff")], *arms]
+        return self.largest(n)[shown], len(self.table)
 
     def _differences(self, when):
         return self.table[f"std_diff_{when}"].abs()

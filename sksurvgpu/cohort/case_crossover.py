@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.design.columns import Design
 from ..data.episodes.cutting import Lines, Rows, arrange, fill_columns
 from ..data.episodes.periods import Periods, clip
@@ -26,8 +26,8 @@ from .observation import check_settings, choose_cases, read_eras, read_observed,
 __all__ = ["CaseCrossoverData", "case_crossover_windows"]
 
 
-@dataclass(frozen=True, eq=False)
-class CaseCrossoverData(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class CaseCrossoverData(Result):
     """Windows before events, as matched sets; made by `case_crossover_windows`.
 
     Attributes
@@ -50,11 +50,11 @@ class CaseCrossoverData(Versioned):
     attrition: Any
     report: CaseSeriesReport
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         n_events, n_windows = self.attrition.iloc[-1]
         return (
-            f"<CaseCrossoverData of {n_events:,} events with {n_windows:,} windows and "
-            f"{self.X.n_columns:,} exposures>"
+            f"CaseCrossoverData of {n_events:,} events with {n_windows:,} windows and "
+            f"{self.X.n_columns:,} exposures"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.design.columns import Design
 from ..data.episodes.report import with_dense
 from ..data.outcomes.counts import case_series
@@ -16,7 +16,7 @@ __all__ = ["CaseSeriesData", "CaseSeriesReport"]
 
 
 @dataclass(frozen=True)
-class CaseSeriesReport:
+class CaseSeriesReport(Result):
     """What `eras_to_intervals` or `case_crossover_windows` read, and what it left out.
 
     Attributes
@@ -68,7 +68,7 @@ class CaseSeriesReport:
             **of_windows,
         )
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         lines = [f"{self.n_eras:,} eras and {self.n_outcomes:,} outcomes read"]
         for count, what in (
             (self.n_missing, "lines left out: an entry is missing"),
@@ -85,9 +85,12 @@ class CaseSeriesReport:
                 lines.append(f"{count:,} {what}")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return self._title()
 
-@dataclass(frozen=True, eq=False)
-class CaseSeriesData(Versioned):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CaseSeriesData(Result):
     """Intervals of subjects in which no covariate changes; made by `eras_to_intervals`.
 
     Attributes
@@ -113,11 +116,11 @@ class CaseSeriesData(Versioned):
     knots: dict
     report: CaseSeriesReport
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         subjects, events, days = self.attrition.iloc[-1]
         return (
-            f"<CaseSeriesData of {self.X.n_rows:,} rows and {self.X.n_columns:,} columns: "
-            f"{subjects:,} subjects with {events:,} events in {days:,} days>"
+            f"CaseSeriesData of {self.X.n_rows:,} rows and {self.X.n_columns:,} columns: "
+            f"{subjects:,} subjects with {events:,} events in {days:,} days"
         )
 
     def to_frame(self):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.long.sources import read_whole
 from ..data.vectors import check_flags
 from .checks import check_ids, check_scores, check_treatment, require_column
@@ -24,7 +24,7 @@ LEFT_OUT = ("row", "step")  # its columns beside the identifiers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cohort(Versioned):
+class Cohort(Result):
     """Persons who are compared, with an account of those who were left out.
 
     Made by `Cohort.of`; the functions of `sksurvgpu.cohort` take one, or a table, and return one.
@@ -61,6 +61,9 @@ class Cohort(Versioned):
     >>> adults = cohort.keep(cohort.table["age"] >= 18, "adults")
     >>> adults
     <Cohort of 3 rows: 2 treated, 1 comparators; 1 left out>
+           rows treated comparators left_out
+    given     4       2           2        0
+    adults    3       2           1        1
     >>> adults.attrition
             rows  treated  comparators  left_out
     step
@@ -122,12 +125,12 @@ class Cohort(Versioned):
         cohort = cls(table, rows, None, empty.astype({"step": object}), id, treatment, score)
         return replace(cohort, attrition=cohort._count("given", 0), share=cohort._share())
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         arms = ""
         if self.treatment is not None:
             n_treated = np.count_nonzero(self.is_treated)
             arms = f": {n_treated:,} treated, {len(self.rows) - n_treated:,} comparators"
-        return f"<Cohort of {len(self.rows):,} rows{arms}; {len(self.left_out):,} left out>"
+        return f"Cohort of {len(self.rows):,} rows{arms}; {len(self.left_out):,} left out"
 
     @property
     def is_treated(self) -> np.ndarray:

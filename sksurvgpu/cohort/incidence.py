@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level
 from ..data.vectors import check_flags, check_length, check_row_values
 from ..nonparametric.groups import read_groups
@@ -32,7 +32,7 @@ __all__ = ["IncidenceRate", "incidence_rate", "minimal_detectable_effect"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IncidenceRate(Versioned):
+class IncidenceRate(Result):
     """Incidence rates of groups; made by `incidence_rate`.
 
     Attributes
@@ -51,6 +51,9 @@ class IncidenceRate(Versioned):
     >>> rates = incidence_rate([1, 0, 1, 1, 0], [20, 35, 10, 15, 50], groups=[0, 0, 1, 1, 1])
     >>> rates
     <IncidenceRate of 2 groups, 95% intervals>
+      n_rows events time     rate      lower    upper
+    0      2      1   55  0.01818  0.0004603   0.1013
+    1      3      2   75  0.02667   0.003229  0.09633
     >>> rates.ratios().round(2)
            ratio  lower  upper  p_value
     group
@@ -61,11 +64,9 @@ class IncidenceRate(Versioned):
     per: float
     level: float
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         many = "s" if len(self.table) > 1 else ""
-        return (
-            f"<IncidenceRate of {len(self.table):,} group{many}, {100 * self.level:g}% intervals>"
-        )
+        return f"IncidenceRate of {len(self.table):,} group{many}, {100 * self.level:g}% intervals"
 
     def ratios(self, reference=None) -> DataFrame:
         """Compare the rates of groups with that of one by their ratios.

@@ -31,7 +31,8 @@ _ENTRIES = entries("""
         Threads. None takes as many as Numba would, that is all cores, or what the environment
         variable ``NUMBA_NUM_THREADS`` says (joblib sets it in its workers); -1 all cores.
     verbose : int, default=0
-        0 is silent; 1 prints a line a penalty, 2 one an iteration.
+        0 is silent; 1 shows one line on what is done and how long the rest may take, 2 also what it
+        consists of: penalties, fits or iterations.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -108,7 +109,7 @@ _SHARED = {
             Threads, of which each runs chains. None takes as many as Numba would, that is all
             cores, or what the environment variable ``NUMBA_NUM_THREADS`` says; -1 all cores.
         verbose : int, default=0
-            0 is silent; 1 prints a line at the end, 2 also how far chains are.
+            0 is silent; 1 shows one line for all chains, 2 lines of each.
         """,
     "fitted": """
         infinite_ : ndarray of shape (n_coef,), bool

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
 from ..selection.cv import CrossValidated
@@ -30,8 +31,8 @@ __all__ = ["BootstrapResult", "bootstrap"]
 KINDS = ("multinomial", "exponential")
 
 
-@dataclass(frozen=True, eq=False)
-class BootstrapResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class BootstrapResult(Result):
     """Coefficients of bootstrap replicates; made by `bootstrap`.
 
     Attributes
@@ -58,6 +59,7 @@ class BootstrapResult(Versioned):
     >>> result = bootstrap(CoxLassoCCD(), data.X, data.y, n_replicates=50, random_state=0)
     >>> result
     <BootstrapResult of 50 replicates, 20 coefficients, 95% percentile intervals>
+    ...
     >>> result.intervals.columns.tolist()
     ['coef', 'lower', 'upper']
     """
@@ -67,14 +69,16 @@ class BootstrapResult(Versioned):
     level: float
     feature_names: np.ndarray
     infinite: np.ndarray
-    _effect: str | None = field(repr=False)
+    _effect: str | None
     alphas: np.ndarray | None = None
-    _draw: tuple | None = field(default=None, repr=False)  # kind, seed, units: the weights again
+    _draw: tuple | None = None  # kind, seed, units: the weights again
 
-    def __repr__(self) -> str:
+    _arrays: ClassVar[tuple[str, ...]] = ("coef", "coefs", "feature_names", "infinite")
+
+    def _title(self) -> str:
         return (
-            f"<BootstrapResult of {self.n_replicates:,} replicates, {len(self.coef):,} "
-            f"coefficients, {100 * self.level:g}% percentile intervals>"
+            f"BootstrapResult of {self.n_replicates:,} replicates, {len(self.coef):,} "
+            f"coefficients, {100 * self.level:g}% percentile intervals"
         )
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level
 from ._marginal import Marginal
 from ._systematic import fit_error_model, fit_likelihood_null, fit_null, true_interval
@@ -29,8 +29,8 @@ ALTERNATIVES = ("two-sided", "greater", "less")
 MODEL = ("mean_intercept", "mean_slope", "sd_intercept", "sd_slope")
 
 
-@dataclass(frozen=True, eq=False)
-class CalibratedEffects(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedEffects(Result):
     """Effects after calibration by controls; made by `calibrate`.
 
     Attributes
@@ -67,6 +67,7 @@ class CalibratedEffects(Versioned):
     >>> result = calibrate(estimates, controls)
     >>> result
     <CalibratedEffects of 1 estimates by 5 controls: systematic error 0.254, sd 0.192>
+    ...
     >>> result.table["calibrated_coef"].round(3).to_dict()
     {'bleeding': 0.546}
     """
@@ -79,11 +80,16 @@ class CalibratedEffects(Versioned):
     level: float
     alternative: str
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         return (
-            f"<CalibratedEffects of {len(self.table):,} estimates by {len(self.controls):,} "
-            f"controls: systematic error {self.null['mean']:.3g}, sd {self.null['sd']:.3g}>"
+            f"CalibratedEffects of {len(self.table):,} estimates by {len(self.controls):,} "
+            f"controls: systematic error {self.null['mean']:.3g}, sd {self.null['sd']:.3g}"
         )
+
+    def _head(self, n):
+        shown = ["coef", "standard_error", "p_value"]
+        shown += [name for name in self.table if str(name).startswith("calibrated_")]
+        return self.table[shown].head(n), len(self.table)
 
     @property
     def expected_absolute_systematic_error(self) -> float:
@@ -197,7 +203,7 @@ def calibrate(
 # -- reading --------------------------------------------------------------------------------------
 def _read(table, name, more=()):
     """Estimates with their standard errors, and other columns."""
-    if isinstance(table, Versioned):
+    if isinstance(table, Result):
         table = table.table if hasattr(table, "table") else table.summary()
     table = as_table(table, name)
     columns = ["coef", "standard_error", *more]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..information.views import view_of
 from ._rows import check_estimator, open_rows, require_absent
 
@@ -24,8 +24,8 @@ SAME = 1e-9  # of a threshold: slopes that differ by rounding
 POSITIVE = 1e-10  # eigenvalue, of columns in standard errors, that is not rounding
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Result):
     """What is known of the point where a fit ended; made by `certificate`.
 
     Attributes
@@ -52,11 +52,11 @@ class Certificate(Versioned):
     curvature: float
     slack: float
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         said = {True: "yes", False: "no", None: "unknown"}
         return (
-            f"<Certificate: stationary {said[self.is_stationary]}, local minimum "
-            f"{said[self.is_local_minimum]}, convex here {said[self.convex_here]}>"
+            f"Certificate: stationary {said[self.is_stationary]}, local minimum "
+            f"{said[self.is_local_minimum]}, convex here {said[self.convex_here]}"
         )
 
 

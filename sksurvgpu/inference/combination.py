@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import chi2
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level
 from ..data.long.sources import open_source, to_pandas
 from ._marginal import FARTHEST, Marginal
@@ -33,8 +33,8 @@ MOST_NAMES = 5
 ROWS = ("fixed effect", "mean", "spread", "new site")
 
 
-@dataclass(frozen=True, eq=False)
-class CombinedProfiles(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class CombinedProfiles(Result):
     """One effect from several sites; made by `combine_profiles`.
 
     Attributes
@@ -69,6 +69,7 @@ class CombinedProfiles(Versioned):
     >>> sites = pd.DataFrame({"logRr": [0.3, 0.1, 0.8], "seLogRr": [0.1, 0.2, 0.3]})
     >>> combine_profiles(sites)
     <CombinedProfiles of 3 sites: fixed effect 0.3041 (0.136, 0.472), mean 0.3273 (-0.133, 0.848)>
+    ...
     """
 
     table: Any
@@ -79,12 +80,15 @@ class CombinedProfiles(Versioned):
     level: float
     prior_sd: tuple
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         parts = [
             f"{name} {row['coef']:.4g} ({row['lower']:.3g}, {row['upper']:.3g})"
             for name, row in self.table.loc[list(ROWS[:2])].iterrows()
         ]
-        return f"<CombinedProfiles of {len(self.sites):,} sites: {', '.join(parts)}>"
+        return f"CombinedProfiles of {len(self.sites):,} sites: {', '.join(parts)}"
+
+    def _head(self, n):
+        return self.summary().head(n), len(self.table)
 
     @property
     def intervals(self):

@@ -117,6 +117,10 @@ def curve_intervals(
     >>> result = curve_intervals(model, data.X, data.y, data.X[:2], times=[10, 20], what="risk")
     >>> result
     <CurveIntervals of the risk of 2 rows at 2 times, 95% log intervals>
+                risk standard_error   lower  upper
+    row time
+    0   10    0.1816        0.01578  0.1501  0.212
+    ...
     >>> result.to_frame().columns.tolist()
     ['risk', 'standard_error', 'lower', 'upper']
     """

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..estimators.baseline import cumulative_hazard, incidence, survival
 
 __all__ = ["CURVES", "CurveIntervals"]
@@ -20,8 +20,8 @@ CURVES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class CurveIntervals(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class CurveIntervals(Result):
     """Predicted curves with confidence intervals and bands; made by `curve_intervals`.
 
     All arrays are NaN after the end of follow-up of a row's stratum, and bounds where a row differs
@@ -57,6 +57,10 @@ class CurveIntervals(Versioned):
     >>> result = curve_intervals(model, data.X, data.y, data.X[:3], band=True, random_state=0)
     >>> result
     <CurveIntervals of the survival of 3 rows at ... times, 95% log intervals and bands>
+               survival standard_error   lower   upper band_lower band_upper
+    row time
+    0   0.9991   0.9986       0.001378  0.9959       1        nan        nan
+    ...
     >>> bool((result.lower <= result.estimate).all())
     True
     """
@@ -71,7 +75,7 @@ class CurveIntervals(Versioned):
     band_upper: np.ndarray | None
     level: float
     interval: str
-    index: Any = field(repr=False)
+    index: Any
 
     @classmethod
     def of(cls, bounds, what, times, index, level, interval) -> CurveIntervals:
@@ -87,12 +91,19 @@ class CurveIntervals(Versioned):
         both = *curves(bounds.interval), *curves(bounds.band or (None, None))
         return cls(what, times, estimate, bounds.error, *both, level, interval, index)
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         bands = "" if self.band_lower is None else " and bands"
         return (
-            f"<CurveIntervals of the {self.what.replace('_', ' ')} of {len(self.estimate):,} rows "
-            f"at {len(self.times):,} times, {100 * self.level:g}% {self.interval} intervals{bands}>"
+            f"CurveIntervals of the {self.what.replace('_', ' ')} of {len(self.estimate):,} rows "
+            f"at {len(self.times):,} times, {100 * self.level:g}% {self.interval} intervals{bands}"
         )
+
+    def _head(self, n):
+        arrays = ("estimate", "standard_errors", "lower", "upper", "band_lower", "band_upper")
+        part = {name: getattr(self, name) for name in arrays}
+        part = {name: None if of is None else of[:1, :n] for name, of in part.items()}
+        part = replace(self, times=self.times[:n], index=self.index[:1], **part)
+        return part.to_frame(), self.estimate.size
 
     def to_frame(self):
         """Table of all curves.

@@ -18,12 +18,13 @@ whose stationarity is the constraint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import CONSTANT
 from ..information.views import view_of
@@ -42,8 +43,8 @@ SHARE = 0.5  # of sqrt(log p / n), the constraint
 ACCURACY, ALLOWED = 1e-7, 1e-3  # share of the constraint: when to stop, and what is no solution
 
 
-@dataclass(frozen=True, eq=False)
-class DebiasedResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class DebiasedResult(Result):
     """Coefficients without the bias of their penalty; made by `debiased`.
 
     Attributes
@@ -71,6 +72,7 @@ class DebiasedResult(Versioned):
     >>> model = CoxLassoCCD(alpha=0.01).fit(data.X, data.y)
     >>> debiased(model, data.X, data.y)
     <DebiasedResult of 20 coefficients, 95% intervals, by the inverse>
+    ...
     """
 
     coef: np.ndarray
@@ -80,13 +82,15 @@ class DebiasedResult(Versioned):
     method: str
     gamma: float
     feature_names: np.ndarray
-    _effect: str | None = field(default=None, repr=False)
+    _effect: str | None = None
 
-    def __repr__(self) -> str:
+    _arrays: ClassVar[tuple[str, ...]] = ("coef", "penalized", "standard_errors", "feature_names")
+
+    def _title(self) -> str:
         how = "the inverse" if self.method == "inverse" else f"gamma={self.gamma:.3g}"
         return (
-            f"<DebiasedResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
-            f"intervals, by {how}>"
+            f"DebiasedResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
+            f"intervals, by {how}"
         )
 
     @property

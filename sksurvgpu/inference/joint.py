@@ -18,15 +18,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.by_column import find_column
 from ..information.inverse import invert
 
 __all__ = ["JointTest", "as_test", "joint_tests", "quadratic_form", "read_contrasts"]
 
 
-@dataclass(frozen=True)
-class JointTest(Versioned):
+@dataclass(frozen=True, repr=False)
+class JointTest(Result):
     """Wald test of several coefficients together; made by `WaldResult.test`.
 
     Attributes
@@ -46,11 +46,11 @@ class JointTest(Versioned):
     p_value: float
     df_residual: int | None = None
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         name = (
             f"chi2({self.df})" if self.df_residual is None else f"F({self.df}, {self.df_residual})"
         )
-        return f"<Wald test: {name} = {self.statistic:.4g}, p = {self.p_value:.3g}>"
+        return f"Wald test: {name} = {self.statistic:.4g}, p = {self.p_value:.3g}"
 
 
 def as_test(statistic, df, df_residual=None) -> JointTest:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..estimators._base import PenalizedModel
 from ._rows import check_estimator, require_unpenalized
 
@@ -15,8 +15,8 @@ __all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
 ROUNDING = 1e-6  # of log-likelihoods of two fits of one model, each stopped by its tolerance
 
 
-@dataclass(frozen=True)
-class LikelihoodRatioResult(Versioned):
+@dataclass(frozen=True, repr=False)
+class LikelihoodRatioResult(Result):
     """Likelihood-ratio test; made by `likelihood_ratio_test`.
 
     Attributes
@@ -35,10 +35,9 @@ class LikelihoodRatioResult(Versioned):
     df: int
     p_value: float
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         return (
-            f"<Likelihood-ratio test: chi2({self.df}) = {self.statistic:.4g}, "
-            f"p = {self.p_value:.3g}>"
+            f"Likelihood-ratio test: chi2({self.df}) = {self.statistic:.4g}, p = {self.p_value:.3g}"
         )
 
 

@@ -15,14 +15,14 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._journal import Journal, describe_call, digest_of
-from .._versioned import Versioned
+from .._tables import Result, in_brief
 from ..backends.cpu.threads import one_blas_thread
 from ..data.intervals import check_level, with_ratios
 from ..estimators._prepared import count_threads
@@ -34,8 +34,8 @@ __all__ = ["OutcomesResult", "fit_outcomes"]
 MOST_OF_NAME = 40  # letters of an outcome's name in that of its file
 
 
-@dataclass(frozen=True, eq=False)
-class OutcomesResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class OutcomesResult(Result):
     """Effects of some columns on many outcomes; made by `fit_outcomes`.
 
     Attributes
@@ -66,6 +66,7 @@ class OutcomesResult(Versioned):
     >>> result = fit_outcomes(CoxLassoCCD(), data.X, outcomes, columns=0)
     >>> result
     <OutcomesResult of 2 outcomes, 1 failed, 95% profile intervals>
+    ...
     >>> result.table.loc["none", "message"]
     '`y` has no event (all 1,000 rows censored): a Cox model cannot be fitted.'
     """
@@ -74,9 +75,9 @@ class OutcomesResult(Versioned):
     curves: Any
     level: float
     intervals: str | None
-    _effect: str | None = field(repr=False)
+    _effect: str | None
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         outcomes = self.table.index.get_level_values("outcome")
         counts = self.table["status"].value_counts(sort=False)
         others = [f"{n:,} {status}" for status, n in counts.items() if status != "ok"]
@@ -84,7 +85,12 @@ class OutcomesResult(Versioned):
         if self.intervals is not None:
             name = "Wald" if self.intervals == "wald" else self.intervals
             parts.append(f"{100 * self.level:g}% {name} intervals")
-        return f"<OutcomesResult of {', '.join(parts)}>"
+        return f"OutcomesResult of {', '.join(parts)}"
+
+    def _head(self, n):
+        left_out = ["n_exposed", "n_events_exposed", "alpha", "message"]
+        table = self.table.head(n).drop(columns=left_out, errors="ignore")
+        return in_brief(table, self._effect), len(self.table)
 
     @property
     def estimates(self):

@@ -119,7 +119,7 @@ def posterior(
     random_state : int, RandomState instance or None, default=0
         Seed. A chain's draws are the same for any number of threads and of other chains.
     verbose : int, default=0
-        0 is silent; 1 prints a line at the end, 2 also how far chains are.
+        0 is silent; 1 shows one line for all chains, 2 lines of each.
     **fit_params : array-like of shape (n_samples,), optional
         Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
 

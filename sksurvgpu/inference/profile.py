@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
 from ..exceptions import NothingToCompareError
@@ -30,8 +30,8 @@ BLOCK_BYTES = 2**28  # of the coefficients of all points of the columns at work
 POINTS = 24  # of a column, expected
 
 
-@dataclass(frozen=True, eq=False)
-class ProfileResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class ProfileResult(Result):
     """Profile likelihoods of some coefficients; made by `profile_likelihood`.
 
     Attributes
@@ -62,6 +62,7 @@ class ProfileResult(Versioned):
     >>> data = simulate_cox(1_000, 20, random_state=0)
     >>> profile_likelihood(CoxLassoCCD(), data.X, data.y, [0, 3])
     <ProfileResult of 2 coefficients, 95% intervals>
+    ...
     """
 
     intervals: Any
@@ -69,15 +70,15 @@ class ProfileResult(Versioned):
     p_values: Any
     thresholds: Any
     level: float
-    _effect: str | None = field(repr=False)
+    _effect: str | None
     log_likelihoods: Any = None
 
     frees_penalty: ClassVar[bool] = True  # coefficients are those of columns without a penalty
+    _arrays: ClassVar[tuple[str, ...]] = ("intervals", "p_values")
 
-    def __repr__(self) -> str:
-        n = len(self.intervals)
-        noun = "coefficient" if n == 1 else "coefficients"
-        return f"<ProfileResult of {n:,} {noun}, {100 * self.level:g}% intervals>"
+    def _title(self) -> str:
+        n, level = len(self.intervals), f"{100 * self.level:g}%"
+        return f"ProfileResult of {n:,} coefficient{'s' * (n != 1)}, {level} intervals"
 
     def summary(self):
         """Table of coefficients with intervals and p-values.

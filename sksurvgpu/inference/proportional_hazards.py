@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.by_column import find_column
 from ..information.inverse import invert
 from ..information.views import RiskSetView, view_of
@@ -34,8 +34,8 @@ INSTEAD = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ProportionalHazardsResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class ProportionalHazardsResult(Result):
     """Test of proportional hazards; made by `proportional_hazards_test`.
 
     Attributes
@@ -62,6 +62,10 @@ class ProportionalHazardsResult(Versioned):
     >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
     >>> proportional_hazards_test(model, data.X, data.y)
     <Test of proportional hazards over km: 3 columns, GLOBAL chi2(3) = ..., p = ...>
+               chisq df p_value
+    x0      0.000428  1  0.9835
+    x1        0.3255  1  0.5683
+    ...
     """
 
     table: Any
@@ -70,11 +74,11 @@ class ProportionalHazardsResult(Versioned):
     residuals: np.ndarray
     transform: str
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         chisq, df, p = self.table.iloc[-1]  # a feature may have this name, too
         return (
-            f"<Test of proportional hazards over {self.transform}: {len(self.table) - 1} columns, "
-            f"GLOBAL chi2({df:g}) = {chisq:.4g}, p = {p:.3g}>"
+            f"Test of proportional hazards over {self.transform}: {len(self.table) - 1} columns, "
+            f"GLOBAL chi2({df:g}) = {chisq:.4g}, p = {p:.3g}"
         )
 
 

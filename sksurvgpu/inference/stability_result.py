@@ -8,14 +8,14 @@ from numbers import Real
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ._errors_of_selection import ASSUMPTIONS, expected_errors
 
 __all__ = ["StabilityResult", "check_options"]
 
 
-@dataclass(frozen=True, eq=False)
-class StabilityResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class StabilityResult(Result):
     """How often columns were selected; made by `stability_selection`.
 
     Attributes
@@ -50,6 +50,10 @@ class StabilityResult(Versioned):
     >>> result = stability_selection(CoxLassoCCD(), data.X, data.y, **options)
     >>> result
     <StabilityResult of 40 subsamples, 5 of 30 coefficients selected>
+        probability selected
+    x3            1     True
+    x10           1     True
+    ...
     >>> bool(data.coef[result.support].all())
     True
     >>> result.summary().columns.tolist()
@@ -67,11 +71,14 @@ class StabilityResult(Versioned):
     is_penalized: np.ndarray
     feature_names: np.ndarray
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         return (
-            f"<StabilityResult of {self.n_subsamples:,} subsamples, {self.support.sum():,} of "
-            f"{len(self.probabilities):,} coefficients selected>"
+            f"StabilityResult of {self.n_subsamples:,} subsamples, {self.support.sum():,} of "
+            f"{len(self.probabilities):,} coefficients selected"
         )
+
+    def _head(self, n):
+        return self.summary().head(n), int(self.is_penalized.sum())
 
     @cached_property
     def expected_errors(self) -> np.ndarray:

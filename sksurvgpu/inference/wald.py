@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..estimators._columns import refuse
 from ..information.inverse import Inverse
@@ -25,8 +25,8 @@ INTERCEPT = "intercept"  # its name among the coefficients
 INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0."
 
 
-@dataclass(frozen=True, eq=False)
-class WaldResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class WaldResult(Result):
     """Coefficients of a fit with their covariance; made by `wald`.
 
     Attributes
@@ -58,6 +58,10 @@ class WaldResult(Versioned):
     >>> result = wald(CoxLassoCCD(alpha=0).fit(data.X, data.y), data.X, data.y)
     >>> result
     <WaldResult of 4 coefficients, 95% intervals>
+            coef standard_error   p_value hazard_ratio hazard_ratio_lower hazard_ratio_upper
+    x0  -0.01074        0.07623     0.888       0.9893              0.852              1.149
+    x1    -1.939         0.1032  1.07e-78       0.1439             0.1175             0.1761
+    ...
     >>> result.standard_errors.shape
     (4,)
     """
@@ -68,15 +72,20 @@ class WaldResult(Versioned):
     robust: bool
     feature_names: np.ndarray
     df: int | None = None
-    tests: Any = field(default=None, repr=False)
-    _effect: str | None = field(default=None, repr=False)
+    tests: Any = None
+    _effect: str | None = None
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         robust = ", robust" if self.robust else ""
         return (
-            f"<WaldResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
-            f"intervals{robust}>"
+            f"WaldResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
+            f"intervals{robust}"
         )
+
+    def _head(self, n):
+        some = self.coef[:n], self.covariance[:n, :n], self.feature_names[:n]
+        part = replace(self, coef=some[0], covariance=some[1], feature_names=some[2])
+        return in_brief(part.summary(), self._effect), len(self.coef)
 
     @property
     def standard_errors(self) -> np.ndarray:
@@ -216,6 +225,10 @@ def wald(
      'hazard_ratio_lower', 'hazard_ratio_upper']
     >>> wald(model, data.X, data.y, robust=True, level=0.9)
     <WaldResult of 4 coefficients, 90% intervals, robust>
+            coef standard_error    p_value hazard_ratio hazard_ratio_lower hazard_ratio_upper
+    x0  -0.01074        0.07624      0.888       0.9893             0.8727              1.122
+    x1    -1.939         0.1024  5.881e-80       0.1439             0.1216             0.1703
+    ...
     """
     level = check_level(level)
     for name, value in (("robust", robust), ("intercept", intercept), ("tests", tests)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._tables import Result
 from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
@@ -28,8 +29,8 @@ N_BINS, TINY = 50, 1e-12  # of the histogram, and its end where all risks are 0
 ESTIMATES = ["observed", "lower", "upper"]
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Result):
     """Predicted and observed risks by one horizon; made by `calibration`.
 
     Attributes
@@ -86,6 +87,13 @@ class Calibration:
     time: float | None
     level: float
     distribution: DataFrame | None = None
+
+    def _title(self) -> str:
+        by = "" if self.time is None else f" by {self.time:g}"
+        return (
+            f"Calibration of {self.groups['n'].sum():,} rows{by}: expected {self.expected:.3g}, "
+            f"observed {self.observed:.3g} ({self.lower:.3g}, {self.upper:.3g})"
+        )
 
     @property
     def curve(self) -> DataFrame:

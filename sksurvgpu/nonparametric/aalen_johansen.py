@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
 from .counts import count
@@ -30,7 +30,7 @@ KEYS = ["group", "event"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AalenJohansen(Versioned):
+class AalenJohansen(Result):
     """Cumulative incidence curves of groups; made by `aalen_johansen`.
 
     Attributes
@@ -59,6 +59,10 @@ class AalenJohansen(Versioned):
     >>> curves = aalen_johansen(competing_risks([1, 0, 2, 1, 0], [2.0, 3.0, 3.0, 5.0, 6.0]))
     >>> curves
     <AalenJohansen of 1 group, 2 kinds of event, 4 times, 95% intervals>
+                n_events time incidence    lower upper
+    group event
+    all   1            2    6       0.5   0.1841     1
+    ...
     >>> curves.functions["all", 1](4.0)
     np.float64(0.2)
     """
@@ -71,10 +75,17 @@ class AalenJohansen(Versioned):
     robust: bool
     _entries: dict | None
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         n_kinds = len(self.events)
         kinds = f"{n_kinds:,} kind{'s' if n_kinds > 1 else ''} of event"
         return describe(self, f"{kinds}, {len(self.table) // n_kinds:,} times")
+
+    def _head(self, n):
+        lines = self.table.groupby(KEYS, observed=True)
+        table = (
+            lines[["n_events"]].sum().join(lines.last()[["time", "incidence", "lower", "upper"]])
+        )
+        return table.head(n), len(table)
 
     @property
     def functions(self) -> dict:

@@ -10,12 +10,12 @@ __all__ = ["at_risk_at", "counts_table", "describe", "entries_of", "look_up", "s
 
 
 def describe(result, content) -> str:
-    """One line about a result."""
+    """What a result is, in a line."""
     robust = ", robust" if result.robust else ""
     many = "s" if len(result.groups) > 1 else ""
     return (
-        f"<{type(result).__name__} of {len(result.groups):,} group{many}, {content}, "
-        f"{100 * result.level:g}% intervals{robust}>"
+        f"{type(result).__name__} of {len(result.groups):,} group{many}, {content}, "
+        f"{100 * result.level:g}% intervals{robust}"
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
 from .counts import count
@@ -34,7 +34,7 @@ EQUAL = np.sqrt(np.finfo(np.float64).eps)  # two probabilities, as survfit compa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KaplanMeier(Versioned):
+class KaplanMeier(Result):
     """Survival curves of groups; made by `kaplan_meier`.
 
     Attributes
@@ -64,6 +64,9 @@ class KaplanMeier(Versioned):
     >>> curves = kaplan_meier(y, groups=["a", "a", "b", "b", "b"])
     >>> curves
     <KaplanMeier of 2 groups, 5 times, 95% intervals>
+      n_events n_censored median lower upper
+    a        1          1    2.5     2   nan
+    b        2          1      5     3   nan
     >>> curves.functions["b"](4.0).round(3)
     np.float64(0.667)
     """
@@ -77,8 +80,13 @@ class KaplanMeier(Versioned):
     _entries: dict | None
     _is_stratified: bool = False
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         return describe(self, f"{len(self.table):,} times")
+
+    def _head(self, n):
+        counts = self.table.groupby("group", observed=True)[["n_events", "n_censored"]].sum()
+        medians = self.median.rename(columns={"quantile": "median"})
+        return counts.join(medians).head(n), len(counts)
 
     @property
     def has_all_rows(self) -> bool:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from .counts import count
 from .groups import ALL, is_robust, read_rows
 from .jackknife import row_influence
@@ -37,7 +37,7 @@ BLOCK = 1 << 22  # entries of a table of times and groups that is held at once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogRank(Versioned):
+class LogRank(Result):
     """A test whether groups have one survival; made by `log_rank`.
 
     Attributes
@@ -65,6 +65,9 @@ class LogRank(Versioned):
     >>> y = surv([1, 0, 1, 1, 0], [2.0, 3.0, 3.0, 5.0, 6.0])
     >>> log_rank(y, ["a", "a", "b", "b", "b"])
     <LogRank of 2 groups: chi-square 0.287 on 1 df, p = 0.592>
+      n_rows observed expected   ratio
+    a      2        1     0.65   1.538
+    b      3        2     2.35  0.8511
     """
 
     chi_square: float
@@ -75,11 +78,11 @@ class LogRank(Versioned):
     rho: float
     robust: bool
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         robust = ", robust" if self.robust else ""
         return (
-            f"<LogRank of {len(self.table):,} groups: chi-square {self.chi_square:.3g} on "
-            f"{self.df:,} df, p = {self.p_value:.3g}{robust}>"
+            f"LogRank of {len(self.table):,} groups: chi-square {self.chi_square:.3g} on "
+            f"{self.df:,} df, p = {self.p_value:.3g}{robust}"
         )
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..data.intervals import check_level
 from .counts import count
 from .groups import is_robust, read_rows
@@ -34,7 +34,7 @@ __all__ = ["RestrictedMean", "restricted_mean"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RestrictedMean(Versioned):
+class RestrictedMean(Result):
     """Mean times without the event by a horizon; made by `restricted_mean`.
 
     Attributes
@@ -57,6 +57,9 @@ class RestrictedMean(Versioned):
     >>> means = restricted_mean(y, 5, groups=["a", "a", "b", "b", "b"])
     >>> means
     <RestrictedMean of 2 groups by 5, 95% intervals>
+        mean standard_error  lower  upper    lost
+    a    3.5          1.061  1.421  5.579     1.5
+    b  4.333         0.5443  3.266    5.4  0.6667
     >>> means.differences().round(2)
            difference  standard_error  lower  upper    z  p_value
     group
@@ -68,11 +71,11 @@ class RestrictedMean(Versioned):
     level: float
     robust: bool
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         many, robust = "s" if len(self.table) > 1 else "", ", robust" if self.robust else ""
         return (
-            f"<RestrictedMean of {len(self.table):,} group{many} by {self.horizon:g}, "
-            f"{100 * self.level:g}% intervals{robust}>"
+            f"RestrictedMean of {len(self.table):,} group{many} by {self.horizon:g}, "
+            f"{100 * self.level:g}% intervals{robust}"
         )
 
     def differences(self, reference=None) -> DataFrame:

@@ -42,6 +42,7 @@ def from_long(
     index_date=DEFAULT_INDEX_DATE,
     prepare=None,
     to=None,
+    verbose=0,
     **writing,
 ) -> LongData:
     """Read covariates from a long table, one line for a row and a covariate.
@@ -112,6 +113,8 @@ def from_long(
     to : path-like, optional
         Write the rows to files in this folder, and hold none but `outcomes`: lines are read once
         and sorted through temporary files.
+    verbose : int, default=0
+        1 shows one line about the lines that were read; with `to` also one about rows written.
     **writing
         With `to`: arguments of `write_partitions`. `outcome` and `columns` name columns of
         `outcomes`, and so does `group` (or a field of the outcome). ``with_columns=["age"]`` puts
@@ -145,7 +148,7 @@ def from_long(
         if writing:
             raise TypeError(f"`{next(iter(writing))}` is for files; name their folder by to=.")
         return read_long(**reading)
-    store = _Store(to, **writing)
+    store = _Store(to, verbose=verbose, **writing)
     store.path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=store.path.parent, prefix=f".{store.path.name}.") as store.folder:
         return read_long(**reading, store=store)

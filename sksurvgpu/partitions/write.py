@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from .._progress import Line
 from ..data.design.tables import value_sizes
 from ..data.vectors import encode
 from .batches import Key, read_batches
@@ -73,7 +74,7 @@ def write_partitions(
     overwrite : bool, default=False
         Whether to replace partitions that are there, once all is written.
     verbose : int, default=0
-        1 prints a line at the end, 2 one for each partition.
+        1 shows one line about all rows, 2 also one for each partition.
 
     Returns
     -------
@@ -113,11 +114,12 @@ def write_batches(
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     unfinished.mkdir()
+    line = Line(path.name, unit="rows", is_shown=verbose > 0)
     try:
         if group is not None and not is_cut:
             batches = _gather(batches, group, rows, unfinished)
         parts = pack(batches, rows)
-        _write(unfinished, parts, group, f"{path.name}: " if verbose > 1 else None)
+        _write(unfinished, parts, group, line, f"{path.name}: " if verbose > 1 else None)
         if path.exists():
             replaced = path.with_name(f".{path.name}.{uuid4().hex}")
             path.rename(replaced)
@@ -128,8 +130,7 @@ def write_batches(
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     data = open_partitions(path)
-    if verbose:
-        print(f"{path.name}: {sum(data.lengths):,} rows in {len(data.lengths):,} partitions")
+    line.end(f"{path.name}: {sum(data.lengths):,} rows in {len(data.lengths):,} partitions")
     return data
 
 
@@ -159,7 +160,7 @@ def check_target(path, overwrite) -> Path:
     return path
 
 
-def _write(folder, batches, group, progress):
+def _write(folder, batches, group, line, progress):
     manifest = {"format": FORMAT, "version": VERSION, "group": group}
     manifest["parts"] = parts = []
     for batch in batches:
@@ -167,6 +168,7 @@ def _write(folder, batches, group, progress):
             manifest |= _describe(batch)
         batch = batch.reordered(order_of(batch.fields, batch))
         parts.append(_write_part(folder / part_name(len(parts)), batch))
+        line.step(len(batch))
         if progress is not None:
             print(f"{progress}partition {len(parts):,}, {len(batch):,} rows")
     if not parts:

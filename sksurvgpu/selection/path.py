@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..estimators._columns import refuse
 from ..estimators._report import explain_failure
 from ..partitions.handles import is_far
@@ -30,8 +30,8 @@ from .relax import blend_path, require_blend, with_refits
 __all__ = ["Path", "fit_path"]
 
 
-@dataclass(frozen=True, eq=False)
-class Path(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class Path(Result):
     """Fits of one model at descending penalties; made by `fit_path`, drawn by `PathDisplay`.
 
     Attributes
@@ -87,21 +87,28 @@ class Path(Versioned):
     converged: np.ndarray
     alpha_max: float
     feature_names: np.ndarray
-    _fitted: Any = field(repr=False)  # the estimator, fitted at the last penalty
-    _solutions: tuple = field(repr=False)  # without their coefficients, which are in `coefs`
-    _infinite: tuple = field(repr=False)  # `infinite_` at each penalty
-    _basis: Basis = field(repr=False)
+    _fitted: Any  # the estimator, fitted at the last penalty
+    _solutions: tuple  # without their coefficients, which are in `coefs`
+    _infinite: tuple  # `infinite_` at each penalty
+    _basis: Basis
     gamma: float = 1.0
-    _refits: Any = field(default=None, repr=False)  # `relax.Refits`, where they were asked for
+    _refits: Any = None  # `relax.Refits`, where they were asked for
 
     def __getstate__(self):
         return {**super().__getstate__(), "_refits": None}  # they hold the rows
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         return (
-            f"<Path of {len(self)} fits, alpha {self.alphas[0]:.3g} to {self.alphas[-1]:.3g}, "
-            f"{self.df[0]:,} to {self.df[-1]:,} of {len(self.coefs):,} coefficients>"
+            f"Path of {len(self)} fits, alpha {self.alphas[0]:.3g} to {self.alphas[-1]:.3g}, "
+            f"{self.df[0]:,} to {self.df[-1]:,} of {len(self.coefs):,} coefficients"
         )
+
+    def _head(self, n):
+        from pandas import DataFrame, Index
+
+        shown = "df", "objective", "log_likelihood", "converged"
+        columns = {name: getattr(self, name)[:n] for name in shown}
+        return DataFrame(columns, Index(self.alphas[:n], name="alpha")), len(self)
 
     def __len__(self) -> int:
         return len(self.alphas)

@@ -1,7 +1,9 @@
-"""Progress of long work: scikit-learn's callbacks where it has them, and lines where asked for."""
+"""Progress of long work: callbacks of scikit-learn where it has them, and lines on request."""
 
 from contextlib import contextmanager
 from threading import Lock
+
+from .._progress import Line
 
 __all__ = ["CallbackSupport", "Progress", "with_callbacks"]
 
@@ -37,6 +39,7 @@ class Progress:
     def batch(self, name, n_fits):
         """A batch of fits; yields what is to be called with each fit that is done."""
         estimator, n_done = self._estimator, 0
+        line = Line(name, n_fits, is_shown=estimator.verbose == 1)
         context = self._context
         if context is not None:
             context = context.subcontext(task_name=name, max_subtasks=n_fits)
@@ -46,6 +49,7 @@ class Progress:
             nonlocal n_done
             with self._lock:
                 n_done += 1
+                line.step()
                 if estimator.verbose > 1:
                     print(f"{name}: fit {n_done:,} of {n_fits:,}")
                 if context is not None:
@@ -54,7 +58,6 @@ class Progress:
                     part.call_on_fit_task_end(estimator=estimator)
 
         yield done
-        if estimator.verbose == 1:
-            print(f"{name}: {n_fits:,} fits")
+        line.end()
         if context is not None:
             context.call_on_fit_task_end(estimator=estimator)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .._versioned import Versioned
+from .._tables import Result
 from ..backends import to_host
 from ..data.design.columns import INDICATOR, build_design
 from ..data.design.duplicates import LEAST_THRESHOLD, find_duplicates
@@ -33,8 +33,8 @@ PERFECT = 1e-12  # 1 - r^2 that is rounding
 SLACK = 1e-9  # of a column's range, within which it is separated
 
 
-@dataclass(frozen=True, eq=False)
-class ScreenResult(Versioned):
+@dataclass(frozen=True, eq=False, repr=False)
+class ScreenResult(Result):
     """What columns say one by one; made by `screen`.
 
     Attributes
@@ -60,6 +60,10 @@ class ScreenResult(Versioned):
     >>> result = screen(data.X, data.y)
     >>> result
     <ScreenResult of 50 columns by log-rank: 0 separating, 0 constant, 0 duplicates>
+        rows   mean      sd events  excess variance       z    p_value constant separating
+    x38  224  0.224  0.4171     97  -202.8    170.2  -15.54   1.74e-54    False      False
+    x45  200    0.2  0.4002     92  -173.6    164.1  -13.55  7.748e-42    False      False
+    ...
     >>> result.table.columns.tolist()
     ['rows', 'mean', 'sd', 'events', 'excess', 'variance', 'z', 'p_value', 'constant', 'separating']
     """
@@ -68,13 +72,16 @@ class ScreenResult(Versioned):
     duplicates: object
     kind: str
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         n = len(self.table)
         counts = ", ".join(
             f"{len(getattr(self, name)):,} {name}"
             for name in ("separating", "constant", "duplicates")
         )
-        return f"<ScreenResult of {n:,} column{'s' if n > 1 else ''} by {self.kind}: {counts}>"
+        return f"ScreenResult of {n:,} column{'s' if n > 1 else ''} by {self.kind}: {counts}"
+
+    def _head(self, n):
+        return self.largest(n), len(self.table)
 
     @property
     def separating(self):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from .._progress import Line
 from ..backends.contract import Counts, Operations, ask
 from . import costs
 from .exact import descend_exactly
@@ -69,6 +70,7 @@ class Fit:
     shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
     penalties_left: int = 0  # after the one at hand
     verbose: int = 0
+    line: Line | None = None  # of one fit
 
     def violation(self, penalty):
         """Violation of stationarity of every column, in its unit; 0 where that is rounding."""
@@ -88,6 +90,8 @@ class Fit:
 
     def report(self, iteration, residual):
         """Print the state of an iteration where that is wanted."""
+        if self.line is not None:
+            self.line.step(int(iteration > 0), f"KKT {residual:.3g}")
         if self.verbose > 1:
             n_active = np.count_nonzero(self.coef)
             print(
@@ -134,12 +138,14 @@ def _fit(batch, index, n_columns, options):
     begin = _begin if batch.null is None else _begin_with_null
     state, null = yield from begin(batch, index, penalties[0], factor, options)
     bound = yield from ask(Operations.largest_loglik)
+    line = _line(batch, index, options)
+    state.line = line if len(lambdas) == 1 else None
     solutions = []
     for position, (lam, penalty) in enumerate(zip(lambdas, penalties, strict=True)):
         state.penalties_left = len(lambdas) - 1 - position
         state.near = _near(lambdas[max(position - 1, 0)], lam, family.haste)
         state.objective = penalty.value(state.coef) - state.loglik
-        if options.verbose:
+        if options.verbose and line is None:
             _announce(batch, index, position)
         trace, allowed, deviation = yield from descend_by(
             SCHEDULES[options.algorithm], state, null, penalty, options
@@ -165,6 +171,10 @@ def _fit(batch, index, n_columns, options):
                 objectives=tuple(trace),
             )
         )
+        if line is not None and len(lambdas) > 1:
+            line.step(1, f"alpha {_alpha(batch, index, position):.3g}")
+    if line is not None:
+        line.end()
     return solutions, (state, penalty)
 
 
@@ -181,12 +191,25 @@ def _largest(violation):
     return float(violation.max(initial=0.0))
 
 
+def _line(batch, index, options):
+    """Line about a fit by itself; others, and those of which all is told, have one a penalty."""
+    if options.verbose != 1 or batch.n_fits > 1:
+        return None
+    if len(batch.lambdas) > 1:
+        return Line("path", len(batch.lambdas), "penalties")
+    return Line(f"alpha {_alpha(batch, index, 0):.6g}", unit="iterations")
+
+
 def _announce(batch, index, position):
-    """Say which penalty comes next, as users give it."""
-    n_penalties = len(batch.lambdas)
-    alpha = batch.lambdas[position, index] / (1.0 if batch.total is None else batch.total[index])
+    """Say which penalty comes next."""
+    alpha, n_penalties = _alpha(batch, index, position), len(batch.lambdas)
     which = f"fit {index}, " if batch.n_fits > 1 else ""
     print(f"{which}alpha {alpha:.6g} ({position + 1} of {n_penalties})")
+
+
+def _alpha(batch, index, position):
+    """A penalty as users give it."""
+    return batch.lambdas[position, index] / (1.0 if batch.total is None else batch.total[index])
 
 
 def _begin(batch, index, penalty, factor, options):

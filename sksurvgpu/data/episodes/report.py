@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..._versioned import Versioned
+from ..._tables import Result
 from ..design.columns import Design
 from ..outcomes.survival import surv
 
@@ -15,7 +15,7 @@ __all__ = ["Episodes", "EpisodesReport", "with_dense"]
 
 
 @dataclass(frozen=True)
-class EpisodesReport:
+class EpisodesReport(Result):
     """What `episodes` read, and what it left out.
 
     Attributes
@@ -68,7 +68,7 @@ class EpisodesReport:
     n_unnamed: int
     n_rows_without: int
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         lines = [
             f"{self.n_rows:,} rows of {self.n_subjects:,} subjects with {self.n_events:,} events",
             f"{self.n_covariates:,} covariates from {self.n_lines:,} lines",
@@ -89,9 +89,12 @@ class EpisodesReport:
                 lines.append(f"{count:,} {what}")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return self._title()
 
-@dataclass(frozen=True, eq=False)
-class Episodes(Versioned):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Episodes(Result):
     """Rows at risk with covariates that are constant in each; made by `episodes`.
 
     Attributes
@@ -124,8 +127,8 @@ class Episodes(Versioned):
     covariate_ids: np.ndarray
     report: EpisodesReport
 
-    def __repr__(self) -> str:
-        return f"<Episodes: {self.report!r}>"
+    def _title(self) -> str:
+        return f"Episodes: {self.report!r}"
 
     @cached_property
     def y(self) -> np.ndarray:

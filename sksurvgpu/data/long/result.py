@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ..._versioned import Versioned
+from ..._tables import Result
 
 __all__ = ["LongData", "LongReport"]
 
 
 @dataclass(frozen=True)
-class LongReport:
+class LongReport(Result):
     """What `from_long` read, and what it left out.
 
     Attributes
@@ -71,7 +71,7 @@ class LongReport:
     n_rows_undated: int = 0
     n_unprepared: int = 0
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         lines = [
             f"{self.n_rows:,} rows, {self.n_covariates:,} covariates, {self.n_entries:,} entries "
             f"from {self.n_lines:,} lines",
@@ -96,9 +96,12 @@ class LongReport:
                 lines.append(f"{count:,} {what}")
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return self._title()
 
-@dataclass(frozen=True, eq=False)
-class LongData(Versioned):
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LongData(Result):
     """Covariates and outcomes of the same rows; made by `from_long`.
 
     Attributes
@@ -131,5 +134,5 @@ class LongData(Versioned):
     window_of: np.ndarray | None = None
     prepare: Any = None
 
-    def __repr__(self) -> str:
-        return f"<LongData: {self.report!r}>"
+    def _title(self) -> str:
+        return f"LongData: {self.report!r}"

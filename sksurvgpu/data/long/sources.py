@@ -15,6 +15,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from ..._progress import Line
 from ..by_column import check_column_names
 from ..design.tables import check_arrow
 
@@ -48,6 +49,8 @@ class Source:
         of about so many lines.
     is_held : bool
         Whether it is in memory as a whole.
+    verbose : int
+        1 shows a line about each reading.
     """
 
     name: str
@@ -55,12 +58,16 @@ class Source:
     is_single: bool
     open: Callable[[list, int], Iterable[Any]]
     is_held: bool = False
+    verbose: int = 0
 
     def batches(self, columns: list, size: int) -> Iterator[nw.DataFrame]:
         """Read some columns in batches of at most `size` lines."""
+        line = Line(f"reading {self.name}", unit="lines", is_shown=self.verbose > 0)
         for frame in self.open(columns, size):
             for first in range(0, len(frame), size):
-                yield frame[first : first + size]
+                yield (batch := frame[first : first + size])
+                line.step(len(batch))
+        line.end()
 
 
 def open_source(table, name: str) -> Source:

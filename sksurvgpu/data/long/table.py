@@ -8,6 +8,7 @@ between as (int32 row, int32 covariate) and, where some value is not 1, its floa
 
 import warnings
 from collections import deque
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -56,6 +57,7 @@ def read_long(
     day=DEFAULT_DAY,
     index_date=DEFAULT_INDEX_DATE,
     prepare=None,
+    verbose=0,
     store=None,
 ) -> LongData:
     """What `from_long` does; a `store` writes the columns in parts in place of keeping them."""
@@ -65,9 +67,8 @@ def read_long(
     _check_like(like, names=names, min_count=min_count, windows=windows, prepare=prepare)
     _check_prepare(prepare, like, store)
     windows = _read_windows(windows, duplicates, like, (day, index_date))
-    read = _read_outcomes(outcomes, row_id, batch_size)
-    table, row_ids, rows, edges = _arranged(*read, store)
-    source = open_source(covariates, "covariates")
+    table, row_ids, rows, edges = _arranged(*_read_outcomes(outcomes, row_id, batch_size), store)
+    source = replace(open_source(covariates, "covariates"), verbose=verbose)
     index = read_index_dates(table, index_date, missing == "drop") if windows.is_dated else None
     known, wanted = _columns_of(like, windows)
     value = None if windows.need_no_values else value

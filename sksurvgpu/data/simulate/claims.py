@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from ..._tables import Result
 from . import draw
 
 __all__ = ["SimulatedClaims", "simulate_claims"]
@@ -44,7 +45,7 @@ SHORTEST, LONGEST = 30, 3 * 365  # days, of a follow-up
 
 
 @dataclass(frozen=True, repr=False)
-class SimulatedClaims:
+class SimulatedClaims(Result):
     """Simulated tables of a claims database, and the truth behind them.
 
     Attributes
@@ -86,10 +87,10 @@ class SimulatedClaims:
     confounders: np.ndarray
     telltale: int
 
-    def __repr__(self) -> str:
+    def _title(self) -> str:
         return (
-            f"<SimulatedClaims of {len(self.persons):,} persons, {len(self.records):,} records and "
-            f"{len(self.log_hazard_ratios):,} outcomes>"
+            f"SimulatedClaims of {len(self.persons):,} persons, {len(self.records):,} records and "
+            f"{len(self.log_hazard_ratios):,} outcomes"
         )
 
 

@@ -1,0 +1,183 @@
+"""The line about long work, and who shows it."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    bootstrap,
+    fit_outcomes,
+    fit_path,
+    from_long,
+    posterior,
+    profile_likelihood,
+    stability_selection,
+    surv,
+    write_partitions,
+)
+from sksurvgpu import _progress as progress
+from sksurvgpu._progress import Line, _in_words
+from sksurvgpu.datasets import simulate_cox
+
+DATA = simulate_cox(200, 5, density=0.3, random_state=0)
+PLAIN = CoxLassoCCD(alpha=0.01, n_jobs=1)
+
+
+class Clock:
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(progress, "time", clock := Clock())
+    return clock
+
+
+def test_a_terminal_has_one_line_that_is_written_anew(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    line = Line("work", 100)
+    for clock.now in (0.3, 10.0, 10.1, 20.0):
+        line.step(20, "note")
+    clock.now = 25.0
+    line.step(20)
+    line.end()
+    first, *states = out.getvalue().split("\r")
+    assert first == "" and out.getvalue().count("\n") == 1
+    assert states[0] == "work: 40 of 100 fits, 10 s, about 15 s left, note"
+    assert states[1].startswith("work: 80 of 100 fits, 20 s, about 5 s left")
+    assert states[-1] == "work: 100 fits, 25 s".ljust(len(states[-2].rstrip())) + "\n"
+
+
+def test_short_work_has_the_last_line_only(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    line = Line("work", 2)
+    line.step()
+    line.end()
+    assert out.getvalue() == "\rwork: 1 fits, 0 s\n"
+
+
+def test_a_file_gets_lines_once_in_a_while(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := io.StringIO())
+    line = Line("work", unit="rows")
+    for clock.now in (30.0, 61.0, 90.0, 3700.0):
+        line.step(1_000)
+    line.end("all of it")
+    assert out.getvalue().splitlines() == [
+        "work: 2,000 rows, 1 min 01 s",
+        "work: 4,000 rows, 1 h 01 min",
+        "all of it",
+    ]
+
+
+def test_a_notebook_is_written_over(monkeypatch):
+    kind = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    monkeypatch.setattr("sys.stdout", out := kind())
+    Line("work").end()
+    assert out.getvalue().startswith("\rwork: 0 fits")
+
+
+def test_what_an_earlier_run_has_done_took_no_time(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    line = Line("work", 100)
+    line.skip(50)
+    clock.now = 10.0
+    line.step(25)
+    assert "75 of 100 fits, 10 s, about 10 s left" in out.getvalue()
+
+
+def test_silence(clock, capsys):
+    line = Line("work", 10, is_shown=False)
+    clock.now = 100.0
+    line.step()
+    line.end()
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.034, "0.034 s"), (9.7, "10 s"), (75, "1 min 15 s"), (7321, "2 h 02 min")],
+)
+def test_times_in_words(seconds, words):
+    assert _in_words(seconds) == words
+
+
+def long_tables():
+    rng = np.random.default_rng(0)
+    codes = {"row_id": rng.integers(0, 50, 400), "covariate_id": rng.integers(0, 9, 400)}
+    return pd.DataFrame({"row_id": np.arange(50)}), pd.DataFrame(codes).drop_duplicates()
+
+
+def chains(verbose, _):
+    return posterior(
+        PLAIN, DATA.X, DATA.y, n_chains=2, n_tune=5, n_draws=5, keep="float32", verbose=verbose
+    )
+
+
+def many_outcomes(verbose, _):
+    model = CoxLassoCCD(alpha=0.01, n_jobs=1, verbose=verbose)
+    outcomes = {"a": DATA.y, "b": DATA.y}
+    return fit_outcomes(model, DATA.X, outcomes, columns=0, intervals=None)
+
+
+def told(model, **options):
+    return CoxLassoCCD(alpha=0.01, n_jobs=1, verbose=model, **options)
+
+
+CALLS = {
+    "alpha 0.01: ": lambda verbose, _: told(verbose).fit(DATA.X, DATA.y),
+    "path: 7 penalties": lambda verbose, _: fit_path(told(verbose), DATA.X, DATA.y, n_alphas=7),
+    "refit: 1 fits": lambda verbose, _: CoxLassoCV(n_alphas=3, cv=2, n_jobs=1, verbose=verbose).fit(
+        DATA.X, DATA.y
+    ),
+    "bootstrap: 3 fits": lambda verbose, _: bootstrap(
+        told(verbose), DATA.X, DATA.y, n_replicates=3, random_state=0
+    ),
+    "stability selection: 4 fits": lambda verbose, _: stability_selection(
+        told(verbose), DATA.X, DATA.y, n_alphas=2, n_subsamples=4, random_state=0
+    ),
+    "fit of all columns: 1 fits": lambda verbose, _: profile_likelihood(
+        told(verbose), DATA.X, DATA.y, 0
+    ),
+    "outcomes: 2 fits": many_outcomes,
+    "sampling: 2 chains, 5 draws each": chains,
+    "reading covariates: ": lambda verbose, _: from_long(*long_tables(), verbose=verbose),
+    "a.parts: 200 rows in 2 partitions": lambda verbose, path: write_partitions(
+        path / "a.parts", (DATA.X, DATA.y), rows=100, verbose=verbose
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("start", CALLS)
+def test_long_calls_tell_how_far_they_are(start, tmp_path, capsys, monkeypatch):
+    CALLS[start](0, tmp_path / "silent")
+    assert capsys.readouterr().out == ""
+    stepped = []
+    step = Line.step
+    monkeypatch.setattr(Line, "step", lambda self, *args: stepped.append(args) or step(self, *args))
+    CALLS[start](1, tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(start) for line in lines) and stepped
+    assert len(lines) <= 8
+    for line in lines:
+        assert line.endswith((" s", " partitions"))
+
+
+def test_rows_from_long_tables_to_files(tmp_path, capsys):
+    outcomes, codes = long_tables()
+    outcomes["event"], outcomes["time"] = 1, np.arange(50.0) + 1
+    from_long(outcomes, codes, to=tmp_path / "b.parts", outcome=surv, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["reading covariates", "b.parts"]
