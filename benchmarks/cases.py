@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+import sksurvgpu
 from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
 
-from . import draws
+from . import problems as draws
 from .problems import Data
 
 PAPERS_PENALTY = float(np.sqrt(2.0))  # a Laplace prior of variance 1, on the sum scale
@@ -200,3 +201,46 @@ CASES = {
     ]
 }
 MODELS = tuple(dict.fromkeys(case.model for case in CASES.values()))
+
+
+# -- this package ---------------------------------------------------------------------------------
+
+ESTIMATORS = {
+    "cox": "CoxLassoCCD",
+    "fine-gray": "FineGrayCCD",
+    "case-series": "CaseSeriesCCD",
+    "matched": "ConditionalLogisticCCD",
+    "logistic": "LogisticCCD",
+    "poisson": "PoissonCCD",
+    "linear": "LinearCCD",
+}
+WITH_INTERCEPT = ("logistic", "poisson", "linear")
+
+
+def estimator(problem, penalty, **parameters):
+    """The model of a problem, for a penalty on the sum scale."""
+    if problem.model == "matched":
+        parameters["ties"] = problem.ties
+    if problem.model in WITH_INTERCEPT:
+        parameters["fit_intercept"] = problem.intercept
+    alpha = penalty / problem.shape[0]
+    kind = getattr(sksurvgpu, ESTIMATORS[problem.model])
+    return kind(alpha=alpha, backend="cpu", **parameters)
+
+
+def outcome_of(problem):
+    """The outcome as ``fit`` takes it, and further arguments of ``fit``."""
+    if problem.model == "cox":
+        y = sksurvgpu.surv(problem["event"] > 0, problem["time"])
+        return y, {"strata": problem["stratum"]}
+    if problem.model == "fine-gray":
+        return sksurvgpu.competing_risks(problem["event"], problem["time"]), {}
+    if problem.model == "case-series":
+        return sksurvgpu.case_series(problem["y"], problem["exposure"], problem["group"]), {}
+    if problem.model == "matched":
+        return sksurvgpu.matched(problem["y"] > 0, problem["group"]), {}
+    if problem.model == "logistic":
+        return problem["y"].astype(int), {}
+    if problem.model == "poisson" and problem["exposure"] is not None:
+        return problem["y"], {"exposure": problem["exposure"]}
+    return problem["y"], {}

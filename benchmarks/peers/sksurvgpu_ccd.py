@@ -11,7 +11,7 @@ from numba.core import event
 from peer_problem import Answer, quietly, require, timed_run, tiny_problem
 
 sksurvgpu = require("sksurvgpu")
-ours = require("benchmarks.ours")
+ours = require("benchmarks.cases")
 ALGORITHM, THREADS = sys.argv[3], int(sys.argv[4])
 MAX_ITER = {"majorized": 1_000, "exact": 10_000}  # the default, and what Cyclops is given
 MANY_GROUPS = {"rows": 6_000, "n_groups": 100}  # other kernels than for a few
@@ -31,7 +31,7 @@ def estimator(problem):
 def load_kernels(problem):
     """Load what larger problems need too: the Gram matrix, many groups."""
     tiny = tiny_problem(problem)
-    X, (y, more) = tiny.table(), ours.outcome(tiny)
+    X, (y, more) = tiny.table(), ours.outcome_of(tiny)
     quietly(lambda: estimator(tiny).fit(X, y, **more))
     alphas = [2.0 / len(y), 1.0 / len(y)]
     for algorithm in {ALGORITHM, "majorized"}:
@@ -39,13 +39,13 @@ def load_kernels(problem):
         quietly(lambda model=model: sksurvgpu.fit_path(model, X, y, alphas=alphas, **more))
     if problem["stratum"] is not None or problem["group"] is not None:
         large = tiny_problem(problem, **MANY_GROUPS)
-        y, more = ours.outcome(large)
+        y, more = ours.outcome_of(large)
         quietly(lambda: estimator(large).fit(large.table(), y, **more))
 
 
 def prepare(problem):
     load_kernels(problem)
-    return problem.table(), *ours.outcome(problem)
+    return problem.table(), *ours.outcome_of(problem)
 
 
 def fit(problem, prepared):
