@@ -12,6 +12,7 @@ from .report import table
 COMMANDS = {
     "run": ("run", "this package beside other solvers, judged by one certificate"),
     "wide": ("run", "the same where columns are many, dense, and rows few"),
+    "peers": ("solvers", "environments with the other solvers"),
     "paths": ("batches", "regularization paths, beside a cold fit at their end"),
     "resampling": ("batches", "cross-validation, bootstrap and profiles, beside Cyclops"),
     "outcomes": ("batches", "many outcomes of one X, beside as many fits"),

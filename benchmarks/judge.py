@@ -34,6 +34,17 @@ class Certificate:
         _, u = self._likelihood.evaluate(np.full(data.shape[0], intercept))
         self.penalty_max = float(np.abs(data.transposed_times(u)).max())
 
+    def judge_path(self, coefs, penalties):
+        """The last fit, with the largest KKT residual of all; intercepts are the best ones."""
+        worst = 0.0
+        for coef, penalty in zip(coefs, penalties, strict=True):
+            intercept = 0.0
+            if self.data.intercept:
+                intercept = self._likelihood.null_intercept(self.data.times(coef))
+            found = self.judge(coef, penalty, intercept)
+            worst = max(worst, found["kkt"])
+        return {**found, "kkt": worst}
+
     def judge(self, coef, penalty, intercept=0.0):
         """Objective, KKT residual relative to the largest penalty of use, and nonzeros.
 
@@ -199,8 +210,9 @@ class Glm:
         terms, mean, _ = family_terms(eta + self._offset, self._y, self._family)
         return float(terms.sum()), self._y - mean
 
-    def null_intercept(self):
-        return float(null_intercept(self._y, self._family, self._offset))
+    def null_intercept(self, eta=0.0):
+        """The best one."""
+        return float(null_intercept(self._y, self._family, self._offset + eta))
 
 
 FAMILIES = {"linear": "gaussian"}

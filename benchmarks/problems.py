@@ -115,15 +115,16 @@ class Data:
         return out
 
 
-def write_problem(directory, data, penalty, penalty_max, tolerance):
+def write_problem(directory, data, penalty, penalty_max, tolerance, path=()):
     """Write what a driver reads: minimize -loglik + penalty * sum|b|.
 
     `tolerance` bounds the KKT residual relative to `penalty_max`, for solvers that can be asked
-    for one.
+    for one. A `path` has penalties that end with `penalty`.
     """
     directory = Path(directory)
     shape = {"n": data.shape[0], "p": data.shape[1], "lambda": float(penalty)}
     shape |= {"lambda_max": float(penalty_max), "tol": tolerance}
+    shape |= {"path": [float(each) for each in path]} if len(path) else {}
     shape |= {"model": data.model, "intercept": data.intercept, "ties": data.ties}
     (directory / "shape.json").write_text(json.dumps(shape))
     columns = {"X_indptr": data.indptr, "X_indices": data.indices, "X_data": data.values}
@@ -205,6 +206,47 @@ def draw_matched_dense(n_samples, n_features, *, set_size=20, n_cases=8, effect=
     np.put_along_axis(y, np.argsort(-sets, axis=1)[:, :n_cases], 1.0, axis=1)
     outcome = {"y": y.ravel(), "group": np.arange(n_samples, dtype=np.int32) // set_size}
     return Data(*dense_columns(X), outcome, "matched", ties="exact")
+
+
+def draw_cox_dense(n_samples, n_features, *, effect=0.1, random_state):
+    """Gaussian columns that all have an effect; times without ties, a third of them censored."""
+    rng = np.random.default_rng(random_state)
+    X = rng.normal(size=(n_samples, n_features))
+    time = rng.exponential(np.exp(-X @ (effect * rng.normal(size=n_features))))
+    censored = rng.exponential(2.0, n_samples)
+    outcome = {"time": np.minimum(time, censored), "event": (time <= censored).astype(np.int32)}
+    return Data(*dense_columns(X), outcome)
+
+
+def draw_wide(n_samples, n_features, *, model="cox", n_factors=20, correlation=0.5, random_state):
+    """Dense columns in blocks that share a factor; twenty of them have an effect."""
+    rng = np.random.default_rng(random_state)
+    factors = rng.normal(size=(n_samples, n_factors))
+    X = np.sqrt(correlation) * factors[:, rng.integers(0, n_factors, n_features)]
+    X += np.sqrt(1.0 - correlation) * rng.normal(size=X.shape)
+    coef = np.zeros(n_features)
+    coef[rng.choice(n_features, 20, replace=False)] = 0.5 * rng.normal(size=20)
+    eta = X @ coef
+    time, censored = rng.exponential(np.exp(-eta)), rng.exponential(2.0, n_samples)
+    event = (time <= censored).astype(np.int32)
+    outcomes = {
+        "cox": {"time": np.minimum(time, censored) + 1e-9, "event": event},
+        "logistic": {"y": (rng.random(n_samples) < expit(eta)).astype(float)},
+        "linear": {"y": eta + rng.normal(size=n_samples)},
+    }
+    return Data(*dense_columns(X), outcomes[model], model, intercept=model != "cox")
+
+
+def read_genes(name):
+    """A cohort of the package SurvSet, with its complete numeric columns standardized."""
+    from SurvSet.data import SurvLoader
+
+    frame = SurvLoader().load_dataset(ds_name=name)["df"]
+    X = frame.filter(regex="^num_").dropna(axis=1).to_numpy(dtype=float)
+    X = X[:, X.std(axis=0) > 0]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    time, event = frame["time"].to_numpy(float), frame["event"].to_numpy()
+    return Data(*dense_columns(X), {"time": time, "event": (event > 0).astype(np.int32)})
 
 
 def dense_columns(X):
