@@ -19,6 +19,7 @@ PEERS = Path(__file__).resolve().parent / "peers"
 SKIPPED = 3  # a driver's exit code: it cannot run here or cannot solve this problem
 LAST_WORDS = 100  # characters of a failure's output that the table shows
 OTHER_MODELS = ("fine-gray", "logistic", "poisson", "linear", "matched", "case-series")
+PASSES = (10, 30, 100, 300, 1_000)  # of FastSurvival over all columns
 OWN_STEPS = (1.0, 0.3, 0.1, 0.01)  # times the KKT residual asked for
 GLM = ("logistic", "poisson", "linear")
 
@@ -121,7 +122,7 @@ def all_solvers(n_threads):
             tolerances=(10, 30, 100, 300, 1_000),
         ),
         Solver("abess", "abess_cox.py", "abess", tolerances=(1e-8,)),
-        Solver("coxstream", "newton_cox.py", "coxstream", ("coxstream",), ("cox",), _steps(-2, -9)),
+        _newton("coxstream", "coxstream"),
         Solver(
             "survivalGPU",
             "newton_cox.py",
