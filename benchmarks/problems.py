@@ -224,8 +224,8 @@ def draw_wide(n_samples, n_features, *, model="cox", n_factors=20, correlation=0
     factors = rng.normal(size=(n_samples, n_factors))
     X = np.sqrt(correlation) * factors[:, rng.integers(0, n_factors, n_features)]
     X += np.sqrt(1.0 - correlation) * rng.normal(size=X.shape)
-    coef = np.zeros(n_features)
-    coef[rng.choice(n_features, 20, replace=False)] = 0.5 * rng.normal(size=20)
+    coef, n_effects = np.zeros(n_features), min(20, n_features)
+    coef[rng.choice(n_features, n_effects, replace=False)] = 0.5 * rng.normal(size=n_effects)
     eta = X @ coef
     time, censored = rng.exponential(np.exp(-eta)), rng.exponential(2.0, n_samples)
     event = (time <= censored).astype(np.int32)

@@ -192,7 +192,10 @@ def _is_flat(record):
 
 
 def _is_short(value):
-    return not isinstance(value, list | dict) or 0 < len(value) <= SHORT
+    """Whether a value has room in a cell: a list of few numbers has."""
+    if isinstance(value, list):
+        return 0 < len(value) <= SHORT and not isinstance(value[0], dict | list)
+    return not isinstance(value, dict)
 
 
 def _cell(value):

@@ -17,7 +17,7 @@ from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
 from . import ceilings, problems
-from .watch import Watch
+from .ceilings import Watch
 
 ITEM_LIMIT = 100.0
 COLUMNS = (
