@@ -1,6 +1,7 @@
 """The benchmarks' judge against the oracles, their commands, and what they make of results."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -114,6 +115,9 @@ def test_drivers_and_modules_are_there(capsys):
     printed = capsys.readouterr().out
     assert all(f"\n{name} " in printed for name in ("run", "wide", "compare", "report"))
     assert __main__.main(["nonsense"]) == 2
+    readme = (report.RESULTS.parent / "README.rst").read_text()
+    for name, (_, says) in __main__.COMMANDS.items():
+        assert re.search(rf"^``{name}`` +{re.escape(says)}$", readme, re.MULTILINE)
 
 
 def test_peers_have_their_interpreters(tmp_path):
