@@ -2,9 +2,9 @@
 
 Both are checked out into temporary folders. Each of a dozen short cases runs in fresh processes, in
 turns (base, head, head, base, ...), so that other work on the machine meets both. What is compared
-is the least CPU time of some calls in a process, with warm kernels; the ratio of a pair of
-processes is head over base, and what is told is the median of the pairs with their least and
-largest. A case is marked where the median is beyond ``--limit`` and all pairs say the same.
+is the least CPU time of all processes, with warm kernels: the ratio is head over base, and beside it
+stand the least and the largest ratio of a pair. A case is marked where the ratio is beyond
+``--limit``; with "?" where half of the pairs say otherwise.
 
 Each tree has a cache of kernels of its own, filled by a first process that is not counted.
 ``--history FILE`` appends the ratios. Exit status 1: a case became slower.
@@ -25,11 +25,16 @@ from pathlib import Path
 from .processes import ROOT, environment, run
 from .report import lines, machine, write
 
+
+def _ms(seconds):
+    return None if seconds is None else 1e3 * seconds
+
+
 CALLS, ENOUGH = 5, 1.0  # at most so many calls of a process, and so many seconds
 COLUMNS = (
     ("case", "case", None),
-    ("base ms", lambda found: 1e3 * found["base"], ".2f"),
-    ("head ms", lambda found: 1e3 * found["head"], ".2f"),
+    ("base ms", lambda found: _ms(found["base"]), ".2f"),
+    ("head ms", lambda found: _ms(found["head"]), ".2f"),
     ("ratio", "ratio", ".3f"),
     ("least", "least", ".3f"),
     ("largest", "largest", ".3f"),
@@ -166,20 +171,19 @@ def compare(name, trees, folder, options, measure=None):
                 times[side].append(measure(name, trees[side], folder, side))
     except RuntimeError as error:
         last = str(error).strip().splitlines()[-1][:80]
-        empty = dict.fromkeys(("base", "head"), float("nan"))
-        empty |= dict.fromkeys(("ratio", "least", "largest"))
+        empty = dict.fromkeys(("base", "head", "ratio", "least", "largest"))
         return {"case": name, **empty, "note": f"not compared: {last}"}
     return {"case": name, **judge(times["base"], times["head"], options.limit)}
 
 
 def judge(base, head, limit):
-    """Median ratio of the pairs with their range, and a mark where all pairs agree."""
+    """Ratio of the least times, the range over pairs, and a mark."""
     ratios = [b / a for a, b in zip(base, head, strict=True)]
-    ratio, note = statistics.median(ratios), ""
+    ratio, middle, note = min(head) / min(base), statistics.median(ratios), ""
     if ratio > 1.0 + limit:
-        note = "SLOWER" if min(ratios) > 1.0 else "slower? pairs disagree"
+        note = "SLOWER" if middle > 1.0 else "slower? pairs disagree"
     elif ratio < 1.0 / (1.0 + limit):
-        note = "faster" if max(ratios) < 1.0 else "faster? pairs disagree"
+        note = "faster" if middle < 1.0 else "faster? pairs disagree"
     spread = {"least": min(ratios), "largest": max(ratios)}
     return {"base": min(base), "head": min(head), "ratio": ratio, **spread, "note": note}
 
