@@ -2,8 +2,8 @@
 
 Both are checked out into temporary folders. Each of a dozen short cases runs in fresh processes, in
 turns (base, head, head, base, ...), so that other work on the machine meets both. What is compared
-is the least CPU time of all processes, with warm kernels: the ratio is head over base, and beside it
-stand the least and the largest ratio of a pair. A case is marked where the ratio is beyond
+is the least CPU time of all processes, with warm kernels: the ratio is head over base, and beside
+it stand the least and the largest ratio of a pair. A case is marked where the ratio is beyond
 ``--limit``; with "?" where half of the pairs say otherwise.
 
 Each tree has a cache of kernels of its own, filled by a first process that is not counted.
@@ -25,12 +25,13 @@ from pathlib import Path
 from .processes import ROOT, environment, run
 from .report import lines, machine, write
 
+CALLS, ENOUGH = 5, 1.0  # at most so many calls of a process, and so many seconds
+
 
 def _ms(seconds):
     return None if seconds is None else 1e3 * seconds
 
 
-CALLS, ENOUGH = 5, 1.0  # at most so many calls of a process, and so many seconds
 COLUMNS = (
     ("case", "case", None),
     ("base ms", lambda found: _ms(found["base"]), ".2f"),
