@@ -8,16 +8,20 @@ need an interpreter with NumPy, SciPy and polyagamma (`--peer-python`), and R wi
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
+import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import bayes_floors, bayes_monomvn
-from .bayes_problems import N_ROWS
-from .processes import TookTooLongError, call
-from .report import default_output, machine, number, table, write
+import numpy as np
+
+from . import mixing
+from .processes import ROOT, TookTooLongError, call, environment, run
+from .report import lines, machine, number, parser, read, table, write
+from .samplers import LASSO_PRIOR, N_ROWS, linear
 
 PARTS = ("draws", "lasso", "multinomial", "chains")
 SEED = 1
@@ -32,6 +36,9 @@ TARGETS = {
     "chains": ("least efficiency of two chains on two threads", 0.8),
 }
 LASSO_SAMPLERS = ("collapsed", "two-block", "three-step", "published", "monomvn")
+PLAIN = ("measure_draws", "measure_lasso", "measure_multinomial")  # by the peers' interpreter
+LARGEST = 2_000  # columns for monomvn; with more, an iteration takes minutes
+SKIPPED = 3  # exit code of a driver that cannot run here
 MULTINOMIAL_SAMPLERS = ("hmc", "gibbs", "polyagamma")
 
 
@@ -73,7 +80,14 @@ QUICK = Scale(
 
 def main(arguments=None):
     """Measure the chosen parts, print tables, write JSON after every measurement."""
-    options = _read(arguments)
+    found = parser("bayes", __doc__)
+    found.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    found.add_argument("--peer-python", default=sys.executable, metavar="PATH")
+    found.add_argument("--rscript", default="Rscript", metavar="PATH", help="with monomvn")
+    found.add_argument("--seconds", type=float, help="sweeps of a measurement; 20 by default")
+    found.add_argument("--timeout", type=float, default=600.0, help="seconds a process may take")
+    options = read(found, arguments, "bayes")
+    options.seconds = options.seconds or (0.1 if options.quick else 20.0)
     runner = Runner(options)
     for part in ("ceilings", *options.parts):
         MEASURE[part](runner)
@@ -81,7 +95,6 @@ def main(arguments=None):
     content["targets"] = [] if options.quick else judge(content)
     runner.save()
     print("\n\n".join(describe(content)))
-    print(f"\nwritten: {os.path.relpath(options.output)}")
 
 
 class Runner:
@@ -95,11 +108,11 @@ class Runner:
     def save(self):
         write(self.options.output, self.content)
 
-    def job(self, module, function, arguments, n_threads=1):
+    def job(self, function, arguments, n_threads=1, module="samplers"):
         """Result of a job in a process of its own, or the reason why there is none."""
         options = self.options
-        python = options.peer_python if module == "bayes_peers" else None
-        print(module, function, arguments, file=sys.stderr, flush=True)
+        python = options.peer_python if function in PLAIN else None
+        print(function, arguments, file=sys.stderr, flush=True)
         limits = {"n_threads": n_threads, "timeout": options.timeout, "python": python}
         try:
             return call(f"benchmarks.{module}", function, arguments, **limits)
@@ -120,15 +133,15 @@ def measure_ceilings(runner):
     """What one core does at most."""
     scale = runner.scale
     job = {"order": scale.order, "n_bytes": scale.n_bytes, "repeats": scale.repeats}
-    runner.content["ceilings"] = runner.job("bayes_floors", "measure_ceilings", job)
+    runner.content["ceilings"] = runner.job("measure_ceilings", job, module="mixing")
 
 
 def measure_draws(runner):
     """PG draws of both, million a second."""
     scale = runner.scale
     job = {"n": scale.draws, "repeats": scale.repeats, "seed": SEED}
-    for sampler, module in (("sksurvgpu", "bayes_ours"), ("polyagamma", "bayes_peers")):
-        runner.add("draws", {"sampler": sampler, **runner.job(module, "measure_draws", job)})
+    for sampler, function in (("sksurvgpu", "measure_our_draws"), ("polyagamma", "measure_draws")):
+        runner.add("draws", {"sampler": sampler, **runner.job(function, job)})
 
 
 def measure_lasso(runner):
@@ -138,16 +151,50 @@ def measure_lasso(runner):
         job = {"p": p, "n": N_ROWS, "seconds": options.seconds, "seed": SEED}
         job["n_tune"] = runner.scale.n_tune
         for sampler in LASSO_SAMPLERS:
-            floor = bayes_floors.lasso(p, N_ROWS, ceilings)
+            floor = mixing.lasso_floor(p, N_ROWS, ceilings)
             if sampler == "published":
-                floor = bayes_floors.published_lasso(p, N_ROWS, ceilings)
-                found = runner.job("bayes_peers", "measure_lasso", job)
+                floor = mixing.published_lasso_floor(p, N_ROWS, ceilings)
+                found = runner.job("measure_lasso", job)
             elif sampler == "monomvn":
                 limits = (options.seconds, options.timeout)
-                found = bayes_monomvn.measure(options.rscript, p, N_ROWS, *limits)
+                found = measure_monomvn(options.rscript, p, N_ROWS, *limits)
             else:
-                found = runner.job("bayes_ours", "measure_lasso", {"kind": sampler, **job})
+                found = runner.job("measure_our_lasso", {"kind": sampler, **job})
             runner.add("lasso", {"sampler": sampler, "p": p, "floor_ms": floor, **found})
+
+
+def measure_monomvn(rscript, p, n, seconds, timeout):
+    """Milliseconds of a sweep of monomvn and mixing, or the reason why there are none."""
+    if p > LARGEST:
+        return {"reason": f"left out with more than {LARGEST:,} columns"}
+    executable = shutil.which(rscript)
+    if executable is None:
+        return {"reason": f"no interpreter {rscript}"}
+    problem = linear(p, n)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "shape.json").write_text(json.dumps({"n": n, "p": p}))
+        problem.X.T.tofile(Path(folder, "X.bin"))
+        problem.y.tofile(Path(folder, "y.bin"))
+        output = Path(folder, "answer.json")
+        prior = [LASSO_PRIOR[name] for name in ("r", "delta", "a", "b")]
+        driver = ROOT / "benchmarks" / "peers" / "monomvn_lasso.R"
+        command = [executable, driver, folder, output, seconds, *prior]
+        try:
+            status, printed = run(command, timeout, environment(1))
+        except TookTooLongError:
+            return {"reason": f"more than {timeout:g} s"}
+        if status == SKIPPED:
+            return {"reason": printed.strip().splitlines()[-1]}
+        if status:
+            raise RuntimeError(f"monomvn ended with {status}:\n{printed}")
+        answer = json.loads(output.read_text())
+    draws = np.array(answer["draws"], float)
+    return {
+        "ms": 1e3 * answer["seconds"] / len(draws),
+        "note": f"{answer['version']}, {answer['blas']}",
+        "load": os.getloadavg()[0],
+        **mixing.mixing(draws[None], answer["seconds"]),
+    }
 
 
 def measure_multinomial(runner):
@@ -161,13 +208,13 @@ def measure_multinomial(runner):
         job["n_tune"] = runner.scale.n_tune
         for sampler in MULTINOMIAL_SAMPLERS:
             is_ours = sampler != "polyagamma"
-            module = "bayes_ours" if is_ours else "bayes_peers"
+            function = "measure_our_multinomial" if is_ours else "measure_multinomial"
             kind = {"kind": sampler} if is_ours else {}
             if sampler == "hmc":
-                floor = bayes_floors.hmc(problem, ceilings)
+                floor = mixing.hmc_floor(problem, ceilings)
             else:
-                floor = bayes_floors.gibbs(problem, ceilings, draws) if draws else None
-            found = runner.job(module, "measure_multinomial", {**kind, **job})
+                floor = mixing.gibbs_floor(problem, ceilings, draws) if draws else None
+            found = runner.job(function, {**kind, **job})
             runner.add("multinomial", {"sampler": sampler, **problem, "floor_ms": floor, **found})
 
 
@@ -176,7 +223,7 @@ def measure_chains(runner):
     for kind, problem, n_sweeps in runner.scale.chains:
         job = {"kind": kind, "problem": problem, "n_sweeps": n_sweeps}
         job["repeats"] = runner.scale.repeats
-        found = runner.job("bayes_ours", "measure_chains", job, n_threads=2)
+        found = runner.job("measure_chains", job, n_threads=2)
         runner.add("chains", {"sampler": kind, "problem": problem, **found})
 
 
@@ -234,9 +281,9 @@ def describe(content):
         f"one core: {ceilings['flops'] / 1e9:.1f} Gflop/s, {ceilings['bytes'] / 1e9:.1f} GB/s; "
         f"{content['seconds']:g} s a measurement"
     )
-    for part, (headers, row) in TABLES.items():
+    for part, columns in TABLES.items():
         if part in content:
-            yield f"{part}\n\n{table(headers, [row(found) for found in content[part]])}"
+            yield f"{part}\n\n{lines(columns, content[part])}"
     if content["targets"]:
         rows = [
             [found["name"], number(found["target"]), number(found["figure"]), met_or_missed(found)]
@@ -249,58 +296,27 @@ def met_or_missed(found):
     return "met" if found["met"] else "MISSED"
 
 
-def _draws_row(found):
-    names = ("z = 0", "z = 1", "z = 4", "z ~ N(0, 4)", "uniform")
-    return [found["sampler"], *(number(found.get(name), ".2f") for name in names), _note(found)]
+def _ess(k):
+    """Effective draws a second: of quantity k, or the least and the median of many."""
+
+    def rate(found):
+        ess = found.get("ess")
+        if ess is None:
+            return None
+        if found["sampler"] in MULTINOMIAL_SAMPLERS:
+            ess = [min(ess), sorted(ess)[len(ess) // 2]]
+        return ess[k] / found["seconds"]
+
+    return rate
 
 
-def _lasso_row(found):
-    ess = found.get("ess") or [None] * 3
-    return [
-        found["sampler"],
-        number(found["p"], ",d"),
-        *_times(found),
-        *(_per_second(found, value) for value in ess),
-        number((found.get("mean") or [None])[0], ".3f"),
-        number(found.get("r_hat"), ".3f"),
-        _note(found),
-    ]
-
-
-def _multinomial_row(found):
-    ess = found.get("ess") or [None] * 2
-    if len(ess) > 2:
-        ess = [min(ess), sorted(ess)[len(ess) // 2]]
+def _size(found):
     size = f"{found['n']:,} x {found['p']}, {found['n_classes']}"
-    return [
-        found["sampler"],
-        size + (f", {found['common']:.0%} in one" if "common" in found else ""),
-        *_times(found),
-        *(_per_second(found, value) for value in ess),
-        number(found.get("r_hat"), ".3f"),
-        _note(found),
-    ]
+    return size + (f", {found['common']:.0%} in one" if "common" in found else "")
 
 
-def _chains_row(found):
-    problem = ", ".join(f"{name} = {value:,}" for name, value in found["problem"].items())
-    return [
-        found["sampler"],
-        problem,
-        *(number(found.get(name), ".3f") for name in ("one", "two")),
-        number(found.get("efficiency"), ".2f"),
-        _note(found),
-    ]
-
-
-def _times(found):
-    return [number(found.get("draws"), ",d")] + [
-        number(found.get(name), ".3g") for name in ("ms", "floor_ms", "made_seconds")
-    ]
-
-
-def _per_second(found, ess):
-    return number(None if ess is None else ess / found["seconds"], ".3g")
+def _problem(found):
+    return ", ".join(f"{name} = {value:,}" for name, value in found["problem"].items())
 
 
 def _note(found):
@@ -322,38 +338,43 @@ def _note(found):
     return "; ".join(notes)
 
 
-TIMES = ["draws", "ms", "floor ms", "made s"]
+SAMPLER, NOTE = ("sampler", "sampler", None), ("note", _note, None)
+TIMES = (
+    ("draws", "draws", ",d"),
+    ("ms", "ms", ".3g"),
+    ("floor ms", "floor_ms", ".3g"),
+    ("made s", "made_seconds", ".3g"),
+)
+KINDS_OF_Z = ("z = 0", "z = 1", "z = 4", "z ~ N(0, 4)", "uniform")
+R_HAT = ("R-hat", "r_hat", ".3f")
 TABLES = {
-    "draws": (
-        ["M/s", "z = 0", "z = 1", "z = 4", "z ~ N(0, 4)", "uniform", "note"],
-        _draws_row,
-    ),
+    "draws": (("M/s", "sampler", None), *((name, name, ".2f") for name in KINDS_OF_Z), NOTE),
     "lasso": (
-        ["sampler", "p", *TIMES, "ESS/s sigma2", "lambda2", "|beta|^2", "sigma2", "R-hat", "note"],
-        _lasso_row,
+        SAMPLER,
+        ("p", "p", ",d"),
+        *TIMES,
+        ("ESS/s sigma2", _ess(0), ".3g"),
+        ("lambda2", _ess(1), ".3g"),
+        ("|beta|^2", _ess(2), ".3g"),
+        ("sigma2", lambda found: (found.get("mean") or [None])[0], ".3f"),
+        R_HAT,
+        NOTE,
     ),
     "multinomial": (
-        ["sampler", "problem", *TIMES, "least ESS/s", "median", "R-hat", "note"],
-        _multinomial_row,
+        SAMPLER,
+        ("problem", _size, None),
+        *TIMES,
+        ("least ESS/s", _ess(0), ".3g"),
+        ("median", _ess(1), ".3g"),
+        R_HAT,
+        NOTE,
     ),
-    "chains": (["sampler", "problem", "one s", "two s", "efficiency", "note"], _chains_row),
+    "chains": (
+        SAMPLER,
+        ("problem", _problem, None),
+        ("one s", "one", ".3f"),
+        ("two s", "two", ".3f"),
+        ("efficiency", "efficiency", ".2f"),
+        NOTE,
+    ),
 }
-
-
-def _read(arguments):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.bayes", description=__doc__)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--peer-python", default=sys.executable, metavar="PATH")
-    parser.add_argument("--rscript", default="Rscript", metavar="PATH", help="with monomvn")
-    parser.add_argument("--seconds", type=float, help="sweeps of a measurement; 20 by default")
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds a process may take")
-    parser.add_argument("--quick", action="store_true", help="small problems of the same kinds")
-    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    options = parser.parse_args(arguments)
-    options.output = options.output or default_output("bayes", options.quick)
-    options.seconds = options.seconds or (0.1 if options.quick else 20.0)
-    return options
-
-
-if __name__ == "__main__":
-    main()

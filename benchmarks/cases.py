@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+import sksurvgpu
 from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
 
-from . import draws
+from . import problems as draws
 from .problems import Data
 
 PAPERS_PENALTY = float(np.sqrt(2.0))  # a Laplace prior of variance 1, on the sum scale
@@ -18,8 +19,9 @@ QUICK_ROWS, QUICK_COLUMNS, QUICK_COLUMNS_DENSE = 4_000, 200, 2_000
 TOLERANCE_COX, TOLERANCE = 1e-6, 1e-4  # KKT residual asked for, over the largest useful penalty
 
 TOO_LARGE = "excluded: needs a dense X of 8 GB, or more than the time limit"
+LASSO_ONLY = ("scikit-survival", "skglm", "adelie", "glmnet", "skein-glm", "FastSurvival", "abess")
 # Who is left out where a run is known to end in the time limit or without memory.
-MILLION_ROWS = dict.fromkeys(("scikit-survival", "skglm", "adelie", "glmnet"), TOO_LARGE)
+MILLION_ROWS = dict.fromkeys(LASSO_ONLY, TOO_LARGE)
 
 
 @dataclass(frozen=True)
@@ -36,30 +38,46 @@ class Case:
     share: float | None = None
     excluded: dict = field(default_factory=dict)  # solver -> why
     model: str = "cox"
+    steps: int = 0  # penalties of a path, from the largest to the last one; 0: no path
 
     @property
     def tolerance(self):
+        if self.steps:
+            return TOLERANCE
         return TOLERANCE_COX if self.model == "cox" else TOLERANCE
 
     def draw(self):
-        drawn = self.simulate(**self.arguments, random_state=SEED)
+        seed = {} if self.simulate is draws.read_genes else {"random_state": SEED}
+        drawn = self.simulate(**self.arguments, **seed)
         return drawn if isinstance(drawn, Data) else Data.of(drawn)
 
     def penalty(self, penalty_max):
         return PAPERS_PENALTY if self.share is None else self.share * penalty_max
 
+    def path(self, penalty_max):
+        """Penalties that end with the case's; none where no path is asked for."""
+        if not self.steps:
+            return ()
+        return np.geomspace(penalty_max, self.penalty(penalty_max), self.steps)
+
     def size(self):
+        if "n_samples" not in self.arguments:
+            return "-"
         return f"{self.arguments['n_samples']:,} x {self.arguments['n_features']:,}"
 
     def shrunk(self):
         """A small problem of the same kind, that every solver manages in seconds."""
+        if "n_samples" not in self.arguments:
+            return self
         sizes = dict(self.arguments)
-        most = QUICK_COLUMNS_DENSE if self.simulate is simulate_dense else QUICK_COLUMNS
+        is_wide = sizes["n_features"] > sizes["n_samples"]
+        most = QUICK_COLUMNS_DENSE if is_wide else QUICK_COLUMNS
         sizes["n_samples"] = min(sizes["n_samples"], QUICK_ROWS)
         sizes["n_features"] = min(sizes["n_features"], most)
         if "n_strata" in sizes:
             sizes["n_strata"] = min(sizes["n_strata"], QUICK_ROWS // 2)
-        return replace(self, arguments=sizes, excluded={})
+        left = {solver: why for solver, why in self.excluded.items() if why != TOO_LARGE}
+        return replace(self, arguments=sizes, excluded=left)
 
 
 # -- Cox --------------------------------------------------------------------------------------
@@ -187,6 +205,47 @@ MATCHED_DENSE = Case(
     model="matched",
 )
 
+NO_PENALTY = Case(
+    "cox-0",
+    "dense Gaussian columns, no penalty",
+    draws.draw_cox_dense,
+    {"n_samples": 100_000, "n_features": 50},
+    share=0.0,
+    excluded=dict.fromkeys(LASSO_ONLY, "excluded: a lasso program"),
+)
+
+# -- wide: paths of penalties from the largest of use ------------------------------------------
+
+WIDE_SHARE, WIDE_STEPS = 0.05, 100
+WIDE_SIZES = {
+    "cox": ((250, 6_000), (400, 8_000), (300, 20_000), (1_000, 20_000)),
+    "logistic": ((250, 6_000), (300, 20_000)),
+    "linear": ((250, 6_000), (300, 20_000)),
+}
+GENES = {"vdv": "breast cancer", "DBCD": "breast cancer", "AML_Bull": "leukaemia"}
+
+
+def _wide():
+    last = f"path of {WIDE_STEPS} penalties to {WIDE_SHARE:g} of the largest"
+    for model, sizes in WIDE_SIZES.items():
+        for n, p in sizes:
+            yield Case(
+                f"wide-{model}-{n}-{p}",
+                f"correlated dense columns, {last}",
+                draws.draw_wide,
+                {"n_samples": n, "n_features": p, "model": model},
+                WIDE_SHARE,
+                model=model,
+                steps=WIDE_STEPS,
+            )
+    for name, what in GENES.items():
+        title = f"gene expressions, {what}, {last}"
+        given = {"name": name}
+        yield Case(f"genes-{name}", title, draws.read_genes, given, WIDE_SHARE, steps=WIDE_STEPS)
+
+
+WIDE = {case.name: case for case in _wide()}
+
 CASES = {
     case.name: case
     for case in [
@@ -197,6 +256,50 @@ CASES = {
         *_strata(),
         *_other_models(),
         MATCHED_DENSE,
+        NO_PENALTY,
     ]
 }
 MODELS = tuple(dict.fromkeys(case.model for case in CASES.values()))
+
+
+# -- this package ---------------------------------------------------------------------------------
+
+ESTIMATORS = {
+    "cox": "CoxLassoCCD",
+    "fine-gray": "FineGrayCCD",
+    "case-series": "CaseSeriesCCD",
+    "matched": "ConditionalLogisticCCD",
+    "logistic": "LogisticCCD",
+    "poisson": "PoissonCCD",
+    "linear": "LinearCCD",
+}
+WITH_INTERCEPT = ("logistic", "poisson", "linear")
+
+
+def estimator(problem, penalty, **parameters):
+    """The model of a problem, for a penalty on the sum scale."""
+    if problem.model == "matched":
+        parameters["ties"] = problem.ties
+    if problem.model in WITH_INTERCEPT:
+        parameters["fit_intercept"] = problem.intercept
+    alpha = penalty / problem.shape[0]
+    kind = getattr(sksurvgpu, ESTIMATORS[problem.model])
+    return kind(alpha=alpha, backend="cpu", **parameters)
+
+
+def outcome_of(problem):
+    """The outcome as ``fit`` takes it, and further arguments of ``fit``."""
+    if problem.model == "cox":
+        y = sksurvgpu.surv(problem["event"] > 0, problem["time"])
+        return y, {"strata": problem["stratum"]}
+    if problem.model == "fine-gray":
+        return sksurvgpu.competing_risks(problem["event"], problem["time"]), {}
+    if problem.model == "case-series":
+        return sksurvgpu.case_series(problem["y"], problem["exposure"], problem["group"]), {}
+    if problem.model == "matched":
+        return sksurvgpu.matched(problem["y"] > 0, problem["group"]), {}
+    if problem.model == "logistic":
+        return problem["y"].astype(int), {}
+    if problem.model == "poisson" and problem["exposure"] is not None:
+        return problem["y"], {"exposure": problem["exposure"]}
+    return problem["y"], {}

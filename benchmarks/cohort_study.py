@@ -7,18 +7,15 @@ other seeds, and prints how many intervals hold the truth.
 
 from __future__ import annotations
 
-import argparse
 import doctest
 import re
 import resource
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 
-from .processes import ROOT
-from .report import default_output, machine, number, table, write
+from .processes import ROOT, timed
+from .report import default_output, lines, parser, read, save, table
 
 PAGE = ROOT / "docs" / "examples" / "cohort_study.rst"
 SIZES = re.compile(r"^n_persons, n_codes, n_records, seed = .*$", re.MULTILINE)
@@ -26,34 +23,42 @@ TITLE = re.compile(r"^(.+)\n-{3,}$", re.MULTILINE)
 FULL, SMALL = (200_000, 5_000, 10_000_000), (5_000, 200, 250_000)
 GIGABYTE = 2**20 if hasattr(resource, "RUSAGE_THREAD") else 2**30  # Linux counts kilobytes
 
+STEPS = (
+    ("section", "section", None),
+    ("seconds", "seconds", ".1f"),
+    ("of processors", "cpu_seconds", ".1f"),
+    ("peak GB", "peak", ".1f"),
+)
+
 
 def main(arguments=None):
     """Run the page once or many times, print tables, write JSON."""
-    options = _read(arguments)
     import matplotlib
 
     matplotlib.use("Agg")
-    content = {"machine": machine(), "sizes": options.sizes}
-    if options.repetitions:
-        content |= _repeat(options)
-    else:
-        content |= _study(options)
-    write(options.output, content)
+    found = parser("cohort_study", __doc__, "the smaller study, once")
+    found.add_argument("--sizes", type=int, nargs=3, metavar=("PERSONS", "CODES", "RECORDS"))
+    found.add_argument("--repetitions", type=int, default=0, help="of a smaller study")
+    options = read(found, arguments, "cohort-study")
+    options.sizes = tuple(
+        options.sizes or (SMALL if options.quick or options.repetitions else FULL)
+    )
+    if options.repetitions and options.output == default_output("cohort-study", options.quick):
+        options.output = default_output("cohort-study-coverage", options.quick)
+    content = _repeat(options) if options.repetitions else _study(options)
+    save(options, sizes=options.sizes, **content)
 
 
 def _study(options):
     """Seconds and memory of every section."""
     steps, names = [], {}
     for section, sources in _sections(options.sizes, seed=0):
-        begin, cpu = time.perf_counter(), time.process_time()
-        _run(sources, names)
-        seconds = {"wall": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
+        _, seconds = timed(lambda sources=sources: _run(sources, names))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIGABYTE
         steps.append({"section": section, **seconds, "peak": peak})
-    total = {key: sum(step[key] for step in steps) for key in ("wall", "cpu")}
+    total = {key: sum(step[key] for step in steps) for key in ("seconds", "cpu_seconds")}
     steps.append({"section": "all", **total, "peak": steps[-1]["peak"]})
-    rows = [[s["section"], *(number(s[k], ".1f") for k in ("wall", "cpu", "peak"))] for s in steps]
-    print(table(["section", "seconds", "of processors", "peak GB"], rows))
+    print(lines(STEPS, steps))
     print(names["result"])
     effects = np.exp(names["calibrated"].table[names["bounds"]])
     print(effects.assign(truth=np.exp(names["claims"].log_hazard_ratios)).round(3).to_string())
@@ -124,21 +129,3 @@ def _run(sources, names):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             exec(compile(source, str(PAGE), "exec"), names)  # which prints no values
-
-
-def _read(arguments):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cohort_study", description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs=3, metavar=("PERSONS", "CODES", "RECORDS"))
-    parser.add_argument("--repetitions", type=int, default=0, help="of a smaller study")
-    parser.add_argument("--quick", action="store_true", help="the smaller study, once")
-    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    options = parser.parse_args(arguments)
-    is_small = options.quick or options.repetitions
-    options.sizes = tuple(options.sizes or (SMALL if is_small else FULL))
-    name = "cohort-study-coverage" if options.repetitions else "cohort-study"
-    options.output = options.output or default_output(name, options.quick)
-    return options
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,57 @@
-"""How often intervals hold the truth: bootstrap percentiles and profile likelihood.
+"""How often intervals hold the truth, in simulated data sets whose seeds are their own.
 
-Data sets are simulated; the coefficient of a treatment, never penalized, is 0.5. In "small" designs
-nothing is penalized; in "lasso" designs the nuisance columns are, at a fixed penalty. Treatment
-depends on the first nuisance columns, which have a modest effect, but for "randomized".
+`main_coverage`: bootstrap percentiles and profile likelihood of a treatment's coefficient, 0.5 and
+never penalized. In "small" designs nothing is penalized; in "lasso" designs the nuisance columns
+are, at a fixed penalty. Treatment depends on the first nuisance columns, which have a modest
+effect, but for "randomized".
+
+`main_debiased`: all coefficients by the debiased lasso, and Wald beside it. Normal columns whose
+correlation halves with every step of their distance, four of which have an effect. The penalty is
+the path's with the least AIC, or BIC where there are more columns than rows.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
+from scipy.linalg import toeplitz
 from scipy.special import expit
 
 from .cases import SEED
-from .report import default_output, machine, number, table, write
+from .processes import timed
+from .report import lines, number, parser, read, save
+
+
+def _percent(name):
+    return lambda result: f"{100 * result[name]:.1f} %"
+
+
+def _run(name, doc, designs, columns, counts, measure, arguments):
+    """Measure the chosen designs, print a table, write JSON.
+
+    `counts` are options that have a full and a quick number.
+    """
+    quick = ", ".join(f"{few} {option}" for option, (_, few) in counts.items())
+    found = parser(name, doc, quick.replace("_", " "))
+    found.add_argument("--designs", nargs="+", choices=designs, default=list(designs))
+    for option, (many, _) in counts.items():
+        found.add_argument(f"--{option.replace('_', '-')}", type=int, help=f"by default {many}")
+    options, results = read(found, arguments, name), []
+    numbers = [getattr(options, option) or pair[options.quick] for option, pair in counts.items()]
+    for design in options.designs:
+        print(design, file=sys.stderr, flush=True)
+        results += measure(design, *numbers)
+        save(options, results=results)
+    print(lines(columns, results, n_left=2))
+
+
+def _share_error(share, count):
+    return float(np.sqrt(share * (1.0 - share) / count))
+
+
+# -- one coefficient --------------------------------------------------------------------------
 
 EFFECT, NUISANCE, N_ACTIVE, LEVEL = 0.5, 0.25, 4, 0.95
 # name -> (model, rows, nuisance columns, alpha, whether treatment depends on the nuisance)
@@ -30,52 +63,55 @@ DESIGNS = {
     "logistic-lasso": ("logistic", 300, 30, 0.03, True),
     "logistic-lasso-randomized": ("logistic", 300, 30, 0.03, False),
 }
-HEADERS = ["design", "interval", "covered", "of", "coverage", "error", "below", "above", "width"]
+COLUMNS = (
+    ("design", "design", None),
+    ("interval", "interval", None),
+    ("covered", "covered", "d"),
+    ("of", "of", "d"),
+    ("coverage", _percent("coverage"), None),
+    ("error", _percent("error"), None),
+    ("below", "below", "d"),
+    ("above", "above", "d"),
+    ("width", "width", ".3g"),
+)
 
 
-def main(arguments=None):
+def main_coverage(arguments=None):
     """Simulate, print a table, write JSON."""
-    options = _read(arguments)
-    results = []
-    for name in options.designs:
-        print(name, file=sys.stderr, flush=True)
-        results += measure(name, options.data_sets, options.replicates)
-        write(options.output, {"machine": machine(), "results": results})
-    print(table(HEADERS, [_row(result) for result in results], n_left=2))
-    print(f"written: {os.path.relpath(options.output)}")
+    counts = {"data_sets": (200, 20), "replicates": (100, 40)}
+    _run("coverage", __doc__, DESIGNS, COLUMNS, counts, measure_treatment, arguments)
 
 
-def measure(name, n_data_sets, n_replicates):
-    """Coverage of both intervals, over data sets of their own seeds."""
+def measure_treatment(name, n_data_sets, n_replicates):
+    """Coverage of both intervals."""
     from sksurvgpu import CoxLassoCCD, LogisticCCD, bootstrap, profile_likelihood
 
     model, _, _, alpha, _ = DESIGNS[name]
     cls = {"cox": CoxLassoCCD, "logistic": LogisticCCD}[model]
     estimator = cls(alpha=alpha, penalty_factor={0: 0.0}, n_jobs=1, backend="cpu")
     found = {"bootstrap": [], "profile": []}
-    seconds = dict.fromkeys(found, 0.0)
-    for number_of_set in range(n_data_sets):
-        X, y = draw(name, np.random.default_rng([SEED, number_of_set]))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start = time.perf_counter()
-            result = bootstrap(
-                estimator, X, y, n_replicates=n_replicates, level=LEVEL, random_state=number_of_set
-            )
-            found["bootstrap"].append(result.intervals.iloc[0, 1:].tolist())
-            middle = time.perf_counter()
-            result = profile_likelihood(estimator, X, y, 0, level=LEVEL)
-            found["profile"].append(result.intervals.iloc[0, 1:].tolist())
-        seconds["bootstrap"] += middle - start
-        seconds["profile"] += time.perf_counter() - middle
+    spent = dict.fromkeys(found, 0.0)
+    for seed in range(n_data_sets):
+        X, y = draw_treatment(name, np.random.default_rng([SEED, seed]))
+        drawn = {"n_replicates": n_replicates, "random_state": seed}
+        calls = {
+            "bootstrap": lambda: bootstrap(estimator, X, y, level=LEVEL, **drawn),  # noqa: B023
+            "profile": lambda: profile_likelihood(estimator, X, y, 0, level=LEVEL),  # noqa: B023
+        }
+        for kind, call in calls.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result, seconds = timed(call)
+            spent[kind] += seconds["seconds"]
+            found[kind].append(result.intervals.iloc[0, 1:].tolist())
     return [
-        {"design": name, "interval": kind, "replicates": n_replicates, "seconds": seconds[kind]}
-        | _judge(np.array(intervals))
+        {"design": name, "interval": kind, "replicates": n_replicates, "seconds": spent[kind]}
+        | _judge_treatment(np.array(intervals))
         for kind, intervals in found.items()
     ]
 
 
-def draw(name, rng):
+def draw_treatment(name, rng):
     """One data set: the treatment and the nuisance columns, and the outcome."""
     from sksurvgpu import surv
 
@@ -92,7 +128,7 @@ def draw(name, rng):
     return X, surv(time_of_event <= censored, np.minimum(time_of_event, censored))
 
 
-def _judge(intervals):
+def _judge_treatment(intervals):
     lower, upper = intervals.T
     n, above, below = len(intervals), int((lower > EFFECT).sum()), int((upper < EFFECT).sum())
     coverage = 1.0 - (above + below) / n
@@ -100,36 +136,104 @@ def _judge(intervals):
         "covered": n - above - below,
         "of": n,
         "coverage": coverage,
-        "error": float(np.sqrt(coverage * (1.0 - coverage) / n)),
+        "error": _share_error(coverage, n),
         "below": below,
         "above": above,
         "width": float(np.median(upper - lower)),
     }
 
 
-def _row(result):
-    percent = [f"{100 * result[name]:.1f} %" for name in ("coverage", "error")]
-    counts = [str(result[name]) for name in ("covered", "of")]
-    misses = [str(result[name]) for name in ("below", "above")]
-    width = number(result["width"])
-    return [result["design"], result["interval"], *counts, *percent, *misses, width]
+# -- all coefficients -------------------------------------------------------------------------
+
+EFFECTS = (0.5, -0.5, 0.3, 0.8)
+KINDS = ("wald", "inverse", "quadratic")
+# name -> (model, rows, columns, intervals)
+WIDTHS = {
+    "cox-20": ("cox", 400, 20, KINDS),
+    "cox-40": ("cox", 400, 40, KINDS),
+    "cox-500": ("cox", 400, 500, KINDS[-1:]),
+    "logistic-20": ("logistic", 400, 20, KINDS),
+    "logistic-40": ("logistic", 400, 40, KINDS),
+    "logistic-500": ("logistic", 400, 500, KINDS[-1:]),
+    "linear-40": ("linear", 400, 40, KINDS),
+    "linear-500": ("linear", 400, 500, KINDS[-1:]),
+}
+DEBIASED_COLUMNS = (
+    ("design", "design", None),
+    ("interval", "interval", None),
+    ("effects", _percent("effects"), None),
+    ("others", _percent("others"), None),
+    ("bias", "bias", ".3g"),
+    ("error", _percent("error"), None),
+    ("width", "width", ".3g"),
+    ("seconds", lambda result: number(result["seconds"]), None),
+)
 
 
-def _read(arguments):
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.coverage", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
-    parser.add_argument("--data-sets", type=int, help="data sets a design (200)")
-    parser.add_argument("--replicates", type=int, help="bootstrap replicates of each (100)")
-    parser.add_argument("--quick", action="store_true", help="20 data sets, 40 replicates")
-    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    options = parser.parse_args(arguments)
-    options.data_sets = options.data_sets or (20 if options.quick else 200)
-    options.replicates = options.replicates or (40 if options.quick else 100)
-    options.output = options.output or default_output("coverage", options.quick)
-    return options
+def main_debiased(arguments=None):
+    """Simulate, print a table, write JSON."""
+    counts = {"data_sets": (100, 10)}
+    _run("debiased", __doc__, WIDTHS, DEBIASED_COLUMNS, counts, measure_all, arguments)
 
 
-if __name__ == "__main__":
-    main()
+def measure_all(name, n_data_sets):
+    """Coverage of all intervals."""
+    model, n_rows, n_columns, kinds = WIDTHS[name]
+    found = {kind: [] for kind in kinds}
+    spent = dict.fromkeys(kinds, 0.0)
+    for seed in range(n_data_sets):
+        cls, X, y, coef = draw_correlated(
+            model, n_rows, n_columns, np.random.default_rng([SEED, seed])
+        )
+        for kind in kinds:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                intervals, seconds = timed(lambda kind=kind: _intervals(cls, X, y, kind))  # noqa: B023
+            spent[kind] += seconds["cpu_seconds"]
+            found[kind].append(intervals.to_numpy())
+    shared = {"design": name, "data_sets": n_data_sets}
+    return [
+        {**shared, "interval": kind, "seconds": spent[kind], **_judge_all(np.array(tables), coef)}
+        for kind, tables in found.items()
+    ]
+
+
+def draw_correlated(model, n_rows, n_columns, rng):
+    """Estimator, columns, outcome and coefficients of one data set."""
+    from sksurvgpu import CoxLassoCCD, LinearCCD, LogisticCCD, surv
+
+    factor = np.linalg.cholesky(toeplitz(0.5 ** np.arange(n_columns)))
+    X = rng.normal(size=(n_rows, n_columns)) @ factor.T
+    coef = np.zeros(n_columns)
+    coef[np.arange(len(EFFECTS)) * (n_columns // len(EFFECTS))] = EFFECTS
+    eta = X @ coef
+    if model == "linear":
+        return LinearCCD, X, eta + rng.normal(size=n_rows), coef
+    if model == "logistic":
+        return LogisticCCD, X, rng.random(n_rows) < expit(eta), coef
+    event, censored = rng.exponential(size=n_rows) * np.exp(-eta), 2 * rng.exponential(size=n_rows)
+    return CoxLassoCCD, X, surv(event <= censored, np.minimum(event, censored)), coef
+
+
+def _intervals(cls, X, y, kind):
+    from sksurvgpu import debiased, fit_path, wald
+
+    if kind == "wald":
+        return wald(cls(alpha=0.0, n_jobs=1).fit(X, y), X, y).intervals
+    path = fit_path(cls(n_jobs=1), X, y, n_alphas=20, alpha_min_ratio=0.05)
+    chosen = path.best("bic" if X.shape[1] > len(X) else "aic")
+    return debiased(chosen, X, y, method=kind).intervals
+
+
+def _judge_all(tables, coef):
+    estimate, lower, upper = np.moveaxis(tables, 2, 0)
+    is_held, has_effect = (lower <= coef) & (coef <= upper), coef != 0
+    towards = ((estimate - coef) * np.sign(coef))[:, has_effect]
+    effects = is_held[:, has_effect]
+    return {
+        "effects": float(effects.mean()),
+        "error": _share_error(float(effects.mean()), effects.size),
+        "others": float(is_held[:, ~has_effect].mean()),
+        "bias": float(towards.mean()),  # away from zero
+        "width": float(np.median(upper - lower)),
+    }

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,3 +86,32 @@ def forget_peak():
         Path("/proc/self/clear_refs").write_text("5")
     except (OSError, AttributeError):
         pass
+
+
+def timed(function):
+    """Result of a call, and its seconds by the clock and of the processor."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    result = function()
+    seconds = {"seconds": time.perf_counter() - begin, "cpu_seconds": time.process_time() - cpu}
+    return result, seconds
+
+
+def timed_again(function):
+    """The same of a second call, since the first may compile."""
+    function()
+    return timed(function)
+
+
+def in_turn(module, jobs, save, n_threads=None):
+    """Results of ``module.function(**arguments)``, each in a process; all are saved after each.
+
+    A job is the function's name and its arguments, whose "n_threads" limits the process.
+    """
+    results = []
+    for function, arguments in jobs:
+        shown = ", ".join(f"{name} {value}" for name, value in arguments.items())
+        print(f"{function}: {shown}", file=sys.stderr, flush=True)
+        limit = arguments.get("n_threads", n_threads)
+        results.append(call(module, function, arguments, n_threads=limit))
+        save(results)
+    return results

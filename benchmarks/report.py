@@ -1,7 +1,13 @@
-"""Tables, and the JSON files that keep them with machine and versions."""
+"""What all benchmarks share: options, tables, JSON files with machine and versions, one report.
+
+``python -m benchmarks report`` shows what ``results/`` holds, as Markdown, or as HTML with
+``--html``.
+"""
 
 from __future__ import annotations
 
+import argparse
+import html
 import json
 import os
 import platform
@@ -11,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
+SHORT = 4  # numbers of a list that the report shows
 PACKAGES = ("numpy", "scipy", "scikit-learn", "scikit-survival", "numba", "llvmlite")
 
 
@@ -26,6 +33,17 @@ def table(headers, rows, n_left=1):
 
     rule = "  ".join("-" * min(width, 60) for width in widths)
     return "\n".join([show(headers), rule, *map(show, rows)])
+
+
+def lines(columns, results, n_left=1):
+    """Table of results; a column is (header, key or function of a result, format or None)."""
+
+    def cell(result, key, form):
+        value = key(result) if callable(key) else result.get(key)
+        return value if isinstance(value, str) else number(value, form or "")
+
+    rows = [[cell(result, key, form) for _, key, form in columns] for result in results]
+    return table([header for header, _, _ in columns], rows, n_left)
 
 
 def number(value, form=".3g"):
@@ -59,6 +77,32 @@ def default_output(name, quick=False):
     return RESULTS / f"{name}{'-quick' if quick else ''}.json"
 
 
+def parser(name, doc, quick="small problems of the same kinds"):
+    """Options that all benchmarks have: --output, and --quick where there is one."""
+    found = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {name}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--output", type=Path, help="JSON file; by default in results/")
+    found.set_defaults(quick=False)
+    if quick:
+        found.add_argument("--quick", action="store_true", help=quick)
+    return found
+
+
+def read(found, arguments, name):
+    """Options of a parser, with the file for results."""
+    options = found.parse_args(arguments)
+    options.output = options.output or default_output(name, options.quick)
+    return options
+
+
+def save(options, **content):
+    """Write results with the machine; to be called after every step."""
+    write(options.output, {"machine": machine(), **content})
+
+
 def write(path, content):
     """Write a result file; after every step, so that an interrupted run leaves what it has."""
     path = Path(path)
@@ -84,3 +128,129 @@ def _revision():
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip()
+
+
+# -- the report -------------------------------------------------------------------------------
+
+
+def main(arguments=None):
+    """Print or write what is in the files of results."""
+    found = argparse.ArgumentParser(prog="python -m benchmarks report", description=__doc__)
+    found.add_argument("files", nargs="*", type=Path, help="by default all of results/")
+    found.add_argument("--html", action="store_true", help="in place of Markdown")
+    found.add_argument("--output", type=Path, help="by default it is printed")
+    options = found.parse_args(arguments)
+    parts = []
+    for path in options.files or sorted(RESULTS.glob("*.json")):
+        parts += [("title", path.stem), *show(json.loads(path.read_text(encoding="utf-8")))]
+    text = (_html if options.html else _markdown)(parts)
+    if options.output is None:
+        print(text)
+    else:
+        options.output.write_text(text, encoding="utf-8")
+        print(f"written: {os.path.relpath(options.output)}")
+
+
+def show(content, path=""):
+    """Parts of a file: ("text", line), ("table", headers, rows)."""
+    if "machine" in content and not path:
+        yield "text", _where(content["machine"])
+    scalars = {k: v for k, v in content.items() if not isinstance(v, dict | list)}
+    groups = {k: v for k, v in content.items() if isinstance(v, dict | list) and k != "machine"}
+    if scalars:
+        yield "text", "; ".join(f"{key} {_cell(value)}" for key, value in scalars.items())
+    for key, value in groups.items():
+        name = f"{path}{key}"
+        if isinstance(value, list):
+            yield from _of_list(value, name)
+        elif value and all(isinstance(v, int | float) for v in value.values()):
+            yield "table", [name, "value"], [[k, _cell(v)] for k, v in value.items()]
+        elif value and all(isinstance(v, dict) and _is_flat(v) for v in value.values()):
+            yield from _of_list([{name: k, **v} for k, v in value.items()], name)
+        else:
+            yield from show(value, f"{name}: ")
+
+
+def _of_list(found, name):
+    """A table of records that have no records in them; otherwise each in turn."""
+    if not found or not all(isinstance(record, dict) for record in found):
+        return
+    if not all(map(_is_flat, found)):
+        for record in found:
+            yield from show(record, f"{name}: ")
+        return
+    keys = dict.fromkeys(k for r in found for k, v in r.items() if _is_short(v))
+    yield "table", list(keys), [[_cell(record.get(key)) for key in keys] for record in found]
+
+
+def _is_flat(record):
+    """Lists in it are left out of tables, but not those of records."""
+    kept = [v for v in record.values() if isinstance(v, dict | list) and v]
+    return all(isinstance(v, list) and not isinstance(v[0], dict) for v in kept) or (
+        "tried" in record and "solver" in record
+    )
+
+
+def _is_short(value):
+    """Whether a value has room in a cell: a list of few numbers has."""
+    if isinstance(value, list):
+        return 0 < len(value) <= SHORT and not isinstance(value[0], dict | list)
+    return not isinstance(value, dict)
+
+
+def _cell(value):
+    if value is None or not _is_short(value):
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _where(known):
+    """One line about the machine."""
+    shown = [known.get(name) for name in ("date", "revision", "cpu", "system")]
+    shown += [f"{known[name]} {name}" for name in ("cores", "memory") if known.get(name)]
+    versions = known.get("versions", {})
+    shown += [
+        f"{name} {versions[name]}" for name in ("python", "numpy", "numba") if name in versions
+    ]
+    return "; ".join(str(part) for part in shown if part)
+
+
+def _markdown(parts):
+    text = ["# Results of the benchmarks"]
+    for kind, *given in parts:
+        if kind == "table":
+            headers, rows = given
+            cells = [headers, ["---"] * len(headers), *rows]
+            cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in cells]
+            text.append("\n".join(f"| {' | '.join(row)} |" for row in cells))
+        else:
+            text.append(f"## {given[0]}" if kind == "title" else given[0])
+    return "\n\n".join(text) + "\n"
+
+
+STYLE = """body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 90em; }
+div { overflow-x: auto; } table { border-collapse: collapse; margin: 1em 0; }
+th, td { border-bottom: 1px solid #8884; padding: .2em .7em; text-align: right; }
+th:first-child, td:first-child { text-align: left; } :root { color-scheme: light dark; }"""
+
+
+def _html(parts):
+    text = ["<!doctype html><meta charset=utf-8><title>Results of the benchmarks</title>"]
+    text += [f"<style>{STYLE}</style><h1>Results of the benchmarks</h1>"]
+    for kind, *given in parts:
+        if kind == "table":
+            headers, rows = given
+            lines_ = [_html_row("th", headers), *(_html_row("td", row) for row in rows)]
+            text.append(f"<div><table>{''.join(lines_)}</table></div>")
+        else:
+            tag = "h2" if kind == "title" else "p"
+            text.append(f"<{tag}>{html.escape(given[0])}</{tag}>")
+    return "\n".join(text) + "\n"
+
+
+def _html_row(tag, cells):
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"

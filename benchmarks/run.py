@@ -6,54 +6,55 @@ are recomputed here by `certificate`, which shares no code with the package.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from .cases import CASES, MODELS, TOLERANCE, TOLERANCE_COX
-from .certificate import Certificate
+from .cases import CASES, MODELS, TOLERANCE, TOLERANCE_COX, WIDE
+from .judge import Certificate
 from .problems import write_problem
-from .report import default_output, machine, number, table, write
-from .solvers import all_solvers, solve
+from .report import lines, machine, parser, read, table, write
+from .solvers import all_solvers, interpreters_of, solve
 
-HEADERS = [
-    "solver",
-    "seconds",
-    "ratio",
-    "obj - best",
-    "KKT",
-    "nonzero",
-    "peak MB",
-    "iter",
-    "note",
-]
 NOTE_WIDTH = 90
 
 
 def main(arguments=None):
     """Run the chosen cases and write the results after each."""
-    options = _read(arguments)
+    _run("run", CASES, arguments)
+
+
+def main_wide(arguments=None):
+    """Paths where columns are many, dense, and rows few, beside other solvers.
+
+    A path has 100 penalties from the largest of use to 0.05 of it. The KKT residual is the worst
+    of its fits. Gene expressions are those of the package SurvSet.
+    """
+    _run("wide", WIDE, arguments, main_wide.__doc__)
+
+
+def _run(name, cases, arguments, doc=__doc__):
+    options = _read(name, cases, arguments, doc)
     content = {
         "machine": machine(),
         "timeout": options.timeout,
         "threads": options.threads,
         "repeats": options.repeats,
         "quick": options.quick,
+        "note": options.note,
         "cases": [],
     }
     solvers = [s for s in all_solvers(options.threads) if s.name in options.solvers]
-    for name in options.cases:
-        case = CASES[name].shrunk() if options.quick else CASES[name]
+    for chosen in options.cases:
+        case = cases[chosen].shrunk() if options.quick else cases[chosen]
         asked = [solver for solver in solvers if case.model in solver.models]
         content["cases"].append(run_case(case, asked, options))
         print(f"\n{describe(content['cases'][-1])}\n", flush=True)
         write(options.output, content)
-    print(f"written: {os.path.relpath(options.output)}")
 
 
 def run_case(case, solvers, options):
@@ -74,13 +75,16 @@ def run_case(case, solvers, options):
         "penalty": penalty,
         "penalty_max": judge.penalty_max,
         "tolerance": tolerance,
+        "path": case.steps,
     }
 
+    path = case.path(judge.penalty_max)
+
     def judged(answer):
-        return _judged(answer, judge, penalty)
+        return _judged(answer, judge, path if len(path) else penalty)
 
     with tempfile.TemporaryDirectory() as directory:
-        write_problem(directory, data, penalty, judge.penalty_max, tolerance)
+        write_problem(directory, data, penalty, judge.penalty_max, tolerance, path)
         answers = []
         limits = (options.interpreters, options.timeout, options.repeats)
         for solver in solvers:
@@ -95,9 +99,17 @@ def run_case(case, solvers, options):
 
 def _judged(answer, judge, penalty):
     """Replace the coefficients of an answer by what they are worth."""
-    coef = np.array(answer.pop("coef"), dtype=float)
-    if coef.shape != (judge.data.shape[1],) or not np.isfinite(coef).all():
+    coef, p = answer.pop("coef"), judge.data.shape[1]
+    is_path = np.ndim(penalty) > 0
+    if isinstance(coef, dict):
+        parts = coef["data"], coef["indices"], coef["indptr"]
+        coef = csr_array(parts, shape=(len(coef["indptr"]) - 1, p)).toarray()
+    coef = np.array(coef, dtype=float)
+    expected = (len(penalty), p) if is_path else (p,)
+    if coef.shape != expected or not np.isfinite(coef).all():
         return {"reason": "coefficients missing or not finite"}
+    if is_path:
+        return {**answer, **judge.judge_path(coef, penalty)}
     return {**answer, **judge.judge(coef, penalty, answer["intercept"])}
 
 
@@ -125,75 +137,59 @@ def describe(result):
         f"{result['penalty']:.4g}, largest {result['penalty_max']:.4g}; KKT asked for "
         f"{result['tolerance']:g}"
     )
-    return f"{head}\n\n{table(HEADERS, [_row(answer) for answer in result['answers']])}"
+    return f"{head}\n\n{lines(COLUMNS, result['answers'])}"
 
 
-def _row(answer):
+def _note(answer):
     if "reason" in answer:
-        return [answer["solver"], *["-"] * (len(HEADERS) - 2), answer["reason"]]
-    # Cox solvers have one setting each, which need not meet what was asked for.
-    missed = "" if answer["met"] or len(answer["tried"]) == 1 else "NOT AS ACCURATE AS ASKED; "
+        return answer["reason"]
+    missed = "" if answer["met"] else "NOT AS ACCURATE AS ASKED; "
     note = " ".join(f"{missed}{answer['version']}; {answer['note']}".split())
-    iterations = answer.get("n_iter")
-    return [
-        answer["solver"],
-        number(answer["seconds"], ".3f"),
-        number(answer["ratio"], ".2f"),
-        number(answer["above_best"], ".1e"),
-        number(answer["kkt"], ".1e"),
-        number(answer["nonzeros"], "d"),
-        number(answer["peak_rss_mb"], ".0f"),
-        number(iterations, "d"),
-        note if len(note) <= NOTE_WIDTH else note[: NOTE_WIDTH - 3] + "...",
-    ]
+    return note if len(note) <= NOTE_WIDTH else note[: NOTE_WIDTH - 3] + "..."
 
 
-def _expanded(chosen):
+COLUMNS = (
+    ("solver", "solver", None),
+    ("seconds", "seconds", ".3f"),
+    ("ratio", "ratio", ".2f"),
+    ("obj - best", "above_best", ".1e"),
+    ("KKT", "kkt", ".1e"),
+    ("nonzero", "nonzeros", "d"),
+    ("peak MB", "peak_rss_mb", ".0f"),
+    ("iter", "n_iter", "d"),
+    ("note", _note, None),
+)
+
+
+def _expanded(chosen, cases):
     """Names of the cases of a group, or the case itself."""
-    in_group = [name for name, case in CASES.items() if f"all-{case.model}" == chosen]
+    in_group = [name for name, case in cases.items() if f"all-{case.model}" == chosen]
     return in_group or [chosen]
 
 
-def _read(arguments):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    choices = [*CASES, *(f"all-{model}" for model in MODELS)]
-    parser.add_argument("--cases", nargs="+", choices=choices, default=list(CASES), metavar="CASE")
+def _read(name, cases, arguments, doc):
+    found = parser(name, doc)
+    choices = [*cases, *(f"all-{model}" for model in MODELS)]
+    found.add_argument("--cases", nargs="+", choices=choices, default=list(cases), metavar="CASE")
     names = list(dict.fromkeys(solver.name for solver in all_solvers(2)))
-    parser.add_argument("--solvers", nargs="+", choices=names, default=names, metavar="SOLVER")
-    parser.add_argument("--list", action="store_true", help="print cases and solvers, and stop")
-    parser.add_argument("--quick", action="store_true", help="small problems of the same kinds")
-    parser.add_argument("--skglm-python", default=sys.executable, metavar="PATH")
-    parser.add_argument("--adelie-python", default=sys.executable, metavar="PATH")
-    parser.add_argument("--celer-python", default=sys.executable, metavar="PATH")
-    parser.add_argument("--rscript", default="Rscript", metavar="PATH")
-    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds a process may take")
-    parser.add_argument("--threads", type=int, default=2, help="threads of `majorized`")
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        help=f"KKT residual asked for; by default {TOLERANCE_COX:g} (Cox), {TOLERANCE:g} (others)",
-    )
-    parser.add_argument("--repeats", type=int, default=1, help="processes a solver; medians")
-    options = parser.parse_args(arguments)
-    options.output = options.output or default_output("run", options.quick)
+    found.add_argument("--solvers", nargs="+", choices=names, default=names, metavar="SOLVER")
+    found.add_argument("--list", action="store_true", help="print cases and solvers, and stop")
+    found.add_argument("--peers", type=Path, help="folder that `python -m benchmarks peers` made")
+    found.add_argument("--rscript", default="Rscript", metavar="PATH")
+    found.add_argument("--timeout", type=float, default=600.0, help="seconds a process may take")
+    found.add_argument("--threads", type=int, default=2, help="threads of `majorized`")
+    known = f"by default {TOLERANCE_COX:g} (Cox), {TOLERANCE:g} (others and paths)"
+    found.add_argument("--tolerance", type=float, help=f"KKT residual asked for; {known}")
+    found.add_argument("--repeats", type=int, default=1, help="processes a solver; medians")
+    found.add_argument("--note", help="of the machine, kept with the results")
+    options = read(found, arguments, name)
     if options.list:
-        rows = [[case.name, case.size(), case.title] for case in CASES.values()]
-        groups = " ".join(choices[len(CASES) :])
-        parser.exit(
+        rows = [[case.name, case.size(), case.title] for case in cases.values()]
+        groups = " ".join(choices[len(cases) :])
+        found.exit(
             message=f"{table(['case', 'size', 'note'], rows)}\n\ngroups of cases: {groups}"
             f"\n\nsolvers: {', '.join(names)}\n"
         )
-    options.cases = [name for chosen in options.cases for name in _expanded(chosen)]
-    options.interpreters = {
-        "python": sys.executable,
-        "skglm": options.skglm_python,
-        "adelie": options.adelie_python,
-        "celer": options.celer_python,
-        "rscript": options.rscript,
-    }
+    options.cases = [one for chosen in options.cases for one in _expanded(chosen, cases)]
+    options.interpreters = interpreters_of(options.peers, options.rscript)
     return options
-
-
-if __name__ == "__main__":
-    main()

@@ -13,8 +13,6 @@ budget of the Gram matrix where one is formed.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 import time
@@ -24,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from .cases import PAPERS_PENALTY, SEED
-from .certificate import Certificate
+from .judge import Certificate
 from .problems import Data, write_problem
-from .processes import call, forget_peak, memory_mb
-from .report import default_output, machine, number, table, write
+from .processes import call, forget_peak, in_turn, memory_mb
+from .report import lines, parser, read, save
 
 SWEEP_COLUMNS, DENSITY = 1_000, 0.05
 SWEEP_ITERATIONS = 5
@@ -42,55 +40,70 @@ MEMORY_DESIGNS = (
 N_CUTS = 5
 ROW_BYTES, COEF_BYTES = 64, 2_048
 MB = 2**20
-SWEEP_HEADERS = [
-    "nonzeros",
-    "rows",
-    "threads",
-    "s / iteration",
-    "ns / nonzero",
-    "passes",
-    "s / pass",
-    "ns / nonzero of a pass",
-    "prepare s",
-]
-MEMORY_HEADERS = [
-    "design",
-    "route",
-    "cuts",
-    "copies / row",
-    "growth MB",
-    "bound MB",
-    "X copy MB",
-    "matrix MB",
-    "bytes / row beyond",
-    "fit s",
-]
+
+
+def _beyond(found):
+    """Bytes a row beside X and matrices."""
+    growth = found["growth_mb"] - found["design_mb"] - found["matrix_mb"]
+    return MB * growth / found["rows"]
+
+
+SWEEPS = (
+    ("nonzeros", "nonzeros", ",d"),
+    ("rows", "rows", ",d"),
+    ("threads", "threads", "d"),
+    ("s / iteration", "seconds_an_iteration", ".4f"),
+    ("ns / nonzero", lambda found: 1e9 * found["seconds_an_iteration"] / found["nonzeros"], ".2f"),
+    ("passes", "passes_an_iteration", ".2f"),
+    ("s / pass", "seconds_a_pass", ".4f"),
+    (
+        "ns / nonzero of a pass",
+        lambda found: 1e9 * found["seconds_a_pass"] / found["nonzeros"],
+        ".2f",
+    ),
+    ("prepare s", "prepare_seconds", ".3f"),
+)
+MEMORY = (
+    ("design", lambda f: f"{f['simulator']} {f['rows']:,} x {f['columns']:,}", None),
+    ("route", "route", None),
+    ("cuts", "cuts", "d"),
+    ("copies / row", lambda found: found["row_copies"] / found["rows"], ".2f"),
+    ("growth MB", "growth_mb", ".1f"),
+    ("bound MB", "bound_mb", ".1f"),
+    ("X copy MB", "design_mb", ".1f"),
+    ("matrix MB", "matrix_mb", ".1f"),
+    ("bytes / row beyond", _beyond, ".1f"),
+    ("fit s", "seconds", ".2f"),
+)
 
 
 def main(arguments=None):
     """Measure, print tables, write JSON."""
-    options = _read(arguments)
-    content = {"machine": machine(), "sweeps": [], "memory": []}
+    found = parser("scaling", __doc__, "10,000 rows at most")
+    parts = ("sweeps", "memory")
+    found.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
+    found.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    found.add_argument("--largest", type=float, default=max(NONZEROS), help="nonzeros at most")
+    options = read(found, arguments, "scaling")
+    sizes = (1e5, 2e5, 5e5) if options.quick else [m for m in NONZEROS if m <= options.largest]
+    designs = [d for d in MEMORY_DESIGNS if d[1] * d[2] * DENSITY <= options.largest]
+    if options.quick:
+        designs = [(name, 10_000, 200, share) for name, *_, share in MEMORY_DESIGNS[::3]]
+    content = {"sweeps": [], "memory": []}
+    jobs = [
+        ("time_sweeps", {"rows": round(m / (SWEEP_COLUMNS * DENSITY)), "n_threads": n_threads})
+        for m in sizes
+        for n_threads in options.threads
+    ]
     if "sweeps" in options.parts:
-        for nonzeros in options.nonzeros:
-            for n_threads in options.threads:
-                _progress(f"sweeps: {nonzeros:g} nonzeros, {n_threads} thread(s)")
-                job = {"rows": round(nonzeros / (SWEEP_COLUMNS * DENSITY)), "n_threads": n_threads}
-                result = call("benchmarks.scaling", "time_sweeps", job, n_threads=n_threads)
-                content["sweeps"].append(result)
-                write(options.output, content)
-        print(table(SWEEP_HEADERS, [_sweep_row(r) for r in content["sweeps"]]) + "\n", flush=True)
+        content["sweeps"] = in_turn(__name__, jobs, lambda sweeps: save(options, sweeps=sweeps))
+        print(lines(SWEEPS, content["sweeps"]) + "\n", flush=True)
     if "memory" in options.parts:
-        for design in options.designs:
-            _progress("memory: {} {:,} x {:,}".format(*design))
+        for design in designs:
+            print("memory: {} {:,} x {:,}".format(*design), file=sys.stderr, flush=True)
             content["memory"] += _memory_of(*design)
-            write(options.output, content)
-        print(table(MEMORY_HEADERS, [_memory_row(r) for r in content["memory"]]) + "\n")
-    print(f"written: {os.path.relpath(options.output)}")
-
-
-def _progress(what):
-    print(what, file=sys.stderr, flush=True)
+            save(options, **content)
+        print(lines(MEMORY, content["memory"]))
 
 
 # -- time of sweeps ---------------------------------------------------------------------------
@@ -112,7 +125,7 @@ def time_sweeps(rows, n_threads):
         warnings.simplefilter("ignore")  # five iterations do not converge
         model.fit(data.X[:6_000], data.y[:6_000])
     begin = time.perf_counter()
-    prepared = model._prepare(data.X, data.y, None, None, None)
+    prepared = model._prepare(data.X, data.y)
     prepared_after = time.perf_counter() - begin
     passes.clear()
     timed_sweep = _timed(Session.sweep, seconds_of_sweeps)
@@ -165,21 +178,6 @@ def _timed(function, seconds):
     return timed
 
 
-def _sweep_row(result):
-    nonzeros = result["nonzeros"]
-    return [
-        f"{nonzeros:,}",
-        f"{result['rows']:,}",
-        number(result["threads"], "d"),
-        number(result["seconds_an_iteration"], ".4f"),
-        number(1e9 * result["seconds_an_iteration"] / nonzeros, ".2f"),
-        number(result["passes_an_iteration"], ".2f"),
-        number(result["seconds_a_pass"], ".4f"),
-        number(1e9 * result["seconds_a_pass"] / nonzeros, ".2f"),
-        number(result["prepare_seconds"], ".3f"),
-    ]
-
-
 # -- memory -----------------------------------------------------------------------------------
 
 
@@ -198,7 +196,7 @@ def _memory_of(simulator, rows, columns, share):
         del data
         for route, n_cuts in jobs:
             job = {"directory": directory, "penalty": penalty, "route": route, "n_cuts": n_cuts}
-            result = call("benchmarks.scaling", "measure_memory", job, n_threads=1)
+            result = call(__name__, "measure_memory", job, n_threads=1)
             results.append({"simulator": simulator, **result})
     return results
 
@@ -274,42 +272,3 @@ def _read_data(directory):
     indptr, indices, time_, event = (np.load(directory / f"{name}.npy") for name in names)
     shape = (len(time_), len(indptr) - 1)
     return csc_array((np.ones(len(indices), np.int8), indices, indptr), shape), time_, event > 0
-
-
-def _memory_row(result):
-    beyond = MB * (result["growth_mb"] - result["design_mb"] - result["matrix_mb"])
-    return [
-        f"{result['simulator']} {result['rows']:,} x {result['columns']:,}",
-        result["route"],
-        number(result["cuts"], "d"),
-        number(result["row_copies"] / result["rows"], ".2f"),
-        number(result["growth_mb"], ".1f"),
-        number(result["bound_mb"], ".1f"),
-        number(result["design_mb"], ".1f"),
-        number(result["matrix_mb"], ".1f"),
-        number(beyond / result["rows"], ".1f"),
-        number(result["seconds"], ".2f"),
-    ]
-
-
-def _read(arguments):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
-    parser.add_argument(
-        "--parts", nargs="+", choices=("sweeps", "memory"), default=["sweeps", "memory"]
-    )
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--largest", type=float, default=max(NONZEROS), help="nonzeros at most")
-    parser.add_argument("--quick", action="store_true", help="10,000 rows at most")
-    parser.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    options = parser.parse_args(arguments)
-    options.output = options.output or default_output("scaling", options.quick)
-    options.nonzeros = [m for m in NONZEROS if m <= options.largest]
-    options.designs = [d for d in MEMORY_DESIGNS if d[1] * d[2] * DENSITY <= options.largest]
-    if options.quick:
-        options.nonzeros = [1e5, 2e5, 5e5]
-        options.designs = [(name, 10_000, 200, share) for name, *_, share in MEMORY_DESIGNS[::3]]
-    return options
-
-
-if __name__ == "__main__":
-    main()

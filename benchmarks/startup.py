@@ -7,19 +7,17 @@ counts: each row is what compiling added after the rows above it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
 import tempfile
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 
 from .processes import call, environment, run
-from .report import default_output, machine, table, write
+from .report import parser, read, save, table
 
 ROWS, COLUMNS = 1_000, 20
 MANY_STRATA_ROWS, MANY_STRATA = 6_000, 200
@@ -36,7 +34,9 @@ IMPORTS = {
 
 def main(arguments=None):
     """Measure, print tables, write JSON."""
-    options = _read(arguments)
+    found = parser("startup", __doc__, quick=None)
+    found.add_argument("--repeats", type=int, default=5, help="processes for a warm time; medians")
+    options = read(found, arguments, "startup")
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # children inherit it
     imports = {name: _import_seconds(code, options.repeats) for name, code in IMPORTS.items()}
     print(_show("process (median s)", imports))
@@ -59,8 +59,7 @@ def main(arguments=None):
     rows = [[name, f"{compiling[name]:.3f}", f"{loading[name]:.3f}"] for name in compiling]
     print(table(["variant", "cold: compiling s", "warm: loading s"], rows) + "\n")
     results = {"imports": imports, "first_fit": first_fit, "cold": compiling, "warm": loading}
-    write(options.output, {"machine": machine(), **results})
-    print(f"written: {os.path.relpath(options.output)}")
+    save(options, **results)
 
 
 def _show(title, values):
@@ -80,9 +79,7 @@ def _import_seconds(code, repeats):
 
 
 def _fits(names, cache):
-    return call(
-        "benchmarks.startup", "time_fits", {"names": names}, n_threads=1, NUMBA_CACHE_DIR=cache
-    )
+    return call(__name__, "time_fits", {"names": names}, n_threads=1, NUMBA_CACHE_DIR=cache)
 
 
 def time_fits(names):
@@ -172,14 +169,3 @@ VARIANTS = {
     "exact, start-stop": lambda: _variant(algorithm="exact", start=True),
     "predictions": _predict,
 }
-
-
-def _read(arguments):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.startup", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="processes for a warm time; medians")
-    parser.add_argument("--output", type=Path, default=default_output("startup"))
-    return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import bayes, bayes_peers, mixing
+from benchmarks import bayes, mixing, samplers
 from sksurvgpu.bayes.diagnostics import diagnose
 
 
@@ -17,7 +17,7 @@ def in_this_process(module, function, arguments, **limits):
 @pytest.fixture
 def content(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bayes, "call", in_this_process)
-    monkeypatch.setattr(bayes_peers, "import_polyagamma", lambda: None)
+    monkeypatch.setattr(samplers, "import_polyagamma", lambda: None)
     output = tmp_path / "bayes.json"
     options = ["--seconds", "0.01", "--rscript", "no-such-program", "--output", str(output)]
     bayes.main(["--quick", *options])

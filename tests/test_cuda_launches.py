@@ -20,7 +20,7 @@ from models import MODELS, largest_gradient, make_batch, use_form
 from numba.cuda.args import ArgHint
 from numba.cuda.dispatcher import _Kernel
 
-from benchmarks.gpu import folds, iteration
+from benchmarks.gpu import host as host_work
 from sksurvgpu.backends import choose
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
@@ -256,7 +256,7 @@ def test_what_an_iteration_by_matrix_asks_of_the_driver(n_fits, is_kept, monkeyp
 
 
 def test_host_time_is_measured_without_a_device():
-    given = np.concatenate(iteration.measure(400, 12, n_fits=2, runs=2))
+    given = np.concatenate(host_work.measure_iterations(400, 12, n_fits=2, runs=2))
     assert len(given) > 2 and np.all((given > 0) & (given < 1))
 
 
@@ -313,7 +313,7 @@ def test_fits_that_accept_and_fits_that_do_not():
 
 
 def test_set_up_of_folds_is_measured_without_a_device(capsys):
-    folds.main(["--rows", "200", "--fits", "3"])
+    host_work.folds(["--rows", "200", "--fits", "3"])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 12
     assert all(" s, of the processor " in line for line in lines)

@@ -24,13 +24,13 @@ from benchmarks.gpu import (
     cases,
     ceilings,
     crossover,
+    day,
     fusion,
     host,
     jobs,
     kernels,
     papers,
     parity,
-    parts,
     problems,
     profile,
     samplers,
@@ -38,10 +38,9 @@ from benchmarks.gpu import (
     smoke,
     start,
     variants,
-    watch,
     wheels,
 )
-from benchmarks.gpu.sizes import FULL, TINY
+from benchmarks.gpu.day import FULL, TINY
 from sksurvgpu.backends import cpu, cuda
 from sksurvgpu.backends.cuda import gram, linalg, weights
 from sksurvgpu.backends.cuda._cuda import Device
@@ -65,7 +64,7 @@ def device(monkeypatch):
     monkeypatch.setattr(
         variants, "call", lambda module, name, given, **more: variants.measure_here(**given)
     )
-    monkeypatch.setattr(host, "find_spec", lambda module: None)
+    monkeypatch.setattr(host, "measure", lambda item, sizes: {"not_run": "not here"})
     simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated
 
@@ -101,7 +100,7 @@ def first_cases(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", parts.CALLS)
+@pytest.mark.parametrize("call", day.CALLS)
 def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
     """Every part of a call, from the orders of its processes to its table."""
     monkeypatch.setattr(parity, "jobs", lambda sizes: [(item,) for item in CHECKED])
@@ -116,7 +115,7 @@ def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
     arguments = [call, "--sizes", "tiny", "--json", str(path), "--jobs", "1"]
     assert __main__.main(arguments, run_here) == 0
     content, printed = json.loads(path.read_text()), capsys.readouterr().out
-    assert list(content["parts"]) == [part.module for part in parts.CALLS[call].parts]
+    assert list(content["parts"]) == [part.module for part in day.CALLS[call].parts]
     for name, results in content["parts"].items():
         assert f"\n{name} " in printed
         ran = [item for item, result in results.items() if "not_run" not in result]
@@ -206,7 +205,7 @@ def test_parity_notices_a_difference():
     worst = parity.Worst()
     worst.add("x", [wrong], [solution], parity.kkt_of(problem, batch, [[wrong]])[0], 1e-6)
     summary = worst.summary()
-    assert parts.fails(summary) and summary["note"].startswith("3; x: objective")
+    assert day.fails(summary) and summary["note"].startswith("3; x: objective")
     worst.add("x", [replace(solution, coef=solution.coef * np.nan)], [solution], right, 1e-6)
     assert worst.summary()["note"].startswith("4; ")
 
@@ -235,7 +234,7 @@ def test_sanitizer_reports(status, printed, passed):
 
     result = sanitizer.measure("racecheck: cox", None, run=run, find=lambda: "tool")
     assert result.get("passed") == passed
-    assert parts.fails(result) == (passed is not True)
+    assert day.fails(result) == (passed is not True)
     [command] = commands
     assert command[:3] == ["tool", "--tool", "racecheck"]
     assert command[-3:] == ["-m", "benchmarks.gpu.sanitizer", "cox"]
@@ -244,7 +243,7 @@ def test_sanitizer_reports(status, printed, passed):
 def test_sanitizer_is_missing_or_late(monkeypatch):
     absent = sanitizer.measure("memcheck: cox", None, find=lambda: None)
     assert absent == {"not_run": "compute-sanitizer not found"}
-    assert not parts.fails(absent)
+    assert not day.fails(absent)
 
     def late(command, timeout, env):
         raise sanitizer.TookTooLongError
@@ -276,12 +275,12 @@ def test_counters():
     assert result == {"kernels": {"sweep_few": {"launches": 2, "us": 2.0, "registers": 40.0}}}
     assert commands[0][0] == "ncu" and commands[0][-2:] == ["exact, 1e5 x 1000", "tiny"]
     broken = profile.measure("exact, 1e5", TINY, lambda *given: (1, "no rights"), lambda name: name)
-    assert parts.fails(broken) and "no rights" in broken["error"]
+    assert day.fails(broken) and "no rights" in broken["error"]
 
 
 def test_watch_counts_and_leaves_no_trace(device):
     arrays = (device.zeros(1, float),)
-    with watch.Watch(device) as watched:
+    with ceilings.Watch(device) as watched:
         for _ in range(3):
             device.launch(ceilings.do_nothing, 1, 32, (arrays, 1))
         device.download(arrays[0])
@@ -291,7 +290,7 @@ def test_watch_counts_and_leaves_no_trace(device):
 
 
 def test_the_pause_waits(device):
-    device.launch(watch.pause, 1, 1, (2,))
+    device.launch(ceilings.pause, 1, 1, (2,))
 
 
 def test_ways(device, monkeypatch):
@@ -350,17 +349,15 @@ def test_rule_of_auto(tmp_path):
 
 
 def test_scripts_of_the_host(monkeypatch):
-    scripts = {"one": ("benchmarks.report",), "none": ("benchmarks.no",)}
-    monkeypatch.setattr(host, "SCRIPTS", scripts)
+    monkeypatch.setattr(host, "SCRIPTS", {"one": ("iteration",)})
     ran = host.measure("one", TINY, run=lambda *given: (0, "a: 1 s\nb: 2 s\n"))
     assert [line["item"] for line in host.lines("one", ran)] == ["one", "  a: 1 s", "  b: 2 s"]
     assert "broken" in host.measure("one", TINY, run=lambda *given: (1, "broken"))["error"]
-    assert "benchmarks.no" in host.measure("none", TINY)["not_run"]
 
 
 def test_chains_that_differ_are_failures(monkeypatch):
     draws = np.ones((3, 2, 4))
-    assert parts.fails(samplers.compare(draws, draws + 1e-5))
+    assert day.fails(samplers.compare(draws, draws + 1e-5))
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
     assert "cupy" in samplers.measure("lasso", TINY)["not_run"]
 
@@ -375,7 +372,7 @@ def test_own_kernels_compile(monkeypatch):
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: recorder)
     for item in ceilings.jobs(TINY)[0]:
         ceilings.measure(item, TINY)
-    recorder.launch(watch.pause, 1, 1, (2,))
+    recorder.launch(ceilings.pause, 1, 1, (2,))
     experiment = fusion.Experiment(recorder, 33, threads=32)
     for form in fusion.FORMS:
         experiment.result(form)
@@ -447,8 +444,8 @@ def test_following_a_process():
 
 
 def test_shares_of_time():
-    given = parts.CALLS["call1"].parts
-    every = list(parts.schedule(given, 10.0, 100.0))
+    given = day.CALLS["call1"].parts
+    every = list(day.schedule(given, 10.0, 100.0))
     assert [part for part, _ in every] == list(given)
     ends = [end for _, end in every]
     assert ends == sorted(ends)

@@ -10,7 +10,7 @@ import pytest
 from oracles.posteriors import Reference
 from sklearn.datasets import load_diabetes
 
-from benchmarks.bayes_peers import PolyaGammaGibbs, PublishedLasso
+from benchmarks.samplers import PolyaGammaGibbs, PublishedLasso
 
 LARGEST_Z = 6.0
 REFERENCES = [

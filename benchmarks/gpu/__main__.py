@@ -15,9 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ..report import RESULTS, machine, number, table, write
+from .day import CALLS, SIZES, fails, schedule
 from .jobs import Job, module_of, run_job
-from .parts import CALLS, fails, schedule
-from .sizes import SIZES
 
 NOTE_WIDTH = 100
 

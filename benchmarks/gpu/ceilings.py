@@ -1,10 +1,16 @@
-"""What the chip can do: bandwidth, barriers, launches, gathers, sums.  The floors of the timings.
+"""Clocks, and what the chip can do: bandwidth, barriers, launches, gathers, sums.
 
-Barriers are those of `backends.cuda.team`: a team's own, in a launch whose blocks are resident.
+Calls are timed by the host's clock, launches by events of the device.  An event before a launch and
+one after it would also time what the host does between them; so a kernel that only waits goes
+first, and while it waits the host queues event, launch and event.  Barriers are those of
+`backends.cuda.team`: a team's own, in a launch whose blocks are resident.
 """
 
 from __future__ import annotations
 
+import statistics
+import time
+from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -12,12 +18,13 @@ from numba import float64, int32
 
 from sksurvgpu.backends import choose
 from sksurvgpu.backends.cuda import team
-from sksurvgpu.backends.cuda._cuda import cuda, kernel
-
-from .watch import median_seconds
+from sksurvgpu.backends.cuda._cuda import Device, cuda, kernel
 
 ITEM_LIMIT = 60.0
 COLUMNS = (("ceiling", "value", ".4g"), ("", "unit", "s"))
+
+COPIES = ("upload", "write", "send", "download", "empty", "zeros")
+WAITS, WAIT = 20, 100_000  # so many naps of so many nanoseconds, 2 ms: more than a launch takes
 
 
 def jobs(sizes):
@@ -209,3 +216,101 @@ def _measure_shared(device, how, sizes):
 
     seconds = median_seconds(run, lambda: device.download(out[:1]), sizes.repeats)
     return {"value": 1e-9 * blocks * sizes.gathers * sizes.rounds / seconds, "unit": "G/s"}
+
+
+# -- clocks -----------------------------------------------------------------------------------
+
+
+def median_seconds(run, wait, repeats):
+    """Median time of a run that ends with a download; the first one compiles."""
+    seconds = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        run()
+        wait()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[1:])
+
+
+@kernel
+def pause(n):
+    for _ in range(n):
+        cuda.nanosleep(WAIT)
+
+
+class HostEvent:
+    """On a simulated device, where a launch has ended when it returns."""
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, later):
+        return 1e3 * (later.at - self.at)
+
+
+class Watch:
+    """Every launch on a device inside the context: name, time on device and host, size.
+
+    Copies and allocations are counted.
+    """
+
+    def __init__(self, device, waits=WAITS):
+        self.device, self.launches, self.counts = device, [], defaultdict(int)
+        self._is_real = isinstance(device, Device)
+        self._event = cuda.event if self._is_real else HostEvent
+        self._waits = waits if self._is_real else 0
+
+    def __enter__(self):
+        launch = self.device.launch
+        self.device.launch = self._watched(launch)
+        self._names = [name for name in COPIES if hasattr(self.device, name)]
+        for name in self._names:
+            setattr(self.device, name, self._counted(name, getattr(self.device, name)))
+        if self._waits:
+            launch(pause, 1, 1, (1,))  # compiles it
+        self._launch = launch
+        return self
+
+    def __exit__(self, *error):
+        for name in ("launch", *self._names):
+            delattr(self.device, name)  # the class's own is back
+
+    def _watched(self, launch):
+        def watched(kernel, blocks, threads, arguments, *more, **named):
+            first, last = self._event(), self._event()
+            if self._waits:
+                self._launch(pause, 1, 1, (self._waits,))
+            first.record()
+            begin = time.perf_counter()
+            launch(kernel, blocks, threads, arguments, *more, **named)
+            host = time.perf_counter() - begin
+            last.record()
+            self.launches.append((kernel.py_func.__name__, first, last, host))
+
+        return watched
+
+    def _counted(self, name, function):
+        def counted(*arguments):
+            self.counts[name] += 1
+            return function(*arguments)
+
+        return counted
+
+    def by_kernel(self):
+        """Name -> launches, milliseconds in all, microseconds of one on device and host."""
+        found = defaultdict(list)
+        for name, first, last, host in self.launches:
+            last.synchronize()
+            found[name].append((first.elapsed_time(last), host))
+        return {
+            name: {
+                "launches": len(times),
+                "total_ms": sum(ms for ms, _ in times),
+                "device_us": 1e3 * statistics.median(ms for ms, _ in times),
+                "host_us": 1e6 * statistics.median(host for _, host in times),
+            }
+            for name, times in sorted(found.items(), key=lambda pair: -sum(t for t, _ in pair[1]))
+        }

@@ -26,8 +26,7 @@ from sksurvgpu.backends.cuda._cuda import cuda, device, kernel
 from sksurvgpu.backends.cuda.rake import make_rake
 from sksurvgpu.likelihoods.cox import breslow_coordinate
 
-from .ceilings import new_exchange
-from .watch import median_seconds
+from .ceilings import median_seconds, new_exchange
 
 ITEM_LIMIT = 60.0
 # us a coordinate, n = 10^5, GV100: Yang, Schuemie, Ji and Suchard (2024)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 
 from ..processes import ROOT, environment
-from .sizes import SIZES
+from .day import SIZES
 
 MARK = "@@"
 NO_TIME = {"not_run": "no time"}

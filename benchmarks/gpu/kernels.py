@@ -1,7 +1,7 @@
 """Every kernel of a fit, timed on the device: which one to work on.
 
-A warm fit runs under `watch.Watch`, which gives each launch's time on device and host.  Below the
-kernels stand the least times: X, and what an evaluation has of rows, read once at the bandwidth
+A warm fit runs under `ceilings.Watch`, which gives each launch's time on device and host.  Below
+the kernels stand the least times: X, and what an evaluation has of rows, read once at the bandwidth
 that was measured; and how often the host copied, allocated and launched.
 """
 
@@ -17,7 +17,7 @@ from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
 from . import ceilings, problems
-from .watch import Watch
+from .ceilings import Watch
 
 ITEM_LIMIT = 100.0
 COLUMNS = (

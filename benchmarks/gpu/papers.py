@@ -17,7 +17,7 @@ import sksurvgpu
 from sksurvgpu import datasets
 from sksurvgpu.backends import choose
 
-from ..draws import draw_matched_dense
+from ..problems import draw_matched_dense
 from . import ceilings, problems
 
 ITEM_LIMIT = 150.0

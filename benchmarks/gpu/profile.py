@@ -16,7 +16,7 @@ import numpy as np
 
 from ..processes import TookTooLongError, environment, run
 from . import problems
-from .sizes import SIZES, name_of
+from .day import SIZES, name_of
 
 ITEM_LIMIT = 170.0
 MOST_LAUNCHES = 60

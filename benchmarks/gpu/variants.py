@@ -18,7 +18,7 @@ from sksurvgpu.backends import choose
 
 from ..processes import call
 from . import kernels, problems
-from .sizes import SIZES, name_of
+from .day import SIZES, name_of
 
 ITEM_LIMIT = 90.0
 COLUMNS = (

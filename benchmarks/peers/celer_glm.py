@@ -1,7 +1,12 @@
-"""celer's LogisticRegression and Lasso.  Usage: celer_glm.py PROBLEM_DIR OUT.json TOLERANCE"""
+"""celer's LogisticRegression and Lasso; paths of its `celer_path`, least squares alone.
+
+Usage: celer_glm.py PROBLEM_DIR OUT.json TOLERANCE, of its duality gap, relative to half the mean
+square of y (its default is 1e-4)
+"""
 
 import sys
 
+import numpy as np
 from peer_problem import Answer, quietly, require, skip, timed_run
 
 celer = require("celer")
@@ -17,6 +22,8 @@ def prepare(problem):
 
 
 def fit(problem, prepared):
+    if problem.path:
+        return fit_path(problem, *prepared)
     common = {"tol": TOLERANCE, "max_iter": 1_000, "fit_intercept": problem.intercept}
     if problem.model == "logistic":
         model = celer.LogisticRegression(C=1.0 / problem.penalty, **common)  # sum scale
@@ -27,4 +34,14 @@ def fit(problem, prepared):
     return Answer(model.coef_, "; ".join([f"tol={TOLERANCE:g}", *warned]), intercept=intercept)
 
 
-timed_run("celer", celer.__version__, prepare, fit)
+def fit_path(problem, table, y):
+    if problem.model != "linear" or not problem.is_dense:
+        skip("paths of least squares and dense X alone")
+    X = np.asfortranarray(table - table.mean(axis=0)) if problem.intercept else table
+    y = y - y.mean() if problem.intercept else y
+    alphas = problem.penalties / problem.shape[0]
+    found, warned = quietly(lambda: celer.celer_path(X, y, "lasso", alphas=alphas, tol=TOLERANCE))
+    return Answer(found[1].T, "; ".join([f"tol={TOLERANCE:g}", *warned]))
+
+
+timed_run("celer", celer.__version__, prepare, fit, with_paths=True)

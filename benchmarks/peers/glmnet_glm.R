@@ -18,15 +18,15 @@ prepare <- function(problem) {
 fit <- function(problem, prepared) {
   fitted <- glmnet::glmnet(
     prepared$x, prepared$y,
-    family = FAMILIES[[problem$model]], lambda = problem$penalty / problem$n, # mean scale
+    family = FAMILIES[[problem$model]], lambda = penalties(problem) / problem$n, # mean scale
     offset = prepared$offset, intercept = problem$intercept, standardize = FALSE,
     thresh = thresh, maxit = 1e6
   )
   note <- sprintf("thresh=%g; passes as iterations; error code %d", thresh, fitted$jerr)
   list(
-    coef = as.matrix(fitted$beta)[, 1], note = note, n_iter = fitted$npasses,
+    coef = fitted$beta, note = note, n_iter = fitted$npasses,
     intercept = unname(fitted$a0)
   )
 }
 
-timed_run("glmnet", "glmnet", prepare, fit)
+timed_run("glmnet", "glmnet", prepare, fit, with_paths = TRUE)

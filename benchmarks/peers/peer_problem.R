@@ -26,6 +26,7 @@ read_problem <- function(directory) {
   list(
     model = shape$model, intercept = shape$intercept, ties = shape$ties,
     n = shape$n, p = shape$p, penalty = shape$lambda, tolerance = shape$tol,
+    path = as.numeric(shape$path), # empty where there is one penalty
     row = row, column = rep(seq_len(shape$p), diff(pointer)), pointer = pointer,
     value = raw("X_data", "double"), # null where all are ones
     time = raw("time", "double"), event = raw("event", "integer"),
@@ -42,6 +43,7 @@ tiny_problem <- function(like) {
   list(
     model = like$model, intercept = like$intercept, ties = like$ties,
     n = 60, p = 5, penalty = min(like$penalty, 0.1), tolerance = 1e-6,
+    path = if (length(like$path)) c(0.2, 0.1) else numeric(0),
     row = where[, 1], column = where[, 2], pointer = c(0L, cumsum(colSums(ones))), value = NULL,
     time = stats::rexp(60), stratum = NULL,
     event = sample(if (like$model == "fine-gray") 0:2 else 0:1, 60, replace = TRUE),
@@ -65,12 +67,22 @@ peak_memory_mb <- function() {
   as.numeric(gsub("[^0-9]", "", line)) / 1024
 }
 
+penalties <- function(problem) if (length(problem$path)) problem$path else problem$penalty
+
+# Numbers of one penalty; of many (columns), the nonzeros by penalties.
+packed <- function(coef) {
+  if (is.null(dim(coef)) || ncol(coef) == 1) return(I(as.numeric(coef)))
+  columns <- methods::as(methods::as(coef, "generalMatrix"), "CsparseMatrix")
+  list(indptr = I(columns@p), indices = I(columns@i), data = I(columns@x))
+}
+
 # Entry point of a driver: `prepare(problem)` converts (not timed), `fit(problem, prepared)` is
 # timed and returns list(coef, note, n_iter) and perhaps intercept; what an iteration is differs
-# between solvers.
-timed_run <- function(name, package, prepare, fit) {
+# between solvers. A path has a column of coefficients for every penalty.
+timed_run <- function(name, package, prepare, fit, with_paths = FALSE) {
   arguments <- commandArgs(trailingOnly = TRUE)
   problem <- read_problem(arguments[1])
+  if (length(problem$path) && !with_paths) skip("no path in this peer, or in its driver")
   tiny <- tiny_problem(problem)
   fit(tiny, prepare(tiny))
   prepared <- prepare(problem)
@@ -79,8 +91,9 @@ timed_run <- function(name, package, prepare, fit) {
   jsonlite::write_json(
     list(
       name = name, version = as.character(utils::packageVersion(package)), seconds = seconds,
-      runtime = R.version.string, coef = I(as.numeric(result$coef)),
-      intercept = if (is.null(result$intercept)) 0 else result$intercept, n_iter = result$n_iter,
+      runtime = R.version.string, coef = packed(result$coef),
+      intercept = if (is.null(result$intercept)) 0 else utils::tail(result$intercept, 1),
+      n_iter = result$n_iter,
       peak_rss_mb = peak_memory_mb(), note = result$note
     ),
     arguments[2],

@@ -32,6 +32,12 @@ class Problem:
     model: str = "cox"
     intercept: bool = False
     ties: str = "breslow"
+    path: tuple = ()  # penalties that end with `penalty`, where a path is asked for
+
+    @property
+    def penalties(self):
+        """On the sum scale, descending."""
+        return np.array(self.path or (self.penalty,))
 
     def __getitem__(self, name):
         """One array of the outcome, or None."""
@@ -61,7 +67,10 @@ class Problem:
 
 @dataclass
 class Answer:
-    """What a driver returns; what an iteration is differs between solvers."""
+    """What a driver returns; what an iteration is differs between solvers.
+
+    `coef` has a row for every penalty where a path is asked for.
+    """
 
     coef: np.ndarray
     note: str
@@ -96,7 +105,13 @@ def read_problem(directory):
     arrays = {name: read(name) for name in OUTCOMES}
     outcome = {name: array for name, array in arrays.items() if array is not None}
     scale = (shape["lambda"], shape["lambda_max"], shape["tol"])
-    return Problem(matrix, outcome, *scale, shape["model"], shape["intercept"], shape["ties"])
+    kind = shape["model"], shape["intercept"], shape["ties"], tuple(shape.get("path", ()))
+    return Problem(matrix, outcome, *scale, *kind)
+
+
+def tolerance(otherwise=None):
+    """The first argument of a driver after the two files."""
+    return float(sys.argv[3]) if len(sys.argv) > 3 else otherwise
 
 
 def tiny_problem(like, rows=60, n_groups=5):
@@ -117,7 +132,7 @@ def tiny_problem(like, rows=60, n_groups=5):
     outcome = {name: array for name, array in outcomes.items() if name in like.outcome}
     matrix = sparse.csc_matrix(np.where(ones, values, 0.0))
     penalty = 2.0 if like.penalty > 0 else 0.0
-    kind = (like.model, like.intercept, like.ties)
+    kind = like.model, like.intercept, like.ties, (4.0, 2.0) if like.path else ()
     return Problem(matrix, outcome, penalty, 10.0, 1e-6, *kind)
 
 
@@ -129,7 +144,7 @@ def peak_memory_mb():
     return None
 
 
-def timed_run(name, version, prepare, fit, with_strata=False):
+def timed_run(name, version, prepare, fit, with_strata=False, with_paths=False):
     """Entry point of a driver.
 
     `prepare(problem)` converts (not timed); `fit(problem, prepared)` is timed and returns an
@@ -139,6 +154,8 @@ def timed_run(name, version, prepare, fit, with_strata=False):
     problem = read_problem(problem_directory)
     if problem["stratum"] is not None and not with_strata:
         skip("this peer has no strata")
+    if problem.path and not with_paths:
+        skip("no path in this peer, or in its driver")
     tiny = tiny_problem(problem)
     fit(tiny, prepare(tiny))
     prepared = prepare(problem)
@@ -150,13 +167,23 @@ def timed_run(name, version, prepare, fit, with_strata=False):
         "version": version,
         "runtime": f"Python {platform.python_version()}",
         "seconds": seconds,
-        "coef": np.asarray(answer.coef, float).ravel().tolist(),
+        "coef": _packed(answer.coef),
         "intercept": float(answer.intercept),
         "n_iter": None if answer.n_iter is None else int(answer.n_iter),
         "peak_rss_mb": peak_memory_mb(),
         "note": answer.note,
     }
     Path(output_file).write_text(json.dumps(result))
+
+
+def _packed(coef):
+    """Numbers of one penalty; of many, the nonzeros by rows."""
+    coef = np.asarray(coef, float)
+    if coef.ndim == 1:
+        return coef.tolist()
+    rows = sparse.csr_matrix(coef)
+    names = ("indptr", "indices", "data")
+    return {name: getattr(rows, name).tolist() for name in names}
 
 
 def quietly(function):

@@ -19,23 +19,26 @@ def expit(x):
     return np.where(x >= 0, 1.0, z) / (1.0 + z)
 
 
+def family_terms(eta, y, family):
+    """Log-likelihood, mean and h of every row, without weights."""
+    if family == "logistic":
+        mu = expit(eta)
+        return y * eta - np.logaddexp(0.0, eta), mu, mu * expit(-eta)
+    if family == "poisson":
+        mu = np.exp(eta)
+        return y * eta - mu, mu, mu
+    if family == "gaussian":
+        return -0.5 * (y - eta) ** 2, eta, np.ones(len(eta))
+    raise ValueError(family)
+
+
 def glm_direct(eta, y, family, weights=None, intercept=True, strata=None):
     """Evaluate at eta, which holds the intercept; `intercept` says whether it is free."""
     n = len(eta)
     c = case_weights(n, weights)
-    if family == "logistic":
-        mu, h = expit(eta), c * expit(eta) * expit(-eta)
-        loglik = c @ (y * eta - np.logaddexp(0.0, eta))
-    elif family == "poisson":
-        mu, h = np.exp(eta), c * np.exp(eta)
-        loglik = c @ (y * eta - mu)
-    elif family == "gaussian":
-        mu, h = eta, c.copy()
-        loglik = -0.5 * c @ (y - eta) ** 2
-    else:
-        raise ValueError(family)
+    terms, mu, h = family_terms(eta, y, family)
     groups = codes(n, strata) if intercept else None
-    return Evaluation(loglik, c * (y - mu), h, groups, hessian=np.diag(h))
+    return Evaluation(c @ terms, c * (y - mu), c * h, groups, hessian=np.diag(c * h))
 
 
 def profile(evaluation):
@@ -54,10 +57,10 @@ def profile(evaluation):
 def null_intercept(y, family, offset=None, weights=None):
     """The intercept of the model without columns, by Newton's method."""
     offset = np.zeros(len(y)) if offset is None else offset
-    intercept = 0.0
+    c, intercept = case_weights(len(y), weights), 0.0
     for _ in range(200):
-        evaluation = glm_direct(offset + intercept, y, family, weights)
-        step = evaluation.u.sum() / evaluation.h.sum()
+        _, mu, h = family_terms(offset + intercept, y, family)
+        step = (c @ (y - mu)) / (c @ h)
         intercept += np.clip(step, -1.0, 1.0)
         if abs(step) < 1e-15 * max(1.0, abs(intercept)):
             break

@@ -1,0 +1,68 @@
+"""All benchmarks: ``python -m benchmarks NAME [options]``; ``--list`` says what there is."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+from .report import table
+
+# name -> module, what it measures
+COMMANDS = {
+    "run": ("run", "this package beside other solvers, judged by one certificate"),
+    "wide": ("run", "the same where columns are many, dense, and rows few"),
+    "peers": ("solvers", "environments with the other solvers"),
+    "paths": ("batches", "regularization paths, beside a cold fit at their end"),
+    "resampling": ("batches", "cross-validation, bootstrap and profiles, beside Cyclops"),
+    "outcomes": ("batches", "many outcomes of one X, beside as many fits"),
+    "scaling": ("scaling", "cost of a sweep by nonzeros, memory by rows"),
+    "visits": ("costs", "cost of a coordinate's visit, model by model"),
+    "costs": ("costs", "the constants by which forms of the quadratic model are chosen"),
+    "startup": ("startup", "import, first fit, compiling"),
+    "coverage": ("coverage", "how often bootstrap and profile intervals hold the truth"),
+    "debiased": ("coverage", "the same of all coefficients: debiased lasso, Wald"),
+    "bayes": ("bayes", "Bayesian samplers beside monomvn and polyagamma"),
+    "long_tables": ("tables", "reading long tables, choosing rows"),
+    "episodes": ("tables", "rows at risk and case series from lines and eras"),
+    "matching": ("tables", "matched sets of a million persons"),
+    "balance": ("tables", "balance and screening of a sparse matrix"),
+    "cohort_study": ("cohort_study", "the study of the documentation at full size"),
+    "routes": ("partitions", "rows in partitions beside rows in memory"),
+    "partition_batches": ("partitions", "cross-validation and bootstrap over partitions"),
+    "large": ("stores", "a fit on files larger than the memory it may take"),
+    "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
+    "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
+    "papers": ("papers.__main__", "tables and figures of published papers, run again"),
+    "compare": ("compare", "two commits of this repository, in turns"),
+    "report": ("report", "what results/ holds, as Markdown or HTML"),
+}
+
+
+def main(arguments=None):
+    """Run one of them."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] in ([], ["--list"], ["--help"], ["-h"]):
+        rows = [[name, says] for name, (_, says) in known().items()]
+        print(f"python -m benchmarks NAME [options]\n\n{table(['name', 'note'], rows)}")
+        return 0
+    name, *options = arguments
+    if name not in known():
+        print(f"no benchmark {name!r}; --list says what there is", file=sys.stderr)
+        return 2
+    module = import_module(f"{__package__}.{COMMANDS[name][0]}")
+    own = getattr(module, f"main_{name}", None)
+    return (own or module.main)(options)
+
+
+def known():
+    """Without what this checkout lacks."""
+    return {
+        name: entry
+        for name, entry in COMMANDS.items()
+        if find_spec(f"{__package__}.{entry[0].partition('.')[0]}") is not None
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+"""Partitions in files: fits that something happens to, and one on more than memory holds."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from .problems import draw_batches
+from .processes import ROOT, call, environment, memory_mb, timed
+from .report import lines, number, parser, read, save, table
+
+MB = 2**20
+N_PARTS, ALPHA, SEED, EVERY = 10, 1e-3, 20_261_122, 10
+SIZES = {False: (100_000, 400), True: (4_000, 60)}
+LENGTHS = (100, 70_000, 700_000)  # numbers in a message
+FITS = (
+    ("what goes wrong", "name", None),
+    ("exchanges", "exchanges", "d"),
+    ("s", "seconds", ".1f"),
+    ("objective", "objective", ".10f"),
+    ("largest change of a coefficient", "change", ".1e"),
+)
+
+
+def main_faults(arguments=None):
+    """What goes wrong in a fit over partitions, what it costs, and that it changes no bit.
+
+    Rows that look like health records lie in ten partitions, in files, which two processes of a
+    Dask cluster on this machine answer for.
+
+    undisturbed  nothing goes wrong; before it, one fit compiles
+    killed       at every tenth exchange one of the workers is killed while it computes
+    stopped      the process that fits is killed in the middle; another one goes on from its
+                 checkpoint
+    changed      a byte of a file is not what it was
+
+    and the time of one exchange, by how much is sent to each partition.
+    """
+    found = parser("faults", main_faults.__doc__, "few rows and columns")
+    options, fits = read(found, arguments, "partition-faults"), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.parts"
+        _write_rows(path, *SIZES[options.quick])
+        with _cluster() as client:
+            pids = partial(_pids, client)
+            _fit(path)
+            fits["undisturbed"] = first = _fit(path)
+            fits["killed"] = _fit(path, partial(_kill, pids))
+            exchange = _exchanges(client)
+        fits["stopped"] = _stop_and_go_on(path, first["exchanges"] // 2)
+        _change(path)
+        changed = _fit(path)["error"]
+    expected = np.array(first["coef"])
+    for name, fit in fits.items():
+        change = float(np.abs(np.array(fit.pop("coef")) - expected).max())
+        fit |= {"name": name, "change": change}
+    print(lines(FITS, list(fits.values())))
+    print(f"\nchanged: {changed}\n")
+    rows = [[f"{n:,}", f"{ms:.0f}"] for n, ms in exchange]
+    print(table(["numbers to each of 10 partitions", "ms"], rows))
+    save(options, fits=fits, exchange=exchange, changed=changed)
+
+
+def _write_rows(path, n_rows, n_columns):
+    from sksurvgpu import write_partitions
+    from sksurvgpu.data.simulate.survival import simulate_ehr
+
+    data = simulate_ehr(n_rows, n_columns, random_state=SEED)
+    write_partitions(path, (data.X, data.y), rows=-(-n_rows // N_PARTS))
+
+
+@contextlib.contextmanager
+def _cluster():
+    from distributed import Client, LocalCluster
+
+    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, **quiet)
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+def _fit(path, disturb=None, checkpoint=None, start=None):
+    """A fit of the rows in files; ``disturb(k)`` comes while exchange k is under way."""
+    from sksurvgpu import CoxLassoCCD, open_partitions
+
+    data, model = open_partitions(path), CoxLassoCCD(alpha=ALPHA, warm_start=start is not None)
+    if start is not None:
+        model.coef_ = start
+    begin = time.perf_counter()
+    with _watched(disturb), _checkpointed(checkpoint):
+        try:
+            model.fit(data.X, data.y)
+        except (ValueError, OSError) as error:
+            return {"error": f"{type(error).__name__}: {error}".replace(str(path), path.name)}
+    return {
+        "exchanges": int(model.n_exchanges_),
+        "seconds": time.perf_counter() - begin,
+        "objective": float(model.objective_),
+        "coef": model.coef_.tolist(),
+    }
+
+
+@contextlib.contextmanager
+def _watched(disturb):
+    """Count the exchanges of both engines, and disturb them."""
+    from sksurvgpu.partitions.dask_engine import DaskEngine
+    from sksurvgpu.partitions.threads import Threads
+
+    if disturb is None:
+        yield
+        return
+    asks, count = {engine: engine.ask for engine in (DaskEngine, Threads)}, [0]
+
+    def ask(self, messages):
+        count[0] += 1
+        answers = asks[type(self)](self, messages)
+        yield next(answers)
+        disturb(count[0])
+        yield from answers
+
+    try:
+        for engine in asks:
+            engine.ask = ask
+        yield
+    finally:
+        for engine, original in asks.items():
+            engine.ask = original
+
+
+@contextlib.contextmanager
+def _checkpointed(path):
+    """Let fits write what they accept to a file."""
+    from sksurvgpu.estimators import _partitioned
+
+    original = _partitioned.Coordinator
+    if path is not None:
+        _partitioned.Coordinator = partial(original, checkpoint=path)
+    try:
+        yield
+    finally:
+        _partitioned.Coordinator = original
+
+
+def _pids(client):
+    return sorted(client.run(os.getpid).values())
+
+
+def _kill(pids, exchange):
+    if exchange % EVERY == 0:
+        os.kill(pids()[exchange // EVERY % 2], signal.SIGKILL)
+
+
+def _change(path):
+    file = sorted(path.glob("part-*/X-indices.npy"))[-1]
+    content = bytearray(file.read_bytes())
+    content[-2] ^= 1
+    file.write_bytes(content)
+
+
+def _stop_and_go_on(path, exchange):
+    """A fit in a child that kills itself, and another one from its checkpoint."""
+    from sksurvgpu.backends.sums.coordinator import read_checkpoint
+
+    checkpoint = path.parent / "checkpoint.npz"
+    called = f"fit_and_die({str(path)!r}, {exchange})"
+    code = f"from benchmarks.stores import fit_and_die; {called}"
+    status = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment()).returncode
+    assert status == -signal.SIGKILL, status
+    return _fit(path, start=read_checkpoint(checkpoint)[:, 0])
+
+
+def fit_and_die(path, last):
+    """A fit that ends in its exchange ``last`` with the process."""
+
+    def die(exchange):
+        if exchange == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _fit(Path(path), die, checkpoint=Path(path).parent / "checkpoint.npz")
+
+
+class Total:
+    """A partition that adds up what it is sent."""
+
+    def __init__(self, load):
+        pass
+
+    def answer(self, message):
+        return message.sum(), np.ones(2_000)
+
+
+def _exchanges(client, n_times=15):
+    """Milliseconds of one exchange, the median of some."""
+    from sksurvgpu.partitions.dask_engine import DaskEngine
+
+    engine, results = DaskEngine(client, [{}] * N_PARTS, Total), []
+    for length in LENGTHS:
+        messages, times = {k: np.ones(length) for k in range(N_PARTS)}, []
+        for _ in range(n_times):
+            begin = time.perf_counter()
+            list(engine.ask(messages))
+            times.append(time.perf_counter() - begin)
+        results.append((length, 1e3 * float(np.median(times))))
+    engine.close()
+    return results
+
+
+# -- larger than memory -----------------------------------------------------------------------
+
+
+def main_large(arguments=None):
+    """A fit on files that are larger than the memory it may take.
+
+    The store is written batch by batch; the fit runs in a process whose data segment is limited, so
+    that it ends with an error if it asks for more.
+    """
+    found = parser("large", main_large.__doc__, "100,000 x 100")
+    found.add_argument("--rows", type=int, default=4_000_000)
+    found.add_argument("--columns", type=int, default=1_000)
+    found.add_argument("--share", type=float, default=0.02, help="of the largest penalty")
+    found.add_argument("--memory", type=float, default=1_000.0, help="MB that the fit may take")
+    found.add_argument("--jobs", type=int, default=2)
+    found.add_argument("--store", help="files that were written before")
+    found.add_argument("--folder", default=None, help="where there is room for the store")
+    options = read(found, arguments, "partition-large")
+    size = (100_000, 100) if options.quick else (options.rows, options.columns)
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path, written = options.store or str(Path(folder) / "cohort.parts"), {}
+        if options.store is None:
+            job = {"path": path, "n_rows": size[0], "n_columns": size[1]}
+            written = call(__name__, "write_store", job)
+        job = {"path": path, "share": options.share, "limit_mb": options.memory}
+        job |= {"n_jobs": options.jobs}
+        fitted = call(__name__, "fit_store", job, n_threads=options.jobs)
+    print(table(["", "value"], [[name, number(v)] for name, v in {**written, **fitted}.items()]))
+    save(options, written=written, fitted=fitted)
+
+
+def write_store(path, n_rows, n_columns):
+    """Draw and write."""
+    import sksurvgpu
+
+    _, seconds = timed(lambda: sksurvgpu.write_partitions(path, draw_batches(n_rows, n_columns)))
+    size = sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+    return {
+        "rows": n_rows,
+        "columns": n_columns,
+        "store MB": size / MB,
+        "writing s": seconds["seconds"],
+        "writing peak MB": memory_mb(),
+    }
+
+
+def fit_store(path, share, limit_mb, n_jobs):
+    """Fit at a share of the largest penalty, under a limit of memory, a tenth of it for rows."""
+    import sksurvgpu
+
+    limit = int(limit_mb) * MB
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    warnings.simplefilter("ignore")
+    data = sksurvgpu.open_partitions(path, memory=limit / 10)
+    found = {"limit MB": limit_mb, "imports MB": memory_mb()}
+    first = _fit_timed(found, "null fit", sksurvgpu.CoxLassoCCD(alpha=1e3, n_jobs=n_jobs), data)
+    model = sksurvgpu.CoxLassoCCD(alpha=share * first.alpha_max_, n_jobs=n_jobs)
+    _fit_timed(found, "fit", model, data)
+    return found | {
+        "iterations": int(model.n_iter_),
+        "converged": int(model.converged_),
+        "nonzeros": int((model.coef_ != 0).sum()),
+        "kkt (standard errors)": float(model.kkt_se_),
+        "peak MB": memory_mb(),
+    }
+
+
+def _fit_timed(found, name, model, data):
+    """Fit; what it took goes to `found`."""
+    _, seconds = timed(lambda: model.fit(data.X, data.y))
+    found |= {f"{name} s": seconds["seconds"], f"{name} CPU s": seconds["cpu_seconds"]}
+    found |= {f"{name} exchanges": int(model.n_exchanges_), f"{name} passes": model.n_passes_}
+    return model
