@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..report import RESULTS, number, table
 from . import bayes, case_series, logistic, ours, records, strata, survival
+from .figures import drawing
 from .published import PUBLISHED
 from .rig import ITEMS, Run
 
@@ -47,7 +48,8 @@ def run_item(item, options):
     """Whether an item came to its end; what it had until then is kept."""
     run = Run(item, options)
     try:
-        item.measure(run)
+        with drawing():
+            item.measure(run)
     except Exception as error:
         traceback.print_exc()
         run.note(f"failed: {type(error).__name__}: {error}")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from itertools import cycle
+from textwrap import wrap
 
 import matplotlib
 
 matplotlib.use("Agg")
+from cycler import cycler
 from matplotlib import pyplot
+from matplotlib.ticker import LogFormatterSciNotation, NullFormatter
 
 COLOURS = ("#0b6fa4", "#d1495b", "#3a7d44", "#8f5aa8", "#c77d1a", "#5c6b73")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID = "#222222", "#6b6b6b", "#dddddd"
 STYLE = {
     "font.size": 10,
+    "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": MUTED,
@@ -21,19 +25,25 @@ STYLE = {
     "axes.titlesize": 11,
     "axes.titlelocation": "left",
     "axes.grid": True,
+    "axes.axisbelow": True,
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 9,
     "figure.constrained_layout.use": True,
 }
-WIDTH, HEIGHT = 5.2, 3.6
+WIDTH, HEIGHT = 5.2, 3.6  # inches of a panel
+LEGEND = 34  # characters of a line
+
+
+def drawing():
+    """Context with our settings, for all of an item."""
+    return pyplot.rc_context(STYLE)
 
 
 def panels(n, *, height=HEIGHT, width=WIDTH, **more):
     """Figure and a list of axes beside each other."""
-    with pyplot.rc_context(STYLE):
-        figure, axes = pyplot.subplots(1, n, figsize=(width * n, height), squeeze=False, **more)
+    figure, axes = pyplot.subplots(1, n, figsize=(width * n, height), squeeze=False, **more)
     return figure, list(axes[0])
 
 
@@ -50,56 +60,38 @@ def series_of(rows, x, y="seconds", by="solver", **chosen):
 
 def draw_lines(ax, series, *, xlabel, ylabel="seconds", title="", published=(), logs="xy"):
     """Lines with markers, published figures in seconds as stars, the legend off the curves."""
-    with pyplot.rc_context(STYLE):
-        looks = zip(cycle(COLOURS), cycle(MARKERS), strict=False)
-        for (name, (x, y)), (colour, marker) in zip(series.items(), looks, strict=False):
-            ax.plot(x, y, color=colour, marker=marker, ms=5, lw=1.6, label=name)
-        for figure, colour in zip(published, cycle((INK, MUTED)), strict=False):
-            label = f"published: {figure.what}, {figure.hardware}"
-            ax.plot(figure.at, figure.seconds, "*", color=colour, ms=11, label=_wrap(label))
-        if "x" in logs:
-            ax.set_xscale("log")
-        if "y" in logs:
-            ax.set_yscale("log")
-        _finish(ax, xlabel, ylabel, title)
-        if "y" not in logs:
-            ax.set_ylim(bottom=0)
-
-
-def draw_bars(ax, names, values, *, xlabel, title="", colours=None, form="{:.3g}", log=False):
-    """Horizontal bars with their numbers at the end, the first on top."""
-    with pyplot.rc_context(STYLE):
-        places = range(len(names))
-        ax.barh(places, values, color=colours or COLOURS[0], height=0.62)
-        ax.set_yticks(places, names)
-        ax.invert_yaxis()
-        ax.grid(visible=False, axis="y")
-        if log:
-            ax.set_xscale("log")
-        for place, value in zip(places, values, strict=True):
-            ax.annotate(
-                form.format(value),
-                (value, place),
-                xytext=(4, 0),
-                va="center",
-                textcoords="offset points",
-                fontsize=9,
-                color=INK,
-            )
-        ax.margins(x=0.15)
-        ax.set_xlabel(xlabel)
-        ax.set_title(title)
-
-
-def _finish(ax, xlabel, ylabel, title):
-    ax.set_xlabel(xlabel)
-    ax.set_ylabel(ylabel)
-    ax.set_title(title)
+    looks = zip(cycle(COLOURS), cycle(MARKERS), strict=False)
+    for (name, (x, y)), (colour, marker) in zip(series.items(), looks, strict=False):
+        ax.plot(x, y, color=colour, marker=marker, ms=5, lw=1.6, label=name)
+    for figure, colour in zip(published, cycle((INK, MUTED)), strict=False):
+        label = "\n".join(wrap(f"published: {figure.what}, {figure.hardware}", LEGEND))
+        ax.plot(figure.at, figure.seconds, "*", color=colour, ms=11, label=label)
+    if "x" in logs:
+        ax.set_xscale("log")
+    if "y" in logs:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
-def _wrap(text, width=34):
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, width))
+def draw_bars(ax, names, values, *, xlabel, title="", colours=None, form="{:.3g}", log=False):
+    """Horizontal bars with their numbers at the end, the first on top."""
+    places = range(len(names))
+    ax.barh(places, values, color=colours or COLOURS[0], height=0.62)
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    ax.grid(visible=False, axis="y")
+    if log:
+        ax.set_xscale("log")
+        ax.set_xlim(min(values) / 3.0, max(values) * 3.0)
+        ax.xaxis.set_major_formatter(LogFormatterSciNotation())
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_xlim(0.0, 1.2 * max(values))
+    for place, value in zip(places, values, strict=True):
+        where = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+        ax.annotate(form.format(value), (value, place), fontsize=9, color=INK, **where)
+    ax.set(xlabel=xlabel, title=title)
