@@ -23,6 +23,7 @@ from .rig import (
     item,
     measure_ours,
     measure_r,
+    plural,
 )
 from .rig import logistic as problem_of
 
@@ -110,7 +111,7 @@ def _search(run, problem, n_repeats, algorithm):
     best = cv.cv_results_.loc[cv.best_index_]
     name = "ours" if algorithm == "majorized" else "exact"
     run.add(
-        solver=f"{name}, {n_threads} thread",
+        solver=f"{name}, {plural(n_threads)}",
         size=problem.size,
         folds=f"10 x {n_repeats}",
         cells=float(np.prod(problem.X.shape)),

@@ -262,11 +262,16 @@ def measure_ours(run_, problem, algorithm="majorized", n_threads=None, X=None, *
                 lambda: problem.estimator(**how).fit(table, problem.y, **problem.more)
             )
     name = {"majorized": "ours", "exact": "exact"}[algorithm]
-    where = "CUDA" if model.backend_ == "cuda" else f"{n_threads} thread"
+    where = "CUDA" if model.backend_ == "cuda" else plural(n_threads)
     found = {"solver": f"{name}, {where}", "seconds": seconds, "iterations": int(model.n_iter_)}
     found["compiled"] = bool(compiled.buffer)
     intercept = float(getattr(model, "intercept_", 0.0))
     return found | judged(problem, model.coef_, intercept) | {"coef": model.coef_}
+
+
+def plural(n_threads):
+    """As solvers are named."""
+    return f"{n_threads} thread{'s' if n_threads > 1 else ''}"
 
 
 def repeat(call):

@@ -11,7 +11,7 @@ import sksurvgpu
 from .figures import draw_lines, panels, series_of
 from .published import PUBLISHED
 from .records import ONES, draw_records
-from .rig import CYCLOPS, SEED, SOLVED, compare, cox, item, measure_ours, repeat
+from .rig import CYCLOPS, SEED, SOLVED, compare, cox, item, measure_ours, plural, repeat
 
 N_STRATA = (1, 5, 50, 500, 5_000, 50_000, 500_000)
 CUT, EARLY, LATE = 10.0, 0.6, 0.1  # day at which the effect changes; log hazard ratios
@@ -101,7 +101,7 @@ def _cross_validate(run, problem, count):
         seconds, cv = _once(lambda: cv.fit(problem.X, problem.y, **problem.more))
     fits = cv.n_splits_ * len(cv.cv_results_)
     run.add(
-        solver=f"ours, 10 folds, {run.threads} thread",
+        solver=f"ours, 10 folds, {plural(run.threads)}",
         size=problem.size,
         strata=count,
         seconds=seconds,
@@ -183,7 +183,7 @@ def time_varying(run):
         )
         seconds, exact = _once(lambda: exact.fit(X, y))
         _tell(run, "exact, no augmentation, 1 thread", n, seconds, exact)
-        seconds, profile = _once(lambda: sksurvgpu.profile_likelihood(model, X, y, [0, 1]))
+        seconds, profile = _once(lambda: sksurvgpu.profile_likelihood(model, X, y, 0))
         cv = sksurvgpu.CoxLassoCV(
             time_varying={0: [CUT]},
             cv=10,

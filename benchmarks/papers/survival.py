@@ -21,6 +21,7 @@ from .rig import (
     fine_gray,
     item,
     measure_ours,
+    plural,
 )
 
 SIZES = (100_000, 177_828, 316_228, 562_341, 1_000_000)
@@ -252,7 +253,7 @@ def _search(run, problem, n_threads, n_repeats, algorithm):
         seconds = time.perf_counter() - begin
     table = cv.cv_results_
     run.add(
-        solver=f"{'ours' if algorithm == 'majorized' else 'exact'}, {n_threads} thread",
+        solver=f"{'ours' if algorithm == 'majorized' else 'exact'}, {plural(n_threads)}",
         n=problem.n,
         size=problem.size,
         threads=n_threads,
