@@ -19,10 +19,12 @@ ONES, EFFECT = 0.0289, 0.3  # share of ones; log hazard ratio of the treatment
 
 def draw_records(n, p, seed=SEED):
     """Clustered codes thinned to 2.89 % ones, a confounded treatment first, and two outcomes."""
-    X = datasets.simulate_ehr(n, p, random_state=seed).X.tocoo()
+    X = datasets.simulate_ehr(n, p, random_state=seed).X
     rng = np.random.default_rng([seed, 1])
-    kept = rng.random(X.nnz) < ONES * n * p / X.nnz
-    X = sparse.csc_array((np.ones(kept.sum()), (X.row[kept], X.col[kept])), shape=(n, p))
+    kept = rng.random(X.nnz, dtype=np.float32) < ONES * n * p / X.nnz
+    indptr = np.append(0, np.cumsum(kept, dtype=np.int64))[X.indptr]
+    indices = X.indices[kept]
+    X = sparse.csc_array((np.ones(len(indices)), indices, indptr), shape=(n, p))
     common = np.argsort(-np.diff(X.indptr))[: max(4, p // 50)]
     coef = np.zeros(p)
     coef[common] = rng.normal(0.0, 0.5, len(common))
