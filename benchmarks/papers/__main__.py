@@ -74,7 +74,8 @@ def describe(record):
         lines = [[p["what"], p["value"], p["hardware"]] for p in record["published"]]
         parts.append(table(["published", "figure", "hardware"], lines, n_left=3))
     parts += [f"- {note}" for note in record["notes"]]
-    parts.append(f"{record['seconds']:.1f} s; {', '.join(record['figures']) or 'no figure'}")
+    spent = f"{record['seconds']:.1f} s, {record['cpu_seconds']:.1f} s of processors"
+    parts.append(f"{spent}; {', '.join(record['figures']) or 'no figure'}")
     return "\n\n".join(parts)
 
 

@@ -73,6 +73,7 @@ class Run:
     figures: list = field(default_factory=list)
     begin: float = field(default_factory=time.perf_counter)
     load: tuple = field(default_factory=os.getloadavg)
+    cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
 
     @property
     def folder(self):
@@ -137,6 +138,7 @@ class Run:
             "load_before": self.load[0],
             "idle": self.load[0] <= BUSY * (os.cpu_count() or 1),
             "seconds": time.perf_counter() - self.begin,
+            "cpu_seconds": sum(os.times()[:4]) - self.cpu,
             "published": published,
             "tables": self.tables,
             "notes": self.notes,
