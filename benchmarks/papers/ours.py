@@ -58,23 +58,14 @@ def certificates(run):
         "standard errors; the judge shares no code with the package"
     )
     figure, axes = panels(2)
-    positive = np.maximum(path.kkt_se, 1e-17)
-    series = {"KKT violation": (path.alphas, positive)}
-    draw_lines(
-        axes[0],
-        series,
-        xlabel="alpha",
-        ylabel="standard errors of a coefficient",
-        title="Largest violation along the path",
-    )
-    gaps = np.maximum(path.dual_gap / np.abs(path.objective), 1e-17)
-    draw_lines(
-        axes[1],
-        {"duality gap": (path.alphas, gaps)},
-        xlabel="alpha",
-        ylabel="share of the objective",
-        title="Distance to the optimum, at most",
-    )
+    gaps = path.dual_gap / np.abs(path.objective)
+    for ax, values, ylabel, title in (
+        (axes[0], path.kkt_se, "standard errors of a coefficient", "Largest violation"),
+        (axes[1], gaps, "share of the objective", "Distance to the optimum, at most"),
+    ):
+        seen = values > 0.0  # that at the largest penalty is zero
+        series = {"ours": (path.alphas[seen], values[seen])}
+        draw_lines(ax, series, xlabel="alpha", ylabel=ylabel, title=f"{title}, along the path")
     for ax in axes:
         ax.get_legend().remove()
         ax.invert_xaxis()

@@ -153,7 +153,7 @@ def augmented(X, y):
 
 @item("C", "an effect that changes at day 10: two periods, no augmented rows")
 def time_varying(run):
-    n, p = run.pick((800, 30), (20_000, 500), (407_828, 9_666))
+    n, p = run.pick((800, 30), (40_783, 967), (407_828, 9_666))
     X, y, treated = draw_changing(n, p)
     X.eliminate_zeros()
     factor = {"penalty_factor": {0: 0.0}}
