@@ -26,6 +26,8 @@ def strata(run):
     for k, count in enumerate(counts):
         asked = k in run.pick((0,), (0, 2, 4), range(len(counts)))
         compare(run, cox(n, p, count), peer=CYCLOPS if asked else None, strata=count, n=n)
+    wide = run.pick(30, 1_000, 2_000)
+    compare(run, cox(n // 2, wide, counts[-2]), strata=counts[-2], n=n // 2)
     if n // counts[-1] <= 2:
         run.note(
             f"{counts[-1]:,} strata of {n / counts[-1]:g} rows: those with one row, and those "
@@ -35,7 +37,7 @@ def strata(run):
     published = [f for f in PUBLISHED["strata"] if f.seconds]
     draw_lines(
         ax,
-        series_of(run.rows, "strata"),
+        series_of(run.rows, "strata", n=n),
         xlabel="strata",
         published=published,
         title=f"One fit, {n:,} x {p:,}; published: 1,000,000 x 1,000",

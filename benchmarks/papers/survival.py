@@ -183,6 +183,9 @@ def sizes(run):
         for k, n in enumerate(rows):
             asked = k < run.pick(1, 3, len(rows))
             compare(run, draw(n, p), peer=CYCLOPS if asked else None, model=name, n=n)
+    tied = cox(rows[1], p, tie_break=False)
+    compare(run, tied, peer=CYCLOPS, model="Cox, tied", n=rows[1])
+    run.note("Cox, tied: whole days as drawn, Breslow's ties; the published GPU code ignores them")
     figure, axes = panels(2)
     for ax, name in zip(axes, ("Cox", "Fine-Gray"), strict=True):
         draw_lines(
