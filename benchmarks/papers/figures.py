@@ -6,11 +6,12 @@ from itertools import cycle
 from textwrap import wrap
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 from cycler import cycler
 from matplotlib import pyplot
-from matplotlib.ticker import LogFormatterSciNotation, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
 
 COLOURS = ("#0b6fa4", "#d1495b", "#3a7d44", "#8f5aa8", "#c77d1a", "#5c6b73")
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -33,6 +34,7 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 WIDTH, HEIGHT = 5.2, 3.6  # inches of a panel
+FEW_DECADES = 2.2  # of a logarithmic axis that needs more than powers of ten
 LEGEND = 34  # characters of a line
 
 
@@ -68,13 +70,23 @@ def draw_lines(ax, series, *, xlabel, ylabel="seconds", title="", published=(), 
         ax.plot(figure.at, figure.seconds, "*", color=colour, ms=11, label=label)
     if "x" in logs:
         ax.set_xscale("log")
+        _label_logs(ax.xaxis, ax.get_xlim())
     if "y" in logs:
         ax.set_yscale("log")
+        _label_logs(ax.yaxis, ax.get_ylim())
     else:
         ax.set_ylim(bottom=0)
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _label_logs(axis, limits):
+    """Powers of ten alone over many decades, 1, 2 and 5 over few."""
+    axis.set_minor_formatter(NullFormatter())
+    if np.log10(limits[1] / limits[0]) < FEW_DECADES:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
 def draw_bars(ax, names, values, *, xlabel, title="", colours=None, form="{:.3g}", log=False):
