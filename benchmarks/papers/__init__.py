@@ -1,0 +1,1 @@
+"""Tables and figures of published papers, run again; ``python -m benchmarks.papers``."""

@@ -1,0 +1,149 @@
+"""Tables and figures of the papers, run again: ``python -m benchmarks.papers [item ...]``.
+
+By default sizes take minutes on two cores; ``--full`` takes the published ones. Every item prints
+ours, our exact algorithm (``algorithm="exact"``, the published cyclic descent), the R package where
+R finds it, and the published figures with their hardware, and leaves a JSON file and figures.
+Ratios to our exact algorithm on the same machine compare like with like; published times do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import traceback
+from pathlib import Path
+
+from ..report import RESULTS, number, table
+from . import bayes, case_series, logistic, ours, records, strata, survival
+from .figures import drawing
+from .published import PUBLISHED
+from .rig import ITEMS, Run
+
+# Their items are on the list once they are imported.
+MODULES = (survival, records, case_series, strata, logistic, bayes, ours)
+FOLDERS = {"tiny": "papers-tiny", "default": "papers", "full": "papers-full"}
+TIMEOUTS = {"tiny": 60.0, "default": 90.0, "full": 7_200.0}
+
+
+def main(arguments=None):
+    """Run the chosen items, print their tables; the exit code counts items that failed."""
+    options = _read(arguments)
+    if options.list:
+        rows = [[one.name, one.paper, one.title] for one in in_order().values()]
+        print(table(["item", "paper", "note"], rows, n_left=2))
+        return 0
+    options.output.mkdir(parents=True, exist_ok=True)
+    failed = [name for name in options.items if not run_item(ITEMS[name], options)]
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    return len(failed)
+
+
+def in_order():
+    """Items in the order of the papers, ours last."""
+    return {name: ITEMS[name] for name in PUBLISHED}
+
+
+def run_item(item, options):
+    """Whether an item came to its end; what it had until then is kept."""
+    run = Run(item, options)
+    try:
+        with drawing():
+            item.measure(run)
+    except Exception as error:
+        traceback.print_exc()
+        run.note(f"failed: {type(error).__name__}: {error}")
+        run.write()
+        return False
+    run.write()
+    print(f"\n{describe(run.record())}\n", flush=True)
+    return True
+
+
+def describe(record):
+    """Title, table, published figures and notes as text."""
+    where = record["machine"]
+    head = [
+        f"{record['item']} ({record['paper']}): {record['title']}",
+        f"{record['scale']} size, {where['cpu']}, {record['threads']} thread(s), backend "
+        f"{record['backend']}, {where['date'][:10]}"
+        + ("" if record["idle"] else f"; NOT IDLE: load {record['load_before']:.1f}"),
+    ]
+    parts = ["\n".join(head), *map(_table, record["tables"])]
+    if record["published"]:
+        lines = [[p["what"], p["value"], p["hardware"]] for p in record["published"]]
+        parts.append(table(["published", "figure", "hardware"], lines, n_left=3))
+    parts += [f"- {note}" for note in record["notes"]]
+    spent = f"{record['seconds']:.1f} s, {record['cpu_seconds']:.1f} s of processors"
+    parts.append(f"{spent}; {', '.join(record['figures']) or 'no figure'}")
+    return "\n\n".join(parts)
+
+
+def _table(found):
+    columns = found["columns"]
+    rows = [[_cell(row.get(key), form) for _, key, form in columns] for row in found["rows"]]
+    texts = [not form for _, _, form in columns]
+    n_left = texts.index(False) if False in texts else len(texts)
+    drawn = table([header for header, _, _ in columns], rows, n_left=n_left)
+    return f"{found['title']}\n{drawn}" if found["title"] else drawn
+
+
+def _cell(value, form):
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return number(value, form) if form else str(value)
+
+
+def _read(arguments):
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.papers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("items", nargs="*", metavar="item", help="by default all of --list")
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument(
+        "--full",
+        dest="scale",
+        action="store_const",
+        const="full",
+        help="published sizes; some take hours",
+    )
+    scale.add_argument(
+        "--tiny", dest="scale", action="store_const", const="tiny", help=argparse.SUPPRESS
+    )
+    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--list", action="store_true", help="print the items, and stop")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="folder of JSON files and figures; by default results/papers or papers-full",
+    )
+    parser.add_argument(
+        "--rscript",
+        default="Rscript",
+        metavar="PATH",
+        help="R, which finds its packages as usual (R_LIBS)",
+    )
+    parser.add_argument("--timeout", type=float, help="seconds an R process may take")
+    parser.add_argument("--threads", type=int, default=_n_threads(), help="of ours")
+    options = parser.parse_args(arguments)
+    options.scale = options.scale or "default"
+    options.output = options.output or RESULTS / FOLDERS[options.scale]
+    options.timeout = options.timeout or TIMEOUTS[options.scale]
+    unknown = [name for name in options.items if name not in ITEMS]
+    if unknown:
+        parser.error(f"no item {unknown[0]!r}; --list says what there is")
+    options.items = options.items or list(in_order())
+    return options
+
+
+def _n_threads():
+    """Cores, or what the environment allows Numba."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return int(os.environ.get("NUMBA_NUM_THREADS", cores or 1))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

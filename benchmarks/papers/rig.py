@@ -1,0 +1,368 @@
+"""What items share: their list, the record of a run, problems, timed fits, judged answers, R."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numba.core import event
+
+import sksurvgpu
+from sksurvgpu import datasets
+
+from ..problems import Data, write_problem
+from ..processes import TookTooLongError, environment, run
+from ..report import machine, write
+from .published import PUBLISHED
+
+PEERS = Path(__file__).resolve().parents[1] / "peers"
+GAMMA = 2.0**0.5  # the papers' penalty on the sum scale, a prior variance of 1
+TOLERANCE = 1e-6  # ours and the exact algorithm's
+ACCURATE = 1e-6  # KKT residual over the largest useful penalty, at which R may stop
+R_TOLERANCES = (1e-6, 1e-8)  # of Cyclops' own criterion, its default first
+SEED = 20_240
+ENOUGH = 2.0  # seconds of repeated fits
+FEW_ROWS = 4_000  # of the fit that loads kernels
+BUSY = 0.7  # load a core beyond which a run is not called idle
+
+ITEMS = {}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure of a paper."""
+
+    name: str
+    paper: str
+    title: str
+    measure: object
+
+
+def item(paper, title):
+    """Put a function on the list, under its own name."""
+
+    def put(function):
+        ITEMS[function.__name__] = Item(function.__name__, paper, title, function)
+        return function
+
+    return put
+
+
+# -- the record of a run ----------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    """What an item is given, and what it leaves: tables, notes and figures."""
+
+    item: Item
+    options: object
+    tables: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    figures: list = field(default_factory=list)
+    begin: float = field(default_factory=time.perf_counter)
+    load: tuple = field(default_factory=os.getloadavg)
+    cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
+
+    @property
+    def folder(self):
+        return self.options.output
+
+    @property
+    def backend(self):
+        return self.options.backend
+
+    @property
+    def threads(self):
+        return self.options.threads
+
+    def pick(self, tiny, default, full):
+        """One of three sizes."""
+        return {"tiny": tiny, "default": default, "full": full}[self.options.scale]
+
+    @property
+    def rows(self):
+        """Of the latest table."""
+        return self.tables[-1]["rows"]
+
+    def show(self, *columns, title=""):
+        """Begin a table with columns (header, key, form); text where the form is empty."""
+        self.tables.append({"title": title, "columns": [list(c) for c in columns], "rows": []})
+
+    def add(self, **row):
+        """Keep a row of the latest table, tell about it, and write what there is."""
+        self.rows.append(row)
+        columns = self.tables[-1]["columns"]
+        said = ", ".join(f"{row[key]}" for _, key, form in columns if not form and key in row)
+        print(f"{self.item.name}: {said}", file=sys.stderr, flush=True)
+        self.write()
+
+    def note(self, text):
+        """Say something once below the table."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def keep(self, figure, name=None):
+        """Save a matplotlib figure."""
+        path = self.folder / f"{name or self.item.name}.png"
+        figure.savefig(path, dpi=150)
+        import_module("matplotlib.pyplot").close(figure)
+        self.figures.append(path.name)
+
+    def write(self):
+        """JSON of the item."""
+        write(self.folder / f"{self.item.name}.json", self.record())
+
+    def record(self):
+        """What the file holds."""
+        published = [figure.record(self.item.paper) for figure in PUBLISHED[self.item.name]]
+        return {
+            "item": self.item.name,
+            "paper": self.item.paper,
+            "title": self.item.title,
+            "scale": self.options.scale,
+            "backend": self.backend,
+            "threads": self.threads,
+            "machine": machine(),
+            "load_before": self.load[0],
+            "idle": self.load[0] <= BUSY * (os.cpu_count() or 1),
+            "seconds": time.perf_counter() - self.begin,
+            "cpu_seconds": sum(os.times()[:4]) - self.cpu,
+            "published": published,
+            "tables": self.tables,
+            "notes": self.notes,
+            "figures": self.figures,
+        }
+
+
+# -- problems ---------------------------------------------------------------------------------
+
+ESTIMATORS = {
+    "cox": "CoxLassoCCD",
+    "fine-gray": "FineGrayCCD",
+    "case-series": "CaseSeriesCCD",
+    "matched": "ConditionalLogisticCCD",
+    "logistic": "LogisticCCD",
+}
+
+
+@dataclass(eq=False)
+class Problem:
+    """X, y and a penalty on the sum scale; `more` is what else ``fit`` takes."""
+
+    model: str
+    X: object
+    y: object
+    penalty: float = GAMMA
+    more: dict = field(default_factory=dict)
+    parameters: dict = field(default_factory=dict)  # of the estimator
+    factor: object = 1.0  # of the penalty, one for each column
+
+    @property
+    def n(self):
+        return self.X.shape[0]
+
+    @property
+    def size(self):
+        return f"{self.X.shape[0]:,} x {self.X.shape[1]:,}"
+
+    def head(self, n):
+        """The first rows."""
+        more = {name: value[:n] for name, value in self.more.items()}
+        return replace(self, X=self.X[:n], y=self.y[:n], more=more)
+
+    def estimator(self, **parameters):
+        kind = getattr(sksurvgpu, ESTIMATORS[self.model])
+        return kind(alpha=self.penalty / self.n, **(self.parameters | parameters))
+
+    @cached_property
+    def judge(self):
+        """Certificate of answers, which shares no code with the package."""
+        # `judge` has it where benchmarks of a kind are one module, `certificate` where not.
+        known = find_spec("benchmarks.judge") is not None
+        module = import_module(f"benchmarks.{'judge' if known else 'certificate'}")
+        return module.Certificate(self.data)
+
+    @cached_property
+    def data(self):
+        """The same for R and the judge."""
+        arrays = self._columns()
+        intercept = self.model == "logistic" and self.parameters.get("fit_intercept", True)
+        ties = {"matched": "exact"}.get(self.model, "breslow")
+        return Data(self.X.shape, *arrays, self._outcome(), self.model, intercept, ties)
+
+    def _columns(self):
+        if isinstance(self.X, np.ndarray):
+            n, p = self.X.shape
+            indptr = np.arange(p + 1, dtype=np.int64) * n
+            return indptr, np.tile(np.arange(n, dtype=np.int32), p), self.X.ravel(order="F")
+        X = self.X.tocsc()
+        values = None if np.all(X.data == 1.0) else np.asarray(X.data, float)
+        return X.indptr, X.indices.astype(np.int32), values
+
+    def _outcome(self):
+        y = self.y
+        if self.model in ("cox", "fine-gray"):
+            stratum = self.more.get("strata")
+            return {"time": y["time"], "event": y["event"].astype(np.int32), "stratum": stratum}
+        if self.model == "case-series":
+            count, subject = y["count"].astype(float), y["subject"].astype(np.int32)
+            return {"y": count, "exposure": y["length"].astype(float), "group": subject}
+        if self.model == "matched":
+            return {"y": y["case"].astype(float), "group": y["stratum"].astype(np.int32)}
+        return {"y": np.asarray(y, float)}
+
+
+def cox(n, p, n_strata=1, **design):
+    """The papers' survival times."""
+    data = datasets.simulate_cox(n, p, n_strata=n_strata, random_state=SEED, **design)
+    return Problem("cox", data.X, data.y, more={} if n_strata == 1 else {"strata": data.strata})
+
+
+def fine_gray(n, p):
+    """The papers' competing risks."""
+    data = datasets.simulate_fine_gray(n, p, random_state=SEED)
+    return Problem("fine-gray", data.X, data.y)
+
+
+def logistic(n, p):
+    """The slides' labels, without an intercept as they were drawn."""
+    data = datasets.simulate_logistic(n, p, random_state=SEED)
+    return Problem("logistic", data.X, data.y.astype(int))
+
+
+# -- our fits ---------------------------------------------------------------------------------
+
+
+def measure_ours(run_, problem, algorithm="majorized", n_threads=None, X=None, **parameters):
+    """Seconds of ``fit`` with loaded kernels, and what the judge says of the answer.
+
+    `X` replaces the problem's where it is the same matrix in another form.
+    """
+    n_threads = n_threads or (run_.threads if algorithm == "majorized" else 1)
+    how = {"algorithm": algorithm, "n_jobs": n_threads, "tol": TOLERANCE, "max_iter": 10_000}
+    how |= {"backend": run_.backend, **parameters}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few = problem.head(min(problem.n, FEW_ROWS))
+        few_X = few.X if X is None else X[: few.n]
+        few.estimator(**how).fit(few_X, few.y, **few.more)
+        table = problem.X if X is None else X
+        with event.install_recorder("numba:compile") as compiled:
+            seconds, model = repeat(
+                lambda: problem.estimator(**how).fit(table, problem.y, **problem.more)
+            )
+    name = {"majorized": "ours", "exact": "exact"}[algorithm]
+    where = "CUDA" if model.backend_ == "cuda" else plural(n_threads)
+    found = {"solver": f"{name}, {where}", "seconds": seconds, "iterations": int(model.n_iter_)}
+    if compiled.buffer:
+        run_.note(f"{problem.size}, {name}: COMPILED in the timed call; repeat with a warm cache")
+    intercept = float(getattr(model, "intercept_", 0.0))
+    return found | judged(problem, model.coef_, intercept) | {"coef": model.coef_}
+
+
+def plural(n_threads):
+    """As solvers are named."""
+    return f"{n_threads} thread{'s' if n_threads > 1 else ''}"
+
+
+def repeat(call):
+    """Least seconds of a call that is repeated while that takes little time, and its result."""
+    seconds = []
+    while not seconds or (sum(seconds) < ENOUGH and len(seconds) < 5):
+        begin = time.perf_counter()
+        result = call()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds), result
+
+
+def judged(problem, coef, intercept=0.0):
+    """KKT residual over the largest penalty of use, and nonzeros."""
+    penalty = problem.penalty * np.ones(len(coef)) * problem.factor
+    said = problem.judge.judge(np.asarray(coef, float), penalty, intercept)
+    return {"kkt": said["kkt"], "nonzeros": said["nonzeros"]}
+
+
+# -- R ----------------------------------------------------------------------------------------
+
+CYCLOPS, CLOGIT = "Cyclops", "clogit"
+DRIVERS = {CYCLOPS: ("cyclops.R", ("auto",)), CLOGIT: ("survival_clogit.R", ())}
+
+
+def measure_r(run_, problem, peer=CYCLOPS, tolerances=R_TOLERANCES, more=()):
+    """By an R package, at the first of its tolerances that is accurate, or the last; or None."""
+    found = None
+    for tolerance in tolerances:
+        found = _measure_r_once(run_, problem, peer, tolerance, more) or found
+        if found is None or found["kkt"] <= ACCURATE:
+            break
+    return found
+
+
+def _measure_r_once(run_, problem, peer, tolerance, more):
+    """None leaves the reason as a note of the run."""
+    script, arguments = DRIVERS[peer]
+    executable = shutil.which(run_.options.rscript)
+    if executable is None:
+        run_.note(f"{peer}: no interpreter {run_.options.rscript}; goes on without it")
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        write_problem(folder, problem.data, problem.penalty, problem.judge.penalty_max, TOLERANCE)
+        answer = Path(folder) / "answer.json"
+        command = [executable, PEERS / script, folder, answer, *arguments, tolerance, *more]
+        try:
+            status, printed = run(command, run_.options.timeout, environment(1))
+        except TookTooLongError:
+            run_.note(f"{peer}, {problem.size}: more than {run_.options.timeout:g} s")
+            return None
+        if status or not answer.exists():
+            last = (printed.strip().splitlines() or ["no output"])[-1]
+            run_.note(f"{peer}: {last[:90]}; goes on without it")
+            return None
+        found = json.loads(answer.read_text())
+    coef, intercept = np.array(found["coef"], float), float(found["intercept"])
+    kept = {"solver": f"{peer} {found['version']}, R", "seconds": found["seconds"]}
+    kept |= {"iterations": found.get("n_iter"), "tolerance": tolerance}
+    return kept | judged(problem, coef, intercept) | {"coef": coef}
+
+
+def compare(run_, problem, *, exact=True, peer=None, threads=None, **label):
+    """Rows of a problem: ours on all threads and on one, the exact algorithm, R; ratio to ours."""
+    found = [measure_ours(run_, problem, n_threads=k) for k in threads or thread_counts(run_)]
+    if exact:
+        found.append(measure_ours(run_, problem, "exact"))
+    if peer:
+        found.append(measure_r(run_, problem, peer))
+    found = [one for one in found if one is not None]
+    for one in found:
+        coef = one.pop("coef")
+        one["ratio"] = one["seconds"] / found[0]["seconds"]
+        run_.add(**label, size=problem.size, nonzero_entries=problem.data.n_nonzeros, **one)
+        one["coef"] = coef
+    return found
+
+
+def thread_counts(run_):
+    """All cores, then one."""
+    return (1,) if run_.threads == 1 or run_.backend == "cuda" else (run_.threads, 1)
+
+
+SOLVED = (
+    ("solver", "solver", ""),
+    ("seconds", "seconds", ".3g"),
+    ("of ours", "ratio", ".1f"),
+    ("KKT", "kkt", ".0e"),
+    ("selected", "nonzeros", ",d"),
+    ("iterations", "iterations", ",d"),
+)
