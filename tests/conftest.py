@@ -27,12 +27,12 @@ PUBLISHED = Path(__file__).parent / "oracles" / "published"
 TESTS = Path(__file__).resolve().parent
 THOROUGH = (
     [TESTS / "attacks", *TESTS.glob("test_cuda_*.py"), *TESTS.glob("test_far_*.py")]
-    + [TESTS / f"test_{name}.py" for name in ("adaptive", "bounds", "broken_ridge", "combinations")]
+    + [TESTS / f"test_{name}.py" for name in ("adaptive", "bounds", "broken_ridge")]
     + [TESTS / f"test_{name}.py" for name in ("firth", "fused", "groups", "hierarchical", "links")]
     + [TESTS / f"test_{name}.py" for name in ("new_likelihood", "new_penalty", "nonconvex")]
-    + [TESTS / f"test_{name}.py" for name in ("compile", "contract", "properties", "secants")]
-    + [TESTS / f"test_{name}.py" for name in ("dask", "federated", "store", "sums_fits", "sums_parts")]
-    + [TESTS / f"test_{name}.py" for name in ("bayes_benchmark", "posterior_scales", "relaxed")]
+    + [TESTS / f"test_{name}.py" for name in ("combinations", "compile", "contract", "properties")]
+    + [TESTS / f"test_{name}.py" for name in ("dask", "federated", "secants", "store", "sums_fits")]
+    + [TESTS / f"test_{name}.py" for name in ("posterior_scales", "relaxed", "sums_parts")]
     + [TESTS / f"test_{name}.py" for name in ("calibrate", "case_series_intervals", "combination")]
 )
 
