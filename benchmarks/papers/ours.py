@@ -88,7 +88,7 @@ def draw_treatment(rng, n, n_nuisance):
 
 @item("ours", "coverage of 95 % intervals of a treatment: profile, bootstrap, Wald, debiased")
 def coverage(run):
-    n_sets, n_replicates = run.pick(4, 200, 1_000), run.pick(10, 100, 200)
+    n_sets, n_replicates = run.pick(4, 100, 1_000), run.pick(10, 100, 200)
     run.show(
         ("design", "design", ""),
         ("interval", "interval", ""),
