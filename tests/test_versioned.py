@@ -14,8 +14,8 @@ from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.penalties import PenaltySpec
 
 DATA = simulate_cox(200, 5, random_state=0)
-# figures, splitters, files that are opened anew; a report is a part of its data
-OF_A_MOMENT = ("Display", "Fold", "PartitionedData", "Report")
+# figures, splitters, files that are opened anew
+OF_A_MOMENT = ("Display", "Fold", "PartitionedData")
 
 
 @pytest.fixture(scope="module")

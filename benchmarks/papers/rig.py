@@ -12,7 +12,6 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from numba.core import event
 import sksurvgpu
 from sksurvgpu import datasets
 
+from ..judge import Certificate
 from ..problems import Data, write_problem
 from ..processes import TookTooLongError, environment, run
 from ..report import machine, write
@@ -189,10 +189,7 @@ class Problem:
     @cached_property
     def judge(self):
         """Certificate of answers, which shares no code with the package."""
-        # `judge` has it where benchmarks of a kind are one module, `certificate` where not.
-        known = find_spec("benchmarks.judge") is not None
-        module = import_module(f"benchmarks.{'judge' if known else 'certificate'}")
-        return module.Certificate(self.data)
+        return Certificate(self.data)
 
     @cached_property
     def data(self):

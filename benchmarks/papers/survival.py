@@ -162,7 +162,7 @@ def _fusion_here(run, n):
 
 def _fusion_on_device(run, sizes):
     from ..gpu import fusion as on_device
-    from ..gpu.sizes import FULL, TINY
+    from ..gpu.day import FULL, TINY
 
     for n in sizes:
         found = on_device.measure(str(n), run.pick(TINY, FULL, FULL))

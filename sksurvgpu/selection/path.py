@@ -127,10 +127,8 @@ class Path(Result):
             As if fitted with ``alpha=alphas[index]``.
         """
         if not isinstance(index, Integral):
-            raise TypeError(
-                f"`index` is {index!r}, must be a position in `alphas`; path.estimator(alpha) "
-                "takes a penalty."
-            )
+            must = "must be a position in `alphas`; path.estimator(alpha) takes a penalty."
+            raise TypeError(f"`index` is {index!r}, {must}")
         fitted = copy.copy(self._fitted)
         fitted.alpha = float(self.alphas[index])
         require_blend(self, index)
@@ -255,10 +253,8 @@ class Path(Result):
             raise ValueError(f"`criterion` is {criterion!r}, must be one of {listed}.")
         values = self.information_criteria(X, y, **options)[criterion]
         if values.isna().all():
-            raise ValueError(
-                "every fit of the path has as many degrees of freedom as rows, which leaves no "
-                "variance to a linear model; pass larger `alphas` to fit_path."
-            )
+            why = "every fit of the path has as many degrees of freedom as rows, which leaves no"
+            raise ValueError(f"{why} variance to a linear model; pass larger `alphas` to fit_path.")
         return self.at(int(values.argmin()))
 
     def to_frame(self):
