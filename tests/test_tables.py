@@ -56,7 +56,9 @@ def read(html):
 def result_classes():
     """Dataclasses of the package that functions are said to return."""
     found = set()
-    for module in pkgutil.walk_packages(sksurvgpu.__path__, "sksurvgpu."):
+    # Folders for devices are entered only where their packages are installed.
+    entered = pkgutil.walk_packages(sksurvgpu.__path__, "sksurvgpu.", onerror=lambda name: None)
+    for module in entered:
         if "cuda" in module.name or module.name.endswith("__main__"):
             continue
         for thing in vars(importlib.import_module(module.name)).values():
