@@ -11,7 +11,7 @@ from typing import TypeVar
 __all__ = ["entries", "section", "sharing"]
 
 Documented = TypeVar("Documented", bound=Callable)
-_PLACE = re.compile(r"^( *)<<(\w+(?:, \w+)*)>>$", re.MULTILINE)
+_PLACE = re.compile(r"^( *)<<((?:[*\w]+, )*[*\w]+)>>$", re.MULTILINE)
 
 
 def entries(text: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from inspect import Parameter, cleandoc, signature
 import pytest
 from faces import FACES, X
 
+import sksurvgpu
 from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic
 from sksurvgpu.estimators import _docs
 from sksurvgpu.selection import models
@@ -47,10 +48,16 @@ def arguments(function):
 
 
 @pytest.mark.parametrize("name", [*EVERY, *PUBLIC])
+def test_estimators_say_what_they_have(name):
+    assert (EVERY[name] if name in EVERY else getattr(*PUBLIC[name])).__doc__, name
+
+
+@pytest.mark.parametrize("name", sksurvgpu.__all__)
 def test_no_placeholder_remains(name):
-    item = EVERY[name] if name in EVERY else getattr(*PUBLIC[name])
-    assert item.__doc__, name
-    assert not re.search(r"<<\w*>>", item.__doc__)
+    found = getattr(sksurvgpu, name)
+    parts = [getattr(found, part, None) for part in dir(found) if not part.startswith("_")]
+    for item in (found, *parts):
+        assert not re.search(r"<<[^>\n]*>>", getattr(item, "__doc__", None) or "")
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -40,6 +40,8 @@ _ENTRIES = entries("""
         apart from the groups, which its curves do not have.
     medians : bool, default=False
         Draw dotted lines to the median times of the Kaplan-Meier curves.
+    **options : dict
+        Options of `plot`: what is drawn beside the curves.
 """)
 
 documented = sharing(_ENTRIES)

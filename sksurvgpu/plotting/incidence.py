@@ -87,10 +87,8 @@ class CumulativeIncidenceDisplay:
         *,
         strata=None,
         labels=None,
-        aalen_johansen=None,
-        groups=None,
-        at_risk=False,
         ax=None,
+        **options,
     ):
         """Draw the curves that an estimator predicts.
 
@@ -99,7 +97,7 @@ class CumulativeIncidenceDisplay:
         estimator : FineGrayCCD
             Fitted, with ``predict_cumulative_incidence_function``. Observed curves are of its
             event of interest.
-        <<X, strata, labels, aalen_johansen, groups, at_risk, ax>>
+        <<X, strata, labels, ax, **options>>
 
         Returns
         -------
@@ -107,13 +105,9 @@ class CumulativeIncidenceDisplay:
             What was drawn.
         """
         method = "predict_cumulative_incidence_function"
-        return cls(*predict_steps(estimator, method, X, strata, labels)).plot(
-            ax,
-            aalen_johansen=aalen_johansen,
-            groups=groups,
-            event_of_interest=getattr(estimator, "event_of_interest", 1),
-            at_risk=at_risk,
-        )
+        display = cls(*predict_steps(estimator, method, X, strata, labels))
+        code = getattr(estimator, "event_of_interest", 1)
+        return display.plot(ax, event_of_interest=code, **options)
 
     @classmethod
     @documented
@@ -122,35 +116,26 @@ class CumulativeIncidenceDisplay:
         functions,
         *,
         labels=None,
-        aalen_johansen=None,
-        groups=None,
-        event_of_interest=1,
-        at_risk=False,
         ax=None,
+        **options,
     ):
         """Draw cumulative incidence functions.
 
         Parameters
         ----------
-        <<functions, labels, aalen_johansen, groups, event_of_interest, at_risk, ax>>
+        <<functions, labels, ax, **options>>
 
         Returns
         -------
         display : CumulativeIncidenceDisplay
             What was drawn.
         """
-        return cls(functions, labels).plot(
-            ax,
-            aalen_johansen=aalen_johansen,
-            groups=groups,
-            event_of_interest=event_of_interest,
-            at_risk=at_risk,
-        )
+        return cls(functions, labels).plot(ax, **options)
 
     @classmethod
     @documented
     def from_result(
-        cls, result, *, events=None, labels=None, limits="interval", at_risk=False, ax=None
+        cls, result, *, events=None, labels=None, limits="interval", ax=None, **options
     ):
         """Draw Aalen-Johansen curves.
 
@@ -165,7 +150,7 @@ class CumulativeIncidenceDisplay:
             Names of the curves; by default group and event, where there are several.
         limits : {"interval"} or None, default="interval"
             Areas around the curves: pointwise intervals.
-        <<at_risk, ax>>
+        <<ax, **options>>
 
         Returns
         -------
@@ -185,7 +170,7 @@ class CumulativeIncidenceDisplay:
         display._result = result
         if len(result.groups) > 1:
             display._styles = [(result.groups.index(g), events.index(e)) for g, e in functions]
-        return display.plot(ax, at_risk=at_risk)
+        return display.plot(ax, **options)
 
     @classmethod
     @documented
@@ -195,11 +180,8 @@ class CumulativeIncidenceDisplay:
         *,
         labels=None,
         limits="interval",
-        aalen_johansen=None,
-        groups=None,
-        event_of_interest=1,
-        at_risk=False,
         ax=None,
+        **options,
     ):
         """Draw predicted incidences or risks with their intervals.
 
@@ -207,7 +189,7 @@ class CumulativeIncidenceDisplay:
         ----------
         result : CurveIntervals
             Of the cumulative incidence or the risk of at most 20 rows, see `curve_intervals`.
-        <<labels, limits, aalen_johansen, groups, event_of_interest, at_risk, ax>>
+        <<labels, limits, ax, **options>>
 
         Returns
         -------
@@ -216,13 +198,7 @@ class CumulativeIncidenceDisplay:
         """
         known = ("cumulative_incidence", "risk")
         functions, names, areas = parts_of(result, known, limits, 0.0)
-        return cls(functions, names if labels is None else labels, areas=areas).plot(
-            ax,
-            aalen_johansen=aalen_johansen,
-            groups=groups,
-            event_of_interest=event_of_interest,
-            at_risk=at_risk,
-        )
+        return cls(functions, names if labels is None else labels, areas=areas).plot(ax, **options)
 
     @documented
     def plot(

@@ -100,13 +100,8 @@ class SurvivalDisplay:
         *,
         strata=None,
         labels=None,
-        kaplan_meier=None,
-        groups=None,
-        at_risk=False,
-        censor_marks=True,
-        log_rank=True,
-        medians=False,
         ax=None,
+        **options,
     ):
         """Draw the curves that an estimator predicts.
 
@@ -114,7 +109,7 @@ class SurvivalDisplay:
         ----------
         estimator : estimator
             Fitted, with ``predict_survival_function``.
-        <<X, strata, labels, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians, ax>>
+        <<X, strata, labels, ax, **options>>
 
         Returns
         -------
@@ -122,15 +117,7 @@ class SurvivalDisplay:
             What was drawn.
         """
         functions, labels = predict_steps(estimator, "predict_survival_function", X, strata, labels)
-        return cls(functions, labels).plot(
-            ax,
-            kaplan_meier=kaplan_meier,
-            groups=groups,
-            at_risk=at_risk,
-            censor_marks=censor_marks,
-            log_rank=log_rank,
-            medians=medians,
-        )
+        return cls(functions, labels).plot(ax, **options)
 
     @classmethod
     @documented
@@ -139,34 +126,21 @@ class SurvivalDisplay:
         functions,
         *,
         labels=None,
-        kaplan_meier=None,
-        groups=None,
-        at_risk=False,
-        censor_marks=True,
-        log_rank=True,
-        medians=False,
         ax=None,
+        **options,
     ):
         """Draw survival functions.
 
         Parameters
         ----------
-        <<functions, labels, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians, ax>>
+        <<functions, labels, ax, **options>>
 
         Returns
         -------
         display : SurvivalDisplay
             What was drawn.
         """
-        return cls(functions, labels).plot(
-            ax,
-            kaplan_meier=kaplan_meier,
-            groups=groups,
-            at_risk=at_risk,
-            censor_marks=censor_marks,
-            log_rank=log_rank,
-            medians=medians,
-        )
+        return cls(functions, labels).plot(ax, **options)
 
     @classmethod
     @documented
@@ -176,11 +150,8 @@ class SurvivalDisplay:
         *,
         labels=None,
         limits="interval",
-        at_risk=False,
-        censor_marks=True,
-        log_rank=True,
-        medians=False,
         ax=None,
+        **options,
     ):
         """Draw Kaplan-Meier curves.
 
@@ -188,7 +159,7 @@ class SurvivalDisplay:
         ----------
         result : sksurvgpu.nonparametric.KaplanMeier
             Curves of at most 20 groups.
-        <<labels, limits, at_risk, censor_marks, log_rank, medians, ax>>
+        <<labels, limits, ax, **options>>
 
         Returns
         -------
@@ -201,9 +172,7 @@ class SurvivalDisplay:
         areas = [limits_of(own.get_group(label), limits, 1.0) for label in functions]
         display = cls(functions.values(), labels, areas=areas)
         display._result = result
-        return display.plot(
-            ax, at_risk=at_risk, censor_marks=censor_marks, log_rank=log_rank, medians=medians
-        )
+        return display.plot(ax, **options)
 
     @classmethod
     @documented
@@ -213,13 +182,8 @@ class SurvivalDisplay:
         *,
         labels=None,
         limits="interval",
-        kaplan_meier=None,
-        groups=None,
-        at_risk=False,
-        censor_marks=True,
-        log_rank=True,
-        medians=False,
         ax=None,
+        **options,
     ):
         """Draw predicted survival functions with their intervals.
 
@@ -227,7 +191,7 @@ class SurvivalDisplay:
         ----------
         result : CurveIntervals
             Of the survival of at most 20 rows, see `curve_intervals`.
-        <<labels, limits, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians, ax>>
+        <<labels, limits, ax, **options>>
 
         Returns
         -------
@@ -235,15 +199,7 @@ class SurvivalDisplay:
             What was drawn.
         """
         functions, names, areas = parts_of(result, ("survival",), limits, 1.0)
-        return cls(functions, names if labels is None else labels, areas=areas).plot(
-            ax,
-            kaplan_meier=kaplan_meier,
-            groups=groups,
-            at_risk=at_risk,
-            censor_marks=censor_marks,
-            log_rank=log_rank,
-            medians=medians,
-        )
+        return cls(functions, names if labels is None else labels, areas=areas).plot(ax, **options)
 
     @documented
     def plot(
