@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import os
 import traceback
+import warnings
+from collections import Counter
 from pathlib import Path
 
 from ..report import RESULTS, number, table
@@ -46,18 +48,21 @@ def in_order():
 
 def run_item(item, options):
     """Whether an item came to its end; what it had until then is kept."""
-    run = Run(item, options)
-    try:
-        with drawing():
+    run, is_whole = Run(item, options), True
+    with warnings.catch_warnings(record=True) as caught, drawing():
+        warnings.simplefilter("always")
+        try:
             item.measure(run)
-    except Exception as error:
-        traceback.print_exc()
-        run.note(f"failed: {type(error).__name__}: {error}")
-        run.write()
-        return False
+        except Exception as error:
+            is_whole = False
+            traceback.print_exc()
+            run.note(f"failed: {type(error).__name__}: {error}")
+    for kind, count in Counter(warning.category.__name__ for warning in caught).items():
+        run.note(f"{count} x {kind}")
     run.write()
-    print(f"\n{describe(run.record())}\n", flush=True)
-    return True
+    if is_whole:
+        print(f"\n{describe(run.record())}\n", flush=True)
+    return is_whole
 
 
 def describe(record):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -17,7 +16,7 @@ from sksurvgpu.bayes.regression import SAMPLERS
 from sksurvgpu.bayes.softmax import NormalPrior, SoftmaxTarget, find_mode
 
 from .figures import draw_bars, draw_lines, panels, series_of
-from .rig import SEED, item
+from .rig import SEED, item, timed
 
 N_ROWS, N_CLASSES = 425, 9
 PRIOR = {"shape": 1.0, "rate": 1e-4}
@@ -157,9 +156,7 @@ def multinomial(run):
         X, y = labels(n, p)
         unit = None
         for kind, name in (("hmc", "ours, Hamiltonian"), ("gibbs", "exact: Polya-Gamma Gibbs")):
-            begin = time.perf_counter()
-            chain = multinomial_chain(kind, X, y)
-            start = time.perf_counter() - begin
+            start, chain = timed(multinomial_chain, kind, X, y)
             ms = sweep_ms(chain, seconds)
             unit = unit or ms
             run.add(solver=name, n=n, ms=ms, ratio=ms / unit, start=start)
@@ -199,9 +196,9 @@ def polya_gamma(run):
         random.polya_gamma(0, ones[:10], z[None, :10])
         seconds = []
         for _ in range(repeats):
-            begin = time.perf_counter()
-            drawn = np.asarray(random.polya_gamma(0, ones, z[None])).ravel()
-            seconds.append(time.perf_counter() - begin)
+            one, drawn = timed(random.polya_gamma, 0, ones, z[None])
+            seconds.append(one)
+        drawn = np.asarray(drawn).ravel()
         half = np.maximum(np.abs(z), 1e-8) / 2.0
         expected = np.tanh(half) / (4.0 * half)
         off = (drawn - expected).mean() / ((drawn - expected).std() / np.sqrt(n))
@@ -212,10 +209,9 @@ def polya_gamma(run):
             expected=float(expected.mean()),
             z=float(off),
         )
-    begin = time.perf_counter()
-    rng.standard_normal(n)
+    seconds, _ = timed(rng.standard_normal, n)
     run.note(
-        f"NumPy's normal draws: {n / (time.perf_counter() - begin) / 1e6:.1f} million a second; "
+        f"NumPy's normal draws: {n / seconds / 1e6:.1f} million a second; "
         "one thread; z score: of the mean, about N(0, 1)"
     )
     figure, [ax] = panels(1, width=6.5, height=2.6)
@@ -345,11 +341,7 @@ def convergence(run):
         jobs[f"multinomial, {kind}, n = {n:,}"] = (model, *multi)
     traces = {}
     for name, (model, table, outcome) in jobs.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            begin = time.perf_counter()
-            model.fit(table, outcome)
-            seconds = time.perf_counter() - begin
+        seconds, _ = timed(model.fit, table, outcome)
         traces[name] = _judge_chains(run, name, model, seconds, 4 * n_draws)
     run.note(
         "lasso: the scale of the prior and the noise, the slowest to mix; multinomial: all "

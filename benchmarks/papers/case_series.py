@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 
 import sksurvgpu
@@ -13,7 +10,7 @@ from sksurvgpu.data.design.columns import DENSE
 
 from .figures import draw_lines, panels, series_of
 from .published import PUBLISHED
-from .rig import CYCLOPS, SEED, SOLVED, Problem, compare, item, measure_ours
+from .rig import CYCLOPS, SEED, SOLVED, Problem, compare, item, measure_ours, timed
 
 MEAN_ERAS, USE = 28.0, 0.01  # eras of a subject, and the share of them in which a drug is taken
 DENSE_BYTES = 4e9  # beyond, no dense copy is made
@@ -97,11 +94,7 @@ def variance(run):
             ("auto", {"search": "auto", "start_variance": 0.01}),
         ):
             cv = sksurvgpu.CaseSeriesCV(l1_ratio=share, **search, **how)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                begin = time.perf_counter()
-                cv.fit(problem.X, problem.y)
-                seconds = time.perf_counter() - begin
+            seconds, _ = timed(cv.fit, problem.X, problem.y)
             found, best = cv.cv_results_, cv.cv_results_.loc[cv.best_index_]
             run.add(
                 prior=prior,
@@ -137,14 +130,11 @@ def _one_variance(run, problem, cv, how):
     for algorithm in ("majorized", "exact"):
         again = sksurvgpu.CaseSeriesCV(alphas=[cv.alpha_], algorithm=algorithm, **how)
         again.set_params(max_iter=10_000)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            begin = time.perf_counter()
-            again.fit(problem.X, problem.y)
+        seconds, _ = timed(again.fit, problem.X, problem.y)
         run.add(
             prior="L1",
             search=f"the chosen one, {algorithm}",
-            seconds=time.perf_counter() - begin,
+            seconds=seconds,
             tried=1,
             variance=float(again.cv_results_.variance[0]),
             score=float(again.best_score_),
@@ -181,26 +171,19 @@ def drugs(run):
     problem = series(*run.pick((150, 30), (8_000, 500), (76_000, 1_162)))
     n_replicates = run.pick(20, 200, 200)
     cv = sksurvgpu.CaseSeriesCV(search="auto", cv=10, n_jobs=run.threads, backend=run.backend)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        begin = time.perf_counter()
-        model = cv.fit(problem.X, problem.y).refit_model()
-        chosen = time.perf_counter() - begin
-        begin = time.perf_counter()
-        result = sksurvgpu.bootstrap(
-            model, problem.X, problem.y, n_replicates=n_replicates, random_state=SEED
-        )
-        seconds = time.perf_counter() - begin
+    how = {"n_replicates": n_replicates, "random_state": SEED}
+    chosen, model = timed(lambda: cv.fit(problem.X, problem.y).refit_model())
+    seconds, result = timed(sksurvgpu.bootstrap, model, problem.X, problem.y, **how)
     run.show(
         ("drugs shown", "what", ""),
         ("number", "number", ",d"),
         ("median width", "width", ".3f"),
         ("selected in", "selected", ".0%"),
     )
-    n_shown = min(run.pick(20, 441, 441), problem.X.shape[1])
     table = result.intervals.assign(frequency=result.selection_frequency)
-    kept = table[table.frequency > 0].sort_values("frequency", ascending=False)[:n_shown]
-    kept = kept.sort_values("coef")
+    ordered = table.frequency[table.frequency > 0].sort_values(ascending=False)
+    least = float(ordered.iloc[: run.pick(20, 441, 441)].iloc[-1])
+    kept = table[table.frequency >= least]
     for name, low, high in (
         ("in 95 % or more", 0.95, 1.01),
         ("in half or more", 0.5, 0.95),
@@ -219,26 +202,7 @@ def drugs(run):
         f"(KKT {exact['kkt']:.0e}), {n_replicates} times that "
         f"{n_replicates * exact['seconds']:,.0f} s"
     )
-    _draw_drugs(run, kept)
-
-
-def _draw_drugs(run, kept):
     figure, [ax] = panels(1, width=7.0, height=8.0)
-    from matplotlib import colormaps
-    from matplotlib.cm import ScalarMappable
-
-    colours = colormaps["viridis_r"]
-    places = np.arange(len(kept))
-    ax.hlines(places, kept.lower, kept.upper, colors=colours(kept.frequency.to_numpy()), lw=1.0)
-    ax.scatter(kept.coef, places, c=kept.frequency, cmap=colours, vmin=0, vmax=1, s=6, zorder=3)
-    ax.axvline(0.0, color="#222222", lw=0.8)
-    ax.grid(visible=False, axis="y")
-    ax.set_ylim(-2, len(kept) + 1)
-    ax.set(
-        xlabel="log rate ratio, 95 % percentile interval",
-        ylabel="drugs, by estimate",
-        title=f"{len(kept)} drugs, {run.pick(20, 200, 200)} replicates over subjects",
-    )
-    bar = figure.colorbar(ScalarMappable(cmap=colours), ax=ax, shrink=0.5, aspect=30)
-    bar.set_label("share of replicates that selected it")
+    sksurvgpu.BootstrapDisplay.from_result(result, min_frequency=least, n_labels=0, ax=ax)
+    ax.set_title(f"{len(kept)} drugs, {n_replicates} replicates over subjects")
     run.keep(figure)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 from scipy import sparse
 
@@ -24,6 +21,8 @@ from .rig import (
     measure_ours,
     measure_r,
     plural,
+    residual,
+    timed,
 )
 from .rig import logistic as problem_of
 
@@ -101,13 +100,9 @@ def _search(run, problem, n_repeats, algorithm):
     cv = sksurvgpu.LogisticCV(
         search="auto", start_variance=0.01, cv=10, n_repeats=n_repeats, random_state=SEED, **how
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        few = problem.head(150)
-        sksurvgpu.LogisticCV(alphas=[0.1], cv=10, **how).fit(few.X, few.y)
-        begin = time.perf_counter()
-        cv.fit(problem.X, problem.y)
-        seconds = time.perf_counter() - begin
+    few = problem.head(150)
+    sksurvgpu.LogisticCV(alphas=[0.1], cv=10, **how).fit(few.X, few.y)
+    seconds, _ = timed(cv.fit, problem.X, problem.y)
     best = cv.cv_results_.loc[cv.best_index_]
     name = "ours" if algorithm == "majorized" else "exact"
     run.add(
@@ -118,7 +113,7 @@ def _search(run, problem, n_repeats, algorithm):
         seconds=seconds,
         tried=len(cv.cv_results_),
         variance=float(best["variance"]),
-        kkt=float(cv.kkt_ / cv.alpha_max_),
+        kkt=residual(cv),
     )
 
 
@@ -194,18 +189,14 @@ def _unconditional(run, data, kind):
         X = sparse.hstack([sparse.csc_array(X[rows]), sets[rows][:, has_both]], format="csc")
         y = y[rows]
     how = {"alpha": 0.0, "fit_intercept": kind == "sets ignored", "n_jobs": run.threads}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = sksurvgpu.LogisticCCD(backend=run.backend, max_iter=10_000, **how)
-        model.fit(X[:200], y[:200])
-        begin = time.perf_counter()
-        model.fit(X, y)
-        seconds = time.perf_counter() - begin
+    model = sksurvgpu.LogisticCCD(backend=run.backend, max_iter=10_000, **how)
+    model.fit(X[:200], y[:200])
+    seconds, _ = timed(model.fit, X, y)
     return {
         "solver": f"unconditional, {kind}",
         "seconds": seconds,
         "coef": model.coef_[:p],
-        "kkt": float(model.kkt_ / model.alpha_max_),
+        "kkt": residual(model),
     }
 
 

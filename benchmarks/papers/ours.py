@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 
 import sksurvgpu
@@ -12,7 +9,7 @@ from sksurvgpu import datasets
 
 from ..processes import call, forget_peak, memory_mb
 from .figures import draw_lines, panels
-from .rig import GAMMA, SEED, Problem, item, judged
+from .rig import GAMMA, SEED, Problem, item, judged, residual, timed
 
 EFFECT, NUISANCE, N_ACTIVE, LEVEL = 0.5, 0.25, 4, 0.95
 MB = 2**20
@@ -23,13 +20,8 @@ def certificates(run):
     n, p = run.pick((400, 30), (20_000, 1_000), (434_866, 9_811))
     data = datasets.simulate_ehr(n, p, random_state=SEED)
     model = sksurvgpu.CoxLassoCCD(n_jobs=run.threads, backend=run.backend)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        begin = time.perf_counter()
-        path = sksurvgpu.fit_path(
-            model, data.X, data.y, n_alphas=run.pick(6, 40, 40), alpha_min_ratio=0.01
-        )
-        seconds = time.perf_counter() - begin
+    how = {"n_alphas": run.pick(6, 40, 40), "alpha_min_ratio": 0.01}
+    seconds, path = timed(sksurvgpu.fit_path, model, data.X, data.y, **how)
     run.show(
         ("alpha", "alpha", ".3g"),
         ("selected", "selected", ",d"),
@@ -130,11 +122,7 @@ def _intervals(X, y, alpha, n_replicates, seed, found):
     else:
         kinds["debiased"] = lambda: sksurvgpu.debiased(model, X, y, level=LEVEL)
     for kind, interval in kinds.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            begin = time.perf_counter()
-            result = interval()
-            seconds = time.perf_counter() - begin
+        seconds, result = timed(interval)
         low, high = result.intervals.iloc[0][["lower", "upper"]]
         found.setdefault(kind, []).append((low, high, seconds))
 
@@ -177,21 +165,17 @@ def fit_size(nonzeros, p, n_threads, backend):
     n = round(nonzeros / (0.05 * p))
     data = datasets.simulate_cox(n, p, random_state=SEED)
     model = sksurvgpu.CoxLassoCCD(alpha=GAMMA / n, n_jobs=n_threads, backend=backend)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        few = min(n, 4_000)
-        model.fit(data.X[:few], data.y[:few])
-        forget_peak()
-        before = memory_mb("VmRSS")
-        begin = time.perf_counter()
-        model.fit(data.X, data.y)
-        seconds = time.perf_counter() - begin
+    few = min(n, 4_000)
+    model.fit(data.X[:few], data.y[:few])
+    forget_peak()
+    before = memory_mb("VmRSS")
+    seconds, _ = timed(model.fit, data.X, data.y)
     return {
         "rows": n,
         "nonzeros": int(data.X.nnz),
         "seconds": seconds,
         "iterations": int(model.n_iter_),
-        "kkt": float(model.kkt_ / model.alpha_max_),
+        "kkt": residual(model),
         "kkt_se": float(model.kkt_se_),
         "growth_mb": memory_mb() - before,
         "x_mb": (12 * data.X.nnz + 8 * p) / MB,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 from scipy import sparse
 
@@ -12,7 +9,7 @@ import sksurvgpu
 from sksurvgpu import cohort, datasets
 
 from .figures import panels
-from .rig import SEED, TOLERANCE, Problem, item, measure_ours
+from .rig import SEED, TOLERANCE, Problem, item, measure_ours, residual, timed
 
 ONES, EFFECT = 0.0289, 0.3  # share of ones; log hazard ratio of the treatment
 
@@ -74,7 +71,8 @@ def real_data(run):
     figure, axes = panels(2)
     effects = [row for row in run.tables[0]["rows"] if row.get("lower") is not None]
     _draw_effects(axes[0], effects)
-    _draw_balance(axes[1], result)
+    sksurvgpu.BalanceDisplay.from_result(result, kind="scatter", ax=axes[1])
+    axes[1].set_title("Balance of all covariates, before and after strata")
     run.keep(figure)
 
 
@@ -92,19 +90,17 @@ def _treatment_effect(run, name, X, y):
     )
     factor = np.append(0.0, np.ones(X.shape[1] - 1))
     problem = Problem(name, X, y, parameters={"penalty_factor": {0: 0.0}}, factor=factor)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        seconds, cv = _timed(lambda: cv.fit(X, y))
-        problem.penalty = cv.alpha_ * len(y)
-        n_fits = cv.n_splits_ * len(cv.cv_results_)
-        run.add(
-            model=name,
-            what=f"ours, {n_fits} fits of {cv.n_splits_} splits",
-            seconds=seconds,
-            selected=int((cv.coef_[1:] != 0).sum()),
-            kkt=float(cv.kkt_ / cv.alpha_max_),
-        )
-        seconds, profile = _timed(lambda: sksurvgpu.profile_likelihood(cv.refit_model(), X, y, 0))
+    seconds, cv = timed(cv.fit, X, y)
+    problem.penalty = cv.alpha_ * len(y)
+    n_fits = cv.n_splits_ * len(cv.cv_results_)
+    run.add(
+        model=name,
+        what=f"ours, {n_fits} fits of {cv.n_splits_} splits",
+        seconds=seconds,
+        selected=int((cv.coef_[1:] != 0).sum()),
+        kkt=residual(cv),
+    )
+    seconds, profile = timed(sksurvgpu.profile_likelihood, cv.refit_model(), X, y, 0)
     low, high = np.exp(profile.intervals.iloc[0][["lower", "upper"]])
     run.add(
         model=name,
@@ -126,27 +122,19 @@ def _treatment_effect(run, name, X, y):
         )
 
 
-def _timed(call):
-    begin = time.perf_counter()
-    result = call()
-    return time.perf_counter() - begin, result
-
-
 def _balance(run, X, treated):
     """Propensity scores by lasso, five strata, and standardized differences before and after."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = sksurvgpu.LogisticCV(
-            n_alphas=run.pick(5, 20, 20),
-            cv=run.pick(3, 10, 10),
-            alpha_min_ratio=0.02,
-            n_jobs=run.threads,
-            backend=run.backend,
-        )
-        seconds, model = _timed(lambda: model.fit(X, treated.astype(int)))
-        score = model.predict_proba(X)[:, 1]
-        edges = np.quantile(score, np.linspace(0.0, 1.0, run.pick(3, 6, 11))[1:-1])
-        result = cohort.balance(X, treated, strata=np.searchsorted(edges, score), estimand="ate")
+    model = sksurvgpu.LogisticCV(
+        n_alphas=run.pick(5, 20, 20),
+        cv=run.pick(3, 10, 10),
+        alpha_min_ratio=0.02,
+        n_jobs=run.threads,
+        backend=run.backend,
+    )
+    seconds, model = timed(model.fit, X, treated.astype(int))
+    score = model.predict_proba(X)[:, 1]
+    edges = np.quantile(score, np.linspace(0.0, 1.0, run.pick(3, 6, 11))[1:-1])
+    result = cohort.balance(X, treated, strata=np.searchsorted(edges, score), estimand="ate")
     table = result.table
     before, after = table["std_diff_before"].abs(), table["std_diff_after"].abs()
     run.note(
@@ -185,16 +173,3 @@ def _draw_effects(ax, effects):
     ax.set_xlabel("hazard ratio of the treatment, 95 % profile interval")
     ax.set_title("Treatment effect")
     ax.legend(loc="lower right")
-
-
-def _draw_balance(ax, result):
-    before, after = (result.table[f"std_diff_{when}"].abs() for when in ("before", "after"))
-    ax.plot(before, after, "o", color="#0b6fa4", ms=3.5, alpha=0.5, mew=0)
-    top = 1.05 * max(before.max(), 0.12)
-    ax.plot([0, top], [0, top], color="#6b6b6b", lw=0.8)
-    ax.axhline(0.1, color="#d1495b", lw=1, ls="--")
-    ax.set_xlim(0, top)
-    ax.set_ylim(0, top)
-    ax.set_xlabel("absolute standardized difference before")
-    ax.set_ylabel("after strata of the propensity score")
-    ax.set_title("Balance of all covariates")

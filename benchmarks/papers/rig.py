@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 import time
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -250,16 +249,14 @@ def measure_ours(run_, problem, algorithm="majorized", n_threads=None, X=None, *
     n_threads = n_threads or (run_.threads if algorithm == "majorized" else 1)
     how = {"algorithm": algorithm, "n_jobs": n_threads, "tol": TOLERANCE, "max_iter": 10_000}
     how |= {"backend": run_.backend, **parameters}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        few = problem.head(min(problem.n, FEW_ROWS))
-        few_X = few.X if X is None else X[: few.n]
-        few.estimator(**how).fit(few_X, few.y, **few.more)
-        table = problem.X if X is None else X
-        with event.install_recorder("numba:compile") as compiled:
-            seconds, model = repeat(
-                lambda: problem.estimator(**how).fit(table, problem.y, **problem.more)
-            )
+    few = problem.head(min(problem.n, FEW_ROWS))
+    few_X = few.X if X is None else X[: few.n]
+    few.estimator(**how).fit(few_X, few.y, **few.more)
+    table = problem.X if X is None else X
+    with event.install_recorder("numba:compile") as compiled:
+        seconds, model = repeat(
+            lambda: problem.estimator(**how).fit(table, problem.y, **problem.more)
+        )
     name = {"majorized": "ours", "exact": "exact"}[algorithm]
     where = "CUDA" if model.backend_ == "cuda" else plural(n_threads)
     found = {"solver": f"{name}, {where}", "seconds": seconds, "iterations": int(model.n_iter_)}
@@ -274,14 +271,25 @@ def plural(n_threads):
     return f"{n_threads} thread{'s' if n_threads > 1 else ''}"
 
 
+def timed(call, *args, **kwargs):
+    """Seconds of a call, and its result."""
+    begin = time.perf_counter()
+    result = call(*args, **kwargs)
+    return time.perf_counter() - begin, result
+
+
 def repeat(call):
     """Least seconds of a call that is repeated while that takes little time, and its result."""
     seconds = []
     while not seconds or (sum(seconds) < ENOUGH and len(seconds) < 5):
-        begin = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - begin)
+        one, result = timed(call)
+        seconds.append(one)
     return min(seconds), result
+
+
+def residual(model):
+    """KKT residual that a fitted model states, over the largest penalty of use."""
+    return float(model.kkt_ / model.alpha_max_)
 
 
 def judged(problem, coef, intercept=0.0):

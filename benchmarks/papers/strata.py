@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 import sksurvgpu
@@ -11,7 +9,19 @@ import sksurvgpu
 from .figures import draw_lines, panels, series_of
 from .published import PUBLISHED
 from .records import ONES, draw_records
-from .rig import CYCLOPS, SEED, SOLVED, compare, cox, item, measure_ours, plural, repeat
+from .rig import (
+    CYCLOPS,
+    SEED,
+    SOLVED,
+    compare,
+    cox,
+    item,
+    measure_ours,
+    plural,
+    repeat,
+    residual,
+    timed,
+)
 
 N_STRATA = (1, 5, 50, 500, 5_000, 50_000, 500_000)
 CUT, EARLY, LATE = 10.0, 0.6, 0.1  # day at which the effect changes; log hazard ratios
@@ -96,11 +106,9 @@ def _cross_validate(run, problem, count):
     cv = sksurvgpu.CoxLassoCV(
         cv=10, n_alphas=run.pick(4, 20, 20), alpha_min_ratio=0.01, early_stopping=False, **how
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        few = problem.head(500)
-        sksurvgpu.CoxLassoCV(alphas=[0.05, 0.04], cv=10, **how).fit(few.X, few.y, **few.more)
-        seconds, cv = _once(lambda: cv.fit(problem.X, problem.y, **problem.more))
+    few = problem.head(500)
+    sksurvgpu.CoxLassoCV(alphas=[0.05, 0.04], cv=10, **how).fit(few.X, few.y, **few.more)
+    seconds, cv = timed(cv.fit, problem.X, problem.y, **problem.more)
     fits = cv.n_splits_ * len(cv.cv_results_)
     run.add(
         solver=f"ours, 10 folds, {plural(run.threads)}",
@@ -110,16 +118,8 @@ def _cross_validate(run, problem, count):
         fits=fits,
         ms=1e3 * seconds / fits,
         selected=int((cv.coef_ != 0).sum()),
-        kkt=float(cv.kkt_ / cv.alpha_max_),
+        kkt=residual(cv),
     )
-
-
-def _once(call):
-    import time
-
-    begin = time.perf_counter()
-    result = call()
-    return time.perf_counter() - begin, result
 
 
 # -- an effect that changes -------------------------------------------------------------------
@@ -170,31 +170,29 @@ def time_varying(run):
         ("KKT", "kkt", ".0e"),
     )
     run.add(what="truth", rows=None, early=float(np.exp(EARLY)), late=float(np.exp(LATE)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X[:2_000], y[:2_000])
-        seconds, model = repeat(lambda: model.fit(X, y))
-        _tell(run, "ours, no augmentation", n, seconds, model)
-        wide, split = augmented(X, y)
-        second = sksurvgpu.CoxLassoCCD(**{**how, "alpha": 2.0**0.5 / len(split)})
-        second.set_params(penalty_factor={0: 0.0, 1: 0.0})
-        seconds, second = repeat(lambda: second.fit(wide, split))
-        _tell(run, "ours, rows split at day 10", len(split), seconds, second)
-        exact = sksurvgpu.CoxLassoCCD(
-            time_varying={0: [CUT]}, algorithm="exact", max_iter=10_000, **how | {"n_jobs": 1}
-        )
-        seconds, exact = _once(lambda: exact.fit(X, y))
-        _tell(run, "exact, no augmentation, 1 thread", n, seconds, exact)
-        seconds, profile = _once(lambda: sksurvgpu.profile_likelihood(model, X, y, 0))
-        cv = sksurvgpu.CoxLassoCV(
-            time_varying={0: [CUT]},
-            cv=10,
-            n_alphas=run.pick(4, 20, 20),
-            alpha_min_ratio=0.02,
-            n_jobs=run.threads,
-            **factor,
-        )
-        cv_seconds, cv = _once(lambda: cv.fit(X, y))
+    model.fit(X[:2_000], y[:2_000])
+    seconds, model = repeat(lambda: model.fit(X, y))
+    _tell(run, "ours, no augmentation", n, seconds, model)
+    wide, split = augmented(X, y)
+    second = sksurvgpu.CoxLassoCCD(**{**how, "alpha": 2.0**0.5 / len(split)})
+    second.set_params(penalty_factor={0: 0.0, 1: 0.0})
+    seconds, second = repeat(lambda: second.fit(wide, split))
+    _tell(run, "ours, rows split at day 10", len(split), seconds, second)
+    exact = sksurvgpu.CoxLassoCCD(
+        time_varying={0: [CUT]}, algorithm="exact", max_iter=10_000, **how | {"n_jobs": 1}
+    )
+    seconds, exact = timed(exact.fit, X, y)
+    _tell(run, "exact, no augmentation, 1 thread", n, seconds, exact)
+    seconds, profile = timed(sksurvgpu.profile_likelihood, model, X, y, 0)
+    cv = sksurvgpu.CoxLassoCV(
+        time_varying={0: [CUT]},
+        cv=10,
+        n_alphas=run.pick(4, 20, 20),
+        alpha_min_ratio=0.02,
+        n_jobs=run.threads,
+        **factor,
+    )
+    cv_seconds, cv = timed(cv.fit, X, y)
     _tell(run, f"ours, {cv.n_splits_ * len(cv.cv_results_)} fits of 10 folds", n, cv_seconds, cv)
     difference = float(np.abs(model.coef_ - second.coef_).max())
     bounds = np.exp(profile.intervals[["lower", "upper"]].to_numpy())
@@ -217,7 +215,7 @@ def _tell(run, what, rows, seconds, model):
         seconds=seconds,
         early=float(early),
         late=float(late),
-        kkt=float(model.kkt_ / model.alpha_max_),
+        kkt=residual(model),
     )
 
 
@@ -233,12 +231,10 @@ def _draw(run, model, bounds, X, treated):
     left.axhline(1.0, color="#6b6b6b", lw=0.8)
     left.set(xlabel="day", ylabel="hazard ratio of the treatment", title="Two periods")
     left.legend(loc="upper right")
-    row = X[:1].toarray()
-    for value, colour, name in ((1.0, "#d1495b", "treated"), (0.0, "#0b6fa4", "comparator")):
-        row[0, 0] = value
-        [curve] = model.predict_survival_function(row)
-        right.step(curve.x, curve.y, where="post", color=colour, label=name)
+    rows = X[[0, 0]].toarray()
+    rows[:, 0] = 1.0, 0.0
+    names = ["treated", "comparator"]
+    sksurvgpu.SurvivalDisplay.from_estimator(model, rows, labels=names, ax=right)
     right.axvline(CUT, color="#6b6b6b", lw=0.8, ls=":")
-    right.set(xlabel="day", ylabel="survival", title="Predicted curves of the first row")
-    right.legend(loc="upper right")
+    right.set(xlabel="day", title="Predicted curves of the first row")
     run.keep(figure)

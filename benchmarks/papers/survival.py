@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-
 import numpy as np
 from numba import njit
 
@@ -22,6 +19,8 @@ from .rig import (
     item,
     measure_ours,
     plural,
+    residual,
+    timed,
 )
 
 SIZES = (100_000, 177_828, 316_228, 562_341, 1_000_000)
@@ -152,9 +151,7 @@ def _fusion_here(run, n):
         error = float(np.abs(np.array(form()) / expected - 1.0).max())
         seconds = []
         for _ in range(run.pick(2, 30, 100)):
-            begin = time.perf_counter()
-            form()
-            seconds.append(time.perf_counter() - begin)
+            seconds.append(timed(form)[0])
         found[name] = (1e6 * float(np.median(seconds)), error)
     for name, (us, error) in found.items():
         run.add(form=name, n=n, us=us, error=error, ratio=us / found["fused"][0])
@@ -247,13 +244,9 @@ def _search(run, problem, n_threads, n_repeats, algorithm):
     cv = sksurvgpu.CoxLassoCV(
         search="auto", start_variance=START_VARIANCE, cv=10, n_repeats=n_repeats, **how
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        few = problem.head(300)
-        sksurvgpu.CoxLassoCV(alphas=[0.05], cv=10, n_repeats=n_repeats, **how).fit(few.X, few.y)
-        begin = time.perf_counter()
-        cv.fit(problem.X, problem.y)
-        seconds = time.perf_counter() - begin
+    few = problem.head(300)
+    sksurvgpu.CoxLassoCV(alphas=[0.05], cv=10, n_repeats=n_repeats, **how).fit(few.X, few.y)
+    seconds, _ = timed(cv.fit, problem.X, problem.y)
     table = cv.cv_results_
     run.add(
         solver=f"{'ours' if algorithm == 'majorized' else 'exact'}, {plural(n_threads)}",
@@ -264,5 +257,5 @@ def _search(run, problem, n_threads, n_repeats, algorithm):
         seconds=seconds,
         tried=len(table),
         variance=float(table.variance[cv.best_index_]),
-        kkt=float(cv.kkt_ / cv.alpha_max_),
+        kkt=residual(cv),
     )
