@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from html import escape
 from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from ._tables import as_text
 
-__all__ = ["write_report"]
+__all__ = ["Figure", "write_report"]
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -48,8 +50,8 @@ def write_report(path, title, facts, sections) -> Path:
         Heading of the page.
     facts : dict of {str: str}
         What was run, on what.
-    sections : list of (str, str, object)
-        Heading, text and content: a table, or a display that can be drawn, or None.
+    sections : list of (str, str, DataFrame or Figure)
+        Heading, text and content.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def write_report(path, title, facts, sections) -> Path:
     )
     parts = [f"<h1>{escape(title)}</h1>", f'<table class="facts">{rows}</table>']
     for heading, text, content in sections:
-        shown = _figure(content) if hasattr(content, "plot_on") else _table(content)
+        shown = _figure(content) if isinstance(content, Figure) else _table(content)
         parts += [f"<h2>{escape(heading)}</h2><p>{escape(text)}</p>", shown]
     parts.append(f"<h2>Where to go from here</h2><ul>{_links()}</ul>")
     page = (
@@ -75,15 +77,11 @@ def write_report(path, title, facts, sections) -> Path:
     return path
 
 
-class Figure:
-    """What is drawn on axes; without matplotlib, a sentence."""
+class Figure(NamedTuple):
+    """What is drawn on axes, where matplotlib is there, and what it shows."""
 
-    def __init__(self, draw, label):
-        self._draw, self.label = draw, label
-
-    def plot_on(self, ax):
-        """Draw it."""
-        self._draw(ax)
+    draw: Callable
+    label: str
 
 
 def _figure(figure):
@@ -95,7 +93,7 @@ def _figure(figure):
     # Texts stay texts, and numbers of elements do not depend on the run.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "sksurvgpu"}):
         canvas = Canvas(figsize=(8.0, 4.2), layout="constrained")
-        figure.plot_on(canvas.subplots())
+        figure.draw(canvas.subplots())
         out = io.StringIO()
         canvas.savefig(out, format="svg", transparent=True, metadata={"Date": None})
     svg = out.getvalue()

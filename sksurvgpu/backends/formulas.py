@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from numba import njit
 
 
@@ -11,3 +13,9 @@ def two_sum(a, b):
     total = a + b
     shadow = total - a
     return total, (a - (total - shadow)) + (b - shadow)
+
+
+@njit(error_model="numpy")
+def restored(total, lost):
+    """A sum with the errors of its steps; those of one beyond all numbers are none."""
+    return total + lost if isfinite(total) else total

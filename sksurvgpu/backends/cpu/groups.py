@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ..formulas import two_sum
+from ..formulas import restored, two_sum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
 
@@ -70,7 +70,7 @@ def evaluate(groups, eta, u):
             u[i] = mass - u[i] * share
         loglik, error = two_sum(loglik, term)
         lost += error
-    return loglik + lost if np.isfinite(loglik) else loglik
+    return restored(loglik, lost)
 
 
 @kernel

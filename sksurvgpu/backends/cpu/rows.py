@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import bind, device
-from ..formulas import two_sum
+from ..formulas import restored, two_sum
 from .bins import CONSTANT
 from .columns import add_scaled, entry_count, entry_row, entry_value
 from .optional import row_weight
@@ -135,7 +135,7 @@ def _evaluate(rows, eta, intercept, u):
             loglik, error = two_sum(loglik, c * term)
             lost += error
             u[i] = c * score
-    return loglik + lost if np.isfinite(loglik) else loglik
+    return restored(loglik, lost)
 
 
 def _curvature(rows, eta, intercept, rh):

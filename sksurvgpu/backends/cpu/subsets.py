@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ..formulas import two_sum
+from ..formulas import restored, two_sum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
 
@@ -150,7 +150,7 @@ def evaluate(sets, scratch, eta, u):
             u[begin + i] = c * (sets.case[begin + i] - share)
         loglik, error = two_sum(loglik, c * term)
         lost += error
-    return loglik + lost if np.isfinite(loglik) else loglik
+    return restored(loglik, lost)
 
 
 # -- the quadratic model ----------------------------------------------------------------------
