@@ -30,6 +30,7 @@ TIMEOUTS = {"tiny": 60.0, "default": 90.0, "full": 7_200.0}
 def main(arguments=None):
     """Run the chosen items, print their tables; the exit code counts items that failed."""
     options = _read(arguments)
+    options.load = os.getloadavg()[0]
     if options.list:
         rows = [[one.name, one.paper, one.title] for one in in_order().values()]
         print(table(["item", "paper", "note"], rows, n_left=2))

@@ -71,7 +71,6 @@ class Run:
     notes: list = field(default_factory=list)
     figures: list = field(default_factory=list)
     begin: float = field(default_factory=time.perf_counter)
-    load: tuple = field(default_factory=os.getloadavg)
     cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
 
     @property
@@ -134,8 +133,8 @@ class Run:
             "backend": self.backend,
             "threads": self.threads,
             "machine": machine(),
-            "load_before": self.load[0],
-            "idle": self.load[0] <= BUSY * (os.cpu_count() or 1),
+            "load_before": self.options.load,  # before the first item: later ones see our own
+            "idle": self.options.load <= BUSY * (os.cpu_count() or 1),
             "seconds": time.perf_counter() - self.begin,
             "cpu_seconds": sum(os.times()[:4]) - self.cpu,
             "published": published,
