@@ -103,28 +103,29 @@ def _describe(options, data):
 def _compile_for(model, data, times):
     """Compile what the tour needs, kernel by kernel."""
     print(f"kernels     {COMPILED}")
-    line, names = Line("compile", unit="kernels"), []
+    names = []
 
     def listen(name):
         names.append(name)
-        line.step(1, name.strip("_").split("_advance")[0])
+        line.step(1, name.strip("_"))
 
     logger = logging.getLogger("sksurvgpu")
     level = logger.level
     logger.setLevel(logging.ERROR)  # here it is said already
     listeners.append(listen)
     begin = time.perf_counter(), time.process_time()
-    try:
-        fit_path(model, data.X[:500], data.y[:500], n_alphas=3)
-    finally:
-        listeners.remove(listen)
-        logger.setLevel(level)
-    where = ", ".join(cache_files())
-    line.end(
-        f"compile: {len(names):,} kernels, {time.perf_counter() - begin[0]:.1f} s, kept in {where}"
-        if names
-        else f"compile: nothing, all was in {where}"
-    )
+    with Line("compile", unit="kernels") as line:
+        try:
+            fit_path(model, data.X[:500], data.y[:500], n_alphas=3)
+        finally:
+            listeners.remove(listen)
+            logger.setLevel(level)
+        where, seconds = ", ".join(cache_files()), time.perf_counter() - begin[0]
+        line.end(
+            f"compile: {len(names):,} kernels, {seconds:.1f} s, kept in {where}"
+            if names
+            else f"compile: nothing, all was in {where}"
+        )
     _note("compile", begin, times)
 
 

@@ -19,6 +19,8 @@ SOON = 0.5  # seconds after which a line begins: shorter work has only the last 
 class Line:
     """Progress of one piece of work on the standard output; steps may come from several threads.
 
+    As a context it ends with the work; where that fails, what follows begins on a line of its own.
+
     Parameters
     ----------
     name : str
@@ -32,12 +34,22 @@ class Line:
     """
 
     def __init__(self, name, n_all=None, unit="fits", is_shown=True):
-        self._name, self._n_all, self._unit, self._is_shown = name, n_all, unit, is_shown
+        self._name, self._n_all, self._unit, self.is_shown = name, n_all, unit, is_shown
         self._n_done = self._n_before = self._width = 0
+        self._is_open = is_shown
         self._begin = time.monotonic()
         self._is_rewritten = is_shown and _is_interactive(sys.stdout)
         self._next = self._begin + (SOON if self._is_rewritten else SELDOM)
         self._lock = Lock()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind is None:
+            self.end()
+        elif self._is_open and self._width:
+            print(flush=True)
 
     def skip(self, n_steps):
         """Count steps that were done before: they took no time here."""
@@ -50,22 +62,25 @@ class Line:
         with self._lock:
             self._n_done += n_steps
             now = time.monotonic()
-            if self._is_shown and now >= self._next:
+            if self.is_shown and now >= self._next:
                 self._next = now + (OFTEN if self._is_rewritten else SELDOM)
                 self._write(self._state(now - self._begin, note))
 
     def end(self, text=None):
-        """Show the line for the last time, or the text in its place."""
-        if not self._is_shown:
+        """Show the line for the last time, or the text in its place; once."""
+        if not self._is_open:
             return
+        self._is_open = False
         if text is None:
             seconds = _in_words(time.monotonic() - self._begin)
-            text = f"{self._name}: {self._n_done:,} {self._unit}, {seconds}"
+            text = f"{self._name}: {_counted(self._n_done, self._unit)}, {seconds}"
         self._write(text, is_last=True)
 
     def _state(self, elapsed, note):
-        all_ = "" if self._n_all is None else f" of {self._n_all:,}"
-        parts = [f"{self._name}: {self._n_done:,}{all_} {self._unit}", _in_words(elapsed)]
+        done = _counted(self._n_done, self._unit)
+        if self._n_all is not None:
+            done = f"{self._n_done:,} of {_counted(self._n_all, self._unit)}"
+        parts = [f"{self._name}: {done}", _in_words(elapsed)]
         n_new = self._n_done - self._n_before
         if self._n_all is not None and n_new > 0:
             rest = elapsed * max(self._n_all - self._n_done, 0) / n_new
@@ -78,6 +93,12 @@ class Line:
             return
         covered, self._width = self._width, len(text)
         print(f"\r{text:<{covered}}", end="\n" if is_last else "", flush=True)
+
+
+def _counted(n, unit):
+    """A number of things whose plural is the unit."""
+    singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit[:-1]
+    return f"{n:,} {singular if n == 1 else unit}"
 
 
 def _is_interactive(stream):

@@ -261,9 +261,7 @@ def test_figures_of_all_kernels(part, launched):
     found = compile_launched({key: launched[key] for key in launched if key[0] in names}, targets)
     assert not slow_memory(
         {
-            name: {
-                target: own for target, own in each.items() if not is_spared(name, target, own)
-            }
+            name: {target: own for target, own in each.items() if not is_spared(name, target, own)}
             for name, each in found.items()
         }
     )

@@ -65,7 +65,27 @@ def test_short_work_has_the_last_line_only(clock, monkeypatch):
     line = Line("work", 2)
     line.step()
     line.end()
-    assert out.getvalue() == "\rwork: 1 fits, 0 s\n"
+    assert out.getvalue() == "\rwork: 1 fit, 0 s\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "added"), [(None, "\rwork: 0 of 1 penalty, 1 s\n"), ("all", "\rall\n")]
+)
+def test_what_fails_leaves_the_line_before_its_traceback(clock, monkeypatch, said, added):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+
+    def fail():
+        with Line("work", 1, "penalties") as line:
+            clock.now = 1.0
+            if said is None:
+                line.step(0)
+            else:
+                line.end(said)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert out.getvalue() == added
 
 
 def test_a_file_gets_lines_once_in_a_while(clock, monkeypatch):
@@ -138,7 +158,7 @@ def told(model, **options):
 CALLS = {
     "alpha 0.01: ": lambda verbose, _: told(verbose).fit(DATA.X, DATA.y),
     "path: 7 penalties": lambda verbose, _: fit_path(told(verbose), DATA.X, DATA.y, n_alphas=7),
-    "refit: 1 fits": lambda verbose, _: CoxLassoCV(n_alphas=3, cv=2, n_jobs=1, verbose=verbose).fit(
+    "refit: 1 fit": lambda verbose, _: CoxLassoCV(n_alphas=3, cv=2, n_jobs=1, verbose=verbose).fit(
         DATA.X, DATA.y
     ),
     "bootstrap: 3 fits": lambda verbose, _: bootstrap(
@@ -147,7 +167,7 @@ CALLS = {
     "stability selection: 4 fits": lambda verbose, _: stability_selection(
         told(verbose), DATA.X, DATA.y, n_alphas=2, n_subsamples=4, random_state=0
     ),
-    "fit of all columns: 1 fits": lambda verbose, _: profile_likelihood(
+    "fit of all columns: 1 fit": lambda verbose, _: profile_likelihood(
         told(verbose), DATA.X, DATA.y, 0
     ),
     "outcomes: 2 fits": many_outcomes,

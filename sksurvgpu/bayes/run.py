@@ -147,6 +147,7 @@ class Run:
         finally:
             if error is not None:
                 self.draws.discard()
+                self._line.__exit__(type(error), error, trace)
             self._handler.__exit__(None, None, None)
 
     def _raise_failure(self):

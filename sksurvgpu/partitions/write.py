@@ -114,24 +114,28 @@ def write_batches(
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     unfinished.mkdir()
-    line = Line(path.name, unit="rows", is_shown=verbose > 0)
-    try:
-        if group is not None and not is_cut:
-            batches = _gather(batches, group, rows, unfinished)
-        parts = pack(batches, rows)
-        _write(unfinished, parts, group, line, f"{path.name}: " if verbose > 1 else None)
-        if path.exists():
-            replaced = path.with_name(f".{path.name}.{uuid4().hex}")
-            path.rename(replaced)
-            unfinished.rename(path)
-            shutil.rmtree(replaced)
-        else:
-            unfinished.rename(path)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    data = open_partitions(path)
-    line.end(f"{path.name}: {sum(data.lengths):,} rows in {len(data.lengths):,} partitions")
+    with Line(path.name, unit="rows", is_shown=verbose > 0) as line:
+        try:
+            if group is not None and not is_cut:
+                batches = _gather(batches, group, rows, unfinished)
+            parts = pack(batches, rows)
+            _write(unfinished, parts, group, line, f"{path.name}: " if verbose > 1 else None)
+            _put_in_place(unfinished, path)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        data = open_partitions(path)
+        line.end(f"{path.name}: {sum(data.lengths):,} rows in {len(data.lengths):,} partitions")
     return data
+
+
+def _put_in_place(unfinished, path):
+    if not path.exists():
+        unfinished.rename(path)
+        return
+    replaced = path.with_name(f".{path.name}.{uuid4().hex}")
+    path.rename(replaced)
+    unfinished.rename(path)
+    shutil.rmtree(replaced)
 
 
 def check_size(rows) -> int:

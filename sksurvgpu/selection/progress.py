@@ -39,7 +39,6 @@ class Progress:
     def batch(self, name, n_fits):
         """A batch of fits; yields what is to be called with each fit that is done."""
         estimator, n_done = self._estimator, 0
-        line = Line(name, n_fits, is_shown=estimator.verbose == 1)
         context = self._context
         if context is not None:
             context = context.subcontext(task_name=name, max_subtasks=n_fits)
@@ -57,7 +56,7 @@ class Progress:
                     part.call_on_fit_task_begin(estimator=estimator)
                     part.call_on_fit_task_end(estimator=estimator)
 
-        yield done
-        line.end()
+        with Line(name, n_fits, is_shown=estimator.verbose == 1) as line:
+            yield done
         if context is not None:
             context.call_on_fit_task_end(estimator=estimator)

@@ -130,6 +130,11 @@ def fit(batch, index, n_columns, options):
 
 def _fit(batch, index, n_columns, options):
     """The solutions, and the state at the last one, with its penalty."""
+    with _line(batch, index, options) as line:
+        return (yield from _fit_in_turn(batch, index, n_columns, options, line))
+
+
+def _fit_in_turn(batch, index, n_columns, options, line):
     fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
     factor = _column(batch.factor, index, np.ones(n_columns))
     lambdas = batch.lambdas[:, index]
@@ -138,14 +143,13 @@ def _fit(batch, index, n_columns, options):
     begin = _begin if batch.null is None else _begin_with_null
     state, null = yield from begin(batch, index, penalties[0], factor, options)
     bound = yield from ask(Operations.largest_loglik)
-    line = _line(batch, index, options)
     state.line = line if len(lambdas) == 1 else None
     solutions = []
     for position, (lam, penalty) in enumerate(zip(lambdas, penalties, strict=True)):
         state.penalties_left = len(lambdas) - 1 - position
         state.near = _near(lambdas[max(position - 1, 0)], lam, family.haste)
         state.objective = penalty.value(state.coef) - state.loglik
-        if options.verbose and line is None:
+        if options.verbose and not line.is_shown:
             _announce(batch, index, position)
         trace, allowed, deviation = yield from descend_by(
             SCHEDULES[options.algorithm], state, null, penalty, options
@@ -171,10 +175,8 @@ def _fit(batch, index, n_columns, options):
                 objectives=tuple(trace),
             )
         )
-        if line is not None and len(lambdas) > 1:
+        if len(lambdas) > 1:
             line.step(1, f"alpha {_alpha(batch, index, position):.3g}")
-    if line is not None:
-        line.end()
     return solutions, (state, penalty)
 
 
@@ -193,11 +195,10 @@ def _largest(violation):
 
 def _line(batch, index, options):
     """Line about a fit by itself; others, and those of which all is told, have one a penalty."""
-    if options.verbose != 1 or batch.n_fits > 1:
-        return None
+    is_shown = options.verbose == 1 and batch.n_fits == 1
     if len(batch.lambdas) > 1:
-        return Line("path", len(batch.lambdas), "penalties")
-    return Line(f"alpha {_alpha(batch, index, 0):.6g}", unit="iterations")
+        return Line("path", len(batch.lambdas), "penalties", is_shown)
+    return Line(f"alpha {_alpha(batch, index, 0):.6g}", unit="iterations", is_shown=is_shown)
 
 
 def _announce(batch, index, position):

@@ -62,12 +62,11 @@ class Source:
 
     def batches(self, columns: list, size: int) -> Iterator[nw.DataFrame]:
         """Read some columns in batches of at most `size` lines."""
-        line = Line(f"reading {self.name}", unit="lines", is_shown=self.verbose > 0)
-        for frame in self.open(columns, size):
-            for first in range(0, len(frame), size):
-                yield (batch := frame[first : first + size])
-                line.step(len(batch))
-        line.end()
+        with Line(f"reading {self.name}", unit="lines", is_shown=self.verbose > 0) as line:
+            for frame in self.open(columns, size):
+                for first in range(0, len(frame), size):
+                    yield (batch := frame[first : first + size])
+                    line.step(len(batch))
 
 
 def open_source(table, name: str) -> Source:
