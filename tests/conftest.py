@@ -22,8 +22,9 @@ os.environ["MPLBACKEND"] = "agg"
 PUBLISHED = Path(__file__).parent / "oracles" / "published"
 
 
-# What a run of all tests leaves to --thorough: more of what other files test in brief, for each
-# penalty, backend and place of rows. A file that is named is run as it is.
+# What a run of all tests leaves to --thorough: what has the mark, and in these files more of what
+# others test in brief, for each penalty, backend and place of rows. A file that is named is run as
+# it is.
 TESTS = Path(__file__).resolve().parent
 THOROUGH = (
     [TESTS / "attacks", *TESTS.glob("test_cuda_*.py"), *TESTS.glob("test_far_*.py")]
@@ -34,6 +35,8 @@ THOROUGH = (
     + [TESTS / f"test_{name}.py" for name in ("dask", "federated", "secants", "store", "sums_fits")]
     + [TESTS / f"test_{name}.py" for name in ("posterior_scales", "relaxed", "sums_parts")]
     + [TESTS / f"test_{name}.py" for name in ("calibrate", "case_series_intervals", "combination")]
+    + [TESTS / f"test_{name}.py" for name in ("episodes", "matrix", "outcomes")]
+    + [TESTS / f"test_plotting_{name}.py" for name in ("grounds", "intervals", "marks")]
 )
 
 
@@ -48,10 +51,15 @@ def pytest_collection_modifyitems(config, items):
     """Begin with what is slow: at the end, the other workers would wait for it."""
     named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
     if not config.getoption("thorough") and named <= {TESTS, TESTS.parent}:
-        left_out = [item for item in items if {item.path, item.path.parent} & {*THOROUGH}]
+        left_out = [item for item in items if _is_thorough(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in {*left_out}]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _is_thorough(item):
+    is_marked = item.get_closest_marker("thorough") is not None
+    return is_marked or not {item.path, item.path.parent}.isdisjoint(THOROUGH)
 
 
 def pytest_itemcollected(item):

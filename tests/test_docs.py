@@ -46,6 +46,7 @@ def page(path):
     return path.relative_to(DOCS).with_suffix("").as_posix()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path",
     [

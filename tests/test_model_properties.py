@@ -263,6 +263,7 @@ def one_case_each(seed, n_sets=15):
     return Sample(X, {"case": case, "group": group}, weights, offset)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_case_a_set_is_one_model(seed, algorithm, check_same, check_close):

@@ -185,6 +185,7 @@ def test_gap_bounds_the_distance_to_the_optimum(model, l1_ratio):
         np.testing.assert_allclose(early.gap, expected, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_objective_never_rises(any_way):
     """Strong effects and far starts: full steps of the local model overshoot."""
     model, way = any_way
@@ -227,6 +228,7 @@ def test_sequence_is_the_separate_fits(routed_model, check_close):
         check_close(solution.objective, alone.objective, "loglik")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "form"), FORMS)
 def test_routes_are_taken(name, form, monkeypatch):
     """Where a fit is long enough: the matrix may be taken from the third iteration on."""
@@ -245,6 +247,7 @@ def test_routes_are_taken(name, form, monkeypatch):
     assert bool(calls) == (solution.n_iter > 2)
 
 
+@pytest.mark.thorough
 def test_warm_start_at_the_optimum_stays(any_way):
     model, way = any_way
     sample = model.sample(41, p=8)
@@ -320,6 +323,7 @@ def test_a_batch_is_its_fits(routed_model):
     assert not np.array_equal(apart[0][0].coef, apart[1][0].coef)
 
 
+@pytest.mark.thorough
 def test_any_number_of_threads(routed_model, monkeypatch):
     monkeypatch.setattr(whole, "SMALLEST_ROW_RANGE", 16)
     model = routed_model

@@ -488,6 +488,7 @@ LONG_DOCTESTS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path",
     [
