@@ -7,6 +7,8 @@ import logging
 import platform
 import time
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -150,10 +152,14 @@ def _figure_of_path(path, chosen):
 
 def _read(arguments):
     parser = argparse.ArgumentParser(prog="python -m sksurvgpu", description=__doc__)
-    parser.add_argument("--samples", type=int, default=20_000, help="rows (%(default)s)")
-    parser.add_argument("--features", type=int, default=500, help="columns (%(default)s)")
-    parser.add_argument("--threads", type=int, default=None, help="threads (all)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data (%(default)s)")
+    parser.add_argument(
+        "--samples", type=partial(_count, least=100), default=20_000, help="rows (%(default)s)"
+    )
+    parser.add_argument("--features", type=_count, default=500, help="columns (%(default)s)")
+    parser.add_argument("--threads", type=_count, default=None, help="threads (all)")
+    parser.add_argument(
+        "--seed", type=partial(_count, least=0), default=0, help="seed of the data (%(default)s)"
+    )
     parser.add_argument(
         "--no-compare", dest="compare", action="store_false", help="leave out scikit-survival"
     )
@@ -168,7 +174,17 @@ def _read(arguments):
         "--backend", choices=("cpu", "cuda"), default="cpu", help="what to compile for"
     )
     parser.add_argument("--device", type=int, default=0, help="number of the CUDA device")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.report and not Path(options.report).absolute().parent.is_dir():
+        parser.error(f"argument --report: there is no folder for {options.report!r}")
+    return options
+
+
+def _count(text, least=1):
+    """A whole number of at least 1, or `least`."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
+    return int(text)
 
 
 def _timed(label, call, times):

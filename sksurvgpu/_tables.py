@@ -98,7 +98,7 @@ def _labels(index):
 
 def _cell(value):
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     text = " ".join(str(value).split())

@@ -140,3 +140,21 @@ def test_compiling_for_a_device_that_is_not_there_says_so(monkeypatch):
     monkeypatch.setattr(_warm_up, "choose", choose)
     with pytest.raises(SystemExit, match=r"^no cuda device 1$"):
         main(["--compile", "--backend", "cuda", "--device", "1"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--report", "/nowhere/page.html"],
+            "--report: there is no folder for",
+        ),
+        (["--samples", "0"], "--samples: '0' is no whole number of at least 100"),
+        (["--threads", "many"], "--threads: 'many' is no whole number of at least 1"),
+        (["--seed", "-1"], "--seed: '-1' is no whole number of at least 0"),
+    ],
+)
+def test_options_are_checked_before_the_work(arguments, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert said in capsys.readouterr().err

@@ -305,3 +305,36 @@ def test_curves_that_no_display_draws(data):
         CumulativeIncidenceDisplay(risks.functions.values()).plot(at_risk=True)
     with pytest.raises(ValueError, match="those of a result"):
         SurvivalDisplay.from_result(survival).plot(kaplan_meier=data.y)
+
+
+def test_labels_and_events_come_in_the_order_of_the_events():
+    data = simulate_fine_gray(200, 2, density=0.5, random_state=0)
+    curves = aalen_johansen(data.y)
+    display = CumulativeIncidenceDisplay.from_result(curves, events=[2, 1], labels=["two", "one"])
+    for line, event in zip(display.lines_, (2, 1), strict=True):
+        assert line.get_label() == {1: "one", 2: "two"}[event]
+        assert line.get_ydata()[-1] == curves.functions["all", event].y[-1]
+
+
+def test_test_of_a_result_is_that_of_counts(data):
+    group, count = data.X[:, [0]].toarray().ravel(), np.arange(120) % 3
+    curves = kaplan_meier(data.y, groups=group, sample_weight=count)
+    assert SurvivalDisplay.from_result(curves).test_ is not None
+    for weight in (count + 0.5, count / 7.0):
+        curves = kaplan_meier(data.y, groups=group, sample_weight=weight, robust=False)
+        assert SurvivalDisplay.from_result(curves).test_ is None
+
+
+def test_numbers_at_risk_of_small_weights_are_not_zero(data):
+    curves = kaplan_meier(data.y, sample_weight=np.full(120, 1 / 120.0))
+    display = SurvivalDisplay.from_result(curves, at_risk=True)
+    numbers = display.at_risk_["all"]
+    assert numbers[0] == 1.0 and 0 < numbers[1] < 1
+    curves = kaplan_meier(data.y, sample_weight=np.full(120, 2.51))
+    assert SurvivalDisplay.from_result(curves, at_risk=True).at_risk_["all"][0] == 301
+
+
+@pytest.mark.filterwarnings("ignore:Attempting to set identical")
+def test_times_that_are_all_zero_are_at_risk_once():
+    curves = kaplan_meier(surv([True, False, True], np.zeros(3)))
+    assert SurvivalDisplay.from_result(curves, at_risk=True).at_risk_times_[0] == 0.0

@@ -333,7 +333,7 @@ def test_forest_refuses():
         CoefficientDisplay.from_result(Result(table), columns=[])
     with pytest.raises(ValueError, match="`sort` is 'alpha', must be"):
         CoefficientDisplay.from_result(Result(table), sort="alpha")
-    with pytest.raises(ValueError, match=r"101 coefficients, .* at most 100; name some"):
+    with pytest.raises(ValueError, match=r"101 coefficients, .* at most 100; choose some"):
         CoefficientDisplay.from_result(Result(interval_table(101)))
     with pytest.raises(ValueError, match=r"different levels: 0\.9, 0\.95"):
         CoefficientDisplay.from_result({"a": Result(table), "b": Result(table, level=0.9)})
@@ -597,3 +597,52 @@ def test_dollars_are_no_mathematics(name, is_given):
         named = [text for text in display.figure_.findobj(Text) if "$" in text.get_text()]
         assert named, type(display)
         assert not any(text.get_parse_math() for text in named), type(display)
+
+
+def test_tables_of_other_rows_are_drawn_at_their_names():
+    one = pd.DataFrame({"upper": [1.0, 2.0], "coef": [0.5, 1.5], "lower": [0.0, 1.0]}, ["a", "b"])
+    other = one.loc[["b", "a"]].rename(index={"a": "c"})
+    display = CoefficientDisplay({"one": one, "other": other}).plot()
+    heights = {
+        name: dict(zip(points.get_offsets()[:, 0], points.get_offsets()[:, 1], strict=True))
+        for name, points in display.points_.items()
+    }
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
+    assert {x: round(y) for x, y in heights["one"].items()} == {0.5: 0, 1.5: 1}
+    assert {x: round(y) for x, y in heights["other"].items()} == {1.5: 1, 0.5: 2}
+
+
+@pytest.mark.parametrize(
+    ("tables", "match"),
+    [
+        ({}, "`tables` is an empty dictionary"),
+        (
+            pd.DataFrame(0.0, range(101), ["coef", "lower", "upper"]),
+            "101 coefficients",
+        ),
+        (
+            {
+                rows: pd.DataFrame(0.0, list(rows), ["coef", "lower", "upper"])
+                for rows in ("aa", "ab")
+            },
+            "two rows of the same name",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_drawn_are_refused(tables, match):
+    with pytest.raises(ValueError, match=match):
+        CoefficientDisplay(tables)
+
+
+@pytest.mark.parametrize("n_top", [0, -1, 1.5])
+def test_number_of_coefficients_is_checked(n_top):
+    data = simulate_cox(100, 3, density=0.5, random_state=0)
+    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+        CoefficientDisplay.from_estimator(CoxLassoCCD().fit(data.X, data.y), n_top=n_top)
+
+
+def test_profile_of_columns_that_are_numbers():
+    value = np.linspace(-1.0, 1.0, 5)
+    curves = pd.DataFrame({"feature": 0, "value": value, "log_likelihood_ratio": 4 * value**2})
+    intervals = pd.DataFrame({"coef": 0.0, "lower": -0.98, "upper": 0.98}, index=[0])
+    assert len(ProfileDisplay(curves, intervals).plot().intervals) == 1

@@ -348,3 +348,25 @@ def test_frame_names_reach_the_figure():
     path = fit_path(CoxLassoCCD(), frame, data.y, n_alphas=4)
     display = PathDisplay.from_path(path)
     assert {line.get_label() for line in display.lines_} <= set(frame.columns)
+
+
+@pytest.mark.parametrize(
+    ("coefs", "match"),
+    [
+        (
+            np.zeros((3, 2)),
+            r"shape \(3, 2\); of 2 names and 3 penalties it is \(2, 3\)",
+        ),
+        ([[0.0, 1.0, np.nan], [0.0, 0.0, 1.0]], "`coefs` has values that are not finite"),
+    ],
+)
+def test_path_of_other_shapes_is_refused(coefs, match):
+    with pytest.raises(ValueError, match=match):
+        PathDisplay([0.3, 0.2, 0.1], coefs, ["a", "b"])
+
+
+def test_counts_of_folds_are_means():
+    table = score_table(10).assign(n_nonzero=7.8)
+    display = CVDisplay(table, table["alpha"].iloc[0]).plot()
+    assert display.best_.get_label().endswith("(7.8 nonzero)")
+    assert display.top_axis_.get_xlabel() == "mean nonzero coefficients"

@@ -11,7 +11,7 @@ import pytest
 
 import sksurvgpu
 from sksurvgpu import CoxLassoCCD, Posterior, bootstrap, fit_path, screen, wald
-from sksurvgpu._tables import MOST_ROWS, Result
+from sksurvgpu._tables import MOST_ROWS, Result, as_text
 from sksurvgpu._versioned import Versioned
 from sksurvgpu.data.design.columns import Design
 from sksurvgpu.datasets import simulate_cox
@@ -199,3 +199,20 @@ def test_kinds_of_values():
     assert "1,000,000|nan|True|2020-01-01 00:00:00|<a>" in cells and "1e-12" in cells
     assert page.texts == ["Some <values>"] and "site" in repr(some)
     assert [field.name for field in fields(some)] == ["frame"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (180_700.0, "180,700"),
+        (12_345.4, "12,345"),
+        (0.00012345, "0.0001234"),
+        (9999.6, "10,000"),
+        (1e20, "1e+20"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        (1_234, "1,234"),
+    ],
+)
+def test_large_numbers_have_all_their_digits(value, text):
+    assert as_text(pd.DataFrame({"a": [value]})).iloc[0, 0] == text

@@ -24,6 +24,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .._progress import Line
 from .._tables import Result
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import CONSTANT
@@ -221,19 +222,21 @@ def _solve_programs(view, slope, gamma):
     columns, ones = np.arange(len(some)), np.ones(len(some))
     penalty = ElasticNet().at(gamma, ones, np.zeros(len(some), bool))
     step, variance = np.zeros(len(known)), np.zeros(len(known))
-    for a, j in enumerate(some):
-        omega, target = np.zeros(len(some)), np.zeros(len(some))
-        target[a] = 1.0
-        model, start = Quadratic(R, 1.0, ones), (omega, target.copy())
-        minimize_on_matrix(model, penalty, columns, *start, ones, ACCURACY * gamma)
-        product = R @ omega
-        if not np.abs(product - target).max() <= gamma * (1.0 + ALLOWED):
-            raise ValueError(
-                f"`gamma` is {gamma:.3g}, and no combination of columns tells `{names[j]}` from "
-                "the others as closely; pass a larger one, below 1."
-            )
-        step[j] = unit[a] * (omega @ (unit * slope[some]))
-        variance[j] = unit[a] ** 2 * (omega @ product)
+    with Line("debiased", len(some), "columns", estimator.verbose > 0) as line:
+        for a, j in enumerate(some):
+            omega, target = np.zeros(len(some)), np.zeros(len(some))
+            target[a] = 1.0
+            model, start = Quadratic(R, 1.0, ones), (omega, target.copy())
+            minimize_on_matrix(model, penalty, columns, *start, ones, ACCURACY * gamma)
+            product = R @ omega
+            if not np.abs(product - target).max() <= gamma * (1.0 + ALLOWED):
+                raise ValueError(
+                    f"`gamma` is {gamma:.3g}, and no combination of columns tells `{names[j]}` "
+                    "from the others as closely; pass a larger one, below 1."
+                )
+            step[j] = unit[a] * (omega @ (unit * slope[some]))
+            variance[j] = unit[a] ** 2 * (omega @ product)
+            line.step()
     return step, variance, known
 
 

@@ -32,13 +32,17 @@ def count_at_risk(ax, result):
     ticks = np.array([tick for tick in ax.get_xticks() if low <= tick <= high])
     apart = np.diff(ax.transData.transform(np.column_stack([ticks, ticks]))[:, 0])
     by_group = result.table.groupby("group", observed=True, sort=False)["n_at_risk"]
-    n_digits = len(f"{by_group.max().max():,.0f}")
+    most = by_group.max().max()
+    n_digits = max(len(f"{most:,.0f}"), 4 if most < 100 and most % 1.0 else 0)
     needed = CHARACTER * text_size(ax) * (n_digits + 1) * ax.figure.dpi / 72.0
     step = int(np.ceil(needed / apart.min())) if len(apart) else 1
-    times = np.maximum(ticks[::step], 0.0)  # the axis may begin a little before
+    times = np.unique(np.maximum(ticks[::step], 0.0))  # the axis may begin a little before
     at_risk = result.at(times)["n_at_risk"]
     first = at_risk.groupby(level=["group", "time"], sort=False).first()  # of several events
-    counts = {str(g): first.loc[g].round().astype(int).tolist() for g in result.groups}
+    # sums of weights that are small numbers keep three digits
+    first = first.round() if most >= 100 else first.map(lambda number: float(f"{number:.3g}"))
+    whole = first.astype(int) if (first % 1.0 == 0).all() else first
+    counts = {str(g): whole.loc[g].tolist() for g in result.groups}
     return counts, times.tolist()
 
 

@@ -123,6 +123,8 @@ def test_of_groups(result, y, groups):
             return None
         table = result.table
         number = np.concatenate([table["n_events"], table["n_censored"]])
+        if np.any(number % 1.0):
+            return None
         there = number > 0
         event = np.repeat([True, False], len(table))[there]
         rows = surv(event, np.tile(table["time"], 2)[there])

@@ -31,7 +31,7 @@ def show_penalties(ax, alphas):
     ax.set_xlabel("penalty (alpha)")
 
 
-def count_on_top(ax, position, n_nonzero):
+def count_on_top(ax, position, n_nonzero, name="nonzero coefficients"):
     """Axis on top with numbers of nonzero coefficients, at a few of the fits."""
     position = np.asarray(position, dtype=np.float64)
     place = np.log(position) if ax.get_xscale() == "log" else position
@@ -41,7 +41,7 @@ def count_on_top(ax, position, n_nonzero):
     top.set_xticks(position[chosen], [f"{n_nonzero[i]:,.0f}" for i in chosen])
     top.minorticks_off()
     top.tick_params(labelsize=ax.xaxis.label.get_size())
-    top.set_xlabel("nonzero coefficients", size=ax.xaxis.label.get_size())
+    top.set_xlabel(name, size=ax.xaxis.label.get_size())
     return top
 
 

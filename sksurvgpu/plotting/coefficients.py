@@ -1,6 +1,7 @@
 """Forest plots: coefficients with their intervals, one a line."""
 
 from collections.abc import Mapping
+from numbers import Integral
 
 import numpy as np
 
@@ -21,7 +22,8 @@ class CoefficientDisplay:
     ----------
     tables : DataFrame or dict of {str: DataFrame}
         For each result the coefficients and bounds, with columns coef, lower and upper and the
-        features as index; the first one orders the rows. NaN where there is no bound.
+        features as index, at most 100; the first one orders the rows. NaN where there is no
+        bound.
     effect : str or None, default=None
         What exp(coef) is called; None where it is no ratio.
     level : float or None, default=None
@@ -58,11 +60,7 @@ class CoefficientDisplay:
     """
 
     def __init__(self, tables, *, effect=None, level=None):
-        self.tables = {"": tables} if hasattr(tables, "columns") else dict(tables)
-        for table in self.tables.values():
-            missing = [name for name in WANTED if name not in getattr(table, "columns", ())]
-            if missing:
-                raise ValueError(f"`tables` has a table without the column {missing[0]!r}.")
+        self.tables = _aligned({"": tables} if hasattr(tables, "columns") else dict(tables))
         self.effect = effect
         self.level = level
 
@@ -145,6 +143,8 @@ class CoefficientDisplay:
                 f"`estimator` is of type {type(estimator).__name__}; pass a fitted estimator of "
                 "this package."
             )
+        if not isinstance(n_top, Integral) or n_top < 1:
+            raise ValueError(f"`n_top` is {n_top!r}, must be an integer of at least 1.")
         table, effect, level = read_coefficients(estimator)
         table = table[table["coef"] != 0]
         if not len(table):
@@ -184,6 +184,30 @@ class CoefficientDisplay:
         return self
 
 
+def _aligned(tables):
+    """Tables of the columns that are drawn, with the same rows in the same order."""
+    if not tables:
+        raise ValueError("`tables` is an empty dictionary; pass one table or more.")
+    for table in tables.values():
+        missing = [name for name in WANTED if name not in getattr(table, "columns", ())]
+        if missing:
+            raise ValueError(f"`tables` has a table without the column {missing[0]!r}.")
+    tables = {key: table[list(WANTED)] for key, table in tables.items()}
+    first, *others = tables.values()
+    if not all(table.index.equals(first.index) for table in others):
+        if not all(table.index.is_unique for table in tables.values()):
+            raise ValueError("`tables` has a table with two rows of the same name; rename one.")
+        names = list(dict.fromkeys(name for table in tables.values() for name in table.index))
+        tables = {key: table.reindex(names) for key, table in tables.items()}
+    n_rows = len(next(iter(tables.values())))
+    if n_rows > MOST_ROWS:
+        raise ValueError(
+            f"there are {n_rows:,} coefficients, a forest plot shows at most {MOST_ROWS}; choose "
+            "some, by `columns` of from_result, or use BootstrapDisplay."
+        )
+    return tables
+
+
 def _check_drawable(tables, name):
     if not any(np.isfinite(table["coef"].to_numpy(np.float64)).any() for table in tables.values()):
         raise ValueError(f"`{name}` has no finite coefficient, so there is nothing to draw.")
@@ -201,11 +225,6 @@ def _in_order(tables, columns, sort):
         names = list(dict.fromkeys(known[k] for k in choose_rows(known, columns)))
     if not names:
         raise ValueError("the results have no coefficient in common; draw them apart.")
-    if len(names) > MOST_ROWS:
-        raise ValueError(
-            f"there are {len(names):,} coefficients, a forest plot shows at most {MOST_ROWS}; name "
-            "some in `columns`, or use BootstrapDisplay."
-        )
     ordered = {key: table.reindex(names) for key, table in tables.items()}
     if sort is not None:
         key = ordered[next(iter(ordered))]["coef"]

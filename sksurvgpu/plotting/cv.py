@@ -37,7 +37,7 @@ class CVDisplay:
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on.
     top_axis_ : matplotlib SecondaryAxis
-        Numbers of nonzero coefficients.
+        Numbers of nonzero coefficients, of cross-validation their means over the folds.
     line_ : matplotlib Line2D
         Mean scores.
     errors_ : matplotlib PolyCollection or LineCollection
@@ -147,7 +147,7 @@ class CVDisplay:
             self._mark_choice()
             show_penalties(self.ax_, alphas)
             counts = self.table["n_nonzero"].to_numpy(dtype=np.float64)
-            self.top_axis_ = count_on_top(self.ax_, alphas, counts)
+            self.top_axis_ = count_on_top(self.ax_, alphas, counts, "mean nonzero coefficients")
             name = "held-out log-likelihood" if self.scoring == "loglik" else self.scoring
             self.ax_.set_ylabel(f"mean {name.replace('_', ' ')}")
             named = self.best_, self.one_se_, self.chosen_
@@ -183,7 +183,7 @@ class CVDisplay:
         n_of = dict(zip(self.table["alpha"], self.table["n_nonzero"], strict=True))
 
         def mark(alpha, name, style):
-            label = f"{name}: {alpha:.3g} ({n_of[alpha]:,.0f} nonzero)"
+            label = f"{name}: {alpha:.3g} ({round(n_of[alpha], 1):,g} nonzero)"
             return self.ax_.axvline(
                 alpha, color=MUTED, linestyle=style, linewidth=0.8, zorder=1, label=label
             )

@@ -145,9 +145,10 @@ class CumulativeIncidenceDisplay:
             At most 20 curves, one for each group and event. Of several of both, groups have
             colours and events have styles.
         events : int or list of int, optional
-            Codes of the events to draw; by default all.
+            Codes of the events to draw, in their order; by default all.
         labels : sequence of str, optional
-            Names of the curves; by default group and event, where there are several.
+            Names of the curves, of each group its events; by default group and event, where there
+            are several.
         limits : {"interval"} or None, default="interval"
             Areas around the curves: pointwise intervals.
         <<ax, **options>>
@@ -158,10 +159,11 @@ class CumulativeIncidenceDisplay:
             What was drawn.
         """
         check_result(result, AalenJohansen, limits)
-        events = result.events if events is None else np.atleast_1d(events).tolist()
+        events = result.events if events is None else list(dict.fromkeys(np.ravel(events).tolist()))
         if not set(events) <= set(result.events):
             raise ValueError(f"`events` is {events}; the curves are of {result.events}.")
-        functions = {key: f for key, f in result.functions.items() if key[1] in events}
+        curves = result.functions
+        functions = {(g, e): curves[g, e] for g in result.groups for e in events}
         if labels is None:
             labels = [_name(*key, len(result.groups), len(events)) for key in functions]
         own = result.table.groupby(["group", "event"], observed=True)

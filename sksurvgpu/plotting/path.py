@@ -62,6 +62,14 @@ class PathDisplay:
         self.coefs = np.asarray(coefs, dtype=np.float64)
         self.feature_names = [str(name) for name in feature_names]
         self.x = x
+        expected = len(self.feature_names), len(self.alphas)
+        if self.coefs.shape != expected:
+            raise ValueError(
+                f"`coefs` has the shape {self.coefs.shape}; of {expected[0]:,} names and "
+                f"{expected[1]:,} penalties it is {expected}."
+            )
+        if not np.isfinite(self.coefs).all():
+            raise ValueError("`coefs` has values that are not finite.")
 
     def __repr__(self) -> str:
         what = count_of(self.feature_names, "coefficient")

@@ -75,6 +75,7 @@ class ProfileDisplay:
         if missing:
             raise ValueError(f"the table of curves has no column {missing[0]!r}.")
         self.curves = curves.assign(feature=curves["feature"].astype(str))
+        intervals = intervals.set_axis(intervals.index.astype(str))
         without = [name for name in intervals.index if not (self.curves["feature"] == name).any()]
         if without:
             raise ValueError(f"the table of curves has no rows for {without[0]!r}.")

@@ -47,10 +47,10 @@ result.table[["n_events", "hazard_ratio", "p_value", "status"]].round(
 
 # %%
 # What to see: persons with twice the light chains die of nearly everything
-# more often, of infections above all, but not of external causes such as
-# accidents, of which blood should not tell. Causes with few deaths (their
-# number is in brackets) have wide intervals, which end in an arrow where
-# they leave the figure.
+# more often, of infections four times as often, but not of external causes
+# such as accidents, of which blood should not tell. Causes with few deaths
+# (their number is in brackets) have wide intervals, which end in an arrow
+# where they leave the figure.
 
 table = result.table[["coef", "lower", "upper"]].sort_values(
     "coef", ascending=False

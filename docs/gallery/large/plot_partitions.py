@@ -1,5 +1,5 @@
 """
-Files larger than memory: 52,422 hard drives, in parts
+Files larger than memory: 51,319 hard drives, in parts
 ======================================================
 
 A table that does not fit into memory is written to a folder once, batch by

@@ -10,8 +10,8 @@ over, judged and kept.
 
 # %%
 # SUPPORT: 9,105 seriously ill patients of five hospitals, from the package
-# SurvSet, with 22 measurements and 9 categories. Some laboratory values are
-# missing in half of the patients.
+# SurvSet, with 24 measurements and 11 categories. Some laboratory values
+# are missing in half of the patients.
 
 import matplotlib.pyplot as plt
 from sklearn.compose import make_column_selector, make_column_transformer

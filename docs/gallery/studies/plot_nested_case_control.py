@@ -39,9 +39,9 @@ X = pd.DataFrame(
 )
 
 # %%
-# For each death, draw five persons of the same sex and age who were
-# followed for longer. Who is drawn may die later, and may be drawn again:
-# leaving such persons out would bias the ratios.
+# For each death, draw five persons of the same sex and, within two
+# years, age who were followed for longer. Who is drawn may die later, and
+# may be drawn again: leaving such persons out would bias the ratios.
 
 rng = np.random.default_rng(0)
 alike = (
