@@ -4,12 +4,14 @@ import re
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from sksurvgpu import CoxLassoCCD, CoxLassoCV, _compile, _report, _warm_up, fit_path
 from sksurvgpu import __main__ as tour
-from sksurvgpu import _compile, _report, _warm_up
 from sksurvgpu.__main__ import main
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.exceptions import BackendUnavailableError
@@ -158,3 +160,36 @@ def test_options_are_checked_before_the_work(arguments, said, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     assert said in capsys.readouterr().err
+
+
+def test_ratios_are_the_largest_beside_the_truth():
+    coef = np.r_[np.zeros(20), -1.0, 2.0]
+    fitted = SimpleNamespace(
+        coef_=1.5 * coef, summary=lambda: pd.DataFrame({"hazard_ratio": np.exp(1.5 * coef)})
+    )
+    table = tour._ratios(fitted, coef)
+    assert len(table) == tour.N_SHOWN and table.index[:2].tolist() == [21, 20]
+    np.testing.assert_allclose(np.log(table["hazard ratio"])[:2], [3.0, -1.5])
+    np.testing.assert_allclose(np.log(table["true"])[:2], [2.0, -1.0])
+
+
+def test_figures_of_the_tour_are_those_of_the_fits():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    data = simulate_cox(200, 5, density=0.4, random_state=0)
+    chosen = CoxLassoCV(cv=3).fit(data.X, data.y)
+    path = fit_path(CoxLassoCCD(), data.X, data.y, n_alphas=5)
+    _, axes = pyplot.subplots(2)
+    tour._figure_of_folds(chosen).draw(axes[0])
+    tour._figure_of_path(path, chosen).draw(axes[1])
+    scores = chosen.cv_results_["mean_score"]
+    assert axes[0].lines[0].get_ydata().max() == scores.max()
+    assert axes[1].lines[-1].get_xdata() == [chosen.alpha_] * 2
+
+
+def test_seconds_are_those_that_passed(monkeypatch):
+    clock = iter([1.0, 3.5])
+    monkeypatch.setattr(tour.time, "perf_counter", lambda: next(clock))
+    times = []
+    assert tour._timed("work", lambda: "done", times) == "done"
+    [(what, seconds, cpu)] = times
+    assert (what, seconds) == ("work", 2.5) and cpu >= 0.0

@@ -338,3 +338,13 @@ def test_numbers_at_risk_of_small_weights_are_not_zero(data):
 def test_times_that_are_all_zero_are_at_risk_once():
     curves = kaplan_meier(surv([True, False, True], np.zeros(3)))
     assert SurvivalDisplay.from_result(curves, at_risk=True).at_risk_times_[0] == 0.0
+
+
+def test_event_of_observed_curves_is_that_of_the_model_unless_given():
+    data = simulate_fine_gray(200, 2, density=0.5, random_state=0)
+    model, curves = FineGrayCCD(event_of_interest=2).fit(data.X, data.y), aalen_johansen(data.y)
+    for options, event in (({}, 2), ({"event_of_interest": 1}, 1)):
+        display = CumulativeIncidenceDisplay.from_estimator(
+            model, data.X[:1], aalen_johansen=data.y, **options
+        )
+        assert display.observed_["all"].get_ydata()[-1] == curves.functions["all", event].y[-1]

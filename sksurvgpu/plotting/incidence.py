@@ -96,7 +96,7 @@ class CumulativeIncidenceDisplay:
         ----------
         estimator : FineGrayCCD
             Fitted, with ``predict_cumulative_incidence_function``. Observed curves are of its
-            event of interest.
+            event of interest unless another one is given.
         <<X, strata, labels, ax, **options>>
 
         Returns
@@ -106,8 +106,8 @@ class CumulativeIncidenceDisplay:
         """
         method = "predict_cumulative_incidence_function"
         display = cls(*predict_steps(estimator, method, X, strata, labels))
-        code = getattr(estimator, "event_of_interest", 1)
-        return display.plot(ax, event_of_interest=code, **options)
+        own = {"event_of_interest": getattr(estimator, "event_of_interest", 1)}
+        return display.plot(ax, **own | options)
 
     @classmethod
     @documented
