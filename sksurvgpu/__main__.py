@@ -17,6 +17,7 @@ from . import __version__
 from ._compile import cache_files, listeners
 from ._progress import Line
 from ._report import Figure, write_report
+from ._tables import counted
 from .backends import explain
 from .datasets import simulate_cox
 from .estimators._prepared import count_threads
@@ -124,7 +125,7 @@ def _compile_for(model, data, times):
             logger.setLevel(level)
         where, seconds = ", ".join(cache_files()), time.perf_counter() - begin[0]
         line.end(
-            f"compile: {len(names):,} kernels, {seconds:.1f} s, kept in {where}"
+            f"compile: {counted(len(names), 'kernels')}, {seconds:.1f} s, kept in {where}"
             if names
             else f"compile: nothing, all was in {where}"
         )

@@ -10,6 +10,8 @@ import sys
 import time
 from threading import Lock
 
+from ._tables import counted
+
 __all__ = ["Line"]
 
 OFTEN, SELDOM = 0.2, 60.0  # seconds between two states of a line that is written anew, or added
@@ -73,13 +75,13 @@ class Line:
         self._is_open = False
         if text is None:
             seconds = _in_words(time.monotonic() - self._begin)
-            text = f"{self._name}: {_counted(self._n_done, self._unit)}, {seconds}"
+            text = f"{self._name}: {counted(self._n_done, self._unit)}, {seconds}"
         self._write(text, is_last=True)
 
     def _state(self, elapsed, note):
-        done = _counted(self._n_done, self._unit)
+        done = counted(self._n_done, self._unit)
         if self._n_all is not None:
-            done = f"{self._n_done:,} of {_counted(self._n_all, self._unit)}"
+            done = f"{self._n_done:,} of {counted(self._n_all, self._unit)}"
         parts = [f"{self._name}: {done}", _in_words(elapsed)]
         n_new = self._n_done - self._n_before
         if self._n_all is not None and n_new > 0:
@@ -95,14 +97,10 @@ class Line:
         print(f"\r{text:<{covered}}", end="\n" if is_last else "", flush=True)
 
 
-def _counted(n, unit):
-    """A number of things whose plural is the unit."""
-    singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit[:-1]
-    return f"{n:,} {singular if n == 1 else unit}"
-
-
 def _is_interactive(stream):
     """Whether what is written can be written over: in a terminal, or in a cell of a notebook."""
+    if stream is None:  # a program without a console
+        return False
     return stream.isatty() or type(stream).__module__.startswith("ipykernel")
 
 

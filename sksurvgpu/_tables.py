@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ._versioned import Versioned
 
-__all__ = ["Result", "as_text", "in_brief"]
+__all__ = ["Result", "as_text", "counted", "in_brief"]
 
 MOST_ROWS = 10
 LONGEST = 40  # letters of a name or text
@@ -75,6 +75,12 @@ def in_brief(table, effect):
 
 def _more(n_rows):
     return [f"and {n_rows:,} more row{'s' * (n_rows > 1)}"] if n_rows else []
+
+
+def counted(n, unit):
+    """A number of things whose plural is the unit."""
+    singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit[:-1]
+    return f"{n:,} {singular if n == 1 else unit}"
 
 
 def as_text(frame):

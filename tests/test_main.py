@@ -103,7 +103,7 @@ def test_kernels_that_are_compiled_are_named(capsys, monkeypatch):
     times = []
     tour._compile_for(None, simulate_cox(10, 2, random_state=0), times)
     printed = capsys.readouterr().out
-    assert "compile: 1 kernels, " in printed and [what for what, *_ in times] == ["compile"]
+    assert "compile: 1 kernel, " in printed and [what for what, *_ in times] == ["compile"]
     assert not _compile.listeners
 
 

@@ -62,3 +62,10 @@ def test_what_has_no_figure(result):
         BalanceDisplay.from_result({})
     with pytest.raises(ValueError, match="`kind` is 'bars', must be one of love, scatter"):
         BalanceDisplay.from_result(result, kind="bars")
+
+
+@pytest.mark.parametrize("options", [{"n": 0}, {"n": 2.5}, {"n": "a"}, {"threshold": "x"}])
+def test_options_are_checked(options):
+    result = SimpleNamespace(table=pd.DataFrame({"std_diff_before": [0.2, 0.1]}))
+    with pytest.raises((TypeError, ValueError), match=f"`{next(iter(options))}` is"):
+        BalanceDisplay.from_result(result, **options)

@@ -10,8 +10,10 @@ from sksurvgpu import (
     CalibrationDisplay,
     CoxLassoCCD,
     CumulativeIncidenceDisplay,
+    EmpiricalNullDisplay,
     FineGrayCCD,
     ProfileDisplay,
+    PropensityDisplay,
     StackedIncidenceDisplay,
     SurvivalDisplay,
     competing_risks,
@@ -399,3 +401,17 @@ def test_histogram_of_risks_stands_under_the_calibration(calibrated):
     assert not CalibrationDisplay.from_result(result, histogram=False).histograms_
     assert repr(display) == "<CalibrationDisplay of 2 models>"
     assert result.distribution["n"].sum() == 90
+
+
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (lambda t: CalibrationDisplay({"": t}), "`tables` has .* 'predicted'"),
+        (lambda t: EmpiricalNullDisplay(t, t, 0.0, 1.0), "`controls` has .* 'coef'"),
+        (lambda t: PropensityDisplay(t), "`bins` has .* 'lower'"),
+        (lambda t: ProfileDisplay(t, t), "`curves` has .* 'feature'"),
+    ],
+)
+def test_tables_without_a_column_are_refused(make, match):
+    with pytest.raises(ValueError, match=f"{match}; it needs"):
+        make(pd.DataFrame({"other": [1.0]}))

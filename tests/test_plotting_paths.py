@@ -370,3 +370,15 @@ def test_counts_of_folds_are_means():
     display = CVDisplay(table, table["alpha"].iloc[0]).plot()
     assert display.best_.get_label().endswith("(7.8 nonzero)")
     assert display.top_axis_.get_xlabel() == "mean nonzero coefficients"
+
+
+@pytest.mark.parametrize("relax", [0.0, 0.5, 1.0])
+def test_scores_are_those_of_the_relaxation_that_was_chosen(relax):
+    gammas = (0.0, 0.5, 1.0)
+    tables = [score_table(5, seed).assign(gamma=gamma) for seed, gamma in enumerate(gammas)]
+    estimator = BaseEstimator()
+    estimator.cv_results_, estimator.alpha_ = pd.concat(tables), tables[0]["alpha"][0]
+    estimator.relax_, estimator.fit = relax, None
+    display = CVDisplay.from_estimator(estimator)
+    expected = tables[round(2 * relax)].sort_values("alpha", ascending=False)["mean_score"]
+    assert display.line_.get_ydata().tolist() == expected.tolist()

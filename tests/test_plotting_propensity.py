@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from sksurvgpu import PropensityDisplay
 from sksurvgpu.cohort import Cohort, match, preference_score, weigh
@@ -76,3 +77,14 @@ def test_what_has_no_figure(cohort):
         PropensityDisplay.from_cohort(cohort, scale="logit")
     with pytest.raises(ValueError, match="has no column 'weight'; name one of its columns"):
         PropensityDisplay.from_cohort(cohort, weight="weight")
+
+
+def test_the_title_is_of_the_weights(cohort):
+    weighed = weigh(cohort)
+    title = PropensityDisplay.from_cohort(weighed, weight="weight").ax_.get_title()
+    treated, weight = weighed.is_treated, weighed.table["weight"].to_numpy()
+    preference = preference_score(weighed.scores, treated)
+    auc = roc_auc_score(treated, preference, sample_weight=weight)
+    share = weight[(preference >= 0.3) & (preference <= 0.7)].sum() / weight.sum()
+    assert title == f"AUC {auc:.2f}, {share:.0%} in equipoise"
+    assert title != PropensityDisplay.from_cohort(weighed).ax_.get_title()

@@ -194,7 +194,7 @@ def time_varying(run):
     )
     cv_seconds, cv = timed(cv.fit, X, y)
     _tell(run, f"ours, {cv.n_splits_ * len(cv.cv_results_)} fits of 10 folds", n, cv_seconds, cv)
-    difference = float(np.abs(model.coef_ - second.coef_).max())
+    difference = np.abs(model.coef_ - second.coef_).max()
     bounds = np.exp(profile.intervals[["lower", "upper"]].to_numpy())
     run.note(
         f"largest difference of coefficients with and without augmentation {difference:.1e}; "

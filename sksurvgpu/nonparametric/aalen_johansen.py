@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
 from .counts import count
@@ -77,8 +77,8 @@ class AalenJohansen(Result):
 
     def _title(self) -> str:
         n_kinds = len(self.events)
-        kinds = f"{n_kinds:,} kind{'s' if n_kinds > 1 else ''} of event"
-        return describe(self, f"{kinds}, {len(self.table) // n_kinds:,} times")
+        times = counted(len(self.table) // n_kinds, "times")
+        return describe(self, f"{counted(n_kinds, 'kinds')} of event, {times}")
 
     def _head(self, n):
         lines = self.table.groupby(KEYS, observed=True)

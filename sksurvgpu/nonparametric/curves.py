@@ -6,15 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 
+from .._tables import counted
+
 __all__ = ["at_risk_at", "counts_table", "describe", "entries_of", "look_up", "step_functions"]
 
 
 def describe(result, content) -> str:
     """What a result is, in a line."""
     robust = ", robust" if result.robust else ""
-    many = "s" if len(result.groups) > 1 else ""
     return (
-        f"{type(result).__name__} of {len(result.groups):,} group{many}, {content}, "
+        f"{type(result).__name__} of {counted(len(result.groups), 'groups')}, {content}, "
         f"{100 * result.level:g}% intervals{robust}"
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
 from .counts import count
@@ -81,7 +81,7 @@ class KaplanMeier(Result):
     _is_stratified: bool = False
 
     def _title(self) -> str:
-        return describe(self, f"{len(self.table):,} times")
+        return describe(self, counted(len(self.table), "times"))
 
     def _head(self, n):
         counts = self.table.groupby("group", observed=True)[["n_events", "n_censored"]].sum()

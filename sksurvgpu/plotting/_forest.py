@@ -76,10 +76,11 @@ class Forest:
     def _limits(self, xlim):
         """Limits of the axis on the scale of the coefficients."""
         if xlim is not None:
-            low, high = map(float, xlim)
-            if not low < high or (self.effect and low <= 0):
+            ends = np.ravel(xlim).tolist()
+            if len(ends) != 2 or not ends[0] < ends[1] or (self.effect and ends[0] <= 0):
                 kind = "positive and ascending" if self.effect else "ascending"
-                raise ValueError(f"`xlim` is {tuple(xlim)}, must be {kind}.")
+                raise ValueError(f"`xlim` is {xlim!r}, must be two numbers, {kind}.")
+            low, high = ends
             return (np.log(low), np.log(high)) if self.effect else (low, high)
         coef, lower, upper = np.concatenate([table.to_numpy() for table in self.tables.values()]).T
         finite = np.isfinite(coef) & (np.abs(coef) <= (LARGEST_LOG if self.effect else np.inf))

@@ -6,9 +6,24 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["choose_rows", "effect_of", "read_coefficients", "read_intervals"]
+__all__ = [
+    "choose_rows",
+    "effect_of",
+    "read_coefficients",
+    "read_intervals",
+    "require_columns",
+]
 
 WANTED = ("coef", "lower", "upper")
+
+
+def require_columns(table, wanted, name):
+    """Refuse a table without the columns that are drawn."""
+    missing = [column for column in wanted if column not in getattr(table, "columns", ())]
+    if missing:
+        raise ValueError(
+            f"`{name}` has a table without the column {missing[0]!r}; it needs {', '.join(wanted)}."
+        )
 
 
 def read_intervals(result, name="result"):

@@ -63,6 +63,8 @@ def check_functions(functions, labels):
     functions = [functions] if hasattr(functions, "x") else list(functions)
     if not functions:
         raise ValueError("there is no curve; pass one step function or more.")
+    if not all(hasattr(function, "x") and hasattr(function, "y") for function in functions):
+        raise TypeError("curves must be step functions, with attributes `x` and `y`.")
     if len(functions) > MOST_CURVES:
         raise ValueError(
             f"there are {len(functions):,} curves, a figure shows at most {MOST_CURVES}."

@@ -9,6 +9,8 @@ from weakref import WeakSet
 
 import numpy as np
 
+from .._tables import counted
+
 __all__ = [
     "CHARACTER",
     "COLOURS",
@@ -225,7 +227,7 @@ def _contrast_on_white(parts):
 
 def count_of(items, noun):
     """Number of items in words, as "3 curves", for the line that a display is printed as."""
-    return f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}"
+    return counted(len(items), f"{noun}s")
 
 
 def text_size(ax):

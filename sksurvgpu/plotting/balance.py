@@ -1,7 +1,10 @@
 """Standardized differences before and after an adjustment."""
 
+from numbers import Real
+
 import numpy as np
 
+from ..cohort.checks import check_count
 from ._labels import legend_in_corner
 from ._style import (
     CHARACTER,
@@ -115,10 +118,13 @@ class BalanceDisplay:
         """
         if kind not in KINDS:
             raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(KINDS)}.")
+        check_count(n, "n")
+        if threshold is not None and not isinstance(threshold, Real):
+            raise TypeError(f"`threshold` is {threshold!r}, must be a number or None.")
         self._read(kind, threshold)
         with styled():
             if kind == "love":
-                self._draw_love(ax, max(int(n), 1), threshold)
+                self._draw_love(ax, n, threshold)
             else:
                 self._draw_scatter(ax, threshold)
         return self
@@ -199,7 +205,7 @@ class BalanceDisplay:
         self.ax_.set_ylabel("after")
 
     def _line(self, draw, threshold):
-        return draw(float(threshold), color=MUTED, linewidth=0.8, zorder=1)
+        return draw(threshold, color=MUTED, linewidth=0.8, zorder=1)
 
     def _point_beyond(self, heights, colour):
         """Arrows at the right edge, at these heights."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ._labels import legend_in_corner
+from ._results import require_columns
 from ._style import MARKERS, MUTED, colours_on, count_of, new_axes, opacity_on, styled
 
 __all__ = ["CalibrationDisplay"]
@@ -57,6 +58,8 @@ class CalibrationDisplay:
 
     def __init__(self, tables, distributions=None):
         self.tables = dict(tables)
+        for table in self.tables.values():
+            require_columns(table, WANTED, "tables")
         self.distributions = dict(distributions or {})
 
     def __repr__(self) -> str:

@@ -6,7 +6,14 @@ from numbers import Integral
 import numpy as np
 
 from ._forest import Forest
-from ._results import WANTED, choose_rows, effect_of, read_coefficients, read_intervals
+from ._results import (
+    WANTED,
+    choose_rows,
+    effect_of,
+    read_coefficients,
+    read_intervals,
+    require_columns,
+)
 from ._style import count_of, new_axes, styled
 
 __all__ = ["CoefficientDisplay"]
@@ -189,9 +196,7 @@ def _aligned(tables):
     if not tables:
         raise ValueError("`tables` is an empty dictionary; pass one table or more.")
     for table in tables.values():
-        missing = [name for name in WANTED if name not in getattr(table, "columns", ())]
-        if missing:
-            raise ValueError(f"`tables` has a table without the column {missing[0]!r}.")
+        require_columns(table, WANTED, "tables")
     tables = {key: table[list(WANTED)] for key, table in tables.items()}
     first, *others = tables.values()
     if not all(table.index.equals(first.index) for table in others):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._tables import counted
 from ._labels import legend_in_corner
 from ._penalties import count_on_top, refuse_zero, show_penalties
 from ._style import (
@@ -89,7 +90,7 @@ class CVDisplay:
         self.alpha_one_se = float(self.table["alpha"][within])
 
     def __repr__(self) -> str:
-        return f"<CVDisplay of scores at {len(self.table):,} penalties>"
+        return f"<CVDisplay of scores at {counted(len(self.table), 'penalties')}>"
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):

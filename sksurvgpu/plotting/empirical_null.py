@@ -3,6 +3,7 @@
 import numpy as np
 
 from ._labels import legend_in_corner
+from ._results import require_columns
 from ._style import (
     MUTED,
     colours_on,
@@ -58,6 +59,8 @@ class EmpiricalNullDisplay:
     """
 
     def __init__(self, controls, estimates, mean, sd, *, level=0.95):
+        for table, name in ((controls, "controls"), (estimates, "estimates")):
+            require_columns(table, ("coef", "standard_error"), name)
         self.controls, self.estimates = controls, estimates
         self.mean, self.sd, self.level = float(mean), float(sd), float(level)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._tables import counted
 from ._penalties import count_on_top, draw_curves, name_curves, refuse_zero, show_penalties
 from ._style import (
     MUTED,
@@ -73,7 +74,7 @@ class PathDisplay:
 
     def __repr__(self) -> str:
         what = count_of(self.feature_names, "coefficient")
-        return f"<PathDisplay of {what} at {len(self.alphas):,} penalties>"
+        return f"<PathDisplay of {what} at {counted(len(self.alphas), 'penalties')}>"
 
     @classmethod
     def from_path(cls, path, *, x="alpha", highlight=None, n_labels=10, ax=None):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._results import choose_rows, effect_of, read_intervals
+from ._results import WANTED, choose_rows, effect_of, read_intervals, require_columns
 from ._style import (
     MUTED,
     colours_on,
@@ -71,9 +71,8 @@ class ProfileDisplay:
     def __init__(self, curves, intervals, *, effect=None, level=0.95):
         from scipy.stats import chi2
 
-        missing = [name for name in CURVE if name not in curves]
-        if missing:
-            raise ValueError(f"the table of curves has no column {missing[0]!r}.")
+        require_columns(curves, CURVE, "curves")
+        require_columns(intervals, WANTED, "intervals")
         self.curves = curves.assign(feature=curves["feature"].astype(str))
         intervals = intervals.set_axis(intervals.index.astype(str))
         without = [name for name in intervals.index if not (self.curves["feature"] == name).any()]

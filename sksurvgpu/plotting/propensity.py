@@ -7,6 +7,7 @@ from ..cohort.cohort import as_cohort
 from ..cohort.scores import preference_score
 from ..data.vectors import check_row_values
 from ._labels import legend_in_corner
+from ._results import require_columns
 from ._style import MUTED, colours_on, count_of, new_axes, opacity_on, styled
 
 __all__ = ["PropensityDisplay"]
@@ -56,6 +57,7 @@ class PropensityDisplay:
     """
 
     def __init__(self, bins, *, equipoise=None):
+        require_columns(bins, ("lower", "upper", *ARMS), "bins")
         self.bins = bins
         self.equipoise = equipoise
         self._title, self._name = "", "score"

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import numpy as np
+
 from ..nonparametric import KaplanMeier, LogRank
 from ._at_risk import show_at_risk
 from ._docs import documented
@@ -271,7 +273,7 @@ def _choose_test(log_rank, observed, y, groups):
     """The log-rank test whose p-value is written; None for none."""
     if isinstance(log_rank, LogRank):
         return log_rank
-    if not isinstance(log_rank, bool):
+    if not isinstance(log_rank, bool | np.bool_):
         raise TypeError(
             f"`log_rank` is of type {type(log_rank).__name__}; pass True, False, or what "
             "sksurvgpu.nonparametric.log_rank returns."
