@@ -646,3 +646,23 @@ def test_profile_of_columns_that_are_numbers():
     curves = pd.DataFrame({"feature": 0, "value": value, "log_likelihood_ratio": 4 * value**2})
     intervals = pd.DataFrame({"coef": 0.0, "lower": -0.98, "upper": 0.98}, index=[0])
     assert len(ProfileDisplay(curves, intervals).plot().intervals) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "texts"),
+    [
+        ((0.9892, 0.9801, 0.9983), ("0.989", "(0.980, 0.998)")),
+        ((1.0002, 1.0001, 1.0004), ("1.00020", "(1.00010, 1.00040)")),
+        ((1.31, 1.11, 1.55), ("1.31", "(1.11, 1.55)")),
+        ((0.31, 0.0588, 1.61), ("0.31", "(0.059, 1.61)")),
+        ((1.0, 1.0, 1.0), ("1.00", "(1.00, 1.00)")),
+        ((1.004, 0.0, np.inf), ("1.004", "(0, ∞)")),
+        ((1.004, np.nan, np.nan), ("1.004", "")),
+    ],
+)
+def test_decimals_tell_bounds_apart(row, texts):
+    with np.errstate(divide="ignore"):
+        table = pd.DataFrame([np.log(row)], ["a"], ["coef", "lower", "upper"])
+    display = CoefficientDisplay(table, effect="hazard ratio", level=0.95).plot()
+    [shown] = display.numbers_
+    assert tuple(text.get_text() for text in shown) == texts

@@ -301,7 +301,7 @@ def test_few_fits_are_needed(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"columns": "agee"}, ValueError, "`columns` names 'agee'.*did you mean 'age'"),
+        ({"columns": "agee"}, ValueError, "`columns` names 'agee'.*did you mean 'age'\\?"),
         ({"columns": 7}, ValueError, "position 7, must be from 0 to 1"),
         ({"columns": -1}, ValueError, "position -1"),
         ({"columns": []}, ValueError, "`columns` is empty"),

@@ -17,6 +17,7 @@ __all__ = [
     "check_prior_mean",
     "check_time_varying",
     "find_column",
+    "similar",
 ]
 
 
@@ -191,6 +192,11 @@ def find_column(column, argument, n_columns, names):
             f"`{argument}` names column {column!r}, which `X` has {matches.size} times; use "
             "positions."
         )
-    close = get_close_matches(column, list(names), n=3)
-    hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+    hint = similar(column, names)
     raise ValueError(f"`{argument}` names column {column!r}, which `X` does not have{hint}")
+
+
+def similar(name, names) -> str:
+    """End of an error that a name is unknown: those that are like it, if any."""
+    close = get_close_matches(str(name), dict.fromkeys(map(str, names)), n=3)
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else "."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -13,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..backends import explain
+from ..data.by_column import similar
 from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.outcomes.classes import TwoClasses
 from ..data.vectors import as_vector, check_labels, encode
@@ -253,8 +253,7 @@ def _find_columns(columns, names):
     found = {}
     for column in [columns] if isinstance(columns, str | Integral) else columns:
         if isinstance(column, str) and column not in names:
-            close = get_close_matches(column, names, n=3)
-            hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+            hint = similar(column, names)
             raise ValueError(f"`columns` names {column!r}, which `X` does not have{hint}")
         if not isinstance(column, str | Integral) or isinstance(column, bool | np.bool_):
             raise TypeError(f"`columns` has {column!r}; give names or positions of columns of X.")

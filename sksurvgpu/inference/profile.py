@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result
+from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
 from ..exceptions import NothingToCompareError
@@ -357,8 +357,7 @@ def _choose(columns, model, problem, argument="columns"):
             if not found and column in features:
                 found = np.flatnonzero(problem.source == features.index(column)).tolist()
             if not found:
-                close = get_close_matches(column, [*names, *features], n=3)
-                hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else "."
+                hint = similar(column, [*names, *features])
                 raise ValueError(f"`{argument}` names {column!r}, which `X` does not have{hint}")
         elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
             if not 0 <= column < len(features):

@@ -31,6 +31,7 @@ MARGIN = 0.04  # of the axis, on both sides of what it shows
 NAMES_SHARE = 0.38  # of what the axes had without names and numbers
 SMALL_RATIO = 0.1  # below which a third decimal is shown
 HALF_DIGIT = 0.36  # half its height
+MOST_DECIMALS = 5  # of an estimate or bound
 KEY = 5  # characters that the marker of an entry of the legend takes, with the gap after it
 
 
@@ -184,12 +185,10 @@ class Forest:
         """Write estimates, aligned right, and intervals, aligned left; after the names."""
         size = self._text_size
         rows = [
-            (height, self._number(coef), self._interval(lower, upper))
+            (height, *self._in_words(*row))
             for key, table in self.tables.items()
-            for height, (coef, lower, upper) in zip(
-                self._heights(key), table.to_numpy(), strict=True
-            )
-            if np.isfinite(coef)
+            for height, row in zip(self._heights(key), table.to_numpy(), strict=True)
+            if np.isfinite(row[0])
         ]
         rows.sort()
         room = CHARACTER * size * (1 + max(len(text) for _, text, _ in rows))
@@ -213,13 +212,19 @@ class Forest:
             )
         return texts
 
-    def _interval(self, lower, upper):
-        if np.isnan(lower) and np.isnan(upper):
-            return ""
-        return f"({self._number(lower)}, {self._number(upper)})"
-
-    def _number(self, coef):
-        return number(self.shown(coef), is_ratio=bool(self.effect))
+    def _in_words(self, *row):
+        """Estimate and interval of a row, with decimals that tell its bounds apart."""
+        coef, lower, upper = self.shown(np.array(row))
+        wide = upper - lower
+        if not np.isfinite(wide):  # then tell the estimate from no effect, to one digit
+            wide = 10.0 * abs(coef - self.shown(0.0))
+        n_decimals = 2
+        if wide > 0.0:
+            n_decimals = int(np.clip(1.0 - np.floor(np.log10(2.0 * wide)), 2, MOST_DECIMALS))
+        estimate, lower, upper = (
+            number(value, bool(self.effect), n_decimals) for value in (coef, lower, upper)
+        )
+        return estimate, "" if np.isnan(row[1:]).all() else f"({lower}, {upper})"
 
     def _write(self, ax, height, text, offset, side, size):
         return ax.annotate(
@@ -235,8 +240,8 @@ class Forest:
         )
 
 
-def number(value, is_ratio=False) -> str:
-    """A coefficient or ratio with two decimals; three for small ratios, none for large numbers."""
+def number(value, is_ratio=False, n_decimals=2) -> str:
+    """A coefficient or ratio with decimals; one more for small ratios, none for large numbers."""
     if np.isnan(value):
         return "–"
     sign = "−" if value < 0 else ""
@@ -247,4 +252,5 @@ def number(value, is_ratio=False) -> str:
         return f"{sign}{size:.0e}"
     if size >= 100:
         return f"{sign}{size:,.0f}"
-    return f"{size:.3f}" if is_ratio and size < SMALL_RATIO else f"{sign}{size:.2f}"
+    n_decimals = max(n_decimals, 3) if is_ratio and size < SMALL_RATIO else n_decimals
+    return f"{sign}{size:.{n_decimals}f}"

@@ -148,7 +148,7 @@ class CoefficientDisplay:
         if not hasattr(estimator, "summary"):
             raise TypeError(
                 f"`estimator` is of type {type(estimator).__name__}; pass a fitted estimator of "
-                "this package."
+                "this package, of a pipeline its last step."
             )
         if not isinstance(n_top, Integral) or n_top < 1:
             raise ValueError(f"`n_top` is {n_top!r}, must be an integer of at least 1.")

@@ -115,7 +115,8 @@ class CVDisplay:
         if not hasattr(estimator, "cv_results_") or not hasattr(estimator, "alpha_"):
             raise TypeError(
                 f"`estimator` is of type {type(estimator).__name__}, which has chosen no alpha by "
-                "cross-validation; pass a fitted one that has, such as CoxLassoCV."
+                "cross-validation; pass a fitted one that has, such as CoxLassoCV, of a pipeline "
+                "its last step."
             )
         scoring = getattr(estimator, "scoring", "score")
         if not isinstance(scoring, str):
