@@ -233,7 +233,8 @@ def _lines(rows, X_new, strata_new, start):
             f"time does not follow from a {type(model).__name__}; pass start=0."
         )
     model._check_start(start, strata)
-    return Lines(rows, design, strata, float(start))
+    # from the beginning, also events at time 0 count
+    return Lines(rows, design, strata, float(start) if start > 0 else -np.inf)
 
 
 def _variation(lines, robust, cluster):

@@ -45,7 +45,7 @@ class HazardSpread:
     clusters, the robust ones. Only the hazard after `start` counts.
     """
 
-    def __init__(self, view: RiskSetView, start=0.0, influence=None, collect=None):
+    def __init__(self, view: RiskSetView, start=-np.inf, influence=None, collect=None):
         self._view, self._influence, self._collect = view, influence, collect
         rows, atoms = view.rows, view.atoms
         self._means = np.empty((len(atoms.cell), rows.n_coef))
