@@ -74,7 +74,7 @@ def in_brief(table, effect):
 
 
 def _more(n_rows):
-    return [f"and {n_rows:,} more row{'s' * (n_rows > 1)}"] if n_rows else []
+    return [f"and {counted(n_rows, 'more rows')}"] if n_rows else []
 
 
 def counted(n, unit):

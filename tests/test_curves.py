@@ -212,7 +212,7 @@ def test_results(cox):
     table = pd.DataFrame(NEW, index=["young", "old"])
     result = curve_intervals(cox, X, COX, table, times=3.0)
     assert repr(result).splitlines()[0] == (
-        "<CurveIntervals of the survival of 2 rows at 1 times, 95% log intervals>"
+        "<CurveIntervals of the survival of 2 rows at 1 time, 95% log intervals>"
     )
     frame = loads(dumps(result)).to_frame()
     assert frame.index.names == ["row", "time"]

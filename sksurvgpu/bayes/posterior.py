@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.intervals import check_level, with_ratios
 from .arviz import to_arviz
 from .chains import Schedule
@@ -383,7 +383,7 @@ class Posterior(Result):
             name: " × ".join(map("{:,}".format, shape)) for name, shape in self.shapes.items()
         }
         sizes = ", ".join(f"{name} ({shape})" if shape else name for name, shape in shapes.items())
-        chains = f"{self.n_chains:,} chain{'s' * (self.n_chains > 1)}"
+        chains = counted(self.n_chains, "chains")
         return f"Posterior of {chains}, {self.n_draws:,} draws each: {sizes}"
 
     def _head(self, n):

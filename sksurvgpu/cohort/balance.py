@@ -19,7 +19,7 @@ from numbers import Real
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..backends import to_host
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
@@ -80,7 +80,7 @@ class BalanceResult(Result):
         found = [f"{self._differences(when).max():.2f} {when}" for when in self.rows.index]
         n_columns = len(self.table)
         return (
-            f"BalanceResult of {n_columns:,} column{'s' if n_columns > 1 else ''}: largest "
+            f"BalanceResult of {counted(n_columns, 'columns')}: largest "
             f"standardized difference {', '.join(found)}"
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.design.columns import Design
 from ..data.episodes.report import with_dense
 from ..data.outcomes.counts import case_series
@@ -119,7 +119,8 @@ class CaseSeriesData(Result):
     def _title(self) -> str:
         subjects, events, days = self.attrition.iloc[-1]
         return (
-            f"CaseSeriesData of {self.X.n_rows:,} rows and {self.X.n_columns:,} columns: "
+            f"CaseSeriesData of {counted(self.X.n_rows, 'rows')} and "
+            f"{counted(self.X.n_columns, 'columns')}: "
             f"{subjects:,} subjects with {events:,} events in {days:,} days"
         )
 

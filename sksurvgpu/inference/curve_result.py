@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..estimators.baseline import cumulative_hazard, incidence, survival
 
 __all__ = ["CURVES", "CurveIntervals"]
@@ -94,8 +94,9 @@ class CurveIntervals(Result):
     def _title(self) -> str:
         bands = "" if self.band_lower is None else " and bands"
         return (
-            f"CurveIntervals of the {self.what.replace('_', ' ')} of {len(self.estimate):,} rows "
-            f"at {len(self.times):,} times, {100 * self.level:g}% {self.interval} intervals{bands}"
+            f"CurveIntervals of the {self.what.replace('_', ' ')} of "
+            f"{counted(len(self.estimate), 'rows')} at {counted(len(self.times), 'times')}, "
+            f"{100 * self.level:g}% {self.interval} intervals{bands}"
         )
 
     def _head(self, n):

@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._progress import Line
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import CONSTANT
 from ..information.views import view_of
@@ -90,7 +90,7 @@ class DebiasedResult(Result):
     def _title(self) -> str:
         how = "the inverse" if self.method == "inverse" else f"gamma={self.gamma:.3g}"
         return (
-            f"DebiasedResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
+            f"DebiasedResult of {counted(len(self.coef), 'coefficients')}, {100 * self.level:g}% "
             f"intervals, by {how}"
         )
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
@@ -78,7 +78,7 @@ class ProfileResult(Result):
 
     def _title(self) -> str:
         n, level = len(self.intervals), f"{100 * self.level:g}%"
-        return f"ProfileResult of {n:,} coefficient{'s' * (n != 1)}, {level} intervals"
+        return f"ProfileResult of {counted(n, 'coefficients')}, {level} intervals"
 
     def summary(self):
         """Table of coefficients with intervals and p-values.

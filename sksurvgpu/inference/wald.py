@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tables import Result, in_brief
+from .._tables import Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..estimators._columns import refuse
 from ..information.inverse import Inverse
@@ -78,7 +78,7 @@ class WaldResult(Result):
     def _title(self) -> str:
         robust = ", robust" if self.robust else ""
         return (
-            f"WaldResult of {len(self.coef):,} coefficients, {100 * self.level:g}% "
+            f"WaldResult of {counted(len(self.coef), 'coefficients')}, {100 * self.level:g}% "
             f"intervals{robust}"
         )
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import Result, counted
 from ..backends import to_host
 from ..data.design.columns import INDICATOR, build_design
 from ..data.design.duplicates import LEAST_THRESHOLD, find_duplicates
@@ -78,7 +78,7 @@ class ScreenResult(Result):
             f"{len(getattr(self, name)):,} {name}"
             for name in ("separating", "constant", "duplicates")
         )
-        return f"ScreenResult of {n:,} column{'s' if n > 1 else ''} by {self.kind}: {counts}"
+        return f"ScreenResult of {counted(n, 'columns')} by {self.kind}: {counts}"
 
     def _head(self, n):
         return self.largest(n), len(self.table)
