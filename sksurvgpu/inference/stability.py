@@ -59,7 +59,8 @@ def stability_selection(
     Paths are fitted to random halves of the rows (of their subjects, matched sets or `groups`).
     Coefficients are selected that are not zero in a share of at least `threshold` of the halves,
     at some penalty. Penalties end where more than `max_errors` false selections would have to be
-    expected.
+    expected, or with the sequence: where `expected_errors` of its end are far below `max_errors`,
+    a smaller `alpha_min_ratio` may select more.
 
     Parameters
     ----------
