@@ -272,3 +272,19 @@ def test_bad_options(options, message):
 def test_one_unit_is_no_data():
     with pytest.raises(ValueError, match="belong to one unit"):
         stability_selection(CoxLassoCCD(), X, FACES["cox"].y, groups=np.zeros(X.shape[0]))
+
+
+def test_penalties_that_end_early_are_told():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(0.0, 3.0, 600), rng.random((600, 40)) < 0.1])
+    y = surv(np.ones(600, bool), rng.exponential(np.exp(-X[:, 0] - 0.8 * X[:, 1])))
+    options = {"n_subsamples": 20, "n_alphas": 8, "random_state": 0}
+    with pytest.warns(
+        UserWarning, match=r"end at alpha .* of max_errors=1 .*alpha_min_ratio \(0.1"
+    ):
+        early = stability_selection(CoxLassoCCD(), X, y, **options)
+    late = stability_selection(CoxLassoCCD(), X, y, alpha_min_ratio=0.005, **options)
+    assert early.support[:2].tolist() == [True, False] and late.support[:2].all()
+    stability_selection(
+        CoxLassoCCD(), X, y, alphas=early.alphas, **options
+    )  # as they were asked for

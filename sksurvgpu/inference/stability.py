@@ -33,6 +33,7 @@ __all__ = ["stability_selection"]
 DEFAULTS = {"complementary": "unimodal", "half": "none"}  # what is assumed, by sampling
 SAMPLINGS = tuple(DEFAULTS)
 ROOM = 2.0**0.5  # slopes of halves vary so much more than those of all rows
+EARLY = 0.1  # of the errors that are allowed: penalties that end there end too early
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are counted
 
 
@@ -59,8 +60,7 @@ def stability_selection(
     Paths are fitted to random halves of the rows (of their subjects, matched sets or `groups`).
     Coefficients are selected that are not zero in a share of at least `threshold` of the halves,
     at some penalty. Penalties end where more than `max_errors` false selections would have to be
-    expected, or with the sequence: where `expected_errors` of its end are far below `max_errors`,
-    a smaller `alpha_min_ratio` may select more.
+    expected, or with the sequence, of which a warning tells where these are few.
 
     Parameters
     ----------
@@ -139,20 +139,19 @@ def stability_selection(
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
     with closing(fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
-        alphas = make_alphas(prepared)
-        weight = fit_params.get("sample_weight")
-        halves = replicates_of(fitted, prepared, weight, groups, sampling, random_state)
-        of = describe_call("stability selection", estimator, **prepared.describe(), alpha=alphas)
-        of |= {"n_subsamples": int(n_subsamples), "sampling": sampling, "groups": halves.unit}
+        penalties = make_alphas(prepared)
+        how = fit_params.get("sample_weight"), groups, sampling, random_state
+        halves, n_halves = replicates_of(fitted, prepared, *how), int(n_subsamples)
+        of = describe_call("stability selection", estimator, **prepared.describe(), alpha=penalties)
+        of |= {"n_subsamples": n_halves, "sampling": sampling, "groups": halves.unit}
         of["random_state"] = np.array(halves.seed)  # which users did not choose
         with Journal(folder, of) as journal:
-            found = _fit(fitted, prepared, halves, alphas, int(n_subsamples), journal)
-    n_fits = found["n_selected"].shape[1]
+            found = _fit(fitted, prepared, halves, penalties, n_halves, journal)
     result = StabilityResult(
-        alphas=alphas,
-        probabilities=found["counts"] / n_fits,
+        alphas=penalties,
+        probabilities=found["counts"] / found["n_selected"].shape[1],
         n_selected=found["n_selected"].mean(axis=1),
-        n_subsamples=n_fits,
+        n_subsamples=found["n_selected"].shape[1],
         sampling=sampling,
         threshold=float(threshold),
         max_errors=float(max_errors),
@@ -160,7 +159,8 @@ def stability_selection(
         is_penalized=prepared.batch.factor > 0,
         feature_names=np.array(fitted._coef_names(), dtype=object),
     )
-    _warn(result, found["converged"], int(n_subsamples), fitted)
+    _warn(result, found["converged"], n_halves, fitted)
+    _warn_of_early_end(result, alphas, alpha_min_ratio)
     return result
 
 
@@ -247,6 +247,18 @@ def _check_halves(n_subsamples, sampling):
         raise ValueError(
             f"`n_subsamples` is {n_subsamples!r}, must be a whole number of at least 4, and even "
             "for complementary pairs."
+        )
+
+
+def _warn_of_early_end(result, given, alpha_min_ratio):
+    expected = float(result.expected_errors[-1])
+    if given is None and expected < EARLY * result.max_errors:
+        warnings.warn(
+            f"the penalties end at alpha {result.alphas[-1]:.3g}, where {expected:.2g} of "
+            f"max_errors={result.max_errors:g} false selections are to be expected, so that "
+            f"weaker effects had no chance; pass a smaller alpha_min_ratio ({alpha_min_ratio:g}).",
+            UserWarning,
+            stacklevel=3,
         )
 
 
