@@ -484,7 +484,7 @@ def test_verbose_tells_of_every_batch(capsys):
     CoxLassoCV(n_alphas=12, alpha_min_ratio=0.1, cv=3, verbose=1).fit(STRONG.X, STRONG.y)
     lines = capsys.readouterr().out.splitlines()
     told = [line.partition(":")[2].partition(",")[0] for line in lines]
-    assert [told[k] for k in (0, 1, 3)] == [" 3 fits", " 3 fits", " 1 fits"]
+    assert [told[k] for k in (0, 1, 3)] == [" 3 fits", " 3 fits", " 1 fit"]
     assert told[2].endswith(" iterations") and len(told) == 4
     assert lines[2].startswith("alpha 0.0")
 

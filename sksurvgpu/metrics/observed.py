@@ -31,7 +31,7 @@ __all__ = [
 
 NO_START = (
     "predicted risks cannot be judged by rows with delayed entry, who are not like those at the "
-    "beginning; leave such rows out, then the field."
+    "beginning; leave such rows out, then the field, as by y[['event', 'time']]."
 )
 
 
