@@ -400,7 +400,8 @@ SHARED_MISTAKES = {
         lambda score, y: score(ENTERED, y, RISK, TIMES),
         ValueError,
         "`y_train` has a field 'start', but predicted risks cannot be judged by rows with delayed "
-        "entry, who are not like those at the beginning; leave such rows out, then the field.",
+        "entry, who are not like those at the beginning; leave such rows out, then the field, "
+        "as by y[['event', 'time']].",
     ),
     "no event by the horizon": (
         lambda score, y: score(y, y[TIME > 8], RISK[TIME > 8, :1], 8.5),
