@@ -287,7 +287,7 @@ MISTAKES = {
     "delayed entry": (
         lambda: calibration(surv(CODES > 0, TIME, start=TIME - 1), RISK, 8),
         ValueError,
-        ("`y` has a field 'start', but predicted risks", "the field."),
+        ("`y` has a field 'start', but predicted risks", "as by y[['event', 'time']]."),
     ),
     "plain outcome": (
         lambda: calibration(TIME, RISK, 8),
