@@ -159,7 +159,7 @@ class Cuda:
 
     def ballot_sync(self, mask, predicate):
         votes = self._votes(mask, predicate, _frame(1))
-        return sum(1 << lane for lane, vote in votes.items() if vote)
+        return _signed(sum(1 << lane for lane, vote in votes.items() if vote))
 
     def all_sync(self, mask, predicate):
         return bool(all(self._votes(mask, predicate, _frame(1)).values()))
@@ -172,7 +172,7 @@ class Cuda:
 
     def match_any_sync(self, mask, value):
         votes = self._votes(mask, value, _frame(1))
-        return sum(1 << lane for lane, vote in votes.items() if vote == value)
+        return _signed(sum(1 << lane for lane, vote in votes.items() if vote == value))
 
     # --- arithmetic
 
@@ -198,6 +198,14 @@ def _take(values, source, own):
     if source in values:
         return values[source]
     return _NAN if isinstance(own, float | np.floating) else POISON_WORD
+
+
+def _signed(votes):
+    """Lanes as Numba gives them: an int32, negative where lane 31 is among them.
+
+    Arithmetic with it has 64 bits there, and so here.
+    """
+    return np.int64(votes - ((votes & 2**31) << 1))
 
 
 def _mask(value):

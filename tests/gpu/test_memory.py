@@ -239,6 +239,8 @@ def test_warp_collectives():
         out[7, lane] = cuda.syncthreads_count(lane < 5)
         out[8, lane] = cuda.syncthreads_or(lane == 5) + 2 * cuda.syncthreads_and(lane == 5)
         out[9, lane] = 100 * cuda.clz(int32(lane)) + cuda.ffs(lane)
+        out[10, lane] = cuda.ballot_sync(FULL, lane >= 30)
+        out[11, lane] = cuda.match_any_sync(FULL, lane == 31)
 
     lane = np.arange(32)
     expected = np.array(
@@ -253,10 +255,12 @@ def test_warp_collectives():
             np.full(32, 5),
             np.ones(32),
             [100 * (32 - int(k).bit_length()) + (int(k) & -int(k)).bit_length() for k in lane],
+            np.full(32, -(2**30)),  # signed, as Numba's: the last lane's bit is the sign
+            np.where(lane == 31, -(2**31), 2**31 - 1),
         ]
     )
     for seed in SEEDS:
-        out = np.zeros((10, 32), np.int64)
+        out = np.zeros((12, 32), np.int64)
         simulate(collect, 1, 32, (out,), seed=seed)
         np.testing.assert_array_equal(out, expected)
 

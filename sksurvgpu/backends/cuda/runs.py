@@ -6,6 +6,8 @@ of a longer one.  So the order of a sum is that of positions, whatever the numbe
 
 from __future__ import annotations
 
+from numba import int64
+
 from ..._compile import bind
 from ._cuda import cuda, device
 from .team import FULL, WARP, warp_size, warp_sum
@@ -37,7 +39,8 @@ def _sum_runs(low, high, context):
             else:
                 first, second, q = sum_short(context, q, high, key)  # noqa: F821
         goes_on = key >= 0 and q < high and key_of(context, q) == key  # noqa: F821
-        waiting = cuda.ballot_sync(FULL, goes_on)
+        # A ballot is an int32: widened as it is, the last lane's vote would be 33 votes.
+        waiting = int64(cuda.ballot_sync(FULL, goes_on)) & FULL
         while waiting != 0:
             of = cuda.ffs(waiting) - 1
             waiting &= waiting - 1
