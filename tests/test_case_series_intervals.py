@@ -199,6 +199,15 @@ def test_names_and_text_identifiers():
         ({"periods": PERIODS.assign(id=1)}, {}, "'id' 1 more than once; a subject has one period"),
         ({"periods": PERIODS.assign(start=0.5)}, {}, "has 0.5; days are whole numbers"),
         ({"eras": ERAS.assign(end=ERAS["start"] - 1)}, {}, "ends before it starts: 20 to 19"),
+        (
+            {
+                "periods": PERIODS.assign(start=ORIGIN, end=ORIGIN + pd.Timedelta(99, "D")),
+                "eras": ERAS.assign(start=ORIGIN, end=ORIGIN - pd.Timedelta(1, "D")),
+                "outcomes": OUTCOMES.assign(day=ORIGIN),
+            },
+            {},
+            "starts: 2000-01-01 to 1999-12-31",
+        ),
         ({"eras": ERAS.assign(end=np.nan)}, {}, "3 line.s. without 'end'"),
         ({"eras": ERAS.drop(columns="end")}, {}, "no column 'end'.*by end=.$"),
         ({"outcomes": OUTCOMES.drop(columns="day")}, {}, "no column 'day'.*by day=.$"),
@@ -232,6 +241,13 @@ def test_what_cannot_be_is_refused(changes, options, message):
         eras_to_intervals(**given, **{"windows": RiskWindow()} | options)
 
 
+def test_eras_of_others_only_are_told():
+    told = pytest.warns(UserWarning, match="identifiers like 9, where these are like 5")
+    with told as caught, pytest.raises(NothingToCompareError):
+        eras_to_intervals(PERIODS, ERAS.assign(id=9), OUTCOMES, windows=RiskWindow())
+    assert caught[0].filename == __file__
+
+
 def test_refusals_of_other_kinds():
     with pytest.raises(TypeError, match="`windows` must be a RiskWindow, or a mapping"):
         eras_to_intervals(PERIODS, ERAS, OUTCOMES, windows=[RiskWindow()])
@@ -245,7 +261,7 @@ def test_refusals_of_other_kinds():
         RiskWindow(3, 2, end_anchor="start")
     days = pd.to_timedelta(PERIODS["start"], unit="D")
     dates = PERIODS.assign(start=ORIGIN + days, end=ORIGIN + 2 * days + pd.Timedelta(days=9))
-    with pytest.raises(TypeError, match="`outcomes` has numbers for days, `periods` dates"):
+    with pytest.raises(TypeError, match="`outcomes` has numbers, days of `periods` are dates; "):
         eras_to_intervals(dates, ERAS, OUTCOMES, windows=RiskWindow())
     own = {"day": ORIGIN + pd.to_timedelta(OUTCOMES["day"], unit="D")}
     eras = ERAS.assign(start=ORIGIN, end=ORIGIN)

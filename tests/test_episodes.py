@@ -187,7 +187,7 @@ def test_dates_are_days_since_the_first_start():
     again = lines.loc[[0, 0]]
     with pytest.raises(ValueError, match=r"\(2020-02-29, 2020-03-02\] and \(2020-02-29, 2020"):
         episodes(persons, again)
-    with pytest.raises(TypeError, match="`covariates` has numbers for times, `outcomes` dates"):
+    with pytest.raises(TypeError, match="`covariates` has numbers, times of `outcomes` are dates"):
         episodes(persons, LINES)
 
 
@@ -205,7 +205,7 @@ def test_days_of_a_time_zone_are_those_of_its_clocks(zone):
     ]
     pd.testing.assert_frame_equal(episodes(*there).to_frame(), expected)
     pd.testing.assert_frame_equal(episodes(*map(pl.from_pandas, there)).to_frame(), expected)
-    with pytest.raises(TypeError, match=f"`covariates` has dates for times, `outcomes` .*{zone}"):
+    with pytest.raises(TypeError, match=f"`covariates` has dates, times of .* {zone}"):
         episodes(there[0], lines)
     objects = persons.assign(start=persons["start"].dt.date, time=persons["time"].dt.date)
     pd.testing.assert_frame_equal(episodes(objects, lines).to_frame(), expected)

@@ -271,9 +271,13 @@ def test_values_that_are_not_looked_at_need_not_be_there(value):
 @pytest.mark.parametrize(
     ("index", "day", "message"),
     [
-        ([5, 6, 7], LINES["day"], r"`covariates`\['day'\] has dates, but index dates are integers"),
-        (PERSONS["index_date"], range(7), "has integers, but index dates are dates"),
-        (PERSONS["index_date"], LINES["day"].dt.tz_localize("UTC"), "has dates of UTC, but"),
+        ([5, 6, 7], LINES["day"], r"`covariates`\['day'\] has dates, index dates are integers"),
+        (PERSONS["index_date"], range(7), "has integers, index dates are dates"),
+        (
+            PERSONS["index_date"],
+            LINES["day"].dt.tz_localize("UTC"),
+            "has dates of UTC, index dates are dates; leave",
+        ),
         (PERSONS["index_date"], LINES["day"].astype(str), "has dtype String; days are integers"),
     ],
     ids=["dates", "integers", "zone", "text"],

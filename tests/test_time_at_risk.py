@@ -201,6 +201,34 @@ def test_tables_and_dates_of_other_kinds(form, tmp_path):
     pd.testing.assert_frame_equal(found, expected)
 
 
+@pytest.mark.parametrize("form", ["pandas", "polars", "file"])
+def test_the_remedy_of_time_zones_fits_the_source(form, tmp_path):
+    persons, events = small()
+    expected = time_at_risk(persons, events).table
+    events["date"] = events["date"].dt.tz_localize("America/New_York")
+    table = pl.from_pandas(events)
+    table.write_parquet(tmp_path / "events.parquet")
+    given = {"pandas": events, "polars": table, "file": tmp_path / "events.parquet"}[form]
+    with pytest.raises(TypeError) as caught:
+        time_at_risk(persons, given)
+    remedies = ["series.dt.tz_localize(None)", "polars.col(name).dt.replace_time_zone(None)"]
+    remedies.append("polars.scan_parquet(path)")
+    assert all(remedy in str(caught.value) for remedy in remedies)
+    if form == "pandas":
+        given["date"] = given["date"].dt.tz_localize(None)
+    else:
+        lazy = pl.scan_parquet(given) if form == "file" else given
+        given = lazy.with_columns(pl.col("date").dt.replace_time_zone(None))
+    pd.testing.assert_frame_equal(time_at_risk(persons, given).table, expected)
+
+
+def test_identifiers_of_others_only_are_told():
+    persons, events = small()
+    with pytest.warns(UserWarning, match="like 'patient-a', where these are like 'a'") as caught:
+        time_at_risk(persons, events.assign(id="patient-" + events["id"]))
+    assert caught[0].filename == __file__
+
+
 def test_a_cohort_keeps_its_account():
     persons, events = small()
     cohort = Cohort.of(persons).keep(persons["id"] != "f", "not f")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from ..data.episodes.reading import read_times, require
+from ..data.episodes.reading import read_times, require, warn_of_strangers
 from ..data.long.sources import open_source, to_pandas
+from ..data.long.windows import unlike
 from ..data.outcomes.fields import CODES
 from ..data.vectors import check_whole
 from .checks import require_column
@@ -76,10 +77,7 @@ class Days:
         """Days of any column."""
         days, calendar = read_times(nw.from_native(series, series_only=True), label)
         if self._calendar not in ("", calendar):
-            raise TypeError(
-                f"{label} has {calendar or 'numbers'}, columns before it have "
-                f"{self._calendar or 'numbers'}; convert one of them."
-            )
+            raise unlike(label, calendar, "columns before it have", self._calendar)
         self._calendar = calendar
         if calendar is not None:
             return np.floor(days)  # times of the day
@@ -116,6 +114,9 @@ def read_events(outcomes, persons, days, columns) -> Events:
     who, date, event = columns
     _check_same_kind(persons, lines[who], who)
     found = Index(distinct).get_indexer(lines[who])
+    if len(lines) and found.max() < 0:
+        examples = lines[who].tolist()[0], "the cohort", persons.tolist()[0]
+        warn_of_strangers("outcomes", *examples, stacklevel=4)
     lines, found = lines[found >= 0], found[found >= 0]
     day = days.read(lines[date], f"`outcomes`[{date!r}]")
     n_missing = np.count_nonzero(np.isnan(day))

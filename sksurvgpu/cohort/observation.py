@@ -13,7 +13,9 @@ from ..data.episodes.reading import (
     read_lines,
     read_persons,
     show_time,
+    warn_of_strangers,
 )
+from ..data.long.windows import unlike
 from ..exceptions import NothingToCompareError
 from .case_series_data import Account
 from .risk_windows import Eras
@@ -115,8 +117,8 @@ def read_observed(periods, id, start, end, birth) -> Observed:
         days[argument] = _whole(times, calendar, "periods", label)
         kinds.add(calendar)
     if len(kinds) > 1:
-        shown = " and ".join(sorted(kind or "numbers" for kind in kinds))
-        raise TypeError(f"`periods` has {shown} in its columns of days; convert some of them.")
+        kind = next(kind for kind in kinds if kind != calendar)
+        raise unlike("a column of `periods`", kind, f"days in {label!r} are", calendar)
     is_wrong = days["end"] < days["start"]
     if is_wrong.any():
         line = int(np.argmax(is_wrong))
@@ -167,10 +169,10 @@ def read_eras(eras, labels, cases, drops_missing):
 def _read(table, name, names, observed, drops_missing, arguments):
     told = read_lines(table, name, names, observed.subjects, drops_missing, arguments)
     if told.calendar not in ("", observed.calendar):
-        raise TypeError(
-            f"`{name}` has {told.calendar or 'numbers'} for days, `periods` "
-            f"{observed.calendar or 'numbers'}; convert one of them."
-        )
+        raise unlike(f"`{name}`", told.calendar, "days of `periods` are", observed.calendar)
+    if told.counts.unknown and not told.lines.unit.size:
+        known = observed.subjects.ids[:1].tolist()[0]
+        warn_of_strangers(name, told.counts.example, "`periods`", known, stacklevel=5)
     return told
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..long.windows import unlike
 from .cutting import Lines
 from .reading import Persons, show_time
 
@@ -54,10 +55,8 @@ def read_periods(persons: Persons, start, time) -> Periods:
     else:
         begin, of_start = persons.times(start, "start")
     if calendar != of_start:
-        raise TypeError(
-            f"`{persons.name}` has {of_start or 'numbers'} in {start!r} and "
-            f"{calendar or 'numbers'} in {time!r}; convert one of them."
-        )
+        name = persons.name
+        raise unlike(f"`{name}`[{start!r}]", of_start, f"those in {time!r} are", calendar)
     is_wrong = ~(begin < stop) | ~np.isfinite(begin) | ~np.isfinite(stop)
     if is_wrong.any():
         line = int(np.argmax(is_wrong))

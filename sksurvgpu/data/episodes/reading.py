@@ -6,6 +6,7 @@ day is one day when clocks change, too. Lines are read once, in batches, and kep
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import numpy as np
 from ..long.ids import as_ids, id_at, listed, new_ids, read_ids
 from ..long.lines import DEFAULT_VALUE, check_kind, is_missing
 from ..long.sources import open_source, read_whole
-from ..long.windows import MICROSECONDS, read_moments
+from ..long.windows import FROM_TEXT, MICROSECONDS, read_moments, unlike
 from .cutting import Lines
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "read_times",
     "require",
     "show_time",
+    "warn_of_strangers",
 ]
 
 BATCH_SIZE = 1 << 20
@@ -215,7 +217,7 @@ class _Reader:
         if wanted.stop is not None:
             stop = self._times(frame, wanted.stop, name)
         value = self._values(frame, wanted.value, name)
-        _check_order(start, stop, ids, name)
+        self._check_order(start, stop, ids, name)
         is_known = unit >= 0
         lines = Lines(unit, self._covariate(frame, wanted, name, covariate), start, stop, value)
         if is_known.all():
@@ -225,16 +227,26 @@ class _Reader:
         self._counts.unknown += int(np.count_nonzero(~is_known))
         return lines.take(is_known)
 
+    def _check_order(self, start, stop, ids, name):
+        is_wrong = stop < start
+        if is_wrong.any():
+            line = int(np.argmax(is_wrong))
+            shown = (show_time(times[line], self._calendar) for times in (start, stop))
+            raise ValueError(
+                f"`{name}` has a line of {id_at(ids, line)!s} that ends before it starts: "
+                f"{' to '.join(shown)} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
+                "drop it."
+            )
+        if not np.isfinite(start).all():
+            raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")
+
     def _times(self, frame, label, name):
         series = frame.get_column(label)
         if is_missing(series).all():  # of whatever type: a batch, or a column, without any
             return np.full(len(frame), np.nan)
         times, calendar = read_times(series, f"`{name}`[{label!r}]")
         if self._calendar not in ("", calendar):
-            raise TypeError(
-                f"`{name}` has both {calendar or 'numbers'} and {self._calendar or 'numbers'} for "
-                "times; convert one of them."
-            )
+            raise unlike(f"`{name}`[{label!r}]", calendar, "times before it are", self._calendar)
         self._calendar = calendar
         return times
 
@@ -262,17 +274,13 @@ class _Reader:
         return codes if wanted.covariate is not None else np.repeat(codes, len(frame))
 
 
-def _check_order(start, stop, ids, name):
-    is_wrong = stop < start
-    if is_wrong.any():
-        line = int(np.argmax(is_wrong))
-        raise ValueError(
-            f"`{name}` has a line of {id_at(ids, line)!s} that ends before it starts: "
-            f"{start[line]:g} to {stop[line]:g} ({np.count_nonzero(is_wrong):,} such line(s)); "
-            "correct or drop it."
-        )
-    if not np.isfinite(start).all():
-        raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")
+def warn_of_strangers(name, example, others, known, stacklevel):
+    """Warn of a table whose identifiers are all unknown; `known` is one of those of `others`."""
+    warnings.warn(
+        f"no line of `{name}` is of anybody in {others}: it has identifiers like {example!r}, where"
+        f" these are like {known!r}; compare both columns.",
+        stacklevel=stacklevel,
+    )
 
 
 def require(columns, label, name, argument, more=""):
@@ -296,8 +304,8 @@ def read_times(series, label):
         return days, calendar
     if not series.dtype.is_numeric():
         raise TypeError(
-            f"{label} has dtype {series.dtype}; times are numbers or dates: convert text with "
-            "pandas.to_datetime, spans of time to numbers."
+            f"{label} has dtype {series.dtype}; times are numbers or dates: {FROM_TEXT}, spans of "
+            "time to numbers."
         )
     values = series.to_numpy()
     if values.dtype.kind not in "iuf":

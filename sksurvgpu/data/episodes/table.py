@@ -12,6 +12,7 @@ from ..long.grouping import POLICIES
 from ..long.lines import DEFAULT_VALUE
 from ..long.names import name_covariates
 from ..long.table import _check_choice
+from ..long.windows import unlike
 from ..vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .periods import clip, read_periods
@@ -162,10 +163,7 @@ def _summarize(X, is_event, read, clipped, filled, counts):
 
 def _check_told(told, periods, unknown):
     if told.calendar not in ("", periods.calendar):
-        raise TypeError(
-            f"`covariates` has {told.calendar or 'numbers'} for times, `outcomes` "
-            f"{periods.calendar or 'numbers'}; convert one of them."
-        )
+        raise unlike("`covariates`", told.calendar, "times of `outcomes` are", periods.calendar)
     if told.counts.unknown and unknown != "ignore":
         message = (
             f"`covariates` has {told.counts.unknown:,} line(s) whose person is not in `outcomes`, "

@@ -18,17 +18,23 @@ from .ids import ABSENT, is_missing, whole_numbers
 __all__ = [
     "DEFAULT_DAY",
     "DEFAULT_INDEX_DATE",
+    "FROM_TEXT",
     "Columns",
     "Windows",
     "check_policy",
     "read_days",
     "read_index_dates",
     "read_moments",
+    "unlike",
 ]
 
 DEFAULT_DAY, DEFAULT_INDEX_DATE = "day", "index_date"
 EVER = -(2**63), 2**63 - 1
 MICROSECONDS = 86_400_000_000
+FROM_TEXT = (
+    "convert text with pandas.to_datetime, polars.col(name).str.to_date(), or CAST(name AS DATE) "
+    "in SQL"
+)
 # What becomes of several lines, where the values of these lines are not looked at.
 WITHOUT_VALUES = ("count", "present")
 
@@ -138,10 +144,20 @@ class Days(NamedTuple):
     def check_kind(self, kind, label):
         """Check that days can be compared with those of index dates."""
         if self.kind != kind:
-            raise TypeError(
-                f"{label} has {self.kind}, but index dates are {kind}; convert one of them, e.g. "
-                "with pandas.to_datetime."
-            )
+            raise unlike(label, self.kind, "index dates are", kind)
+
+
+def unlike(label, kind, other, other_kind):
+    """Error of times that cannot be compared: integers (None) and dates, or dates of two zones."""
+    kinds = [kind or "numbers", other_kind or "numbers"]
+    remedy = "write all as dates, or all as whole numbers of days"
+    if all(found.startswith("dates") for found in kinds):
+        remedy = (
+            "leave out the time zone, by series.dt.tz_localize(None) in pandas, by "
+            "polars.col(name).dt.replace_time_zone(None) in polars, also of "
+            "polars.scan_parquet(path), and by name AT TIME ZONE 'zone' in SQL, as of DuckDB"
+        )
+    return TypeError(f"{label} has {kinds[0]}, {other} {kinds[1]}; {remedy}.")
 
 
 def read_days(series: nw.Series, label: str) -> Days:
@@ -153,8 +169,7 @@ def read_days(series: nw.Series, label: str) -> Days:
     kind, moments = read_moments(series)
     if kind is None:
         raise TypeError(
-            f"{label} has dtype {dtype}; days are integers, dates or timestamps: convert text with "
-            "pandas.to_datetime."
+            f"{label} has dtype {dtype}; days are integers, dates or timestamps: {FROM_TEXT}."
         )
     moments = moments.astype(np.int64)
     return Days(kind, moments // MICROSECONDS, moments)
