@@ -15,7 +15,7 @@ from ..backends import explain
 from ..data.by_column import similar
 from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.outcomes.classes import TwoClasses
-from ..data.vectors import as_vector, check_labels, encode
+from ..data.vectors import as_vector, check_labels, check_row_values, encode
 from ..data.wholes import reading_part
 from ..estimators._columns import read_columns
 from ..selection.cv import CrossValidated
@@ -30,6 +30,8 @@ INTERVALS = ("profile", "wald", "robust", None)
 COUNTS = ("n_at_risk", "n_events", "n_exposed", "n_events_exposed")
 ESTIMATES = ("coef", "standard_error", "lower", "upper", "p_value")
 NO_MAXIMUM = "`{}` has no finite estimate: the likelihood does not fall for ever larger effects."
+# Arguments of fits that are numbers, with the least there may be; all others are labels.
+NUMBERS = {"sample_weight": 0.0, "exposure": 0.0, "offset": None}
 GROUPS = ("stratum", "subject")  # fields of outcomes by which plans order rows
 
 
@@ -71,6 +73,7 @@ class Study:
         self._intervals, self._level, self._given = intervals, level, given
         self.X, _ = read_columns(self.model, X)
         check_magnitudes(self.X)
+        _check_shared(given, self.X.n_rows)
         names = self.X.names
         names = [f"x{j}" for j in range(self.X.n_columns)] if names is None else names.tolist()
         columns = _find_columns(columns, names)
@@ -125,10 +128,7 @@ class Study:
         n_rows = self.X.n_rows
         if len(values) != n_rows:
             if rows is None or len(values) != len(rows):
-                raise ValueError(
-                    f"`{key}` has {len(values):,} entries, `X` has {n_rows:,} rows; pass one per "
-                    "row, or one per row at risk."
-                )
+                raise _other_length(key, values, n_rows)
             # an event of a row without a weight would still have a place in time
             first = values[values.dtype.names[0]] if values.dtype.names else np.zeros(1)
             spread = np.full(n_rows, values[np.argmin(first)])
@@ -265,6 +265,35 @@ def _find_columns(columns, names):
     if not found:
         raise ValueError("`columns` is empty; name one or more columns of X.")
     return list(found)
+
+
+def _check_shared(given, n_rows):
+    """Check once what all outcomes share: else each of them would fail of it."""
+    at_risk = given.get("at_risk")
+    if not isinstance(at_risk, Mapping):
+        at_risk = {"all": _rows_at_risk(at_risk, n_rows)}
+    for key, values in given.items():
+        if key == "at_risk" or values is None or isinstance(values, Mapping):
+            continue
+        if key in NUMBERS:
+            values = check_row_values(values, key, minimum=NUMBERS[key])
+        else:
+            values = check_labels(values, key)
+        if len(values) != n_rows and len(values) not in map(_count_rows, at_risk.values()):
+            raise _other_length(key, values, n_rows)
+
+
+def _count_rows(rows):
+    """Number of rows, given by their numbers or as a mask."""
+    rows = np.asarray([] if rows is None else rows)
+    return np.count_nonzero(rows) if rows.dtype.kind == "b" else rows.size
+
+
+def _other_length(key, values, n_rows):
+    return ValueError(
+        f"`{key}` has {len(values):,} entries, `X` has {n_rows:,} rows; pass one per row, or one "
+        "per row at risk."
+    )
 
 
 def _rows_at_risk(given, n_rows):
