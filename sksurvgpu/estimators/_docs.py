@@ -18,9 +18,9 @@ _ENTRIES = entries("""
     warm_start : bool, default=False
         Start from the previous fit's `coef_` where its length fits.
     backend : {"auto", "cpu", "cuda"}, default="auto"
-        Where to compute. "auto" takes a device from as much work on as was measured to pay;
-        the CUDA backend has been compiled and simulated but not yet measured, so that today it
-        takes the CPU. "cuda" raises `exceptions.BackendUnavailableError` where it cannot run.
+        Where to compute. "auto" is the CPU today: the CUDA backend has been compiled and
+        simulated, but not yet timed on a device, so that nobody knows which fits are faster
+        there. "cuda" raises `exceptions.BackendUnavailableError` where it cannot run.
     precision : {"float64", "float32"}, default="float64"
         Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
         decides when a fit ends, is in double precision. "float32" exists there only.
