@@ -23,12 +23,15 @@ h1, h2 { line-height: 1.2; } h2 { margin-top: 2.2rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #8885; }
 th:first-child, .facts td { text-align: left; }
-figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+figure { margin: 1rem 0; } svg { min-width: 34rem; max-width: 100%; height: auto; }
+@media (max-width: 30rem) { th, td { padding: .25rem .4rem; white-space: nowrap; }
+  .facts td { white-space: normal; overflow-wrap: anywhere; } }
 @media (prefers-color-scheme: dark) {
   body { background: #16191d; color: #e3e6ea; } a { color: #8ab8ff; }
   svg { filter: invert(1) hue-rotate(180deg); }
 }
 """
+DOCS = Path(__file__).resolve().parents[1] / "docs"  # of a checkout
 # Pages of the documentation, and what they are about.
 NEXT = {
     "quickstart": "Quickstart: from a table to a chosen model and its figures",
@@ -65,7 +68,8 @@ def write_report(path, title, facts, sections) -> Path:
     for heading, text, content in sections:
         shown = _figure(content) if isinstance(content, Figure) else _table(content)
         parts += [f"<h2>{escape(heading)}</h2><p>{escape(text)}</p>", shown]
-    parts.append(f"<h2>Where to go from here</h2><ul>{_links()}</ul>")
+    if links := _links():
+        parts.append(f"<h2>Where to go from here</h2><ul>{links}</ul>")
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -99,7 +103,7 @@ def _figure(figure):
     svg = out.getvalue()
     label = escape(figure.label, quote=True)
     image = svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-    return f"<figure>{image}</figure>"
+    return f'<figure class="wide">{image}</figure>'
 
 
 def _table(frame):
@@ -107,16 +111,18 @@ def _table(frame):
 
 
 def _links():
-    """Pages, as links where the package's metadata say where its documentation is."""
+    """Pages, as links to where the documentation is: on the web, or in the checkout."""
     try:
         urls = metadata("sksurvgpu").get_all("Project-URL") or []
     except PackageNotFoundError:
         urls = []
-    known = dict(url.split(", ", 1) for url in urls)
-    base = known.get("Documentation", "").rstrip("/")
-    lines = []
-    for page, text in NEXT.items():
-        file = f"docs/{page}.rst"
-        where = f'<a href="{escape(base)}/{page}.html">{page}</a>' if base else file
-        lines.append(f"<li>{escape(text)} ({where})</li>")
-    return "".join(lines)
+    base = dict(url.split(", ", 1) for url in urls).get("Documentation", "").rstrip("/")
+    places = {
+        page: f"{base}/{page}.html" if base else (DOCS / f"{page}.rst").as_uri()
+        for page in NEXT
+        if base or (DOCS / f"{page}.rst").is_file()
+    }
+    return "".join(
+        f'<li><a href="{escape(place)}">{escape(NEXT[page])}</a></li>'
+        for page, place in places.items()
+    )

@@ -5,6 +5,8 @@ from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 import numpy as np
 import pandas as pd
@@ -129,10 +131,24 @@ class Urls:
         return ["Source, https://d.e", "Documentation, https://a.b/c/"]
 
 
-def test_every_page_that_is_named_is_there():
-    docs = Path(__file__).parents[1] / "docs"
-    missing = [page for page in _report.NEXT if not (docs / f"{page}.rst").exists()]
-    assert not missing
+def test_every_page_that_is_named_is_linked_and_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(_report, "metadata", NoUrls)
+    html = _report.write_report(tmp_path / "a.html", "title", {}, []).read_text(encoding="utf-8")
+    places = re.findall(r'href="([^"]*)"', html)
+    assert len(places) == len(_report.NEXT)
+    assert all(Path(url2pathname(urlparse(place).path)).is_file() for place in places)
+
+
+def test_a_page_without_documentation_names_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(_report, "metadata", NoUrls)
+    monkeypatch.setattr(_report, "DOCS", tmp_path / "docs")
+    html = _report.write_report(tmp_path / "a.html", "title", {}, []).read_text(encoding="utf-8")
+    assert "Where to go" not in html and "quickstart" not in html
+
+
+class NoUrls(Urls):
+    def get_all(self, field):
+        return None
 
 
 def test_compiling_for_a_device_that_is_not_there_says_so(monkeypatch):
