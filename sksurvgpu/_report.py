@@ -24,8 +24,8 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #8885; }
 th:first-child, .facts td { text-align: left; }
 figure { margin: 1rem 0; } svg { min-width: 34rem; max-width: 100%; height: auto; }
-@media (max-width: 30rem) { th, td { padding: .25rem .4rem; } th:first-child { white-space: normal; }
-  .facts td { white-space: normal; overflow-wrap: anywhere; } }
+@media (max-width: 30rem) { th, td { padding: .25rem .4rem; }
+  .facts td { overflow-wrap: anywhere; } }
 @media (prefers-color-scheme: dark) {
   body { background: #16191d; color: #e3e6ea; } a { color: #8ab8ff; }
   svg { filter: invert(1) hue-rotate(180deg); }

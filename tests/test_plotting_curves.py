@@ -247,7 +247,8 @@ def test_curves_of_a_result(data):
     groups = np.where(data.X[:, [0]].toarray().ravel() > 0, "new", "old")
     result = kaplan_meier(data.y, groups=groups, interval="log-log", band="hall-wellner")
     display = SurvivalDisplay.from_result(result, at_risk=True)
-    assert legend(display) == [*result.groups, "censored"] and not display.observed_
+    assert legend(display) == [*result.groups, "censored", "95 % interval"]
+    assert not display.observed_
     for line, area, label in zip(display.lines_, display.areas_, result.groups, strict=True):
         own = result.table[(result.table["group"] == label) & result.table["lower"].notna()]
         for _, row in own.iloc[3:20].iterrows():
@@ -261,7 +262,7 @@ def test_curves_of_a_result(data):
         )
     assert sum(counts[0] for counts in display.at_risk_.values()) == len(data.y)
     wide = SurvivalDisplay.from_result(result, limits="band", labels=["a", "b"])
-    assert legend(wide) == ["a", "b", "censored"] and len(wide.areas_) == 2
+    assert legend(wide) == ["a", "b", "censored", "95 % band"] and len(wide.areas_) == 2
     assert not SurvivalDisplay.from_result(result, limits=None).areas_
 
 
@@ -269,14 +270,73 @@ def test_incidences_of_a_result():
     data = simulate_fine_gray(150, 5, density=0.4, random_state=0)
     result = aalen_johansen(data.y, groups=np.arange(150) % 2)
     display = CumulativeIncidenceDisplay.from_result(result, at_risk=True)
-    assert legend(display) == ["0, event 1", "0, event 2", "1, event 1", "1, event 2"]
+    curves = ["0, event 1", "0, event 2", "1, event 1", "1, event 2"]
+    assert legend(display) == [*curves, "95 % interval"]
     assert display.at_risk_["0"][0] == 75 and len(display.areas_) == 4
     for line, (key, function) in zip(display.lines_, result.functions.items(), strict=True):
         assert value_at(line, 0.3) == function(0.3), key
     one = CumulativeIncidenceDisplay.from_result(result, events=1, limits=None)
     assert legend(one) == ["0", "1"] and not one.areas_
     single = CumulativeIncidenceDisplay.from_result(aalen_johansen(data.y))
-    assert legend(single) == ["event 1", "event 2"]
+    assert legend(single) == ["event 1", "event 2", "95 % interval"]
+
+
+def test_one_minus_survival_in_colours_of_the_user(data):
+    result = kaplan_meier(data.y, groups=np.arange(120) % 2)
+    usual = SurvivalDisplay.from_result(result, medians=True)
+    options = {"colors": ["black", "crimson"], "legend_title": "arm", "medians": True}
+    display = SurvivalDisplay.from_result(result, complement=True, **options)
+    for line, other, colour in zip(display.lines_, usual.lines_, ["black", "crimson"], strict=True):
+        np.testing.assert_allclose(line.get_ydata(), 1.0 - np.asarray(other.get_ydata()))
+        assert line.get_color() == colour
+    for area, other in zip(display.areas_, usual.areas_, strict=True):
+        lower, upper = area_at(area, 5.0)
+        np.testing.assert_allclose([1 - upper, 1 - lower], area_at(other, 5.0), atol=1e-12)
+    assert display.legend_.get_title().get_text() == "arm"
+    assert display.ax_.get_ylim()[0] == 0.0 and display.ax_.get_ylabel() == "1 − survival"
+    with pytest.raises(ValueError, match="`colors` has 'blu', which is no colour"):
+        SurvivalDisplay.from_result(result, colors=["black", "blu"])
+    with pytest.raises(ValueError, match="`colors` is empty"):
+        SurvivalDisplay.from_result(result, colors=[])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 2)])
+def test_nothing_is_cut_off_in_plain_subplots(data, shape):
+    result = kaplan_meier(data.y, groups=np.where(np.arange(120) % 2, "hormone therapy", "none"))
+    figure, axes = pyplot.subplots(*shape)
+    for ax in np.ravel(axes):
+        SurvivalDisplay.from_result(result, at_risk=True, ax=ax)
+    figure.draw_without_rendering()
+    for ax in np.ravel(axes):
+        box = ax.get_tightbbox()
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.x1
+        assert not any(box.overlaps(other.bbox) for other in np.ravel(axes) if other is not ax)
+    assert figure.get_layout_engine() is None
+
+
+def test_figures_that_have_room_or_a_layout_stay(data):
+    result = kaplan_meier(data.y)
+    figure, ax = pyplot.subplots()
+    before = ax.get_position().bounds
+    SurvivalDisplay.from_result(result, ax=ax)
+    assert ax.get_position().bounds == before
+    figure, ax = pyplot.subplots(layout="tight")
+    engine = figure.get_layout_engine()
+    SurvivalDisplay.from_result(result, ax=ax, at_risk=True)
+    assert figure.get_layout_engine() is engine
+
+
+def test_large_counts_do_not_touch_the_names_of_groups(data):
+    y = np.repeat(data.y, 200)
+    result = kaplan_meier(y, groups=np.arange(len(y)) % 2)
+    display = SurvivalDisplay.from_result(result, at_risk=True)
+    display.figure_.draw_without_rendering()
+    boxes = {text.get_text(): text.get_window_extent() for text in display.ax_.texts}
+    names = [text for text in display.ax_.texts if text.get_text() in ("0", "1")]
+    names = [text for text in names if text.get_ha() == "right"]
+    counts = boxes["12,000"]
+    assert len(names) == 2
+    assert all(name.get_window_extent().x1 < counts.x0 - 1.0 for name in names)
 
 
 def test_areas_of_any_functions():

@@ -56,6 +56,29 @@ def texts(display):
 # -- forest plots -----------------------------------------------------------------------------
 
 
+def test_forest_with_columns_beside_it():
+    result = Result(interval_table(3))
+    result.intervals["p_value"] = [0.2, 0.0004, 0.034]
+    counts = pd.DataFrame({"n": [12_345, 7, 8], "kind": ["a", "b", "c"]}, result.intervals.index)
+    of_result = CoefficientDisplay.from_result(result, beside=["p_value"], sort=None)
+    assert [text.get_text() for text in of_result.beside_["p_value"]] == [
+        "0.20",
+        "< 0.001",
+        "0.034",
+    ]
+    given = CoefficientDisplay.from_result(result, beside=counts[::-1], sort=None)
+    assert [text.get_text() for text in given.beside_["n"]] == ["12,345", "7", "8"]
+    given.figure_.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in given.ax_.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    with pytest.raises(ValueError, match="`beside` has 'p'; the columns of the result's summary"):
+        CoefficientDisplay.from_result(result, beside="p")
+    with pytest.raises(ValueError, match="`beside` has no line 'drug 0'"):
+        CoefficientDisplay.from_result(result, beside=counts[1:])
+    with pytest.raises(ValueError, match="`beside` is for one result"):
+        CoefficientDisplay.from_result({"a": result, "b": result}, beside=["p_value"])
+
+
 def test_forest_draws_ratios_from_the_largest():
     table = interval_table(6)
     display = CoefficientDisplay.from_result(Result(table))

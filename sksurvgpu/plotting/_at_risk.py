@@ -52,9 +52,12 @@ def show_at_risk(ax, result, lines):
     `lines` are the curves of the groups, by name, in whose colours these are written. Nothing is
     written without a result.
     """
+    from matplotlib.ticker import FixedLocator
+
     if result is None:
         return {}, [], 0.0
     counts, times = count_at_risk(ax, result)
+    ax.xaxis.set_major_locator(FixedLocator(ax.get_xticks()))  # the counts stay under the numbers
     colours = {key: line.get_color() for key, line in lines.items()}
     return counts, times, write_at_risk(ax, counts, times, ALL, colours)
 
@@ -86,13 +89,15 @@ def write_at_risk(ax, counts, times, only, colours=()):
         )
 
     left = ax.get_xlim()[0]
+    widest = max((len(f"{numbers[0]:,}") for numbers in counts.values() if numbers), default=0)
+    gap = (0.5 * CHARACTER * widest + 1.0) * size  # from the axis to the names
     write("number at risk", (left, 0.0), depth, 0.0, "left")
     for key, numbers in counts.items():
         depth += LINE * size
         if len(counts) > 1 or key != only:
             style = {"color": colours[key]} if key in colours else {}
             name = shorten([key], longest)[0]
-            write(name, (left, 0.0), depth, -2.0 * size, "right", parse_math=False, **style)
+            write(name, (left, 0.0), depth, -gap, "right", parse_math=False, **style)
         for time, number in zip(times, numbers, strict=True):
             write(f"{number:,}", (time, 0.0), depth, 0.0, "center")
     return depth + 0.5 * LINE * size

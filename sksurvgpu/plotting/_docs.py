@@ -40,6 +40,11 @@ _ENTRIES = entries("""
         apart from the groups, which its curves do not have.
     medians : bool, default=False
         Draw dotted lines to the median times of the Kaplan-Meier curves.
+    colors : list of colour, optional
+        Colours of the curves, one for each, or for each group where curves of a group share one;
+        by default such as everybody can tell apart.
+    legend_title : str, optional
+        Title of the legend, such as the name of the groups.
     **options : dict
         Options of `plot`: what is drawn beside the curves.
 """)

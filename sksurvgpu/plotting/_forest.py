@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 
 from ._style import (
@@ -32,6 +34,7 @@ NAMES_SHARE = 0.38  # of what the axes had without names and numbers
 SMALL_RATIO = 0.1  # below which a third decimal is shown
 HALF_DIGIT = 0.36  # half its height
 MOST_DECIMALS = 5  # of an estimate or bound
+HEADS = {"p_value": "p", "p": "p"}
 KEY = 5  # characters that the marker of an entry of the legend takes, with the gap after it
 
 
@@ -201,16 +204,42 @@ class Forest:
         ]
         if any(interval for _, _, interval in rows):
             head = f"{100 * level:g} % interval" if level else "interval"
-            ax.annotate(
-                head,
-                (1.0, 1.0),
-                xytext=(room + 0.5 * size, 2.0),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                size=size,
-                alpha=0.7,
-            )
+            self._head(ax, head, room + 0.5 * size, "left")
         return texts
+
+    def _head(self, ax, text, offset, side):
+        ax.annotate(
+            text,
+            (1.0, 1.0),
+            xytext=(offset, 2.0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha=side,
+            size=self._text_size,
+            alpha=0.7,
+            parse_math=False,
+        )
+
+    def write_beside(self, ax, table):
+        """Write columns of a table right of all that is there, each under its name."""
+        missing = [name for name in self.names if name not in table.index]
+        if missing or not table.index.is_unique:
+            what = f"no line {missing[0]!r}" if missing else "two lines of one name"
+            raise ValueError(f"`beside` has {what}; it needs one for each coefficient drawn.")
+        size, written = self._text_size, {}
+        for column in table.columns:
+            lay_out(ax)
+            edge = (ax.get_tightbbox().x1 - ax.bbox.x1) * 72.0 / ax.figure.dpi
+            texts = [in_column(value, str(column)) for value in table.loc[self.names, column]]
+            head = HEADS.get(str(column), str(column))
+            offset = edge + size * (1.0 + CHARACTER * max(map(len, [head, *texts])))
+            heights = np.arange(len(self.names))
+            written[str(column)] = [
+                self._write(ax, height, text, offset, "right", size)
+                for height, text in zip(heights, texts, strict=True)
+            ]
+            self._head(ax, head, offset, "right")
+        return written
 
     def _in_words(self, *row):
         """Estimate and interval of a row, with decimals that tell its bounds apart."""
@@ -238,6 +267,17 @@ class Forest:
             size=size,
             annotation_clip=False,
         )
+
+
+def in_column(value, column) -> str:
+    """A value of a table in words: p-values to two digits, counts with their thousands."""
+    if not isinstance(value, Real):
+        return str(value)
+    if np.isnan(value):
+        return "–"
+    if column in HEADS:
+        return "< 0.001" if value < 0.001 else f"{value:.2g}" if value < 0.1 else f"{value:.2f}"
+    return f"{value:,.0f}" if value == np.floor(value) else number(value)
 
 
 def number(value, is_ratio=False, n_decimals=2) -> str:

@@ -59,7 +59,7 @@ def legend_in_corner(ax, artists, names, corners, below=0.0, **style):
         if not _covers(ax, legend.get_window_extent()):
             return legend
     entry = max(ENTRY, CHARACTER * max(map(len, names)) + KEY)
-    return legend_below(ax, (artists, names), below, entry)
+    return legend_below(ax, (artists, names), below, entry, style.get("title"))
 
 
 def text_in_corner(ax, text, corners):
@@ -107,7 +107,7 @@ def _covers(ax, box):
     return False
 
 
-def legend_below(ax, named=(), below=0.0, entry=ENTRY):
+def legend_below(ax, named=(), below=0.0, entry=ENTRY, title=None):
     """Legend under the axes, in one line where they are wide: what is drawn may fill them.
 
     `named` are artists and their names, by default all that have one; `entry` is the width of one
@@ -128,6 +128,7 @@ def legend_below(ax, named=(), below=0.0, entry=ENTRY):
         columnspacing=1.5,
         handlelength=1.5,
         labelspacing=0.3,
+        title=title,
     )
     grow(ax, legend.get_window_extent().height * 72.0 / ax.figure.dpi)
     return legend

@@ -11,7 +11,7 @@ from ..nonparametric import log_rank as compare
 from ..nonparametric.groups import ALL
 from ._labels import text_in_corner
 from ._steps import MARGIN, MOST_CURVES
-from ._style import MUTED, colours_on, is_dark, size_of
+from ._style import MUTED, colours_on, is_dark, opacity_on, size_of
 
 __all__ = [
     "draw_medians",
@@ -71,9 +71,10 @@ def draw_observed(ax, functions, lines, name):
     return drawn
 
 
-def named_lines(lines, observed, name, has_ticks):
-    """Lines that the legend names."""
+def named_lines(ax, lines, observed, name, has_ticks=False, areas=None):
+    """What the legend names: lines, ticks, and areas that are called so."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     labels = [line.get_label() for line in lines]
     others = [line for key, line in observed.items() if key not in labels]
@@ -81,6 +82,8 @@ def named_lines(lines, observed, name, has_ticks):
         others.append(Line2D([], [], color=MUTED, linestyle=DASHES, label=name))
     if has_ticks:
         others.append(Line2D([], [], color=MUTED, label="censored", **TICK))
+    if areas is not None:
+        others.append(Patch(color=MUTED, alpha=opacity_on(ax), linewidth=0.0, label=areas))
     return [*lines, *others]
 
 

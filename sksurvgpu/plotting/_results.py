@@ -9,6 +9,7 @@ import numpy as np
 __all__ = [
     "choose_rows",
     "effect_of",
+    "read_beside",
     "read_coefficients",
     "read_intervals",
     "require_columns",
@@ -37,6 +38,24 @@ def read_intervals(result, name="result"):
     table = table[list(WANTED)].astype(np.float64)
     table.index = [str(feature) for feature in table.index]
     return table
+
+
+def read_beside(results, beside):
+    """Table of what is written beside the only result: its columns of these names, or a table."""
+    if len(results) > 1:
+        raise ValueError("`beside` is for one result; of several the numbers would not be told.")
+    [result] = results.values()
+    if not hasattr(beside, "columns"):
+        table = result.summary()
+        beside = [beside] if isinstance(beside, str) else list(beside)
+        unknown = [name for name in beside if name not in table]
+        if unknown:
+            raise ValueError(
+                f"`beside` has {unknown[0]!r}; the columns of the result's summary are "
+                f"{', '.join(map(str, table.columns))}."
+            )
+        beside = table[beside]
+    return beside.set_axis([str(name) for name in beside.index])
 
 
 def read_coefficients(estimator):

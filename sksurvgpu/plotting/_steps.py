@@ -14,6 +14,7 @@ __all__ = [
     "limits_of",
     "name_beside",
     "name_inside",
+    "name_of_areas",
     "name_rows",
     "predict_steps",
 ]
@@ -79,13 +80,13 @@ def check_functions(functions, labels):
     return functions, labels
 
 
-def draw_steps(ax, functions, labels, start, styles=None):
+def draw_steps(ax, functions, labels, start, styles=None, colours=None):
     """Draw functions as steps from their value at time 0, `start`.
 
     `styles` are numbers of a colour and of a line style for each; colours that are used again go
-    on to the next style.
+    on to the next style. `colours` are those of a user.
     """
-    lines, colours = [], colours_on(ax)
+    lines, colours = [], _check_colours(colours) or colours_on(ax)
     n_colours = len(colours)
     styles = styles or [(i, 0) for i in range(len(labels))]
     for function, label, (colour, style) in zip(functions, labels, styles, strict=True):
@@ -103,6 +104,23 @@ def draw_steps(ax, functions, labels, start, styles=None):
     ax.set_xlim(0.0, MARGIN * max(line.get_xdata()[-1] for line in lines))
     ax.set_xlabel("time")
     return lines
+
+
+def _check_colours(colours):
+    """Colours that a user asks for, as a list; None for none."""
+    from matplotlib.colors import is_color_like
+
+    if colours is None:
+        return None
+    colours = [colours] if is_color_like(colours) else list(colours)
+    wrong = [colour for colour in colours if not is_color_like(colour)]
+    if wrong or not colours:
+        raise ValueError(
+            f"`colors` has {wrong[0]!r}, which is no colour of matplotlib's."
+            if wrong
+            else "`colors` is empty; pass one colour or more, or leave it out."
+        )
+    return colours
 
 
 def check_result(result, cls, limits):
@@ -128,6 +146,11 @@ def limits_of(lines, limits, start):
     return np.append(0.0, lines["time"]), lower, upper
 
 
+def name_of_areas(result, limits):
+    """What the areas of a result are called; None without any."""
+    return None if limits is None else f"{100 * result.level:g} % {limits}"
+
+
 def draw_areas(ax, lines, areas):
     """Draw what lies between the limits of curves in their colours; None for those without."""
     drawn = []
@@ -141,7 +164,7 @@ def draw_areas(ax, lines, areas):
     return drawn
 
 
-def name_beside(ax, lines):
+def name_beside(ax, lines, title=None):
     """Names of lines beside the axes where there are many; None where there are few."""
     if len(lines) <= MOST_INSIDE:
         return None
@@ -154,12 +177,14 @@ def name_beside(ax, lines):
         handlelength=HANDLE,
         labelspacing=0.3,
         ncols=-(-len(lines) // COLUMN),
+        title=title,
     )
 
 
-def name_inside(ax, lines, corners, below=0.0):
+def name_inside(ax, lines, corners, below=0.0, title=None):
     """Names of lines in the first corner that is free, or below all else, so many points."""
-    return legend_in_corner(ax, lines, _names(lines), corners, below, handlelength=HANDLE)
+    style = {"handlelength": HANDLE, "title": title}
+    return legend_in_corner(ax, lines, _names(lines), corners, below, **style)
 
 
 def _names(lines):

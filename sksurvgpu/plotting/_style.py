@@ -5,6 +5,7 @@ a figure is drawn. Axes that a user passes keep the style that they were made wi
 """
 
 from contextlib import contextmanager
+from contextvars import ContextVar
 from weakref import WeakSet
 
 import numpy as np
@@ -41,10 +42,13 @@ __all__ = [
     "within_floats",
 ]
 
-# Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white. The last four
+# are Tol's (2021), of his muted scheme.
+OKABE_ITO = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+COLOURS = (*OKABE_ITO, "#882255", "#999933", "#332288", "#44AA99")
 # Those of them that shine come first; their blue and vermilion are dim on black.
-COLOURS_ON_DARK = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00")
+SHINING = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00"]
+COLOURS_ON_DARK = (*SHINING, "#DDCC77", "#AA4499", "#BBBBBB", "#44AA99")
 MARKERS = ("o", "s", "D", "^", "v", "P")
 MUTED = "0.6"  # what is there to be compared with; visible on white and on black
 LEADER = 0.5  # points, lines from a text to what it names
@@ -82,6 +86,7 @@ MOST_TICKS, LEAST_TICKS = 6, 3
 CHARACTER = 0.62  # its width in units of the size of the text, about
 APART = 1.2  # what keeps numbers on an axis apart, in the same units
 _made = WeakSet()  # figures of ours
+_lent = ContextVar("axes of users that are drawn on", default=())
 LARGEST_LOG = 230.0  # ratios of 1e100: twice as many decades on, ticks would be infinite
 RATIO_STEPS = (  # from dense to sparse, within a decade
     (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0),
@@ -114,14 +119,45 @@ def styled():
     from matplotlib import rcParamsDefault
 
     ours = {key: value for key, value in STYLE.items() if is_default(key, rcParamsDefault)}
-    before = pyplot.get_fignums()
+    before, token = pyplot.get_fignums(), _lent.set([])
     with pyplot.rc_context({**ours, **PLAIN_TEXT}):
         try:
             yield pyplot
+            _make_room(_lent.get())
         except BaseException:
             for number in set(pyplot.get_fignums()).difference(before):
                 pyplot.close(number)
             raise
+        finally:
+            _lent.reset(token)
+
+
+def _make_room(axes):
+    """Lay out figures of users that nothing lays out, where axes or texts would be cut off."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    for figure in {ax.figure.canvas.figure: None for ax in axes}:
+        grids = [ax.get_gridspec() for ax in figure.axes if ax.get_gridspec() is not None]
+        ratios = [(*grid.get_width_ratios(), *grid.get_height_ratios()) for grid in grids]
+        # matplotlib lays out no grid with a part of no width, as beside some colour bars
+        can_be = figure.get_layout_engine() is None and 0 not in sum(ratios, ())
+        if can_be and _is_cut(figure, axes):
+            ConstrainedLayoutEngine().execute(figure)
+
+
+def _is_cut(figure, axes):
+    """Whether something of the axes lies outside of the figure, or on other axes."""
+    figure.draw_without_rendering()
+    for ax in axes:
+        box, (width, height) = ax.get_tightbbox(), figure.bbox.size
+        if ax.figure.canvas.figure is not figure or ax.get_subplotspec() is None:
+            continue
+        if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height:
+            return True
+        others = (other.bbox for other in figure.axes if not other.bbox.overlaps(ax.bbox))
+        if any(map(box.overlaps, others)):
+            return True
+    return False
 
 
 def is_default(key, defaults):
@@ -133,6 +169,7 @@ def is_default(key, defaults):
 def new_axes(ax, height=None):
     """Axes to draw on and their figure: the user's, or new ones of the user's width."""
     if ax is not None:
+        _lent.get().append(ax)
         return ax, ax.figure
     figure, ax = new_figure(height, 1, 1)
     return ax, figure
@@ -165,6 +202,7 @@ def new_panels(axes, n_panels, what, size):
             raise ValueError(
                 f"`axes` has {len(axes)} axes for {n_panels} {what}(s); pass one for each, or none."
             )
+        _lent.get().extend(axes)
         return axes, axes[0].figure
     width = require_pyplot().rcParams["figure.figsize"][0]
     n_across = int(np.clip(width / size[0], 1, n_panels))

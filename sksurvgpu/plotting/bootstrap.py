@@ -239,6 +239,7 @@ class BootstrapDisplay:
             aspect=30,
             anchor=(0.0, 1.0),
             pad=0.02,
+            use_gridspec=False,  # such as can be laid out later
         )
         self.colorbar_.outline.set_visible(False)
         self.colorbar_.ax.tick_params(labelsize=ax.xaxis.label.get_size())

@@ -10,6 +10,7 @@ from ._results import (
     WANTED,
     choose_rows,
     effect_of,
+    read_beside,
     read_coefficients,
     read_intervals,
     require_columns,
@@ -48,6 +49,8 @@ class CoefficientDisplay:
         Arrow heads of a result where bounds lie beyond the axis.
     numbers_ : list of (matplotlib Text, matplotlib Text)
         Estimate and interval in words, from the top.
+    beside_ : dict of {str: list of matplotlib Text}
+        What else is written beside the axes, by column, from the top.
 
     See Also
     --------
@@ -77,7 +80,16 @@ class CoefficientDisplay:
 
     @classmethod
     def from_result(
-        cls, result, *, columns=None, ratio=True, sort="coef", numbers=True, xlim=None, ax=None
+        cls,
+        result,
+        *,
+        columns=None,
+        ratio=True,
+        sort="coef",
+        numbers=True,
+        beside=None,
+        xlim=None,
+        ax=None,
     ):
         """Draw the intervals of results.
 
@@ -96,6 +108,10 @@ class CoefficientDisplay:
             farthest from 0, or as in `columns` or the result.
         numbers : bool, default=True
             Write estimates and intervals beside the axes.
+        beside : list of str or DataFrame, optional
+            What else is written beside the axes, of one result: columns of its ``summary()``, such
+            as ``["p_value"]``, or a table with the coefficients as index, such as numbers of
+            persons.
         xlim : (float, float), optional
             Limits of the axis, of ratios where these are shown; arrows stand for what is beyond.
         ax : matplotlib Axes, optional
@@ -119,7 +135,9 @@ class CoefficientDisplay:
                 raise ValueError(f"the results have different {name}: {listed}; draw them apart.")
         tables = _in_order(tables, columns, sort)
         display = cls(tables, effect=effects.pop(), level=levels.pop())
-        return display.plot(ax, numbers=numbers, xlim=xlim)
+        if beside is not None:
+            beside = read_beside(results, beside)
+        return display.plot(ax, numbers=numbers, beside=beside, xlim=xlim)
 
     @classmethod
     def from_estimator(cls, estimator, *, n_top=20, ratio=True, numbers=True, xlim=None, ax=None):
@@ -161,7 +179,7 @@ class CoefficientDisplay:
         display = cls({"": table}, effect=effect if ratio else None, level=level)
         return display.plot(ax, numbers=numbers, xlim=xlim)
 
-    def plot(self, ax=None, *, numbers=True, xlim=None):
+    def plot(self, ax=None, *, numbers=True, beside=None, xlim=None):
         """Draw the forest.
 
         Parameters
@@ -170,6 +188,8 @@ class CoefficientDisplay:
             Where to draw; by default a new figure, as high as the rows need.
         numbers : bool, default=True
             Write estimates and intervals beside the axes.
+        beside : DataFrame, optional
+            What else is written beside the axes, with the coefficients as index.
         xlim : (float, float), optional
             Limits of the axis, of ratios where these are shown; arrows stand for what is beyond.
 
@@ -187,6 +207,7 @@ class CoefficientDisplay:
             self.arrows_ = forest.arrows
             forest.name_rows(self.ax_)
             self.numbers_ = forest.write_numbers(self.ax_, self.level) if numbers else []
+            self.beside_ = {} if beside is None else forest.write_beside(self.ax_, beside)
             forest.mark_axis(self.ax_)
         return self
 

@@ -15,6 +15,7 @@ from ._steps import (
     limits_of,
     name_beside,
     name_inside,
+    name_of_areas,
     predict_steps,
 )
 from ._style import count_of, new_axes, styled
@@ -73,7 +74,7 @@ class CumulativeIncidenceDisplay:
 
     def __init__(self, functions, labels=None, *, areas=None):
         self.functions, self.labels = check_functions(functions, labels)
-        self.areas, self._result, self._styles = areas, None, None
+        self.areas, self._result, self._styles, self._shade = areas, None, None, None
 
     def __repr__(self) -> str:
         return f"<CumulativeIncidenceDisplay of {count_of(self.functions, 'curve')}>"
@@ -169,7 +170,7 @@ class CumulativeIncidenceDisplay:
         own = result.table.groupby(["group", "event"], observed=True)
         areas = [limits_of(own.get_group(key), limits, 0.0) for key in functions]
         display = cls(functions.values(), labels, areas=areas)
-        display._result = result
+        display._result, display._shade = result, name_of_areas(result, limits)
         if len(result.groups) > 1:
             display._styles = [(result.groups.index(g), events.index(e)) for g, e in functions]
         return display.plot(ax, **options)
@@ -200,17 +201,27 @@ class CumulativeIncidenceDisplay:
         """
         known = ("cumulative_incidence", "risk")
         functions, names, areas = parts_of(result, known, limits, 0.0)
-        return cls(functions, names if labels is None else labels, areas=areas).plot(ax, **options)
+        display = cls(functions, names if labels is None else labels, areas=areas)
+        display._shade = name_of_areas(result, limits)
+        return display.plot(ax, **options)
 
     @documented
     def plot(
-        self, ax=None, *, aalen_johansen=None, groups=None, event_of_interest=1, at_risk=False
+        self,
+        ax=None,
+        *,
+        aalen_johansen=None,
+        groups=None,
+        event_of_interest=1,
+        at_risk=False,
+        colors=None,
+        legend_title=None,
     ):
         """Draw the curves.
 
         Parameters
         ----------
-        <<ax, aalen_johansen, groups, event_of_interest, at_risk>>
+        <<ax, aalen_johansen, groups, event_of_interest, at_risk, colors, legend_title>>
 
         Returns
         -------
@@ -227,7 +238,9 @@ class CumulativeIncidenceDisplay:
             )
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
-            self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 0.0, self._styles)
+            self.lines_ = draw_steps(
+                self.ax_, self.functions, self.labels, 0.0, self._styles, colors
+            )
             self.areas_ = draw_areas(self.ax_, self.lines_, self.areas)
             self.observed_ = {}
             if self._result is None and seen:
@@ -235,14 +248,14 @@ class CumulativeIncidenceDisplay:
                 self.observed_ = draw_observed(self.ax_, curves, self.lines_, NAME)
             self.ax_.set_ylim(bottom=0.0)
             self.ax_.set_ylabel("cumulative incidence")
-            named = named_lines(self.lines_, self.observed_, NAME, False)
-            self.legend_ = name_beside(self.ax_, named)
+            named = named_lines(self.ax_, self.lines_, self.observed_, NAME, areas=self._shade)
+            self.legend_ = name_beside(self.ax_, named, legend_title)
             self.at_risk_, self.at_risk_times_, depth = show_at_risk(
                 self.ax_, seen if at_risk else None, self._curves()
             )
             if self.legend_ is None:
                 corners = ("upper left", "lower right")
-                self.legend_ = name_inside(self.ax_, named, corners, depth)
+                self.legend_ = name_inside(self.ax_, named, corners, depth, legend_title)
         return self
 
     def _curves(self):

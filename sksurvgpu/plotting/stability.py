@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ._labels import text_in_corner
 from ._penalties import draw_curves, name_curves, refuse_zero, show_penalties
 from ._style import (
     BAND,
@@ -14,6 +15,8 @@ from ._style import (
 )
 
 __all__ = ["StabilityDisplay"]
+
+NOTE_CORNERS = "upper left", "upper right", "lower right", "lower left"
 
 
 class StabilityDisplay:
@@ -114,6 +117,8 @@ class StabilityDisplay:
             self.ax_.set_ylabel("probability of selection")
             given = self.result.probabilities, self.result.feature_names
             self.labels_ = name_curves(self.ax_, alphas, *given, self._colour)
+            if not self.result.support.any():
+                text_in_corner(self.ax_, "no coefficient is stable", NOTE_CORNERS)
             lay_out(self.ax_)
             show_ratios(self.ax_)
         return self

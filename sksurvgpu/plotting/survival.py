@@ -25,6 +25,7 @@ from ._steps import (
     limits_of,
     name_beside,
     name_inside,
+    name_of_areas,
     predict_steps,
 )
 from ._style import count_of, lay_out, new_axes, styled
@@ -32,6 +33,8 @@ from ._style import count_of, lay_out, new_axes, styled
 __all__ = ["SurvivalDisplay"]
 
 NAME = "Kaplan-Meier"
+# For the legend, of curves that fall and of those that rise.
+CORNERS = {False: ("lower left", "upper right"), True: ("upper left", "lower right")}
 
 
 class SurvivalDisplay:
@@ -88,7 +91,7 @@ class SurvivalDisplay:
 
     def __init__(self, functions, labels=None, *, areas=None):
         self.functions, self.labels = check_functions(functions, labels)
-        self.areas, self._result = areas, None
+        self.areas, self._result, self._shade = areas, None, None
 
     def __repr__(self) -> str:
         return f"<SurvivalDisplay of {count_of(self.functions, 'curve')}>"
@@ -173,7 +176,7 @@ class SurvivalDisplay:
         labels = list(functions) if labels is None else labels
         areas = [limits_of(own.get_group(label), limits, 1.0) for label in functions]
         display = cls(functions.values(), labels, areas=areas)
-        display._result = result
+        display._result, display._shade = result, name_of_areas(result, limits)
         return display.plot(ax, **options)
 
     @classmethod
@@ -201,7 +204,9 @@ class SurvivalDisplay:
             What was drawn.
         """
         functions, names, areas = parts_of(result, ("survival",), limits, 1.0)
-        return cls(functions, names if labels is None else labels, areas=areas).plot(ax, **options)
+        display = cls(functions, names if labels is None else labels, areas=areas)
+        display._shade = name_of_areas(result, limits)
+        return display.plot(ax, **options)
 
     @documented
     def plot(
@@ -214,12 +219,18 @@ class SurvivalDisplay:
         censor_marks=True,
         log_rank=True,
         medians=False,
+        complement=False,
+        colors=None,
+        legend_title=None,
     ):
         """Draw the curves.
 
         Parameters
         ----------
         <<ax, kaplan_meier, groups, at_risk, censor_marks, log_rank, medians>>
+        complement : bool, default=False
+            Draw 1 minus the survival, the probability of the event, on an axis that fits it.
+        <<colors, legend_title>>
 
         Returns
         -------
@@ -232,17 +243,19 @@ class SurvivalDisplay:
         test = _choose_test(log_rank, observed, kaplan_meier, groups)
         with styled():
             self.ax_, self.figure_ = new_axes(ax)
-            self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 1.0)
-            self.areas_ = draw_areas(self.ax_, self.lines_, self.areas)
+            self.lines_ = draw_steps(self.ax_, self.functions, self.labels, 1.0, colours=colors)
             self._draw_observed(observed, censor_marks, medians)
-            self.ax_.set_ylim(0.0, 1.02)
-            self.ax_.set_ylabel("survival")
-            named = named_lines(self.lines_, self.observed_, NAME, bool(self.censored_))
-            self.legend_ = name_beside(self.ax_, named)  # which moves the numbers of the axis
+            self._draw_areas(complement)
+            has_ticks = bool(self.censored_)
+            curves = self.lines_, self.observed_
+            named = named_lines(self.ax_, *curves, NAME, has_ticks, self._shade)
+            # which moves the numbers of the axis
+            self.legend_ = name_beside(self.ax_, named, legend_title)
             shown = observed if at_risk else None
             self.at_risk_, self.at_risk_times_, depth = show_at_risk(self.ax_, shown, self._curves)
             is_beside = self.legend_ is not None
-            place = partial(name_inside, self.ax_, named, ("lower left", "upper right"), depth)
+            corners = CORNERS[bool(complement)]
+            place = partial(name_inside, self.ax_, named, corners, depth, legend_title)
             self.legend_ = self.legend_ or place()
             fields = () if kaplan_meier is None else kaplan_meier.dtype.names
             is_stratified = test is not log_rank and "stratum" in fields
@@ -252,6 +265,22 @@ class SurvivalDisplay:
                 if self.ax_.bbox.overlaps(self.legend_.get_window_extent()):
                     self.legend_ = place()
         return self
+
+    def _draw_areas(self, complement):
+        """Draw what lies between the limits, and turn all curves upside down for 1 - S."""
+        ax, areas = self.ax_, self.areas
+        if complement:
+            for line in (*self.lines_, *self.observed_.values(), *self.censored_.values()):
+                line.set_ydata(1.0 - np.asarray(line.get_ydata()))
+            areas = [area and (area[0], 1.0 - area[2], 1.0 - area[1]) for area in areas or []]
+        self.areas_ = draw_areas(ax, self.lines_, areas)
+        if complement:
+            ax.relim()
+            ax.autoscale(axis="y")
+            ax.set_ylim(bottom=0.0)
+        else:
+            ax.set_ylim(0.0, 1.02)
+        ax.set_ylabel("1 − survival" if complement else "survival")
 
     def _draw_observed(self, observed, censor_marks, medians):
         """Draw Kaplan-Meier curves, if these are not the curves, and what is drawn on them."""
