@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compile import device, kernel
-from ..backends.formulas import two_sum
+from .spans import add_span, gather_up, push_down, sum_span
 
 __all__ = [
     "Atoms",
@@ -91,22 +91,21 @@ def atoms_of(deaths, death_weight, uses_ties) -> Atoms:
 
 
 @device
-def _sum_exits(rows, x, total, rest, tied):
+def _sum_exits(rows, x, total, nodes, tied):
+    """Sums by exit; of rows that enter late, by the spans of cells in which they are at risk."""
     for i in range(len(rows.exit_idx)):
         w = rows.risk[i] * rows.weight[i]
         if w == 0.0:
             continue
         k = rows.exit_idx[i]
-        for j in range(x.shape[1]):
-            total[k, j] += w * x[i, j]
+        if len(rows.enter_idx):
+            add_span(nodes, rows.enter_idx[i] + 1, k + 1, w, x[i])
+        else:
+            for j in range(x.shape[1]):
+                total[k, j] += w * x[i, j]
         if len(tied) and rows.event[i]:
             for j in range(x.shape[1]):
                 tied[k, j] += w * x[i, j]
-        if len(rows.enter_idx):
-            e = rows.enter_idx[i]
-            for j in range(x.shape[1]):
-                total[e, j], error = two_sum(total[e, j], -w * x[i, j])
-                rest[e, j] += error
 
 
 @device
@@ -131,24 +130,18 @@ def _carry(rows, lanes, x, total):
 
 @kernel
 def sum_cells(rows, lanes, x, total, tied):
-    """Sums of w x over the rows at risk, and over tied deaths where `tied` is not empty.
-
-    Exits minus entries cancel: rounding errors of entries are kept apart.
-    """
+    """Sums of w x over the rows at risk, and over tied deaths where `tied` is not empty."""
     width = x.shape[1]
-    rest = np.zeros((len(total) if len(rows.enter_idx) else 0, width))
-    _sum_exits(rows, x, total, rest, tied)
-    for s in range(len(rows.cell_ptr) - 1):
-        for k in range(rows.cell_ptr[s + 1] - 2, rows.cell_ptr[s] - 1, -1):
-            for j in range(width):
-                if len(rest):
-                    total[k, j], error = two_sum(total[k, j], total[k + 1, j])
-                    rest[k, j] += error + rest[k + 1, j]
-                else:
+    nodes = np.zeros((2 * len(total) if len(rows.enter_idx) else 0, width))
+    _sum_exits(rows, x, total, nodes, tied)
+    if len(nodes):
+        push_down(nodes)
+        total[:] = nodes[len(total) :]
+    else:
+        for s in range(len(rows.cell_ptr) - 1):
+            for k in range(rows.cell_ptr[s + 1] - 2, rows.cell_ptr[s] - 1, -1):
+                for j in range(width):
                     total[k, j] += total[k + 1, j]
-    for k in range(len(rest)):
-        for j in range(width):
-            total[k, j] += rest[k, j]
     if len(lanes.idx):
         _carry(rows, lanes, x, total)
 
@@ -192,29 +185,49 @@ def _scan_lanes(lanes, cells):
                 cells.after_x[q, j] = cells.after_x[q + 1, j] + survival * gain
 
 
+@device
+def _nodes_of(rows, atoms, slope, mean, n_cells):
+    """Sums of g and g mean over spans of cells, where rows enter late."""
+    nodes = np.zeros((2 * n_cells if len(rows.enter_idx) else 0, 1 + mean.shape[1]))
+    if len(nodes):
+        for a in range(len(atoms.cell)):
+            leaf = nodes[n_cells + atoms.cell[a]]
+            leaf[0] += slope[a]
+            for j in range(mean.shape[1]):
+                leaf[1 + j] += slope[a] * mean[a, j]
+        gather_up(nodes)
+    return nodes
+
+
+@device
+def _at_risk(rows, cells, nodes, i, span):
+    """Sums of g and g mean over the cells in which a row is at risk, less what ties hold back."""
+    k = rows.exit_idx[i]
+    if len(nodes):
+        sum_span(nodes, rows.enter_idx[i] + 1, k + 1, span)
+    else:
+        span[0] = cells.hazard[k]
+        span[1:] = cells.hazard_x[k]
+    if rows.event[i]:
+        span[0] -= cells.held[k]
+        for j in range(len(span) - 1):
+            span[1 + j] -= cells.held_x[k, j]
+
+
 @kernel
 def scan_scores(rows, lanes, x, atoms, slope, mean, cells, out):
     """Score residuals of all rows per unit of weight; `slope` is g, and `cells` starts as zeros."""
     _scan_cells(rows, atoms, slope, mean, cells)
     if len(lanes.idx):
         _scan_lanes(lanes, cells)
+    nodes = _nodes_of(rows, atoms, slope, mean, len(cells.hazard))
+    span = np.empty(1 + x.shape[1])
     for i in range(len(rows.exit_idx)):
         k, e = rows.exit_idx[i], rows.risk[i]
-        begin = rows.enter_idx[i] if len(rows.enter_idx) else k
-        hazard = cells.hazard[k]
-        if len(rows.enter_idx):
-            hazard -= cells.hazard[begin]
-        if rows.event[i]:
-            hazard -= cells.held[k]
+        _at_risk(rows, cells, nodes, i, span)
         for j in range(x.shape[1]):
-            expected = cells.hazard_x[k, j]
-            if len(rows.enter_idx):
-                expected -= cells.hazard_x[begin, j]
-            score = 0.0
-            if rows.event[i]:
-                expected -= cells.held_x[k, j]
-                score = x[i, j] - cells.mean[k, j]
-            out[i, j] = score - e * (x[i, j] * hazard - expected)
+            score = x[i, j] - cells.mean[k, j] if rows.event[i] else 0.0
+            out[i, j] = score - e * (x[i, j] * span[0] - span[1 + j])
         if len(lanes.idx) and lanes.inverse[i] > 0.0:
             v, q = e * lanes.inverse[i], lanes.idx[i]
             for j in range(x.shape[1]):
@@ -224,17 +237,15 @@ def scan_scores(rows, lanes, x, atoms, slope, mean, cells, out):
 @kernel
 def scan_expected(rows, lanes, atoms, slope, cells, out):
     """Expected events of all rows per unit of weight; `cells` starts as zeros, without columns."""
-    _scan_cells(rows, atoms, slope, np.zeros((len(atoms.cell), 0)), cells)
+    mean = np.zeros((len(atoms.cell), 0))
+    _scan_cells(rows, atoms, slope, mean, cells)
     if len(lanes.idx):
         _scan_lanes(lanes, cells)
+    nodes, span = _nodes_of(rows, atoms, slope, mean, len(cells.hazard)), np.empty(1)
     for i in range(len(rows.exit_idx)):
-        k, e = rows.exit_idx[i], rows.risk[i]
-        hazard = cells.hazard[k]
-        if len(rows.enter_idx):
-            hazard -= cells.hazard[rows.enter_idx[i]]
-        if rows.event[i]:
-            hazard -= cells.held[k]
-        out[i] = e * hazard
+        e = rows.risk[i]
+        _at_risk(rows, cells, nodes, i, span)
+        out[i] = e * span[0]
         if len(lanes.idx):
             out[i] += e * lanes.inverse[i] * cells.after[lanes.idx[i]]
 

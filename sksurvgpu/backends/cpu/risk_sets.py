@@ -24,10 +24,16 @@ from numba.extending import overload
 
 from ..._compile import PART, device, kernel
 from ..formulas import two_sum
+from .interval_tree import add_logs
 from .optional import add, fill, read, row_weight, write
 
 # Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
 SMALLEST_RISK = 1e-280
+# With delayed entry sums cancel that are two doubles each, right to 2^-106 of the largest in their
+# stratum: half of these digits are left here. A hazard is the inverse of a sum, so that differences
+# of hazards have as many. Where sums can go on in logarithms they do before quadratic models, whose
+# numbers are one double, have lost theirs.
+SMALLEST_SHARE, SMALLEST_OF_MODELS = 2.0**-53, 2.0**-43
 
 
 class RiskSets(NamedTuple):
@@ -44,6 +50,7 @@ class RiskSets(NamedTuple):
     weight: np.ndarray  # float64 per row, or None
     deaths: np.ndarray  # float64 per cell: number of deaths of positive weight
     death_weight: np.ndarray  # float64 per cell: sum of their weights
+    least: float = SMALLEST_OF_MODELS  # share of the largest D from which on others have digits
 
 
 class Cells(NamedTuple):
@@ -51,7 +58,7 @@ class Cells(NamedTuple):
 
     risk: np.ndarray  # D
     hazard: np.ndarray  # A
-    rest: np.ndarray  # low-order part of D while it is scanned, then of A; None without entries
+    rest: np.ndarray  # low-order part of D, then of A; None without entries; in logarithms, of a
     tied: np.ndarray  # T, None where the formula has no use for ties
     held: np.ndarray  # ... likewise
 
@@ -75,6 +82,17 @@ def _leave_risk(enter_idx, i, w, cells):
     if isinstance(enter_idx, types.NoneType):
         return lambda enter_idx, i, w, cells: None
     return lambda enter_idx, i, w, cells: add_risk(cells, enter_idx[i], -w)
+
+
+def is_lost(rest, risk, least):
+    """Whether a risk-set sum has lost its digits to larger ones that left before it."""
+
+
+@overload(is_lost, jit_options=PART)
+def _is_lost(rest, risk, least):
+    if isinstance(rest, types.NoneType):
+        return lambda rest, risk, least: False
+    return lambda rest, risk, least: not risk > least
 
 
 def enter_cell(enter_idx, i):
@@ -140,15 +158,19 @@ def _sum_risk(risk_sets, eta, top, cells, w_row):
 def scan_cells(risk_sets, cells, loglik):
     """D and A of every cell from its sums; less the log-likelihood's terms of cells.
 
-    NaN where D underflows.
+    NaN where D underflows, or has lost its digits.
     """
     for s in range(len(risk_sets.cell_ptr) - 1):
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
-        risk, rest = 0.0, 0.0
+        risk, rest, largest = 0.0, 0.0, 0.0
         for k in range(end - 1, first, -1):
             risk, error = two_sum(risk, cells.risk[k])
             rest += error + read(cells.rest, k, 0.0)
             cells.risk[k] = risk + rest
+            largest = max(largest, risk)
+            least = risk_sets.least * largest
+            if risk_sets.deaths[k] > 0.0 and is_lost(cells.rest, cells.risk[k], least):
+                return np.nan
         hazard, rest = 0.0, 0.0
         cells.hazard[first] = 0.0
         write(cells.rest, first, 0.0)
@@ -199,12 +221,6 @@ def evaluate(risk_sets, eta, u, cells):
 
 
 @device
-def _add_logs(a, b):
-    high, low = max(a, b), min(a, b)
-    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
-
-
-@device
 def _sum_log_risk(risk_sets, eta, cells):
     """Logarithms of the sums of w per cell; returns the events' part of the log-likelihood."""
     cells.risk[:] = -np.inf
@@ -214,22 +230,29 @@ def _sum_log_risk(risk_sets, eta, cells):
         c = row_weight(risk_sets.weight, i)
         if risk_sets.live[i]:
             k = risk_sets.exit_idx[i]
-            cells.risk[k] = _add_logs(cells.risk[k], np.log(c) + eta[i])
+            cells.risk[k] = add_logs(cells.risk[k], np.log(c) + eta[i])
             if risk_sets.event[i]:
-                write(cells.tied, k, _add_logs(read(cells.tied, k, -np.inf), np.log(c) + eta[i]))
+                write(cells.tied, k, add_logs(read(cells.tied, k, -np.inf), np.log(c) + eta[i]))
                 loglik += c * eta[i]
     return loglik
 
 
+@kernel
+def add_later_logs(cell_ptr, risk):
+    """D of every cell from its sums by exit, as logarithms."""
+    for s in range(len(cell_ptr) - 1):
+        for k in range(cell_ptr[s + 1] - 2, cell_ptr[s], -1):
+            risk[k] = add_logs(risk[k], risk[k + 1])
+
+
 def scan_log_cells(risk_sets, cells, loglik):
-    """`scan_cells` of logarithms.
+    """A of every cell from D, and its jump as `rest`, as logarithms; as `scan_cells` otherwise.
 
     Formulas are homogeneous: at D they are those at D = 1 shifted by log D.
     """
+    fill(cells.rest, -np.inf)
     for s in range(len(risk_sets.cell_ptr) - 1):
         first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
-        for k in range(end - 2, first, -1):
-            cells.risk[k] = _add_logs(cells.risk[k], cells.risk[k + 1])
         hazard = -np.inf
         cells.hazard[first] = hazard
         write(cells.held, first, hazard)
@@ -243,7 +266,9 @@ def scan_log_cells(risk_sets, cells, loglik):
                     risk_sets.deaths[k],
                 )
                 loglik -= log_term + risk_sets.death_weight[k] * cells.risk[k]
-                hazard = _add_logs(hazard, np.log(jump) - cells.risk[k])
+                log_jump = np.log(jump) - cells.risk[k]
+                hazard = add_logs(hazard, log_jump)
+                write(cells.rest, k, log_jump)
                 write(cells.held, k, np.log(held) - cells.risk[k])
             cells.hazard[k] = hazard
     return loglik
@@ -265,6 +290,7 @@ def _take_expected_in_logs(risk_sets, eta, cells, u):
 def evaluate_in_logs(risk_sets, eta, u, cells):
     """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm."""
     loglik = _sum_log_risk(risk_sets, eta, cells)
+    add_later_logs(risk_sets.cell_ptr, cells.risk)
     loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
     _take_expected_in_logs(risk_sets, eta, cells, u)
     return loglik, 0.0

@@ -21,7 +21,7 @@ from numba import int64
 
 from ..._compile import bind
 from ...data.plans.described import FIRST_OF_CELL
-from ..cpu.risk_sets import SMALLEST_RISK
+from ..cpu.risk_sets import SMALLEST_RISK, SMALLEST_SHARE
 from ._cuda import cuda, device, inlined, kernel, specialize
 from .products import of_fit
 from .rake import add_exactly, make_rake
@@ -197,11 +197,12 @@ def _weigh_mark(context, q):
 
 
 def _raise_hazard(part, k, risk, tied):
-    """Jump of a cell; its term of the log-likelihood, nan if D underflows."""
+    """Jump of a cell; its term of the log-likelihood, nan if D underflows or loses its digits."""
     log_term, jump, held = 0.0, 0.0, 0.0
     if part.deaths[k] > 0.0:
         log_term = np.nan
-        if risk > SMALLEST_RISK:
+        # The largest w is that of a row at the top, 1 times its weight, in whatever stratum.
+        if risk > (SMALLEST_SHARE if part.rest.shape[0] > 0 else SMALLEST_RISK):
             log_term, jump, held = jump_formula(  # noqa: F821 (bound)
                 risk, tied, part.death_weight[k], part.deaths[k]
             )

@@ -31,6 +31,7 @@ class CellSums(NamedTuple):
     cell_ptr: np.ndarray
     deaths: np.ndarray
     death_weight: np.ndarray
+    least: float = risk_sets.SMALLEST_SHARE
 
 
 @cache
@@ -206,8 +207,7 @@ class RiskSetTotals(Totals):
         plan, nothing = self._problem.plan, -np.inf if self.in_logs else 0.0
         self.top, self._mass = -np.inf, 0.0
         self._risk, self._rest = np.full(plan.n_cells, nothing), None
-        uses_ties = self._problem.likelihood.uses_ties
-        self._tied = np.full(plan.n_cells, nothing) if uses_ties else None
+        self._tied = np.full(plan.n_cells, nothing) if self._problem.likelihood.uses_ties else None
         self._paired = np.zeros(self._problem.n_parts, bool)
 
     def fields(self, part):
@@ -255,9 +255,8 @@ class RiskSetTotals(Totals):
         if self._rest is None:
             self._risk[own] += scale * tables["risk"]
         else:
-            high, low = np.atleast_2d(tables["risk"])[[0, -1]]
-            low = low if tables["risk"].ndim == 2 else np.zeros(len(own))
-            more = _times(high, low, scale)
+            high, *low = np.atleast_2d(tables["risk"])
+            more = _times(high, low[0] if low else np.zeros(len(own)), scale)
             self._risk[own], self._rest[own] = _plus(self._risk[own], self._rest[own], *more)
         if self._tied is not None:
             self._tied[own] += scale * tables["tied"]
@@ -282,8 +281,11 @@ class RiskSetTotals(Totals):
         return self._rest is None and self.top < np.inf
 
     def _scan(self, cells):
+        sums = self._cell_sums()
+        if self.in_logs:
+            risk_sets.add_later_logs(sums.cell_ptr, cells.risk)
         scan = risk_sets.scan_log_cells if self.in_logs else risk_sets.scan_cells
-        return self._scan_of(scan)(self._cell_sums(), cells, self.loglik)
+        return self._scan_of(scan)(sums, cells, self.loglik)
 
     def _scan_of(self, scan):
         return _specialized(scan, self._problem.likelihood.jump_formula)

@@ -10,6 +10,7 @@ from ...._compile import bind, device, specialize
 from .. import risk_sets as kernels
 from ..bins import Bins, Centring, centres
 from ..exact import Steps
+from ..interval_tree import evaluate_on_tree
 from ..risk_set_cycle import fill_cells, steps_of
 from ._base import Pattern
 
@@ -62,9 +63,11 @@ class RiskSetPattern(Pattern):
 
     def evaluate(self, eta, u):
         loglik, self.top = self._evaluate(self.risk_sets, eta, u, self.cells)
-        self._in_logs = not np.isfinite(loglik) and self.risk_sets.enter_idx is None
+        self._in_logs = not np.isfinite(loglik)
         if self._in_logs:
-            in_logs = self._evaluation(kernels.evaluate_in_logs, kernels.scan_log_cells)
+            is_delayed = self.risk_sets.enter_idx is not None
+            template = evaluate_on_tree if is_delayed else kernels.evaluate_in_logs
+            in_logs = self._evaluation(template, kernels.scan_log_cells)
             loglik, self.top = in_logs(self.risk_sets, eta, u, self.cells)
         return loglik
 
