@@ -257,7 +257,7 @@ def test_agreed_times_have_enough_rows_of_every_kind_or_none(seed):
     times = grids.agree(asked, grid)
     assert set(times.times) <= set(grid)
     for name in asked:
-        coarse, keeps = grids.coarsen(held[name][0], times)
+        coarse, keeps = grids.coarsen(held[name][0], times, held[name][1])
         coarse = coarse.take(keeps)
         unit = np.arange(len(keeps)) if held[name][1] is None else held[name][1]
         for chosen, at in (("exits", "time"), ("deaths", "time"), ("entries", "start")):
@@ -267,6 +267,39 @@ def test_agreed_times_have_enough_rows_of_every_kind_or_none(seed):
                 if when and (chosen != "deaths" or coarse.event[i]):
                     persons.setdefault((coarse.stratum[i], when), set()).add(who)
             assert all(len(some) >= 10 for some in persons.values()), chosen
+
+
+def cut_rows(rng, X, y):
+    """Rows of persons whose follow-up is cut at up to three times, without any change."""
+    persons, start, time, event = [], [], [], []
+    for i, (seen, end) in enumerate(zip(y["event"], y["time"], strict=True)):
+        at = [0.0, *np.sort(rng.uniform(0.0, end, rng.integers(0, 4))), end]
+        persons += [i] * (len(at) - 1)
+        start += at[:-1]
+        time += at[1:]
+        event += [False] * (len(at) - 2) + [seen]
+    return X[persons], surv(event, time, start=start, subject=persons)
+
+
+@pytest.mark.parametrize("rows_per_time", [10, 30, 200])
+def test_rows_that_are_cut_without_a_change_are_the_same_fit(cox, rows_per_time):
+    (X, y), rng = cox, np.random.default_rng(7)
+    X = X[:, :6]
+    ends = np.cumsum([0, *(b - a for a, b in pairwise(CUTS))])
+    pieces = [cut_rows(rng, X[a:b], y[a:b]) for a, b in pairwise(ends)]
+    options = {"grid": GRID, "rows_per_time": rows_per_time}
+
+    def fit(pieces):
+        sites = {name: Site(*piece, rules=OPEN) for name, piece in zip(NAMES, pieces, strict=True)}
+        coordinator = Coordinator(CoxLassoCCD(alpha=0.0), send_to(sites), **options)
+        return coordinator.fit(), coordinator
+
+    found, coordinator = fit(pieces)
+    whole = CoxLassoCCD(alpha=0.0).fit(*pooled(X, y, coordinator))
+    np.testing.assert_allclose(found.coef_, whole.coef_, atol=1e-5)
+    without = [(X, surv(y["event"], y["time"], start=y["start"])) for X, y in pieces]
+    with pytest.raises(RefusedError, match="say whose rows are whose"):
+        fit(without)
 
 
 def test_sums_of_few_rows_are_withheld_from_models(cox):

@@ -5,8 +5,8 @@ deaths, entries, competing events, censored rows), how many it has in each inter
 and up to each time, both rounded down to multiples of its `min_rows`.  The coordinator then joins
 intervals until, at every site, each kind has none or at least `min_rows` rows in each of them, as
 far as the rounded numbers prove it.  A time becomes the end of its interval; an entry becomes the
-end of the one before, so that (start, time] stays an interval.  What happens after g_K counts as
-not seen: follow-up ends there.
+end of the one before, so that (start, time] stays an interval, and a row of a person ends where the
+next one begins.  What happens after g_K counts as not seen: follow-up ends there.
 
 A row stands for a person once: with several rows, by the last one of its kind.
 """
@@ -27,6 +27,7 @@ __all__ = [
     "coarsen",
     "end_follow_up",
     "few",
+    "find_cut",
     "find_few",
     "propose",
     "rare_strata",
@@ -118,7 +119,7 @@ def _last_of_units(is_kind, place, unit):
     return rows[np.append(unit[rows][1:] != unit[rows][:-1], True)] if len(rows) else rows
 
 
-def coarsen(outcome, times: Times):
+def coarsen(outcome, times: Times, unit=None):
     """An outcome at coarser times, and which of its rows are left."""
     labels, stratum = labels_of(outcome)
     time, start = outcome.time.copy(), outcome.start
@@ -133,8 +134,40 @@ def coarsen(outcome, times: Times):
         if start is not None:
             place = np.searchsorted(grid, start[rows], side="right")
             start[rows] = np.concatenate([[0.0], grid])[place]
-            keeps[rows] &= start[rows] < time[rows]
+    if start is not None:
+        if unit is not None:
+            _part(outcome, np.lexsort((outcome.start, stratum, unit)), unit, time, start)
+        keeps &= start < time
     return replace(outcome, time=time, start=start), keeps
+
+
+def _part(outcome, rows, unit, time, start):
+    """Let no two rows of a person share an interval: it belongs to an event, or to the later row.
+
+    `rows` are those of a person in each stratum, in the order of time.
+    """
+    _, stratum = labels_of(outcome)
+    is_next = (unit[rows[1:]] == unit[rows[:-1]]) & (stratum[rows[1:]] == stratum[rows[:-1]])
+    row, following = rows[:-1][is_next], rows[1:][is_next]
+    has_event = outcome.event[row]
+    start[following] = np.where(
+        has_event, np.maximum(start[following], time[row]), start[following]
+    )
+    time[row] = np.where(has_event, time[row], np.minimum(time[row], start[following]))
+
+
+def find_cut(outcome, times: Times) -> bool:
+    """Whether rows begin where others end, between two times: they may be one person's."""
+    if outcome.start is None:
+        return False
+    labels, stratum = labels_of(outcome)
+    for number, label in enumerate(labels):
+        rows = stratum == number
+        ends = outcome.time[rows & ~outcome.event]
+        ends = np.setdiff1d(ends, times.of(label))
+        if np.isin(outcome.start[rows], ends).any():
+            return True
+    return False
 
 
 def few(counts, min_rows):

@@ -17,6 +17,7 @@ from .grid import (
     coarsen,
     end_follow_up,
     few,
+    find_cut,
     find_few,
     labels_of,
     propose,
@@ -34,6 +35,11 @@ NO_TIMES = (
 SECOND = (
     "other times were agreed or proposed before, and two sets of them tell rows apart that lie "
     "between; begin with the same grid, or ask the site to start anew"
+)
+
+CUT = (
+    "rows begin where others end, between two of the agreed times: if they are one person's, that "
+    "person would count twice; say whose rows are whose (`subject` of `surv`)"
 )
 
 
@@ -126,24 +132,28 @@ class Reader:
         """Rows that count, of which a partition tells: until `end`, and at times where known."""
         rows = read_rows(model, self._arguments)
         keeps = np.ones(rows.n_rows, bool) if rows.weight is None else rows.weight > 0.0
-        has_time = hasattr(rows.outcome, "time")
+        has_time, outcome = hasattr(rows.outcome, "time"), None
         if has_time:
             if not np.isfinite(end):
                 raise NotReleasedError(NO_TIMES)
-            keeps = self._find_counted(rows, end, times, keeps)
+            outcome, keeps = self._find_counted(rows, end, times, keeps)
         if not keeps.all():  # read again: what a partition tells of itself is of these
             places = np.flatnonzero(keeps)
             self._check_size(len(places))
             rows = read_rows(model, {k: value[places] for k, value in self._arguments.items()})
-        if has_time:
-            outcome = end_follow_up(rows.outcome, end)[0]
-            outcome = outcome if times is None else coarsen(outcome, times)[0]
-            rows = replace(rows, outcome=outcome)
+        if outcome is not None:
+            changed = {
+                name: getattr(outcome, name) for name in ("event", "time", "start", "status")
+            }
+            rows = replace(rows, outcome=replace(rows.outcome, **changed))
         self._check_size(rows.n_rows if rows.unit is None else len(np.unique(rows.unit)))
         return rows
 
     def _find_counted(self, rows, end, times, keeps):
-        """Rows at risk before the end of follow-up, in strata that have enough of them."""
+        """Rows at risk before the end of follow-up, in strata that have enough of them.
+
+        Their outcome, at the times that were agreed, and where they are.
+        """
         outcome, begins = end_follow_up(rows.outcome, end)
         keeps = keeps & begins
         labels, stratum = labels_of(outcome)
@@ -151,7 +161,14 @@ class Reader:
         rare = rare_strata(outcome.take(keeps), unit, self._least)
         self.left_out = tuple(map(str, labels[rare]))
         keeps &= ~np.isin(stratum, rare)
-        return keeps if times is None else keeps & coarsen(outcome, times)[1]
+        if times is None:
+            return outcome.take(keeps), keeps
+        counted, unit = outcome.take(keeps), None if rows.unit is None else rows.unit[keeps]
+        coarse, is_left = coarsen(counted, times, unit)
+        if unit is None and find_cut(counted, times):
+            raise NotReleasedError(CUT)
+        keeps[keeps] = is_left
+        return coarse.take(is_left), keeps
 
     def _check_size(self, n_units):
         if n_units < self._rules.min_rows:
