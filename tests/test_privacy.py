@@ -188,18 +188,18 @@ def test_models_are_few(rows):
 def test_rows_follow_from_sums_at_chosen_points(rows):
     """What no rule stops, and the guide says: 2**q evaluations are the table of q columns."""
     X, time, event = rows
-    attacker = Attacker(Site(X, surv(event, time)), CoxLassoCCD(alpha=0.05, ties="efron"))
+    attacker = Attacker(Site(X, surv(event, time)), CoxLassoCCD(alpha=0.05))
     evaluate, q, step = attacker.first(m.Ask, m.Evaluate), 4, 0.1
     corners = np.array(list(product([0, 1], repeat=q)))
     asked = [m.Coef(np.flatnonzero(c), np.full(c.sum(), step)) for c in corners]
     requests = tuple(replace(evaluate.requests[0], coef=coef) for coef in asked)
     answer = attacker.ask(replace(evaluate, requests=requests))
-    tied = np.array([of.tables["tied"] for of in answer.of])  # of deaths at each time
-    found = np.linalg.solve(np.exp(step * corners @ corners.T), tied)
-    dead, times = event & (time <= GRID[-1]), attacker.first(wire.Coarsen).times
+    risk = np.array([of.tables["risk"] for of in answer.of])  # of exits at each time
+    found = np.linalg.solve(np.exp(step * corners @ corners.T), risk)
+    times = attacker.first(wire.Coarsen).times
     truth = np.zeros_like(found)
-    cell = np.searchsorted(times, time[dead]) + tied.shape[1] - len(times)
-    np.add.at(truth, ((X[dead, :q] @ [8, 4, 2, 1]).astype(int), cell), 1.0)
+    cell = np.searchsorted(times, np.minimum(time, times[-1])) + risk.shape[1] - len(times)
+    np.add.at(truth, ((X[:, :q] @ [8, 4, 2, 1]).astype(int), cell), 1.0)
     assert found == pytest.approx(truth, abs=1e-4)
     assert (truth == 1.0).any()
 

@@ -1,4 +1,4 @@
-"""Fits over sites that give out sums and never rows.
+"""Fits over sites that give out sums over their rows.
 
 `Site` has the rows of one institution and answers messages, `Rules` say what may leave it, and
 `Coordinator` fits an estimator from answers.

@@ -135,7 +135,7 @@ def _check_kinds(estimator, sites):
 
 
 class Coordinator:
-    """Fits an estimator over sites that give out sums and never rows.
+    """Fits an estimator over sites that give out sums over their rows.
 
     Parameters
     ----------

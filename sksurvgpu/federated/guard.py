@@ -201,12 +201,7 @@ class Guard:
     # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:
         """Sums without those of few rows; only the rate of a fit depends on what is left out."""
-        tables, least = dict(sums.tables), self._rules.min_rows
-        if "jumps" in request.want and self._rare_at(request.columns, self._plan.exit_idx).any():
-            raise NotReleasedError(
-                f"sums of columns by time would be of fewer than {least} rows; they are needed for "
-                "variances, which this site does not release"
-            )
+        tables = dict(sums.tables)
         if "loads" in tables:
             every = np.arange(len(self._arranged.rows.source))
             columns = every if "curvature" in request.want else request.columns

@@ -23,7 +23,7 @@ from .grid import (
     propose,
     rare_strata,
 )
-from .rules import NotReleasedError, find_absent, without_columns
+from .rules import NotReleasedError, find_absent, find_reference, without_columns
 from .wire import Proposed
 
 __all__ = ["NO_TIMES", "Reader"]
@@ -37,6 +37,10 @@ SECOND = (
     "between; begin with the same grid, or ask the site to start anew"
 )
 
+EFRON = (
+    "sums of exits less those of deaths, which Efron's ties ask for, are of single rows; take "
+    "ties='breslow' and many times"
+)
 CUT = (
     "rows begin where others end, between two of the agreed times: if they are one person's, that "
     "person would count twice; say whose rows are whose (`subject` of `surv`)"
@@ -122,11 +126,21 @@ class Reader:
         classes = rows.outcome.value if "class_totals" in rows.told else []
         if few(np.unique(classes, return_counts=True)[1], least).any():
             raise NotReleasedError(f"it has fewer than {least} rows of a class")
+        if least > 1 and getattr(rows.likelihood, "uses_ties", False):
+            raise NotReleasedError(EFRON)
         absent = find_absent(rows, self._rules)
         names = rows.design.names
         names = np.arange(rows.design.n_columns) if names is None else np.asarray(names)
         self.absent = tuple(map(str, names[absent]))
-        return replace(rows, design=without_columns(rows.design, absent))
+        design = without_columns(rows.design, absent)
+        factor = find_reference(design, rows.unit, least)
+        if factor is not None:
+            raise NotReleasedError(
+                f"fewer than {least} rows have none of the columns {names[factor[0]]} to "
+                f"{names[factor[-1]]}, of which no row has two: all rows less those of the columns "
+                "are sums of these few; leave one of the columns out, or join levels"
+            )
+        return replace(rows, design=design)
 
     def _rows(self, model, end, times=None):
         """Rows that count, of which a partition tells: until `end`, and at times where known."""

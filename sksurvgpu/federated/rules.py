@@ -10,7 +10,14 @@ import numpy as np
 from ..data.design.columns import DENSE, INDICATOR, Design
 from .grid import few
 
-__all__ = ["NotReleasedError", "OutsideError", "Rules", "find_absent", "without_columns"]
+__all__ = [
+    "NotReleasedError",
+    "OutsideError",
+    "Rules",
+    "find_absent",
+    "find_reference",
+    "without_columns",
+]
 
 RECIPES = ("given", "train", "test", "exponential", "multinomial", "half", "complementary")
 
@@ -111,6 +118,28 @@ def _find_rare(design, unit, rules):
         too_much = rules.largest_share * share.sum()
         is_rare[j] = few(np.array(counts), rules.min_rows).any() or share.max(initial=0) > too_much
     return is_rare
+
+
+def find_reference(design, unit, min_rows):
+    """Neighbouring columns like the levels of a factor, of which few rows have none; or None.
+
+    No row has two of them, so that all rows less those of the columns are the rows of a level that
+    has no column.
+    """
+    unit = np.arange(design.n_rows) if unit is None else unit
+    run, has = [], np.zeros(design.n_rows, bool)
+    for j in range(design.n_columns + 1):
+        rows = None
+        if j < design.n_columns and design.kind[j] != DENSE:
+            rows, _ = _values_of(design, j)
+        if rows is None or has[rows].any():
+            if run and few(np.array(len(np.unique(unit[~has]))), min_rows):
+                return run
+            run, has[:] = [], False
+        if rows is not None and len(rows):
+            run.append(j)
+            has[rows] = True
+    return None
 
 
 def _stored_of(design, j):

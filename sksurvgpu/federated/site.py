@@ -45,7 +45,7 @@ __all__ = ["Site"]
 MESSAGES = (Propose, Coarsen, Describe, Arrange, Ask)
 MOST_GUARDS = 16  # that are kept, each some numbers a row
 MOST_DRAWS = 10  # of a row, by which memory is bounded
-RELEASED = {"gradient", "size", "curvature", "gram", "jumps"}  # of `Slopes.want`
+RELEASED = {"gradient", "size", "curvature", "gram"}  # of `Slopes.want`
 TOLD = {  # tables of descriptions: counts, agreed times, and labels that enough rows have
     *("labels", "stratum", "time", "deaths", "last", "units", "events", "groups"),
     *("censor_labels", "censor_group", "censor_time", "lane_stratum", "lane_group"),
@@ -333,9 +333,9 @@ class Site:
 
     def _check_slopes(self, request):
         columns, unknown = request.columns, sorted(set(request.want).difference(RELEASED))
-        if unknown:  # such as products of scores, of which a cluster is one
+        if unknown:  # such as deaths by column and time, or products of scores of a cluster
             raise NotReleasedError(f"{', '.join(unknown)} of rows are not released")
-        if columns is None and {"gram", "jumps"} & set(request.want):
+        if columns is None and "gram" in request.want:
             raise NotReleasedError("a matrix was asked for without `columns`")
         if columns is not None:
             is_right = columns.dtype.kind == "i" and columns.ndim == 1
