@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sksurvgpu import CoxLassoCCD, Path, fit_path
+from sksurvgpu import CoxLassoCCD, Path, fit_path, surv
 from sksurvgpu.datasets import simulate_cox
 
 
@@ -105,3 +105,24 @@ def test_not_converging_warns_once(data):
         path = fit_path(CoxLassoCCD(max_iter=1), data.X, data.y, n_alphas=8)
     assert len(w) == 1 and w[0].filename == __file__
     assert not path.converged.all() and path.converged[0]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.5])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.filterwarnings("ignore:.*selects nothing")
+def test_largest_penalty_beside_ridges_is_the_one_at_which_a_column_enters(ratio, free):
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(300, 3))
+    X = np.hstack([shared + rng.normal(size=(300, 3)), shared, rng.normal(size=(300, 3))])
+    time = rng.exponential(np.exp(-X @ [1.5, -1.5, 1.0, -1.5, 1.5, -1.0, 0.5, 0.0, 0.0]))
+    y, is_lasso = surv(np.ones(300, bool), time), np.arange(9) >= 3
+    options = {"l1_ratio": np.where(is_lasso, ratio, 0.0)}
+    if free:
+        is_lasso[-1] = False
+        options["penalty_factor"] = np.r_[np.ones(8), 0.0]
+    alpha_max = CoxLassoCCD(alpha=10.0, **options).fit(X, y).alpha_max_
+    entered = {
+        share: CoxLassoCCD(alpha=share * alpha_max, **options).fit(X, y).coef_[is_lasso].any()
+        for share in (0.99, 1.01, 1.5, 2.0, 4.0)
+    }
+    assert entered.pop(0.99) and not any(entered.values())

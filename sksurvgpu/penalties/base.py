@@ -247,6 +247,10 @@ class Family:
         is_penalized = factor > 0
         return float((gradient[is_penalized] / factor[is_penalized]).max(initial=0.0))
 
+    def is_always_there(self, factor):
+        """Penalized columns that no strength keeps at zero, beside others that are kept there."""
+        return np.zeros(len(factor), bool)
+
     def least_strength(self, signed, size, factor, curvature):
         """The same where signs of slopes matter: `signed`, of which `size` are `reduced`."""
         return self.lam_max(size, factor, curvature)

@@ -69,6 +69,11 @@ class ElasticNet(Family):
     def strengths(self, lam, factor):
         return Strengths(lam * self.l1_ratio * factor, lam * (1.0 - self.l1_ratio) * factor)
 
+    def is_always_there(self, factor):
+        ratio = np.broadcast_to(self.l1_ratio, factor.shape)
+        is_ridge = (ratio == 0) & (factor > 0)
+        return is_ridge & np.any(ratio[factor > 0] > 0)
+
     def lam_max(self, gradient, factor, curvature):
         ratio = np.broadcast_to(self.l1_ratio, factor.shape)
         if np.any(ratio[factor > 0] > 0):  # else there is no lasso

@@ -20,6 +20,7 @@ from .quadratic import near
 LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
 LEAST_DEVIATION = 1e-4  # of errors, over that of the null model
 LEAST_SCALE = 1e-3  # of the scale before unpenalized columns were fitted, which may explain all
+STEP, CLOSE, SMALLEST = 1.3, 1e-4, 1e-6  # strengths that are tried where ridges stand beside others
 SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation beside it
 
 
@@ -103,7 +104,46 @@ def find_null(state, penalty, factor, options):
     pulled = np.where(is_penalized, factor, 0.0)
     signed = np.where(gradient > 0.0, state.gradient, 0.0)
     lam_max = penalty.family.least_strength(signed, gradient, pulled, root**2)
-    return Null(root, state.noise, state.null_loglik, events, scale, lam_max)
+    null = Null(root, state.noise, state.null_loglik, events, scale, lam_max)
+    is_ridge = penalty.family.is_always_there(pulled)
+    if is_ridge.any() and lam_max > 0:
+        coef = state.coef.copy()
+        moves = is_ridge | is_free
+        lam_max = yield from _least_beside(state, penalty.family, null, pulled, moves, options)
+        null = replace(null, lam_max=lam_max)
+        state.coef, state.loglik = coef, (yield from ask(Operations.start, coef))
+        state.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
+        yield from _measure(state, near(state, penalty))
+    return null
+
+
+def _least_beside(state, family, null, factor, moves, options):
+    """Coroutine: least strength that leaves columns at zero beside ridges that are at their optimum.
+
+    As ridges shrink with the strength it is the largest one at which slopes reach their threshold,
+    a fixed point, which is met from above.
+    """
+    yield from _measure(state, np.flatnonzero(moves), np.flatnonzero(moves))
+
+    def reached(lam):
+        penalty = family.at(lam, factor, ~moves)
+        state.objective = penalty.value(state.coef) - state.loglik
+        yield from descend_by(descend, state, null, penalty, options)
+        return family.least_strength(
+            state.gradient, family.reduced(state.gradient), factor, null.root**2
+        )
+
+    high = null.lam_max
+    while (yield from reached(high)) > high:
+        high *= 2.0
+    low = high / STEP
+    while low > SMALLEST * null.lam_max and (yield from reached(low)) < low:
+        low, high = low / STEP, low
+    while high > (1.0 + CLOSE) * low:
+        middle = np.sqrt(low * high)
+        is_below = (yield from reached(middle)) < middle
+        low, high = (low, middle) if is_below else (middle, high)
+    return float(high)
 
 
 def _fit_free(state, family, is_free, options):
