@@ -19,6 +19,7 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.inference._systematic import fit_error_model
 
 NAMES = {"logRr": "coef", "seLogRr": "standard_error", "trueLogRr": "true_coef"}
 
@@ -73,6 +74,29 @@ def test_error_models_of_empirical_calibration(case):
         centre, spread = a + b * end, c + d * abs(end)
         y, s = other[["coef", "standard_error"]].iloc[0]
         assert abs(y - centre) / np.hypot(spread, s) == pytest.approx(norm.ppf(0.975), abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", [154, 350, 0, 1])
+def test_error_models_do_not_end_where_both_spreads_are_zero(seed):
+    """... at which the slope of the likelihood is 0: beside its maximum over a grid."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(10, 60)
+    true = np.where(np.arange(n) < n // 2, 0.0, rng.choice(np.log([1.5, 2, 4]), n))
+    error = rng.uniform(0.02, 0.5, n)
+    spread, more = rng.choice([0, 0.05, 0.2, 0.6], 2)
+    coef = rng.normal(0.1 + true * 0.9, np.hypot(error, spread + more * true))
+    x = np.column_stack([np.ones(n), true])
+
+    def misfit(spread, last):
+        variance = error**2 + (spread + (last - spread) * true / true.max()) ** 2
+        inverse = x.T / variance
+        line = np.linalg.solve(inverse @ x, inverse @ coef)
+        return np.sum(np.log(variance) + (coef - x @ line) ** 2 / variance)
+
+    *_, spread, more = fit_error_model(coef, error, true)
+    grid = np.linspace(0.0, 1.5, 40)
+    best = min(misfit(a, b) for a in grid for b in grid)
+    assert misfit(spread, spread + more * true.max()) <= best + 1e-9
 
 
 def test_null_of_likelihoods():

@@ -11,11 +11,14 @@ ends solve :math:`a + b x - y = \pm z \sqrt{(c + d |x|)^2 + s^2}`.
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 from scipy.optimize import brentq, minimize, minimize_scalar
 
 __all__ = ["fit_error_model", "fit_likelihood_null", "fit_null", "true_interval"]
 
+N_STARTS = 20  # of the search for spreads
 FARTHEST = 100.0  # true effects that are looked at
 
 
@@ -39,8 +42,9 @@ def fit_null(coef, error, _):
 def fit_error_model(coef, error, true_coef):
     """Model of an error that depends on the effect, by maximum likelihood.
 
-    The spreads at no effect and at the largest one are searched for; a line through the controls,
-    weighted by them, has the means.
+    The spreads at no effect and at the largest one are searched for, from the best places of a
+    grid, as the slope is 0 where both are; a line through the controls, weighted by them, has the
+    means.
     """
     size = np.abs(true_coef)
     share, x = size / size.max(), np.column_stack([np.ones_like(coef), true_coef])
@@ -52,12 +56,13 @@ def fit_error_model(coef, error, true_coef):
         return line, np.sum(np.log(variance) + ((coef - x @ line) * root) ** 2)
 
     limits, options = [(0.0, None)] * 2, {"ftol": 1e-15, "gtol": 1e-9}
-    starts = [(first, last) for first in (0.05, 0.5) for last in (0.05, 0.5)]
+    far = np.append(0.0, np.geomspace(1e-3, 1.0, 20)) * np.ptp(coef - weigh((0.0, 0.0))[0] @ x.T)
+    starts = sorted(product(far, far), key=lambda s: weigh(s)[1])[:N_STARTS]
     found = [
-        minimize(lambda s: weigh(s)[1], start, bounds=limits, method="L-BFGS-B", options=options)
+        minimize(lambda s: weigh(s)[1], start, bounds=limits, method="L-BFGS-B", options=options).x
         for start in starts
     ]
-    spreads = min(found, key=lambda fit: fit.fun).x
+    spreads = min([*found, starts[0]], key=lambda s: weigh(s)[1])
     intercept, slope = weigh(spreads)[0]
     sd, last = (float(spread) for spread in spreads)
     return float(intercept), float(slope), sd, (last - sd) / float(size.max())
