@@ -118,7 +118,7 @@ def find_null(state, penalty, factor, options):
 
 
 def _least_beside(state, family, null, factor, moves, options):
-    """Coroutine: least strength that leaves columns at zero beside ridges that are at their optimum.
+    """Coroutine: least strength that leaves columns at zero beside ridges at their optimum.
 
     As ridges shrink with the strength it is the largest one at which slopes reach their threshold,
     a fixed point, which is met from above.
