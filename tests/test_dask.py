@@ -229,7 +229,7 @@ def same_records(rows, expected):
 
 @pytest.mark.parametrize("unknown", [False, True])
 def test_outcomes_are_built_by_partition(frame, unknown):
-    frame["code"] = np.arange(700) % 3
+    frame["code"], frame["who"] = np.arange(700) % 3, np.arange(700)
     far = dd.from_pandas(frame, npartitions=3)
     far = far.clear_divisions() if unknown else far
     event, time, site, code = (far[name] for name in ("event", "time", "site", "code"))
@@ -237,13 +237,13 @@ def test_outcomes_are_built_by_partition(frame, unknown):
     pairs = [
         (surv(event, time), surv(frame.event, frame.time)),
         (
-            surv(event, time, start=start, stratum=site, subject=code),
+            surv(event, time, start=start, stratum=site, subject=far["who"]),
             surv(
                 frame.event,
                 frame.time,
                 start=frame.time / 2,
                 stratum=frame.site,
-                subject=frame.code,
+                subject=frame.who,
             ),
         ),
         (

@@ -176,6 +176,7 @@ def test_standard_errors_are_those_of_pooled_rows(name):
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-8, atol=1e-14)
 
 
+@pytest.mark.filterwarnings("ignore:robust standard errors are of")
 def test_clusters_are_whole_in_partitions():
     model, arguments, *_ = case("conditional_poisson", alpha=0.0, tol=1e-10)
     model.fit(**arguments)

@@ -22,6 +22,8 @@ from sksurvgpu import (
     wald,
 )
 
+# The published samples are small.
+pytestmark = pytest.mark.filterwarnings("ignore:robust standard errors are of")
 FILES = {name: load(f"{name}.json") for name in ("coxph", "competing", "conditional", "glm")}
 PUBLISHED = load("inference.json")
 CASES = {case["name"]: case for case in PUBLISHED["cases"]}

@@ -56,7 +56,7 @@ def jackknife(statistic, weight, subject):
 def test_curves_and_errors_by_definition(seed, has_start):
     rows, weight, group = draw(seed, has_start=has_start)
     times = [2.0, 5.5, 8.0]
-    single = surv(rows["event"] > 0, rows["time"], start=rows["start"], subject=rows["subject"])
+    single = pack(rows | {"event": rows["event"] > 0})
     survival = kaplan_meier(single, groups=group, sample_weight=weight).at(times)
     risks = aalen_johansen(pack(rows), groups=group, sample_weight=weight).at(times)
     for g in range(3):

@@ -114,7 +114,7 @@ def test_many_strata_agree_with_numpy():
 
 
 def test_read_outcome_from_surv():
-    y = surv(EVENT, TIME, start=[0, 1, 0.5], subject=[3, 4, 3])
+    y = surv(EVENT, TIME, start=[0, 1, 0.5], subject=[3, 4, 5])
     outcome = read_outcome(y, n_rows=3)
     assert outcome.n_rows == 3
     for field in ("event", "time", "start", "subject"):

@@ -226,7 +226,7 @@ def outcomes(n, seed=0):
     rng = np.random.default_rng(seed)
     time, event, few = rng.exponential(size=n) + 1, rng.random(n) < 0.4, rng.integers(0, 9, n)
     return {
-        "surv": surv(event, time, start=0.5 * time, stratum=few, subject=np.arange(n) // 2),
+        "surv": surv(event, time, start=0.5 * time, stratum=few, subject=np.arange(n)),
         "labels": surv(event, time, stratum=np.array(["a", "bb", "ccc"])[few % 3]),
         "other names": np.rec.fromarrays([event, time], names="status,days").view(np.ndarray),
         "competing": competing_risks(few % 3, time),

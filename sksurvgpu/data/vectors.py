@@ -43,6 +43,27 @@ def as_array(values, name, *, keep_objects=False):
         raise ValueError(f"`{name}` must be one-dimensional; its entries are ragged.") from error
 
 
+def check_order(**given) -> None:
+    """Refuse pandas objects with the same labels in another order: rows would be mixed up."""
+    indices = {name: getattr(value, "index", None) for name, value in given.items()}
+    indices = {name: index for name, index in indices.items() if hasattr(index, "equals")}
+    for name, index in list(indices.items())[1:]:
+        first, other = next(iter(indices.items()))
+        if len(index) == len(other) and not index.equals(other) and _has_labels_of(index, other):
+            raise ValueError(
+                f"the index of `{name}` has the labels of that of `{first}` in another order, and "
+                f"rows are taken as they stand; pass {name}.loc[{first}.index], or, where rows do "
+                f"belong together as they stand, {name}.to_numpy()."
+            )
+
+
+def _has_labels_of(index, other):
+    try:
+        return index.sort_values().equals(other.sort_values())
+    except TypeError:  # labels of several kinds
+        return False
+
+
 def check_unmasked(values, name):
     """Check that no entry of an array is masked; NumPy would read what is below the mask."""
     if np.ma.isMaskedArray(values):

@@ -24,6 +24,11 @@ ONE_CLUSTER = (
     "`cluster` has one label ({}) for all {:,} rows; robust standard errors need several clusters "
     "that are independent of each other."
 )
+FEW_CLUSTERS = 20
+FEW = (
+    "robust standard errors are of {} clusters, and too small where these are few (about 20 and "
+    "below): judge tests by far fewer degrees of freedom, or cluster more finely."
+)
 UNKNOWN = (
     "the data do not determine the coefficients of {}: constant or collinear columns, or columns "
     "without an event; what is computed of them is NaN. Leave some of them out."
@@ -80,6 +85,8 @@ def clusters_of(view: View, cluster) -> np.ndarray | None:
     codes, labels = encode(check_labels(cluster, "cluster", n_rows))
     if len(labels) < 2:
         raise ValueError(ONE_CLUSTER.format(labels[0], n_rows))
+    if len(labels) < FEW_CLUSTERS:
+        warnings.warn(FEW.format(len(labels)), UserWarning, stacklevel=5)
     if given and isinstance(view, SubsetView):
         _check_whole_sets(codes, view.rows.outcome)
     return codes

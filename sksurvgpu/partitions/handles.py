@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends.sums.messages import Engine
 from ..data.outcomes.lazy import LazyOutcome, is_of_dask
+from ..data.vectors import check_order
 
 __all__ = [
     "Load",
@@ -201,7 +202,8 @@ def as_rows(value: Any, name: str = "X") -> Rows:
 
 
 def check_near(X: Any, **others: Any) -> None:
-    """Check that no other argument is in partitions, where X is in memory."""
+    """Check that no other argument is in partitions, or in another order, where X is in memory."""
+    check_order(X=X, **others)
     for name, value in others.items():
         if is_far(value):
             raise TypeError(

@@ -144,6 +144,11 @@ class CrossValidated(CallbackSupport):
                 f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
                 'no order in time or between classes; use scoring="loglik".'
             )
+        if isinstance(self.l1_ratio, list | tuple):  # a grid in scikit-learn, one a column here
+            raise ValueError(
+                f"`l1_ratio` is the list {self.l1_ratio!r}; pass it as `l1_ratios` to choose one "
+                "of these shares, or as a dict or an array for a share of every column."
+            )
         require_strength(self, type(self).__name__)
         check_folder(self.folder)
         n_fits = self._count_fits()

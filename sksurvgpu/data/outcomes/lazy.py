@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..vectors import check_order
+
 __all__ = ["LazyOutcome", "build_lazily", "is_of_dask"]
 
 
@@ -45,5 +47,6 @@ def is_of_dask(values: Any) -> bool:
 def build_lazily(build: Callable[..., Any], **columns: Any) -> Any:
     """Outcome of columns of Dask, to be built later; None where no column is Dask's."""
     if not any(map(is_of_dask, columns.values())):
+        check_order(**columns)
         return None
     return LazyOutcome(build, {name: value for name, value in columns.items() if value is not None})

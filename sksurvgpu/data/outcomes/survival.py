@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..vectors import check_flags
+from ..vectors import check_flags, encode
 from .fields import (
     EVENT_TIME,
     check_event_of_interest,
@@ -125,7 +125,28 @@ def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
     if (lazy := build_lazily(surv, **columns)) is not None:
         return lazy
     event = check_flags(event, "event", SWAPPED)
-    return pack(checked_items(event, time, start, stratum, subject))
+    items = checked_items(event, time, start, stratum, subject)
+    if start is not None and subject is not None:
+        _check_apart(**items)
+    return pack(items)
+
+
+def _check_apart(event, time, start, stratum, subject):
+    """Refuse rows of a subject that overlap in a stratum."""
+    who = encode(subject)[0]
+    of = np.zeros(len(who), np.int64) if stratum is None else encode(stratum)[0]
+    order = np.lexsort((start, of, who))
+    before, after = order[:-1], order[1:]
+    overlaps = (who[before] == who[after]) & (of[before] == of[after])
+    overlaps &= start[after] < time[before]
+    if overlaps.any():
+        i, j = before[np.argmax(overlaps)], after[np.argmax(overlaps)]
+        raise ValueError(
+            f"rows of {np.unique(who[after[overlaps]]).size:,} subject(s) overlap: subject "
+            f"{subject[i]!s} is at risk in ({start[i]:g}, {time[i]:g}] and ({start[j]:g}, "
+            f"{time[j]:g}] (rows {i:,} and {j:,}), and would count twice; cut the rows, or put "
+            "them into different strata."
+        )
 
 
 def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:

@@ -1,0 +1,76 @@
+"""Slips that used to pass without a word, and gave another model's numbers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    LinearCCD,
+    case_series,
+    competing_risks,
+    matched,
+    surv,
+    wald,
+)
+from sksurvgpu.datasets import simulate_cox
+
+SHUFFLED = "in another order, and rows are taken as they stand; pass"
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    columns = {"event": rng.random(60) < 0.6, "time": rng.exponential(size=60)}
+    return pd.DataFrame(columns | {"x": rng.normal(size=60), "z": rng.normal(size=60)})
+
+
+@pytest.mark.parametrize(
+    ("build", "first"),
+    [(surv, "event"), (competing_risks, "event"), (matched, "event"), (case_series, "event")],
+)
+def test_outcomes_of_columns_in_different_orders(table, build, first):
+    a, b = table[first].astype(int), table["time"].round(3) + 0.01
+    more = [b, table["x"] > 0] if build is case_series else [b if build is not matched else a]
+    shuffled = [*more[:-1], more[-1].sample(frac=1, random_state=0)]
+    with pytest.raises(ValueError, match=SHUFFLED):
+        build(a, *shuffled)
+    build(a, *more[:-1], more[-1].to_numpy())
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "offset", "strata"])
+def test_rows_of_fits_in_different_orders(table, name):
+    y = surv(table["event"], table["time"])
+    given = {name: (table["x"] > 0).astype(int).sample(frac=1, random_state=0)}
+    with pytest.raises(ValueError, match=SHUFFLED):
+        CoxLassoCCD().fit(table[["x", "z"]], y, **given)
+    with pytest.raises(ValueError, match=r"`y` has the labels of that of `X`.*y.loc\[X.index\]"):
+        LinearCCD().fit(table[["x"]], table["z"].sample(frac=1, random_state=0))
+
+
+def test_other_labels_are_taken_as_they_stand(table):
+    a = surv(table["event"], table["time"].set_axis(np.arange(100, 160)))
+    assert np.array_equal(a, surv(table["event"], table["time"]))
+
+
+def test_rows_of_a_subject_that_overlap():
+    event, time, start = [0, 1, 1], [5.0, 7.0, 3.0], [0.0, 4.0, 0.0]
+    with pytest.raises(ValueError, match=r"subject ann is at risk in \(0, 5\] and \(4, 7\] \(rows"):
+        surv(event, time, start=start, subject=["ann", "ann", "bob"])
+    surv(event, time, start=start, subject=["ann", "ann", "bob"], stratum=[0, 1, 0])
+    surv(event, [4.0, 7.0, 3.0], start=start, subject=["ann", "ann", "bob"])
+
+
+def test_a_list_of_mixtures_is_a_grid_by_another_name():
+    data = simulate_cox(60, 3, density=0.5, random_state=0)
+    with pytest.raises(ValueError, match="pass it as `l1_ratios` to choose"):
+        CoxLassoCV(l1_ratio=[0.1, 0.5, 1.0]).fit(data.X, data.y)
+
+
+def test_few_clusters_of_robust_errors_warn(table):
+    X, y = table[["x"]], surv(table["event"], table["time"])
+    model = CoxLassoCCD(alpha=0.0).fit(X, y)
+    with pytest.warns(UserWarning, match="are of 3 clusters, and too small where these are few"):
+        wald(model, X, y, cluster=np.arange(60) % 3)
+    wald(model, X, y, cluster=np.arange(60) % 20)
