@@ -23,6 +23,7 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu.estimators import _separation as separation
+from sksurvgpu.estimators._finite import proves_maximum
 from sksurvgpu.estimators._separation import find_infinite
 
 INFINITE = "Coefficients of unpenalized columns are infinite, because the columns separate the"
@@ -387,3 +388,62 @@ def test_infinite_coefficients_are_no_degree_of_freedom(rare):
     expected = proportional_hazards_test(limit, X[kept, :2], y[kept]).table.loc["GLOBAL"]
     assert found["df"] == expected["df"] == 2
     assert found["chisq"] == pytest.approx(expected["chisq"], rel=0.05)
+
+
+def no_proof(search):
+    """Stand in for tries without a program, which decide where columns are few."""
+    search._grown = np.zeros(len(search.idx))
+    return False
+
+
+# -- wide fits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS, ids=str)
+def test_a_proof_is_never_of_what_separates(name):
+    model, n_proofs = MODELS[name], 0
+    for seed in range(40):
+        sample = small_sample(model, seed)
+        if not is_a_fit(model, sample):
+            continue
+        problem = model.problem(sample)
+        n_columns, n_rows = problem.n_columns, len(sample.X)
+        weight = sample.sample_weight
+        everywhere, rng = np.ones(n_columns, bool), np.random.default_rng(seed)
+        is_infinite = find_infinite(
+            problem, np.ones(n_rows) if weight is None else weight, everywhere
+        )
+        for scale in (0.0, 1.0, 5.0):
+            point = weight, None, scale * rng.normal(size=n_columns)
+            proved = proves_maximum(problem, *point, everywhere)
+            n_proofs += proved
+            assert not (proved and is_infinite.any())
+    assert n_proofs
+
+
+def test_wide_fits_are_proved_without_a_program(monkeypatch):
+    def never(*arguments):
+        raise AssertionError("a linear program was asked for")
+
+    monkeypatch.setattr(separation, "balance", never)
+    monkeypatch.setattr(separation, "solve_program", never)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 110))
+    y = rng.random(1000) < 1.0 / (1.0 + np.exp(-X[:, :20].sum(axis=1) / 4.0))
+    assert not LogisticCCD(alpha=0.0).fit(X, y).infinite_.any()
+    time = rng.exponential(np.exp(-X[:, 0]))
+    assert not CoxLassoCCD(alpha=0.0).fit(X, surv(rng.random(1000) < 0.6, time)).infinite_.any()
+
+
+def test_a_search_that_is_given_up_says_so_and_names_single_columns(monkeypatch):
+    monkeypatch.setattr(separation, "MOST_WORK", 0.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    X[:, 3] = rng.random(300) < 0.05
+    y = (rng.random(300) < 0.5) | (X[:, 3] > 0)
+    monkeypatch.setattr(separation.Search, "_is_bounded", no_proof)
+    with pytest.warns(ConvergenceWarning) as told:
+        model = LogisticCCD(alpha=0.0).fit(X, y)
+    assert np.flatnonzero(model.infinite_).tolist() == [3]
+    for text in ("not searched to its end", INFINITE):
+        assert any(text in str(warning.message) for warning in told)

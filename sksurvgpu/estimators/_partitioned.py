@@ -137,7 +137,7 @@ class FarPrepared(Prepared):
         return [{"loglik": float(loglik)} for loglik in logliks]
 
     # -- infinite coefficients ------------------------------------------------------------------
-    def find_infinite(self, is_free):
+    def find_infinite(self, is_free, coef=None):
         """None: they are not searched for, see `doubts_of`."""
         return np.zeros(self.problem.n_columns, bool)
 

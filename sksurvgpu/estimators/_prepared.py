@@ -114,10 +114,16 @@ class Prepared:
         weight = self.batch.weight
         return np.ones(self.problem.design.n_rows) if weight is None else weight[:, 0]
 
-    def find_infinite(self, is_free) -> np.ndarray:
-        """Coefficients without a finite estimate, where `is_free` have no penalty."""
-        is_open = ~self.batch.penalty.is_bounded(self.problem.n_columns)
-        return find_infinite(self.problem, self.weight, is_free & is_open)
+    def find_infinite(self, is_free, coef=None) -> np.ndarray:
+        """Coefficients without a finite estimate, where `is_free` have no penalty.
+
+        `coef` is a point near the optimum, if one is known: it may prove that there are none.
+        """
+        is_free = is_free & ~self.batch.penalty.is_bounded(self.problem.n_columns)
+        given = self.batch.weight, self.batch.offset
+        weight, offset = (None if value is None else value[:, 0] for value in given)
+        point = None if coef is None else (weight, offset, coef)
+        return find_infinite(self.problem, self.weight, is_free, point)
 
     def find_undetermined(self, is_free, weight) -> np.ndarray:
         """Coefficients that rows of some weights do not determine, where these have no penalty."""

@@ -36,6 +36,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from ._contests import contests_of
+from ._finite import proves_maximum
 
 __all__ = ["find_infinite", "find_undetermined", "is_determined"]
 
@@ -48,17 +49,28 @@ STEPS = 1e-3, 1e-4, 1e-5, 1e-6  # from a direction within D to one beside it
 FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
 MOST_ROUNDS, MOST_STEPS = 12, 60  # of tries without a linear program, and Newton steps of each
 FEW_ROUNDS, FEW_COLUMNS = 4, 100  # of tries with more columns, that nothing follows
+WIDE = 100  # rows a column: up to here, a fit's information costs less than these tries
+MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
 CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
 FINEST = 1e-10  # tolerance of the linear program: the solver takes none below
 
 
-def find_infinite(problem, weight, is_free) -> np.ndarray:
+def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
     """Coefficients without a finite estimate, bool per column of the model.
 
-    `is_free` says which have no penalty; rows of `weight` are in the caller's order.
+    `is_free` says which have no penalty; rows of `weight` are in the caller's order. `point` is the
+    weight, the offset and the coefficients of a fit, which may prove that there are none.
     """
-    return _search(problem, weight, is_free)[0]
+
+    def proves():
+        return point is not None and proves_maximum(problem, *point, is_free)
+
+    n_free = np.count_nonzero(is_free)
+    is_wide = n_free > FEW_COLUMNS and problem.plan.n_rows <= WIDE * n_free
+    if is_wide and proves():
+        return np.zeros(problem.n_columns, bool)
+    return _search(problem, weight, is_free, (lambda: False) if is_wide else proves)[0]
 
 
 def find_undetermined(problem, weight, is_free) -> np.ndarray:
@@ -80,12 +92,12 @@ def is_determined(problem, weight, is_free) -> bool:
     return search is None or search.finds_nothing()
 
 
-def _search(problem, weight, is_free):
+def _search(problem, weight, is_free, proves=lambda: False):
     """Coefficients that are infinite, and that directions without an effect move."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
     search = _search_of(problem, weight, is_free)
     if search is not None:
-        is_infinite[search.idx] = search.moved()
+        is_infinite[search.idx] = search.moved(proves)
         is_constant[search.idx] = np.abs(search.constant).max(axis=1, initial=0.0) > MOVES
     return is_infinite, is_constant
 
@@ -165,12 +177,16 @@ class Search:
         self._pairs = np.empty((0, len(columns.idx)))  # rows of A, the largest entry of each 1
         self._add(contests.draw(self._rng, max(FEWEST_PAIRS, FIRST_PAIRS * len(columns.idx))))
 
-    def moved(self) -> np.ndarray:
+    def moved(self, proves=lambda: False) -> np.ndarray:
         """Columns that a direction in D moves and none in L need move."""
         self.constant, inside = self._find_constant(), np.zeros(len(self._columns.idx))
-        if self._is_bounded():
+        if self._is_bounded() or proves():
             return np.zeros(len(inside), bool)
+        left = MOST_WORK
         while True:
+            left -= self._pairs.size * len(inside)
+            if left < 0:
+                return self._give_up(inside)
             is_tight = self._pairs @ inside <= POSITIVE
             z = self._most_rising(self._pairs[is_tight])
             if (self._pairs[is_tight] @ z > POSITIVE).any():
@@ -180,6 +196,20 @@ class Search:
                 return np.zeros(len(inside), bool)
             elif not self._add_beside(inside, null := null_space(self._pairs[is_tight])):
                 return moves(null, self.constant, inside)
+
+    def _give_up(self, inside) -> np.ndarray:
+        """Columns that known directions move, where linear programs would take minutes."""
+        units = np.eye(len(inside))
+        for z in (self._grown, *units, *-units):
+            inside = inside if len(self._violated(z)) else inside + z
+        warnings.warn(
+            f"which of {len(inside):,} unpenalized columns separate the events was not searched "
+            "to its end, which would take minutes: `infinite_` names those that were found, and "
+            "others may be infinite, too. Give a small penalty (`alpha`) to rule it out.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+        return np.abs(inside) > MOVES
 
     def finds_nothing(self) -> bool:
         """Whether no direction moves anything, without naming what it moves.
