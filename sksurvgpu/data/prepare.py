@@ -285,9 +285,10 @@ def _apply(X, columns, scale):
             taken.data = taken.data / np.repeat(scale, np.diff(taken.indptr))
         return taken.asformat(X.format)
     if hasattr(X, "iloc"):
-        taken = X.iloc[:, columns]
-        divided_by = np.flatnonzero(scale != 1.0)
-        return taken.assign(**{taken.columns[k]: taken.iloc[:, k] / scale[k] for k in divided_by})
+        taken = X.iloc[:, columns].copy()
+        for k in np.flatnonzero(scale != 1.0):
+            taken.isetitem(k, taken.iloc[:, k] / scale[k])
+        return taken
     if hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__"):
         return _apply_to_frame(X, columns, scale)
     taken = np.asarray(X)[:, columns]

@@ -139,7 +139,8 @@ def to_sklearn(model):
     else:
         counts = model._effect == "rate_ratio" and hasattr(model, "intercept_")
         other = PoissonRegressor() if counts else LinearRegression()
-        other.coef_, other.intercept_, other.n_iter_ = coef, intercept, model.n_iter_
+        # as scikit-learn's own fits have it, which converters rely on
+        other.coef_, other.intercept_, other.n_iter_ = coef, np.float64(intercept), model.n_iter_
         if counts:
             other._base_loss = other._get_loss()
     for name in ("n_features_in_", "feature_names_in_"):

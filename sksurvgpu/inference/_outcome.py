@@ -15,6 +15,7 @@ from ..backends import explain
 from ..data.by_column import similar
 from ..data.design.units import check_magnitudes, find_centers, moved
 from ..data.outcomes.classes import TwoClasses
+from ..data.outcomes.fields import pack
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
 from ..data.wholes import reading_part
 from ..estimators._columns import read_columns
@@ -120,6 +121,7 @@ class Study:
             at_risk = np.zeros(self.X.n_rows)
             at_risk[rows] = 1.0
             at_risk = at_risk if self._order is None else at_risk[self._order]
+            given["y"] = _apart(given["y"], at_risk == 0.0)
             given["sample_weight"] = given.get("sample_weight", 1.0) * at_risk
         return given
 
@@ -294,6 +296,17 @@ def _other_length(key, values, n_rows):
         f"`{key}` has {len(values):,} entries, `X` has {n_rows:,} rows; pass one per row, or one "
         "per row at risk."
     )
+
+
+def _apart(y, is_apart):
+    """Outcome of subjects or sets in which rows that do not count have groups of their own."""
+    first, *_ = y.dtype.names or [None]
+    field = {"count": "subject", "case": "stratum"}.get(first)
+    if field is None:
+        return y
+    codes, labels = encode(y[field])
+    codes[is_apart] = len(labels) + np.arange(np.count_nonzero(is_apart))
+    return pack({name: codes if name == field else y[name] for name in y.dtype.names})
 
 
 def _rows_at_risk(given, n_rows):

@@ -261,7 +261,8 @@ def _fit(model, prepared, replicates, totals, journal):
     """Solution of all rows; of the replicates that can be fitted, coefficients and convergence."""
     numbers = np.flatnonzero(totals)
     verbose = max(int(model.verbose) - 1, 0)
-    options = replace(prepared.options, baseline=False, verbose=verbose)
+    has_intercept = prepared.problem.has_intercept  # the only baselines that blends ask for
+    options = replace(prepared.options, baseline=has_intercept, verbose=verbose)
     prepared = replace(prepared, options=options)
     # its quadratic model serves the replicates, which are near it
     full, loan = prepared.solve_and_lend(float(model.alpha), len(numbers))

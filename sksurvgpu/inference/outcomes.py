@@ -14,7 +14,6 @@ import warnings
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -195,7 +194,7 @@ def fit_outcomes(
     with (
         Journal(folder, of) as journal,
         progress.batch("outcomes", len(names)) as done,
-        _sorting_warnings() as warned,
+        _sorting as warned,
         one_blas_thread(),
     ):
         keep = partial(_keep, study, journal, warned)
@@ -249,23 +248,41 @@ def _key_of(name, given):
     return re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME] + "-" + digest_of([name, given])
 
 
-@contextmanager
-def _sorting_warnings():
-    """Warnings of fits go to the list ``own`` of their thread, where it has one."""
-    local = threading.local()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("always", category=UserWarning)
-        show = warnings.showwarning
+class _Sorting:
+    """Puts warnings of fits into the list ``own`` of their thread, where it has one.
 
-        def keep(message, category, *where, **more):
-            own = getattr(local, "own", None)
-            if own is None or not issubclass(category, UserWarning):
-                show(message, category, *where, **more)
-            else:
-                own.append(message)
+    Filters belong to the process: the first of several calls that overlap sets them, and the last
+    one to end puts them back.
+    """
 
-        warnings.showwarning = keep
-        yield local
+    def __init__(self):
+        self._lock, self._n_calls, self.local = threading.Lock(), 0, threading.local()
+
+    def __enter__(self):
+        with self._lock:
+            if not self._n_calls:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.filterwarnings("always", category=UserWarning)
+                self._show, warnings.showwarning = warnings.showwarning, self._keep
+            self._n_calls += 1
+        return self.local
+
+    def __exit__(self, *error):
+        with self._lock:
+            self._n_calls -= 1
+            if not self._n_calls:
+                self._before.__exit__(*error)
+
+    def _keep(self, message, category, *where, **more):
+        own = getattr(self.local, "own", None)
+        if own is None or not issubclass(category, UserWarning):
+            self._show(message, category, *where, **more)
+        else:
+            own.append(message)
+
+
+_sorting = _Sorting()
 
 
 def _in_threads(function, items, n_threads):

@@ -189,7 +189,9 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal):
             f"{len(numbers)} of {n_subsamples:,} halves can be fitted, the others have no event or "
             "nothing to compare; there are too few events for stability selection."
         )
-    options = replace(prepared.options, baseline=False, verbose=max(int(model.verbose) - 1, 0))
+    has_intercept = prepared.problem.has_intercept  # the only baselines that blends ask for
+    verbose = max(int(model.verbose) - 1, 0)
+    options = replace(prepared.options, baseline=has_intercept, verbose=verbose)
     prepared, rest = replace(prepared, options=options), _rest_of(prepared)
     progress = Progress(model)
 

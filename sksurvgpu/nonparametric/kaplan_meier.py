@@ -268,7 +268,9 @@ def _band_spread(counts, rows, variance, level, robust):
     spread = np.full(len(variance), np.nan)
     for g, (first, stop) in enumerate(pairwise(counts.bounds)):
         own = slice(first, stop)
-        is_within = np.flatnonzero((counts.events[0, own] > 0) & ~counts.is_last[own])
+        # to where the curve reaches 0: with late entry perhaps before its last time
+        is_known = np.logical_and.accumulate(np.isfinite(variance[own]))
+        is_within = np.flatnonzero((counts.events[0, own] > 0) & ~counts.is_last[own] & is_known)
         last = first + is_within[-1] + 1 if is_within.size else first
         scaled = n_rows[g] * variance[first:last]
         bound = bridge_bound(scaled[-1] / (1.0 + scaled[-1]) if is_within.size else 0.0, level)

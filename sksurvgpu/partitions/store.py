@@ -211,12 +211,29 @@ def _read_manifest(path, digest):
         found = manifest["format"], manifest["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path!r} has a damaged {MANIFEST}: {error}.") from error
-    if found != (FORMAT, VERSION):
+    if found == (FORMAT, VERSION):
+        _check_manifest(path, manifest)
+    else:
         raise ValueError(
             f"{path!r} has {found[0]!r} of version {found[1]}, and this package reads {FORMAT!r} "
             f"of version {VERSION}; write the partitions anew with it."
         )
     return manifest
+
+
+def _check_manifest(path, manifest):
+    """Check that a manifest has all that is read of it."""
+    try:
+        for part in manifest["parts"]:
+            part["rows"], part["entries"]
+            for file in part["files"].values():
+                file["sha256"], file["shape"], file["bytes"]
+        manifest["names"], manifest["n_columns"], manifest["fields"].items()
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path!r} has a damaged {MANIFEST}, without {error}: put it back, or write the "
+            "partitions anew."
+        ) from error
 
 
 @lru_cache(maxsize=16)

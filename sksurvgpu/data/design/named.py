@@ -14,7 +14,7 @@ from .columns import build_design
 __all__ = ["NamedColumns"]
 
 
-class NamedColumns(Versioned, TransformerMixin, BaseEstimator):
+class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Give the columns that a transformer makes their names, sparse ones, too.
 
     The sparse matrices of a ``ColumnTransformer`` or ``OneHotEncoder`` have no names, so that a
