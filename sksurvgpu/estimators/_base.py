@@ -35,7 +35,7 @@ from ..data.design.units import check_magnitudes
 from ..exceptions import NothingSelectedWarning
 from ..partitions.handles import check_near, is_far
 from ..penalties import BY_NAME, Given, PenaltySpec
-from ..routes import PLAIN, Shifted
+from ..routes import IN_ROWS, PLAIN, Shifted
 from ..solver.problem import Batch, Problem
 from ..solver.solve import Options, Solution
 from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
@@ -252,7 +252,7 @@ class PenalizedModel(Estimator):
 
     def _route(self, given):
         """How fits are carried out."""
-        return around_means(self._spec().route(given, PLAIN), given)
+        return around_means(self._spec().route(given, IN_ROWS), given)
 
     def _gamma(self):
         """Share of the penalized fit in a relaxed one, or None."""

@@ -5,6 +5,16 @@ from .base import PLAIN, Route
 from .broken_ridge import BrokenRidge
 from .firth import Firth
 from .hierarchical import Hierarchical
+from .in_rows import IN_ROWS
 from .shifted import Shifted
 
-__all__ = ["PLAIN", "Adaptive", "BrokenRidge", "Firth", "Hierarchical", "Route", "Shifted"]
+__all__ = [
+    "IN_ROWS",
+    "PLAIN",
+    "Adaptive",
+    "BrokenRidge",
+    "Firth",
+    "Hierarchical",
+    "Route",
+    "Shifted",
+]

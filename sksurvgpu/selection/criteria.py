@@ -27,7 +27,7 @@ from scipy.special import gammaln
 from ..estimators._prepared import sizes_of_rows
 from ..inference._rows import check_estimator, open_rows, require_selection
 from ..information.views import view_of
-from ..routes import PLAIN, Shifted
+from ..routes import IN_ROWS, PLAIN, Shifted
 
 __all__ = ["CRITERIA", "Basis", "basis_of", "criteria_of_path", "information_criteria"]
 
@@ -80,7 +80,7 @@ def basis_of(estimator, problem, sizes, batch, route) -> Basis:
     is_conditional = problem.likelihood.pattern != "rows"
     has_dispersion = bool(estimator._has_dispersion)
     return Basis(
-        family=batch.penalty if route is PLAIN else None,
+        family=batch.penalty if route in (PLAIN, IN_ROWS) else None,
         rest=rest,
         factor=batch.factor,
         total_weight=total,

@@ -1,0 +1,114 @@
+"""Ridges with more columns than rows: their optimum, whatever way it was found."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    FineGrayCCD,
+    LinearCCD,
+    LogisticCCD,
+    PoissonCCD,
+    bootstrap,
+    competing_risks,
+    fit_path,
+    surv,
+)
+from sksurvgpu.routes import in_rows
+
+N, P = 40, 600
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 6)) @ rng.normal(size=(6, P)) + rng.normal(size=(N, P))
+    eta = X[:, 0] / 2.0
+    time, event = rng.exponential(np.exp(-eta)), rng.random(N) < 0.7
+    return {
+        "X": X,
+        "cox": surv(event, time),
+        "entry": surv(event, time, start=time * rng.random(N) * 0.5),
+        "fine_gray": competing_risks(np.where(event, 1 + (rng.random(N) < 0.3), 0), time),
+        "classes": eta + rng.logistic(size=N) > 0,
+        "numbers": eta + rng.normal(size=N),
+        "counts": rng.poisson(np.exp(eta / 2.0)),
+    }
+
+
+def ridge(model, **options):
+    return model(alpha=0.05, l1_ratio=0.0, tol=1e-8, **options)
+
+
+def test_scikit_learn_finds_the_same(table):
+    X, alpha = table["X"], 0.05
+    expected = Ridge(alpha=N * alpha).fit(X, table["numbers"]).coef_
+    found = ridge(LinearCCD).fit(X, table["numbers"]).coef_
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    plain = LogisticRegression(C=1.0 / (N * alpha), tol=1e-12, max_iter=10_000)
+    expected = plain.fit(X, table["classes"]).coef_[0]
+    found = ridge(LogisticCCD).fit(csr_array(X), table["classes"]).coef_
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def slope_by_hand(X, y, eta):
+    """Slope of the partial log-likelihood, by the sums over every risk set."""
+    slope = X[y["event"]].sum(axis=0)
+    start = y["start"] if "start" in y.dtype.names else np.zeros(len(y))
+    for t in y["time"][y["event"]]:
+        w = np.exp(eta) * (start < t) * (y["time"] >= t)
+        slope = slope - w @ X / w.sum()
+    return slope
+
+
+@pytest.mark.parametrize("name", ["cox", "entry"])
+def test_slopes_are_those_of_the_penalty(table, name):
+    rng = np.random.default_rng(1)
+    X, y, offset = table["X"], table[name], rng.normal(size=N)
+    factor, mean = rng.uniform(0.5, 2.0, P), np.zeros(P)
+    factor[:2], mean[5] = 0.0, 0.3
+    model = ridge(CoxLassoCCD, penalty_factor=factor, prior_mean=mean).fit(X, y, offset=offset)
+    slope = slope_by_hand(X, y, X @ model.coef_ + offset)
+    np.testing.assert_allclose(slope, N * 0.05 * factor * (model.coef_ - mean), atol=1e-5)
+    assert model.converged_ and model.kkt_ < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (CoxLassoCCD, "cox"),
+        (FineGrayCCD, "fine_gray"),
+        (PoissonCCD, "counts"),
+        (LogisticCCD, "classes"),
+    ],
+)
+def test_the_straight_way_leads_there_too(table, model, name, monkeypatch):
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, N)
+    found = ridge(model).fit(table["X"], table[name], sample_weight=weight)
+    monkeypatch.setattr(in_rows, "FEWEST_COLUMNS", 10**9)
+    expected = ridge(model).fit(table["X"], table[name], sample_weight=weight)
+    assert found.n_iter_ != expected.n_iter_
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
+    for name in ("objective_", "log_likelihood_", "alpha_max_", "null_log_likelihood_"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-6)
+
+
+def test_paths_cross_validations_and_replicates(table, monkeypatch):
+    X, y = table["X"], table["cox"]
+    path = fit_path(ridge(CoxLassoCCD), X, y, n_alphas=4)
+    assert path.converged.all()
+    for k in (0, 3):
+        single = CoxLassoCCD(alpha=path.alphas[k], l1_ratio=0.0, tol=1e-8).fit(X, y)
+        np.testing.assert_allclose(path.coefs[:, k], single.coef_, atol=1e-7)
+    options = {"l1_ratio": 0.0, "cv": 3, "n_alphas": 4}
+    chosen = CoxLassoCV(**options).fit(X, y)
+    replicates = bootstrap(ridge(CoxLassoCCD), X, y, n_replicates=3, random_state=0)
+    monkeypatch.setattr(in_rows, "FEWEST_COLUMNS", 10**9)
+    expected = CoxLassoCV(**options).fit(X, y)
+    assert chosen.alpha_ == pytest.approx(expected.alpha_, rel=1e-9)
+    np.testing.assert_allclose(chosen.coef_, expected.coef_, atol=1e-5)
+    expected = bootstrap(ridge(CoxLassoCCD), X, y, n_replicates=3, random_state=0)
+    np.testing.assert_allclose(replicates.intervals, expected.intervals, atol=1e-5)
