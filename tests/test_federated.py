@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -705,3 +706,42 @@ def test_strata_of_some_sites_only_are_refused():
         ValueError, match="by text at site 'a', and by numbers or not at all at 'b'"
     ):
         Coordinator(CoxLassoCCD(), send, grid=np.arange(1.0, 5.0)).fit()
+
+
+def test_coordinators_refuse_descriptions_that_no_rows_have(cox):
+    """Each would be an index, or a size, of compiled code."""
+    X, y = cox
+    sites = sites_of(X, y)
+    rng = np.random.default_rng(0)
+
+    def spoilt(data, spoil):
+        answer = wire.decode(data)
+        return wire.encode(spoil(answer)) if isinstance(answer, m.Description) else data
+
+    def fit(spoil):
+        send = send_to(sites) | {"B": lambda message: spoilt(sites["B"].answer(message), spoil)}
+        return Coordinator(CoxLassoCCD(alpha=0.01), send, grid=GRID).fit()
+
+    def changed(name, change):
+        return lambda d: replace(d, tables=d.tables | {name: change(d.tables[name])})
+
+    spoils = {
+        "'deaths' that is not of whole": changed("deaths", lambda v: -v),
+        "'deaths' that is not of whole numbers": changed("deaths", lambda v: v + 0.5),
+        "'deaths' that is not of whole numbers from": changed("deaths", lambda v: v + 10**9),
+        "'stratum' that is not of": changed("stratum", lambda v: v + 1),
+        "that are not of one length": changed("time", lambda v: v[1:]),
+        "'time' that is not of finite": changed("time", lambda v: v * np.nan),
+        "'last' that is not of a number a label": changed("last", lambda v: v[:0]),
+        "says that it has -1 rows": lambda d: replace(d, rows=-1),
+        "not 5 of each": lambda d: replace(d, columns=d.columns[:, :4]),
+        "other numbers of rows": lambda d: replace(d, columns=d.columns * 1e9),
+    }
+    for reason, spoil in spoils.items():
+        with pytest.raises(ValueError, match=f"site 'B': .*{reason}"):
+            fit(spoil)
+    for _ in range(25):  # whatever else is changed, an error or a fit, and never a crash
+        name = rng.choice(["deaths", "stratum", "time", "last", "labels"])
+        size = rng.integers(0, 3)
+        with suppress(ValueError, RefusedError, TypeError):
+            fit(changed(name, lambda v, size=size: rng.permutation(v)[size:] * rng.integers(-2, 3)))

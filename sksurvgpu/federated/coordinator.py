@@ -27,6 +27,7 @@ from ..backends.sums.messages import (
 from ..estimators._partitioned import prepare_over
 from ..estimators._prepared import count_threads
 from ..estimators._reading import model_text
+from .checks import check_answer
 from .grid import Times, agree
 from .wire import Coarsen, Coarsened, Propose, Proposed, Refused, decode, encode
 
@@ -69,6 +70,7 @@ class SiteEngine:
             self.bytes_up += len(answer)
             try:
                 found = decode(answer, ANSWERS)
+                check_answer(found)
             except ValueError as error:
                 raise ValueError(f"site {name!r}: {error}") from None
             if isinstance(found, Refused):
