@@ -11,7 +11,7 @@ from sksurvgpu import CoxLassoCCD, FineGrayCCD, LogisticCCD, competing_risks, su
 from sksurvgpu.backends.sums import messages as m
 from sksurvgpu.estimators._reading import model_text
 from sksurvgpu.federated import Coordinator, Rules, Site, wire
-from sksurvgpu.federated.files import Mailbox
+from sksurvgpu.federated.files import Mailbox, only_one
 
 N_ROWS, GRID = 700, np.arange(20.0, 1220.0, 40.0)
 NOWHERE = m.Coef(np.zeros(0, np.int64), np.zeros(0))
@@ -225,6 +225,30 @@ def test_links_that_lie_in_the_folder_are_not_followed(tmp_path):
     box.answer(lambda message: b"answer")
     assert other.read_bytes() == b"mine"
     assert (box.folder / "000001.answer").read_bytes() == b"answer"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
+def test_sites_stay_in_the_folder(tmp_path, name):
+    with pytest.raises(ValueError, match="take a name that a folder can have"):
+        Mailbox(tmp_path / "shared", name)
+
+
+def test_files_that_are_no_messages_are_left_alone(tmp_path):
+    box = Mailbox(tmp_path, "A")
+    (box.folder / "notes.message").write_bytes(b"mine")
+    (box.folder / "000004.message").write_bytes(b"question")
+    assert box.answer(lambda message: message + b"!") == 1
+    assert not (box.folder / "notes.answer").exists()
+    answered = Mailbox(tmp_path, "A", wait=lambda: box.answer(lambda message: message + b"?"))
+    assert answered.send(b"next") == b"next?"
+
+
+def test_a_folder_has_one_coordinator(tmp_path):
+    first = only_one(tmp_path)
+    with first, pytest.raises(RuntimeError, match="a coordinator is at work in"):
+        only_one(tmp_path).__enter__()
+    with only_one(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("secret", [5, b"", "text"])

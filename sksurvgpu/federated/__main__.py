@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .coordinator import Coordinator
-from .files import Mailbox, serve
+from .files import Mailbox, only_one, serve
 from .rules import Rules
 from .site import Site
 
@@ -93,7 +93,8 @@ def run_coordinator(folder, waiting, *, sites, estimator, parameters, grid, out,
     if grid is not None:
         first, last, step = grid
         options["grid"] = np.arange(first, last + step / 2, step)
-    fitted = Coordinator(model, send, **options).fit()
+    with only_one(folder):
+        fitted = Coordinator(model, send, **options).fit()
     fitted.summary().to_csv(out)
     print(f"{fitted.n_iter_} iterations, {fitted.n_exchanges_} exchanges; written: {out}")
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["Mailbox", "serve"]
+__all__ = ["Mailbox", "only_one", "serve"]
 
 PAUSE = 0.5  # seconds between looks into a folder
 
@@ -37,7 +38,7 @@ class Mailbox:
     """
 
     def __init__(self, folder, name: str, timeout: float = 86_400.0, wait=pause):
-        if not name or Path(name).name != name:
+        if name in ("", ".", "..") or Path(name).name != name:
             raise ValueError(f"the site is called {name!r}; take a name that a folder can have.")
         self.folder, self.name = Path(folder) / name, name
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +46,7 @@ class Mailbox:
 
     def send(self, message: bytes) -> bytes:
         """Leave a message for the site, and wait for its answer."""
-        number = 1 + max((int(path.stem) for path in self.folder.glob("*.message")), default=0)
+        number = 1 + max((int(path.stem) for path in self._messages()), default=0)
         answer = self.folder / f"{number:06d}.answer"
         _write(self.folder / f"{number:06d}.message", message)
         self.wait_for(answer.exists, f"an answer of site {self.name!r} in {answer}")
@@ -54,13 +55,15 @@ class Mailbox:
     def answer(self, site_answer: Callable[[bytes], bytes]) -> int:
         """Answer the messages that have none; how many there were."""
         waiting = [
-            path
-            for path in sorted(self.folder.glob("*.message"))
-            if not path.with_suffix(".answer").exists()
+            path for path in sorted(self._messages()) if not path.with_suffix(".answer").exists()
         ]
         for path in waiting:
             _write(path.with_suffix(".answer"), site_answer(path.read_bytes()))
         return len(waiting)
+
+    def _messages(self):
+        """Files of messages; whatever else lies in the folder is nobody's."""
+        return [path for path in self.folder.glob("*.message") if path.stem.isdecimal()]
 
     def wait_for(self, is_there: Callable[[], bool], what: str) -> None:
         """Look into the folder until something is there."""
@@ -69,6 +72,24 @@ class Mailbox:
             if time.monotonic() > until:
                 raise TimeoutError(f"waited {self._timeout:g} s for {what}.")
             self._wait()
+
+
+@contextmanager
+def only_one(folder):
+    """Keep the folder for one coordinator: messages of two would be answered as if of one."""
+    mark = Path(folder) / ".coordinator"
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        raise RuntimeError(
+            f"a coordinator is at work in {str(folder)!r}, or was ended there; take another "
+            f"folder, or remove {str(mark)!r} if none is."
+        ) from None
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def serve(mailbox: Mailbox, site_answer: Callable[[bytes], bytes]) -> None:
