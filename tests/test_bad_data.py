@@ -34,13 +34,15 @@ DESIGNS = {
         np.ones(4),
         ValueError,
         "`X` has shape (4,), must be two-dimensional: one row per observation, one column per "
-        "covariate. Reshape your data: X.reshape(-1, 1) for a single column.",
+        "covariate. Reshape your data: X.reshape(1, -1) for a single row (X.to_frame().T of "
+        "pandas), X.reshape(-1, 1) for a single column.",
     ),
     "one-dimensional sparse": (
         sp.coo_array(np.ones(4)),
         ValueError,
         "`X` has shape (4,), must be two-dimensional: one row per observation, one column per "
-        "covariate. Reshape your data: X.reshape(-1, 1) for a single column.",
+        "covariate. Reshape your data: X.reshape(1, -1) for a single row (X.to_frame().T of "
+        "pandas), X.reshape(-1, 1) for a single column.",
     ),
     "no rows": (
         np.ones((0, 3)),

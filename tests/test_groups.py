@@ -317,7 +317,7 @@ class TestShapes:
     @pytest.mark.parametrize(
         ("shape", "message"),
         [
-            ("mcp", r"`shape` is 'mcp'; pass MCP\(\), SCAD\(\) or None"),
+            ("lasso", r"`shape` is 'lasso'; pass MCP\(\), SCAD\(\), 'mcp', 'scad' or None"),
             (MCP(gamma={0: 2.0}), r"`shape` is .* differs between columns of group 'a'"),
         ],
     )
@@ -437,7 +437,7 @@ def test_groups_from_transformers():
         ({"groups": [0, 1]}, "`groups` has 2 labels, `X` has 12 columns"),
         ({"groups": [None] * P}, "`groups` has no group"),
         ({"groups": 3}, "`groups` is 3; pass a label for each column"),
-        ({"groups": [[0, 1]] * P}, "pass a label for each column"),
+        ({"groups": [[0, 1]] * P}, "`groups` has column 0 in 0 and in 1"),
         ({"groups": "suffix"}, "`groups` is 'suffix'; pass"),
         ({"groups": "prefix"}, "`X` has no column names"),
         ({"groups": {"a": [0, 1], "b": [1, 2]}}, "`groups` has column 1 in 'a' and in 'b'"),

@@ -19,6 +19,8 @@ from sksurvgpu import (
     wald,
 )
 
+# The published samples are small.
+pytestmark = pytest.mark.filterwarnings("ignore:robust standard errors are of")
 CASES = {case["name"]: case for case in load("summaries.json")["cases"]}
 OF_MODEL = {
     model: [name for name, case in CASES.items() if case["model"] == model]

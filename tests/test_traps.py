@@ -5,9 +5,13 @@ import pandas as pd
 import pytest
 
 from sksurvgpu import (
+    MCP,
+    SCAD,
     CoxLassoCCD,
     CoxLassoCV,
+    GroupLasso,
     LinearCCD,
+    bootstrap,
     case_series,
     competing_risks,
     matched,
@@ -74,3 +78,32 @@ def test_few_clusters_of_robust_errors_warn(table):
     with pytest.warns(UserWarning, match="are of 3 clusters, and too small where these are few"):
         wald(model, X, y, cluster=np.arange(60) % 3)
     wald(model, X, y, cluster=np.arange(60) % 20)
+
+
+def test_slips_are_told_with_their_remedy(table):
+    X, y = table[["x", "z"]], surv(table["event"], table["time"])
+    model = CoxLassoCCD(alpha=0.01)
+    with pytest.raises(ValueError, match=r"the text 'x', must be a label.*such as table\['x'\]"):
+        model.fit(X, y, strata="x")
+    with pytest.raises(ValueError, match="`strata` has 2 columns, must be one label for each row"):
+        model.fit(X, y, strata=table[["x", "z"]])
+    with pytest.raises(ValueError, match=r"`time_varying\['x'\]` is a function"):
+        CoxLassoCCD(time_varying={"x": np.log}).fit(X, y)
+    with pytest.raises(ValueError, match=r"X.reshape\(1, -1\) for a single row"):
+        model.fit(X, y).predict(X.iloc[0])
+    with pytest.raises(TypeError, match=r"one of the estimator: CoxLassoCCD\(verbose=...\)"):
+        bootstrap(model, X, y, verbose=1)
+
+
+def test_other_spellings_that_say_what_they_mean(table):
+    X, y = table[["x", "z"]], surv(table["event"], table["time"])
+
+    def coef(**options):
+        return CoxLassoCCD(alpha=0.01, **options).fit(X, y).coef_
+
+    for bounds in ({0: (0.0, None)}, {"x": (0.0, None)}, ([0.0, None], None)):
+        expected = coef(bounds=([0.0, -np.inf], [np.inf, np.inf]))
+        np.testing.assert_array_equal(coef(bounds=bounds), expected)
+    for name, shape in (("mcp", MCP()), ("scad", SCAD())):
+        expected = coef(penalty=GroupLasso({"a": [0, 1]}, shape=shape))
+        np.testing.assert_array_equal(coef(penalty=GroupLasso([[0, 1]], shape=name)), expected)

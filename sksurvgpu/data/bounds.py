@@ -6,7 +6,7 @@ import numpy as np
 
 from .by_column import by_column
 
-REMEDY = "(lower, upper), numbers or one a column, with -inf and inf for none"
+REMEDY = "(lower, upper), numbers or one a column, with None, -inf or inf for none"
 
 
 def check_bounds(bounds, n_columns, names=None, mean=None):
@@ -29,13 +29,13 @@ def check_bounds(bounds, n_columns, names=None, mean=None):
         for j, (column, pair) in by_column(bounds, "bounds", n_columns, names).items():
             low, high = _pair(pair, f"bounds[{column!r}]", "(lower, upper), two numbers")
             lower[j], upper[j] = (
-                _numbers(value, f"{end} of `bounds[{column!r}]`", 1)[0]
-                for end, value in (("lower", low), ("upper", high))
+                _numbers(value, f"{end} of `bounds[{column!r}]`", 1, none)[0]
+                for end, value, none in (("lower", low, -np.inf), ("upper", high, np.inf))
             )
     else:
         low, high = _pair(bounds, "bounds", f"{REMEDY}, or a dictionary {{column: (lower, upper)}}")
-        lower[:] = _numbers(low, "lower of `bounds`", n_columns)
-        upper[:] = _numbers(high, "upper of `bounds`", n_columns)
+        lower[:] = _numbers(low, "lower of `bounds`", n_columns, -np.inf)
+        upper[:] = _numbers(high, "upper of `bounds`", n_columns, np.inf)
     mean = np.zeros(n_columns) if mean is None else mean
     _check_order(lower, upper, mean, names)
     return lower - mean, upper - mean
@@ -47,8 +47,12 @@ def _pair(value, name, remedy):
     return value
 
 
-def _numbers(values, name, n_columns):
-    """Numbers or infinities, one or as many as there are columns."""
+def _numbers(values, name, n_columns, none):
+    """Numbers or infinities, one or as many as there are columns; None is no bound, `none`."""
+    if values is None:
+        return np.full(n_columns, none)
+    if isinstance(values, list | tuple):
+        values = [none if value is None else value for value in values]
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

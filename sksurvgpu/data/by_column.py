@@ -143,6 +143,11 @@ def check_time_varying(spec, n_columns, names=None) -> dict[int, np.ndarray]:
 
 def _cut_points(column, cuts):
     name = f"time_varying[{column!r}]"
+    if callable(cuts):
+        raise ValueError(
+            f"`{name}` is a function; pass the times at which the coefficient changes, as [365.0]. "
+            "Columns that change with time are rows of their own, see episodes."
+        )
     cuts = check_numbers([cuts] if np.isscalar(cuts) else cuts, name)
     if cuts.size == 0:
         raise ValueError(f"`{name}` is empty; give at least one cut point or leave the column out.")

@@ -168,6 +168,16 @@ def numbers_or_flags(values, name):
 
 def check_labels(values, name, n_rows=None, *, other="X") -> np.ndarray:
     """Return one group label per row: integers, booleans or unicode strings, none missing."""
+    if isinstance(values, str):
+        raise ValueError(
+            f"`{name}` is the text {values!r}, must be a label for each row; pass the column "
+            f"itself, such as table[{values!r}]."
+        )
+    if getattr(values, "ndim", 1) == 2 and values.shape[1] > 1:
+        raise ValueError(
+            f"`{name}` has {values.shape[1]} columns, must be one label for each row; join them, "
+            "such as table.groupby([...]).ngroup() of pandas."
+        )
     vector = as_vector(values, name, keep_objects=True)
     check_length(vector, name, n_rows, other)
     if vector.dtype.kind == "T":  # has no direct cast to fixed-width strings

@@ -23,9 +23,13 @@ def check_arguments(estimator, fit_params, caller) -> None:
     known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
     for given in fit_params:
         if given not in known:
+            name = type(estimator).__name__
+            own = f", and is one of the estimator: {name}({given}=...)" * (
+                given in estimator.get_params()
+            )
             raise TypeError(
-                f"`{given}` is no argument of {caller} and {type(estimator).__name__}.fit; the "
-                f"latter takes {', '.join(known)}."
+                f"`{given}` is no argument of {caller} and {name}.fit{own}; the latter takes "
+                f"{', '.join(known)}."
             )
 
 

@@ -40,7 +40,7 @@ class GroupLasso(PenaltySpec):
         dictionary ``{label: weight}``, which may leave groups of the first kind out.
     mix : float, default=1.0
         Share of the penalty that is of norms, above 0. What is left selects within groups.
-    shape : MCP, SCAD or None, default=None
+    shape : MCP, SCAD, {"mcp", "scad"} or None, default=None
         Penalty of norms, and of columns alone, in place of themselves: the group MCP and the group
         SCAD, which leave large groups alone. They are not convex: see `certificate`. With
         ``scale="column"`` the curvature :math:`C` of a group is the mean of its columns'.
@@ -101,9 +101,10 @@ class GroupLasso(PenaltySpec):
         """Penalties of norms, and of columns alone."""
         if self.shape is None:
             return LASSO
-        if not isinstance(self.shape, MCP | SCAD):
-            raise ValueError(f"`shape` is {self.shape!r}; pass MCP(), SCAD() or None.")
-        radial = self.shape.family(replace(given, l1_ratio=1.0, bounds=None))
+        shape = {"mcp": MCP(), "scad": SCAD()}.get(self.shape, self.shape)
+        if not isinstance(shape, MCP | SCAD):
+            raise ValueError(f"`shape` is {shape!r}; pass MCP(), SCAD(), 'mcp', 'scad' or None.")
+        radial = shape.family(replace(given, l1_ratio=1.0, bounds=None))
         group = group[given.source]
         for knots in (radial.flat, radial.knot):
             for g in range(len(labels)):

@@ -129,6 +129,8 @@ def read_groups(groups, n_columns, names, prefix_sep="_"):
         found = _guess(groups, names, prefix_sep)
     elif isinstance(groups, Mapping):
         found = _by_mapping(groups, n_columns, names)
+    elif _is_list_of_lists(groups):
+        found = _by_mapping(dict(enumerate(groups)), n_columns, names)
     else:
         found = _by_label(groups, n_columns)
     labels = list(dict.fromkeys(label for label in found if not _is_none(label)))
@@ -157,6 +159,11 @@ def _guess(groups, names, prefix_sep):
             "in common; set `prefix_sep`, or pass a label for each column."
         )
     return found
+
+
+def _is_list_of_lists(groups):
+    is_list = isinstance(groups, list | tuple) and len(groups) > 0
+    return is_list and all(isinstance(group, list | tuple) for group in groups)
 
 
 def _by_label(groups, n_columns):

@@ -54,8 +54,9 @@ def check_shape(shape, name):
     if len(shape) != 2:
         raise ValueError(
             f"`{name}` has shape {shape}, must be two-dimensional: one row per "
-            f"observation, one column per covariate. Reshape your data: {name}.reshape(-1, 1) "
-            "for a single column."
+            f"observation, one column per covariate. Reshape your data: {name}.reshape(1, -1) "
+            f"for a single row ({name}.to_frame().T of pandas), {name}.reshape(-1, 1) for a single "
+            "column."
         )
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0 and (what == "feature" or whole_lacks(count)):
