@@ -50,6 +50,7 @@ FIRST_PAIRS, MORE_PAIRS, FEWEST_PAIRS = 10, 2, 64
 MOST_ROUNDS, MOST_STEPS = 12, 60  # of tries without a linear program, and Newton steps of each
 FEW_ROUNDS, FEW_COLUMNS = 4, 100  # of tries with more columns, that nothing follows
 WIDE = 100  # rows a column: up to here, a fit's information costs less than these tries
+MOST_OF_PROOF = 1e10  # rows times squared columns: some seconds
 MOST_WORK = 1e9  # pairs times squared columns of all linear programs: some ten seconds
 SURE, RIDGE = 1e-6, 1e-14  # where a minimum is given up, and of the trace, so that it is one point
 CONSTANT = 1e-12  # share of a column's square, or of an eigenvalue, that is rounding
@@ -63,10 +64,12 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
     weight, the offset and the coefficients of a fit, which may prove that there are none.
     """
 
-    def proves():
-        return point is not None and proves_maximum(problem, *point, is_free)
-
     n_free = np.count_nonzero(is_free)
+    is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= MOST_OF_PROOF
+
+    def proves():
+        return point is not None and is_cheap and proves_maximum(problem, *point, is_free)
+
     is_wide = n_free > FEW_COLUMNS and problem.plan.n_rows <= WIDE * n_free
     if is_wide and proves():
         return np.zeros(problem.n_columns, bool)
