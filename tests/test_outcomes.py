@@ -351,7 +351,7 @@ def test_work_goes_on_in_a_folder(data, tmp_path, fitted, n_jobs):
     with pytest.raises(KeyboardInterrupt):
         fit_outcomes(MODELS["cox"], X, Ending(outcomes, 3), **given)  # the first is read twice
     n_done = len(fitted)
-    assert 1 <= n_done <= 2
+    assert 2 - n_jobs <= n_done <= 2  # threads leave what they are at
     fitted.clear()
     result = fit_outcomes(MODELS["cox"], X, outcomes, **given)
     assert len(fitted) == 3 - n_done  # `no event` ends before its count

@@ -38,6 +38,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
+from .._threads import go_on
 from ..penalties.base import Formulas
 
 Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
@@ -290,6 +291,7 @@ def serve(session: Operations, fit: Fit) -> Any:
     result = None
     try:
         while True:
+            go_on()
             name, arguments = fit.send(result)
             result = getattr(session, name)(*arguments)
     except StopIteration as finished:
@@ -307,6 +309,7 @@ def serve_in_rounds(
     results: list[Any] = [None] * len(fits)
     answers: dict[int, Any] = dict.fromkeys(range(len(fits)))
     while answers:
+        go_on()
         asked: dict[str, list[tuple[int, tuple]]] = {}
         for index, answer in answers.items():
             try:

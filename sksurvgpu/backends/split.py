@@ -5,11 +5,12 @@ The first has the calling thread.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 
 import numpy as np
+
+from .._threads import Pool
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Split:
         def run(backend, fits):
             return backend.run(problem, batch.part(fits), coroutines[fits], n_threads)
 
-        with ThreadPoolExecutor(n_parts - 1) as pool:
+        with Pool(n_parts - 1) as pool:
             parts = [pool.submit(run, *own) for own in zip(self.backends[1:], others, strict=False)]
             # the calling thread's, which may have the problem there since a fit that was alone
             results = run(self.backends[0], first)

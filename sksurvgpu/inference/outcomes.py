@@ -13,7 +13,6 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 
 from .._journal import Journal, describe_call, digest_of
 from .._tables import Result, in_brief
+from .._threads import Pool
 from ..backends.cpu.threads import one_blas_thread
 from ..data.intervals import check_level, with_ratios
 from ..estimators._prepared import count_threads
@@ -290,16 +290,14 @@ def _in_threads(function, items, n_threads):
     if n_threads == 1:
         yield from (function(*item) for item in items)
         return
-    pool, waiting = ThreadPoolExecutor(n_threads), deque()
-    try:
+    waiting: deque = deque()
+    with Pool(n_threads) as pool:
         for item in items:
             waiting.append(pool.submit(function, *item))
             if len(waiting) > n_threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _gather(names, study, found, level, intervals):

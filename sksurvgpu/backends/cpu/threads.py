@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from ..._threads import Pool
 
 
 @cache
@@ -35,7 +36,7 @@ class Threads:
 
     def __init__(self, n_threads):
         self.n_threads = n_threads
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._pool = Pool(n_threads) if n_threads > 1 else None
 
     def map(self, function, items):
         if self._pool is None:
@@ -56,12 +57,9 @@ class Threads:
         edges = np.round(np.sqrt(areas)).astype(int)
         self.map(lambda k: function(edges[k], edges[k + 1]), range(self.n_threads))
 
-    def close(self):
-        if self._pool is not None:
-            self._pool.shutdown()
-
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self.close()
+        if self._pool is not None:
+            self._pool.__exit__(*error)

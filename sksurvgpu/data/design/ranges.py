@@ -1,9 +1,10 @@
 """Columns shared out to threads."""
 
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
+
+from ..._threads import Pool
 
 __all__ = ["over_columns"]
 
@@ -16,5 +17,5 @@ def over_columns(function, cost, n_threads):
     if len(bounds) == 2:
         function(*bounds)
         return
-    with ThreadPoolExecutor(len(bounds) - 1) as pool:
+    with Pool(len(bounds) - 1) as pool:
         list(pool.map(lambda part: function(*part), pairwise(bounds)))

@@ -1,0 +1,50 @@
+"""Threads whose work ends soon after their caller does: after Ctrl-C, or where one of them fails.
+
+Ctrl-C reaches the main thread alone, and Python's pools wait for what their threads have begun,
+which may be a path of penalties on all rows.  So long work in threads asks between its steps
+(`go_on`) whether its caller, or a caller of its caller, still waits for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["Abandoned", "Pool", "go_on"]
+
+_of_thread = threading.local()
+
+
+class Abandoned(BaseException):
+    """Nobody waits for this work any more: no failure, which would be told or kept."""
+
+
+class Pool(ThreadPoolExecutor):
+    """Threads within a context; where it ends by an error, so does what they are at.
+
+    Parameters
+    ----------
+    n_threads : int
+        How many threads there are at most.
+    """
+
+    def __init__(self, n_threads):
+        super().__init__(n_threads, initializer=self._enter)
+        self.caller = getattr(_of_thread, "pool", None)  # pool whose thread makes this one
+        self.is_left = False
+
+    def _enter(self):
+        _of_thread.pool = self
+
+    def __exit__(self, kind, *error):
+        self.is_left = kind is not None
+        self.shutdown(cancel_futures=self.is_left)
+
+
+def go_on():
+    """Raise `Abandoned` in a thread of a pool that was left, or within such a thread's pools."""
+    pool = getattr(_of_thread, "pool", None)
+    while pool is not None:
+        if pool.is_left:
+            raise Abandoned
+        pool = pool.caller
