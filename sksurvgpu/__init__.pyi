@@ -5,6 +5,7 @@ from . import datasets as datasets
 from . import exceptions as exceptions
 from . import metrics as metrics
 from . import nonparametric as nonparametric
+from ._progress import show_progress as show_progress
 from ._warm_up import warm_up as warm_up
 from .bayes.posterior import Posterior as Posterior
 from .data.design.columns import Design as Design

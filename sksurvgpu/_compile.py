@@ -19,7 +19,6 @@ import logging
 import os
 import pickle
 import re
-import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -34,8 +33,9 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
+from ._progress import NOTICEABLE, in_worker, set_aside
+
 _OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-NOTICEABLE = 1.0  # seconds of compiling that a user would like to have explained
 _PACKAGE = Path(__file__).resolve().parent
 _folders: set[Path] = set()  # of files of compiled code
 _ENVIRONMENT = "_ZN08NumbaEnv"  # of a function, where exceptions come from
@@ -142,12 +142,12 @@ class _Notice:
     def end(self, folder, name=""):
         """Count what was compiled; `folder` is where it was kept, or None."""
         before = self._seconds
-        self._seconds += time.perf_counter() - self._since
+        seconds = time.perf_counter() - self._since
+        self._seconds += seconds
+        set_aside(seconds)
         for listen in listeners:
             listen(name)
-        pool = sys.modules.get("multiprocessing")  # which a worker's process has imported
-        is_worker = pool is not None and pool.current_process().name != "MainProcess"
-        if before < NOTICEABLE <= self._seconds and not is_worker:
+        if before < NOTICEABLE <= self._seconds and not in_worker():
             logging.getLogger("sksurvgpu").warning(_KEPT if folder else _LOST, folder or _where())
 
 

@@ -1,21 +1,66 @@
 """A line about long work: how much of it is done, since when, and how long the rest may take.
 
 It needs no package for that: a terminal or notebook shows one line that is written anew, files and
-pipes get it once in a while, and all of them the last one.
+pipes get it once in a while, and all of them the last one.  Where nobody asked for a line, a
+terminal or notebook shows that of the outermost call as soon as it takes long, and wipes it off at
+the end.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from threading import Lock
+from threading import Lock, current_thread, main_thread
 
 from ._tables import counted
 
-__all__ = ["Line"]
+__all__ = ["Line", "in_worker", "is_wanted", "set_aside", "show_progress"]
 
 OFTEN, SELDOM = 0.2, 60.0  # seconds between two states of a line that is written anew, or added
 SOON = 0.5  # seconds after which a line begins: shorter work has only the last one
+LONG = 5.0  # ... that nobody asked for
+NOTICEABLE = 1.0  # seconds of compiling that are told
+
+_open: list[Line] = []  # of the main thread, from the outermost call to the innermost
+_settings = {"shows": True}
+_compiling = [0.0]  # seconds of this process
+
+
+def show_progress(is_shown=True) -> None:
+    """Choose whether long calls show how far they are without being asked to.
+
+    Where the standard output is a terminal or a notebook, a call that takes more than five seconds
+    shows a line, which is gone when the call ends. ``verbose=1`` of estimators and functions asks
+    for lines that stay, also in files, whatever is chosen here.
+
+    Parameters
+    ----------
+    is_shown : bool, default=True
+        False lets only ``verbose`` decide, until it is chosen anew.
+
+    Examples
+    --------
+    >>> import sksurvgpu
+    >>> sksurvgpu.show_progress(False)
+    >>> sksurvgpu.show_progress()
+    """
+    _settings["shows"] = bool(is_shown)
+
+
+def is_wanted(verbose):
+    """Whether a level of ``verbose`` wants a line; None leaves that to how long the call takes."""
+    return verbose == 1 if verbose else None
+
+
+def set_aside(seconds):
+    """Count time of compiling: it tells nothing about the steps that are left."""
+    _compiling[0] += seconds
+
+
+def in_worker():
+    """Whether this is a process of a pool, whose parent's user would read a line from each."""
+    pool = sys.modules.get("multiprocessing")  # which a worker's process has imported
+    return pool is not None and pool.current_process().name != "MainProcess"
 
 
 class Line:
@@ -31,27 +76,43 @@ class Line:
         How many steps there are, where that is known.
     unit : str, default="fits"
         What steps are.
-    is_shown : bool, default=True
-        False makes a line that is silent.
+    is_shown : bool or None, default=True
+        False makes a line that is silent, None one that is there for a while if the call takes long
+        (`show_progress`).
+    since : float, optional
+        When the call began, by `time.monotonic`; now by default.
     """
 
-    def __init__(self, name, n_all=None, unit="fits", is_shown=True):
-        self._name, self._n_all, self._unit, self.is_shown = name, n_all, unit, is_shown
+    def __init__(self, name, n_all=None, unit="fits", is_shown=True, since=None):
+        self._begin, self._aside = time.monotonic(), _compiling[0]
+        self._name, self._n_all, self._unit = name, n_all, unit
         self._n_done = self._n_before = self._width = 0
-        self._is_open = is_shown
-        self._begin = time.monotonic()
-        self._is_rewritten = is_shown and _is_interactive(sys.stdout)
+        self._is_passing = is_shown is None
+        self.is_shown = _is_watched() if is_shown is None else is_shown
+        self._is_open = self.is_shown
+        self._is_rewritten = self.is_shown and _is_interactive(sys.stdout)
         self._next = self._begin + (SOON if self._is_rewritten else SELDOM)
+        if self._is_passing:
+            self._next = (self._begin if since is None else since) + LONG
         self._lock = Lock()
 
     def __enter__(self):
+        if current_thread() is main_thread():
+            _open.append(self)
         return self
 
     def __exit__(self, kind, error, trace):
+        self._leave()
         if kind is None:
             self.end()
+        elif self._is_passing:
+            self._wipe()
         elif self._is_open and self._width:
             print(flush=True)
+
+    def _leave(self):
+        if self in _open:
+            _open.remove(self)
 
     def skip(self, n_steps):
         """Count steps that were done before: they took no time here."""
@@ -60,21 +121,29 @@ class Line:
             self._n_before += n_steps
 
     def step(self, n_steps=1, note=""):
-        """Count steps, and show the line if it is time to."""
+        """Count steps, and show the line if it is time to; a silent one, that of its caller."""
         with self._lock:
             self._n_done += n_steps
             now = time.monotonic()
             if self.is_shown and now >= self._next:
                 self._next = now + (OFTEN if self._is_rewritten else SELDOM)
                 self._write(self._state(now - self._begin, note))
+        if not self.is_shown and _open and _open[0] is not self:
+            _open[0].step(0)
 
     def end(self, text=None):
         """Show the line for the last time, or the text in its place; once."""
+        self._leave()
         if not self._is_open:
             return
         self._is_open = False
+        if self._is_passing:
+            self._wipe()
+            return
         if text is None:
-            seconds = _in_words(time.monotonic() - self._begin)
+            aside = _compiling[0] - self._aside
+            seconds = _in_words(max(time.monotonic() - self._begin - aside, 0.0))
+            seconds += f" and {_in_words(aside)} of compiling" if aside > NOTICEABLE else ""
             text = f"{self._name}: {counted(self._n_done, self._unit)}, {seconds}"
         self._write(text, is_last=True)
 
@@ -85,7 +154,8 @@ class Line:
         parts = [f"{self._name}: {done}", _in_words(elapsed)]
         n_new = self._n_done - self._n_before
         if self._n_all is not None and n_new > 0:
-            rest = elapsed * max(self._n_all - self._n_done, 0) / n_new
+            working = max(elapsed - (_compiling[0] - self._aside), 0.0)
+            rest = working * max(self._n_all - self._n_done, 0) / n_new
             parts.append(f"about {_in_words(rest)} left")
         return ", ".join([*parts, note] if note else parts)
 
@@ -95,6 +165,18 @@ class Line:
             return
         covered, self._width = self._width, len(text)
         print(f"\r{text:<{covered}}", end="\n" if is_last else "", flush=True)
+
+    def _wipe(self):
+        if self._width:
+            print(f"\r{'':<{self._width}}\r", end="", flush=True)
+            self._width = 0
+
+
+def _is_watched():
+    """Whether a line that nobody asked for may be shown: one, to somebody who waits."""
+    if not _settings["shows"] or _open or current_thread() is not main_thread():
+        return False
+    return _is_interactive(sys.stdout) and not in_worker()
 
 
 def _is_interactive(stream):

@@ -1,6 +1,7 @@
 """The line about long work, and who shows it."""
 
 import io
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from sksurvgpu import (
     from_long,
     posterior,
     profile_likelihood,
+    show_progress,
     stability_selection,
     surv,
     write_partitions,
@@ -25,6 +27,52 @@ from sksurvgpu.datasets import simulate_cox
 
 DATA = simulate_cox(200, 5, density=0.3, random_state=0)
 PLAIN = CoxLassoCCD(alpha=0.01, n_jobs=1)
+
+
+def long_tables():
+    rng = np.random.default_rng(0)
+    codes = {"row_id": rng.integers(0, 50, 400), "covariate_id": rng.integers(0, 9, 400)}
+    return pd.DataFrame({"row_id": np.arange(50)}), pd.DataFrame(codes).drop_duplicates()
+
+
+def chains(verbose, _):
+    return posterior(
+        PLAIN, DATA.X, DATA.y, n_chains=2, n_tune=5, n_draws=5, keep="float32", verbose=verbose
+    )
+
+
+def many_outcomes(verbose, _):
+    model = CoxLassoCCD(alpha=0.01, n_jobs=1, verbose=verbose)
+    outcomes = {"a": DATA.y, "b": DATA.y}
+    return fit_outcomes(model, DATA.X, outcomes, columns=0, intervals=None)
+
+
+def told(model, **options):
+    return CoxLassoCCD(alpha=0.01, n_jobs=1, verbose=model, **options)
+
+
+CALLS = {
+    "alpha 0.01: ": lambda verbose, _: told(verbose).fit(DATA.X, DATA.y),
+    "path: 7 penalties": lambda verbose, _: fit_path(told(verbose), DATA.X, DATA.y, n_alphas=7),
+    "refit: 1 fit": lambda verbose, _: CoxLassoCV(n_alphas=3, cv=2, n_jobs=1, verbose=verbose).fit(
+        DATA.X, DATA.y
+    ),
+    "bootstrap: 3 fits": lambda verbose, _: bootstrap(
+        told(verbose), DATA.X, DATA.y, n_replicates=3, random_state=0
+    ),
+    "stability selection: 4 fits": lambda verbose, _: stability_selection(
+        told(verbose), DATA.X, DATA.y, n_alphas=2, n_subsamples=4, random_state=0
+    ),
+    "fit of all columns: 1 fit": lambda verbose, _: profile_likelihood(
+        told(verbose), DATA.X, DATA.y, 0
+    ),
+    "outcomes: 2 fits": many_outcomes,
+    "sampling: 2 chains, 5 draws each": chains,
+    "reading covariates: ": lambda verbose, _: from_long(*long_tables(), verbose=verbose),
+    "a.parts: 200 rows in 2 partitions": lambda verbose, path: write_partitions(
+        path / "a.parts", (DATA.X, DATA.y), rows=100, verbose=verbose
+    ),
+}
 
 
 class Clock:
@@ -125,58 +173,131 @@ def test_silence(clock, capsys):
     assert capsys.readouterr().out == ""
 
 
+def wiped(out):
+    """What a terminal shows in the end: nothing but blanks after the last line was written over."""
+    *_, last, rest = out.getvalue().split("\r")
+    return not last.strip() and not rest and "\n" not in out.getvalue()
+
+
+def test_long_work_shows_a_line_that_nobody_asked_for_and_takes_it_away(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    with Line("work", 10, is_shown=None) as line:
+        for clock.now in (1.0, 4.9):
+            line.step()
+        assert out.getvalue() == ""
+        clock.now = 6.0
+        line.step(2)
+        assert "work: 4 of 10 fits, 6 s, about 9 s left" in out.getvalue()
+    assert wiped(out)
+
+
+def test_a_call_of_many_short_lines_is_long(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    for clock.now in (0.0, 3.0, 6.0):
+        with Line(f"part {clock.now:.0f}", 2, is_shown=None, since=0.0) as line:
+            clock.now += 1.0
+            line.step()
+    assert "part 6" in out.getvalue() and "part 3" not in out.getvalue()
+    assert wiped(out)
+
+
+def test_the_outermost_line_speaks_for_those_within(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    with Line("call", 3, is_shown=None) as outer:
+        with Line("fit", is_shown=None) as inner:
+            clock.now = 7.0
+            inner.step()
+            assert out.getvalue() == "\rcall: 0 of 3 fits, 7 s"
+            thread = Thread(target=Line("other", is_shown=None).step)
+            clock.now = 8.0
+            thread.start()
+            thread.join()
+            assert "call: 0 of 3 fits, 8 s" in out.getvalue()
+        outer.step()
+    assert "fit:" not in out.getvalue() and "other" not in out.getvalue()
+    assert wiped(out)
+
+
+def test_a_line_that_nobody_asked_for_goes_with_what_fails(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+
+    def fail():
+        with Line("work", 10, is_shown=None) as line:
+            clock.now = 6.0
+            line.step()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert wiped(out)
+    with Line("later", 10, is_shown=None) as line:
+        clock.now = 12.0
+        line.step()
+    assert "later" in out.getvalue()
+
+
+@pytest.mark.parametrize("place", ["file", "worker", "off", "thread"])
+def test_nobody_watches(place, clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := io.StringIO() if place == "file" else Terminal())
+    monkeypatch.setattr(progress, "in_worker", lambda: place == "worker")
+
+    def work():
+        with Line("work", 10, is_shown=None) as line:
+            clock.now = 100.0
+            line.step()
+
+    show_progress(place != "off")
+    try:
+        if place == "thread":
+            (thread := Thread(target=work)).start()
+            thread.join()
+        else:
+            work()
+    finally:
+        show_progress()
+    assert out.getvalue() == ""
+
+
+def test_compiling_is_no_work(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    with Line("work", 4) as line:
+        progress.set_aside(8.0)
+        clock.now = 10.0
+        line.step()
+        assert "work: 1 of 4 fits, 10 s, about 6 s left" in out.getvalue()
+        line.step(3)
+    assert "work: 4 fits, 2 s and 8 s of compiling" in out.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_shows_a_line_if_it_takes_long(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    monkeypatch.setattr(progress, "LONG", 0.0)
+    monkeypatch.setattr(progress, "OFTEN", 0.0)
+    CALLS[name](0, tmp_path)
+    assert out.getvalue() and wiped(out)
+    assert progress._open == []
+
+
+def test_an_interrupted_fit_leaves_no_line_open(monkeypatch):
+    monkeypatch.setattr("sys.stdout", Terminal())
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.load", fail)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        PLAIN.fit(DATA.X, DATA.y)
+    assert kept.tb is not None and progress._open == []
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.034, "0.034 s"), (9.7, "10 s"), (75, "1 min 15 s"), (7321, "2 h 02 min")],
 )
 def test_times_in_words(seconds, words):
     assert _in_words(seconds) == words
-
-
-def long_tables():
-    rng = np.random.default_rng(0)
-    codes = {"row_id": rng.integers(0, 50, 400), "covariate_id": rng.integers(0, 9, 400)}
-    return pd.DataFrame({"row_id": np.arange(50)}), pd.DataFrame(codes).drop_duplicates()
-
-
-def chains(verbose, _):
-    return posterior(
-        PLAIN, DATA.X, DATA.y, n_chains=2, n_tune=5, n_draws=5, keep="float32", verbose=verbose
-    )
-
-
-def many_outcomes(verbose, _):
-    model = CoxLassoCCD(alpha=0.01, n_jobs=1, verbose=verbose)
-    outcomes = {"a": DATA.y, "b": DATA.y}
-    return fit_outcomes(model, DATA.X, outcomes, columns=0, intervals=None)
-
-
-def told(model, **options):
-    return CoxLassoCCD(alpha=0.01, n_jobs=1, verbose=model, **options)
-
-
-CALLS = {
-    "alpha 0.01: ": lambda verbose, _: told(verbose).fit(DATA.X, DATA.y),
-    "path: 7 penalties": lambda verbose, _: fit_path(told(verbose), DATA.X, DATA.y, n_alphas=7),
-    "refit: 1 fit": lambda verbose, _: CoxLassoCV(n_alphas=3, cv=2, n_jobs=1, verbose=verbose).fit(
-        DATA.X, DATA.y
-    ),
-    "bootstrap: 3 fits": lambda verbose, _: bootstrap(
-        told(verbose), DATA.X, DATA.y, n_replicates=3, random_state=0
-    ),
-    "stability selection: 4 fits": lambda verbose, _: stability_selection(
-        told(verbose), DATA.X, DATA.y, n_alphas=2, n_subsamples=4, random_state=0
-    ),
-    "fit of all columns: 1 fit": lambda verbose, _: profile_likelihood(
-        told(verbose), DATA.X, DATA.y, 0
-    ),
-    "outcomes: 2 fits": many_outcomes,
-    "sampling: 2 chains, 5 draws each": chains,
-    "reading covariates: ": lambda verbose, _: from_long(*long_tables(), verbose=verbose),
-    "a.parts: 200 rows in 2 partitions": lambda verbose, path: write_partitions(
-        path / "a.parts", (DATA.X, DATA.y), rows=100, verbose=verbose
-    ),
-}
 
 
 @pytest.mark.filterwarnings("ignore")

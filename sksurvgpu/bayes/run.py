@@ -132,7 +132,7 @@ class Run:
         self._handler.__enter__()
         self._start = time.perf_counter()
         n_sweeps = self.schedule.n_chains * self.schedule.n_sweeps
-        self._line = Line("sampling", n_sweeps, "sweeps", self._verbose > 0)
+        self._line = Line("sampling", n_sweeps, "sweeps", self._verbose > 0 or None).__enter__()
         return self
 
     def __exit__(self, kind, error, trace):
@@ -202,7 +202,7 @@ class Run:
     def report(self, chains, iteration, first):
         """Tell how far some chains are, now and then; in this run they began at sweep `first`."""
         n_sweeps = self.schedule.n_sweeps
-        if self._verbose == 1:
+        if self._verbose < 2:
             if iteration == first + 1:  # an earlier run has done the others
                 self._line.skip(first * len(chains))
             self._line.step(len(chains))

@@ -222,7 +222,7 @@ def _solve_programs(view, slope, gamma):
     columns, ones = np.arange(len(some)), np.ones(len(some))
     penalty = ElasticNet().at(gamma, ones, np.zeros(len(some), bool))
     step, variance = np.zeros(len(known)), np.zeros(len(known))
-    with Line("debiased", len(some), "columns", estimator.verbose > 0) as line:
+    with Line("debiased", len(some), "columns", estimator.verbose > 0 or None) as line:
         for a, j in enumerate(some):
             omega, target = np.zeros(len(some)), np.zeros(len(some))
             target[a] = 1.0

@@ -114,7 +114,7 @@ def write_batches(
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     unfinished.mkdir()
-    with Line(path.name, unit="rows", is_shown=verbose > 0) as line:
+    with Line(path.name, unit="rows", is_shown=verbose > 0 or None) as line:
         try:
             if group is not None and not is_cut:
                 batches = _gather(batches, group, rows, unfinished)

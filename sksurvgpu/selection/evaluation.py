@@ -89,7 +89,9 @@ class Evaluation:
             np.clip(CHUNK_BYTES // (8 * prepared.problem.n_columns * len(alphas)), 1, n_splits)
         )
         totals = np.full(n_splits, prepared.total_weight) if on_sum else self._totals
-        name = f"alpha {alphas[0]:.3g}" + (f" to {alphas[-1]:.3g}" if len(alphas) > 1 else "")
+        name = f"cross-validation, alpha {alphas[0]:.3g}" + (
+            f" to {alphas[-1]:.3g}" if len(alphas) > 1 else ""
+        )
         with self._progress.batch(name, n_splits) as done:
             parts = [
                 self._journal.keep(

@@ -1,9 +1,10 @@
 """Progress of long work: callbacks of scikit-learn where it has them, and lines on request."""
 
+import time
 from contextlib import contextmanager
 from threading import Lock
 
-from .._progress import Line
+from .._progress import Line, is_wanted
 
 __all__ = ["CallbackSupport", "Progress", "with_callbacks"]
 
@@ -26,6 +27,7 @@ class Progress:
     def __init__(self, estimator):
         self._estimator, self._context = estimator, None
         self._lock = Lock()  # fits end in several threads
+        self._begin = time.monotonic()
         if hasattr(estimator, "set_callbacks"):
             self._context = estimator._init_callback_context(max_subtasks=None)
             self._context.call_on_fit_task_begin(estimator=estimator)
@@ -56,7 +58,8 @@ class Progress:
                     part.call_on_fit_task_begin(estimator=estimator)
                     part.call_on_fit_task_end(estimator=estimator)
 
-        with Line(name, n_fits, is_shown=estimator.verbose == 1) as line:
+        is_shown = is_wanted(estimator.verbose)
+        with Line(name, n_fits, is_shown=is_shown, since=self._begin) as line:
             yield done
         if context is not None:
             context.call_on_fit_task_end(estimator=estimator)

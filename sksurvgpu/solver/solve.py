@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from .._progress import Line
+from .._progress import Line, is_wanted
 from ..backends.contract import Counts, Operations, ask
 from . import costs
 from .exact import descend_exactly
@@ -195,7 +195,7 @@ def _largest(violation):
 
 def _line(batch, index, options):
     """Line about a fit by itself; others, and those of which all is told, have one a penalty."""
-    is_shown = options.verbose == 1 and batch.n_fits == 1
+    is_shown = is_wanted(options.verbose) if batch.n_fits == 1 else False
     if len(batch.lambdas) > 1:
         return Line("path", len(batch.lambdas), "penalties", is_shown)
     return Line(f"alpha {_alpha(batch, index, 0):.6g}", unit="iterations", is_shown=is_shown)
@@ -293,6 +293,15 @@ def _column(values, index, default):
     return values if values.ndim == 1 else values[:, index if values.shape[1] > 1 else 0]
 
 
+def _run(backend, problem, batch, coroutines, n_threads):
+    """What coroutines return; none is left open by an error, whoever keeps its traceback."""
+    try:
+        return backend.run(problem, batch, coroutines, n_threads)
+    finally:
+        for coroutine in coroutines:
+            coroutine.close()
+
+
 def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
     """Fit a batch: a list, per fit, of one `Solution` for each of its penalties.
 
@@ -308,7 +317,7 @@ def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
         return solutions
 
     batch = _with_reach(problem, batch, options)
-    return backend.run(problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
+    return _run(backend, problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
 
 
 def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
@@ -316,19 +325,19 @@ def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
     _check_penalties(batch)
     batch = _with_reach(problem, batch, options)
     leader = fit_and_lend(batch, problem.n_columns, options, n_borrowers)
-    return backend.run(problem, batch, [leader], n_threads)[0]
+    return _run(backend, problem, batch, [leader], n_threads)[0]
 
 
 def null_model(problem, batch, backend, options, n_threads):
     """`null.Null` of the first fit of a batch, which needs no penalties."""
     coroutine = find_null_of(batch, 0, problem.n_columns, options)
-    return backend.run(problem, batch, [coroutine], n_threads)[0]
+    return _run(backend, problem, batch, [coroutine], n_threads)[0]
 
 
 def null_models(problem, batch, backend, options, n_threads):
     """`null.Null` of every fit of a batch."""
     coroutines = [find_null_of(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
-    return backend.run(problem, batch, coroutines, n_threads)
+    return _run(backend, problem, batch, coroutines, n_threads)
 
 
 def _check_penalties(batch):
@@ -357,7 +366,7 @@ def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
         return (yield from ask(Operations.start, coef))
 
     coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
-    return np.array(backend.run(problem, batch, coroutines, n_threads))
+    return np.array(_run(backend, problem, batch, coroutines, n_threads))
 
 
 def gradients(problem, batch, coefs, backend, n_threads=1):
@@ -368,7 +377,7 @@ def gradients(problem, batch, coefs, backend, n_threads=1):
         return (yield from ask(Operations.gradient, np.arange(len(coef))))
 
     coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
-    return np.stack(backend.run(problem, batch, coroutines, n_threads), axis=1)
+    return np.stack(_run(backend, problem, batch, coroutines, n_threads), axis=1)
 
 
 def slopes(problem, batch, coefs, columns, backend, n_threads=1):
@@ -380,7 +389,7 @@ def slopes(problem, batch, coefs, columns, backend, n_threads=1):
 
     pairs = zip(coefs.T, columns, strict=True)
     coroutines = [evaluate(np.ascontiguousarray(coef), column) for coef, column in pairs]
-    return np.array(backend.run(problem, batch, coroutines, n_threads))
+    return np.array(_run(backend, problem, batch, coroutines, n_threads))
 
 
 def curvatures(problem, batch, coef, columns, backend, n_threads=1):
@@ -391,4 +400,4 @@ def curvatures(problem, batch, coef, columns, backend, n_threads=1):
         yield from ask(Operations.refer)
         return (yield from ask(Operations.load, columns))[:, 0]
 
-    return backend.run(problem, batch, [evaluate()], n_threads)[0]
+    return _run(backend, problem, batch, [evaluate()], n_threads)[0]

@@ -62,7 +62,7 @@ class Source:
 
     def batches(self, columns: list, size: int) -> Iterator[nw.DataFrame]:
         """Read some columns in batches of at most `size` lines."""
-        with Line(f"reading {self.name}", unit="lines", is_shown=self.verbose > 0) as line:
+        with Line(f"reading {self.name}", unit="lines", is_shown=self.verbose > 0 or None) as line:
             for frame in self.open(columns, size):
                 for first in range(0, len(frame), size):
                     yield (batch := frame[first : first + size])
