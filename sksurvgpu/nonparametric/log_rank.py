@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._calls import called_as
 from .._tables import Result
 from .counts import count
 from .groups import ALL, is_robust, read_rows
@@ -86,6 +87,7 @@ class LogRank(Result):
         )
 
 
+@called_as("log_rank(surv(event, time), groups)")
 def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None) -> LogRank:
     """Test whether groups have one survival.
 
