@@ -127,6 +127,9 @@ def test_old_names_of_attributes_warn():
     result = calibration(Y, RISK, 4.0, n_groups=1)
     with pytest.warns(FutureWarning, match=r"`Calibration\.time` is now `horizon`"):
         assert result.time == result.horizon == 4.0
+    test = log_rank(Y, ["a", "a", "b", "b", "b"])
+    with pytest.warns(FutureWarning, match=r"`LogRank\.chi_square` is now `statistic`"):
+        assert test.chi_square == test.statistic > 0.0
 
 
 ARRAYS = {

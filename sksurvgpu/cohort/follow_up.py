@@ -168,9 +168,7 @@ def time_at_risk(
 
 def _observation(days, index, start, end):
     """Index date, last day of observation, and whether the one lies in observation."""
-    first, last = (
-        days.of(*given, may_lack=True) for given in ((index, "index_date"), (end, "end"))
-    )
+    first, last = (days.of(*pair, may_lack=True) for pair in ((index, "index_date"), (end, "end")))
     is_observed = first <= last
     if start is not None:
         require_column(days.table, start, "start", ", or pass start=None if it does not matter.")
