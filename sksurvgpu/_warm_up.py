@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import datasets
+from ._calls import renamed
 from ._compile import cache_files
 from .backends import choose
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
@@ -79,7 +80,8 @@ def _forms(X):
     return {"indicators": ones, "dense": dense, "mixed": mixed, "sparse values": valued}
 
 
-def warm_up(models=None, *, backend="cpu", device=0) -> None:
+@renamed(models="estimators")
+def warm_up(estimators=None, *, backend="cpu", device=0) -> None:
     """Compile in advance what models need on usual data, and keep it on disk.
 
     Small fits of every kind are run, and each is printed with its time. All models take minutes on
@@ -88,8 +90,8 @@ def warm_up(models=None, *, backend="cpu", device=0) -> None:
 
     Parameters
     ----------
-    models : list of class, optional
-        Estimators, such as `CoxLassoCCD`; by default all of them.
+    estimators : list of class, optional
+        Such as `CoxLassoCCD`; by default all of them.
     backend : {"cpu", "cuda"}, default="cpu"
         For what to compile. "cuda" raises `exceptions.BackendUnavailableError` where it cannot run.
     device : int, default=0
@@ -104,10 +106,10 @@ def warm_up(models=None, *, backend="cpu", device=0) -> None:
         raise ValueError(f'`backend` is {backend!r}, must be "cpu" or "cuda".')
     choose(backend, device=device)
     known = {type(make()) for make, *_ in _models()} | {*_SAMPLERS}
-    models = known if models is None else models
+    models = known if estimators is None else estimators
     if unknown := [model for model in models if model not in known]:
         names = ", ".join(sorted(model.__name__ for model in known))
-        raise ValueError(f"`models` has {unknown[0]!r}, which is none of the models {names}.")
+        raise ValueError(f"`estimators` has {unknown[0]!r}, which is none of the models {names}.")
     compile_all(tasks(models, backend=backend, device=device))
 
 

@@ -149,7 +149,7 @@ def test_groups_and_summary_by_hand():
             "ratio_upper": upper / 0.475,
         }
     )
-    assert (result.time, result.level) == (6.5, 0.95)
+    assert (result.horizon, result.level) == (6.5, 0.95)
     assert result.curve.columns.tolist() == ["predicted", "observed", "lower", "upper"]
 
 
@@ -228,17 +228,17 @@ MISTAKES = {
     "several horizons": (
         lambda: calibration(Y, RISK, [4, 8]),
         ValueError,
-        "`time` is [4, 8], must be one finite number of at least 0.",
+        "`horizon` is [4, 8], must be one finite number of at least 0.",
     ),
     "horizon nan": (
         lambda: calibration(Y, RISK, np.nan),
         ValueError,
-        "`time` is nan, must be one finite number of at least 0.",
+        "`horizon` is nan, must be one finite number of at least 0.",
     ),
     "horizon without a risk": (
         lambda: calibration(Y, TABLE, 5),
         ValueError,
-        "`risk` has the horizons [4.0, 8.0], `time` is 5 (nearest to 5.0: 4.0); "
+        "`risk` has the horizons [4.0, 8.0], `horizon` is 5 (nearest to 5.0: 4.0); "
         "predict the risk by this time.",
     ),
     "risks of several horizons": (
@@ -261,7 +261,7 @@ MISTAKES = {
     "beyond the follow-up": (
         lambda: calibration(Y, RISK, 20),
         ValueError,
-        ("`time` has 20, must be before the last time of `y`, 16: from then on", "little."),
+        ("`horizon` has 20, must be before the last time of `y`, 16: from then on", "little."),
     ),
     "before all events": (
         lambda: calibration(Y, RISK, 0.5),
@@ -331,7 +331,7 @@ def test_binary_outcomes_are_shares():
     risk = rng.uniform(0.05, 0.6, 900)
     y = rng.random(900) < risk
     result = calibration(y, np.column_stack([1 - risk, risk]), n_groups=3)
-    assert result.time is None and result.expected == pytest.approx(risk.mean())
+    assert result.horizon is None and result.expected == pytest.approx(risk.mean())
     order = np.argsort(risk)
     for (_, row), own in zip(result.groups.iterrows(), np.split(order, 3), strict=True):
         share = y[own].mean()
@@ -347,7 +347,7 @@ def test_binary_outcomes_are_shares():
     ("y", "message"),
     [
         ([0, 1, 2], "`y` has values other than 0 and 1"),
-        (surv([True, False, True], [1.0, 2.0, 3.0]), "`time` is missing"),
+        (surv([True, False, True], [1.0, 2.0, 3.0]), "`horizon` is missing"),
         ([0, 1], "risk` has shape"),
     ],
 )

@@ -264,7 +264,7 @@ MISTAKES = {
     "strata length": (
         lambda: read_competing(Y, strata=[1]),
         ValueError,
-        "`strata` has 1 entries, `X` has 4 rows; pass one per row.",
+        "`strata` has 1 entries, `y` has 4 entries; pass one per row.",
     ),
     "interest absent": (
         lambda: read_competing(Y, event_of_interest=3),

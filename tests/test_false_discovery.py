@@ -161,7 +161,7 @@ def test_constant_columns_and_no_degrees_of_freedom(standardized):
 def test_bad_input(standardized):
     columns, y = standardized[0], standardized[1]["cox"]
     model = CoxLassoCCD(alpha=0.05).fit(columns, y)
-    with pytest.raises(TypeError, match="`fitted` is of type dict"):
+    with pytest.raises(TypeError, match="`estimator` is of type dict"):
         false_discovery({}, columns, y)
     grouped = CoxLassoCCD(alpha=0.05, penalty=GroupLasso(np.arange(12) // 3)).fit(columns, y)
     with pytest.raises(ValueError, match="in groups have no thresholds of their own"):

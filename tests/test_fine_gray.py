@@ -238,7 +238,7 @@ def test_without_competing_events_it_is_cox():
 def test_score_is_the_concordance_of_competing_risks(interest, strata, weight):
     model = fit(strata=strata, event_of_interest=interest)
     given = {"event_of_interest": interest, "strata": strata, "sample_weight": weight}
-    expected = concordance_competing(CODE, TIME, model.predict(X), **given)
+    expected = concordance_competing(competing_risks(CODE, TIME), model.predict(X), **given)
     assert model.score(X, Y, weight, strata) == pytest.approx(expected, rel=1e-12)
     assert 0.55 < expected < 1
     if strata is not None:
@@ -249,5 +249,5 @@ def test_score_is_the_concordance_of_competing_risks(interest, strata, weight):
 def test_score_counts_competing_events():
     """It is not the concordance of the cause-specific hazard."""
     model = fit()
-    other = concordance(CODE == 1, TIME, model.predict(X))
+    other = concordance(surv(CODE == 1, TIME), model.predict(X))
     assert abs(model.score(X, Y) - other) > 1e-3

@@ -6,9 +6,13 @@ from grids import thin
 from sksurv.exceptions import NoComparablePairException
 from sksurv.metrics import concordance_index_censored
 
-from sksurvgpu import surv
-from sksurvgpu.metrics import concordance, concordance_competing
+from sksurvgpu import competing_risks, surv
+from sksurvgpu.metrics import concordance
 from sksurvgpu.metrics.pairs import as_concordance, count_pairs, scale_weights
+
+
+def of_rows(event, time, risk, *, start=None, **options):
+    return concordance(surv(event, time, start=start), risk, **options)
 
 
 def by_definition(event, time, risk, start, strata, sample_weight):
@@ -50,7 +54,7 @@ def test_equals_the_definition(seed, given):
         **chosen,
     }
     rows = (data["event"], data["time"], data["risk"])
-    assert concordance(*rows, **chosen) == pytest.approx(by_definition(*rows, **full), rel=1e-12)
+    assert of_rows(*rows, **chosen) == pytest.approx(by_definition(*rows, **full), rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -58,27 +62,30 @@ def test_equals_scikit_survival(seed):
     data = draw(seed, n=300, n_times=40, n_risks=100)
     risk = data["risk"] + np.random.default_rng(seed).choice([0.0, 3e-9, 1e-6], 300)
     rows = (data["event"], data["time"], risk)
-    assert concordance(*rows) == pytest.approx(concordance_index_censored(*rows)[0], rel=1e-12)
+    assert of_rows(*rows) == pytest.approx(concordance_index_censored(*rows)[0], rel=1e-12)
 
 
 def test_a_weight_is_a_number_of_copies():
     data = draw(3)
     copies = np.repeat(np.arange(80), data["sample_weight"].astype(int))
     rows = (data["event"], data["time"], data["risk"])
-    weighted = concordance(*rows, sample_weight=data["sample_weight"])
-    assert weighted == pytest.approx(concordance(*(values[copies] for values in rows)), rel=1e-12)
+    weighted = of_rows(*rows, sample_weight=data["sample_weight"])
+    assert weighted == pytest.approx(of_rows(*(values[copies] for values in rows)), rel=1e-12)
 
 
 def test_extremes():
     event, time = np.ones(50, bool), np.arange(50) + 1.0
-    assert concordance(event, time, -time) == 1.0
-    assert concordance(event, time, time) == 0.0
-    assert concordance(event, time, np.zeros(50)) == 0.5
+    assert of_rows(event, time, -time) == 1.0
+    assert of_rows(event, time, time) == 0.0
+    assert of_rows(event, time, np.zeros(50)) == 0.5
 
 
-def concordance_or_none(*rows, **given):
+def concordance_or_none(event, time, risk, *, start, strata, sample_weight):
+    """Of any entry times, also late ones, which outcomes cannot have."""
+    weight = scale_weights(sample_weight)
+    sums = count_pairs(event, time, risk, start=start, stratum=strata, weight=weight)
     try:
-        return concordance(*rows, **given)
+        return as_concordance(*sums)
     except NoComparablePairException:
         return None
 
@@ -119,8 +126,8 @@ def test_extremes_with_entry_times_and_weights(sign):
         time = rng.permutation(n) + 1.0
         given = {"start": time * rng.random(n), "sample_weight": 10.0 ** rng.uniform(-5, 5, n)}
         rows = (rng.random(n) < 0.9, time)
-        assert concordance(*rows, -sign * time, **given) == (sign + 1) / 2
-        assert concordance(*rows, np.zeros(n), **given) == 0.5
+        assert of_rows(*rows, -sign * time, **given) == (sign + 1) / 2
+        assert of_rows(*rows, np.zeros(n), **given) == 0.5
 
 
 def test_heavy_rows_that_have_left_cost_no_digits():
@@ -135,8 +142,8 @@ def test_heavy_rows_that_have_left_cost_no_digits():
     sample_weight[heavy] *= 1e6
     event[heavy] = False
     light = [values[~heavy] for values in (event, time, risk, start, sample_weight)]
-    alone = concordance(*light[:3], start=light[3], sample_weight=light[4])
-    result = concordance(event, time, risk, start=start, sample_weight=sample_weight)
+    alone = of_rows(*light[:3], start=light[3], sample_weight=light[4])
+    result = of_rows(event, time, risk, start=start, sample_weight=sample_weight)
     assert result == pytest.approx(alone, rel=1e-12)
 
 
@@ -144,8 +151,8 @@ def test_heavy_rows_that_have_left_cost_no_digits():
 def test_the_unit_of_weights_does_not_matter(scale):
     data = draw(2)
     rows = (data["event"], data["time"], data["risk"])
-    expected = concordance(*rows, sample_weight=data["sample_weight"])
-    result = concordance(*rows, sample_weight=data["sample_weight"] * scale)
+    expected = of_rows(*rows, sample_weight=data["sample_weight"])
+    result = of_rows(*rows, sample_weight=data["sample_weight"] * scale)
     assert result == pytest.approx(expected, rel=1e-12)
 
 
@@ -155,7 +162,7 @@ def test_sums_of_pieces_of_the_rows_can_be_added(scale):
     data = draw(6)
     rows = (data["event"], data["time"], data["risk"])
     sample_weight = data["sample_weight"] * scale * np.where(data["strata"] == 2, 1e6, 1.0)
-    expected = concordance(*rows, strata=data["strata"], sample_weight=sample_weight)
+    expected = of_rows(*rows, strata=data["strata"], sample_weight=sample_weight)
     scaled, sums = scale_weights(sample_weight), np.zeros(2)
     for label in range(3):
         mine = data["strata"] == label
@@ -178,17 +185,15 @@ def test_labels_of_strata_may_be_anything():
     data = draw(1)
     rows = (data["event"], data["time"], data["risk"])
     letters = np.array(["z", "a", "m"])[data["strata"]]
-    expected = concordance(*rows, strata=data["strata"])
-    assert concordance(*rows, strata=letters) == pytest.approx(expected, rel=1e-12)
+    expected = of_rows(*rows, strata=data["strata"])
+    assert of_rows(*rows, strata=letters) == pytest.approx(expected, rel=1e-12)
 
 
 def test_large_data_take_no_square():
     rng = np.random.default_rng(0)
     n = 200_000
     time = rng.exponential(size=n)
-    assert concordance(rng.random(n) < 0.5, time, rng.normal(size=n)) == pytest.approx(
-        0.5, abs=0.01
-    )
+    assert of_rows(rng.random(n) < 0.5, time, rng.normal(size=n)) == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +203,7 @@ def test_large_data_take_no_square():
 )
 def test_no_pairs(rows):
     with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
-        concordance(*rows)
+        of_rows(*rows)
 
 
 def test_no_pairs_with_entry_times_whatever_the_weights():
@@ -206,28 +211,34 @@ def test_no_pairs_with_entry_times_whatever_the_weights():
     rows = ([1, 0, 0, 1], [6, 4, 3, 1], [0.3, 0.1, 0.2, 0.4])
     for sample_weight in [[1.2, 1.5, 0.2, 1.3], *rng.uniform(0.1, 2.0, (200, 4))]:
         with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
-            concordance(*rows, start=[4, 3, 1, 0], sample_weight=sample_weight)
+            of_rows(*rows, start=[4, 3, 1, 0], sample_weight=sample_weight)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"risk": [1.0, np.nan]}, "`risk` has 1 NaN or infinite value(s), the first in row 1"),
-        ({"time": [1.0]}, "`time` has 1 entries, `event` has 2 entries"),
-        ({"event": [1, 2]}, "`event` has values other than 0 and 1; pass booleans or 0/1."),
+        ({"risk": [1.0]}, "`risk` has 1 entries, `y` has 2 entries"),
         ({"sample_weight": [1.0, -1.0]}, "`sample_weight` is -1 in row 1, must be at least 0."),
-        ({"strata": ["a"]}, "`strata` has 1 entries, `event` has 2 entries"),
+        ({"strata": ["a"]}, "`strata` has 1 entries, `y` has 2 entries"),
+        ({"y": [1, 0]}, "`y` is of type list, must be a structured array; build it with"),
+        ({"y": competing_risks([1, 0], [1.0, 2.0])}, "`y` has dtype int64 in its first field"),
+        (
+            {"y": surv([1, 0], [1.0, 2.0], stratum=[1, 1]), "strata": [1, 1]},
+            "`strata` was passed and `y` has a field 'stratum'",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_bad_input(change, message):
-    with pytest.raises(ValueError) as raised:
-        concordance(**{"event": [True, False], "time": [1.0, 2.0], "risk": [1.0, 0.0], **change})
+    with pytest.raises((TypeError, ValueError)) as raised:
+        concordance(**{"y": surv([True, False], [1.0, 2.0]), "risk": [1.0, 0.0], **change})
     assert str(raised.value).startswith(message)
 
 
-@pytest.mark.parametrize("metric", [concordance, concordance_competing])
-def test_event_and_time_are_passed_separately(metric):
-    y = surv([True, False, True], [1.0, 2.0, 3.0])
-    with pytest.raises(TypeError, match=r"`event` is a structured array; .* y\['time'"):
-        metric(y, y, [0.1, 0.2, 0.3])
+def test_strata_and_starts_of_the_outcome_are_read():
+    data = draw(5)
+    rows = data["event"], data["time"]
+    y = surv(*rows, start=data["start"], stratum=data["strata"])
+    expected = by_definition(*rows, data["risk"], data["start"], data["strata"], np.ones(80))
+    assert concordance(y, data["risk"]) == pytest.approx(expected, rel=1e-12)

@@ -8,9 +8,14 @@ from sksurv.exceptions import NoComparablePairException
 from sksurv.metrics import concordance_index_ipcw
 from sksurv.util import Surv
 
+from sksurvgpu import competing_risks, surv
 from sksurvgpu.metrics import concordance, concordance_competing
 from sksurvgpu.metrics.competing import count_competing_pairs
 from sksurvgpu.metrics.pairs import as_concordance
+
+
+def of_rows(event, time, risk, **options):
+    return concordance_competing(competing_risks(event, time), risk, **options)
 
 
 def uncensored_share(at, status, time, sample_weight, *, including):
@@ -29,7 +34,7 @@ def by_definition(
     time,
     risk,
     *,
-    tau=np.inf,
+    horizon=np.inf,
     strata=None,
     sample_weight=None,
     censoring="pooled",
@@ -46,7 +51,7 @@ def by_definition(
         until[i] = uncensored_share(time[i], *of, including=False)
         beyond[i] = uncensored_share(time[i], *of, including=of_the_paper)
     agreeing = comparable = 0.0
-    for i in np.flatnonzero((event == 1) & (time <= tau) & (sample_weight > 0)):
+    for i in np.flatnonzero((event == 1) & (time <= horizon) & (sample_weight > 0)):
         for j in np.flatnonzero((strata == strata[i]) & (sample_weight > 0)):
             if time[i] < time[j] or (time[i] == time[j] and event[j] == 0):
                 probability = until[i] * beyond[i]
@@ -68,7 +73,7 @@ def draw(seed, n=60, n_times=15, n_risks=12):
         "time": rng.integers(1, n_times + 1, n).astype(float),
         "risk": rng.integers(0, n_risks, n) / 4,
     }, {
-        "tau": float(rng.integers(n_times // 2, n_times)),
+        "horizon": float(rng.integers(n_times // 2, n_times)),
         "strata": rng.integers(0, 3, n),
         "sample_weight": rng.integers(0, 4, n).astype(float),
     }
@@ -76,19 +81,19 @@ def draw(seed, n=60, n_times=15, n_risks=12):
 
 def concordance_or_none(*rows, **options):
     try:
-        return concordance_competing(*rows, **options)
+        return of_rows(*rows, **options)
     except NoComparablePairException:
         return None
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("censoring", ["pooled", "stratified"])
-@pytest.mark.parametrize("names", [(), ("tau",), ("strata",), ("sample_weight",), "all"])
+@pytest.mark.parametrize("names", [(), ("horizon",), ("strata",), ("sample_weight",), "all"])
 def test_equals_the_definition(names, censoring, seed):
     data, options = draw(seed)
     chosen = options if names == "all" else {name: options[name] for name in names}
     expected = by_definition(**data, **chosen, censoring=censoring)
-    result = concordance_competing(**data, **chosen, censoring=censoring)
+    result = of_rows(**data, **chosen, censoring=censoring)
     assert result == pytest.approx(expected, rel=1e-12)
 
 
@@ -105,7 +110,7 @@ def test_equals_the_definition_on_few_rows(rows, tau, censoring):
     given = {
         "strata": strata,
         "sample_weight": sample_weight * 0.3,
-        "tau": tau,
+        "horizon": tau,
         "censoring": censoring,
     }
     expected = by_definition(status, time, risk, **given)
@@ -129,7 +134,7 @@ BY_HAND = {
 def test_by_hand(case):
     status, time, risk, agreeing, others = BY_HAND[case]
     expected = sum(agreeing) / (sum(agreeing) + sum(others))
-    assert concordance_competing(status, time, risk) == pytest.approx(expected, rel=1e-14)
+    assert of_rows(status, time, risk) == pytest.approx(expected, rel=1e-14)
 
 
 # R 4.2.2, pec 2022.5.4, prodlim 2019.11.13, with the rows below and all of a case's tau; in the
@@ -160,15 +165,15 @@ PEC_TIED = {2: 0.358376045319666, 4: 0.518942310132593, 6: 0.530699122386838, 9:
 @pytest.mark.parametrize("case", PEC)
 def test_equals_pec(case):
     rows, expected = PEC[case]
-    result = {tau: concordance_competing(STATUS, *rows, tau=tau) for tau in expected}
+    result = {tau: of_rows(STATUS, *rows, horizon=tau) for tau in expected}
     assert result == pytest.approx(expected, rel=1e-13)
 
 
 def test_it_differs_from_pec_where_events_are_tied_with_censoring():
     """There the paper's weights are greater; ours are pec's with censoring moved just after."""
-    paper = {tau: by_definition(STATUS, *TIED, tau=tau, of_the_paper=True) for tau in PEC_TIED}
+    paper = {tau: by_definition(STATUS, *TIED, horizon=tau, of_the_paper=True) for tau in PEC_TIED}
     assert paper == pytest.approx(PEC_TIED, rel=1e-13)
-    result = {tau: concordance_competing(STATUS, *TIED, tau=tau) for tau in PEC_TIED}
+    result = {tau: of_rows(STATUS, *TIED, horizon=tau) for tau in PEC_TIED}
     assert result == pytest.approx(PEC["tied times, censored just after"][1], rel=1e-13)
 
 
@@ -176,9 +181,9 @@ def test_it_differs_from_pec_where_events_are_tied_with_censoring():
 @pytest.mark.parametrize("seed", range(4))
 def test_censored_at_the_time_of_an_event_is_as_just_after(seed, censoring):
     data, options = draw(seed)
-    expected = concordance_competing(**data, **options, censoring=censoring)
+    expected = of_rows(**data, **options, censoring=censoring)
     data["time"] = data["time"] + 0.5 * (data["event"] == 0)
-    result = concordance_competing(**data, **options, censoring=censoring)
+    result = of_rows(**data, **options, censoring=censoring)
     assert result == pytest.approx(expected, rel=1e-14)
     paper = by_definition(**data, **options, censoring=censoring, of_the_paper=True)
     assert result == pytest.approx(paper, rel=1e-12)
@@ -188,9 +193,9 @@ def test_censored_at_the_time_of_an_event_is_as_just_after(seed, censoring):
 def test_without_censoring_and_competing_events_it_is_harrells(seed):
     data, options = draw(seed)
     data["event"] = np.ones(60, int)
-    del options["tau"]
-    expected = concordance(data["event"], data["time"], data["risk"], **options)
-    assert concordance_competing(**data, **options) == pytest.approx(expected, rel=1e-14)
+    del options["horizon"]
+    expected = concordance(surv(data["event"], data["time"]), data["risk"], **options)
+    assert of_rows(**data, **options) == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("tau", [None, 12.5])
@@ -204,8 +209,8 @@ def test_without_competing_events_it_is_unos_where_censoring_is_not_tied_with_ev
     event, time, risk, y = (v[before_the_last] for v in (event, time, data["risk"], y))
     expected = concordance_index_ipcw(y, y, risk, tau=tau)[0]
     code = event * 1
-    assert concordance_competing(code, time, risk, tau=tau) == pytest.approx(expected, rel=1e-12)
-    tied = concordance_competing(code, np.floor(time), risk, tau=tau)
+    assert of_rows(code, time, risk, horizon=tau) == pytest.approx(expected, rel=1e-12)
+    tied = of_rows(code, np.floor(time), risk, horizon=tau)
     assert tied == pytest.approx(expected, rel=1e-12)
 
 
@@ -216,10 +221,10 @@ def test_it_estimates_the_concordance_without_censoring():
     time, other = rng.exponential(np.exp(-risk)), rng.exponential(2.0, n)
     status, time = np.where(time < other, 1, 2), np.minimum(time, other)
     censored = rng.exponential(1.0, n)
-    expected = concordance_competing(status, time, risk, tau=tau)
+    expected = of_rows(status, time, risk, horizon=tau)
     rows = (np.where(censored < time, 0, status), np.minimum(time, censored), risk)
-    assert concordance_competing(*rows, tau=tau) == pytest.approx(expected, abs=0.005)
-    assert concordance(rows[0] == 1, *rows[1:]) > expected + 0.015  # without weights
+    assert of_rows(*rows, horizon=tau) == pytest.approx(expected, abs=0.005)
+    assert concordance(surv(rows[0] == 1, rows[1]), risk) > expected + 0.015  # without weights
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -234,21 +239,21 @@ def test_a_study_that_ends_on_one_day(followed_on, seed):
     other = 365 * rng.exponential(4.0, n)
     status, time = np.where(time < other, 1, 2), np.ceil(np.minimum(time, other))
     assert np.sum((status == 1) & (time == tau)) >= 5
-    expected = concordance_competing(status, time, risk, tau=tau)
+    expected = of_rows(status, time, risk, horizon=tau)
     last = np.where(rng.random(n) < followed_on, 1000, tau)
     lost = np.minimum(last, np.ceil(365 * rng.exponential(3.0, n)))
     rows = (np.where(lost < time, 0, status), np.minimum(lost, time), risk)
-    assert concordance_competing(*rows, tau=tau) == pytest.approx(expected, abs=0.005)
+    assert of_rows(*rows, horizon=tau) == pytest.approx(expected, abs=0.005)
 
 
 @pytest.mark.parametrize("censoring", ["pooled", "stratified"])
 def test_properties(censoring):
     data, options = draw(3)
     options["censoring"] = censoring
-    expected = concordance_competing(**data, **options)
+    expected = of_rows(**data, **options)
 
     def check(value, **changes):
-        result = concordance_competing(**{**data, **options, **changes})
+        result = of_rows(**{**data, **options, **changes})
         assert result == pytest.approx(value, rel=1e-12)
 
     check(expected, risk=np.exp(data["risk"]))
@@ -256,7 +261,7 @@ def test_properties(censoring):
     check(0.5, risk=np.full(60, 1.25))
     check(expected, risk=data["risk"] + np.random.default_rng(0).choice([0.0, 5e-9], 60))
     check(expected, strata=np.array(["z", "a", "m"])[options["strata"]])
-    check(expected, time=np.exp(data["time"]), tau=np.exp(options["tau"]))
+    check(expected, time=np.exp(data["time"]), horizon=np.exp(options["horizon"]))
     check(expected, event=np.array([0, 4, 7])[data["event"]], event_of_interest=4)
     shuffled = np.random.default_rng(0).permutation(60)
     rows = {**data, "strata": options["strata"], "sample_weight": options["sample_weight"]}
@@ -268,13 +273,13 @@ def test_properties(censoring):
 
 def test_a_stratum_of_its_own_censoring_is_as_if_alone():
     data, _ = draw(5)
-    alone = concordance_competing(**data)
+    alone = of_rows(**data)
     doubled = {name: np.tile(values, 2) for name, values in data.items()}
     later = np.repeat([0, 1], 60)
     doubled["time"] = doubled["time"] + 1.5 * later  # another curve of censoring, the same order
     options = {"strata": later, "censoring": "stratified"}
-    assert concordance_competing(**doubled, **options) == pytest.approx(alone, rel=1e-12)
-    assert concordance_competing(**doubled, strata=later) != pytest.approx(alone, rel=1e-6)
+    assert of_rows(**doubled, **options) == pytest.approx(alone, rel=1e-12)
+    assert of_rows(**doubled, strata=later) != pytest.approx(alone, rel=1e-6)
 
 
 def test_several_kinds_of_competing_events():
@@ -284,16 +289,16 @@ def test_several_kinds_of_competing_events():
         as_read = np.where(kinds == kind, 1, 2 * (kinds > 0))
         rows = (data["time"], data["risk"])
         expected = by_definition(as_read, *rows, **options)
-        result = concordance_competing(kinds, *rows, event_of_interest=kind, **options)
+        result = of_rows(kinds, *rows, event_of_interest=kind, **options)
         assert result == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
 def test_the_unit_of_weights_does_not_matter(scale):
     data, options = draw(2)
-    expected = concordance_competing(**data, **options)
+    expected = of_rows(**data, **options)
     options["sample_weight"] = options["sample_weight"] * scale
-    assert concordance_competing(**data, **options) == pytest.approx(expected, rel=1e-12)
+    assert of_rows(**data, **options) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("digits", [6, 70, 150, 300])
@@ -314,21 +319,21 @@ def test_rows_that_stand_for_much_heavier_ones():
     """The last row weighs 0.01 / G = all that was censored before it, unless G < 2**-480."""
     rows = ([2, 1, 0, 1], [0.5, 1.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0])
     for sample_weight, expected in [(1e6, 0.5), (1e100, 0.5), (1e140, 0.5), (1e308, 0.0)]:
-        result = concordance_competing(*rows, sample_weight=[1.0, 1.0, sample_weight, 0.01])
+        result = of_rows(*rows, sample_weight=[1.0, 1.0, sample_weight, 0.01])
         assert result == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_definition_for_estimators_has_no_checks():
     data, _ = draw(4)
     sums = count_competing_pairs(data["event"].astype(np.uint8), data["time"], data["risk"])
-    assert as_concordance(*sums) == concordance_competing(**data)
+    assert as_concordance(*sums) == of_rows(**data)
 
 
 def test_large_data_take_no_square():
     rng = np.random.default_rng(0)
     n = 200_000
     rows = (rng.integers(0, 3, n), rng.exponential(size=n), rng.normal(size=n))
-    assert concordance_competing(*rows, tau=3.0) == pytest.approx(0.5, abs=0.02)
+    assert of_rows(*rows, horizon=3.0) == pytest.approx(0.5, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -336,28 +341,25 @@ def test_large_data_take_no_square():
     [
         ([0, 2], [1.0, 2.0], {}),
         ([1, 1], [1.0, 1.0], {}),
-        ([1, 2], [2.0, 3.0], {"tau": 1.0}),
+        ([1, 2], [2.0, 3.0], {"horizon": 1.0}),
         ([1, 2], [2.0, 3.0], {"strata": [0, 1]}),
         ([1, 2], [2.0, 3.0], {"sample_weight": [0.0, 1.0]}),
-        ([], [], {}),
     ],
-    ids=["no event", "tied events", "tau", "strata", "sample_weight 0", "no row"],
+    ids=["no event", "tied events", "horizon", "strata", "sample_weight 0"],
 )
 def test_no_pairs(status, time, options):
     with pytest.raises(NoComparablePairException, match="no two rows can be compared"):
-        concordance_competing(np.array(status, int), time, np.zeros(len(time)), **options)
+        of_rows(np.array(status, int), time, np.zeros(len(time)), **options)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"risk": [1.0, np.nan]}, "`risk` has 1 NaN or infinite value(s), the first in row 1"),
-        ({"time": [1.0]}, "`time` has 1 entries, `event` has 2 entries"),
-        ({"event": [1, -1]}, "`event` is -1 in row 1; pass whole numbers, 0 where the row was"),
-        ({"event": [True, False]}, "`event` has dtype bool, in which there are no competing"),
-        ({"event": [0.5, 1]}, "`event` is 0.5 in row 0; pass whole numbers"),
+        ({"y": surv([True, False], [1.0, 2.0])}, "field 'event' of `y` has dtype bool, in which"),
+        ({"y": [1, 2]}, "`y` is of type list, must be a structured array; build it with"),
         ({"sample_weight": [1.0, -1.0]}, "`sample_weight` is -1 in row 1, must be at least 0."),
-        ({"strata": ["a"]}, "`strata` has 1 entries, `event` has 2 entries"),
+        ({"strata": ["a"]}, "`strata` has 1 entries, `y` has 2 entries"),
         (
             {"event_of_interest": 0},
             "`event_of_interest` is 0, must be a positive code; 0 stands for",
@@ -366,14 +368,14 @@ def test_no_pairs(status, time, options):
             {"event_of_interest": True},
             "`event_of_interest` is True of type bool; pass an integer code.",
         ),
-        ({"tau": np.nan}, "`tau` is nan, must be a number or None."),
-        ({"tau": "1"}, "`tau` is '1', must be a number or None."),
+        ({"horizon": np.nan}, "`horizon` is nan, must be a number or None."),
+        ({"horizon": "1"}, "`horizon` is '1', must be a number or None."),
         ({"censoring": "none"}, "`censoring` is 'none', must be 'pooled' or 'stratified'."),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_bad_input(change, message):
-    rows = {"event": [1, 2], "time": [1.0, 2.0], "risk": [1.0, 0.0]}
+    rows = {"y": competing_risks([1, 2], [1.0, 2.0]), "risk": [1.0, 0.0]}
     with pytest.raises((TypeError, ValueError)) as raised:
         concordance_competing(**{**rows, **change})
     assert str(raised.value).startswith(message)

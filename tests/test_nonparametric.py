@@ -88,7 +88,7 @@ def test_whole_weights_are_copies():
         lambda y, g, w: kaplan_meier(y, groups=g, sample_weight=w).table.drop(columns="group"),
         lambda y, g, w: restricted_mean(y, 8, groups=g, sample_weight=w).table,
         lambda y, g, w: log_rank(y, g, sample_weight=w).covariance,
-        lambda y, g, w: log_rank(y, g, sample_weight=w).chi_square,
+        lambda y, g, w: log_rank(y, g, sample_weight=w).statistic,
     ):
         found = statistic(y, group, times.astype(float))
         np.testing.assert_allclose(found, statistic(y[again], group[again], None), rtol=1e-12)
@@ -173,8 +173,8 @@ def test_weights_of_zero_count_for_nothing():
     kept = weight > 0.0
     found = kaplan_meier(y, sample_weight=weight).at([4, 6])
     np.testing.assert_allclose(found, kaplan_meier(y[kept], sample_weight=weight[kept]).at([4, 6]))
-    found = log_rank(y, group, sample_weight=weight).chi_square
-    expected = log_rank(y[kept], group[kept], sample_weight=weight[kept]).chi_square
+    found = log_rank(y, group, sample_weight=weight).statistic
+    expected = log_rank(y[kept], group[kept], sample_weight=weight[kept]).statistic
     assert found == pytest.approx(expected, rel=1e-12)
 
 

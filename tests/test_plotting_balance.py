@@ -21,7 +21,7 @@ def result():
 
 
 def test_love_plot(result):
-    display = BalanceDisplay.from_result(result, n=3, threshold=0.15)
+    display = BalanceDisplay.from_result(result, n_top=3, threshold=0.15)
     labels = [label.get_text() for label in display.ax_.get_yticklabels()]
     assert labels == ["drug", "$sex$", "code"]
     points = {name: drawn.get_offsets() for name, drawn in display.points_.items()}
@@ -64,7 +64,9 @@ def test_what_has_no_figure(result):
         BalanceDisplay.from_result(result, kind="bars")
 
 
-@pytest.mark.parametrize("options", [{"n": 0}, {"n": 2.5}, {"n": "a"}, {"threshold": "x"}])
+@pytest.mark.parametrize(
+    "options", [{"n_top": 0}, {"n_top": 2.5}, {"n_top": "a"}, {"threshold": "x"}]
+)
 def test_options_are_checked(options):
     result = SimpleNamespace(table=pd.DataFrame({"std_diff_before": [0.2, 0.1]}))
     with pytest.raises((TypeError, ValueError), match=f"`{next(iter(options))}` is"):

@@ -515,7 +515,7 @@ def test_profile_refuses():
 # -- calibration ------------------------------------------------------------------------------
 
 
-def calibration(shift=0.0, time=5.0):
+def calibration(shift=0.0, horizon=5.0):
     groups = pd.DataFrame(
         {
             "n": [10, 20, 30],
@@ -525,7 +525,7 @@ def calibration(shift=0.0, time=5.0):
             "upper": [0.2, np.nan, 0.45],
         }
     )
-    return SimpleNamespace(groups=groups, time=time, level=0.95)
+    return SimpleNamespace(groups=groups, horizon=horizon, level=0.95)
 
 
 def test_calibration():
@@ -545,7 +545,7 @@ def test_calibration_refuses():
     with pytest.raises(TypeError, match="which has no table `groups`"):
         CalibrationDisplay.from_result(interval_table(3))
     with pytest.raises(ValueError, match="different times: 5, 6"):
-        CalibrationDisplay.from_result({"a": calibration(), "b": calibration(time=6.0)})
+        CalibrationDisplay.from_result({"a": calibration(), "b": calibration(horizon=6.0)})
     with pytest.raises(ValueError, match="empty dictionary"):
         CalibrationDisplay.from_result({})
     empty = calibration()

@@ -21,8 +21,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the bottom up. A module imports from layers below its own and from its own layer.
 LAYERS = [
-    {"exceptions"}
-    | {"_compile", "_docs", "_journal", "_progress", "_tables", "_threads", "_versioned"},
+    {"exceptions", "_calls", "_compile", "_docs", "_journal", "_progress", "_tables"}
+    | {"_threads", "_versioned"},
     {"data"},
     {"penalties"},
     {"backends"},

@@ -394,7 +394,7 @@ SHARED_MISTAKES = {
     "outcomes swapped with risks": (
         lambda score, y: score(y, RISK, y, TIMES),
         TypeError,
-        ("`y_test` has dtype float64, must be a structured array", ")."),
+        ("`y_test` is of type ndarray, must be an outcome: both come first,", "pass it twice."),
     ),
     "delayed entry": (
         lambda score, y: score(ENTERED, y, RISK, TIMES),

@@ -15,9 +15,10 @@ from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
 from sksurvgpu.penalties.spec import Given
 from sksurvgpu.solver import costs
+from sksurvgpu.solver.points import gradients
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.secants import PAIRS, SecantMatrix, Secants
-from sksurvgpu.solver.solve import Options, gradients, null_models, solve, solve_and_lend
+from sksurvgpu.solver.solve import Options, null_models, solve, solve_and_lend
 
 P = 12
 OPTIONS = Options(tol=1e-9)

@@ -62,7 +62,7 @@ def test_equals_cohort_method(case, as_dates):
             for column in columns:
                 days = table[column].to_numpy().astype("datetime64[D]")
                 table[column] = days.astype("datetime64[us]")
-    found = time_at_risk(persons, events, id="number", person="person", **follow(case["options"]))
+    found = time_at_risk(persons, events, id="number", subject="person", **follow(case["options"]))
     assert found.table["number"].tolist() == case["row"]
     assert found.table["event"].tolist() == case["event"]
     assert found.table["time"].tolist() == case["time"]

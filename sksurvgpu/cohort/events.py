@@ -106,7 +106,7 @@ def read_events(outcomes, persons, days, columns) -> Events:
 
     source = open_source(outcomes, "outcomes")
     wanted = [column for column in columns if column is not None]
-    for column, argument in zip(wanted, ("id", "date", "event"), strict=False):
+    for column, argument in zip(wanted, ("id", "day", "event"), strict=False):
         require(source.columns, column, "outcomes", argument)
     parts = [to_pandas(part, "outcomes") for part in source.open(wanted, BATCH_SIZE)]
     lines = concat(parts, ignore_index=True)
@@ -116,7 +116,7 @@ def read_events(outcomes, persons, days, columns) -> Events:
     found = Index(distinct).get_indexer(lines[who])
     if len(lines) and found.max() < 0:
         examples = lines[who].tolist()[0], "the cohort", persons.tolist()[0]
-        warn_of_strangers("outcomes", *examples, stacklevel=4)
+        warn_of_strangers("outcomes", *examples, stacklevel=5)
     lines, found = lines[found >= 0], found[found >= 0]
     day = days.read(lines[date], f"`outcomes`[{date!r}]")
     n_missing = np.count_nonzero(np.isnan(day))

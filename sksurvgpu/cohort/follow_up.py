@@ -10,6 +10,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from .._calls import renamed
 from .checks import check_count, require_column
 from .cohort import Cohort, as_cohort
 from .events import Days, read_events
@@ -19,14 +20,15 @@ __all__ = ["time_at_risk"]
 COMPETING = 2  # code of a competing event that a column of the cohort has the day of
 
 
+@renamed(index="index_date", date="day", person="subject")
 def time_at_risk(
     cohort,
     outcomes,
     *,
-    index="index_date",
+    index_date="index_date",
     start="observation_start",
     end="observation_end",
-    date="date",
+    day="date",
     event=None,
     competing=None,
     risk_start=0,
@@ -36,7 +38,7 @@ def time_at_risk(
     censor=None,
     washout=np.inf,
     minimum=1,
-    person=None,
+    subject=None,
     until_next=False,
     **names,
 ) -> Cohort:
@@ -52,15 +54,15 @@ def time_at_risk(
         Persons, with the dates below.
     outcomes : DataFrame, Arrow table, relation of DuckDB, or path
         A line for each event, as many as a person has: who it was, as the identifiers of the
-        cohort, and `date`. Lines of others are not read.
-    index : str, default="index_date"
+        cohort, and `day`. Lines of others are not read.
+    index_date : str, default="index_date"
         Column of the cohort with the day on which follow-up begins, such as that of a first
         prescription.
     start : str or None, default="observation_start"
         Column with the first day of observation; None where that does not matter.
     end : str, default="observation_end"
         Column with the last day of observation.
-    date : str, default="date"
+    day : str, default="date"
         Column of `outcomes` with the day of the event.
     event : str, optional
         Column of `outcomes` with codes of kinds of event, 1, 2, ...; all are 1 without it.
@@ -85,7 +87,7 @@ def time_at_risk(
         later outcomes count.
     minimum : int, default=1
         Leave out persons with fewer days at risk, whether or not they have the outcome.
-    person : str, optional
+    subject : str, optional
         Column of the cohort that names the persons of `outcomes`, where persons have several
         lines; by default the identifiers.
     until_next : bool, default=False
@@ -138,7 +140,7 @@ def time_at_risk(
     cohort = as_cohort(cohort, names)
     _check_options(risk_start, risk_end, washout, minimum)
     days = Days(cohort.table)
-    first, last, is_observed = _observation(days, index, start, end)
+    first, last, is_observed = _observation(days, index_date, start, end)
     low = first if risk_start_from is None else days.of(risk_start_from, "risk_start_from")
     low, high = low + risk_start, last
     if risk_end is not None or risk_end_from is not None:
@@ -146,8 +148,8 @@ def time_at_risk(
         high = np.fmin(high, base + (risk_end or 0))
     for column in [censor] if isinstance(censor, str) else censor or []:
         high = np.fmin(high, days.of(column, "censor", may_lack=True))
-    persons = _persons(cohort, person)
-    events = read_events(outcomes, persons, days, (person or cohort.id, date, event))
+    persons = _persons(cohort, subject)
+    events = read_events(outcomes, persons, days, (subject or cohort.id, day, event))
     steps = {"index date in observation": is_observed}
     if washout is not None:
         steps["no outcome before"] = ~events.any_between(first - washout, low)
@@ -166,7 +168,7 @@ def time_at_risk(
 
 def _observation(days, index, start, end):
     """Index date, last day of observation, and whether the one lies in observation."""
-    first, last = (days.of(*given, may_lack=True) for given in ((index, "index"), (end, "end")))
+    first, last = (days.of(*pair, may_lack=True) for pair in ((index, "index_date"), (end, "end")))
     is_observed = first <= last
     if start is not None:
         require_column(days.table, start, "start", ", or pass start=None if it does not matter.")
@@ -174,12 +176,12 @@ def _observation(days, index, start, end):
     return first, last, is_observed
 
 
-def _persons(cohort, person):
+def _persons(cohort, subject):
     """Person of each row."""
-    if person is None:
+    if subject is None:
         return cohort.table[cohort.id]
-    require_column(cohort.table, person, "person")
-    return cohort.table[person]
+    require_column(cohort.table, subject, "subject")
+    return cohort.table[subject]
 
 
 def _until_next(persons, low, high, is_there):

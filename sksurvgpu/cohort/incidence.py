@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
+from .._calls import called_as
 from .._tables import Result
 from ..data.intervals import check_level
 from ..data.vectors import check_flags, check_length, check_row_values
@@ -133,6 +134,7 @@ class IncidenceRate(Result):
         return self.table.loc[reference], self.table.drop(index=reference)
 
 
+@called_as("incidence_rate(y['event'], y['time'], groups=...)")
 def incidence_rate(event, time, *, groups=None, per=1.0, level=0.95) -> IncidenceRate:
     """Events per time at risk.
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
 from ..solver.line_search import require_finite
-from ..solver.solve import log_likelihoods
+from ..solver.points import log_likelihoods
 from ._prepared import count_threads, sizes_of_rows
 from ._relaxed import evaluate
 

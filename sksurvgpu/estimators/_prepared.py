@@ -13,8 +13,9 @@ from ..data.outcomes.checksum import checksum
 from ..penalties import Given, PenaltySpec
 from ..routes import Route
 from ..solver.null import Null
+from ..solver.points import log_likelihoods
 from ..solver.problem import Batch, Loan, Problem
-from ..solver.solve import Options, Solution, log_likelihoods
+from ..solver.solve import Options, Solution
 from ._relaxed import relax
 from ._separation import find_infinite, find_undetermined, is_determined
 

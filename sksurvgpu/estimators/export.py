@@ -22,6 +22,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRe
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
+from .._calls import renamed
 from ._base import PenalizedModel
 from ._curves import CurveModel
 
@@ -30,12 +31,13 @@ __all__ = ["to_json", "to_sklearn"]
 FORMAT = "sksurvgpu model 1"
 
 
-def to_json(model, path=None) -> str:
+@renamed(model="estimator")
+def to_json(estimator, path=None) -> str:
     """Write a fitted model as JSON, which a few lines in any language can evaluate.
 
     Parameters
     ----------
-    model : fitted estimator of this package
+    estimator : fitted estimator of this package
         One with coefficients.
     path : path, optional
         File to write; none by default.
@@ -77,7 +79,7 @@ def to_json(model, path=None) -> str:
     >>> math.isclose(risk, model.predict_risk(row, 20).iloc[0, 0])
     True
     """
-    _check(model)
+    model = _checked(estimator)
     names = [str(name) for name in model._feature_names()]
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -98,12 +100,13 @@ def to_json(model, path=None) -> str:
     return text
 
 
-def to_sklearn(model):
+@renamed(model="estimator")
+def to_sklearn(estimator):
     """Fitted model of scikit-learn with the same predictions, for tools that know these.
 
     Parameters
     ----------
-    model : fitted estimator of this package
+    estimator : fitted estimator of this package
         One with coefficients that do not change over time.
 
     Returns
@@ -124,12 +127,12 @@ def to_sklearn(model):
     >>> bool(abs(other.predict_proba(data.X) - model.predict_proba(data.X)).max() < 1e-12)
     True
     """
-    _check(model)
+    model = _checked(estimator)
     pieces = _pieces(model, model._feature_names())
     if len(pieces) > 1:
         raise ValueError(
-            "the coefficients of `model` change over time, which no model of scikit-learn knows; "
-            "take to_json."
+            "the coefficients of `estimator` change over time, which no model of scikit-learn "
+            "knows; take to_json."
         )
     coef, intercept = model.coef_.copy(), float(getattr(model, "intercept_", 0.0))
     if hasattr(model, "classes_"):
@@ -149,13 +152,14 @@ def to_sklearn(model):
     return other
 
 
-def _check(model):
+def _checked(model):
     if not isinstance(model, PenalizedModel):
         raise TypeError(
-            f"`model` is of type {type(model).__name__}; pass a fitted estimator of this package "
-            "with coefficients, of a pipeline its last step."
+            f"`estimator` is of type {type(model).__name__}; pass a fitted estimator of this "
+            "package with coefficients, of a pipeline its last step."
         )
     check_is_fitted(model)
+    return model
 
 
 def _pieces(model, names):

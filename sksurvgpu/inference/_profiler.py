@@ -25,7 +25,7 @@ from ..backends.cpu.threads import Threads
 from ..information.rows import FittedRows
 from ..information.views import view_of
 from ..selection.progress import Progress
-from ..solver.solve import curvatures, slopes
+from ..solver.points import curvatures, slopes
 from .curve import Bound, Curve
 
 __all__ = ["Profile", "Profiler"]

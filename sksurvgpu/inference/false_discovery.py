@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
+from .._calls import renamed
 from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of_rows
@@ -30,12 +31,13 @@ __all__ = ["false_discovery", "local_false_discovery"]
 N_GRID, BEYOND = 512, 3.0  # points of a density, and bandwidths beyond the outermost z
 
 
-def false_discovery(fitted, X, y, **fit_params):
+@renamed(fitted="estimator")
+def false_discovery(estimator, X, y, **fit_params):
     """Expected number and share of columns that a fit, or every fit of a path, selects by chance.
 
     Parameters
     ----------
-    fitted : Path or fitted estimator of this package
+    estimator : Path or fitted estimator of this package
         With a lasso or another penalty that leaves columns out.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates of the fit.
@@ -78,14 +80,14 @@ def false_discovery(fitted, X, y, **fit_params):
     """
     from pandas import DataFrame
 
-    if isinstance(fitted, Path):
-        estimators = [fitted.at(i) for i in range(len(fitted))]
+    if isinstance(estimator, Path):
+        estimators = [estimator.at(i) for i in range(len(estimator))]
     else:
-        check_estimator(fitted, "fitted")
-        estimators = [fitted]
+        check_estimator(estimator)
+        estimators = [estimator]
     require_selection(estimators[-1], "false_discovery")
     rows = open_rows(estimators[-1], X, y, fit_params)
-    records = [_expect(estimator, rows) for estimator in estimators]
+    records = [_expect(each, rows) for each in estimators]
     return DataFrame(records, columns=["alpha", "n_selected", "expected_false", "rate"])
 
 

@@ -14,7 +14,7 @@ from ..estimators._columns import refuse
 from ..information.inverse import Inverse
 from ..information.views import view_of
 from ..partitions.handles import is_far
-from ..solver.solve import gradients
+from ..solver.points import gradients
 from ._covariance import ONE_CLUSTER, clusters_of, invert_of
 from ._rows import check_estimator, check_same, open_rows, require_unpenalized
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts

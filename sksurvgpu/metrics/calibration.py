@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._calls import called_as, renamed, renamed_attribute
 from .._tables import Result
 from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
@@ -45,8 +46,8 @@ class Calibration(Result):
         Observed risk of all rows.
     lower, upper : float
         Its confidence limits.
-    time : float or None
-        The horizon; None of a binary outcome, which has none.
+    horizon : float or None
+        By which the risks are; None of a binary outcome, which has none.
     level : float
         Of the confidence intervals.
     distribution : pandas.DataFrame or None
@@ -84,12 +85,13 @@ class Calibration(Result):
     observed: float
     lower: float
     upper: float
-    time: float | None
+    horizon: float | None
     level: float
     distribution: DataFrame | None = None
+    time = renamed_attribute("time", "horizon")
 
     def _title(self) -> str:
-        by = "" if self.time is None else f" by {self.time:g}"
+        by = "" if self.horizon is None else f" by {self.horizon:g}"
         return (
             f"Calibration of {self.groups['n'].sum():,} rows{by}: expected {self.expected:.3g}, "
             f"observed {self.observed:.3g} ({self.lower:.3g}, {self.upper:.3g})"
@@ -120,7 +122,11 @@ class Calibration(Result):
         return Series([self.expected, *found, *ratios], index=names)
 
 
-def calibration(y, risk, time=None, *, n_groups=10, event_of_interest=1, level=0.95) -> Calibration:
+@renamed(time="horizon")
+@called_as("calibration(y, risk, horizon), with y = surv(event, time)")
+def calibration(
+    y, risk, horizon=None, *, n_groups=10, event_of_interest=1, level=0.95
+) -> Calibration:
     """Compare predicted risks with those observed, in groups of like risk.
 
     Parameters
@@ -128,12 +134,12 @@ def calibration(y, risk, time=None, *, n_groups=10, event_of_interest=1, level=0
     y : structured ndarray of shape (n_samples,)
         Outcome of rows that the fit has not seen, from `sksurvgpu.surv` or
         `sksurvgpu.competing_risks`; from the latter for risks of a model of competing risks. Or a
-        binary outcome, booleans or 0 and 1, without a `time`.
+        binary outcome, booleans or 0 and 1, without a `horizon`.
     risk : DataFrame or array-like of shape (n_samples,)
-        Predicted risks by `time`; a table as of ``predict_risk`` has a column for it. Of a binary
-        outcome, its probabilities, or both columns of ``predict_proba``.
-    time : float, optional
-        Horizon, before the last time of `y`; None for a binary outcome.
+        Predicted risks by `horizon`; a table as of ``predict_risk`` has a column for it. Of a
+        binary outcome, its probabilities, or both columns of ``predict_proba``.
+    horizon : float, optional
+        Time of the risks, before the last time of `y`; None for a binary outcome.
     n_groups : int, default=10
         Number of groups. Bounds are quantiles of the risks; rows of equal risk stay together, so
         that there may be fewer groups.
@@ -175,25 +181,25 @@ def calibration(y, risk, time=None, *, n_groups=10, event_of_interest=1, level=0
     1      334      41       0.17      0.16   0.12   0.21
     2      166      42       0.34      0.32   0.24   0.41
     """
-    _check_options(time, n_groups, level)
-    if time is None:
-        outcome, risk, horizon = *_read_binary(y, risk), 1.0
+    _check_options(horizon, n_groups, level)
+    if horizon is None:
+        outcome, risk, until = *_read_binary(y, risk), 1.0
     else:
         _check_outcome(y)
         outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
         check_same_event(risk, event_of_interest)
-        [risk] = read_risks(_at(risk, time), time, len(outcome.time), "y")[0].T
-        outcome.check_follow_up(np.array([float(time)]), "time")
-        outcome.check_events(time)
-        horizon = float(time)
-    observed, *limits = _observe(outcome, slice(None), horizon, level)
+        [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T
+        outcome.check_follow_up(np.array([float(horizon)]), "horizon")
+        outcome.check_events(horizon)
+        until = horizon = float(horizon)
+    observed, *limits = _observe(outcome, slice(None), until, level)
     return Calibration(
-        groups=_groups(outcome, risk, (horizon, n_groups, level)),
+        groups=_groups(outcome, risk, (until, n_groups, level)),
         expected=float(risk.mean()),
         observed=observed,
         lower=limits[0],
         upper=limits[1],
-        time=None if time is None else horizon,
+        horizon=horizon,
         level=level,
         distribution=_distribution(risk),
     )
@@ -211,7 +217,7 @@ def _read_binary(y, risk):
     """A binary outcome as one with a horizon of 1, which all others outlive, and its risks."""
     y = as_array(y, "y")
     if y.dtype.names is not None:
-        raise ValueError("`time` is missing, the horizon of `risk`; an outcome with times has one.")
+        raise ValueError("`horizon` is missing, the time of `risk`; an outcome with times has one.")
     if y.ndim != 1 or not np.isin(y, (0, 1)).all():
         raise ValueError("`y` has values other than 0 and 1; pass booleans or 0/1, one a row.")
     values = as_array(risk, "risk")
@@ -231,28 +237,28 @@ def _check_outcome(y):
         )
 
 
-def _check_options(time, n_groups, level):
-    is_number = isinstance(time, Real) and not isinstance(time, bool)
-    if time is not None and not (is_number and 0 <= time < np.inf):
-        raise ValueError(f"`time` is {time!r}, must be one finite number of at least 0.")
+def _check_options(horizon, n_groups, level):
+    is_number = isinstance(horizon, Real) and not isinstance(horizon, bool)
+    if horizon is not None and not (is_number and 0 <= horizon < np.inf):
+        raise ValueError(f"`horizon` is {horizon!r}, must be one finite number of at least 0.")
     if isinstance(n_groups, bool) or not isinstance(n_groups, Integral) or n_groups < 1:
         raise ValueError(f"`n_groups` is {n_groups!r}, must be a whole number of at least 1.")
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
         raise ValueError(f"`level` is {level!r}, must lie between 0 and 1, e.g. 0.95.")
 
 
-def _at(risk, time):
+def _at(risk, horizon):
     """Risks by one horizon out of a table with a column for each."""
     from pandas import DataFrame
 
     if not isinstance(risk, DataFrame) or risk.columns.name != "time":
         return risk
-    if time not in risk.columns:
+    if horizon not in risk.columns:
         raise ValueError(
-            f"`risk` has the horizons {risk.columns.tolist()}, `time` is {time!r}"
-            f"{nearest_horizon(risk, [time])}; predict the risk by this time."
+            f"`risk` has the horizons {risk.columns.tolist()}, `horizon` is {horizon!r}"
+            f"{nearest_horizon(risk, [horizon])}; predict the risk by this time."
         )
-    return risk[[time]]
+    return risk[[horizon]]
 
 
 def _groups(outcome, risk, options):

@@ -23,21 +23,29 @@ from numbers import Real
 
 import numpy as np
 
+from .._calls import called_as
 from .._compile import kernel
-from ..data.outcomes.fields import check_code, refuse_flags
-from ..data.vectors import check_labels, check_row_values
-from .pairs import as_concordance, column_of, group_rows, reader_of_rows, scale_weights, sum_pairs
+from ..data.outcomes.competing import competing_risks
+from ..data.outcomes.fields import check_code, read_survival, status_of
+from .observed import NO_START
+from .pairs import as_concordance, group_rows, reader_of_rows, scale_weights, sum_pairs
 
 __all__ = ["concordance_competing"]
 
 
+def _of_arrays(event, time, risk, *, tau=None, **options):
+    return concordance_competing(competing_risks(event, time), risk, horizon=tau, **options)
+
+
+@called_as(
+    "concordance_competing(y, risk, horizon=...), with y = competing_risks(event, time)", _of_arrays
+)
 def concordance_competing(
-    event,
-    time,
+    y,
     risk,
     *,
     event_of_interest=1,
-    tau=None,
+    horizon=None,
     strata=None,
     sample_weight=None,
     censoring="pooled",
@@ -51,18 +59,17 @@ def concordance_competing(
 
     Parameters
     ----------
-    event : array-like of shape (n_samples,), int
-        0 where the row was censored, a positive code of the kind of event elsewhere.
-    time : array-like of shape (n_samples,)
-        Time of the event or of censoring; a row censored at the time of an event outlives it.
+    y : structured ndarray of shape (n_samples,)
+        Outcome from `sksurvgpu.competing_risks`. A row censored at the time of an event outlives
+        it. Pairs are formed within a ``stratum``.
     risk : array-like of shape (n_samples,)
         Predicted risk of the event of interest, higher for earlier and likelier events.
     event_of_interest : int, default=1
         Its code; all other events compete with it.
-    tau : float, optional
-        Only events of interest at times of at most `tau` are compared with other rows.
+    horizon : float, optional
+        Only events of interest by this time, itself included, are compared with other rows.
     strata : array-like of shape (n_samples,), optional
-        Labels; pairs are formed within a stratum.
+        Labels of strata, where `y` has none.
     sample_weight : array-like of shape (n_samples,), optional
         Row weights: a weight of 2 is the row given twice, also in the estimate of censoring.
     censoring : {"pooled", "stratified"}, default="pooled"
@@ -99,31 +106,27 @@ def concordance_competing(
     bound where a study ends for nearly all rows on one day.
 
     After such a day few rows stand for all, and the concordance is uncertain; pass this day as
-    `tau`. The `tau` of ``concordance_index_ipcw`` excludes events at `tau` itself.
+    `horizon`. The ``tau`` of ``concordance_index_ipcw`` excludes events at that time itself.
 
     Examples
     --------
+    >>> from sksurvgpu import competing_risks
     >>> from sksurvgpu.metrics import concordance_competing
-    >>> concordance_competing([1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0], [0.9, 0.3, 0.5, 0.6])
+    >>> y = competing_risks([1, 2, 1, 0], [1.0, 2.0, 3.0, 4.0])
+    >>> concordance_competing(y, [0.9, 0.3, 0.5, 0.6])
     0.8
     """
-    refuse_flags(np.asarray(event).dtype, "`event`", "use concordance for a single kind")
-    codes = check_row_values(column_of(event, "event"), "event")
-    is_code = (codes >= 0) & (codes == np.round(codes))
-    if not is_code.all():
-        row = int(np.argmin(is_code))
-        raise ValueError(
-            f"`event` is {codes[row]:g} in row {row:,}; pass whole numbers, 0 where the row was "
-            "censored and 1, 2, ... by kind of event."
-        )
-    _check_choices(event_of_interest, tau, censoring)
-    read = reader_of_rows(codes.size, "event")
+    otherwise = "take concordance for a single kind"
+    items = read_survival(y, "iu", otherwise, strata=strata, no_start=NO_START)
+    check_code(event_of_interest)
+    _check_choices(horizon, censoring)
+    read = reader_of_rows(y.size, "y")
     agreeing, comparable = count_competing_pairs(
-        np.where(codes == event_of_interest, 1, np.where(codes > 0, 2, 0)),
-        read(time, "time"),
+        status_of(items["event"], event_of_interest),
+        items["time"],
         read(risk, "risk"),
-        tau=tau,
-        stratum=read(strata, "strata", check_labels),
+        horizon=horizon,
+        stratum=items["stratum"],
         weight=read(sample_weight, "sample_weight", minimum=0),
         censoring=censoring,
         tied_tol=tied_tol,
@@ -131,12 +134,11 @@ def concordance_competing(
     return as_concordance(agreeing, comparable)
 
 
-def _check_choices(event_of_interest, tau, censoring):
-    check_code(event_of_interest)
-    if tau is not None and (
-        isinstance(tau, bool) or not isinstance(tau, Real) or np.isnan(float(tau))
+def _check_choices(horizon, censoring):
+    if horizon is not None and (
+        isinstance(horizon, bool) or not isinstance(horizon, Real) or np.isnan(float(horizon))
     ):
-        raise ValueError(f"`tau` is {tau!r}, must be a number or None.")
+        raise ValueError(f"`horizon` is {horizon!r}, must be a number or None.")
     if censoring not in ("pooled", "stratified"):
         raise ValueError(f"`censoring` is {censoring!r}, must be 'pooled' or 'stratified'.")
 
@@ -146,7 +148,7 @@ def count_competing_pairs(
     time,
     risk,
     *,
-    tau=None,
+    horizon=None,
     stratum=None,
     weight=None,
     censoring="pooled",
@@ -161,7 +163,7 @@ def count_competing_pairs(
     # Divided by 2**-480 twice they stay finite; rows left where G is less weigh next to nothing.
     uncensored = np.maximum(_uncensored_until(status, time, weight, groups), 2.0**-480)
     inverse = weight / uncensored
-    counted = (status == 1) & (time <= (np.inf if tau is None else tau))
+    counted = (status == 1) & (time <= (np.inf if horizon is None else horizon))
     event = np.where(counted, inverse, 0.0)
     sums = sum_pairs(status, time, risk, (event / uncensored, weight), None, stratum, tied_tol)
     rows = np.flatnonzero(status)

@@ -29,18 +29,6 @@ def reader_of_rows(n_rows, other):
     return read
 
 
-def column_of(values, name):
-    """A column as numbers, of booleans too; outcomes, which hold two columns, are refused."""
-    values = np.asarray(values)
-    if values.dtype.names is not None:
-        first, second = (*values.dtype.names, "time")[:2]
-        raise TypeError(
-            f"`{name}` is a structured array; event and time are passed separately: "
-            f"y[{first!r}], y[{second!r}]."
-        )
-    return values * 1 if values.dtype.kind == "b" else values
-
-
 def as_concordance(agreeing, comparable):
     """Quotient of the two sums of `count_pairs`."""
     if comparable <= 0.0:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._calls import called_as
 from .._docs import entries, sharing
 from ..nonparametric.risk import Censoring
 from .observed import check_same_event, read_observed, read_risks
@@ -31,6 +32,8 @@ __all__ = [
     "integrated_brier_score",
     "integrated_brier_score_competing",
 ]
+
+BOTH = "with outcomes of surv or competing_risks, which may be the same"
 
 _documented = sharing(
     entries("""
@@ -51,6 +54,7 @@ _documented = sharing(
 )
 
 
+@called_as("brier_score(y_train, y_test, risk, times), " + BOTH)
 @_documented
 def brier_score(y_train, y_test, risk, times=None):
     """Mean squared error of predicted risks at horizons, weighted for censoring.
@@ -91,6 +95,7 @@ def brier_score(y_train, y_test, risk, times=None):
     return _brier_score(*_read(y_train, y_test, risk, times))
 
 
+@called_as("integrated_brier_score(y_train, y_test, risk, times), " + BOTH)
 @_documented
 def integrated_brier_score(y_train, y_test, risk, times=None):
     """Brier score, averaged over the time between the first and the last horizon.
@@ -119,6 +124,7 @@ def integrated_brier_score(y_train, y_test, risk, times=None):
     return _mean_over_time(brier_score(y_train, y_test, risk, times))
 
 
+@called_as("auc(y_train, y_test, risk, times), " + BOTH)
 @_documented
 def auc(y_train, y_test, risk, times=None):
     """Area under the cumulative/dynamic ROC curve at horizons, weighted for censoring.
@@ -160,6 +166,7 @@ def auc(y_train, y_test, risk, times=None):
     return _auc(*_read(y_train, y_test, risk, times, first=0))
 
 
+@called_as("brier_score_competing(y_train, y_test, risk, times), " + BOTH)
 @_documented
 def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
     """Mean squared error of predicted risks of one kind of event, weighted for censoring.
@@ -203,6 +210,7 @@ def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interes
     return _brier_score(*_read(y_train, y_test, risk, times, event_of_interest))
 
 
+@called_as("integrated_brier_score_competing(y_train, y_test, risk, times), " + BOTH)
 @_documented
 def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
     """Brier score, averaged over the time between the first and the last horizon.
@@ -233,6 +241,7 @@ def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event
     return _mean_over_time(score)
 
 
+@called_as("auc_competing(y_train, y_test, risk, times), " + BOTH)
 @_documented
 def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
     """Area under the cumulative/dynamic ROC curve for one kind of event, weighted for censoring.
@@ -280,6 +289,12 @@ def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
 
 def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
     """Cases and weights by horizon, risks and horizons; there are events by the `first` horizon."""
+    is_outcome = [np.asarray(y).dtype.names is not None for y in (y_train, y_test)]
+    if is_outcome == [True, False]:
+        raise TypeError(
+            f"`y_test` is of type {type(y_test).__name__}, must be an outcome: both come first, "
+            "then `risk` and `times`; where there is one outcome, pass it twice."
+        )
     train, test = (
         read_observed(y, name, event_of_interest, may_be_flags=False)
         for y, name in ((y_train, "y_train"), (y_test, "y_test"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._calls import called_as
 from .._tables import Result, counted
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
@@ -119,6 +120,7 @@ class AalenJohansen(Result):
         return (self.table["n_at_risk"] > lines.transform("sum")).to_numpy()
 
 
+@called_as("aalen_johansen(competing_risks(event, time), groups=...)")
 def aalen_johansen(
     y, *, groups=None, sample_weight=None, level=0.95, interval="log"
 ) -> AalenJohansen:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._calls import called_as
 from .._tables import Result, counted
 from ..data.checks import check_horizons
 from ..data.intervals import check_level
@@ -156,6 +157,7 @@ class KaplanMeier(Result):
         return DataFrame(found, index, ["quantile", *BOUNDS])
 
 
+@called_as("kaplan_meier(surv(event, time), groups=...)")
 def kaplan_meier(
     y, *, groups=None, sample_weight=None, robust=None, level=0.95, interval="log", band=None
 ) -> KaplanMeier:

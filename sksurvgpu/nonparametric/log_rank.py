@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._calls import called_as, renamed_attribute
 from .._tables import Result
 from .counts import count
 from .groups import ALL, is_robust, read_rows
@@ -42,8 +43,8 @@ class LogRank(Result):
 
     Attributes
     ----------
-    chi_square : float
-        Statistic, 0 where groups have the events that are expected.
+    statistic : float
+        Chi-squared, 0 where groups have the events that are expected.
     df : int
         Its degrees of freedom.
     p_value : float
@@ -70,22 +71,24 @@ class LogRank(Result):
     b      3        2     2.35  0.8511
     """
 
-    chi_square: float
+    statistic: float
     df: int
     p_value: float
     table: DataFrame
     covariance: np.ndarray
     rho: float
     robust: bool
+    chi_square = renamed_attribute("chi_square", "statistic")
 
     def _title(self) -> str:
         robust = ", robust" if self.robust else ""
         return (
-            f"LogRank of {len(self.table):,} groups: chi-square {self.chi_square:.3g} on "
+            f"LogRank of {len(self.table):,} groups: chi-square {self.statistic:.3g} on "
             f"{self.df:,} df, p = {self.p_value:.3g}{robust}"
         )
 
 
+@called_as("log_rank(surv(event, time), groups)")
 def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None) -> LogRank:
     """Test whether groups have one survival.
 
@@ -187,7 +190,7 @@ def _test(rows, sums, covariance, rho, robust):
             f"{' and in `strata`' if rows.stratum is not None else ''}."
         )
     apart = (observed - expected)[kept] @ vectors[:, is_known]
-    chi_square = float(np.sum(apart**2 / values[is_known]))
+    statistic = float(np.sum(apart**2 / values[is_known]))
     with np.errstate(divide="ignore", invalid="ignore"):
         table = DataFrame(
             {
@@ -198,8 +201,8 @@ def _test(rows, sums, covariance, rho, robust):
             },
             index=Index(rows.labels, name="group"),
         )
-    p_value = float(chi2.sf(chi_square, df))
-    return LogRank(chi_square, df, p_value, table, covariance, rho, robust)
+    p_value = float(chi2.sf(statistic, df))
+    return LogRank(statistic, df, p_value, table, covariance, rho, robust)
 
 
 def _dealt(counts, rows, tilt):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._calls import called_as
 from .._tables import Result
 from ..data.intervals import check_level
 from .counts import count
@@ -141,6 +142,7 @@ class RestrictedMean(Result):
         return self.table.loc[reference], self.table.drop(index=reference)
 
 
+@called_as("restricted_mean(surv(event, time), horizon, groups=...)")
 def restricted_mean(
     y, horizon, *, groups=None, sample_weight=None, robust=None, level=0.95
 ) -> RestrictedMean:
@@ -193,8 +195,8 @@ def restricted_mean(
     from pandas import DataFrame, Index
 
     check_level(level)
-    horizon = _check_horizon(horizon)
     rows = read_rows(y, groups, sample_weight)
+    horizon = _check_horizon(horizon)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.group)
     _check_follow_up(counts, rows, horizon)
     hazard = counts.divide(counts.events[0])

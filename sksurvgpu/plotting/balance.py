@@ -4,6 +4,7 @@ from numbers import Real
 
 import numpy as np
 
+from .._calls import renamed
 from ..cohort.checks import check_count
 from ._labels import legend_in_corner
 from ._style import (
@@ -56,7 +57,7 @@ class BalanceDisplay:
     >>> X = rng.normal(size=(1_000, 30))
     >>> treatment = rng.random(1_000) < 1 / (1 + np.exp(-X[:, 0]))
     >>> result = balance(X, treatment, strata=np.digitize(X[:, 0], [-1, -0.5, 0, 0.5, 1]))
-    >>> display = BalanceDisplay.from_result(result, n=10)
+    >>> display = BalanceDisplay.from_result(result, n_top=10)
     >>> [label.get_text() for label in display.ax_.get_yticklabels()][0]
     'x0'
     """
@@ -73,7 +74,8 @@ class BalanceDisplay:
         return f"<BalanceDisplay of {count_of(self.result.table, 'column')}>"
 
     @classmethod
-    def from_result(cls, result, *, kind="love", n=20, threshold=0.1, ax=None):
+    @renamed(n="n_top")
+    def from_result(cls, result, *, kind="love", n_top=20, threshold=0.1, ax=None):
         """Draw a result.
 
         Parameters
@@ -83,7 +85,7 @@ class BalanceDisplay:
         kind : {"love", "scatter"}, default="love"
             Love plot: a line for each of the columns that differ most, by name, with its absolute
             difference before and after. Scatter: all columns, after against before.
-        n : int, default=20
+        n_top : int, default=20
             Lines of a love plot; columns that differ most before come first.
         threshold : float or None, default=0.1
             Where a line is drawn.
@@ -95,9 +97,10 @@ class BalanceDisplay:
         display : BalanceDisplay
             What was drawn.
         """
-        return cls(result).plot(ax, kind=kind, n=n, threshold=threshold)
+        return cls(result).plot(ax, kind=kind, n_top=n_top, threshold=threshold)
 
-    def plot(self, ax=None, *, kind="love", n=20, threshold=0.1):
+    @renamed(n="n_top")
+    def plot(self, ax=None, *, kind="love", n_top=20, threshold=0.1):
         """Draw the result.
 
         Parameters
@@ -106,7 +109,7 @@ class BalanceDisplay:
             Where to draw; a new figure by default.
         kind : {"love", "scatter"}, default="love"
             Love plot of the columns that differ most, or scatter of all.
-        n : int, default=20
+        n_top : int, default=20
             Lines of a love plot.
         threshold : float or None, default=0.1
             Where a line is drawn.
@@ -118,13 +121,13 @@ class BalanceDisplay:
         """
         if kind not in KINDS:
             raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(KINDS)}.")
-        check_count(n, "n")
+        check_count(n_top, "n_top")
         if threshold is not None and not isinstance(threshold, Real):
             raise TypeError(f"`threshold` is {threshold!r}, must be a number or None.")
         self._read(kind, threshold)
         with styled():
             if kind == "love":
-                self._draw_love(ax, n, threshold)
+                self._draw_love(ax, n_top, threshold)
             else:
                 self._draw_scatter(ax, threshold)
         return self

@@ -93,7 +93,7 @@ class CalibrationDisplay:
                     f"`result` is of type {type(value).__name__}, which has no table `groups` with "
                     f"columns {', '.join(WANTED)}; pass what metrics.calibration returns."
                 )
-        times = {value.time for value in results.values()}
+        times = {value.horizon for value in results.values()}
         if len(times) > 1:
             listed = ", ".join("none" if time is None else f"{time:g}" for time in times)
             raise ValueError(f"the results are for different times: {listed}; draw them apart.")

@@ -27,8 +27,9 @@ from ..data.by_fit import columns_of
 from ..penalties import ElasticNet, PenaltySpec
 from ..penalties.base import Pieces
 from ..solver.extrapolate import Anderson
+from ..solver.points import gradients
 from ..solver.problem import Batch
-from ..solver.solve import Solution, gradients
+from ..solver.solve import Solution
 from .base import Route
 from .pilots import LARGEST_FACTOR, Pilots, by_fit
 

@@ -20,6 +20,7 @@ from .line_search import require_finite
 from .majorized import borrow, descend, lend
 from .models import Model
 from .null import Null, descend_by, find_null
+from .points import serve_all
 from .problem import Loan
 from .quadratic import FEWEST, NEAR, NEAR_LATER
 from .secants import Secants
@@ -293,15 +294,6 @@ def _column(values, index, default):
     return values if values.ndim == 1 else values[:, index if values.shape[1] > 1 else 0]
 
 
-def _run(backend, problem, batch, coroutines, n_threads):
-    """What coroutines return; none is left open by an error, whoever keeps its traceback."""
-    try:
-        return backend.run(problem, batch, coroutines, n_threads)
-    finally:
-        for coroutine in coroutines:
-            coroutine.close()
-
-
 def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
     """Fit a batch: a list, per fit, of one `Solution` for each of its penalties.
 
@@ -317,7 +309,7 @@ def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
         return solutions
 
     batch = _with_reach(problem, batch, options)
-    return _run(backend, problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
+    return serve_all(backend, problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
 
 
 def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
@@ -325,19 +317,19 @@ def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
     _check_penalties(batch)
     batch = _with_reach(problem, batch, options)
     leader = fit_and_lend(batch, problem.n_columns, options, n_borrowers)
-    return _run(backend, problem, batch, [leader], n_threads)[0]
+    return serve_all(backend, problem, batch, [leader], n_threads)[0]
 
 
 def null_model(problem, batch, backend, options, n_threads):
     """`null.Null` of the first fit of a batch, which needs no penalties."""
-    coroutine = find_null_of(batch, 0, problem.n_columns, options)
-    return _run(backend, problem, batch, [coroutine], n_threads)[0]
+    return null_models(problem, batch, backend, options, n_threads, 1)[0]
 
 
-def null_models(problem, batch, backend, options, n_threads):
-    """`null.Null` of every fit of a batch."""
-    coroutines = [find_null_of(batch, b, problem.n_columns, options) for b in range(batch.n_fits)]
-    return _run(backend, problem, batch, coroutines, n_threads)
+def null_models(problem, batch, backend, options, n_threads, n_fits=None):
+    """`null.Null` of every fit of a batch, or of the first ones."""
+    fits = range(batch.n_fits if n_fits is None else n_fits)
+    coroutines = [find_null_of(batch, b, problem.n_columns, options) for b in fits]
+    return serve_all(backend, problem, batch, coroutines, n_threads)
 
 
 def _check_penalties(batch):
@@ -354,50 +346,3 @@ def _with_reach(problem, batch, options):
     if options.algorithm != "exact":
         return batch
     return replace(batch, reach=FIRST_REACH / problem.design.typical_values()[problem.source])
-
-
-def log_likelihoods(problem, batch, coefs, backend, n_threads=1):
-    """Log-likelihood of every fit of a batch at given coefficients, (n_columns, n_fits).
-
-    Not finite where it cannot be computed.
-    """
-
-    def evaluate(coef):
-        return (yield from ask(Operations.start, coef))
-
-    coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
-    return np.array(_run(backend, problem, batch, coroutines, n_threads))
-
-
-def gradients(problem, batch, coefs, backend, n_threads=1):
-    """Gradient of every fit's log-likelihood at given coefficients, both (n_columns, n_fits)."""
-
-    def evaluate(coef):
-        require_finite((yield from ask(Operations.start, coef)))
-        return (yield from ask(Operations.gradient, np.arange(len(coef))))
-
-    coroutines = [evaluate(np.ascontiguousarray(coef)) for coef in coefs.T]
-    return np.stack(_run(backend, problem, batch, coroutines, n_threads), axis=1)
-
-
-def slopes(problem, batch, coefs, columns, backend, n_threads=1):
-    """Slope of every fit's log-likelihood along a column of its own, at given coefficients."""
-
-    def evaluate(coef, column):
-        require_finite((yield from ask(Operations.start, coef)))
-        return (yield from ask(Operations.gradient, np.array([column])))[0]
-
-    pairs = zip(coefs.T, columns, strict=True)
-    coroutines = [evaluate(np.ascontiguousarray(coef), column) for coef, column in pairs]
-    return np.array(_run(backend, problem, batch, coroutines, n_threads))
-
-
-def curvatures(problem, batch, coef, columns, backend, n_threads=1):
-    """Curvature of minus the log-likelihood along each of some columns, the others held."""
-
-    def evaluate():
-        require_finite((yield from ask(Operations.start, coef)))
-        yield from ask(Operations.refer)
-        return (yield from ask(Operations.load, columns))[:, 0]
-
-    return _run(backend, problem, batch, [evaluate()], n_threads)[0]

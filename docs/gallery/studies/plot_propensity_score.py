@@ -69,7 +69,7 @@ pair = np.full(len(persons), -1)
 pair[matched.rows] = matched.table["match"]
 balanced = balance(X, persons["treatment"], strata=pair)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-display = BalanceDisplay.from_result(balanced, n=15, ax=ax)
+display = BalanceDisplay.from_result(balanced, n_top=15, ax=ax)
 
 # %%
 # Survival of the matched arms, with the numbers at risk. The curve of those

@@ -164,7 +164,9 @@ def read_survival(
     items = checked_items(event, y[time_field], **{field: y[field] for field in others})
     if model and whole_lacks(event.any()):
         refuse_no_event(y.size, model)
-    items["stratum"], items["stratum_labels"] = choose_strata(items["stratum"], strata, y.size)
+    items["stratum"], items["stratum_labels"] = choose_strata(
+        items["stratum"], strata, y.size, other=name if n_rows is None else "X"
+    )
     return items
 
 
@@ -260,12 +262,12 @@ def _check_intervals(start, time):
         )
 
 
-def choose_strata(labels, strata, n_rows):
+def choose_strata(labels, strata, n_rows, other="X"):
     """Codes and sorted labels of the strata, from the field or the argument; None without."""
     if strata is not None:
         if labels is not None:
             raise ValueError(
                 "`strata` was passed and `y` has a field 'stratum'; give the strata in one place."
             )
-        labels = check_labels(strata, "strata", n_rows)
+        labels = check_labels(strata, "strata", n_rows, other=other)
     return (None, None) if labels is None else encode(labels)
