@@ -143,6 +143,7 @@ def eras_to_intervals(
         n_outside,
         n_empty=laid.n_empty,
         n_shortened=laid.n_shortened,
+        n_reaching=laid.n_reaching,
         n_windows_outside=laid.n_outside,
         n_clipped=laid.n_clipped,
     )

@@ -38,6 +38,7 @@ class Laid(NamedTuple):
     lines: Lines
     n_shortened: int
     n_empty: int
+    n_reaching: int
     n_outside: int
     n_clipped: int
 
