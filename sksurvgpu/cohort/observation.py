@@ -14,6 +14,7 @@ from ..data.episodes.reading import (
     read_persons,
     show_time,
     warn_of_strangers,
+    whole_days,
 )
 from ..data.long.windows import unlike
 from ..exceptions import NothingToCompareError
@@ -178,12 +179,7 @@ def _read(table, name, names, observed, drops_missing, arguments):
 
 def _whole(times, calendar, name, label):
     """Days as int64; the time of day of dates is cut off."""
-    days = np.floor(times)
-    if calendar is None and not (days == times).all():
-        raise ValueError(
-            f"`{name}`[{label!r}] has {times[np.argmax(days != times)]:g}; days are whole numbers, "
-            "or dates."
-        )
+    days = whole_days(times, calendar, name, label)
     is_far = ~(np.abs(days) <= FARTHEST)
     if is_far.any():
         raise ValueError(
