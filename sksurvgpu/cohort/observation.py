@@ -108,8 +108,8 @@ def read_observed(periods, id, start, end, birth) -> Observed:
     if len(subjects.known) < subjects.ids.size:
         twice = subjects.ids[np.argmax(np.bincount(subjects.number)[subjects.number] > 1)]
         raise ValueError(
-            f"`periods` has {id!r} {twice!s} more than once; a subject has one period: join them, "
-            "or give each an identifier of its own."
+            f"`periods` has {id!r} {twice!s} more than once; a subject has one period: join "
+            "those that touch; of others keep one, or give each an identifier of its own."
         )
     labels = {"start": start, "end": end, **({} if birth is None else {"birth": birth})}
     days, kinds = {}, set()
