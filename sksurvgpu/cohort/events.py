@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from ..data.episodes.reading import read_times, require, warn_of_strangers
+from ..data.episodes.reading import read_times, require, warn_of_strangers, whole_days
 from ..data.long.sources import open_source, to_pandas
 from ..data.long.windows import unlike
 from ..data.outcomes.fields import CODES
@@ -90,15 +90,7 @@ class Days:
         if self._calendar not in ("", calendar):
             raise unlike(label, calendar, "columns before it have", self._calendar)
         self._calendar = calendar
-        if calendar is not None:
-            return np.floor(days)  # times of the day
-        is_wrong = ~np.isnan(days) & (days != np.floor(days))
-        if is_wrong.any():
-            row = int(np.argmax(is_wrong))
-            raise ValueError(
-                f"{label} is {days[row]:g} in row {row:,}; days are whole numbers, or dates."
-            )
-        return days
+        return whole_days(days, calendar, label)
 
 
 def read_events(outcomes, persons, days, columns) -> Events:
@@ -138,23 +130,7 @@ def persons_of(cohort, person):
 
 
 def lines_of(persons, others, label, stacklevel):
-    """Lines of another table that are of persons of the cohort.
-
-    Parameters
-    ----------
-    persons, others : pandas.Series
-        Person of each row of the cohort, and of each line.
-    label : str
-        Name of the lines' column in messages.
-    stacklevel : int
-        Of a warning that there are none.
-
-    Returns
-    -------
-    is_own : ndarray of shape (n_lines,), bool
-    line, row : ndarray of shape (n_pairs,)
-        Each of these lines, counted without the others, with all rows of its person.
-    """
+    """Which lines are of the cohort, and pairs of one of these and a row of its person."""
     from pandas import Index
 
     number, distinct = persons.factorize()

@@ -179,7 +179,7 @@ def _read(table, name, names, observed, drops_missing, arguments):
 
 def _whole(times, calendar, name, label):
     """Days as int64; the time of day of dates is cut off."""
-    days = whole_days(times, calendar, name, label)
+    days = whole_days(times, calendar, f"`{name}`[{label!r}]")
     is_far = ~(np.abs(days) <= FARTHEST)
     if is_far.any():
         raise ValueError(

@@ -63,8 +63,8 @@ def read_periods(persons: Persons, start, time, by_day=False) -> Periods:
         name = persons.name
         raise unlike(f"`{name}`[{start!r}]", of_start, f"those in {time!r} are", calendar)
     if by_day:
-        begin = whole_days(begin, calendar, persons.name, start)
-        stop = whole_days(stop, calendar, persons.name, time) + 1.0
+        begin = whole_days(begin, calendar, f"`{persons.name}`[{start!r}]")
+        stop = whole_days(stop, calendar, f"`{persons.name}`[{time!r}]") + 1.0
     is_wrong = ~(begin < stop) | ~np.isfinite(begin) | ~np.isfinite(stop)
     if is_wrong.any():
         line = int(np.argmax(is_wrong))

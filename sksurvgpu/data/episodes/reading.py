@@ -328,15 +328,12 @@ def read_times(series, label):
     return values.astype(np.float64, copy=False), None
 
 
-def whole_days(times, calendar, name, label):
+def whole_days(times, calendar, label):
     """Days as whole numbers, NaN where there is none; the time of day of dates is cut off."""
     days = np.floor(times)
-    is_part = days < times
-    if calendar is None and is_part.any():
-        raise ValueError(
-            f"`{name}`[{label!r}] has {times[np.argmax(is_part)]:g}; days are whole numbers, or "
-            "dates."
-        )
+    if calendar is None and (days < times).any():
+        shown = times[np.argmax(days < times)]
+        raise ValueError(f"{label} has {shown:g}; days are whole numbers, or dates.")
     return days
 
 

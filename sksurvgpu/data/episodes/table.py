@@ -195,7 +195,7 @@ def _times_of(told, columns, by_day):
     if not by_day:
         return told.lines
     start, stop = (
-        whole_days(times, told.calendar, "covariates", label)
+        whole_days(times, told.calendar, f"`covariates`[{label!r}]")
         for times, label in zip(told.lines[2:4], columns[2:4], strict=True)
     )
     return told.lines._replace(start=start, stop=stop + 1.0)
