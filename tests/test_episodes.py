@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sksurvgpu import CoxLassoCCD, Design, episodes
-from sksurvgpu.cohort import RiskWindow, eras_to_intervals
+from sksurvgpu.cohort import RiskWindow, eras_to_intervals, time_at_risk
 
 from .conftest import PUBLISHED
 
@@ -160,6 +160,23 @@ def test_ends_may_be_the_last_days(dates):
     varies = rows["id"].isin(series.y["subject"])
     exposed = series.columns.loc["drug", "days"]
     assert days[varies & (rows["drug"] == 1)].sum() == exposed > 20
+
+
+def test_days_are_those_of_time_at_risk():
+    persons = pd.DataFrame({"id": [1, 2], "index_date": [100, 200], "observation_end": [119, 204]})
+    events = pd.DataFrame({"id": [1], "date": [109]})
+    table = time_at_risk(persons, events, treatment=None, start=None).table
+    assert table["time"].tolist() == [10, 5]
+    drug = pd.DataFrame({"id": [1, 2], "start": [109, 190], "stop": [109, 200]})
+    last = table["index_date"] + table["time"] - 1
+    followed = table.assign(start=table["index_date"], time=last)
+    rows = episodes(followed, {"drug": drug}, ends="inclusive")
+    assert rows.to_frame().to_numpy().tolist() == [
+        [1, 100, 109, False, 0],
+        [1, 109, 110, True, 1],  # the event is on the only day of the drug
+        [2, 200, 201, False, 1],
+        [2, 201, 205, False, 0],
+    ]
 
 
 def test_ends_that_are_not_days_are_refused():

@@ -109,7 +109,8 @@ def read_observed(periods, id, start, end, birth) -> Observed:
         twice = subjects.ids[np.argmax(np.bincount(subjects.number)[subjects.number] > 1)]
         raise ValueError(
             f"`periods` has {id!r} {twice!s} more than once; a subject has one period: join "
-            "those that touch; of others keep one, or give each an identifier of its own."
+            "those that touch, number the others, merge both other tables with the numbers by "
+            f"{id!r}, and name their column by id=."
         )
     labels = {"start": start, "end": end, **({} if birth is None else {"birth": birth})}
     days, kinds = {}, set()
