@@ -230,6 +230,19 @@ def test_identifiers_of_others_only_are_told():
     assert caught[0].filename == __file__
 
 
+def test_persons_that_are_missing_are_refused():
+    persons, events = small()
+    persons["who"] = persons["id"].where(persons["id"] != "b")
+    for step in (time_at_risk, observe):
+        with pytest.raises(ValueError, match=r"`person` names column 'who', .* missing in 1 row"):
+            step(
+                persons,
+                events.assign(who=events["id"]),
+                person="who",
+                **({} if step is time_at_risk else {"start": "date", "end": "date"}),
+            )
+
+
 def test_a_cohort_keeps_its_account():
     persons, events = small()
     cohort = Cohort.of(persons).keep(persons["id"] != "f", "not f")

@@ -114,7 +114,7 @@ def read_events(outcomes, persons, days, columns) -> Events:
     parts = [to_pandas(part, "outcomes") for part in source.open(wanted, BATCH_SIZE)]
     lines = concat(parts, ignore_index=True)
     who, date, event = columns
-    is_own, line, row = lines_of(persons, lines[who], f"`outcomes`[{who!r}]", stacklevel=5)
+    is_own, line, row = lines_of(persons, lines[who], "outcomes", stacklevel=5)
     lines = lines[is_own]
     day = days.read_all(lines[date], f"`outcomes`[{date!r}]")
     code = np.ones(len(lines), np.int64) if event is None else _codes(lines[event], event)
@@ -126,19 +126,25 @@ def persons_of(cohort, person):
     if person is None:
         return cohort.table[cohort.id]
     require_column(cohort.table, person, "person")
-    return cohort.table[person]
+    persons = cohort.table[person]
+    if persons.isna().any():
+        raise ValueError(
+            f"`person` names column {person!r}, which is missing in {persons.isna().sum():,} "
+            "row(s); fill it, or leave them out by Cohort.keep."
+        )
+    return persons
 
 
-def lines_of(persons, others, label, stacklevel):
+def lines_of(persons, others, name, stacklevel):
     """Which lines are of the cohort, and pairs of one of these and a row of its person."""
     from pandas import Index
 
     number, distinct = persons.factorize()
-    _check_same_kind(persons, others, label)
+    _check_same_kind(persons, others, f"`{name}`[{others.name!r}]")
     found = Index(distinct).get_indexer(others)
     if len(others) and found.max() < 0:
         examples = others.tolist()[0], "the cohort", persons.tolist()[0]
-        warn_of_strangers(label.split("`")[1], *examples, stacklevel=stacklevel)
+        warn_of_strangers(name, *examples, stacklevel=stacklevel)
     is_own = found >= 0
     return is_own, *_rows_of(found[is_own], number, len(distinct))
 

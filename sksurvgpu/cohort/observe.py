@@ -65,7 +65,7 @@ def observe(
     for column, argument in ((who, "person"), (start, "start"), (end, "end")):
         require(table.columns, column, "periods", argument)
     persons = persons_of(cohort, person)
-    is_own, line, row = lines_of(persons, table[who], f"`periods`[{who!r}]", stacklevel=4)
+    is_own, line, row = lines_of(persons, table[who], "periods", stacklevel=4)
     table = table.loc[is_own, [start, end]]
     low, high = (days.read_all(table[column], f"`periods`[{column!r}]") for column in table)
     is_inside = (low[line] <= first[row]) & (first[row] <= high[line])

@@ -314,7 +314,7 @@ def _open_lazy(frame, name):
         for batch in chosen.collect_batches(chunk_size=size):
             yield nw.from_native(batch)
         if batch is None:
-            yield nw.from_native(chosen.collect())
+            yield nw.from_native(chosen.clear().collect())  # without a look at files
 
     return Source(name, frame.collect_schema().names(), False, read)
 
