@@ -325,7 +325,7 @@ def test_windows_before_an_exposure_may_begin_after_an_earlier_one(after, expect
     data = eras_to_intervals(PERIODS, eras, OUTCOMES, windows=windows)
     assert lengths(data) == expected
     assert (data.report.n_reaching, data.report.n_shortened) == counts
-    assert ("1 windows begin before the last era ends" in repr(data.report)) == (after is None)
+    assert ("1 windows begin before an earlier era ends" in repr(data.report)) == (after is None)
 
 
 @pytest.mark.parametrize("after", [None, 0, 3])

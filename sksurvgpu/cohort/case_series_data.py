@@ -41,8 +41,7 @@ class CaseSeriesReport(Result):
     n_clipped : int
         Windows cut off where observation starts or ends.
     n_reaching : int
-        Windows that begin before the last era ends, so that its days may be in both windows;
-        ``RiskWindow(after_previous=0)`` cuts them off.
+        Windows that begin before an earlier era ends; ``after_previous=0`` cuts them off.
     """
 
     n_eras: int
@@ -84,7 +83,7 @@ class CaseSeriesReport(Result):
             (self.n_shortened, "windows cut off by the era before or after"),
             (
                 self.n_reaching,
-                "windows begin before the last era ends; after_previous=0 cuts them off",
+                "windows begin before an earlier era ends; after_previous=0 cuts them off",
             ),
             (self.n_windows_outside, "windows left out: outside of observation"),
             (self.n_clipped, "windows cut off where observation starts or ends"),

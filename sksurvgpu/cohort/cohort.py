@@ -197,7 +197,7 @@ class Cohort(Result):
         fill : scalar, default=-1
             Entry of those who were left out: -1 for no stratum and no set, 0 for no weight.
         of : LongData or array-like of identifiers, optional
-            Whose rows to take in place of those of the first table, as `rows_of` does.
+            Take its rows in place of those of the first table, as `rows_of` does.
 
         Returns
         -------

@@ -44,7 +44,7 @@ class RiskWindow:
     -----
     Eras of an exposure (or of all of `eras`, where they share a column) that overlap, or of which
     one starts the day after another, are one. A window ends at the latest on the day before the
-    next era. How many begin before the last era ends, the report of `eras_to_intervals` says.
+    next era.
 
     Examples
     --------
@@ -64,10 +64,9 @@ class RiskWindow:
     after_previous: int | None = None
 
     def __post_init__(self):
-        for argument in ("start", "end", "after_previous"):
-            value = getattr(self, argument)
-            if argument == "after_previous" and value is None:
-                continue
+        after = 0 if self.after_previous is None else self.after_previous
+        days = {"start": self.start, "end": self.end, "after_previous": after}
+        for argument, value in days.items():
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise TypeError(f"`{argument}` is {value!r}; pass a whole number of days.")
         for argument in ("start_anchor", "end_anchor"):
@@ -98,7 +97,7 @@ class Eras(NamedTuple):
 class Windows(NamedTuple):
     """First and last day of windows in columns, and counts.
 
-    Of those that another era cuts off, that are empty, and that begin before the last era ends.
+    Of those that another era cuts off, that are empty, and that begin before an earlier era ends.
     """
 
     unit: np.ndarray
