@@ -196,7 +196,11 @@ def test_names_and_text_identifiers():
     ("changes", "options", "message"),
     [
         ({"periods": PERIODS.assign(end=PERIODS["start"] - 1)}, {}, "has 0 to -1 for 5"),
-        ({"periods": PERIODS.assign(id=1)}, {}, "'id' 1 more than once; a subject has one period"),
+        (
+            {"periods": PERIODS.assign(id=1)},
+            {},
+            "'id' 1 more than once; a subject has one period.* merge .* by 'id'",
+        ),
         ({"periods": PERIODS.assign(start=0.5)}, {}, "has 0.5; days are whole numbers"),
         ({"eras": ERAS.assign(end=ERAS["start"] - 1)}, {}, "ends before it starts: 20 to 19"),
         (
@@ -249,6 +253,8 @@ def test_eras_of_others_only_are_told():
 
 
 def test_refusals_of_other_kinds():
+    with pytest.raises(TypeError, match=r"`after_previous` is 0\.5; pass a whole number of days"):
+        RiskWindow(-30, -1, end_anchor="start", after_previous=0.5)
     with pytest.raises(TypeError, match="`windows` must be a RiskWindow, or a mapping"):
         eras_to_intervals(PERIODS, ERAS, OUTCOMES, windows=[RiskWindow()])
     with pytest.raises(TypeError, match=r"`windows\['x'\]` is 5; pass a RiskWindow"):
@@ -298,6 +304,66 @@ def test_windows_without_a_day_are_counted():
     after = RiskWindow(8, 20, end_anchor="start")
     report = eras_to_intervals(PERIODS, again, OUTCOMES, windows=after).report
     assert (report.n_empty, report.n_shortened) == (1, 0)
+
+
+def lengths(data):
+    return {tuple(row[3:]): row[2] for row in data.to_frame().itertuples(index=False)}
+
+
+@pytest.mark.parametrize(
+    ("after", "expected", "counts"),
+    [
+        # before: days 0-29, of which 10-19 are on the drug
+        (None, {(1, 0): 20, (1, 1): 10, (0, 1): 10, (0, 0): 60}, (1, 0)),
+        (0, {(1, 0): 20, (0, 1): 20, (0, 0): 60}, (0, 1)),
+        (5, {(1, 0): 15, (0, 1): 20, (0, 0): 65}, (0, 1)),
+    ],
+)
+def test_windows_before_an_exposure_may_begin_after_an_earlier_one(after, expected, counts):
+    eras = pd.DataFrame({"id": 5, "era": "a", "start": [10, 30], "end": [19, 39]})
+    windows = {"before": RiskWindow(**BEFORE, after_previous=after), "on": RiskWindow()}
+    data = eras_to_intervals(PERIODS, eras, OUTCOMES, windows=windows)
+    assert lengths(data) == expected
+    assert (data.report.n_reaching, data.report.n_shortened) == counts
+    assert ("1 windows begin before an earlier era ends" in repr(data.report)) == (after is None)
+
+
+@pytest.mark.parametrize("after", [None, 0, 3])
+@pytest.mark.parametrize("by_era", [True, False])
+def test_windows_before_exposures_day_by_day(after, by_era):
+    rng = np.random.default_rng(7)
+    eras = pd.DataFrame({"id": rng.integers(0, 30, 200), "era": rng.choice(["a", "b"], 200)})
+    eras["start"] = rng.integers(-20, 220, 200)
+    eras["end"] = eras["start"] + rng.integers(0, 9, 200)
+    periods = pd.DataFrame({"id": range(30), "start": 0, "end": 199})
+    before = RiskWindow(-9, -2, end_anchor="start", after_previous=after, by_era=by_era)
+    events = pd.DataFrame({"id": range(30), "day": 50})
+    data = eras_to_intervals(periods, eras, events, windows={"before": before})
+    columns = [["a"], ["b"]] if by_era else [["a", "b"]]
+    expected, days = Counter(), np.arange(-50, 300)
+    for person in range(30):
+        windows = []
+        for exposures in columns:
+            own = eras[(eras["id"] == person) & eras["era"].isin(exposures)].itertuples()
+            on = {day for era in own for day in range(era.start, era.end + 1)}
+            starts = [day for day in on if day - 1 not in on]
+            reach = 0 if after is None else after + 1
+            windows.append(
+                {
+                    day
+                    for start in starts
+                    for day in range(start - 9, start - 1)
+                    # none of the last days, up to the start of the era, is one of exposure
+                    if after is None or not on & {*range(day - reach + 1, start)}
+                }
+            )
+        for day in days[(days >= 0) & (days < 200)].tolist():
+            expected[person, tuple(float(day in window) for window in windows)] += 1
+    found = {
+        (int(row[0]), tuple(row[3:])): row[2] for row in data.to_frame().itertuples(index=False)
+    }
+    varies = Counter(person for person, _ in expected)
+    assert found == {key: n for key, n in expected.items() if varies[key[0]] > 1}
 
 
 def test_columns_may_be_named_as_those_of_the_rows():

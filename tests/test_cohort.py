@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sksurvgpu.cohort import Cohort, trim
+from sksurvgpu import from_long
+from sksurvgpu.cohort import Cohort, trim, weigh
 
 PERSONS = pd.DataFrame(
     {
@@ -48,6 +49,55 @@ def test_columns_are_added_in_the_order_of_the_rows():
     left = Cohort.of(PERSONS).keep(PERSONS["age"] > 18, "adults").with_columns(age=[1, 2, 3, 4])
     assert left.table["age"].to_dict() == {7: 1, 5: 2, 9: 3, 1: 4}
     assert PERSONS["age"].iloc[0] == 54
+
+
+def test_columns_of_all_rows_are_those_made_by_hand():
+    left = trim(PERSONS).with_columns(stratum=[1, 0, 1, 0])
+    by_hand = np.full(5, -1)
+    by_hand[left.rows] = left.table["stratum"]
+    assert left.spread("stratum").tolist() == by_hand.tolist() == [1, 0, -1, 1, 0]
+    weighted = weigh(trim(PERSONS), stabilized=False).spread("weight", fill=0)
+    assert weighted.tolist() == pytest.approx([1 / 0.6, 1 / 0.8, 0, 1 / 0.9, 1 / 0.7])
+    named = left.with_columns(arm=["x", "y", "x", "z"], flag=[True, False, True, True])
+    assert named.spread("arm", fill="none").tolist() == ["x", "y", "none", "x", "z"]
+    assert named.spread("arm", of=["e", "c", "a", "b", "d", "f"]).tolist() == [*"z", -1, *"xyx", -1]
+    assert named.spread("flag", fill=False).tolist() == [True, False, False, True, True]
+    assert left.spread("stratum", fill=np.nan)[:2].tolist() == [1.0, 0.0]
+    with pytest.raises(
+        ValueError, match=r"no column 'strata'; name one of .*'stratum'.* by column="
+    ):
+        left.spread("strata")
+
+
+@pytest.mark.parametrize("kind", ["str", "Int64", "category", "int8"])
+def test_rows_of_a_design_of_other_persons_or_in_another_order(kind):
+    ids = pd.Series(range(5), PERSONS.index).astype(kind)
+    left = trim(PERSONS.assign(id=ids))
+    others = pd.DataFrame({"row_id": [4, 9, 1, 0, 3, 2, 8]})
+    codes = pd.DataFrame(
+        {"row_id": others["row_id"], "covariate_id": 1, "value": others["row_id"] + 1.0}
+    )
+    if kind == "str":
+        others, codes = others.astype({"row_id": str}), codes.astype({"row_id": str})
+    data = from_long(others, codes)
+    assert left.rows_of(data).tolist() == [3, 2, 4, 0]
+    assert data.X[left.rows_of(data)].to_scipy().toarray().ravel().tolist() == [1, 2, 4, 5]
+    assert left.rows_of(data.row_ids.tolist()).tolist() == [3, 2, 4, 0]
+    assert left.spread("age", of=data).tolist() == [33, -1, 17, 54, 70, -1, -1]
+
+
+def test_designs_without_persons_of_the_cohort_are_refused():
+    cohort = Cohort.of(PERSONS)
+    with pytest.raises(
+        ValueError, match=r"no row of 2 person\(s\) of the cohort, such as 'b'; its"
+    ):
+        cohort.rows_of(["a", "c", "e"])
+    with pytest.raises(
+        ValueError, match=r"no row of 5 .* such as 'a'; its identifiers are like 0. Make"
+    ):
+        cohort.spread("age", of=range(5))
+    with pytest.raises(ValueError, match="`data` has a more than once"):
+        cohort.rows_of([*"abcdea"])
 
 
 def test_series_of_other_rows_are_refused():

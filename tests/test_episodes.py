@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from sksurvgpu import CoxLassoCCD, Design, episodes
+from sksurvgpu.cohort import RiskWindow, eras_to_intervals, time_at_risk
 
 from .conftest import PUBLISHED
 
@@ -106,7 +107,8 @@ def draw(seed, n_lines=60):
 def test_every_moment_has_its_value(policy, seed):
     persons, lines = draw(seed, 60 if seed else 800)  # more than are sorted by insertion
     default = {0: 0.5}
-    data = episodes(persons, lines, overlaps=policy, default=default, cuts=[5.5, 5.5, 2.0])
+    with pytest.warns(UserWarning, match=r"line\(s\) that stop where they start, and are left out"):
+        data = episodes(persons, lines, overlaps=policy, default=default, cuts=[5.5, 5.5, 2.0])
     rows = data.to_frame()
     in_order = lines.sort_values("start", kind="stable").groupby(["id", "covariate_id"])
     told = {key: [*own.itertuples()] for key, own in in_order}
@@ -116,6 +118,96 @@ def test_every_moment_has_its_value(policy, seed):
             value = seen_at(own, row.start + 0.25, policy, default.get(covariate, 0.0))
             assert row[4 + covariate] == value
     check_rows(rows, persons, data)
+
+
+@pytest.mark.parametrize("dates", [False, True], ids=["numbers", "dates"])
+def test_ends_may_be_the_last_days(dates):
+    """Every day has its value, and as many days are exposed as in a case series."""
+    rng = np.random.default_rng(5)
+    periods = pd.DataFrame({"id": range(20), "start": rng.integers(0, 9, 20)})
+    periods["end"] = periods["start"] + rng.integers(0, 30, 20)  # the first day may be the last one
+    eras = pd.DataFrame({"id": rng.integers(0, 20, 60), "start": rng.integers(-3, 40, 60)})
+    eras["end"] = eras["start"] + rng.choice([0, 0, 1, 5], 60)
+    first = periods["start"].to_numpy() if dates else np.zeros(20, int)
+
+    def shown(days):
+        return pd.Timestamp("2021-02-20 14:00") + pd.to_timedelta(days, "D") if dates else days
+
+    followed, lines = (
+        pd.DataFrame({"id": table["id"], "start": shown(table["start"]), end: shown(table["end"])})
+        for table, end in ((periods, "time"), (eras, "stop"))
+    )
+    followed["event"] = True
+    data = episodes(followed, {"drug": lines}, overlaps="max", ends="inclusive")
+    rows = data.to_frame()
+    assert data.report.n_empty == 0 and rows["event"].sum() == 20
+    for row in rows.itertuples(index=False):
+        for day in range(int(row.start), int(row.time)):
+            day += first[row.id]
+            own = eras[(eras["id"] == row.id) & (eras["start"] <= day) & (day <= eras["end"])]
+            assert row.drug == (len(own) > 0)
+    days = rows["time"] - rows["start"]
+    assert (
+        days.groupby(rows["id"]).sum().tolist() == (periods["end"] - periods["start"] + 1).tolist()
+    )
+    series = eras_to_intervals(
+        periods,
+        eras.assign(era="drug"),
+        periods[["id"]].assign(day=periods["end"]),
+        windows={"drug": RiskWindow()},
+        end_of_observation=1,
+    )
+    varies = rows["id"].isin(series.y["subject"])
+    exposed = series.columns.loc["drug", "days"]
+    assert days[varies & (rows["drug"] == 1)].sum() == exposed > 20
+
+
+def test_days_are_those_of_time_at_risk():
+    persons = pd.DataFrame({"id": [1, 2], "index_date": [100, 200], "observation_end": [119, 204]})
+    events = pd.DataFrame({"id": [1], "date": [109]})
+    table = time_at_risk(persons, events, treatment=None, start=None).table
+    assert table["time"].tolist() == [10, 5]
+    drug = pd.DataFrame({"id": [1, 2], "start": [109, 190], "stop": [109, 200]})
+    last = table["index_date"] + table["time"] - 1
+    followed = table.assign(start=table["index_date"], time=last)
+    rows = episodes(followed, {"drug": drug}, ends="inclusive")
+    assert rows.to_frame().to_numpy().tolist() == [
+        [1, 100, 109, False, 0],
+        [1, 109, 110, True, 1],  # the event is on the only day of the drug
+        [2, 200, 201, False, 1],
+        [2, 201, 205, False, 0],
+    ]
+
+
+def test_ends_that_are_not_days_are_refused():
+    half = LINES.assign(stop=LINES["stop"] + 0.5)
+    with pytest.raises(ValueError, match=r"`covariates`\['stop'\] has 4.5; days are whole"):
+        episodes(PERSONS, half, ends="inclusive")
+    with pytest.raises(ValueError, match=r"`outcomes`\['time'\] has 6.5; days are whole"):
+        episodes(PERSONS.assign(time=[10, 6.5]), LINES, ends="inclusive")
+    with pytest.raises(ValueError, match=r"0 to -1 for 7, where 'start' must not be after 'time'"):
+        episodes(PERSONS.assign(time=[-1, 6]), LINES, ends="inclusive")
+    both = pd.concat([LINES, LINES[2:3].assign(start=5.0, stop=6.0)])
+    assert episodes(PERSONS, both).report.n_overlaps == 0
+    with pytest.raises(ValueError, match="covariate a of 7 that overlap, 3 to 5 and 5 to 6; pass"):
+        episodes(PERSONS, both, ends="inclusive")
+
+
+def test_tables_may_have_values_of_other_names():
+    dose = pd.DataFrame({"id": [7], "start": [2.0], "stop": [4.0], "mg": [3.0]})
+    flag = dose.drop(columns="mg")
+    tables = {"dose": dose, "score": dose.rename(columns={"mg": "points"}), "flag": flag}
+    rows = episodes(PERSONS, tables, value={"dose": "mg", "score": "points"}).to_frame()
+    assert rows[["dose", "score", "flag"]].loc[1].tolist() == [3.0, 3.0, 1.0]
+    rows = episodes(PERSONS, tables, value={"dose": None, "score": "points"}).to_frame()
+    assert rows[["dose", "score", "flag"]].loc[1].tolist() == [1.0, 3.0, 1.0]
+    with pytest.raises(
+        ValueError, match=r"`covariates\['score'\]` has no column 'value' .*mapping"
+    ):
+        episodes(PERSONS, tables, value={"dose": "mg"})
+    for given, named in ((tables, "dosis"), (LINES, "a")):
+        with pytest.raises(ValueError, match=f"`value` names '{named}', which is no table of `cov"):
+            episodes(PERSONS, given, value={named: "mg"})
 
 
 def check_rows(rows, persons, data):
@@ -141,7 +233,8 @@ def test_report_counts_what_became_of_lines():
         }
     )
     lines = pd.concat([LINES, more], ignore_index=True)
-    data = episodes(PERSONS, lines, overlaps="max", missing="drop", unknown="ignore")
+    with pytest.warns(UserWarning, match=r"has 1 line\(s\) that stop .*; pass ends='inclusive'"):
+        data = episodes(PERSONS, lines, overlaps="max", missing="drop", unknown="ignore")
     report = data.report
     assert report.n_lines == 10
     assert (report.n_missing, report.n_unknown, report.n_empty) == (1, 1, 1)

@@ -130,6 +130,44 @@ def test_a_dataset_is_asked_for_small_batches(tmp_path):
     assert sum(recording.lengths) == 800
 
 
+@pytest.mark.parametrize("lines_of_a_group", [2_000_000, 500_000])
+def test_parquet_is_decoded_in_batches_however_large_its_row_groups(lines_of_a_group, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    numbers = np.random.default_rng(0).integers(0, 2**40, (2, 2_000_000))
+    table = pyarrow.table({"row_id": numbers[0], "covariate_id": numbers[1]})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=lines_of_a_group)
+    pool = pyarrow.proxy_memory_pool(pyarrow.default_memory_pool())
+    before = pyarrow.default_memory_pool()
+    pyarrow.set_memory_pool(pool)
+    try:
+        source = sources.open_source(tmp_path / "a.parquet", "covariates")
+        batches = [len(batch) for batch in source.batches(source.columns, 20_000)]
+    finally:
+        pyarrow.set_memory_pool(before)
+    assert batches == [20_000] * 100
+    assert pool.max_memory() < table.nbytes / 4  # a row group of 500,000 lines is that large
+
+
+def test_files_may_have_columns_in_another_order_and_of_other_types(reader, tmp_path):
+    CODES[:150].write_parquet(tmp_path / "a.parquet")
+    other = CODES[150:].select("value", "row_id", "more", "covariate_id")
+    other.cast({"row_id": pl.Int32}).write_parquet(tmp_path / "b.parquet")
+    if reader == "polars":  # which wants the same types
+        other.write_parquet(tmp_path / "b.parquet")
+    check(tmp_path, batch_size=70)
+
+
+@pytest.mark.parametrize("suffix", WRITE)
+def test_files_without_lines_are_tables_without_lines(reader, suffix, tmp_path):
+    path = tmp_path / f"none{suffix}"
+    WRITE[suffix](CODES[:0], path)
+    for table in (path, CODES[:0].lazy()):
+        none = sources.read_whole(table, "outcomes")
+        assert none.shape == (0, 4) and none["row_id"].dtype == np.int64
+    with pytest.raises(ValueError, match="`outcomes` has no rows"):
+        from_long(path, CODES)
+
+
 def test_every_form_of_arrow():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table(CODES.to_dict(as_series=False))

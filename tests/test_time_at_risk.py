@@ -13,6 +13,7 @@ from sksurvgpu.cohort import (
     Cohort,
     incidence_rate,
     minimal_detectable_effect,
+    observe,
     time_at_risk,
 )
 
@@ -229,6 +230,19 @@ def test_identifiers_of_others_only_are_told():
     assert caught[0].filename == __file__
 
 
+def test_persons_that_are_missing_are_refused():
+    persons, events = small()
+    persons["who"] = persons["id"].where(persons["id"] != "b")
+    for step in (time_at_risk, observe):
+        with pytest.raises(ValueError, match=r"`subject` names column 'who', .* missing in 1 row"):
+            step(
+                persons,
+                events.assign(who=events["id"]),
+                subject="who",
+                **({} if step is time_at_risk else {"start": "date", "end": "date"}),
+            )
+
+
 def test_a_cohort_keeps_its_account():
     persons, events = small()
     cohort = Cohort.of(persons).keep(persons["id"] != "f", "not f")
@@ -236,6 +250,81 @@ def test_a_cohort_keeps_its_account():
     assert found.attrition.index[:2].tolist() == ["given", "not f"]
     assert found.attrition.loc["index date in observation", "left_out"] == 1
     assert found.left_out["id"].tolist() == ["f", "c", "d"]
+
+
+# --- several periods of observation -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dates", [False, True], ids=["numbers", "dates"])
+def test_the_period_with_the_index_date_is_found(dates):
+    rng = np.random.default_rng(2)
+    cuts = np.sort(rng.permuted(np.tile(np.arange(400), (60, 1)), axis=1)[:, :6], axis=1)
+    periods = pd.DataFrame({"id": np.repeat(np.arange(60), 3)})
+    periods["observation_start"], periods["observation_end"] = (
+        cuts[:, ::2].ravel(),
+        cuts[:, 1::2].ravel(),
+    )
+    persons = pd.DataFrame({"number": range(80, 180), "id": rng.integers(0, 66, 100)})
+    persons = persons.assign(
+        treatment=rng.integers(0, 2, 100), index_date=rng.integers(0, 400, 100)
+    )
+    given, lines = persons.copy(), periods.sample(frac=1.0, random_state=0)
+    if dates:
+        for table in (given, lines):
+            for column in table.columns.intersection(["index_date", *periods.columns[1:]]):
+                table[column] = pd.Timestamp("2020-01-01") + pd.to_timedelta(table[column], "D")
+    found = observe(given, lines, id="number", subject="id")
+    expected = {}
+    for who in persons.itertuples():
+        for own in periods[periods["id"] == who.id].itertuples():
+            if own.observation_start <= who.index_date <= own.observation_end:
+                expected[who.number] = own.Index
+    assert 20 < len(expected) < 80
+    assert found.table["number"].tolist() == [*expected]
+    assert found.attrition.index[-1] == "index date in a period"
+    columns = ["observation_start", "observation_end"]
+    of_line = lines.loc[[*expected.values()], columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found.table[columns].reset_index(drop=True), of_line)
+    events = pd.DataFrame({"id": [], "date": lines["observation_end"][:0]}).astype({"id": int})
+    at_risk = time_at_risk(found, events, subject="id")
+    assert len(at_risk.table) == len(expected)
+
+
+def test_periods_that_cannot_be():
+    persons, _ = small()
+    periods = persons[["id", "observation_start", "observation_end"]]
+    with pytest.warns(UserWarning, match="takes the place of") as caught:
+        again = observe(persons, pl.from_pandas(periods))
+    assert [each.filename for each in caught] == [__file__] * 2
+    assert (
+        again.table["id"].tolist()
+        == Cohort.of(persons)
+        .keep(
+            persons["index_date"].between(periods["observation_start"], periods["observation_end"]),
+            "in",
+        )
+        .table["id"]
+        .tolist()
+    )
+    bare = persons.drop(columns=["observation_start", "observation_end"])
+    with pytest.raises(
+        ValueError, match="`periods` has 2 periods of a with the index date; a person"
+    ):
+        observe(bare, pd.concat([periods, periods[:1]]))
+    with pytest.raises(ValueError, match=r"`periods`\['observation_end'\] is missing in 1 line"):
+        observe(
+            bare,
+            periods.assign(observation_end=periods["observation_end"].where(periods["id"] != "b")),
+        )
+    with pytest.raises(ValueError, match=r"`periods` has no column 'observation_end'.* by end="):
+        observe(bare, periods.drop(columns="observation_end"))
+    with pytest.warns(
+        UserWarning, match="no line of `periods` is of anybody in the cohort"
+    ) as caught:
+        observe(bare, periods.assign(id="patient " + periods["id"]))
+    assert caught[0].filename == __file__
+    with pytest.raises(ValueError, match=r"more than once; .* sksurvgpu\.cohort\.observe finds"):
+        time_at_risk(pd.concat([persons, persons[:1]]), periods)
 
 
 # --- rates and effects --------------------------------------------------------------------------

@@ -131,19 +131,9 @@ def eras_to_intervals(
     exposures, ids, of_eras = read_eras(eras, (id, era, start, end), cases, drops)
     labels, _ = name_covariates(ids, names, "era", "name")
     plan = plan_windows(windows, control, ids, labels)
-    laid = lay_windows(cases, exposures, plan)
+    lines, counts = lay_windows(cases, exposures, plan)
     splines = {"age": age, "age_groups": age_groups, "season": season}
-    cut, knots = cut_intervals(cases, laid, plan, account, end_of_observation, **splines)
+    cut, knots = cut_intervals(cases, lines, plan, account, end_of_observation, **splines)
     y = outcome_of_rows(cut.events, cut.length, cases.label[cut.unit])
-    report = CaseSeriesReport.of(
-        cases,
-        exposures,
-        of_eras,
-        of_outcomes,
-        n_outside,
-        n_empty=laid.n_empty,
-        n_shortened=laid.n_shortened,
-        n_windows_outside=laid.n_outside,
-        n_clipped=laid.n_clipped,
-    )
+    report = CaseSeriesReport.of(cases, exposures, of_eras, of_outcomes, n_outside, **counts)
     return CaseSeriesData(cut.X, y, describe_columns(cut.X, y), account.table(), knots, report)

@@ -35,11 +35,13 @@ class CaseSeriesReport(Result):
         Windows left out because they would end before they start, as the era is too short or the
         next one too early.
     n_shortened : int
-        Windows that end because the next era starts.
+        Windows that end because the next era starts, or begin because the one before ends.
     n_windows_outside : int
         Windows left out because they lie before or after observation.
     n_clipped : int
         Windows cut off where observation starts or ends.
+    n_reaching : int
+        Windows that begin before an earlier era ends; ``after_previous=0`` cuts them off.
     """
 
     n_eras: int
@@ -53,6 +55,7 @@ class CaseSeriesReport(Result):
     n_shortened: int = 0
     n_windows_outside: int = 0
     n_clipped: int = 0
+    n_reaching: int = 0
 
     @classmethod
     def of(cls, cases, eras, of_eras, of_outcomes, n_outcomes_outside, **of_windows):
@@ -77,7 +80,11 @@ class CaseSeriesReport(Result):
             (self.n_outcomes_outside, "outcomes left out: outside of observation"),
             (self.n_eras_outside, "eras outside of observation"),
             (self.n_empty, "windows left out: they would end before they start"),
-            (self.n_shortened, "windows end because the next era starts"),
+            (self.n_shortened, "windows cut off by the era before or after"),
+            (
+                self.n_reaching,
+                "windows begin before an earlier era ends; after_previous=0 cuts them off",
+            ),
             (self.n_windows_outside, "windows left out: outside of observation"),
             (self.n_clipped, "windows cut off where observation starts or ends"),
         ):

@@ -112,5 +112,6 @@ def check_ids(ids, name):
     if is_repeated.any():
         raise ValueError(
             f"`{name}` has {ids[is_repeated].iloc[0]!s} more than once; pass one line for each "
-            "person, or name a column that is different in every line by id=."
+            "person, or name a column that is different in every line by id=. Of several "
+            "periods of observation, sksurvgpu.cohort.observe finds the one that counts."
         )

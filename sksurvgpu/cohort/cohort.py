@@ -72,6 +72,10 @@ class Cohort(Result):
     >>> adults.left_out
        id  row    step
     0  12    1  adults
+    >>> adults.spread("age")
+    array([54, -1, 61, 70])
+    >>> adults.rows_of([14, 13, 12, 11])
+    array([3, 1, 0])
     """
 
     table: Any
@@ -180,6 +184,59 @@ class Cohort(Result):
         left = replace(self, table=self.table[is_kept], rows=self.rows[is_kept], left_out=left_out)
         line = left._count(str(step), len(out))
         return replace(left, attrition=concat([self.attrition, line]))
+
+    def spread(self, column, fill=-1, of=None) -> np.ndarray:
+        """Entries of a column for all rows of the first table, also those who were left out.
+
+        `balance` and `fit_outcomes` take them as ``strata`` beside a design of all persons.
+
+        Parameters
+        ----------
+        column : str
+            Column of `table`, such as ``"stratum"``, ``"match"`` or ``"weight"``.
+        fill : scalar, default=-1
+            Entry of those who were left out: -1 for no stratum and no set, 0 for no weight.
+        of : LongData or array-like of identifiers, optional
+            Take its rows in place of those of the first table, as `rows_of` does.
+
+        Returns
+        -------
+        entries : ndarray of shape (n_given,)
+        """
+        require_column(self.table, column, "column")
+        values = self.table[column].to_numpy()
+        n_rows = self.attrition["rows"].iloc[0] if of is None else len(getattr(of, "row_ids", of))
+        entries = np.full(n_rows, fill, np.result_type(values, np.asarray(fill)))
+        entries[self.rows if of is None else self.rows_of(of)] = values
+        return entries
+
+    def rows_of(self, data) -> np.ndarray:
+        """Rows of these persons in a design that has others, too, or another order.
+
+        They are found by identifiers, where `rows` relies on a design of the first table.
+
+        Parameters
+        ----------
+        data : LongData or array-like of identifiers
+            What `from_long` returned, or the identifiers of the rows of a design.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows,), int64
+        """
+        from pandas import Index, Series
+
+        ids, own = Series(getattr(data, "row_ids", data)), self.table[self.id]
+        check_ids(ids, "data")
+        rows = Index(ids).get_indexer(own)
+        is_absent = rows < 0
+        if is_absent.any():
+            raise ValueError(
+                f"`data` has no row of {is_absent.sum():,} person(s) of the cohort, such as "
+                f"{own[is_absent].tolist()[0]!r}; its identifiers are like {ids.tolist()[0]!r}. "
+                "Make it of the table that the cohort began with, or of `cohort.table`."
+            )
+        return rows
 
     def with_columns(self, **columns) -> Cohort:
         """Add columns, or put others in their place.

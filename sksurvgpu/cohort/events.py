@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from ..data.episodes.reading import read_times, require, warn_of_strangers
+from ..data.episodes.reading import read_times, require, warn_of_strangers, whole_days
 from ..data.long.sources import open_source, to_pandas
 from ..data.long.windows import unlike
 from ..data.outcomes.fields import CODES
 from ..data.vectors import check_whole
 from .checks import require_column
 
-__all__ = ["Days", "Events", "read_events"]
+__all__ = ["Days", "Events", "lines_of", "persons_of", "read_events"]
 
 BATCH_SIZE = 1 << 20  # lines
 
@@ -73,21 +73,24 @@ class Days:
             )
         return days
 
+    def read_all(self, series, label) -> np.ndarray:
+        """Days of a column of another table, none of them missing."""
+        days = self.read(series, label)
+        n_missing = np.count_nonzero(np.isnan(days))
+        if n_missing:
+            raise ValueError(
+                f"{label} is missing in {n_missing:,} line(s) of persons of the cohort; fill or "
+                "drop them."
+            )
+        return days
+
     def read(self, series, label) -> np.ndarray:
         """Days of any column."""
         days, calendar = read_times(nw.from_native(series, series_only=True), label)
         if self._calendar not in ("", calendar):
             raise unlike(label, calendar, "columns before it have", self._calendar)
         self._calendar = calendar
-        if calendar is not None:
-            return np.floor(days)  # times of the day
-        is_wrong = ~np.isnan(days) & (days != np.floor(days))
-        if is_wrong.any():
-            row = int(np.argmax(is_wrong))
-            raise ValueError(
-                f"{label} is {days[row]:g} in row {row:,}; days are whole numbers, or dates."
-            )
-        return days
+        return whole_days(days, calendar, label)
 
 
 def read_events(outcomes, persons, days, columns) -> Events:
@@ -102,7 +105,7 @@ def read_events(outcomes, persons, days, columns) -> Events:
     columns : tuple of (str, str, str or None)
         Columns of the table: the person, the day, the code.
     """
-    from pandas import Index, concat
+    from pandas import concat
 
     source = open_source(outcomes, "outcomes")
     wanted = [column for column in columns if column is not None]
@@ -110,24 +113,40 @@ def read_events(outcomes, persons, days, columns) -> Events:
         require(source.columns, column, "outcomes", argument)
     parts = [to_pandas(part, "outcomes") for part in source.open(wanted, BATCH_SIZE)]
     lines = concat(parts, ignore_index=True)
-    number, distinct = persons.factorize()
     who, date, event = columns
-    _check_same_kind(persons, lines[who], who)
-    found = Index(distinct).get_indexer(lines[who])
-    if len(lines) and found.max() < 0:
-        examples = lines[who].tolist()[0], "the cohort", persons.tolist()[0]
-        warn_of_strangers("outcomes", *examples, stacklevel=5)
-    lines, found = lines[found >= 0], found[found >= 0]
-    day = days.read(lines[date], f"`outcomes`[{date!r}]")
-    n_missing = np.count_nonzero(np.isnan(day))
-    if n_missing:
-        raise ValueError(
-            f"`outcomes`[{date!r}] is missing in {n_missing:,} line(s) of persons of the cohort; "
-            "drop them."
-        )
+    is_own, line, row = lines_of(persons, lines[who], "outcomes", stacklevel=6)
+    lines = lines[is_own]
+    day = days.read_all(lines[date], f"`outcomes`[{date!r}]")
     code = np.ones(len(lines), np.int64) if event is None else _codes(lines[event], event)
-    line, row = _rows_of(found, number, len(distinct))
     return Events(len(persons), row, day[line], code[line])
+
+
+def persons_of(cohort, subject):
+    """Person of each row."""
+    if subject is None:
+        return cohort.table[cohort.id]
+    require_column(cohort.table, subject, "subject")
+    persons = cohort.table[subject]
+    if persons.isna().any():
+        raise ValueError(
+            f"`subject` names column {subject!r}, which is missing in {persons.isna().sum():,} "
+            "row(s); fill it, or leave them out by Cohort.keep."
+        )
+    return persons
+
+
+def lines_of(persons, others, name, stacklevel):
+    """Which lines are of the cohort, and pairs of one of these and a row of its person."""
+    from pandas import Index
+
+    number, distinct = persons.factorize()
+    _check_same_kind(persons, others, f"`{name}`[{others.name!r}]")
+    found = Index(distinct).get_indexer(others)
+    if len(others) and found.max() < 0:
+        examples = others.tolist()[0], "the cohort", persons.tolist()[0]
+        warn_of_strangers(name, *examples, stacklevel=stacklevel)
+    is_own = found >= 0
+    return is_own, *_rows_of(found[is_own], number, len(distinct))
 
 
 def _codes(values, column):
@@ -150,13 +169,13 @@ def _rows_of(found, number, n_persons):
     return line, rows[(np.cumsum(n_of) - n_of)[found][line] + within]
 
 
-def _check_same_kind(persons, others, column):
+def _check_same_kind(persons, others, label):
     """Refuse numbers where the cohort has text, or the other way round: nobody would be found."""
     from pandas.api.types import is_numeric_dtype
 
     is_number = is_numeric_dtype(persons)
     if len(others) and is_number != is_numeric_dtype(others):
         raise TypeError(
-            f"`outcomes`[{column!r}] has {'text' if is_number else 'numbers'}, the cohort has "
+            f"{label} has {'text' if is_number else 'numbers'}, the cohort has "
             f"{'numbers' if is_number else 'text'} for its persons; convert one of them."
         )

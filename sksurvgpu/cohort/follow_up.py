@@ -13,7 +13,7 @@ import numpy as np
 from .._calls import renamed
 from .checks import check_count, require_column
 from .cohort import Cohort, as_cohort
-from .events import Days, read_events
+from .events import Days, persons_of, read_events
 
 __all__ = ["time_at_risk"]
 
@@ -107,6 +107,7 @@ def time_at_risk(
 
     See Also
     --------
+    observe : Finds the columns of observation where persons have several periods of it.
     incidence_rate : Events per time at risk.
     sksurvgpu.surv : Makes an outcome of both columns.
 
@@ -148,7 +149,7 @@ def time_at_risk(
         high = np.fmin(high, base + (risk_end or 0))
     for column in [censor] if isinstance(censor, str) else censor or []:
         high = np.fmin(high, days.of(column, "censor", may_lack=True))
-    persons = _persons(cohort, subject)
+    persons = persons_of(cohort, subject)
     events = read_events(outcomes, persons, days, (subject or cohort.id, day, event))
     steps = {"index date in observation": is_observed}
     if washout is not None:
@@ -174,14 +175,6 @@ def _observation(days, index, start, end):
         require_column(days.table, start, "start", ", or pass start=None if it does not matter.")
         is_observed &= days.of(start, "start", may_lack=True) <= first
     return first, last, is_observed
-
-
-def _persons(cohort, subject):
-    """Person of each row."""
-    if subject is None:
-        return cohort.table[cohort.id]
-    require_column(cohort.table, subject, "subject")
-    return cohort.table[subject]
 
 
 def _until_next(persons, low, high, is_there):

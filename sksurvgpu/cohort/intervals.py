@@ -13,10 +13,10 @@ from ..data.episodes.merging import group_equal_rows
 from ..data.long.grouping import MAX
 from ..data.vectors import check_whole
 from ..exceptions import NothingToCompareError
-from .risk_windows import RiskWindow, lay
+from .risk_windows import RiskWindow, Windows, lay
 from .splines import age_basis, age_knots, month_starts, season_basis, season_knots
 
-__all__ = ["Cut", "Laid", "Plan", "cut_intervals", "lay_windows", "plan_windows"]
+__all__ = ["Cut", "Plan", "cut_intervals", "lay_windows", "plan_windows"]
 
 END_OF_OBSERVATION = "end of observation"
 
@@ -30,16 +30,6 @@ class Plan(NamedTuple):
     windows: list
     names: list
     has_control: bool
-
-
-class Laid(NamedTuple):
-    """Windows as lines within observation, and how many were changed or left out."""
-
-    lines: Lines
-    n_shortened: int
-    n_empty: int
-    n_outside: int
-    n_clipped: int
 
 
 class Cut(NamedTuple):
@@ -113,8 +103,8 @@ def _codes(window, codes, argument):
     return np.unique([codes[id] for id in wanted])
 
 
-def lay_windows(cases, eras, plan) -> Laid:
-    """Lay all windows around the eras of cases, within observation."""
+def lay_windows(cases, eras, plan) -> tuple[Lines, dict]:
+    """Windows around the eras of cases as lines within observation, and what became of them."""
     laid = [lay(eras, *window) for window in plan.windows]
     unit, column, start, end = (
         np.concatenate(field) for field in list(zip(*laid, strict=True))[:4]
@@ -123,9 +113,10 @@ def lay_windows(cases, eras, plan) -> Laid:
     is_inside = (start <= high) & (end >= low)
     is_cut = is_inside & ((start < low) | (end > high))
     lines = _lines(cases, unit, column, start, end)
-    counts = (np.count_nonzero(~is_inside), np.count_nonzero(is_cut))
-    of_eras = (sum(counts) for counts in zip(*(window[4:] for window in laid), strict=True))
-    return Laid(lines, *of_eras, *map(int, counts))
+    names = Windows._fields[4:]
+    counts = {name: sum(getattr(window, name) for window in laid) for name in names}
+    counts["n_windows_outside"] = int(np.count_nonzero(~is_inside))
+    return lines, counts | {"n_clipped": int(np.count_nonzero(is_cut))}
 
 
 def _lines(cases, unit, column, start, end):
@@ -137,9 +128,9 @@ def _lines(cases, unit, column, start, end):
     return lines.take(start < stop)
 
 
-def cut_intervals(cases, laid, plan, account, end_of_observation, *, age, age_groups, season):
+def cut_intervals(cases, lines, plan, account, end_of_observation, *, age, age_groups, season):
     """Rows of cases, by case and in the order of their first days, and the knots of splines."""
-    names, parts = [*plan.names], [laid.lines]
+    names, parts = [*plan.names], [lines]
     if end_of_observation:
         parts.append(_last_days(cases, len(names), end_of_observation))
         names.append(END_OF_OBSERVATION)

@@ -14,6 +14,7 @@ from ..data.episodes.reading import (
     read_persons,
     show_time,
     warn_of_strangers,
+    whole_days,
 )
 from ..data.long.windows import unlike
 from ..exceptions import NothingToCompareError
@@ -107,8 +108,9 @@ def read_observed(periods, id, start, end, birth) -> Observed:
     if len(subjects.known) < subjects.ids.size:
         twice = subjects.ids[np.argmax(np.bincount(subjects.number)[subjects.number] > 1)]
         raise ValueError(
-            f"`periods` has {id!r} {twice!s} more than once; a subject has one period: join them, "
-            "or give each an identifier of its own."
+            f"`periods` has {id!r} {twice!s} more than once; a subject has one period: join "
+            "those that touch, number the others, merge both other tables with the numbers by "
+            f"{id!r}, and name their column by id=."
         )
     labels = {"start": start, "end": end, **({} if birth is None else {"birth": birth})}
     days, kinds = {}, set()
@@ -178,12 +180,7 @@ def _read(table, name, names, observed, drops_missing, arguments):
 
 def _whole(times, calendar, name, label):
     """Days as int64; the time of day of dates is cut off."""
-    days = np.floor(times)
-    if calendar is None and not (days == times).all():
-        raise ValueError(
-            f"`{name}`[{label!r}] has {times[np.argmax(days != times)]:g}; days are whole numbers, "
-            "or dates."
-        )
+    days = whole_days(times, calendar, f"`{name}`[{label!r}]")
     is_far = ~(np.abs(days) <= FARTHEST)
     if is_far.any():
         raise ValueError(

@@ -11,6 +11,7 @@ import numpy as np
 __all__ = ["Eras", "RiskWindow", "Windows", "lay"]
 
 ANCHORS = ("start", "end")
+FAR = 2**62  # days, where there is no other era
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class RiskWindow:
         one column.
     first_only : bool, default=False
         Whether only the first era of a subject has the window.
+    after_previous : int, optional
+        The window begins after this day at the earliest, counted from the last day of the era
+        before: 0 where a window before an exposure is to have no day of an earlier exposure, 14
+        where the window of that ends 14 days after it. By default such days are in both windows.
 
     Notes
     -----
@@ -46,7 +51,7 @@ class RiskWindow:
     >>> from sksurvgpu.cohort import RiskWindow
     >>> after = RiskWindow(15, 35, end_anchor="start")  # days 15 to 35 after the first day
     >>> on_drug = RiskWindow()  # from the first to the last day
-    >>> before = RiskWindow(-30, -1, end_anchor="start", eras="mmr")
+    >>> before = RiskWindow(-30, -1, end_anchor="start", eras="mmr", after_previous=0)
     """
 
     start: int = 0
@@ -56,10 +61,12 @@ class RiskWindow:
     eras: Any = None
     by_era: bool = False
     first_only: bool = False
+    after_previous: int | None = None
 
     def __post_init__(self):
-        for argument in ("start", "end"):
-            value = getattr(self, argument)
+        after = 0 if self.after_previous is None else self.after_previous
+        days = {"start": self.start, "end": self.end, "after_previous": after}
+        for argument, value in days.items():
             if not isinstance(value, Integral) or isinstance(value, bool):
                 raise TypeError(f"`{argument}` is {value!r}; pass a whole number of days.")
         for argument in ("start_anchor", "end_anchor"):
@@ -88,7 +95,10 @@ class Eras(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """First and last day of windows in columns, and how many a next era cut off or were empty."""
+    """First and last day of windows in columns, and counts.
+
+    Of those that another era cuts off, that are empty, and that begin before an earlier era ends.
+    """
 
     unit: np.ndarray
     column: np.ndarray
@@ -96,6 +106,7 @@ class Windows(NamedTuple):
     end: np.ndarray
     n_shortened: int
     n_empty: int
+    n_reaching: int
 
 
 def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> Windows:
@@ -115,22 +126,32 @@ def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> Windows:
     column = position[eras.code]
     eras = eras._replace(code=column).take(column >= 0)
     merged = _merged(eras)
-    following = np.full(merged.unit.size, np.iinfo(np.int64).max)
     if window.first_only:
         merged = merged.take(~_follows(merged))
-        following = following[: merged.unit.size]
-    elif following.size:
-        is_followed = _follows(merged)[1:]
-        following[:-1][is_followed] = merged.start[1:][is_followed]
+    previous, following = _neighbours(merged)
     anchors = {"start": merged.start, "end": merged.end}
     start = anchors[window.start_anchor] + window.start
     end = anchors[window.end_anchor] + window.end
     is_cut = end >= following
     end = np.minimum(end, following - 1)
+    if window.after_previous is not None:
+        earliest = previous + window.after_previous + 1
+        is_cut |= start < earliest
+        start = np.maximum(start, earliest)
     some = start <= end
-    counts = int(np.count_nonzero(is_cut & some)), int(np.count_nonzero(~some))
+    is_reaching = some & (start <= previous)
+    counts = (int(np.count_nonzero(found)) for found in (is_cut & some, ~some, is_reaching))
     column = merged.code[some] + first_column
     return Windows(merged.unit[some], column, start[some], end[some], *counts)
+
+
+def _neighbours(eras):
+    """Last day of the era before, and first day of the next one, of the same subject and column."""
+    follows = _follows(eras)[1:]
+    previous, following = np.full(eras.unit.size, -FAR), np.full(eras.unit.size, FAR)
+    previous[1:][follows] = eras.end[:-1][follows]
+    following[:-1][follows] = eras.start[1:][follows]
+    return previous, following
 
 
 def _follows(eras):

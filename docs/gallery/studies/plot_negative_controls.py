@@ -58,8 +58,6 @@ propensity = LogisticCV(cv=5, n_alphas=15, alpha_min_ratio=0.01).fit(
 )
 score = propensity.predict_proba(data.X)[:, 1]
 stratified = stratify(Cohort.of(persons.assign(score=score)), n_strata=5)
-stratum = np.full(len(persons), -1)
-stratum[stratified.rows] = stratified.table["stratum"]
 followed = {
     name: time_at_risk(
         stratified, lines, risk_start=1, competing="death_date"
@@ -75,7 +73,7 @@ result = fit_outcomes(
     },
     columns="treatment",
     at_risk={name: c.rows for name, c in followed.items()},
-    strata=stratum,
+    strata=stratified.spread("stratum"),
 )
 
 # %%

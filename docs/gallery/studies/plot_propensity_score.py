@@ -14,7 +14,6 @@ without who was as likely to get it (Connors and others 1996).
 
 # sphinx_gallery_thumbnail_number = 2
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from sksurvgpu import (
     BalanceDisplay,
@@ -65,8 +64,7 @@ matched.attrition
 # and after. Beyond 0.1, a difference is commonly called one; after matching
 # no column is there.
 
-pair = np.full(len(persons), -1)
-pair[matched.rows] = matched.table["match"]
+pair = matched.spread("match")  # of all patients, -1 without a pair
 balanced = balance(X, persons["treatment"], strata=pair)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 display = BalanceDisplay.from_result(balanced, n_top=15, ax=ax)

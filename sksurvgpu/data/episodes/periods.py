@@ -8,7 +8,7 @@ import numpy as np
 
 from ..long.windows import unlike
 from .cutting import Lines
-from .reading import Persons, show_time
+from .reading import Persons, show_time, whole_days
 
 __all__ = ["Clipped", "Periods", "clip", "read_periods"]
 
@@ -21,6 +21,7 @@ class Periods(NamedTuple):
     stop: np.ndarray
     origin: np.ndarray  # of every person
     calendar: str | None  # of the times, None of numbers
+    by_day: bool = False  # whether the day before `stop` was given, the last one
 
     @property
     def n_persons(self):
@@ -34,8 +35,9 @@ class Periods(NamedTuple):
 
     def show(self, start, stop, person):
         """An interval as the tables have it."""
-        begin, end = (show_time(t + self.origin[person], self.calendar) for t in (start, stop))
-        return f"({begin}, {end}]"
+        times = start, stop - self.by_day
+        begin, end = (show_time(t + self.origin[person], self.calendar) for t in times)
+        return f"{begin} to {end}" if self.by_day else f"({begin}, {end}]"
 
 
 class Clipped(NamedTuple):
@@ -47,8 +49,11 @@ class Clipped(NamedTuple):
     n_clipped: int
 
 
-def read_periods(persons: Persons, start, time) -> Periods:
-    """Check from when to when persons are followed; without a column `start`, from 0."""
+def read_periods(persons: Persons, start, time, by_day=False) -> Periods:
+    """Check from when to when persons are followed; without a column `start`, from 0.
+
+    With `by_day`, `time` is the last day, and the period ends when that does.
+    """
     stop, calendar = persons.times(time, "time")
     if start not in persons.table.columns and calendar is None:
         begin, of_start = np.zeros(stop.size), None
@@ -57,13 +62,17 @@ def read_periods(persons: Persons, start, time) -> Periods:
     if calendar != of_start:
         name = persons.name
         raise unlike(f"`{name}`[{start!r}]", of_start, f"those in {time!r} are", calendar)
+    if by_day:
+        begin = whole_days(begin, calendar, f"`{persons.name}`[{start!r}]")
+        stop = whole_days(stop, calendar, f"`{persons.name}`[{time!r}]") + 1.0
     is_wrong = ~(begin < stop) | ~np.isfinite(begin) | ~np.isfinite(stop)
     if is_wrong.any():
         line = int(np.argmax(is_wrong))
-        shown = (show_time(value[line], calendar) for value in (begin, stop))
+        shown = (show_time(value[line], calendar) for value in (begin, stop - by_day))
+        rule = "not be after" if by_day else "be before"
         raise ValueError(
             f"`{persons.name}` has {' to '.join(shown)} for {persons.ids[line]!s}, where {start!r} "
-            f"must be before {time!r} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
+            f"must {rule} {time!r} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
             "drop it."
         )
     origin = np.zeros(len(persons.known))
@@ -71,7 +80,7 @@ def read_periods(persons: Persons, start, time) -> Periods:
         origin[:] = np.inf
         np.minimum.at(origin, persons.number, begin)
     shift = origin[persons.number]
-    periods = Periods(persons.number, begin - shift, stop - shift, origin, calendar)
+    periods = Periods(persons.number, begin - shift, stop - shift, origin, calendar, by_day)
     if not periods.is_one_each:
         _check_apart(periods, persons)
     return periods

@@ -31,6 +31,7 @@ __all__ = [
     "require",
     "show_time",
     "warn_of_strangers",
+    "whole_days",
 ]
 
 BATCH_SIZE = 1 << 20
@@ -80,7 +81,7 @@ class LineNames(NamedTuple):
     covariate: str | None
     start: str
     stop: str | None
-    value: str | None
+    value: str | Mapping | None  # a mapping is by covariate, of tables by covariate
 
 
 @dataclass
@@ -132,6 +133,7 @@ def read_lines(tables, name, columns, persons, drops_missing, arguments=None) ->
     arguments : mapping from field of LineNames to (str, str), optional
         Name of the argument that names the column, and what else messages advise.
     """
+    _check_values(columns.value, tables, name)
     reader = _Reader(columns, persons, drops_missing, arguments or ARGUMENTS)
     if isinstance(tables, Mapping):
         for covariate, table in tables.items():
@@ -139,6 +141,17 @@ def read_lines(tables, name, columns, persons, drops_missing, arguments=None) ->
     else:
         reader.read(tables, name, None if columns.covariate else 0)
     return reader.told()
+
+
+def _check_values(value, tables, name):
+    if not isinstance(value, Mapping):
+        return
+    absent = set(value) - set(tables if isinstance(tables, Mapping) else ())
+    if absent:
+        raise ValueError(
+            f"`value` names {next(iter(absent))!r}, which is no table of `{name}`; a mapping "
+            "`value` goes with a mapping of tables, and has some of its names."
+        )
 
 
 class _Reader:
@@ -172,13 +185,15 @@ class _Reader:
         id, of_covariate, start, stop, value = self._columns
         if covariate is not None:
             of_covariate = None
+        if isinstance(value, Mapping):
+            value = value.get(covariate, DEFAULT_VALUE)
         if value == DEFAULT_VALUE and value not in columns:
             others = sorted(set(columns) - {id, of_covariate, start, stop})
             if others:
                 raise ValueError(
                     f"`{name}` has no column {value!r} of values, but "
-                    f"{', '.join(map(repr, others))}; name one by value=, or pass value=None if "
-                    "every line stands for a 1."
+                    f"{', '.join(map(repr, others))}; name one by value=, which may be a mapping "
+                    "by table, or pass value=None if every line stands for a 1."
                 )
             value = None
         wanted = LineNames(id, of_covariate, start, stop, value)
@@ -311,6 +326,15 @@ def read_times(series, label):
     if values.dtype.kind not in "iuf":
         values = series.cast(nw.Float64).to_numpy()
     return values.astype(np.float64, copy=False), None
+
+
+def whole_days(times, calendar, label):
+    """Days as whole numbers, NaN where there is none; the time of day of dates is cut off."""
+    days = np.floor(times)
+    if calendar is None and (days < times).any():
+        shown = times[np.argmax(days < times)]
+        raise ValueError(f"{label} has {shown:g}; days are whole numbers, or dates.")
+    return days
 
 
 def show_time(time, calendar):

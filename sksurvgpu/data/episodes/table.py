@@ -16,7 +16,7 @@ from ..long.windows import unlike
 from ..vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .periods import clip, read_periods
-from .reading import LineNames, read_lines, read_persons
+from .reading import LineNames, read_lines, read_persons, whole_days
 from .report import Episodes, EpisodesReport
 
 __all__ = ["episodes"]
@@ -41,6 +41,7 @@ def episodes(
     names=None,
     name="name",
     with_columns=(),
+    ends="exclusive",
     unknown="warn",
     missing="error",
 ) -> Episodes:
@@ -64,9 +65,10 @@ def episodes(
         bytes a line.
     id, start, stop, time, event, covariate_id, value : str
         Names of columns: `id` and `start` in both tables, `time` and `event` in `outcomes`, the
-        others in `covariates`. ``stop=None``: no line has a stop; ``value=None``: all are 1. Times
-        are numbers, or all of them dates, of one time zone if of any; then `outcomes` has starts,
-        and rows are in days since the person's first.
+        others in `covariates`. ``stop=None``: no line has a stop; ``value=None``: all are 1; a
+        mapping names the values of each table of a mapping of tables. Times are numbers, or all of
+        them dates, of one time zone if of any; then `outcomes` has starts, and rows are in days
+        since the person's first.
     cuts : array-like of float
         Times, in days since the start for dates, at which all persons are cut.
     overlaps : {"error", "last", "max", "sum"} or mapping, default="error"
@@ -82,6 +84,10 @@ def episodes(
         Name of the column of names in a table `names`.
     with_columns : str or list of str
         Columns of `outcomes` to put on the right of X.
+    ends : {"exclusive", "inclusive"}, default="exclusive"
+        With "inclusive", times are days, `stop` is the last day of a line and `time` the last day
+        of follow-up, on which the event happens, as `cohort.eras_to_intervals` has them: days 5 to
+        5 are one day, the row (5, 6].
     unknown : {"warn", "error", "ignore"}, default="warn"
         What to do about lines whose person is not among the outcomes; they are left out.
     missing : {"error", "drop"}, default="error"
@@ -114,11 +120,10 @@ def episodes(
     2 rows have no covariate
     2 lines cut off where follow-up starts or ends
     """
-    _check_choice("unknown", unknown, ("warn", "error", "ignore"))
-    _check_choice("missing", missing, ("error", "drop"))
+    by_day = _read_options(unknown, missing, ends)
     columns = LineNames(id, covariate_id, start, stop, value)
     persons = read_persons(outcomes, "outcomes", id)
-    periods = read_periods(persons, start, time)
+    periods = read_periods(persons, start, time, by_day)
     happened = check_flags(persons.series(event, "event").to_native(), f"outcomes[{event!r}]")
     tables = {} if covariates is None else covariates
     told = read_lines(tables, "covariates", columns, persons, missing == "drop")
@@ -127,8 +132,9 @@ def episodes(
     policies = _by_covariate("overlaps", overlaps, ids, "error")
     policy = np.array([POLICIES[key] for key in policies], dtype=np.int64)
     defaults = check_numbers(_by_covariate("default", default, ids, 0.0), "default")
-    lines, n_open = _closed(told.lines, periods, rank, policy)
+    lines, n_open = _closed(_times_of(told, columns, by_day), periods, rank, policy)
     clipped = clip(lines, periods)
+    _warn_of_empty(clipped.n_empty)
     lines = arrange(clipped.lines, periods.person.size)
     rows = cut_rows(periods.start, periods.stop, lines, np.unique(check_numbers(cuts, "cuts")))
     filled = fill_columns(lines, rows, policy, defaults != 0.0)
@@ -141,6 +147,14 @@ def episodes(
     report = _summarize(X, is_event, told.counts, clipped, filled, counts)
     X = _with_columns(X, persons.table, with_columns, rows.unit)
     return Episodes(X, rows.start, rows.stop, is_event, rows.unit, persons.ids, ids, report)
+
+
+def _read_options(unknown, missing, ends):
+    """Check options; return whether ends are days that count."""
+    _check_choice("unknown", unknown, ("warn", "error", "ignore"))
+    _check_choice("missing", missing, ("error", "drop"))
+    _check_choice("ends", ends, ("exclusive", "inclusive"))
+    return ends == "inclusive"
 
 
 def _summarize(X, is_event, read, clipped, filled, counts):
@@ -173,6 +187,26 @@ def _check_told(told, periods, unknown):
             raise ValueError(f"{message}; pass unknown='ignore' to leave them out.")
         warnings.warn(
             f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=3
+        )
+
+
+def _times_of(told, columns, by_day):
+    """Lines whose stops are the ends of their last days, where these were given."""
+    if not by_day:
+        return told.lines
+    start, stop = (
+        whole_days(times, told.calendar, f"`covariates`[{label!r}]")
+        for times, label in zip(told.lines[2:4], columns[2:4], strict=True)
+    )
+    return told.lines._replace(start=start, stop=stop + 1.0)
+
+
+def _warn_of_empty(n_empty):
+    if n_empty:
+        warnings.warn(
+            f"`covariates` has {n_empty:,} line(s) that stop where they start, and are left out; "
+            "pass ends='inclusive' if times are days and the last one counts, or drop such lines.",
+            stacklevel=3,
         )
 
 

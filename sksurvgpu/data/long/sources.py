@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..design.tables import check_arrow
 __all__ = ["Source", "open_source", "read_whole", "to_pandas"]
 
 _BATCH_SIZE = 1 << 20  # lines
+_BUFFER_SIZE = 1 << 20  # bytes of a column that are read at once
 # Suffix of a file -> its format, as pyarrow.dataset calls it.
 FORMATS = {
     ".parquet": "parquet",
@@ -204,7 +206,26 @@ def _open_with_pyarrow(files, kind, name):
         table = dataset([*map(str, files)], format=kind)
         found = [(part.path, part.physical_schema.names) for part in table.get_fragments()]
     _check_files(found, name)
-    return _guarded(_open_dataset(table, name), errors)
+    source = _open_dataset(table, name)
+    if kind == "parquet":
+        source = replace(source, open=partial(_read_parquet, files, table.schema, name))
+    return _guarded(source, errors)
+
+
+def _read_parquet(files, schema, name, columns, size):
+    """Decode so many lines at a time; datasets decode whole row groups, two at a time."""
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    wanted = pyarrow.schema([schema.field(label) for label in columns])
+    batch = None
+    for path in files:
+        with ParquetFile(path, buffer_size=_BUFFER_SIZE, pre_buffer=False) as file:
+            for batch in file.iter_batches(size, columns=columns):
+                table = pyarrow.Table.from_batches([batch]).select(columns)
+                yield _face_of(table.cast(wanted), name)
+    if batch is None:
+        yield _face_of(wanted.empty_table(), name)
 
 
 def _open_with_polars(files, kind, name):
@@ -289,8 +310,11 @@ def _open_lazy(frame, name):
         )
 
     def read(columns, size):
-        for batch in frame.select(columns).collect_batches(chunk_size=size):
+        batch, chosen = None, frame.select(columns)
+        for batch in chosen.collect_batches(chunk_size=size):
             yield nw.from_native(batch)
+        if batch is None:
+            yield nw.from_native(chosen.clear().collect())  # without a look at files
 
     return Source(name, frame.collect_schema().names(), False, read)
 
