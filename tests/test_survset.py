@@ -5,14 +5,17 @@ Numbers of R's coxph are in oracles/published/survset.json; make_survset.R says 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles.cases import load
 from oracles.reference_likelihoods import cox_direct, information
 from oracles.survset import Cohort, cox_scores, read_cohort
+from sklearn.exceptions import ConvergenceWarning
 
 from sksurvgpu import CoxLassoCCD, surv, wald
 
@@ -131,6 +134,37 @@ def test_coxph(name, ties):
     assert model.log_likelihood_ == pytest.approx(expected["loglik"], abs=len(errors) * PROMISE**2)
     y = surv(cohort.event, cohort.time, start=cohort.start)
     np.testing.assert_allclose(wald(model, X, y).standard_errors, errors, rtol=PROMISE)
+
+
+def test_indicators_of_all_levels():
+    """Brands, models within brands, and three pairs: eight of 41 depend on those before them."""
+    with warnings.catch_warnings():  # its pickles name a module that NumPy has moved
+        warnings.simplefilter("ignore", DeprecationWarning)
+        table = SurvLoader().load_dataset(ds_name="hdfail")["df"]
+    X = pd.get_dummies(table.drop(columns=["pid", "event", "time"]), dtype=float)
+    y = surv(table["event"] > 0, table["time"])
+    with pytest.warns(ConvergenceWarning, match="are infinite"):
+        model = CoxLassoCCD(alpha=0.0, n_jobs=1).fit(X, y)
+    with (
+        pytest.warns(UserWarning, match="are infinite"),
+        pytest.warns(UserWarning, match="`fac_brand_WDC`, .* and 3 more: constant columns"),
+    ):
+        found = wald(model, X, y)
+    left_out, known = np.isnan(found.coef), ~np.isnan(found.standard_errors)
+    assert (left_out.sum(), model.infinite_.sum(), known.sum(), len(known)) == (8, 4, 29, 41)
+    Z = (X - X.mean()) / X.std()
+    assert np.linalg.matrix_rank(Z.loc[:, ~left_out]) == np.linalg.matrix_rank(Z) == 33
+    less = X.loc[:, ~left_out]
+    with pytest.warns(ConvergenceWarning, match="are infinite"):
+        few = CoxLassoCCD(alpha=0.0, n_jobs=1).fit(less, y)
+    with pytest.warns(UserWarning, match="are infinite") as told:
+        expected = wald(few, less, y)
+    assert len(told) == 1
+    finite = known[~left_out]
+    errors = expected.standard_errors
+    np.testing.assert_allclose(found.standard_errors[known], errors[finite], rtol=PROMISE)
+    off = (found.coef[known] - expected.coef[finite]) / errors[finite]
+    assert np.abs(off).max() <= PROMISE
 
 
 @pytest.mark.parametrize("ties", TIES)
