@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from faces import FACES, SUBJECT, X
+from faces import FACES, SUBJECT, TIME, X
 from models import MODELS, Sample, dense, open_session
 from oracles.reference_likelihoods import split_rows
 from oracles.reference_scores import fine_gray_scores
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import SplineTransformer
 
 from sksurvgpu import (
     CoxLassoCCD,
@@ -37,6 +38,7 @@ from sksurvgpu.information import rows as information_rows
 from sksurvgpu.information.inverse import invert
 from sksurvgpu.information.rows import FittedRows
 from sksurvgpu.information.views import view_of
+from sksurvgpu.partitions.handles import in_memory
 
 P = X.shape[1]
 
@@ -490,6 +492,77 @@ def test_other_outcomes_are_not_compared(cox):
     plain = {"sample_weight": np.ones(len(SUBJECT)), "offset": np.zeros(len(SUBJECT))}
     same = COX.make(alpha=0.0).fit(X[:, :3], COX.y, strata=["all"] * len(SUBJECT), **plain)
     assert likelihood_ratio_test(same, cox).df == P - 3
+
+
+SPLINE = SplineTransformer(4, degree=2).fit_transform(np.sort(TIME)[:, None])
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_line_is_nested_in_a_spline(name):
+    """As in the same spline with the line among its columns, in place of one of them."""
+    face, line = FACES[name], pd.DataFrame({"dose": np.sort(TIME), "sex": X.toarray()[:, 0]})
+    curve = pd.DataFrame(SPLINE).add_prefix("basis").assign(sex=line["sex"])
+    models = [face.make(alpha=0.0).fit(x, face.y, **face.rows) for x in (line, curve)]
+    found = likelihood_ratio_test(*models, X=(line, curve), y=face.y, **face.rows)
+    assert found.df == 3  # of five columns, which sum to 1, less the line
+    other = line.assign(b1=SPLINE[:, 1], b2=SPLINE[:, 2], b3=SPLINE[:, 3])
+    by_name = likelihood_ratio_test(models[0], face.make(alpha=0.0).fit(other, face.y, **face.rows))
+    assert by_name.df == 3
+    assert found.statistic == pytest.approx(by_name.statistic, rel=1e-5)
+    with pytest.raises(ValueError, match=r"'dose' that `full` does not have: by their names .* X="):
+        likelihood_ratio_test(*models)
+    kink = line.assign(dose=np.abs(line["dose"] - 25.0))
+    kinked = face.make(alpha=0.0).fit(kink, face.y, **face.rows)
+    with pytest.raises(ValueError, match="'dose' that is no sum of the columns of `full`: the mod"):
+        likelihood_ratio_test(kinked, models[1], X=(kink, curve), y=face.y, **face.rows)
+    with pytest.raises(ValueError, match="are not the rows of the fit"):
+        likelihood_ratio_test(*models, X=(line[::-1], curve), y=face.y, **face.rows)
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_collinear_columns_are_no_degrees_of_freedom(name):
+    face, table = FACES[name], X.toarray()[:, :4]
+    wide = np.column_stack([table, table[:, 0] + table[:, 1], table[:, 2]])
+    null, few, many = (
+        face.make(alpha=0.0).fit(x, face.y, **face.rows) for x in (table[:, :1], table, wide)
+    )
+    expected = likelihood_ratio_test(null, few)
+    given = {"X": (table[:, :1], wide), "y": face.y, **face.rows}
+    for options in ({}, given)[name == "linear" :]:  # whose fit does not look for them
+        found = likelihood_ratio_test(null, many, **options)
+        assert found.df == expected.df == 3
+        assert found.p_value == pytest.approx(expected.p_value, rel=1e-4)
+    with pytest.raises(ValueError, match="`restricted` has 4 coefficients and `full` 4, constant"):
+        likelihood_ratio_test(few, many, X=(table, wide), y=face.y, **face.rows)
+
+
+def test_splines_that_change_with_time():
+    line, curve = np.sort(TIME)[:, None], SPLINE
+    null = COX.make(alpha=0.0).fit(line, COX.y)
+    every = {j: [20.0] for j in range(5)}
+    changing = COX.make(alpha=0.0, time_varying={0: [20.0]}).fit(line, COX.y)
+    fixed = COX.make(alpha=0.0).fit(curve, COX.y)
+    with pytest.warns(ConvergenceWarning, match="infinite"):  # which count, too
+        full = COX.make(alpha=0.0, time_varying=every).fit(curve, COX.y)
+    assert likelihood_ratio_test(null, full, X=(line, curve), y=COX.y).df == 2 * 4 - 1
+    assert likelihood_ratio_test(changing, full, X=(line, curve), y=COX.y).df == 2 * 4 - 2
+    with pytest.raises(ValueError, match=r"column 'x0 \(0, 20\]' that is no sum of the columns"):
+        likelihood_ratio_test(changing, fixed, X=(line, curve), y=COX.y)
+
+
+def test_what_a_comparison_of_columns_refuses(cox):
+    small = COX.make(alpha=0.0).fit(X[:, :4], COX.y)
+    with pytest.raises(TypeError, match="`X` is of type csr_array; pass a pair, the columns of"):
+        likelihood_ratio_test(small, cox, X=X, y=COX.y)
+    with pytest.raises(TypeError, match="`y` was passed without `X`"):
+        likelihood_ratio_test(small, cox, y=COX.y)
+    with pytest.raises(TypeError, match="`strata` was passed without `X`"):
+        likelihood_ratio_test(small, cox, strata=SUBJECT)
+    with pytest.raises(ValueError, match="the target y is None"):
+        likelihood_ratio_test(small, cox, X=(X[:, :4], X))
+    far = in_memory({"X": [X], "y": [COX.y]})
+    with pytest.raises(ValueError, match=r"compared in memory.* leave `X` out"):
+        likelihood_ratio_test(small, cox, X=(far["X"], far["X"]), y=far["y"])
 
 
 # -- proportional hazards ---------------------------------------------------------------------
