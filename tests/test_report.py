@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from results import Result
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sksurvgpu import (
     CoxLassoCCD,
@@ -251,4 +252,11 @@ def test_a_fit_that_selects_nothing_says_so(frame):
         quiet.fit(X, y)
     CoxLassoCCD(alpha=5.0).fit(0.0 * X, y)  # of which no penalty would select anything
     fit_path(CoxLassoCCD(), X, y, alphas=[5.0, 4.0])
+    search = GridSearchCV(CoxLassoCCD(), {"alpha": [5.0, 4.0, 0.5 * top]}, cv=2).fit(X, y)
+    assert search.best_params_["alpha"] < top
+    for steps in (CoxLassoCCD(alpha=5.0), make_pipeline(StandardScaler(), CoxLassoCCD(alpha=5.0))):
+        cross_val_score(steps, X, y, cv=2, error_score="raise")
+    with pytest.warns(NothingSelectedWarning) as warned:  # of what it chose
+        GridSearchCV(CoxLassoCCD(), {"alpha": [5.0, 4.0]}, cv=2).fit(X, y)
+    assert len(warned) == 1
     bootstrap(CoxLassoCCD(alpha=5.0), X, y, n_replicates=2)
