@@ -12,6 +12,7 @@ __all__ = [
     "explain_empty",
     "explain_failure",
     "fit_card",
+    "is_called_by",
     "name_infinite",
     "table_of",
 ]
@@ -120,7 +121,11 @@ def explain_empty(model) -> list[str]:
 
     Where `alpha_max_` is 0 no penalty would select anything, and the penalty is not to blame.
     """
-    if not model.alpha > model.alpha_max_ > 0 or _is_in_fold():
+    if not model.alpha > model.alpha_max_ > 0:
+        return []
+    # scikit-learn's searches try large penalties, as our own paths do, and reset before each fold
+    # what has been warned of, so that even one text would come in every fold
+    if is_called_by("sklearn.model_selection._validation"):
         return []
     penalized = model._penalized()
     if not len(penalized) or model.coef_[penalized].any():
@@ -133,13 +138,10 @@ def explain_empty(model) -> list[str]:
     ]
 
 
-def _is_in_fold() -> bool:
-    """Whether scikit-learn fits a fold: its search tries large penalties, as our own paths do.
-
-    It resets what has been warned of before each, so that even one text would come in every fold.
-    """
+def is_called_by(module) -> bool:
+    """Whether some function of a module, given by name, is among the callers."""
     frame = sys._getframe()
-    while frame and frame.f_globals.get("__name__") != "sklearn.model_selection._validation":
+    while frame and frame.f_globals.get("__name__") != module:
         frame = frame.f_back
     return frame is not None
 
