@@ -369,12 +369,15 @@ def _residual_df(n_rows, rank, has_intercept) -> int:
 
 
 def _tests(fit, score, at_null, meat, n_rows):
-    """Table of the tests that all coefficients are zero."""
+    """Table of the tests that all coefficients are zero, without columns that are left out."""
     model, pull = fit.estimator, fit.information @ fit.estimator.coef_
+    kept = np.flatnonzero(~np.isnan(fit.coef))
+    both, (information, size) = np.ix_(kept, kept), at_null
     if model.infinite_.any():
         of_wald = np.nan, fit.inverse.rank
     elif meat is not None:
-        of_wald = quadratic_form(pull, fit.meat)
+        of_wald = quadratic_form(pull[kept], fit.meat[both])
     else:
         of_wald = float(model.coef_ @ pull) / fit.dispersion, fit.inverse.rank
-    return joint_tests(model, as_test(*of_wald, fit.df), score, at_null, meat, n_rows)
+    given = score[kept], (information[both], size[kept]), None if meat is None else meat[both]
+    return joint_tests(model, as_test(*of_wald, fit.df), *given, n_rows)

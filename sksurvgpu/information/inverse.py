@@ -38,6 +38,8 @@ class Inverse:
 
         Columns that `is_first` names are never left out, and others depend on them.
         """
+        if self.identified.all():
+            return self
         null, P = self.null, np.eye(len(self.varies))
         P[~self.varies & ~is_first] = 0.0
         varies, is_left_out = np.flatnonzero(self.varies), ~self.varies
