@@ -68,6 +68,21 @@ def test_summary_with_intervals(model):
     pd.testing.assert_frame_equal(table[["coef", "hazard_ratio"]], model.summary())
 
 
+def test_summary_with_intervals_beside_columns_that_are_left_out(frame):
+    X, y = frame
+    wide = X.assign(sum=X["x1"] + X["x2"])
+    few, many = (CoxLassoCCD(alpha=0, tol=1e-10).fit(columns, y) for columns in (X, wide))
+    with pytest.warns(UserWarning, match="do not determine the coefficients of `sum`"):
+        result = wald(many, wide, y)
+    table = many.summary(intervals=result)
+    assert table.loc["sum"].isna().all()
+    expected = few.summary(intervals=wald(few, X, y))
+    pd.testing.assert_frame_equal(table.drop(index="sum"), expected, rtol=1e-6)
+    wide["x3"] = wide["x3"].to_numpy()[::-1]
+    with pytest.raises(ValueError, match="`intervals` belongs to another fit: its coefficient of"):
+        CoxLassoCCD(alpha=0).fit(wide, y).summary(intervals=result)
+
+
 def test_summary_with_intervals_of_some_columns_in_another_order(model):
     table = model.summary(intervals=Result(bounds(model, [5, 2])))
     assert np.flatnonzero(table["upper"].notna()).tolist() == [2, 5]

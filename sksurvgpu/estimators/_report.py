@@ -47,8 +47,11 @@ def _add_intervals(table, result, penalized) -> None:
     """Add the bounds of a result to a table of coefficients, some of which have a penalty.
 
     A result whose class says `frees_penalty` has penalized coefficients as they are without it,
-    which are not those of the fit.
+    which are not those of the fit. One that left out collinear columns has the coefficients of the
+    same fit without them, and those of the fit in ``_fitted``.
     """
+    from pandas import Series
+
     bounds = getattr(result, "intervals", None)
     if bounds is None or not {"coef", "lower", "upper"} <= set(bounds):
         raise TypeError(
@@ -64,16 +67,20 @@ def _add_intervals(table, result, penalized) -> None:
             "pass a result for the same columns."
         )
     own = table["coef"].reindex(bounds.index)
+    found, fitted = bounds["coef"], getattr(result, "_fitted", None)
+    if fitted is not None and found.isna().any():
+        found = Series(fitted, bounds.index)
+        table["coef"] = bounds["coef"].reindex(table.index)
     width = (bounds["upper"] - bounds["lower"]).to_numpy()
     unit = np.where(np.isfinite(width) & (width > 0), width, np.abs(own))
-    is_far = ~(np.abs(own - bounds["coef"]) <= SAME_FIT * unit)
+    is_far = ~(np.abs(own - found) <= SAME_FIT * unit)
     if getattr(result, "frees_penalty", False):
         is_far &= ~own.index.isin(table.index[penalized])
     if is_far.any():
         name = bounds.index[int(np.argmax(is_far))]
         raise ValueError(
             f"`intervals` belongs to another fit: its coefficient of {name!r} is "
-            f"{bounds['coef'][name]:.4g}, the one here {own[name]:.4g}; fit both with the same "
+            f"{found[name]:.4g}, the one here {own[name]:.4g}; fit both with the same "
             "options to the same rows."
         )
     for column in ("lower", "upper"):

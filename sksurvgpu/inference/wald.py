@@ -76,6 +76,7 @@ class WaldResult(Result):
     df: int | None = None
     tests: Any = None
     _effect: str | None = None
+    _fitted: Any = None  # coefficients of the fit, with those of columns that are left out
 
     def _title(self) -> str:
         robust = ", robust" if self.robust else ""
@@ -247,7 +248,9 @@ def wald(
     find = _find_far if is_far(X) else _find
     coef, *found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
     covariance, df, table = found
-    names = [*[INTERCEPT][: int(intercept)], *estimator._coef_names()]
+    names, fitted = estimator._coef_names(), estimator.coef_.copy()
+    if intercept:
+        names, fitted = [INTERCEPT, *names], np.append(estimator.intercept_, fitted)
     return WaldResult(
         coef=coef,
         covariance=covariance,
@@ -257,6 +260,7 @@ def wald(
         df=df,
         tests=table,
         _effect=estimator._effect,
+        _fitted=fitted,
     )
 
 
