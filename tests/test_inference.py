@@ -515,6 +515,8 @@ def test_a_line_is_nested_in_a_spline(name):
     kinked = face.make(alpha=0.0).fit(kink, face.y, **face.rows)
     with pytest.raises(ValueError, match="'dose' that is no sum of the columns of `full`: the mod"):
         likelihood_ratio_test(kinked, models[1], X=(kink, curve), y=face.y, **face.rows)
+    with pytest.raises(ValueError, match="pass the model with fewer coefficients first"):
+        likelihood_ratio_test(*models[::-1], X=(curve, line), y=face.y, **face.rows)
     with pytest.raises(ValueError, match="are not the rows of the fit"):
         likelihood_ratio_test(*models, X=(line[::-1], curve), y=face.y, **face.rows)
 

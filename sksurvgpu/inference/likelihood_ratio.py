@@ -243,7 +243,7 @@ def _compare_columns(models, X, y, fit_params) -> int:
     found = invert(information, size).without_dependent(np.zeros(len(size), bool)).identified
     many = int(np.count_nonzero(found & is_own))
     new = np.flatnonzero(found & ~is_own)
-    if len(new):
+    if len(new) and few <= many:  # else they may be in the wrong order
         name = models[0]._coef_names()[new[0] - np.count_nonzero(is_own)]
         raise ValueError(
             f"`restricted` has a column {name!r} that is no sum of the columns of `full`: the "
