@@ -538,6 +538,17 @@ def test_collinear_columns_are_no_degrees_of_freedom(name):
         likelihood_ratio_test(few, many, X=(table, wide), y=face.y, **face.rows)
 
 
+@pytest.mark.parametrize("name", ["logistic", "poisson", "linear"])
+def test_a_constant_in_place_of_an_intercept_is_a_degree_of_freedom(name):
+    face, table = FACES[name], X.toarray()[:, 8:9]
+    wide = np.column_stack([table, np.ones(len(table)), np.zeros(len(table))])
+    few, many = (
+        face.make(alpha=0.0, fit_intercept=False).fit(x, face.y, **face.rows) for x in (table, wide)
+    )
+    assert likelihood_ratio_test(few, many).df == 1
+    assert likelihood_ratio_test(few, many, X=(table, wide), y=face.y, **face.rows).df == 1
+
+
 def test_splines_that_change_with_time():
     line, curve = np.sort(TIME)[:, None], SPLINE
     null = COX.make(alpha=0.0).fit(line, COX.y)

@@ -69,8 +69,11 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
 def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, int]:
     """The same, and the dimension of L; of a linear model only the number of constant columns."""
     if getattr(problem.likelihood, "is_quadratic", False):
-        n_constant = sum(problem.design.span(j) == 0.0 for j in problem.source[is_free])
-        return np.zeros(problem.n_columns, bool), n_constant
+        columns = problem.design.select(problem.source[is_free])
+        flat = [j for j in range(columns.n_columns) if columns.span(j) == 0.0]
+        if not problem.has_intercept:  # in whose place a constant is
+            flat = [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
+        return np.zeros(problem.n_columns, bool), len(flat)
     n_free = np.count_nonzero(is_free)
     is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= MOST_OF_PROOF
 
