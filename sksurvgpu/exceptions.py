@@ -81,7 +81,8 @@ class NothingSelectedWarning(UserWarning):
     """A fit has a larger penalty than the least that keeps all penalized coefficients at 0.
 
     Estimators with a fixed `alpha` warn of it; paths, cross-validation and the bootstrap, where it
-    is part of the matter, do not.
+    is part of the matter, do not, and neither do the folds of scikit-learn's ``GridSearchCV``,
+    whose last fit to all rows warns if nothing is what it chose.
 
     Examples
     --------

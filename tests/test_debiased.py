@@ -141,6 +141,16 @@ def test_constant_columns_have_no_interval(method):
     np.testing.assert_allclose(result.standard_errors[:6], plain.standard_errors, rtol=1e-2)
 
 
+def test_collinear_columns_count_as_one():
+    X, y = draw(0, 80, 4)
+    wide = np.column_stack([X, X[:, 0] - X[:, 1]])
+    ridge = {"alpha": 0.1, "l1_ratio": 0.0, "tol": 1e-11}  # a lasso would take few of them
+    with pytest.warns(UserWarning, match="do not determine the coefficients of `x4`"):
+        result = debiased(LinearCCD(**ridge).fit(wide, y), wide, y)
+    free = wald(LinearCCD(alpha=0.0, tol=1e-11).fit(X, y), X, y)
+    np.testing.assert_allclose(result.coef, [*free.coef, np.nan], atol=1e-7)
+
+
 def test_more_observations_take_the_inverse():
     X, y = draw(0, 60, 12)
     given = (LinearCCD(alpha=0.1).fit(X, y), X, y)

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from faces import FACES, SUBJECT, X
+from faces import FACES, SUBJECT, TIME, X
 from models import MODELS, Sample, dense, open_session
 from oracles.reference_likelihoods import split_rows
 from oracles.reference_scores import fine_gray_scores
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import SplineTransformer
 
 from sksurvgpu import (
     CoxLassoCCD,
@@ -36,6 +38,7 @@ from sksurvgpu.information import rows as information_rows
 from sksurvgpu.information.inverse import invert
 from sksurvgpu.information.rows import FittedRows
 from sksurvgpu.information.views import view_of
+from sksurvgpu.partitions.handles import in_memory
 
 P = X.shape[1]
 
@@ -263,23 +266,69 @@ def test_sets_and_subjects_are_clusters_unless_told_otherwise():
 # -- columns without information --------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("place", "left_out"), [(0, "c1"), (1, "c1"), (8, "sum")])
+@pytest.mark.parametrize("robust", [False, True])
 @pytest.mark.parametrize("name", FACES)
-def test_columns_that_are_not_determined(name):
+def test_the_later_of_collinear_columns_is_left_out(name, robust, place, left_out):
+    """All is as if the fit had been without it: coefficients, errors, and joint tests."""
     face = FACES[name]
     table = pd.DataFrame(X.toarray()[:, 4:]).add_prefix("c")
-    wide = table.assign(sum=table["c0"] + table["c1"], constant=1.7e9)
-    model = face.make(alpha=0.0).fit(wide, face.y, **face.arguments())
-    with pytest.warns(UserWarning, match="`c0`, `c1`, `sum`, `constant`: constant or collinear"):
-        found = wald(model, wide, face.y, **face.arguments())
-    lost = np.isnan(found.standard_errors)
-    assert found.feature_names[lost].tolist() == ["c0", "c1", "sum", "constant"]
-    small = face.make(alpha=0.0).fit(table, face.y, **face.arguments())
-    expected = wald(small, table, face.y, **face.arguments())
-    np.testing.assert_allclose(found.standard_errors[2:8], expected.standard_errors[2:], rtol=1e-5)
-    with pytest.warns(UserWarning, match="what is computed of them is NaN"):
-        robust = wald(model, wide, face.y, robust=True, **face.arguments())
-    expected = wald(small, table, face.y, robust=True, **face.arguments())
-    np.testing.assert_allclose(robust.standard_errors[2:8], expected.standard_errors[2:], rtol=1e-5)
+    wide = table.assign(constant=0.1)  # whose squared scores are no zeros, but rounding
+    wide.insert(place, "sum", table["c0"] + table["c1"])
+    less = wide.drop(columns=[left_out, "constant"])
+    options = {**face.rows, "robust": robust, "tests": True}
+    if hasattr(face.make(), "fit_intercept"):
+        options["intercept"] = True
+    few = face.make(alpha=0.0, tol=1e-12).fit(less, face.y, **face.rows)
+    expected = wald(few, less, face.y, **options)
+    many = face.make(alpha=0.0, tol=1e-12).fit(wide, face.y, **face.rows)
+    with pytest.warns(UserWarning, match=f"coefficients of `{left_out}`, `constant`: ") as caught:
+        found = wald(many, wide, face.y, **options)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    kept = ~np.isnan(found.coef)
+    assert found.feature_names[~kept].tolist() == [left_out, "constant"]
+    np.testing.assert_allclose(found.coef[kept], expected.coef, atol=1e-8)
+    covariance = found.covariance[np.ix_(kept, kept)]
+    scale = np.abs(expected.covariance).max()
+    np.testing.assert_allclose(covariance, expected.covariance, rtol=1e-8, atol=1e-10 * scale)
+    np.testing.assert_allclose(found.summary().dropna(), expected.summary(), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.tests, expected.tests, rtol=1e-8)
+    assert found.test().statistic == pytest.approx(expected.test().statistic, rel=1e-8)
+    assert found.test().df == 8
+    with pytest.raises(ValueError, match=f"do not determine the coefficient of '{left_out}'"):
+        found.test(["c3", left_out])
+
+
+def test_infinite_coefficients_are_not_what_is_left_out():
+    """Of a full set of indicators, the last that is finite is what others are compared with."""
+    level = np.arange(200) % 5
+    event = (np.arange(200) % 3 > 0) & (level != 4)
+    table = pd.get_dummies(pd.Series(level), prefix="level", dtype=float)
+    y = surv(event, np.random.default_rng(0).exponential(size=200))
+    with pytest.warns(ConvergenceWarning):
+        many = CoxLassoCCD(alpha=0.0).fit(table, y)
+    one, other = r"coefficients of `level_3`: constant", r"coefficients of `level_4` are infinite"
+    with pytest.warns(UserWarning, match=one), pytest.warns(UserWarning, match=other):
+        found = wald(many, table, y)
+    assert np.isnan(found.coef).tolist() == [False, False, False, True, False]
+    rest = table.loc[level < 4, ["level_0", "level_1", "level_2"]]
+    limit = wald(CoxLassoCCD(alpha=0.0).fit(rest, y[level < 4]), rest, y[level < 4])
+    np.testing.assert_allclose(found.coef[:3], limit.coef, rtol=1e-3)
+    np.testing.assert_allclose(found.standard_errors[:3], limit.standard_errors, rtol=1e-3)
+    assert np.isnan(found.standard_errors[3:]).all()
+
+
+@pytest.mark.parametrize("name", ["cox", "logistic"])
+def test_changes_of_coefficients_without_collinear_columns(name):
+    face = FACES[name]
+    table = X.toarray()[:, 4:8]
+    wide = np.column_stack([table, table[:, 0] - table[:, 1]])
+    few, many = (face.make(alpha=0.0).fit(x, face.y) for x in (table, wide))
+    for kind in ("dfbeta", "scaled_schoenfeld")[: 1 + (name == "cox")]:
+        with pytest.warns(UserWarning, match="do not determine the coefficients of `x4`"):
+            found = residuals(many, wide, face.y, kind)
+        np.testing.assert_allclose(found[:, :4], residuals(few, table, face.y, kind), atol=1e-7)
+        assert np.isnan(found[:, 4]).all()
 
 
 @pytest.mark.parametrize("value", [0.1, 0.3, 1e9 / 7])
@@ -445,6 +494,90 @@ def test_other_outcomes_are_not_compared(cox):
     assert likelihood_ratio_test(same, cox).df == P - 3
 
 
+SPLINE = SplineTransformer(4, degree=2).fit_transform(np.sort(TIME)[:, None])
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_line_is_nested_in_a_spline(name):
+    """As in the same spline with the line among its columns, in place of one of them."""
+    face, line = FACES[name], pd.DataFrame({"dose": np.sort(TIME), "sex": X.toarray()[:, 0]})
+    curve = pd.DataFrame(SPLINE).add_prefix("basis").assign(sex=line["sex"])
+    models = [face.make(alpha=0.0).fit(x, face.y, **face.rows) for x in (line, curve)]
+    found = likelihood_ratio_test(*models, X=(line, curve), y=face.y, **face.rows)
+    assert found.df == 3  # of five columns, which sum to 1, less the line
+    other = line.assign(b1=SPLINE[:, 1], b2=SPLINE[:, 2], b3=SPLINE[:, 3])
+    by_name = likelihood_ratio_test(models[0], face.make(alpha=0.0).fit(other, face.y, **face.rows))
+    assert by_name.df == 3
+    assert found.statistic == pytest.approx(by_name.statistic, rel=1e-5)
+    with pytest.raises(ValueError, match=r"'dose' that `full` does not have: by their names .* X="):
+        likelihood_ratio_test(*models)
+    kink = line.assign(dose=np.abs(line["dose"] - 25.0))
+    kinked = face.make(alpha=0.0).fit(kink, face.y, **face.rows)
+    with pytest.raises(ValueError, match="'dose' that is no sum of the columns of `full`: the mod"):
+        likelihood_ratio_test(kinked, models[1], X=(kink, curve), y=face.y, **face.rows)
+    with pytest.raises(ValueError, match="pass the model with fewer coefficients first"):
+        likelihood_ratio_test(*models[::-1], X=(curve, line), y=face.y, **face.rows)
+    with pytest.raises(ValueError, match="are not the rows of the fit"):
+        likelihood_ratio_test(*models, X=(line[::-1], curve), y=face.y, **face.rows)
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_collinear_columns_are_no_degrees_of_freedom(name):
+    face, table = FACES[name], X.toarray()[:, :4]
+    wide = np.column_stack([table, table[:, 0] + table[:, 1], table[:, 2]])
+    null, few, many = (
+        face.make(alpha=0.0).fit(x, face.y, **face.rows) for x in (table[:, :1], table, wide)
+    )
+    expected = likelihood_ratio_test(null, few)
+    given = {"X": (table[:, :1], wide), "y": face.y, **face.rows}
+    for options in ({}, given)[name == "linear" :]:  # whose fit does not look for them
+        found = likelihood_ratio_test(null, many, **options)
+        assert found.df == expected.df == 3
+        assert found.p_value == pytest.approx(expected.p_value, rel=1e-4)
+    with pytest.raises(ValueError, match="`restricted` has 4 coefficients and `full` 4, constant"):
+        likelihood_ratio_test(few, many, X=(table, wide), y=face.y, **face.rows)
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson", "linear"])
+def test_a_constant_in_place_of_an_intercept_is_a_degree_of_freedom(name):
+    face, table = FACES[name], X.toarray()[:, 8:9]
+    wide = np.column_stack([table, np.ones(len(table)), np.zeros(len(table))])
+    few, many = (
+        face.make(alpha=0.0, fit_intercept=False).fit(x, face.y, **face.rows) for x in (table, wide)
+    )
+    assert likelihood_ratio_test(few, many).df == 1
+    assert likelihood_ratio_test(few, many, X=(table, wide), y=face.y, **face.rows).df == 1
+
+
+def test_splines_that_change_with_time():
+    line, curve = np.sort(TIME)[:, None], SPLINE
+    null = COX.make(alpha=0.0).fit(line, COX.y)
+    every = {j: [20.0] for j in range(5)}
+    changing = COX.make(alpha=0.0, time_varying={0: [20.0]}).fit(line, COX.y)
+    fixed = COX.make(alpha=0.0).fit(curve, COX.y)
+    with pytest.warns(ConvergenceWarning, match="infinite"):  # which count, too
+        full = COX.make(alpha=0.0, time_varying=every).fit(curve, COX.y)
+    assert likelihood_ratio_test(null, full, X=(line, curve), y=COX.y).df == 2 * 4 - 1
+    assert likelihood_ratio_test(changing, full, X=(line, curve), y=COX.y).df == 2 * 4 - 2
+    with pytest.raises(ValueError, match=r"column 'x0 \(0, 20\]' that is no sum of the columns"):
+        likelihood_ratio_test(changing, fixed, X=(line, curve), y=COX.y)
+
+
+def test_what_a_comparison_of_columns_refuses(cox):
+    small = COX.make(alpha=0.0).fit(X[:, :4], COX.y)
+    with pytest.raises(TypeError, match="`X` is of type csr_array; pass a pair, the columns of"):
+        likelihood_ratio_test(small, cox, X=X, y=COX.y)
+    with pytest.raises(TypeError, match="`y` was passed without `X`"):
+        likelihood_ratio_test(small, cox, y=COX.y)
+    with pytest.raises(TypeError, match="`strata` was passed without `X`"):
+        likelihood_ratio_test(small, cox, strata=SUBJECT)
+    with pytest.raises(ValueError, match="the target y is None"):
+        likelihood_ratio_test(small, cox, X=(X[:, :4], X))
+    far = in_memory({"X": [X], "y": [COX.y]})
+    with pytest.raises(ValueError, match=r"compared in memory.* leave `X` out"):
+        likelihood_ratio_test(small, cox, X=(far["X"], far["X"]), y=far["y"])
+
+
 # -- proportional hazards ---------------------------------------------------------------------
 
 
@@ -466,7 +599,7 @@ def test_columns_of_the_test_of_proportional_hazards():
 
 
 @pytest.mark.parametrize("name", ["cox", "fine-gray"])
-def test_collinear_columns_are_tested_together(name):
+def test_a_collinear_column_is_not_tested(name):
     face = FACES[name]
     table = X.toarray()[:, 6:10]
     doubled = np.column_stack([table, table[:, 2] + table[:, 3]])
@@ -474,8 +607,8 @@ def test_collinear_columns_are_tested_together(name):
     expected = proportional_hazards_test(without, table, face.y).table
     with pytest.warns(UserWarning, match="do not determine"):
         found = proportional_hazards_test(model, doubled, face.y)
-    assert found.table["chisq"].isna().tolist() == [False, False, True, True, True, False]
-    np.testing.assert_allclose(found.table.iloc[[0, 1, -1]], expected.iloc[[0, 1, -1]], rtol=1e-5)
+    assert found.table["chisq"].isna().tolist() == [False, False, False, False, True, False]
+    np.testing.assert_allclose(found.table.drop(index="x4"), expected, rtol=1e-5)
     assert "GLOBAL chi2(4) = " in repr(found)
 
 

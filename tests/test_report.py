@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from results import Result
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sksurvgpu import (
     CoxLassoCCD,
@@ -65,6 +66,21 @@ def test_summary_with_intervals(model):
     np.testing.assert_allclose(table["hazard_ratio_lower"], np.exp(model.coef_ - 0.1))
     np.testing.assert_allclose(table["hazard_ratio_upper"], np.exp(model.coef_ + 0.2))
     pd.testing.assert_frame_equal(table[["coef", "hazard_ratio"]], model.summary())
+
+
+def test_summary_with_intervals_beside_columns_that_are_left_out(frame):
+    X, y = frame
+    wide = X.assign(sum=X["x1"] + X["x2"])
+    few, many = (CoxLassoCCD(alpha=0, tol=1e-10).fit(columns, y) for columns in (X, wide))
+    with pytest.warns(UserWarning, match="do not determine the coefficients of `sum`"):
+        result = wald(many, wide, y)
+    table = many.summary(intervals=result)
+    assert table.loc["sum"].isna().all()
+    expected = few.summary(intervals=wald(few, X, y))
+    pd.testing.assert_frame_equal(table.drop(index="sum"), expected, rtol=1e-6)
+    wide["x3"] = wide["x3"].to_numpy()[::-1]
+    with pytest.raises(ValueError, match="`intervals` belongs to another fit: its coefficient of"):
+        CoxLassoCCD(alpha=0).fit(wide, y).summary(intervals=result)
 
 
 def test_summary_with_intervals_of_some_columns_in_another_order(model):
@@ -251,4 +267,11 @@ def test_a_fit_that_selects_nothing_says_so(frame):
         quiet.fit(X, y)
     CoxLassoCCD(alpha=5.0).fit(0.0 * X, y)  # of which no penalty would select anything
     fit_path(CoxLassoCCD(), X, y, alphas=[5.0, 4.0])
+    search = GridSearchCV(CoxLassoCCD(), {"alpha": [5.0, 4.0, 0.5 * top]}, cv=2).fit(X, y)
+    assert search.best_params_["alpha"] < top
+    for steps in (CoxLassoCCD(alpha=5.0), make_pipeline(StandardScaler(), CoxLassoCCD(alpha=5.0))):
+        cross_val_score(steps, X, y, cv=2, error_score="raise")
+    with pytest.warns(NothingSelectedWarning) as warned:  # of what it chose
+        GridSearchCV(CoxLassoCCD(), {"alpha": [5.0, 4.0]}, cv=2).fit(X, y)
+    assert len(warned) == 1
     bootstrap(CoxLassoCCD(alpha=5.0), X, y, n_replicates=2)

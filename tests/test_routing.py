@@ -3,12 +3,25 @@
 import numpy as np
 import pytest
 import sklearn
-from faces import COUNT, FACES, SUBJECT, P, X, same_predictions
+from faces import CODE, COUNT, FACES, STRATA, SUBJECT, TIME, P, X, same_predictions
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sksurv.metrics import (
+    as_concordance_index_ipcw_scorer,
+    as_cumulative_dynamic_auc_scorer,
+    as_integrated_brier_score_scorer,
+)
 
-from sksurvgpu import fit_path
+from sksurvgpu import (
+    CoxLassoCCD,
+    CoxLassoCV,
+    FineGrayCCD,
+    as_sksurv,
+    competing_risks,
+    fit_path,
+    surv,
+)
 
 
 @pytest.fixture(params=FACES)
@@ -99,3 +112,70 @@ def test_unknown_arguments_of_a_path(face):
         f"`groups` is no argument of fit_path and {face.cls.__name__}.fit; the latter takes "
         f"{', '.join(known)}."
     )
+
+
+# -- scikit-survival's scorers --------------------------------------------------------------------
+
+TIMES = [10.0, 20.0, 30.0]
+END, KIND = np.minimum(TIME, 40.0), CODE * (TIME <= 40.0)  # somebody is left in every fold
+PLAIN, CHANGING = surv(KIND == 1, END), {"time_varying": {0: [20.0]}}
+SCORERS = {
+    "concordance": as_concordance_index_ipcw_scorer,
+    "auc": lambda model: as_cumulative_dynamic_auc_scorer(model, times=TIMES),
+    "brier": lambda model: as_integrated_brier_score_scorer(model, times=TIMES),
+}
+OUTCOMES = {
+    "a field 'stratum'": surv(KIND == 1, END, stratum=STRATA),
+    "a field 'start'": surv(KIND == 1, END, start=0.5 * END),
+    "a field 'subject'": surv(KIND == 1, END, subject=np.arange(len(TIME))),
+}
+BY_ITSELF = "Take the estimator without a scorer around it: its own `score` is"
+
+
+def cross_validated(model, y=PLAIN, **options):
+    return cross_val_score(model, X, y, cv=3, error_score="raise", **options)
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize("of_more", OUTCOMES)
+def test_scorers_say_what_to_take_for_outcomes_they_cannot_read(of_more, scorer):
+    y = OUTCOMES[of_more]
+    for model in (
+        CoxLassoCCD(),
+        CoxLassoCV(cv=2, n_alphas=3),
+        make_pipeline(MaxAbsScaler(), CoxLassoCCD()),
+    ):
+        with pytest.raises(ValueError, match=rf"`y` has {of_more}, too\. {BY_ITSELF}"):
+            cross_validated(SCORERS[scorer](model), y)
+        assert np.isfinite(cross_validated(model, y)).all()
+    wrapped = SCORERS[scorer](CoxLassoCCD())
+    with pytest.raises(ValueError, match=BY_ITSELF):  # of a search, too, where no score is left
+        GridSearchCV(wrapped, {"estimator__alpha": [0.02, 0.01]}, cv=3).fit(X, y)
+    assert np.isfinite(cross_validated(wrapped, as_sksurv(y))).all()
+
+
+@pytest.mark.parametrize("scorer", ["concordance", "auc"])
+def test_scorers_of_several_kinds_of_event(scorer):
+    y = competing_risks(KIND, END)
+    with pytest.raises(ValueError, match=rf"codes of several in 'event'\. {BY_ITSELF}"):
+        cross_validated(SCORERS[scorer](FineGrayCCD()), y)
+    assert np.isfinite(cross_validated(FineGrayCCD(), y)).all()
+
+
+@pytest.mark.parametrize("scorer", ["concordance", "auc"])
+def test_scorers_of_coefficients_that_change(scorer):
+    model = CoxLassoCCD(alpha=0.01, **CHANGING)
+    with pytest.raises(ValueError, match=r"cannot pass `time`.*as_integrated_brier_score_scorer"):
+        cross_validated(SCORERS[scorer](model))
+    with pytest.warns(UserWarning, match=f"(?s)Scoring failed.*{BY_ITSELF}"):
+        assert np.isnan(cross_val_score(SCORERS[scorer](model), X, PLAIN, cv=3)).all()
+    assert np.isfinite(cross_validated(model)).all()
+    assert np.isfinite(cross_validated(SCORERS["brier"](model))).all()
+
+
+def test_scorers_of_strata_that_are_passed():
+    strata = {"params": {"strata": STRATA}}
+    for name in ("concordance", "auc"):
+        assert np.isfinite(cross_validated(SCORERS[name](CoxLassoCCD()), **strata)).all()
+    with pytest.raises(ValueError, match=rf"cannot pass `strata`.* {BY_ITSELF}"):
+        cross_validated(SCORERS["brier"](CoxLassoCCD()), **strata)

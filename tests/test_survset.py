@@ -5,14 +5,17 @@ Numbers of R's coxph are in oracles/published/survset.json; make_survset.R says 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles.cases import load
 from oracles.reference_likelihoods import cox_direct, information
 from oracles.survset import Cohort, cox_scores, read_cohort
+from sklearn.exceptions import ConvergenceWarning
 
 from sksurvgpu import CoxLassoCCD, surv, wald
 
@@ -131,6 +134,49 @@ def test_coxph(name, ties):
     assert model.log_likelihood_ == pytest.approx(expected["loglik"], abs=len(errors) * PROMISE**2)
     y = surv(cohort.event, cohort.time, start=cohort.start)
     np.testing.assert_allclose(wald(model, X, y).standard_errors, errors, rtol=PROMISE)
+
+
+# What R 4.2.2 with survival 3.5.3 says of hdfail with all indicators: coxph(Surv(time, event) ~ X).
+LEFT_OUT = "brand_WDC type_HGST type_Hitachi type_TOSHIBA type_WDC rsc_1 rer_1 psc_1"
+IN_R = {
+    "num_temp": (-0.080006324, 0.0053054093),
+    "fac_brand_ST": (1.7679056, 0.5104383),
+    "fac_type_SAMSUNG": (-2.9294569, 1.1218797),
+    "fac_psc_0": (-1.784222, 0.0477265),
+}
+
+
+def test_indicators_of_all_levels():
+    """Brands, models within brands, and three pairs: eight of 41 depend on those before them."""
+    with warnings.catch_warnings():  # its pickles name a module that NumPy has moved
+        warnings.simplefilter("ignore", DeprecationWarning)
+        table = SurvLoader().load_dataset(ds_name="hdfail")["df"]
+    X = pd.get_dummies(table.drop(columns=["pid", "event", "time"]), dtype=float)
+    y = surv(table["event"] > 0, table["time"])
+    with pytest.warns(ConvergenceWarning, match="are infinite"):
+        model = CoxLassoCCD(alpha=0.0, ties="efron", n_jobs=1).fit(X, y)
+    with (
+        pytest.warns(UserWarning, match="are infinite"),
+        pytest.warns(UserWarning, match="`fac_brand_WDC`, .* and 3 more: constant columns"),
+    ):
+        found = wald(model, X, y)
+    left_out, known = np.isnan(found.coef), ~np.isnan(found.standard_errors)
+    assert (left_out.sum(), model.infinite_.sum(), known.sum(), len(known)) == (8, 4, 29, 41)
+    assert X.columns[left_out].tolist() == [f"fac_{name}" for name in LEFT_OUT.split()]
+    for name, expected in IN_R.items():
+        line = found.summary().loc[name, ["coef", "standard_error"]]
+        np.testing.assert_allclose(line, expected, rtol=1e-5)
+    less = X.loc[:, ~left_out]
+    with pytest.warns(ConvergenceWarning, match="are infinite"):
+        few = CoxLassoCCD(alpha=0.0, ties="efron", n_jobs=1).fit(less, y)
+    with pytest.warns(UserWarning, match="are infinite") as told:
+        expected = wald(few, less, y)
+    assert len(told) == 1
+    finite = known[~left_out]
+    errors = expected.standard_errors
+    np.testing.assert_allclose(found.standard_errors[known], errors[finite], rtol=PROMISE)
+    off = (found.coef[known] - expected.coef[finite]) / errors[finite]
+    assert np.abs(off).max() <= PROMISE
 
 
 @pytest.mark.parametrize("ties", TIES)

@@ -278,11 +278,10 @@ class PenalizedModel(Estimator):
         self._replace_attributes("_of_costs", prepared.costs())
         self.null_log_likelihood_ = prepared.null_log_likelihood(solution)
         is_free = np.isin(np.arange(len(self.coef_)), self._penalized(), invert=True)
-        self.infinite_ = prepared.find_infinite(is_free, solution.coef)
+        self.infinite_, n_constant = prepared.find_directions(is_free, solution.coef)
         self.infinite_ |= prepared.find_unheld(solution)
         if not len(self._penalized()):  # a likelihood-ratio test counts these
-            span, source = prepared.problem.design.span, prepared.problem.source
-            self._n_constant = sum(span(column) == 0.0 for column in source)
+            self._n_constant = n_constant
 
     def _adopt_data(self, prepared: Prepared) -> None:
         """Set the attributes that depend on the data alone: a solution makes it a fit."""

@@ -13,10 +13,11 @@ from ..partitions.handles import is_far
 from ._base import PenalizedModel
 from ._by_parts import by_parts, predict_here
 from ._docs import documented
+from ._report import is_called_by
 from ._strata import check_strata_as_in_fit
 from .baseline import Baseline, Timeline, cumulative_hazard
 
-__all__ = ["CurveModel"]
+__all__ = ["CurveModel", "refuse_scorer"]
 
 
 def _like_predictors(model, given):
@@ -36,9 +37,27 @@ def like_risks(model, given):
     return np.empty((0, np.size(given["times"])))
 
 
+def refuse_scorer(what) -> None:
+    """Say what to take instead, if it is a scorer of scikit-survival that asks."""
+    if is_called_by("sksurv.metrics"):
+        raise ValueError(
+            f"scikit-survival's scorers {what}. Take the estimator without a scorer around it: its "
+            "own `score` is a concordance that knows strata, entry times, competing events and "
+            "coefficients that change over time."
+        )
+
+
 @documented
 class CurveModel(PenalizedModel):
     """A model of hazards over time; `_build` leaves their times in ``_timeline``."""
+
+    def _prepare(self, X, y, *args, **given):
+        fields = getattr(getattr(y, "dtype", None), "names", None) or ()
+        if len(fields) > 2:
+            refuse_scorer(f"read event and time alone, and `y` has a field {fields[2]!r}, too")
+        if fields and y.dtype[0].kind in "iu":
+            refuse_scorer(f"read one kind of event, and `y` has codes of several in {fields[0]!r}")
+        return super()._prepare(X, y, *args, **given)
 
     def _tell(self, outcome, weight):
         has_strata = np.array([outcome.stratum is not None])
@@ -104,6 +123,8 @@ class CurveModel(PenalizedModel):
 
     def _curves(self, X, strata, return_array, curve, start=None):
         predictors = self._predictors(X)
+        if strata is None and self._baseline.timeline.labels is not None:
+            refuse_scorer("cannot pass `strata`, which the curves of a stratified model need")
         codes = self._baseline.strata_of(strata, len(predictors))
         start = self._check_start(start, codes)
         return self._baseline.curves(predictors, codes, return_array, curve, start)

@@ -141,6 +141,10 @@ class FarPrepared(Prepared):
         """None: they are not searched for, see `doubts_of`."""
         return np.zeros(self.problem.n_columns, bool)
 
+    def find_directions(self, is_free, coef=None):
+        span, source = self.problem.design.span, self.problem.source
+        return self.find_infinite(is_free), sum(span(column) == 0.0 for column in source)
+
     def find_unheld(self, solution):
         return self.find_infinite(None)
 

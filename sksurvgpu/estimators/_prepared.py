@@ -17,7 +17,7 @@ from ..solver.points import log_likelihoods
 from ..solver.problem import Batch, Loan, Problem
 from ..solver.solve import Options, Solution
 from ._relaxed import relax
-from ._separation import find_infinite, find_undetermined, is_determined
+from ._separation import find_directions, find_undetermined, is_determined
 
 # Effect of a column over its range that infinite coefficients reach before a fit has converged:
 # what pulls them falls with the exponential.
@@ -120,11 +120,15 @@ class Prepared:
 
         `coef` is a point near the optimum, if one is known: it may prove that there are none.
         """
+        return self.find_directions(is_free, coef)[0]
+
+    def find_directions(self, is_free, coef=None) -> tuple[np.ndarray, int]:
+        """The same, and how many directions change nothing."""
         is_free = is_free & ~self.batch.penalty.is_bounded(self.problem.n_columns)
         given = self.batch.weight, self.batch.offset
         weight, offset = (None if value is None else value[:, 0] for value in given)
         point = None if coef is None else (weight, offset, coef)
-        return find_infinite(self.problem, self.weight, is_free, point)
+        return find_directions(self.problem, self.weight, is_free, point)
 
     def find_undetermined(self, is_free, weight) -> np.ndarray:
         """Coefficients that rows of some weights do not determine, where these have no penalty."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
 
 import numpy as np
@@ -11,6 +12,7 @@ __all__ = [
     "explain_empty",
     "explain_failure",
     "fit_card",
+    "is_called_by",
     "name_infinite",
     "table_of",
 ]
@@ -45,8 +47,11 @@ def _add_intervals(table, result, penalized) -> None:
     """Add the bounds of a result to a table of coefficients, some of which have a penalty.
 
     A result whose class says `frees_penalty` has penalized coefficients as they are without it,
-    which are not those of the fit.
+    which are not those of the fit. One that left out collinear columns has the coefficients of the
+    same fit without them, and those of the fit in ``_fitted``.
     """
+    from pandas import Series
+
     bounds = getattr(result, "intervals", None)
     if bounds is None or not {"coef", "lower", "upper"} <= set(bounds):
         raise TypeError(
@@ -62,16 +67,20 @@ def _add_intervals(table, result, penalized) -> None:
             "pass a result for the same columns."
         )
     own = table["coef"].reindex(bounds.index)
+    found, fitted = bounds["coef"], getattr(result, "_fitted", None)
+    if fitted is not None and found.isna().any():
+        found = Series(fitted, bounds.index)
+        table["coef"] = bounds["coef"].reindex(table.index)
     width = (bounds["upper"] - bounds["lower"]).to_numpy()
     unit = np.where(np.isfinite(width) & (width > 0), width, np.abs(own))
-    is_far = ~(np.abs(own - bounds["coef"]) <= SAME_FIT * unit)
+    is_far = ~(np.abs(own - found) <= SAME_FIT * unit)
     if getattr(result, "frees_penalty", False):
         is_far &= ~own.index.isin(table.index[penalized])
     if is_far.any():
         name = bounds.index[int(np.argmax(is_far))]
         raise ValueError(
             f"`intervals` belongs to another fit: its coefficient of {name!r} is "
-            f"{bounds['coef'][name]:.4g}, the one here {own[name]:.4g}; fit both with the same "
+            f"{found[name]:.4g}, the one here {own[name]:.4g}; fit both with the same "
             "options to the same rows."
         )
     for column in ("lower", "upper"):
@@ -121,6 +130,10 @@ def explain_empty(model) -> list[str]:
     """
     if not model.alpha > model.alpha_max_ > 0:
         return []
+    # scikit-learn's searches try large penalties, as our own paths do, and reset before each fold
+    # what has been warned of, so that even one text would come in every fold
+    if is_called_by("sklearn.model_selection._validation"):
+        return []
     penalized = model._penalized()
     if not len(penalized) or model.coef_[penalized].any():
         return []
@@ -130,6 +143,14 @@ def explain_empty(model) -> list[str]:
         f"alpha_max_={model.alpha_max_:.3g} on, all {of}coefficients are 0; take a smaller "
         "alpha, or choose it by cross-validation."
     ]
+
+
+def is_called_by(module) -> bool:
+    """Whether some function of a module, given by name, is among the callers."""
+    frame = sys._getframe()
+    while frame and frame.f_globals.get("__name__") != module:
+        frame = frame.f_back
+    return frame is not None
 
 
 def name_infinite(model) -> list[str]:

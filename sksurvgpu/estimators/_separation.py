@@ -38,7 +38,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ._contests import contests_of
 from ._finite import proves_maximum
 
-__all__ = ["find_infinite", "find_undetermined", "is_determined"]
+__all__ = ["find_directions", "find_infinite", "find_undetermined", "is_determined"]
 
 SLACK = 1e-9  # of a column's range; rounding errors, unless a column is far from 0, are below 1e-13
 POSITIVE = 1e-7  # a pair's difference, of its largest among the columns, that is not rounding
@@ -63,7 +63,17 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
     `is_free` says which have no penalty; rows of `weight` are in the caller's order. `point` is the
     weight, the offset and the coefficients of a fit, which may prove that there are none.
     """
+    return find_directions(problem, weight, is_free, point)[0]
 
+
+def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, int]:
+    """The same, and the dimension of L; of a linear model only the number of constant columns."""
+    if getattr(problem.likelihood, "is_quadratic", False):
+        columns = problem.design.select(problem.source[is_free])
+        flat = [j for j in range(columns.n_columns) if columns.span(j) == 0.0]
+        if not problem.has_intercept:  # in whose place a constant is
+            flat = [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
+        return np.zeros(problem.n_columns, bool), len(flat)
     n_free = np.count_nonzero(is_free)
     is_cheap = problem.plan.n_rows * float(n_free) ** 2 <= MOST_OF_PROOF
 
@@ -72,8 +82,9 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
 
     is_wide = n_free > FEW_COLUMNS and problem.plan.n_rows <= WIDE * n_free
     if is_wide and proves():
-        return np.zeros(problem.n_columns, bool)
-    return _search(problem, weight, is_free, (lambda: False) if is_wide else proves)[0]
+        return np.zeros(problem.n_columns, bool), 0
+    found = _search(problem, weight, is_free, (lambda: False) if is_wide else proves)
+    return found[0], found[2]
 
 
 def find_undetermined(problem, weight, is_free) -> np.ndarray:
@@ -81,7 +92,7 @@ def find_undetermined(problem, weight, is_free) -> np.ndarray:
 
     Columns that do not vary have no effect, and their coefficients do not count.
     """
-    is_infinite, is_constant = _search(problem, weight, is_free)
+    is_infinite, is_constant, _ = _search(problem, weight, is_free)
     if getattr(problem.likelihood, "is_quadratic", False) and is_free.any():
         is_constant[is_free] = _is_collinear(problem, weight, np.flatnonzero(is_free))
     return is_infinite | is_constant
@@ -96,13 +107,14 @@ def is_determined(problem, weight, is_free) -> bool:
 
 
 def _search(problem, weight, is_free, proves=lambda: False):
-    """Coefficients that are infinite, and that directions without an effect move."""
+    """Coefficients that are infinite, that directions without an effect move, and their number."""
     is_infinite, is_constant = np.zeros((2, problem.n_columns), bool)
-    search = _search_of(problem, weight, is_free)
+    search, n_constant = _search_of(problem, weight, is_free), int(np.count_nonzero(is_free))
     if search is not None:
         is_infinite[search.idx] = search.moved(proves)
         is_constant[search.idx] = np.abs(search.constant).max(axis=1, initial=0.0) > MOVES
-    return is_infinite, is_constant
+        n_constant -= len(search.idx) - search.constant.shape[1]
+    return is_infinite, is_constant, n_constant
 
 
 def _search_of(problem, weight, is_free):

@@ -18,7 +18,7 @@ from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts, here
-from ._curves import CurveModel, like_curves, like_risks
+from ._curves import CurveModel, like_curves, like_risks, refuse_scorer
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -181,6 +181,10 @@ class CoxLassoCCD(CurveModel):
         design = self._read_features(X)
         if time is None:
             if self._terms.n_pieces > 1:
+                refuse_scorer(
+                    "cannot pass `time`, which predictions of coefficients that change over time "
+                    "need, but for as_integrated_brier_score_scorer, which takes curves"
+                )
                 raise ValueError(
                     "`time` is missing: the coefficients change at "
                     f"{self._terms.cuts.tolist()}; pass the time that the prediction is for, "

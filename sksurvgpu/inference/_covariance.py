@@ -1,9 +1,8 @@
 """Covariance of coefficients: the inverse of their information, or a sandwich around it.
 
-Where columns are collinear within the groups whose mean is free, their coefficients are not
-identified, but those of the other columns are: the generalized inverse has their covariance. R's
-fits leave out the later columns of a collinear set; here the coefficients of all are NaN, because
-the fit shares the effect among them in no particular way.
+Where columns are collinear within the groups whose mean is free, the fit shares their effect among
+them in no particular way. What is told of a fit is that of the model without the later columns of
+such a set, whose fit is the same (`Inverse.without_dependent`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,15 @@ from ..estimators._base import MOST_NAMES
 from ..information.inverse import Inverse, invert
 from ..information.views import SubsetView, View
 
-__all__ = ["ONE_CLUSTER", "UNKNOWN", "clusters_of", "invert_information", "invert_of", "warn_of"]
+__all__ = [
+    "ONE_CLUSTER",
+    "UNKNOWN",
+    "add_intercept",
+    "clusters_of",
+    "invert_information",
+    "invert_of",
+    "warn_of",
+]
 
 ONE_CLUSTER = (
     "`cluster` has one label ({}) for all {:,} rows; robust standard errors need several clusters "
@@ -30,8 +37,10 @@ FEW = (
     "below): judge tests by far fewer degrees of freedom, or cluster more finely."
 )
 UNKNOWN = (
-    "the data do not determine the coefficients of {}: constant or collinear columns, or columns "
-    "without an event; what is computed of them is NaN. Leave some of them out."
+    "the data do not determine the coefficients of {}: constant columns, or collinear with columns "
+    "before them, as the last indicator of a factor is. They are left out: what is computed of "
+    "them is NaN, and of all others what a fit without them gives. Leave them out of X, or in "
+    "their place the level of a factor that others are to be compared with."
 )
 
 
@@ -43,11 +52,11 @@ def invert_information(view: View, stacklevel=5) -> Inverse:
 def invert_of(estimator, information, stacklevel=4) -> Inverse:
     """Invert an information of a fit, given as `information.inverse.invert` takes it.
 
-    That of infinite coefficients vanishes as they grow, so that what is left of it where a fit
-    stopped says nothing.
+    Columns that depend on others are left out. The information of infinite coefficients vanishes
+    as they grow, so that what is left of it where a fit stopped says nothing.
     """
-    inverse = invert(*information)
     is_infinite = estimator.infinite_
+    inverse = invert(*information).without_dependent(is_infinite)
     warn_of(
         estimator,
         ~inverse.identified & ~is_infinite,
@@ -73,6 +82,38 @@ def warn_of(estimator, which, message, stacklevel=4) -> None:
         more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
         listed = ", ".join(f"`{name}`" for name in names) + more
         warnings.warn(message.format(listed), UserWarning, stacklevel=stacklevel)
+
+
+def add_intercept(coef, known, view, fit, cluster) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and covariance with the intercept first.
+
+    The one at the weighted means m of the columns is independent of the coefficients by the
+    information, whose part of it is the sum of h; the intercept is that less m times coefficients.
+    """
+    rows, covariance, inverse = view.rows, fit.covariance, fit.inverse
+    total, p = view.atom_weight[0], rows.n_coef
+    mean, cross, variance = np.empty(p), np.zeros(p), fit.dispersion / total
+    if fit.meat is not None:
+        collect = view.collector(cluster)
+        own = collect(rows.session.u[:, None])[:, 0] / total
+        variance = own @ own
+    for columns in rows.blocks(3 * rows.plan.n_rows):
+        mean[columns] = view.means(rows.block(columns))[0]
+        if fit.meat is not None:
+            cross[columns] = own @ collect(view.scores(view.centred(columns)))
+    if rows.problem.center is not None:
+        mean += rows.problem.center[rows.problem.source]
+    given, is_left_out = fit.estimator.coef_, np.isnan(coef)
+    coef = np.append(fit.estimator.intercept_ + mean @ (given - inverse.move(given)), coef)
+    mean[is_left_out], cross = 0.0, cross @ inverse.matrix
+    out = np.full((p + 1, p + 1), np.nan)
+    out[1:, 1:] = known
+    is_lost = fit.estimator.infinite_ | is_left_out
+    if inverse.determines(mean[None], fit.information, is_lost)[0]:
+        out[0, 0] = variance - 2.0 * cross @ mean + mean @ covariance @ mean
+        out[0, 1:] = np.where(inverse.identified, cross - covariance @ mean, np.nan)
+        out[1:, 0] = out[0, 1:]
+    return coef, out
 
 
 def clusters_of(view: View, cluster) -> np.ndarray | None:

@@ -190,17 +190,18 @@ def debiased(
         method = "inverse" if n_coef <= MOST_PER_OBSERVATION * n else "quadratic"
     _check_size(method, n_coef, n)
     gamma, deviation = _check_gamma(gamma, method, n_coef, n), _deviation(estimator, rows, basis)
-    rows.session.start(estimator.coef_)
+    rows.session.start(coef := estimator.coef_)
     slope, view = rows.session.gradient(np.arange(n_coef)), view_of(rows)
     if method == "inverse":
         inverse = invert_information(view)
+        coef = inverse.move(coef)
         step, variance = inverse.matrix @ slope, np.diagonal(inverse.matrix)
         known = inverse.identified
     else:
         step, variance, known = _solve_programs(view, slope, gamma)
     error = np.sqrt(variance) * deviation
     return DebiasedResult(
-        coef=np.where(known, estimator.coef_ + step, np.nan),
+        coef=np.where(known, coef + step, np.nan),
         penalized=estimator.coef_.copy(),
         standard_errors=np.where(known, error, np.nan),
         level=level,

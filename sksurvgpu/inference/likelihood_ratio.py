@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import hstack
 
 from .._tables import Result
+from ..data.by_column import check_time_varying
 from ..estimators._base import PenalizedModel
-from ._rows import check_estimator, require_unpenalized
+from ..estimators._columns import refuse
+from ..information.inverse import invert
+from ..information.rows import FittedRows
+from ..information.views import view_of
+from ..partitions.handles import is_far
+from ._rows import check_estimator, open_rows, require_unpenalized
 
 __all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
 
@@ -25,7 +33,7 @@ class LikelihoodRatioResult(Result):
         Twice the difference of the log-likelihoods.
     df : int
         Number of coefficients that the full model has beyond the restricted one, without those of
-        constant columns.
+        columns that add nothing to others.
     p_value : float
         Probability of a larger statistic if the restricted model holds: the upper tail of the
         chi-squared distribution.
@@ -41,7 +49,9 @@ class LikelihoodRatioResult(Result):
         )
 
 
-def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
+def likelihood_ratio_test(
+    restricted, full, *, X=None, y=None, **fit_params
+) -> LikelihoodRatioResult:
     """Test whether a model needs the coefficients that another one does not have.
 
     Parameters
@@ -52,6 +62,15 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     full : fitted estimator of this package
         The larger model: same class and parameters, the same rows in the same order, the columns
         of the other among its own, and their cut points of ``time_varying`` among its own.
+    X : pair of matrices, optional
+        What `restricted` and what `full` were fitted to. Then the columns of the one need not be
+        among those of the other, but only be sums of them: a linear effect is tested against a
+        spline. By default columns are told by their names, or where they have none, taken for
+        nested.
+    y : ndarray of shape (n_samples,), optional
+        With `X`, the outcome of the fits.
+    **fit_params : array-like of shape (n_samples,), optional
+        With `X`, what else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
 
     Returns
     -------
@@ -60,11 +79,11 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
 
     Notes
     -----
-    The variance of a linear model's errors is estimated under both models. Constant columns do not
-    count as degrees of freedom. Collinear columns, and those that are constant only within each
-    stratum, do although they add nothing: leave them out. Rows must
-    be independent and weights counts; the test of a Fine-Gray model is approximate, because its
-    censoring curve is estimated, too.
+    The variance of a linear model's errors is estimated under both models. Degrees of freedom are
+    the difference in rank: columns that are constant, perhaps only within each stratum, and
+    collinear ones do not count; those of linear models and of partitions only where `X` shows them.
+    Rows must be independent and weights counts; the test of a Fine-Gray model is approximate,
+    because its censoring curve is estimated, too.
 
     Fits with ``penalty=Firth()`` are compared by their penalized likelihoods, with the information
     of all columns in both: the restricted one is fitted to the same columns, of which its penalty
@@ -85,6 +104,16 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     >>> null = CoxLassoCCD(alpha=0).fit(0 * data.X[:, :1], data.y)
     >>> likelihood_ratio_test(null, full).df
     4
+
+    Is the effect of a column linear, or curved?
+
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import SplineTransformer
+    >>> x = np.random.default_rng(0).normal(size=(1_000, 1))
+    >>> spline = SplineTransformer(n_knots=4).fit_transform(x)
+    >>> line, curve = (CoxLassoCCD(alpha=0).fit(columns, data.y) for columns in (x, spline))
+    >>> likelihood_ratio_test(line, curve, X=(x, spline), y=data.y).df
+    4
     """
     from scipy.stats import chi2
 
@@ -95,8 +124,15 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     for name, model in (("restricted", restricted), ("full", full)):
         require_unpenalized(model, "a likelihood-ratio test", "Compare fits with alpha=0.", name)
     _check_same_model(restricted, full)
-    _check_nested(restricted, full)
-    df = _n_determined(full) - _n_determined(restricted)
+    if X is None:
+        if y is not None or fit_params:
+            given = "y" if y is not None else next(iter(fit_params))
+            raise TypeError(
+                f"`{given}` was passed without `X`; pass X=(X_restricted, X_full), too."
+            )
+        df = _compare_names(restricted, full)
+    else:
+        df = _compare_columns((restricted, full), X, y, fit_params)
     gain = _gain(restricted.log_likelihood_, full.log_likelihood_)
     statistic = 2.0 * max(gain, 0.0)
     if full._has_dispersion and gain > 0:
@@ -189,28 +225,81 @@ def _check_same_model(restricted, full) -> None:
         )
 
 
-def _n_determined(model) -> int:
-    """Number of coefficients, without those of constant columns."""
-    return len(model.coef_) - model._n_constant
+def _compare_columns(models, X, y, fit_params) -> int:
+    """Difference in rank of two models, one of whose columns are sums of those of the other."""
+    if not isinstance(X, tuple | list) or len(X) != 2:
+        raise TypeError(
+            f"`X` is of type {type(X).__name__}; pass a pair, the columns of `restricted` and "
+            "those of `full`."
+        )
+    for model, columns in zip(models, X, strict=True):
+        if is_far(columns):
+            refuse("columns are compared in memory", "leave `X` out, and let names tell columns")
+        open_rows(model, columns, y, fit_params)  # the rows of both fits
+    rows, n_full = _beside(models, X, y, fit_params)
+    information, size = view_of(rows).information()
+    is_own = rows.problem.source < n_full
+    few = invert(information[np.ix_(~is_own, ~is_own)], size[~is_own]).rank
+    found = invert(information, size).without_dependent(np.zeros(len(size), bool)).identified
+    many = int(np.count_nonzero(found & is_own))
+    new = np.flatnonzero(found & ~is_own)
+    if len(new) and few <= many:  # else they may be in the wrong order
+        name = models[0]._coef_names()[new[0] - np.count_nonzero(is_own)]
+        raise ValueError(
+            f"`restricted` has a column {name!r} that is no sum of the columns of `full`: the "
+            "models are not nested; give the full model this column, too."
+        )
+    return _check_ranks(few, many)
 
 
-def _check_nested(restricted, full) -> None:
-    few, many = _n_determined(restricted), _n_determined(full)
+def _beside(models, X, y, fit_params) -> tuple[FittedRows, int]:
+    """Rows with the columns of the full model and then those of the restricted one, and a count.
+
+    All coefficients are zero, because where they are infinite there is no information.
+    """
+    full = models[1]
+    designs = [model._read_features(columns) for model, columns in zip(models, X, strict=True)]
+    n_full, given = full.n_features_in_, {"alpha": 0.0}
+    if hasattr(full, "time_varying"):
+        own, other = (
+            check_time_varying(model.time_varying, design.n_columns, design.names)
+            for model, design in zip(models[::-1], designs[::-1], strict=True)
+        )
+        given["time_varying"] = own | {n_full + j: cuts for j, cuts in other.items()} or None
+    free = PenalizedModel().get_params()
+    params = full.get_params(deep=False)
+    joint = type(full)(**{k: v for k, v in params.items() if k not in free} | given)
+    columns = hstack([design.to_scipy() for design in designs[::-1]], format="csc")
+    with closing(joint._prepare(columns, y, **fit_params)) as prepared:
+        given = joint, prepared.outcome, prepared.problem, None, None, prepared.batch
+        return FittedRows(*given).at(np.zeros(prepared.problem.n_columns)), n_full
+
+
+def _check_ranks(few, many) -> int:
     if few >= many:
         raise ValueError(
-            f"`restricted` has {few} coefficients and `full` {many}, constant columns not counted; "
-            "pass the model with fewer coefficients first."
+            f"`restricted` has {few} coefficients and `full` {many}, constant and collinear "
+            "columns not counted; pass the model with fewer coefficients first."
         )
+    return many - few
+
+
+def _compare_names(restricted, full) -> int:
+    """Difference in rank of two models, one of whose columns are among those of the other."""
+    df = _check_ranks(*(len(model.coef_) - model._n_constant for model in (restricted, full)))
     _check_cuts(restricted, full)
     names = [getattr(model, "feature_names_in_", None) for model in (restricted, full)]
     if names[0] is None or names[1] is None:
-        return
+        return df
     missing = [name for name in names[0] if name not in set(names[1])]
     if missing:
         raise ValueError(
-            f"`restricted` has a column {missing[0]!r} that `full` does not have: the models are "
-            "not nested; give the full model all columns of the restricted one."
+            f"`restricted` has a column {missing[0]!r} that `full` does not have: by their names "
+            "the models are not nested; give the full model all columns of the restricted one, or "
+            "pass X=(X_restricted, X_full) and y if they are sums of its columns, as a line is of "
+            "a spline's."
         )
+    return df
 
 
 def _check_cuts(restricted, full) -> None:

@@ -42,8 +42,7 @@ class ProportionalHazardsResult(Result):
     ----------
     table : pandas.DataFrame
         ``chisq``, ``df`` and ``p_value`` of every tested column, and of all of them together in the
-        last row, ``GLOBAL``. Collinear columns are NaN by themselves, and count together as many
-        degrees of freedom as they have dimensions.
+        last row, ``GLOBAL``. Columns that depend on those before them are left out, and NaN.
     time : ndarray of shape (n_events,)
         Times of the events, in the order of strata and time.
     transformed_time : ndarray of shape (n_events,)

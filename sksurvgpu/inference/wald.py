@@ -15,7 +15,7 @@ from ..information.inverse import Inverse
 from ..information.views import view_of
 from ..partitions.handles import is_far
 from ..solver.points import gradients
-from ._covariance import ONE_CLUSTER, clusters_of, invert_of
+from ._covariance import ONE_CLUSTER, add_intercept, clusters_of, invert_of
 from ._rows import check_estimator, check_same, open_rows, require_unpenalized
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
 
@@ -32,7 +32,9 @@ class WaldResult(Result):
     Attributes
     ----------
     coef : ndarray of shape (n_coef,)
-        Coefficients of the fit, after the intercept where that was asked for.
+        Coefficients of the fit, after the intercept where that was asked for. Columns that depend
+        on those before them, and constant ones, are left out, as in R: their coefficients are NaN,
+        and the others are those of a fit without them, which has the same likelihood.
     covariance : ndarray of shape (n_coef, n_coef)
         Their covariance; NaN where the data do not determine a coefficient.
     level : float
@@ -74,6 +76,7 @@ class WaldResult(Result):
     df: int | None = None
     tests: Any = None
     _effect: str | None = None
+    _fitted: Any = None  # coefficients of the fit, with those of columns that are left out
 
     def _title(self) -> str:
         robust = ", robust" if self.robust else ""
@@ -123,7 +126,8 @@ class WaldResult(Result):
         Parameters
         ----------
         columns : str, int or list of these, optional
-            Coefficients by name or position; by default all but an intercept.
+            Coefficients by name or position; by default all but an intercept, and those of columns
+        that were left out.
         contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), optional
             In place of `columns`, factors of the coefficients in each sum.
         values : float or array-like of shape (n_contrasts,), default=0.0
@@ -150,7 +154,8 @@ class WaldResult(Result):
         1
         """
         if columns is None and contrasts is None:
-            columns = np.flatnonzero(self.feature_names != INTERCEPT).tolist()
+            is_known = ~np.isnan(self.coef) & (self.feature_names != INTERCEPT)
+            columns = np.flatnonzero(is_known).tolist()
         matrix, values = read_contrasts(self.feature_names, columns, contrasts, values)
         used = (matrix != 0).any(axis=0)
         unknown = np.flatnonzero(used & np.isnan(np.diagonal(self.covariance)))
@@ -160,7 +165,8 @@ class WaldResult(Result):
                 "so that it cannot be tested; leave it out of `columns` or `contrasts`."
             )
         covariance = matrix[:, used] @ self.covariance[np.ix_(used, used)] @ matrix[:, used].T
-        return as_test(*quadratic_form(matrix @ self.coef - values, covariance), self.df)
+        found = matrix[:, used] @ self.coef[used]
+        return as_test(*quadratic_form(found - values, covariance), self.df)
 
     def _distribution(self):
         from scipy.stats import norm, t
@@ -240,10 +246,11 @@ def wald(
     if intercept:
         _require_intercept(estimator, X)
     find = _find_far if is_far(X) else _find
-    covariance, df, table = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
-    coef, names = estimator.coef_.copy(), estimator._coef_names()
+    coef, *found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
+    covariance, df, table = found
+    names, fitted = estimator._coef_names(), estimator.coef_.copy()
     if intercept:
-        coef, names = np.append(estimator.intercept_, coef), [INTERCEPT, *names]
+        names, fitted = [INTERCEPT, *names], np.append(estimator.intercept_, fitted)
     return WaldResult(
         coef=coef,
         covariance=covariance,
@@ -253,6 +260,7 @@ def wald(
         df=df,
         tests=table,
         _effect=estimator._effect,
+        _fitted=fitted,
     )
 
 
@@ -267,7 +275,7 @@ def _require_intercept(estimator, X) -> None:
 
 
 def _find(estimator, X, y, fit_params, robust, intercept, tests):
-    """Covariance, NaN where unknown, degrees of freedom, and the table of tests or None."""
+    """Coefficients, covariance, degrees of freedom, and the table of tests or None."""
     rows = open_rows(estimator, X, y, fit_params)
     view, (robust, cluster) = view_of(rows), robust
     cluster = clusters_of(view, cluster) if robust else None
@@ -276,16 +284,16 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     n_rows = int(np.count_nonzero(rows.weight))
     given = estimator, information[0], view.meat(cluster) if robust else None
     fit = _Fit.of(*given, inverse, n_rows, rows.problem.has_intercept)
-    covariance = inverse.mask(fit.covariance)
+    found = fit.coef, inverse.mask(fit.covariance)
     if intercept:
-        covariance = _add_intercept(covariance, view, fit, cluster)
+        found = add_intercept(*found, view, fit, cluster)
     if not tests:
-        return covariance, fit.df, None
+        return *found, fit.df, None
     null = rows.at(np.zeros(rows.n_coef))
     score = null.session.gradient(np.arange(rows.n_coef))
     at_null = view_of(null)
-    found = at_null.information(), at_null.meat(cluster) if robust else None
-    return covariance, fit.df, _tests(fit, score, *found, n_rows)
+    given = at_null.information(), at_null.meat(cluster) if robust else None
+    return *found, fit.df, _tests(fit, score, *given, n_rows)
 
 
 def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
@@ -301,12 +309,13 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         inverse = invert_of(estimator, information, stacklevel=5)
         given = estimator, information[0], meat, inverse, n_rows, prepared.problem.has_intercept
         fit = _Fit.of(*given)
+        found = fit.coef, inverse.mask(fit.covariance)
         if not tests:
-            return inverse.mask(fit.covariance), fit.df, None
+            return *found, fit.df, None
         null = np.zeros(prepared.problem.n_columns)
         _, *at_null, meat = prepared.backend.information(*shared, null, robust)
         [score] = gradients(*shared, null[:, None], prepared.backend).T
-        return inverse.mask(fit.covariance), fit.df, _tests(fit, score, at_null, meat, n_rows)
+        return *found, fit.df, _tests(fit, score, at_null, meat, n_rows)
 
 
 def _check_clusters(prepared, estimator):
@@ -339,6 +348,12 @@ class _Fit(NamedTuple):
         return cls(*given, -2.0 * estimator.log_likelihood_ / df, df)
 
     @property
+    def coef(self) -> np.ndarray:
+        """Coefficients, NaN of columns that were left out."""
+        is_left_out = ~self.inverse.identified & ~self.estimator.infinite_
+        return np.where(is_left_out, np.nan, self.inverse.move(self.estimator.coef_))
+
+    @property
     def covariance(self) -> np.ndarray:
         """Covariance of the coefficients, also of those that are unknown."""
         inverse = self.inverse.matrix
@@ -357,43 +372,16 @@ def _residual_df(n_rows, rank, has_intercept) -> int:
     return df
 
 
-def _add_intercept(known, view, fit, cluster) -> np.ndarray:
-    """Covariance with the intercept first.
-
-    The one at the weighted means m of the columns is independent of the coefficients by the
-    information, whose part of it is the sum of h; the intercept is that less m times coefficients.
-    """
-    rows, covariance, inverse = view.rows, fit.covariance, fit.inverse
-    total, p = view.atom_weight[0], rows.n_coef
-    mean, cross, variance = np.empty(p), np.zeros(p), fit.dispersion / total
-    if fit.meat is not None:
-        collect = view.collector(cluster)
-        own = collect(rows.session.u[:, None])[:, 0] / total
-        variance = own @ own
-    for columns in rows.blocks(3 * rows.plan.n_rows):
-        mean[columns] = view.means(rows.block(columns))[0]
-        if fit.meat is not None:
-            cross[columns] = own @ collect(view.scores(view.centred(columns)))
-    if rows.problem.center is not None:
-        mean += rows.problem.center[rows.problem.source]
-    cross = cross @ inverse.matrix
-    out = np.full((p + 1, p + 1), np.nan)
-    out[1:, 1:] = known
-    infinite = fit.estimator.infinite_
-    if inverse.determines(mean[None], fit.information, infinite)[0]:
-        out[0, 0] = variance - 2.0 * cross @ mean + mean @ covariance @ mean
-        out[0, 1:] = np.where(inverse.identified, cross - covariance @ mean, np.nan)
-        out[1:, 0] = out[0, 1:]
-    return out
-
-
 def _tests(fit, score, at_null, meat, n_rows):
-    """Table of the tests that all coefficients are zero."""
+    """Table of the tests that all coefficients are zero, without columns that are left out."""
     model, pull = fit.estimator, fit.information @ fit.estimator.coef_
+    kept = np.flatnonzero(~np.isnan(fit.coef))
+    both, (information, size) = np.ix_(kept, kept), at_null
     if model.infinite_.any():
         of_wald = np.nan, fit.inverse.rank
     elif meat is not None:
-        of_wald = quadratic_form(pull, fit.meat)
+        of_wald = quadratic_form(pull[kept], fit.meat[both])
     else:
         of_wald = float(model.coef_ @ pull) / fit.dispersion, fit.inverse.rank
-    return joint_tests(model, as_test(*of_wald, fit.df), score, at_null, meat, n_rows)
+    given = score[kept], (information[both], size[kept]), None if meat is None else meat[both]
+    return joint_tests(model, as_test(*of_wald, fit.df), *given, n_rows)
