@@ -1,22 +1,29 @@
 """Compile in advance what the models need on usual data: ``python -m sksurvgpu --compile``.
 
-What is compiled depends on types alone: small fits of every kind leave the code of large ones.  On
-a device it depends on sizes, too, where rows of a fit are too many for shared memory.
+What is compiled depends on types alone: small fits of every kind leave the code of large ones, once
+with matrices and once without (`without_matrices`), as large ones may take either way.  On a device
+it depends on sizes, too, where rows of a fit are too many for shared memory.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import datasets
+from . import cohort, datasets, metrics, nonparametric
 from ._calls import renamed
 from ._compile import cache_files
-from .backends import choose
+from .backends import choose, cpu
+from .data.episodes.table import episodes
+from .data.outcomes.survival import surv
+from .data.prepare import PrepareColumns
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
 from .estimators.bayesian_regression import BayesianLasso
 from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
@@ -30,42 +37,57 @@ from .inference.bootstrap import bootstrap
 from .inference.posterior import posterior
 from .inference.profile import profile_likelihood
 from .inference.wald import wald
-from .penalties import GroupLasso
+from .partitions.long import from_long
+from .partitions.write import write_partitions
+from .penalties import MCP, Fused, GroupLasso
 from .routes.firth import Firth
 from .selection import models as cv
 from .selection.path import fit_path
+from .selection.screen import screen
 
-N_ROWS, N_COLUMNS, N_FREE = 240, 8, 2  # N_FREE: of fits without a penalty
+N_ROWS, N_COLUMNS, N_CODES, N_FREE = 240, 8, 50, 2  # N_FREE: of fits without a penalty
 CURVES = (
     "predict_survival_function",
     "predict_cumulative_hazard_function",
     "predict_cumulative_incidence_function",
     "predict_proba",
 )
+MANY_GROUPS = 80  # subjects, sets or strata, more than a column keeps a number for
 SHORT_CHAINS = {"n_chains": 2, "n_tune": 20, "n_draws": 20}
 _SAMPLERS = BayesianLasso, BayesianMultinomialLogistic
 
 
 def _models():
-    """Every model: estimator, its cross-validated form (or None), data, arguments of its fit."""
+    """Every model: name, estimator, its cross-validated form or None, data, arguments of fit."""
     size = {"density": 0.3, "random_state": 0}
     cox = datasets.simulate_cox(N_ROWS, N_COLUMNS, **size)
     competing = datasets.simulate_fine_gray(N_ROWS, N_COLUMNS, **size)
     binary = datasets.simulate_logistic(N_ROWS, N_COLUMNS, **size)
     counts = datasets.simulate_poisson(N_ROWS, N_COLUMNS, **size)
-    series = datasets.simulate_case_series(N_ROWS // 8, N_COLUMNS, **size)
-    matched = datasets.simulate_matched(N_ROWS // 8, N_COLUMNS, stratum_size=8, **size)
-    months = {"strata": np.arange(N_ROWS) % 12}
+    series, many_series = (
+        datasets.simulate_case_series(n, N_COLUMNS, **size) for n in (N_ROWS // 8, MANY_GROUPS)
+    )
+    matched, many_matched = (
+        datasets.simulate_matched(n, N_COLUMNS, stratum_size=8, **size)
+        for n in (N_ROWS // 8, MANY_GROUPS)
+    )
+    months, many_strata = ({"strata": np.arange(N_ROWS) % n} for n in (12, MANY_GROUPS))
+    changing = partial(CoxLassoCCD, time_varying={0: [float(np.median(cox.y["time"]))]})
+    efron, efron_cv = partial(CoxLassoCCD, ties="efron"), partial(cv.CoxLassoCV, ties="efron")
     return [
-        (CoxLassoCCD, cv.CoxLassoCV, cox, {}),
-        (partial(CoxLassoCCD, ties="efron"), partial(cv.CoxLassoCV, ties="efron"), cox, {}),
-        (FineGrayCCD, cv.FineGrayCV, competing, {}),
-        (LogisticCCD, cv.LogisticCV, binary, {}),
-        (PoissonCCD, cv.PoissonCV, counts, {}),
-        (LinearCCD, None, counts, {}),
-        (CaseSeriesCCD, cv.CaseSeriesCV, series, {}),
-        (ConditionalPoissonCCD, None, counts, months),
-        (ConditionalLogisticCCD, cv.ConditionalLogisticCV, matched, {}),
+        ("", CoxLassoCCD, cv.CoxLassoCV, cox, {}),
+        (" efron", efron, efron_cv, cox, {}),
+        (" in many strata", CoxLassoCCD, None, cox, many_strata),
+        (" with cut points", changing, None, cox, {}),
+        ("", FineGrayCCD, cv.FineGrayCV, competing, {}),
+        ("", LogisticCCD, cv.LogisticCV, binary, {}),
+        ("", PoissonCCD, cv.PoissonCV, counts, {}),
+        ("", LinearCCD, None, counts, {}),
+        ("", CaseSeriesCCD, cv.CaseSeriesCV, series, {}),
+        (" of many subjects", CaseSeriesCCD, cv.CaseSeriesCV, many_series, {}),
+        ("", ConditionalPoissonCCD, None, counts, months),
+        ("", ConditionalLogisticCCD, cv.ConditionalLogisticCV, matched, {}),
+        (" of many sets", ConditionalLogisticCCD, cv.ConditionalLogisticCV, many_matched, {}),
     ]
 
 
@@ -105,27 +127,29 @@ def warm_up(estimators=None, *, backend="cpu", device=0) -> None:
     if backend not in ("cpu", "cuda"):
         raise ValueError(f'`backend` is {backend!r}, must be "cpu" or "cuda".')
     choose(backend, device=device)
-    known = {type(make()) for make, *_ in _models()} | {*_SAMPLERS}
+    known = {type(make()) for _, make, *_ in _models()} | {*_SAMPLERS}
     models = known if estimators is None else estimators
     if unknown := [model for model in models if model not in known]:
         names = ", ".join(sorted(model.__name__ for model in known))
         raise ValueError(f"`estimators` has {unknown[0]!r}, which is none of the models {names}.")
-    compile_all(tasks(models, backend=backend, device=device))
+    jobs = list(tasks(models, backend=backend, device=device))
+    if estimators is None and backend == "cpu":
+        jobs.append(("from tables to a fit", _read_tables))
+    compile_all(jobs)
 
 
 def tasks(models, **where):
     """Names and calls of all that is compiled, on a backend and device."""
-    for make, make_cv, data, given in _models():
+    for kind, make, make_cv, data, given in _models():
         if type(make()) not in models:
             continue
-        name = type(make()).__name__ + "".join(
-            f" {v}" for v in getattr(make, "keywords", {}).values()
-        )
-        there = partial(make, **where)
-        for form, X in _forms(data.X).items():
-            yield f"{name}, {form}", partial(_fit, there, X, data.y, given)
+        name, there = f"{type(make()).__name__}{kind}", partial(make, **where)
         forms = _forms(data.X)
+        for form, X in forms.items():
+            yield f"{name}, {form}", partial(_fit, there, X, data.y, given)
         yield f"{name}, inference", partial(_infer, there, forms["dense"], data.y, given)
+        exact = there(alpha=0.02, algorithm="exact", n_jobs=1)
+        yield f"{name}, exact algorithm", partial(exact.fit, forms["indicators"], data.y, **given)
         if make_cv is not None:
             run = make_cv(n_alphas=4, cv=3, n_jobs=1, **where)
             yield f"{name}, cross-validation", partial(run.fit, forms["indicators"], data.y)
@@ -148,15 +172,31 @@ def _fit(make, X, y, given):
     model.fit(X, y, sample_weight=_weights(y), **given)
     fit_path(model, X, y, n_alphas=4, **given)
     model.fit(X, y, **given)
-    model.predict(X)
-    for curve in CURVES:
-        if hasattr(model, curve):
-            getattr(model, curve)(X)
+    if not getattr(model, "time_varying", None):
+        model.predict(X)
+        for curve in () if given else CURVES:
+            if hasattr(model, curve):
+                getattr(model, curve)(X)
+        make(penalty=Fused([(0, 1)]), alpha=0.02, n_jobs=1).fit(X, y, **given)
     profile_likelihood(model, X, y, [0], **given)
     bootstrap(model, X, y, n_replicates=3, random_state=0, **given)
-    model.set_params(bounds=(-1.0, 1.0)).fit(X, y, **given)
     groups = GroupLasso(np.arange(X.shape[1]) // 2, mix=0.5)
-    model.set_params(bounds=None, penalty=groups).fit(X, y, **given)
+    anywhere = [{}, {"bounds": (-1.0, 1.0)}, {"penalty": groups}, {"penalty": MCP()}]
+    for options in anywhere:
+        make(alpha=0.02, n_jobs=1, **options).fit(X, y, **given)
+    with without_matrices():
+        for options in anywhere:
+            make(alpha=0.02, n_jobs=1, **options).fit(X, y, **given)
+
+
+@contextmanager
+def without_matrices():
+    """Let fits on the CPU have no room for matrices, so that few rows are swept like many."""
+    share, cpu.SHARE_OF_MEMORY = cpu.SHARE_OF_MEMORY, 0.0
+    try:
+        yield
+    finally:
+        cpu.SHARE_OF_MEMORY = share
 
 
 def _weights(y):
@@ -174,6 +214,44 @@ def _infer(make, X, y, given):
     if not model._has_dispersion:  # else only Bayesian models draw
         posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
         make(penalty=Firth(), n_jobs=1).fit(X, y, **given)
+
+
+def _read_tables():
+    """The way from tables of persons, records and outcomes to columns, pairs and rows in files."""
+    import pandas as pd
+
+    claims = datasets.simulate_claims(N_ROWS, N_CODES, random_state=0)
+    persons, outcomes = claims.persons, claims.outcomes
+    names = {"row_id": "id", "covariate_id": "code", "day": "date", "duplicates": "present"}
+    X = from_long(persons, claims.records, **names, windows={"year": (-365, -1)}).X
+    treated = persons["treatment"].to_numpy()
+    screen(X, treated)
+    cohort.balance(X, treated)
+    PrepareColumns().fit(X)
+    scores = np.linspace(0.2, 0.8, N_ROWS)
+    given = cohort.Cohort.of(persons.assign(score=scores))
+    for ratio in (1, 2):
+        cohort.match(given, ratio=ratio)
+    cohort.time_at_risk(given, outcomes)
+    y = surv(treated == 1, 1.0 + np.arange(N_ROWS))
+    nonparametric.kaplan_meier(y)
+    metrics.concordance(y, scores)
+    _cut_time(pd.DataFrame({"id": np.arange(N_ROWS), "event": treated, "time": 9.0}))
+    with TemporaryDirectory() as folder:
+        parts = write_partitions(Path(folder) / "rows", (X, y), rows=N_ROWS // 2)
+        CoxLassoCCD(alpha=0.02, n_jobs=1).fit(parts.X, parts.y)
+
+
+def _cut_time(rows):
+    """Follow-up cut where an exposure begins and ends, in rows and as a case series."""
+    some = rows[["id"]].assign(start=3.0, stop=5.0)
+    episodes(rows, some.assign(covariate_id="drug", value=1.0))
+    periods = rows[["id"]].assign(start=0, end=400)
+    eras = rows[["id"]].assign(start=200, end=220, era="drug")
+    events = rows[["id"]].assign(day=210)
+    windows = {"drug": cohort.RiskWindow()}
+    cohort.eras_to_intervals(periods, eras, events, windows=windows)
+    cohort.case_crossover_windows(periods, eras, events)
 
 
 def compile_all(jobs) -> None:
