@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_horizons
 from ..data.vectors import check_row_values
+from ..nonparametric.kaplan_meier import check_probabilities
 from ..partitions.handles import is_far
 from ._base import PenalizedModel
 from ._by_parts import by_parts, predict_here
@@ -34,6 +35,11 @@ def like_curves(model, given):
 def like_risks(model, given):
     """Risks of no row."""
     return np.empty((0, np.size(given["times"])))
+
+
+def like_quantiles(model, given):
+    """Quantiles of no row."""
+    return np.empty((0, np.size(given["probabilities"])))
 
 
 @documented
@@ -119,6 +125,16 @@ class CurveModel(PenalizedModel):
         self._warn_of_unknown(risks, horizons, codes)
         index = X.index if isinstance(X, DataFrame) else None
         return DataFrame(risks, index=index, columns=Index(horizons, name="time"))
+
+    def _quantiles(self, X, probabilities, strata, start=None):
+        from pandas import DataFrame, Index
+
+        shares, predictors = check_probabilities(probabilities), self._predictors(X)
+        codes = self._baseline.strata_of(strata, len(predictors))
+        start = self._check_start(start, codes)
+        times = self._baseline.quantiles(predictors, codes, shares, start)
+        index = X.index if isinstance(X, DataFrame) else None
+        return DataFrame(times, index=index, columns=Index(shares, name="probability"))
 
     def _check_start(self, start, codes):
         """Start of every row as a vector; None where rows start at 0."""

@@ -18,7 +18,7 @@ from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts, here
-from ._curves import CurveModel, like_curves, like_risks
+from ._curves import CurveModel, like_curves, like_quantiles, like_risks
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -262,6 +262,48 @@ class CoxLassoCCD(CurveModel):
         1     0.23  0.41  0.66
         """
         return self._risks(X, times, strata, start)
+
+    @by_parts(like_quantiles)
+    def predict_quantile(self, X, probabilities, *, strata=None, start=None):
+        """Time by which the event has happened with given probabilities, for every row.
+
+        Parameters
+        ----------
+        <<X, probabilities, strata_of_fit, start>>
+
+        Returns
+        -------
+        times : pandas.DataFrame of shape (n_samples, n_probabilities)
+            <<quantiles>>
+
+        Examples
+        --------
+        >>> from sksurvgpu import CoxLassoCCD
+        >>> from sksurvgpu.datasets import simulate_cox
+        >>> data = simulate_cox(1_000, 50, random_state=0)
+        >>> model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
+        >>> model.predict_quantile(data.X[:2], [0.25, 0.5]).round(1)
+        probability  0.25  0.50
+        0            11.0  27.0
+        1            11.0  27.0
+        """
+        return self._quantiles(X, probabilities, strata, start)
+
+    @by_parts()
+    def predict_median(self, X, *, strata=None, start=None):
+        """Median survival time of every row.
+
+        Parameters
+        ----------
+        <<X, strata_of_fit, start>>
+
+        Returns
+        -------
+        median : ndarray of shape (n_samples,)
+            The quantile at 0.5 of `predict_quantile`; NaN where more than half are expected to be
+            free of the event at the last time of the fit's rows.
+        """
+        return self._quantiles(X, 0.5, strata, start).to_numpy()[:, 0]
 
     # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
