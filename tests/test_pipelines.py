@@ -77,7 +77,7 @@ def test_pipelines_predict_risks():
     alone = make_pipeline(CoxLassoCCD(alpha=0.01)).fit(transformed, surv(EVENT == 1, TIME))
     assert alone.predict_risk(transformed, 10).equals(alone[-1].predict_risk(transformed, 10))
     assert not hasattr(make_pipeline(COLUMNS, LogisticCCD()), "predict_risk")
-    assert not hasattr(fine_gray, "predict_median") and hasattr(fine_gray, "predict_quantile")
+    assert fine_gray.predict_quantile(TABLE, 0.1).index.tolist() == list(range(N))
 
 
 def test_curves_say_where_they_end():

@@ -289,10 +289,9 @@ def test_quantiles_are_the_middle_of_a_step_that_is_equal():
     np.testing.assert_array_equal(found, [0.0, 2.5, 6.5, np.nan, np.nan])
 
 
-@pytest.mark.parametrize("start", [None, START])
-def test_quantiles_are_where_curves_reach_them(case, start):
+def test_quantiles_are_where_curves_reach_them(case):
     model, has_strata = case
-    given = strata_of(has_strata) | {"start": start}
+    given = strata_of(has_strata)
     curves, shares = model.predict_survival_function(ROWS, **given), [0.1, 0.33, 0.5, 0.98]
     found = model.predict_quantile(ROWS, shares, **given).to_numpy()
     for curve, row in zip(curves, found, strict=True):

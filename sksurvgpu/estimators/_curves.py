@@ -108,6 +108,48 @@ class CurveModel(PenalizedModel):
         """
         return self._curves(X, strata, return_array, cumulative_hazard)
 
+    @by_parts(like_quantiles)
+    def predict_quantile(self, X, probabilities, *, strata=None):
+        """Time by which the event (of interest) has happened with given probabilities.
+
+        Parameters
+        ----------
+        <<X>>
+        probabilities : float or array-like of shape (n_probabilities,)
+            Shares between 0 and 1.
+        <<strata_of_fit>>
+
+        Returns
+        -------
+        times : pandas.DataFrame of shape (n_samples, n_probabilities)
+            A row for each one of X, with the index of a pandas DataFrame, and a column for each
+            probability: the first time at which the row's risk is as large, or the middle of the
+            time for which it is equal to it, as R's ``quantile`` of ``survfit``. NaN where the risk
+            stays below it until the last time of the fit's rows in the row's stratum.
+        """
+        from pandas import DataFrame, Index
+
+        shares, predictors = check_probabilities(probabilities), self._predictors(X)
+        codes = self._baseline.strata_of(strata, len(predictors))
+        times = self._baseline.quantiles(predictors, codes, shares)
+        index = X.index if isinstance(X, DataFrame) else None
+        return DataFrame(times, index=index, columns=Index(shares, name="probability"))
+
+    @by_parts()
+    def predict_median(self, X, *, strata=None):
+        """Median time of the event of every row, such as its median survival.
+
+        Parameters
+        ----------
+        <<X, strata_of_fit>>
+
+        Returns
+        -------
+        median : ndarray of shape (n_samples,)
+            The quantile at 0.5 of `predict_quantile`; NaN where it is not reached.
+        """
+        return self.predict_quantile(X, 0.5, strata=strata).to_numpy()[:, 0]
+
     def _curves(self, X, strata, return_array, curve, start=None):
         predictors = self._predictors(X)
         codes = self._baseline.strata_of(strata, len(predictors))
@@ -125,16 +167,6 @@ class CurveModel(PenalizedModel):
         self._warn_of_unknown(risks, horizons, codes)
         index = X.index if isinstance(X, DataFrame) else None
         return DataFrame(risks, index=index, columns=Index(horizons, name="time"))
-
-    def _quantiles(self, X, probabilities, strata, start=None):
-        from pandas import DataFrame, Index
-
-        shares, predictors = check_probabilities(probabilities), self._predictors(X)
-        codes = self._baseline.strata_of(strata, len(predictors))
-        start = self._check_start(start, codes)
-        times = self._baseline.quantiles(predictors, codes, shares, start)
-        index = X.index if isinstance(X, DataFrame) else None
-        return DataFrame(times, index=index, columns=Index(shares, name="probability"))
 
     def _check_start(self, start, codes):
         """Start of every row as a vector; None where rows start at 0."""

@@ -46,8 +46,6 @@ _ENTRIES = entries("""
         on this: nothing happens at and before it, and only the hazard after it counts.
     times : float or array-like of shape (n_times,)
         Horizons, increasing.
-    probabilities : float or array-like of shape (n_probabilities,)
-        Shares between 0 and 1.
     return_array : bool, default=False
         Return values at `unique_times_` in place of functions.
     offset : array-like of shape (n_samples,), optional
@@ -182,12 +180,6 @@ _SHARED = {
         A row for each one of X, with the index of a pandas DataFrame, and a column for each
         horizon. NaN, with a warning, for horizons beyond the last time of the fit's rows in the
         row's stratum: what happens then is not in the data.
-        """,
-    "quantiles": """
-        A row for each one of X, with the index of a pandas DataFrame, and a column for each
-        probability: the first time at which the row's risk is as large, or the middle of the time
-        for which it is equal to it, as R's ``quantile`` of ``survfit``. NaN where the risk stays
-        below it until the last time of the fit's rows in the row's stratum.
         """,
     "curves": """
         Of `sksurv.functions.StepFunction`, shape (n_samples,); from 0 to the last time of the

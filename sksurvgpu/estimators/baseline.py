@@ -207,27 +207,24 @@ class Baseline:
         risk[horizons > timeline.last_times()[strata][:, None]] = np.nan
         return risk
 
-    def quantiles(self, predictors, strata, probabilities, start) -> np.ndarray:
+    def quantiles(self, predictors, strata, probabilities) -> np.ndarray:
         """Times by which every row has met the event with given probabilities; NaN if never."""
-        since, shape = self._since(strata, start), (len(predictors), len(probabilities))
-        rows = predictors.T[:, :, None], strata, since
-        wanted = np.broadcast_to(probabilities, shape)
-        first, risk = self._first_reaching(wanted - EQUAL, *rows)
-        later, _ = self._first_reaching(risk + EQUAL, *rows)
+        wanted = np.broadcast_to(probabilities, (len(predictors), len(probabilities)))
+        first, risk = self._first_reaching(wanted - EQUAL, predictors, strata)
+        later, _ = self._first_reaching(risk + EQUAL, predictors, strata)
         ends = self.timeline.time_ptr[strata + 1][:, None]
         times, until = (self.timeline.times[np.minimum(k, ends - 1)] for k in (first, later))
         times = np.where(np.abs(risk - wanted) < EQUAL, 0.5 * (times + until), times)
-        begin = 0.0 if start is None else start[:, None]
-        return np.where(wanted < EQUAL, begin, np.where(first < ends, times, np.nan))
+        return np.where(wanted < EQUAL, 0.0, np.where(first < ends, times, np.nan))
 
-    def _first_reaching(self, levels, predictors, strata, since):
+    def _first_reaching(self, levels, predictors, strata):
         """Where each row's risk first is a level, or the end of its times, and the risk there."""
         ptr = self.timeline.time_ptr
         low, end = (np.broadcast_to(ptr[s][:, None], levels.shape) for s in (strata, strata + 1))
         high = end
 
         def risk_at(k):
-            return incidence(_total(self.log_hazards[:, k], predictors, since))
+            return incidence(_total(self.log_hazards[:, k], predictors.T[:, :, None]))
 
         while (low < high).any():
             middle = (low + high) // 2

@@ -16,7 +16,7 @@ from ..metrics.pairs import as_concordance
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts, here
-from ._curves import CurveModel, like_curves, like_quantiles, like_risks
+from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -238,21 +238,6 @@ class FineGrayCCD(CurveModel):
         risk = self._risks(X, times, strata)
         risk.attrs["event_of_interest"] = self.event_of_interest
         return risk
-
-    @by_parts(like_quantiles)
-    def predict_quantile(self, X, probabilities, *, strata=None):
-        """Time by which the event of interest has happened with given probabilities.
-
-        Parameters
-        ----------
-        <<X, probabilities, strata_of_fit>>
-
-        Returns
-        -------
-        times : pandas.DataFrame of shape (n_samples, n_probabilities)
-            <<quantiles>>
-        """
-        return self._quantiles(X, probabilities, strata)
 
     def score(self, X, y, sample_weight=None, strata=None):
         """Concordance index for the event of interest, weighted for censoring.

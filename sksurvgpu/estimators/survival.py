@@ -18,7 +18,7 @@ from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts, here
-from ._curves import CurveModel, like_curves, like_quantiles, like_risks
+from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
 from ._outline import Outline
 from ._prepared import count_threads
@@ -263,48 +263,6 @@ class CoxLassoCCD(CurveModel):
         """
         return self._risks(X, times, strata, start)
 
-    @by_parts(like_quantiles)
-    def predict_quantile(self, X, probabilities, *, strata=None, start=None):
-        """Time by which the event has happened with given probabilities, for every row.
-
-        Parameters
-        ----------
-        <<X, probabilities, strata_of_fit, start>>
-
-        Returns
-        -------
-        times : pandas.DataFrame of shape (n_samples, n_probabilities)
-            <<quantiles>>
-
-        Examples
-        --------
-        >>> from sksurvgpu import CoxLassoCCD
-        >>> from sksurvgpu.datasets import simulate_cox
-        >>> data = simulate_cox(1_000, 50, random_state=0)
-        >>> model = CoxLassoCCD(alpha=0.02).fit(data.X, data.y)
-        >>> model.predict_quantile(data.X[:2], [0.25, 0.5]).round(1)
-        probability  0.25  0.50
-        0            11.0  27.0
-        1            11.0  27.0
-        """
-        return self._quantiles(X, probabilities, strata, start)
-
-    @by_parts()
-    def predict_median(self, X, *, strata=None, start=None):
-        """Median survival time of every row.
-
-        Parameters
-        ----------
-        <<X, strata_of_fit, start>>
-
-        Returns
-        -------
-        median : ndarray of shape (n_samples,)
-            The quantile at 0.5 of `predict_quantile`; NaN where more than half are expected to be
-            free of the event at the last time of the fit's rows.
-        """
-        return self._quantiles(X, 0.5, strata, start).to_numpy()[:, 0]
-
     # -- summaries ----------------------------------------------------------------------------
     def score(self, X, y, sample_weight=None, strata=None):
         """Harrell's concordance index of the linear predictor.
@@ -336,20 +294,26 @@ class CoxLassoCCD(CurveModel):
         return self._concordance_of(outcome, predictors, weight)
 
     def _concordance_of(self, outcome, predictors, weight):
+        counts = self._count_by_piece(count_pairs, outcome, predictors, scale_weights(weight))
+        return as_concordance(*sum(np.array(found) for _, found in counts))
+
+    def _count_by_piece(self, count, outcome, predictors, weight):
+        """The rows in each piece of time, and what a function counts of their pairs there."""
         edges = [0.0, *self._terms.cuts, np.inf]
-        weight, sums = scale_weights(weight), np.zeros(2)
         for b in range(self._terms.n_pieces):
             rows = outcome.time > edges[b] if b else slice(None)  # the others have left
             time = outcome.time[rows]
-            sums += count_pairs(
-                outcome.event[rows] & (time <= edges[b + 1]),
-                np.minimum(time, edges[b + 1]),
-                predictors[rows, b],
-                start=None if outcome.start is None else outcome.start[rows],
-                stratum=None if outcome.stratum is None else outcome.stratum[rows],
-                weight=None if weight is None else weight[rows],
+            yield (
+                rows,
+                count(
+                    outcome.event[rows] & (time <= edges[b + 1]),
+                    np.minimum(time, edges[b + 1]),
+                    predictors[rows, b],
+                    start=None if outcome.start is None else outcome.start[rows],
+                    stratum=None if outcome.stratum is None else outcome.stratum[rows],
+                    weight=None if weight is None else weight[rows],
+                ),
             )
-        return as_concordance(*sums)
 
     def _coef_names(self):
         return self._terms.names(self._feature_names())

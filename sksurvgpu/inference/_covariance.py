@@ -15,10 +15,21 @@ import numpy as np
 
 from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
+from ..estimators._columns import refuse
 from ..information.inverse import Inverse, invert
 from ..information.views import SubsetView, View
+from ..partitions.handles import is_far
 
-__all__ = ["ONE_CLUSTER", "UNKNOWN", "clusters_of", "invert_information", "invert_of", "warn_of"]
+__all__ = [
+    "UNKNOWN",
+    "add_intercept",
+    "check_whole_clusters",
+    "clusters_of",
+    "invert_information",
+    "invert_of",
+    "require_intercept",
+    "warn_of",
+]
 
 ONE_CLUSTER = (
     "`cluster` has one label ({}) for all {:,} rows; robust standard errors need several clusters "
@@ -104,3 +115,54 @@ def _check_whole_sets(codes, outcome) -> None:
             f"{row:,}), but the exact likelihood has no terms for parts of a set; give all rows "
             'of a set one label, or fit with ties="efron" or "breslow".'
         )
+
+
+def add_intercept(known, view, fit, cluster) -> np.ndarray:
+    """Covariance with the intercept first.
+
+    The one at the weighted means m of the columns is independent of the coefficients by the
+    information, whose part of it is the sum of h; the intercept is that less m times coefficients.
+    """
+    rows, covariance, inverse = view.rows, fit.covariance, fit.inverse
+    total, p = view.atom_weight[0], rows.n_coef
+    mean, cross, variance = np.empty(p), np.zeros(p), fit.dispersion / total
+    if fit.meat is not None:
+        collect = view.collector(cluster)
+        own = collect(rows.session.u[:, None])[:, 0] / total
+        variance = own @ own
+    for columns in rows.blocks(3 * rows.plan.n_rows):
+        mean[columns] = view.means(rows.block(columns))[0]
+        if fit.meat is not None:
+            cross[columns] = own @ collect(view.scores(view.centred(columns)))
+    if rows.problem.center is not None:
+        mean += rows.problem.center[rows.problem.source]
+    cross = cross @ inverse.matrix
+    out = np.full((p + 1, p + 1), np.nan)
+    out[1:, 1:] = known
+    infinite = fit.estimator.infinite_
+    if inverse.determines(mean[None], fit.information, infinite)[0]:
+        out[0, 0] = variance - 2.0 * cross @ mean + mean @ covariance @ mean
+        out[0, 1:] = np.where(inverse.identified, cross - covariance @ mean, np.nan)
+        out[1:, 0] = out[0, 1:]
+    return out
+
+
+def require_intercept(estimator, X) -> None:
+    if not getattr(estimator, "fit_intercept", False):
+        raise ValueError(
+            f"`intercept` is True, but `estimator`, a {type(estimator).__name__}, was fitted "
+            "without one; pass intercept=False."
+        )
+    if is_far(X):
+        refuse("the error of the intercept is computed from rows", "pass intercept=False")
+
+
+def check_whole_clusters(prepared, estimator):
+    """Refuse clusters that are divided among partitions, or a single one."""
+    owner = prepared.check_subjects(
+        estimator,
+        "cluster",
+        "scores are added up by cluster where the rows are",
+    )
+    if owner is not None and len(owner) < 2:
+        raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.design.n_rows))
