@@ -57,8 +57,8 @@ def concordance_competing(
         Time of the event or of censoring; a row censored at the time of an event outlives it.
     risk : array-like of shape (n_samples,)
         Predicted risk of the event of interest, higher for earlier and likelier events.
-    event_of_interest : int, default=1
-        Its code; all other events compete with it.
+    event_of_interest : int or str, default=1
+        Its code or label; all other events compete with it.
     tau : float, optional
         Only events of interest at times of at most `tau` are compared with other rows.
     strata : array-like of shape (n_samples,), optional
@@ -116,7 +116,8 @@ def concordance_competing(
             f"`event` is {codes[row]:g} in row {row:,}; pass whole numbers, 0 where the row was "
             "censored and 1, 2, ... by kind of event."
         )
-    _check_choices(event_of_interest, tau, censoring)
+    event_of_interest = check_code(event_of_interest, np.asarray(event))
+    _check_choices(tau, censoring)
     read = reader_of_rows(codes.size, "event")
     agreeing, comparable = count_competing_pairs(
         np.where(codes == event_of_interest, 1, np.where(codes > 0, 2, 0)),
@@ -131,8 +132,7 @@ def concordance_competing(
     return as_concordance(agreeing, comparable)
 
 
-def _check_choices(event_of_interest, tau, censoring):
-    check_code(event_of_interest)
+def _check_choices(tau, censoring):
     if tau is not None and (
         isinstance(tau, bool) or not isinstance(tau, Real) or np.isnan(float(tau))
     ):
