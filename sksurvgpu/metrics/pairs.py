@@ -14,9 +14,7 @@ anew. All terms being at least 0, no digits cancel, however different the weight
 nobody are exactly 0; and the agreeing pairs, summed in the order of all, never exceed them.
 
 With the sums a and p over the pairs of a row as either partner, its share in the concordance C of
-P pairs in all is w (a - C p) / P: the infinitesimal jackknife, as R's ``concordance`` has it. For
-those as second partner, another tree holds the events so far and is asked when a row comes and
-when it goes.
+P pairs in all is w (a - C p) / P: the infinitesimal jackknife, as R's ``concordance`` has it.
 """
 
 import numpy as np
@@ -78,11 +76,33 @@ def count_pairs(event, time, risk, *, start=None, stratum=None, weight=None, tie
     return sum_pairs(event, time, risk, (weight, weight), start, stratum, tied_tol)
 
 
+def sum_pairs(kind, time, risk, weights, start, stratum, tied_tol):
+    """Sums of `count_pairs` over pairs of a row of kind 1 and one that outlives it.
+
+    At tied times the rows of kind 0 outlive those of kind 1, others do not. The two weights of a
+    row are those as the first and as the second of a pair.
+    """
+    return _find_pairs(kind, time, risk, weights, start, stratum, tied_tol)[:2]
+
+
 def count_by_row(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
     """Sums of `count_pairs` over the pairs of each row as either partner, (n_rows, 2)."""
-    weight = np.ones(len(time)) if weight is None else weight
-    given = event, time, risk, (weight, weight), start, stratum, tied_tol
-    return _find_pairs(*given, by_row=True)[2]
+    n, none = len(time), np.zeros(len(time))
+    weight = np.ones(n) if weight is None else weight
+    start = np.full(n, -np.inf) if start is None else start
+    firsts = _find_pairs(event, time, risk, (weight, weight), start, stratum, tied_tol)[2]
+    # As second partner: back in time, the events since its entry are what comes after a row.
+    rank = np.unique(np.append(time, start), return_inverse=True)[1]
+    until = 2 * rank[:n] + ~np.asarray(event, bool)  # rows that are censored outlive a tied event
+    kinds, weights = np.repeat([1, 2], n), (none, np.append(none, weight * event))
+    seconds = [
+        _find_pairs(
+            *(kinds, -np.append(limit, 2.0 * rank[:n]), -np.tile(risk, 2), weights, None),
+            *(None if stratum is None else np.tile(stratum, 2), tied_tol),
+        )[2][:n]
+        for limit in (until, np.minimum(2 * rank[n:] + 1, until))
+    ]
+    return firsts + seconds[0] - seconds[1]
 
 
 def concordance_error(agreeing, comparable, weight, cluster=None):
@@ -96,16 +116,7 @@ def concordance_error(agreeing, comparable, weight, cluster=None):
     return float(concordance), float(np.sqrt(share @ share))
 
 
-def sum_pairs(kind, time, risk, weights, start, stratum, tied_tol):
-    """Sums of `count_pairs` over pairs of a row of kind 1 and one that outlives it.
-
-    At tied times the rows of kind 0 outlive those of kind 1, others do not. The two weights of a
-    row are those as the first and as the second of a pair.
-    """
-    return _find_pairs(kind, time, risk, weights, start, stratum, tied_tol)[:2]
-
-
-def _find_pairs(kind, time, risk, weights, start, stratum, tied_tol, by_row=False):
+def _find_pairs(kind, time, risk, weights, start, stratum, tied_tol):
     codes, ptr = group_rows(stratum, len(time))
     start = np.full(len(time), -np.inf) if start is None else np.asarray(start, dtype=np.float64)
     return _count_pairs(
@@ -113,7 +124,6 @@ def _find_pairs(kind, time, risk, weights, start, stratum, tied_tol, by_row=Fals
         (np.asarray(kind).astype(np.uint8), time, start, *weights),
         risk,
         float(tied_tol),
-        np.zeros((len(time) if by_row else 0, 2)),
     )
 
 
@@ -190,70 +200,38 @@ def _rank(by_risk, risk, tied_tol, rank, below, up_to):
         rank[by_risk[i]], below[by_risk[i]], up_to[by_risk[i]] = i, low, high
 
 
-@device
-def _meet(past, row, rows, ranks, sign, found):
-    """Add the pairs of a row with the events so far, if it is asked for and ever at risk."""
-    if found.size and rows[2][row] < rows[1][row]:
-        _, below, up_to = ranks
-        lower, others = _split(past, below[row])
-        tied = min(_sum_between(past, below[row], up_to[row]), others)
-        found[row, 0] += sign * (others - 0.5 * tied)
-        found[row, 1] += sign * (lower + others)
-
-
-@device
-def _note(past, row, weight, ranks, own, found):
-    """Add the pairs of an event, and hold it for later ones."""
-    if found.size:
-        found[row, 0] += own[0]
-        found[row, 1] += own[1]
-        _put(past, ranks[0][row], weight)
-
-
-@device
-def _end(past, leaving, rows, ranks, found):
-    """Add the pairs of those who are there until the end."""
-    for row in leaving:
-        _meet(past, row, rows, ranks, 1.0, found)
-
-
 @kernel
-def _count_pairs(orders, rows, risk, tied_tol, found):
+def _count_pairs(orders, rows, risk, tied_tol):
     by_exit, by_entry, by_risk, ptr = orders
     kind, time, start, first_weight, second_weight = rows
     rank = np.empty(time.size, np.int64)
     below, up_to = np.empty_like(rank), np.empty_like(rank)
-    ranks, agreeing, comparable = (rank, below, up_to), 0.0, 0.0
+    agreeing, comparable, of_first = 0.0, 0.0, np.zeros((time.size, 2))
     for s in range(ptr.size - 1):
         first, end = ptr[s], ptr[s + 1]
         _rank(by_risk[first:end], risk, tied_tol, rank, below, up_to)
-        tree, past = _plant(end - first), _plant(end - first if found.size else 1)
+        tree = _plant(end - first)
         leaving, i = first, first
         while i < end:
             now, block = time[by_exit[i]], i
             while leaving < end and start[by_entry[leaving]] >= now:
                 _put(tree, rank[by_entry[leaving]], 0.0)
-                _meet(past, by_entry[leaving], rows, ranks, 1.0, found)
                 leaving += 1
             while i < end and time[by_exit[i]] == now:
                 row = by_exit[i]
                 if kind[row] == 0 and start[row] < now:  # others have left already
                     _put(tree, rank[row], second_weight[row])
-                    _meet(past, row, rows, ranks, -1.0, found)
                 i += 1
             for k in range(block, i):
                 row = by_exit[k]
                 if kind[row] == 1:
                     lower, others = _split(tree, below[row])
                     tied = min(_sum_between(tree, below[row], up_to[row]), others)
-                    own = lower + 0.5 * tied, lower + others
-                    agreeing += first_weight[row] * own[0]
-                    comparable += first_weight[row] * own[1]
-                    _note(past, row, first_weight[row], ranks, own, found)
+                    of_first[row] = lower + 0.5 * tied, lower + others
+                    agreeing += first_weight[row] * of_first[row, 0]
+                    comparable += first_weight[row] * of_first[row, 1]
             for k in range(block, i):
                 row = by_exit[k]
                 if kind[row] != 0 and start[row] < now:
                     _put(tree, rank[row], second_weight[row])
-                    _meet(past, row, rows, ranks, -1.0, found)
-        _end(past, by_entry[leaving:end], rows, ranks, found)
-    return agreeing, comparable, found
+    return agreeing, comparable, of_first

@@ -25,6 +25,8 @@ class SchoenfeldDisplay:
         From `proportional_hazards_test`, whose transformation is the scale of time.
     columns : list of str or int, optional
         Columns that are shown, by name or by position; by default those that were tested.
+    level : float, default=0.95
+        Of the intervals.
 
     Attributes
     ----------
@@ -48,14 +50,15 @@ class SchoenfeldDisplay:
     <SchoenfeldDisplay of 3 columns>
     """
 
-    def __init__(self, result, columns=None):
+    def __init__(self, result, columns=None, *, level=0.95):
         if not hasattr(result, "transformed_time"):
             raise TypeError(
                 f"`result` is of type {type(result).__name__}; pass what proportional_hazards_test "
                 "returns."
             )
         names = result.table.index[:-1].astype(str)  # without that of all together
-        self.result, rows = result, choose_rows(names, names if columns is None else columns)
+        self.level, self.result = check_level(level), result
+        rows = choose_rows(names, names if columns is None else columns)
         self.rows = [k for k in rows if np.isfinite(result.residuals[:, k]).all()]
         if not 0 < len(self.rows) <= MOST_PANELS:
             raise ValueError(
@@ -86,31 +89,28 @@ class SchoenfeldDisplay:
         display : SchoenfeldDisplay
             What was drawn.
         """
-        return cls(result, columns).plot(axes, level=level)
+        return cls(result, columns, level=level).plot(axes)
 
-    def plot(self, axes=None, *, level=0.95):
+    def plot(self, axes=None):
         """Draw the panels.
 
         Parameters
         ----------
         axes : array of matplotlib Axes, optional
             Where to draw, an axes for each column; a new figure by default.
-        level : float, default=0.95
-            Of the intervals.
 
         Returns
         -------
         display : SchoenfeldDisplay
             This object.
         """
-        check_level(level)
         tests = self.result.table.iloc[self.rows]
         with styled():
             size = PANEL_WIDTH, PANEL_HEIGHT
             self.axes_, self.figure_ = new_panels(axes, len(self.rows), "column", size)
             self.points_, self.curves_, self.constants_, self.areas_ = [], [], [], []
             for ax, row in zip(self.axes_, self.rows, strict=True):
-                self._draw_panel(ax, self.result.residuals[:, row], level)
+                self._draw_panel(ax, self.result.residuals[:, row])
             if axes is None:
                 self.figure_.supxlabel("time", size="medium")
                 self.figure_.supylabel("coefficient", size="medium")
@@ -118,10 +118,10 @@ class SchoenfeldDisplay:
             title_panels(self.axes_, map("{}, p {}".format, tests.index, p_values))
         return self
 
-    def _draw_panel(self, ax, residuals, level):
+    def _draw_panel(self, ax, residuals):
         blue, red, *_ = colours_on(ax)
         x = self.result.transformed_time
-        at, curve, half = _smooth(x, residuals, level)
+        at, curve, half = _smooth(x, residuals, self.level)
         style = {"s": 4, "linewidths": 0, "color": MUTED, "zorder": 1}
         self.points_.append(ax.scatter(x, residuals, **style))
         area = {"color": blue, "alpha": opacity_on(ax), "linewidth": 0, "zorder": 2}
