@@ -237,6 +237,11 @@ def test_a_test_for_each_factor():
         table.loc[result.feature_names].drop(columns="p_factor"), result.summary()
     )
     assert found.test().statistic == pytest.approx(result.test().statistic)
+    against = found.contrast({"adeno": 1, "cell_large (reference)": -1})
+    assert against.feature_names.tolist() == ["adeno - cell_large"]
+    assert against.standard_errors.tolist() == result.standard_errors[[4]].tolist()
+    again = found.per({"age": 10}).summary()["standard_error"].isna()
+    assert again.tolist() == table["standard_error"].isna().tolist()
     assert repr(found).startswith("<WaldResult of 6 coefficients") and " nan" not in repr(found)
     display = CoefficientDisplay.from_result(found, sort=None, beside=["p_factor"])
     texts = [text.get_text() for text in display.beside_["p_factor"]]

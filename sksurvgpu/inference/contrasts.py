@@ -122,10 +122,11 @@ class Combinable:
         return self._combine(matrix, names, factors=table.rename_axis("factor"))
 
     def _combine(self, matrix, names, **changes):
-        """The same of products of a matrix with the coefficients; rows of zeros have no error."""
+        """The same of products of a matrix with the coefficients; references have no error."""
         known = ~np.isnan(np.diagonal(self.covariance))
+        chosen = np.array([not str(name).endswith(REFERENCE) for name in self.feature_names])
         covariance = matrix @ np.where(np.outer(known, known), self.covariance, 0.0) @ matrix.T
-        unknown = (matrix[:, ~known] != 0).any(axis=1) | ~matrix.any(axis=1)
+        unknown = matrix[:, chosen & ~known].any(axis=1) | ~matrix[:, chosen].any(axis=1)
         covariance[unknown] = covariance[:, unknown] = np.nan
         changes["feature_names"] = np.array(names, dtype=object)
         return replace(self, coef=matrix @ self.coef, covariance=covariance, **changes)
@@ -134,7 +135,7 @@ class Combinable:
 def _sum_in_words(factors) -> str:
     times = {1: "", -1: "-"}  # others are written
     terms = [f"{times.get(factor, f'{factor} × ')}{name}" for name, factor in factors.items()]
-    return " + ".join(terms).replace("+ -", "- ")
+    return " + ".join(terms).replace("+ -", "- ").replace(REFERENCE, "")
 
 
 def _test_of(result, columns):
@@ -171,6 +172,7 @@ def _encoded(transformer) -> dict:
 def _columns_of(factor, levels, names):
     """Positions of the columns of levels, and the levels that have none."""
     place = {str(name).rpartition("__")[2]: j for j, name in reversed([*enumerate(names)])}
+    place |= {str(name): j for j, name in enumerate(names)}
     called = [[place.get(form.format(factor, level)) for form in CALLED] for level in levels]
     first = [next((j for j in own if j is not None), None) for own in called]
     missing = [level for level, j in zip(levels, first, strict=True) if j is None]
