@@ -33,13 +33,8 @@ def like_curves(model, given):
 
 
 def like_risks(model, given):
-    """Risks of no row."""
-    return np.empty((0, np.size(given["times"])))
-
-
-def like_quantiles(model, given):
-    """Quantiles of no row."""
-    return np.empty((0, np.size(given["probabilities"])))
+    """Risks, or quantiles, of no row."""
+    return np.empty((0, np.size(given.get("times", given.get("probabilities")))))
 
 
 @documented
@@ -108,7 +103,7 @@ class CurveModel(PenalizedModel):
         """
         return self._curves(X, strata, return_array, cumulative_hazard)
 
-    @by_parts(like_quantiles)
+    @by_parts(like_risks)
     def predict_quantile(self, X, probabilities, *, strata=None):
         """Time by which the event (of interest) has happened with given probabilities.
 
