@@ -86,6 +86,7 @@ from .plotting.incidence import CumulativeIncidenceDisplay as CumulativeIncidenc
 from .plotting.path import PathDisplay as PathDisplay
 from .plotting.profile import ProfileDisplay as ProfileDisplay
 from .plotting.propensity import PropensityDisplay as PropensityDisplay
+from .plotting.schoenfeld import SchoenfeldDisplay as SchoenfeldDisplay
 from .plotting.stability import StabilityDisplay as StabilityDisplay
 from .plotting.stacked import StackedIncidenceDisplay as StackedIncidenceDisplay
 from .plotting.survival import SurvivalDisplay as SurvivalDisplay

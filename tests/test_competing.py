@@ -1,5 +1,7 @@
 """Outcomes with competing risks: what is accepted, what a fit reads, and every refusal."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,8 +9,17 @@ import pytest
 from sksurv.metrics import concordance_index_censored
 from sksurv.util import Surv, check_y_survival
 
+from sksurvgpu import (
+    CumulativeIncidenceDisplay,
+    FineGrayCCD,
+    StackedIncidenceDisplay,
+    write_partitions,
+)
 from sksurvgpu.data.outcomes.competing import competing_risks, read_competing
 from sksurvgpu.data.outcomes.survival import Outcome, as_sksurv, surv
+from sksurvgpu.datasets import simulate_fine_gray
+from sksurvgpu.metrics import brier_score_competing, calibration, concordance_competing
+from sksurvgpu.nonparametric import aalen_johansen
 
 EVENT = [1, 0, 2, 5]
 TIME = [2.0, 3.5, 1.0, 0.0]
@@ -104,6 +115,81 @@ def test_as_sksurv_of_booleans_is_unchanged():
     assert as_sksurv(y).dtype.names == ("event", "time")
 
 
+LABELS = {0: "alive", 1: "relapse", 2: "death"}
+TEXTS = ["relapse", "alive", "death", "death"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TEXTS,
+        np.array(TEXTS, dtype=object),
+        pd.Categorical(TEXTS, categories=["death", "relapse", "alive"]),
+        pl.Series(TEXTS, dtype=pl.Categorical),
+        [1, 0, 2, 2],
+        np.array([1.0, 0.0, 2.0, 2.0]),
+    ],
+    ids=["list", "objects", "categories", "polars", "codes", "floats"],
+)
+def test_labels_of_events(event):
+    y, plain = competing_risks(event, TIME, labels=LABELS), competing_risks([1, 0, 2, 2], TIME)
+    assert y.dtype == plain.dtype and y.tolist() == plain.tolist()
+    assert read_competing(y, event_of_interest="death").status.tolist() == [2, 0, 1, 1]
+    assert read_competing(y, event_of_interest=2).status.tolist() == [2, 0, 1, 1]
+    assert as_sksurv(y, event_of_interest="relapse")["event"].tolist() == [True, False] + 2 * [
+        False
+    ]
+    others = pickle.loads(pickle.dumps(y)), y[[0, 2, 3]], np.concatenate([y, y]), y[1:].copy()
+    for other in others:
+        assert read_competing(other, event_of_interest="death").status.max() >= 1
+
+
+def test_labels_are_shown_and_chosen_by(tmp_path):
+    data = simulate_fine_gray(300, 3, density=0.5, random_state=0)
+    y = competing_risks(data.y["event"], data.y["time"], labels=LABELS)
+    named = FineGrayCCD(alpha=0, event_of_interest="death").fit(data.X, y)
+    coded = FineGrayCCD(alpha=0, event_of_interest=2).fit(data.X, data.y)
+    np.testing.assert_array_equal(named.coef_, coded.coef_)
+    assert named.score(data.X, y) == coded.score(data.X, data.y)
+    risk = named.predict_risk(data.X, [0.2, 0.5])
+    given = {"event_of_interest": "death"}
+    expected = brier_score_competing(
+        data.y, data.y, risk.to_numpy(), [0.2, 0.5], event_of_interest=2
+    )
+    assert brier_score_competing(y, y, risk, **given).equals(expected)
+    assert calibration(y, risk, 0.2, **given).expected > 0
+    predicted = named.predict(data.X)
+    assert concordance_competing(y, predicted, **given) == concordance_competing(
+        data.y, predicted, event_of_interest=2
+    )
+    with pytest.raises(ValueError, match="is 1; pass event_of_interest='death'"):
+        brier_score_competing(y, y, risk)
+    curves, codes = aalen_johansen(y), aalen_johansen(data.y)
+    assert curves.events == ["relapse", "death"] and list(curves.functions)[1] == ("all", "death")
+    assert repr(curves).index("relapse") < repr(curves).index("death")
+    np.testing.assert_array_equal(curves.at(0.3), codes.at(0.3))
+    write_partitions(tmp_path / "rows", [{"X": data.X, "y": y}])  # which cannot hold labels
+
+
+@pytest.mark.parametrize("model", ["death", 2])
+def test_labels_in_figures(model):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    data = simulate_fine_gray(300, 3, density=0.5, random_state=0)
+    y = competing_risks(data.y["event"], data.y["time"], labels=LABELS)
+    curves = aalen_johansen(y)
+    display = CumulativeIncidenceDisplay.from_result(
+        curves, events=["death", "relapse"], limits=None
+    )
+    assert [text.get_text() for text in display.legend_.get_texts()] == ["death", "relapse"]
+    labels = [text.get_text() for text in StackedIncidenceDisplay.from_result(curves).labels_]
+    assert labels == ["relapse", "death", "no event"]
+    fit = FineGrayCCD(alpha=0, event_of_interest=model).fit(data.X, y)
+    display = CumulativeIncidenceDisplay.from_estimator(fit, data.X[:2], aalen_johansen=y)
+    [line] = display.observed_.values()
+    np.testing.assert_array_equal(line.get_ydata(), curves.functions["all", "death"].y)
+    pyplot.close("all")
+
+
 BUILD = "build it with sksurvgpu.competing_risks(event, time)"
 CODES = "pass whole numbers, 0 where the row was censored and 1, 2, ... by kind of event."
 MISSING = "has 1 missing value(s); drop or fill those rows first."
@@ -117,6 +203,32 @@ def by_hand(dtype, *rows):
 
 
 MISTAKES = {
+    "unknown text": (
+        lambda: competing_risks(["relaps", *TEXTS[1:]], TIME, labels=LABELS),
+        ValueError,
+        "`event` has the label 'relaps', which `labels` has not; did you mean 'relapse'? Give a "
+        "code to each, 0 to that of censored rows.",
+    ),
+    "labels twice": (
+        lambda: competing_risks(EVENT, TIME, labels={1: "death", 2: "death"}),
+        ValueError,
+        "`labels` is {1: 'death', 2: 'death'}, must be a dictionary {code: label} of different "
+        'texts, such as {0: "alive", 1: "relapse", 2: "death"}.',
+    ),
+    "labels in a list": (
+        lambda: competing_risks(EVENT, TIME, labels=["relapse", "death"]),
+        ValueError,
+        "`labels` is ['relapse', 'death'], must be a dictionary {code: label} of different texts, "
+        'such as {0: "alive", 1: "relapse", 2: "death"}.',
+    ),
+    "unknown event of interest": (
+        lambda: read_competing(
+            competing_risks(TEXTS, TIME, labels=LABELS), event_of_interest="Death"
+        ),
+        ValueError,
+        "`event_of_interest` is 'Death', must be a code or one of the labels 'relapse', 'death' of "
+        "competing_risks.",
+    ),
     "event lengths": (
         lambda: competing_risks([1, 0], [1.0]),
         ValueError,
@@ -165,7 +277,7 @@ MISTAKES = {
     "event text": (
         lambda: competing_risks(["death", "relapse"], [1, 2]),
         TypeError,
-        f"`event` has dtype <U7; {CODES}",
+        f"`event` has dtype <U7; {CODES.rstrip('.')}, or what the texts stand for by `labels`.",
     ),
     "event mixed": (
         lambda: competing_risks(np.array([1, "death"], dtype=object), [1, 2]),

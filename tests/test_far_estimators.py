@@ -180,6 +180,10 @@ def check_curves(here, far, arguments, handles, order):
     found = np.asarray(far.predict_risk(handles["X"], horizons, **strata))
     expected = here.predict_risk(times=horizons, **rows).to_numpy()[order]
     np.testing.assert_allclose(found, expected, atol=1e-6)
+    shares = [0.1, 0.3]
+    found = np.asarray(far.predict_quantile(handles["X"], shares, **strata))
+    expected = here.predict_quantile(probabilities=shares, **rows).to_numpy()[order]
+    np.testing.assert_array_equal(found, expected)
     hazards, of_rows = far.cum_baseline_hazard_, here.cum_baseline_hazard_
     if not strata:
         hazards, of_rows = {0: hazards}, {0: of_rows}

@@ -8,7 +8,13 @@ from sksurv.metrics import concordance_index_censored
 
 from sksurvgpu import competing_risks, surv
 from sksurvgpu.metrics import concordance
-from sksurvgpu.metrics.pairs import as_concordance, count_pairs, scale_weights
+from sksurvgpu.metrics.pairs import (
+    as_concordance,
+    concordance_error,
+    count_by_row,
+    count_pairs,
+    scale_weights,
+)
 
 
 def of_rows(event, time, risk, *, start=None, **options):
@@ -168,6 +174,33 @@ def test_sums_of_pieces_of_the_rows_can_be_added(scale):
         mine = data["strata"] == label
         sums += count_pairs(*(values[mine] for values in rows), weight=scaled[mine])
     assert as_concordance(*sums) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pairs_of_each_row(seed):
+    """Sums over all pairs in two loops; some rows leave when they come, as those of pieces may."""
+    rng = np.random.default_rng(seed)
+    n = rng.integers(2, 50)
+    time, risk = rng.integers(1, 12, n) * 1.0, rng.integers(0, 6, n) * 1.0
+    start = np.minimum(rng.integers(0, 6, n) * 1.0, time)
+    event, stratum = (rng.random(n) < 0.6) & (start < time), rng.integers(0, 3, n)
+    weight, expected = rng.integers(0, 4, n) * 1.0, np.zeros((n, 2))
+    for i in np.flatnonzero(event):
+        outlives = (time > time[i]) | ((time == time[i]) & ~event)
+        outlives &= (start < time[i]) & (stratum == stratum[i])
+        for j in np.flatnonzero(outlives):
+            agrees = 0.5 * ((risk[i] > risk[j]) + 1.0 * (risk[i] >= risk[j]))
+            expected[i] += weight[j] * np.array([agrees, 1.0])
+            expected[j] += weight[i] * np.array([agrees, 1.0])
+    given = {"start": start, "stratum": stratum, "weight": weight}
+    found = count_by_row(event, time, risk, **given)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(0.5 * weight @ found, count_pairs(event, time, risk, **given))
+
+
+def test_error_of_a_concordance_without_pairs():
+    none = np.zeros(3)
+    assert np.isnan(concordance_error(none, none, np.ones(3))).all()
 
 
 def test_scaled_weights():

@@ -63,6 +63,9 @@ def test_pipelines_predict_risks():
     cox = make_pipeline(COLUMNS, CoxLassoCCD(alpha=0.01)).fit(TABLE, surv(EVENT == 1, TIME))
     own = cox[-1].predict_risk(transformed, [10, 20])
     assert cox.predict_risk(TABLE, [10, 20]).equals(own)
+    np.testing.assert_array_equal(
+        cox.predict_median(TABLE), cox.predict_quantile(TABLE, 0.5).to_numpy()[:, 0]
+    )
     assert cox.log_likelihood(TABLE, surv(EVENT == 1, TIME)) == cox[-1].log_likelihood_
     y = competing_risks(EVENT, TIME)
     fine_gray = make_pipeline(COLUMNS, FineGrayCCD(alpha=0.01)).fit(TABLE, y)
@@ -74,6 +77,7 @@ def test_pipelines_predict_risks():
     alone = make_pipeline(CoxLassoCCD(alpha=0.01)).fit(transformed, surv(EVENT == 1, TIME))
     assert alone.predict_risk(transformed, 10).equals(alone[-1].predict_risk(transformed, 10))
     assert not hasattr(make_pipeline(COLUMNS, LogisticCCD()), "predict_risk")
+    assert fine_gray.predict_quantile(TABLE, 0.1).index.tolist() == list(range(N))
 
 
 def test_curves_say_where_they_end():

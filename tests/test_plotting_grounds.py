@@ -19,17 +19,20 @@ from sksurvgpu import (
     BootstrapDisplay,
     CalibrationDisplay,
     CoefficientDisplay,
+    CoxLassoCCD,
     CumulativeIncidenceDisplay,
     CVDisplay,
     EmpiricalNullDisplay,
     PathDisplay,
     ProfileDisplay,
     PropensityDisplay,
+    SchoenfeldDisplay,
     StabilityDisplay,
     StackedIncidenceDisplay,
     SurvivalDisplay,
     TraceDisplay,
     competing_risks,
+    proportional_hazards_test,
     surv,
 )
 from sksurvgpu.cohort import balance
@@ -72,6 +75,11 @@ def love():
     return balance(X + exposed[:, None], exposed, strata=np.arange(200) // 2 % 4)
 
 
+def proportional_hazards():
+    x, y = RNG.normal(size=(50, 2)), surv(np.ones(50), np.arange(50) + 1.0)
+    return proportional_hazards_test(CoxLassoCCD(alpha=0).fit(x, y), x, y)
+
+
 def persons():
     score = RNG.beta(2, 3, 300)
     return pd.DataFrame({"id": range(300), "score": score, "treatment": RNG.random(300) < score})
@@ -107,6 +115,7 @@ DISPLAYS = {
         highlight=0.05, n_labels=2
     ),
     "profile": lambda: ProfileDisplay.from_result(profile_result(2)),
+    "Schoenfeld": lambda: SchoenfeldDisplay.from_result(proportional_hazards()),
     "scores": lambda: CVDisplay(score_table(12), 0.2).plot(),
     "scores, band": lambda: CVDisplay(score_table(60), 0.2).plot(),
     "survival": lambda: SurvivalDisplay(survival(0.01), ["a"]).plot(

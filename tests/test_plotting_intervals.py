@@ -17,6 +17,7 @@ from results import (
     profile_result,
 )
 from scipy.stats import chi2
+from sksurv.datasets import load_veterans_lung_cancer
 from sksurv.functions import StepFunction
 
 from sksurvgpu import (
@@ -30,7 +31,9 @@ from sksurvgpu import (
     LinearCCD,
     PathDisplay,
     ProfileDisplay,
+    SchoenfeldDisplay,
     SurvivalDisplay,
+    proportional_hazards_test,
     surv,
 )
 from sksurvgpu.datasets import simulate_cox
@@ -448,6 +451,69 @@ def test_bootstrap_refuses():
     with pytest.raises(ValueError, match="all coefficients are 0 in all replicates"):
         BootstrapDisplay.from_result(never)
     assert not pyplot.get_fignums()
+
+
+# -- Schoenfeld residuals ---------------------------------------------------------------------
+
+
+def schoenfeld_test(transform="km"):
+    """Of the 137 men of survival's veteran."""
+    data, y = load_veterans_lung_cancer()
+    X = data[["Karnofsky_score", "Age_in_years"]].div(10).set_axis(["karno", "age"], axis=1)
+    X["test"] = (data["Treatment"] == "test").astype(float)
+    for cell in ("smallcell", "adeno", "squamous"):
+        X[cell] = (data["Celltype"] == cell).astype(float)
+    y = surv(y["Status"], y["Survival_in_days"])
+    model = CoxLassoCCD(alpha=0, ties="efron", tol=1e-10).fit(X, y)
+    return proportional_hazards_test(model, X, y, transform=transform)
+
+
+def test_schoenfeld_curves():
+    """predict(lm(residuals ~ splines::ns(x, df = 3)), interval = "confidence") of R 4.2."""
+    result = schoenfeld_test()
+    display = SchoenfeldDisplay.from_result(result)
+    names = ["karno", "age", "test", "smallcell", "adeno", "squamous"]
+    ends = ["< 0.001", "0.17", "0.59", "0.046", "0.01", "0.06"]
+    expected = [f"{name}, p {end}" for name, end in zip(names, ends, strict=True)]
+    assert [ax.get_title() for ax in display.axes_] == expected
+    x, y = display.curves_[0].get_data()
+    expected = [-0.5902743820, -0.5476353729, -0.2922370446]
+    np.testing.assert_allclose(y[[0, 50, 199]], expected, rtol=1e-8)
+    corners = display.areas_[0].get_paths()[0].vertices
+    lower = np.interp(x[[0, 50, 199]], *corners[1:201].T)
+    expected = [-0.9372278186, -0.7371981120, -0.6653803015]
+    np.testing.assert_allclose(lower, expected, rtol=1e-6)
+    points = display.points_[3].get_offsets()
+    np.testing.assert_array_equal(points[:, 0], result.transformed_time)
+    np.testing.assert_array_equal(points[:, 1], result.residuals[:, 3])
+    assert display.constants_[3].get_ydata()[0] == pytest.approx(0.454008179)  # the coefficient
+
+
+def test_schoenfeld_columns_level_and_time():
+    result, (_, axes) = schoenfeld_test("log"), pyplot.subplots(1, 2)
+    display = SchoenfeldDisplay.from_result(result, columns=["adeno", 0], level=0.5, axes=axes)
+    assert list(display.axes_) == list(axes)
+    assert display.curves_[1].get_ydata()[0] != display.curves_[0].get_ydata()[0]
+    labels = [float(text.get_text()) for text in axes[0].get_xticklabels()]
+    np.testing.assert_allclose(np.exp(axes[0].get_xticks()), labels, rtol=0.005)
+    wide = SchoenfeldDisplay.from_result(result, columns="adeno")
+    height = [np.ptp(d.areas_[0].get_paths()[0].vertices[:, 1]) for d in (display, wide)]
+    assert height[0] < height[1]
+
+
+def test_schoenfeld_refuses():
+    result = schoenfeld_test()
+    with pytest.raises(TypeError, match="pass what proportional_hazards_test returns"):
+        SchoenfeldDisplay.from_result(Result(interval_table(2)))
+    with pytest.raises(ValueError, match="did you mean 'karno'"):
+        SchoenfeldDisplay.from_result(result, columns="karn")
+    result.residuals[:, 2] = np.nan
+    assert len(SchoenfeldDisplay(result).rows) == 5
+    with pytest.raises(ValueError, match="there are 0 columns whose coefficients the data det"):
+        SchoenfeldDisplay(result, "test")
+    with pytest.raises(ValueError, match="`level` is 95"):
+        SchoenfeldDisplay.from_result(result, level=95)
+    pyplot.close("all")
 
 
 # -- profile likelihood -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mistakes import check
+from sksurv.datasets import load_veterans_lung_cancer
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 
 from sksurvgpu import CoxLassoCCD, FineGrayCCD, competing_risks, surv
@@ -250,6 +251,65 @@ def test_survivors_of_a_landmark_fare_as_predicted():
         assert model.predict_risk(data.X[rows], 40.0).to_numpy().mean() > expected + 0.05
 
 
+# --- quantiles ---------------------------------------------------------------------------------
+def veterans():
+    """Columns, outcome and cell type of the 137 men of R's veteran."""
+    data, y = load_veterans_lung_cancer()
+    X = data[["Karnofsky_score", "Age_in_years"]].div(10)
+    return X, surv(y["Status"], y["Survival_in_days"]), data["Celltype"]
+
+
+def test_quantiles_are_those_of_survfit():
+    """quantile(survfit(coxph(...), newdata)) of survival 3.5-3."""
+    X, y, cell = veterans()
+    data, _ = load_veterans_lung_cancer()
+    whole = X.assign(test=(data["Treatment"] == "test").astype(float))
+    for name in ("smallcell", "adeno", "squamous"):
+        whole[name] = (cell == name).astype(float)
+    model = CoxLassoCCD(alpha=0, ties="efron", tol=1e-10).fit(whole, y)
+    found = model.predict_quantile(whole[:4], [0.1, 0.25, 0.5, 0.9])
+    expected = [[27, 82, 162, 587], [36, 100, 228, 991], [21, 54, 126, 411], [25, 80, 153, 553]]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(model.predict_median(whole[:4]), [162, 228, 126, 153])
+    model = CoxLassoCCD(alpha=0, ties="efron", tol=1e-10).fit(X, y, strata=cell)
+    rows = [0, 39, 79, 119]
+    found = model.predict_quantile(X.iloc[rows], [0.25, 0.5, 0.9], strata=cell[rows])
+    expected = [[44, 126, 467], [24, 54, 384], [11, 33, 144], [45, 84, 140]]
+    np.testing.assert_array_equal(found, expected)
+    assert found.index.tolist() == rows and found.columns.name == "probability"
+
+
+def test_quantiles_are_the_middle_of_a_step_that_is_equal():
+    """As survfit's: 2.5 between two events, 6.5 where the last step goes on to the end, 8."""
+    time = np.arange(1.0, 9.0)
+    model = CoxLassoCCD(alpha=0).fit(np.zeros((8, 1)), surv(time < 6, time))
+    [curve] = model.predict_survival_function([[0.0]])
+    wanted = [0.0, 1 - curve(2.0), 1 - curve(5.0), 1 - curve(5.0) + 1e-6, 1.0]
+    found = model.predict_quantile([[0.0]], wanted).to_numpy()[0]
+    np.testing.assert_array_equal(found, [0.0, 2.5, 6.5, np.nan, np.nan])
+
+
+def test_quantiles_are_where_curves_reach_them(case):
+    model, has_strata = case
+    given = strata_of(has_strata)
+    curves, shares = model.predict_survival_function(ROWS, **given), [0.1, 0.33, 0.5, 0.98]
+    found = model.predict_quantile(ROWS, shares, **given).to_numpy()
+    for curve, row in zip(curves, found, strict=True):
+        reached = [np.flatnonzero(1 - curve.y >= share) for share in shares]
+        np.testing.assert_array_equal(row, [curve.x[k[0]] if len(k) else np.nan for k in reached])
+    assert np.isfinite(found).any()
+    np.testing.assert_array_equal(model.predict_median(ROWS, **given), found[:, 2])
+
+
+def test_quantiles_of_an_incidence():
+    model = fine_gray()
+    curves = model.predict_cumulative_incidence_function(ROWS)
+    found = model.predict_quantile(ROWS, [0.2, 0.9]).to_numpy()
+    assert np.isnan(found[:, 1]).any()
+    for curve, time in zip(curves, found[:, 0], strict=True):
+        assert time == curve.x[np.argmax(curve.y >= 0.2)]
+
+
 # --- bad input ---------------------------------------------------------------------------------
 EAST = TIME[STRATA == "east"].max()
 MISTAKES = {
@@ -287,6 +347,11 @@ MISTAKES = {
         lambda: cox().predict_risk(X, [[1, 2]]),
         ValueError,
         "`times` has shape (1, 2), must be one-dimensional; pass a flat array.",
+    ),
+    "share in percent": (
+        lambda: cox().predict_quantile(X, [25, 50]),
+        ValueError,
+        "`probabilities` has 50, must lie between 0 and 1, such as 0.5.",
     ),
     "horizons forgotten": (lambda: cox().predict_risk(X), TypeError, ("CoxLassoCCD", "'times'")),
     "strata missing": (

@@ -1,17 +1,24 @@
 """Joint tests, intercepts and residuals of R: see make_summaries.R."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from oracles.cases import load
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sksurv.datasets import load_veterans_lung_cancer
 from test_inference_published import TIGHT, close, read
 
 from sksurvgpu import (
     CaseSeriesCCD,
+    CoefficientDisplay,
     ConditionalLogisticCCD,
     ConditionalPoissonCCD,
     CoxLassoCCD,
     LinearCCD,
     LogisticCCD,
+    NamedColumns,
     PoissonCCD,
     case_series,
     residuals,
@@ -106,3 +113,191 @@ def test_counts_within_groups(name):
         found = residuals(model, X, data["y"], kind, **rows)
         close(found[has_events], np.array(expected)[has_events])
         np.testing.assert_array_equal(residuals(series, X, y, kind), found)
+
+
+# --- what summary(coxph) prints, of survival 3.5-3 -----------------------------------------------
+CELLS = ["large", "smallcell", "adeno", "squamous"]
+
+
+def veterans():
+    """The 137 men of survival's veteran, ages and Karnofsky scores in tens."""
+    data, y = load_veterans_lung_cancer()
+    X = data[["Karnofsky_score", "Age_in_years"]].div(10).set_axis(["karno", "age"], axis=1)
+    X["test"] = (data["Treatment"] == "test").astype(float)
+    for cell in CELLS[1:]:
+        X[cell] = (data["Celltype"] == cell).astype(float)
+    return X, surv(y["Status"], y["Survival_in_days"]), data["Celltype"]
+
+
+def wald_of_veterans(columns=slice(None), y=None, **options):
+    X, own, _ = veterans()
+    X, y = X.loc[:, columns], own if y is None else y
+    rows = {name: options[name] for name in ("strata", "sample_weight") if name in options}
+    return wald(CoxLassoCCD(ties="efron", **TIGHT).fit(X, y, **rows), X, y, **options)
+
+
+def test_everything_in_one_call():
+    result = wald_of_veterans(tests=True)
+    expected = {"n_rows": 137, "n_events": 128, "df": 6, "log_likelihood": -474.457790185}
+    expected |= {"aic": 960.91558037, "bic": 978.027761953}
+    expected |= {"concordance": 0.738414357110, "concordance_error": 0.0210383832283}
+    assert result.fit_statistics.to_dict() == pytest.approx(expected, rel=1e-9)
+    lines = repr(result).splitlines()
+    assert lines[1] == "137 rows, 128 events, log-likelihood -474.46, AIC 960.92"
+    assert lines[2] == "concordance 0.738 (standard error 0.021)"
+    assert lines[3] == "likelihood ratio test: chi2(6) = 61.98, p = 1.78e-11"
+    assert lines[4] == "Wald test: chi2(6) = 62.35, p = 1.49e-11"
+    assert lines[5] == "score test: chi2(6) = 66.62, p = 2.02e-12"
+    assert "concordance 0.738" in result._repr_html_()
+    assert wald_of_veterans().fit_statistics is None
+
+
+def test_errors_of_the_concordance():
+    """Of strata, weights, clusters and late entry, by coxph()$concordance."""
+    _, y, cell = veterans()
+    row, two = np.arange(1, 138), ["karno", "age"]
+    late = surv(y["event"], y["time"], start=np.minimum(y["time"] / 2, 20) * (row % 2))
+    for options, expected in (
+        ({"strata": cell}, (0.698866114261, 0.0268135258088)),
+        ({"sample_weight": 1.0 + row % 3}, (0.715429073292, 0.0256307830496)),
+        ({"cluster": (row - 1) % 20}, (0.710302135393, 0.0231257088546)),
+        ({"y": late}, (0.679101372903, 0.0256744087523)),
+    ):
+        found = wald_of_veterans(two, tests=True, **options).fit_statistics
+        assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
+
+
+def test_error_of_the_area_under_the_curve():
+    """Of glm(test ~ karno + age, binomial), by concordance(glm) and AIC."""
+    X, _, _ = veterans()
+    model = LogisticCCD(**TIGHT).fit(X[["karno", "age"]], X["test"])
+    found = wald(model, X[["karno", "age"]], X["test"], tests=True).fit_statistics
+    assert found["aic"] == pytest.approx(195.023007577) and "n_events" not in found
+    expected = 0.5365515771526, 0.0492568125805
+    assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
+
+
+def test_error_with_coefficients_that_change():
+    """Pairs of the rows that survSplit would make, where a person is a cluster."""
+    X, y, _ = veterans()
+    X, cut = X[["karno", "age"]], 90.0
+    model = CoxLassoCCD(ties="efron", time_varying={"karno": [cut]}, **TIGHT).fit(X, y)
+    found = wald(model, X, y, tests=True).fit_statistics
+    later = y["time"] > cut
+    start = np.concatenate([np.zeros(len(y)), np.full(later.sum(), cut)])
+    time = np.concatenate([np.minimum(y["time"], cut), y["time"][later]])
+    event = np.concatenate([y["event"] & ~later, y["event"][later]])
+    karno = np.concatenate([X["karno"], np.zeros(later.sum())])
+    split = np.column_stack(
+        [karno, np.zeros(len(time)), np.concatenate([X["age"], X["age"][later]])]
+    )
+    split[len(y) :, 1] = X["karno"][later]
+    rows = surv(event, time, start=start)
+    person = np.concatenate([np.arange(len(y)), np.flatnonzero(later)])
+    given = split, rows
+    expected = wald(
+        CoxLassoCCD(ties="efron", **TIGHT).fit(*given), *given, cluster=person, tests=True
+    )
+    for name in ("concordance", "concordance_error", "aic"):
+        assert found[name] == pytest.approx(expected.fit_statistics[name], rel=1e-7)
+    assert found["n_rows"] == 137
+
+
+def test_contrasts_and_units():
+    """By the coefficients and vcov of coxph."""
+    result = wald_of_veterans()
+    found = result.contrast({"age": {"age": 1}, "adeno or small": {"adeno": 1, "smallcell": -1}})
+    np.testing.assert_allclose(found.coef, [-0.0890316513148, 0.3224666535216], rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, [0.09224283189, 0.268923195742], rtol=1e-9)
+    assert found.intervals.index.tolist() == ["age", "adeno or small"]
+    one = result.contrast({4: 1, "smallcell": -1.0})
+    assert one.summary().iloc[0].tolist() == found.summary().iloc[1].tolist()
+    named = result.contrast({"age": -0.5, "karno": 11, "test": 1, "adeno": -1})
+    assert named.feature_names.tolist() == ["-0.5 × age + 11 × karno + test - adeno"]
+    years = result.per({"age": 0.1, 2: -1})
+    assert years.feature_names[:3].tolist() == ["karno", "age (per 0.1)", "test (per -1)"]
+    np.testing.assert_allclose(years.coef, result.coef * [1, 0.1, -1, 1, 1, 1])
+    np.testing.assert_allclose(years.summary()["p_value"], result.summary()["p_value"])
+    assert years.test().statistic == pytest.approx(result.test().statistic)
+
+
+def test_a_test_for_each_factor():
+    result = wald_of_veterans(tests=True)
+    found = result.with_factors({"cell": CELLS, "arm": ["standard", "test"], "karno": ["karno"]})
+    expected = ["karno", "age", "arm_standard (reference)", "test", "cell_large (reference)"]
+    assert found.feature_names.tolist() == expected + CELLS[1:]
+    assert found.factors.loc["cell", ["statistic", "df"]].tolist() == [pytest.approx(18.2152), 3]
+    assert found.factors.loc["arm", "p_value"] == pytest.approx(0.1405978, rel=1e-6)
+    table = found.summary()
+    is_shown = table["p_factor"].notna()
+    assert table.index[is_shown].tolist() == ["karno", expected[2], expected[4]]
+    assert table.loc[expected[4], "hazard_ratio"] == 1
+    assert table.loc[expected[4], ["standard_error", "p_value", "lower"]].isna().all()
+    pd.testing.assert_frame_equal(
+        table.loc[result.feature_names].drop(columns="p_factor"), result.summary()
+    )
+    assert found.test().statistic == pytest.approx(result.test().statistic)
+    against = found.contrast({"adeno": 1, "cell_large (reference)": -1})
+    assert against.feature_names.tolist() == ["adeno - cell_large"]
+    assert against.standard_errors.tolist() == result.standard_errors[[4]].tolist()
+    again = found.per({"age": 10}).summary()["standard_error"].isna()
+    assert again.tolist() == table["standard_error"].isna().tolist()
+    assert repr(found).startswith("<WaldResult of 6 coefficients") and " nan" not in repr(found)
+    display = CoefficientDisplay.from_result(found, sort=None, beside=["p_factor"])
+    texts = [text.get_text() for text in display.beside_["p_factor"]]
+    assert texts == ["< 0.001", "", "0.14", "", "< 0.001", "", "", ""]
+    assert [text.get_text() for text in display.numbers_[4]] == ["1.00", ""]
+
+
+def test_factors_of_encoders():
+    data, y = load_veterans_lung_cancer()
+    y = surv(y["Status"], y["Survival_in_days"])
+    one_hot = make_column_transformer(
+        (OneHotEncoder(drop="first"), ["Celltype", "Treatment"]), remainder="passthrough"
+    )
+    model = make_pipeline(NamedColumns(one_hot), CoxLassoCCD(ties="efron", **TIGHT))
+    columns = ["Celltype", "Treatment", "Age_in_years", "Karnofsky_score"]
+    model.fit(data[columns], y)
+    X = model[:-1].transform(data[columns])
+    for source in (model, model[:-1]):
+        found = wald(model[-1], X, y).with_factors(source)
+        assert found.feature_names[0] == "Celltype_adeno (reference)"
+        assert found.feature_names[4] == "Treatment_standard (reference)"
+        assert found.factors["statistic"].tolist() == pytest.approx([18.2152, 2.171405], rel=1e-5)
+
+
+def test_what_is_not_determined_stays_unknown():
+    X, y, _ = veterans()
+    X["large"] = 1.0 - X[CELLS[1:]].sum(axis=1)
+    model = CoxLassoCCD(**TIGHT).fit(X, y)
+    with pytest.warns(UserWarning, match="do not determine"):
+        result = wald(model, X, y, tests=True)
+    assert result.fit_statistics["df"] == 6
+    found = result.contrast({"age": {"age": 2}, "cells": {"large": 1, "adeno": -1}})
+    assert np.isnan(found.standard_errors).tolist() == [False, True]
+    assert np.isnan(found.coef).tolist() == [False, True]
+    factors = result.with_factors({"cell": CELLS}).factors
+    without = wald(CoxLassoCCD(**TIGHT).fit(X.drop(columns="large"), y), X.drop(columns="large"), y)
+    test = without.test(CELLS[1:])  # the level without an error is what others are compared with
+    np.testing.assert_allclose(factors[["statistic", "df"]], [[test.statistic, 3]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda r: r.contrast({}), TypeError, "`contrasts` is {}; pass {column: factor}, or sev"),
+        (lambda r: r.contrast([1, 0]), TypeError, r"`contrasts` is \[1, 0\]; pass {column: fac"),
+        (lambda r: r.contrast({"agee": 1}), ValueError, "did you mean 'age'"),
+        (lambda r: r.per({"weight": 1}), ValueError, "`units` names column 'weight'"),
+        (lambda r: r.with_factors({"cell": "adeno"}), TypeError, "in which there are no levels"),
+        (lambda r: r.with_factors(CELLS), TypeError, "pass a dictionary {factor: levels}, or a"),
+        (
+            lambda r: r.with_factors({"cell": [*CELLS, "other"]}),
+            ValueError,
+            "`factors` has levels of 'cell' without a column: 'large', 'other'. Only the reference",
+        ),
+    ],
+)
+def test_mistakes_in_contrasts_and_factors(call, error, message):
+    with pytest.raises(error, match=message):
+        call(wald_of_veterans())

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_horizons
 from ..data.vectors import check_row_values
+from ..nonparametric.kaplan_meier import check_probabilities
 from ..partitions.handles import is_far
 from ._base import PenalizedModel
 from ._by_parts import by_parts, predict_here
@@ -33,8 +34,8 @@ def like_curves(model, given):
 
 
 def like_risks(model, given):
-    """Risks of no row."""
-    return np.empty((0, np.size(given["times"])))
+    """Risks, or quantiles, of no row."""
+    return np.empty((0, np.size(given.get("times", given.get("probabilities")))))
 
 
 def refuse_scorer(what) -> None:
@@ -120,6 +121,48 @@ class CurveModel(PenalizedModel):
             <<curves>>
         """
         return self._curves(X, strata, return_array, cumulative_hazard)
+
+    @by_parts(like_risks)
+    def predict_quantile(self, X, probabilities, *, strata=None):
+        """Time by which the event (of interest) has happened with given probabilities.
+
+        Parameters
+        ----------
+        <<X>>
+        probabilities : float or array-like of shape (n_probabilities,)
+            Shares between 0 and 1.
+        <<strata_of_fit>>
+
+        Returns
+        -------
+        times : pandas.DataFrame of shape (n_samples, n_probabilities)
+            A row for each one of X, with the index of a pandas DataFrame, and a column for each
+            probability: the first time at which the row's risk is as large, or the middle of the
+            time for which it is equal to it, as R's ``quantile`` of ``survfit``. NaN where the risk
+            stays below it until the last time of the fit's rows in the row's stratum.
+        """
+        from pandas import DataFrame, Index
+
+        shares, predictors = check_probabilities(probabilities), self._predictors(X)
+        codes = self._baseline.strata_of(strata, len(predictors))
+        times = self._baseline.quantiles(predictors, codes, shares)
+        index = X.index if isinstance(X, DataFrame) else None
+        return DataFrame(times, index=index, columns=Index(shares, name="probability"))
+
+    @by_parts()
+    def predict_median(self, X, *, strata=None):
+        """Median time of the event of every row, such as its median survival.
+
+        Parameters
+        ----------
+        <<X, strata_of_fit>>
+
+        Returns
+        -------
+        median : ndarray of shape (n_samples,)
+            The quantile at 0.5 of `predict_quantile`; NaN where it is not reached.
+        """
+        return self.predict_quantile(X, 0.5, strata=strata).to_numpy()[:, 0]
 
     def _curves(self, X, strata, return_array, curve, start=None):
         predictors = self._predictors(X)

@@ -8,7 +8,13 @@ from sklearn.utils.metaestimators import available_if
 
 __all__ = ["FORWARDED"]
 
-FORWARDED = ("log_likelihood", "predict_cumulative_incidence_function", "predict_risk")
+FORWARDED = (
+    "log_likelihood",
+    "predict_cumulative_incidence_function",
+    "predict_median",
+    "predict_quantile",
+    "predict_risk",
+)
 
 
 def forward(name):

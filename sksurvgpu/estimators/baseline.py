@@ -29,6 +29,7 @@ from sksurv.functions import StepFunction
 from .._compile import kernel
 from ..data.plans.rows import distinct_pairs
 from ..data.vectors import check_labels
+from ..nonparametric.kaplan_meier import EQUAL
 from ._strata import check_strata_as_in_fit
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "gained", "incidence", "survival"]
@@ -205,6 +206,31 @@ class Baseline:
         risk = incidence(_total((log[strata] for log in logs), predictors.T[:, :, None], since))
         risk[horizons > timeline.last_times()[strata][:, None]] = np.nan
         return risk
+
+    def quantiles(self, predictors, strata, probabilities) -> np.ndarray:
+        """Times by which every row has met the event with given probabilities; NaN if never."""
+        wanted = np.broadcast_to(probabilities, (len(predictors), len(probabilities)))
+        first, risk = self._first_reaching(wanted - EQUAL, predictors, strata)
+        later, _ = self._first_reaching(risk + EQUAL, predictors, strata)
+        ends = self.timeline.time_ptr[strata + 1][:, None]
+        times, until = (self.timeline.times[np.minimum(k, ends - 1)] for k in (first, later))
+        times = np.where(np.abs(risk - wanted) < EQUAL, 0.5 * (times + until), times)
+        return np.where(wanted < EQUAL, 0.0, np.where(first < ends, times, np.nan))
+
+    def _first_reaching(self, levels, predictors, strata):
+        """Where each row's risk first is a level, or the end of its times, and the risk there."""
+        ptr = self.timeline.time_ptr
+        low, end = (np.broadcast_to(ptr[s][:, None], levels.shape) for s in (strata, strata + 1))
+        high = end
+
+        def risk_at(k):
+            return incidence(_total(self.log_hazards[:, k], predictors.T[:, :, None]))
+
+        while (low < high).any():
+            middle = (low + high) // 2
+            goes_up = (low < high) & (risk_at(np.minimum(middle, end - 1)) < levels)
+            low, high = np.where(goes_up, middle + 1, low), np.where(goes_up, high, middle)
+        return low, risk_at(np.minimum(low, end - 1))
 
     def curves(self, predictors, strata, return_array, curve, start=None) -> np.ndarray:
         """Curve of every row, given its predictors, and its stratum and start where it has them."""

@@ -43,8 +43,9 @@ class FineGrayCCD(CurveModel):
     Parameters
     ----------
     <<penalty>>
-    event_of_interest : int, default=1
-        Code of the event whose incidence is modelled; all others compete with it.
+    event_of_interest : int or str, default=1
+        Code of the event whose incidence is modelled, or the label that `competing_risks` was given
+        for it; all others compete with it.
     censoring_ties : {"crr", "finegray"}, default="crr"
         Whether a row with an event at some time is still at risk of being censored then. "crr"
         says yes, as R's ``cmprsk::crr``, fastcmprsk and Cyclops; "finegray" says no, as
@@ -84,7 +85,7 @@ class FineGrayCCD(CurveModel):
 
     _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
         **PenalizedModel._parameter_constraints,
-        "event_of_interest": [Interval(Integral, 1, None, closed="left")],
+        "event_of_interest": [Interval(Integral, 1, None, closed="left"), str],
         "censoring_ties": [StrOptions({"crr", "finegray"})],
     }
     __metadata_request__fit = {"strata": True, "censoring_groups": True}  # noqa: RUF012

@@ -298,20 +298,26 @@ class CoxLassoCCD(CurveModel):
         return self._concordance_of(outcome, predictors, weight)
 
     def _concordance_of(self, outcome, predictors, weight):
+        counts = self._count_by_piece(count_pairs, outcome, predictors, scale_weights(weight))
+        return as_concordance(*sum(np.array(found) for _, found in counts))
+
+    def _count_by_piece(self, count, outcome, predictors, weight):
+        """The rows in each piece of time, and what a function counts of their pairs there."""
         edges = [0.0, *self._terms.cuts, np.inf]
-        weight, sums = scale_weights(weight), np.zeros(2)
         for b in range(self._terms.n_pieces):
             rows = outcome.time > edges[b] if b else slice(None)  # the others have left
             time = outcome.time[rows]
-            sums += count_pairs(
-                outcome.event[rows] & (time <= edges[b + 1]),
-                np.minimum(time, edges[b + 1]),
-                predictors[rows, b],
-                start=None if outcome.start is None else outcome.start[rows],
-                stratum=None if outcome.stratum is None else outcome.stratum[rows],
-                weight=None if weight is None else weight[rows],
+            yield (
+                rows,
+                count(
+                    outcome.event[rows] & (time <= edges[b + 1]),
+                    np.minimum(time, edges[b + 1]),
+                    predictors[rows, b],
+                    start=None if outcome.start is None else outcome.start[rows],
+                    stratum=None if outcome.stratum is None else outcome.stratum[rows],
+                    weight=None if weight is None else weight[rows],
+                ),
             )
-        return as_concordance(*sums)
 
     def _coef_names(self):
         return self._terms.names(self._feature_names())

@@ -14,16 +14,20 @@ import numpy as np
 
 from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
+from ..estimators._columns import refuse
 from ..information.inverse import Inverse, invert
 from ..information.views import SubsetView, View
+from ..partitions.handles import is_far
 
 __all__ = [
-    "ONE_CLUSTER",
     "UNKNOWN",
     "add_intercept",
+    "check_whole_clusters",
     "clusters_of",
     "invert_information",
     "invert_of",
+    "require_intercept",
+    "residual_df",
     "warn_of",
 ]
 
@@ -145,3 +149,36 @@ def _check_whole_sets(codes, outcome) -> None:
             f"{row:,}), but the exact likelihood has no terms for parts of a set; give all rows "
             'of a set one label, or fit with ties="efron" or "breslow".'
         )
+
+
+def require_intercept(estimator, X) -> None:
+    if not getattr(estimator, "fit_intercept", False):
+        raise ValueError(
+            f"`intercept` is True, but `estimator`, a {type(estimator).__name__}, was fitted "
+            "without one; pass intercept=False."
+        )
+    if is_far(X):
+        refuse("the error of the intercept is computed from rows", "pass intercept=False")
+
+
+def check_whole_clusters(prepared, estimator):
+    """Refuse clusters that are divided among partitions, or a single one."""
+    owner = prepared.check_subjects(
+        estimator,
+        "cluster",
+        "scores are added up by cluster where the rows are",
+    )
+    if owner is not None and len(owner) < 2:
+        raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.design.n_rows))
+
+
+def residual_df(n_rows, rank, has_intercept) -> int:
+    """Rows of positive weight less the number of estimated means."""
+    df = n_rows - rank - int(has_intercept)
+    if df < 1:
+        raise ValueError(
+            f"the linear model has {rank} coefficients and an intercept for "
+            f"{n_rows:,} rows, so that nothing is left to estimate the "
+            "variance of its errors from; take fewer columns, or robust=True."
+        )
+    return df

@@ -10,13 +10,22 @@ import numpy as np
 
 from .._tables import Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
-from ..estimators._columns import refuse
 from ..information.inverse import Inverse
 from ..information.views import view_of
 from ..partitions.handles import is_far
+from ..selection.criteria import basis_of, basis_of_rows
 from ..solver.points import gradients
-from ._covariance import ONE_CLUSTER, add_intercept, clusters_of, invert_of
+from ._covariance import (
+    add_intercept,
+    check_whole_clusters,
+    clusters_of,
+    invert_of,
+    require_intercept,
+    residual_df,
+)
 from ._rows import check_estimator, check_same, open_rows, require_unpenalized
+from ._statistics import concordance_of, in_words, statistics_of
+from .contrasts import REFERENCE, Combinable
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
 
 __all__ = ["WaldResult", "wald"]
@@ -26,7 +35,7 @@ INSTEAD = "Take `bootstrap` or `profile_likelihood` instead, or fit with alpha=0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WaldResult(Result):
+class WaldResult(Combinable, Result):
     """Coefficients of a fit with their covariance; made by `wald`.
 
     Attributes
@@ -51,6 +60,15 @@ class WaldResult(Result):
         for the likelihood ratio, the Wald and the score test, with ``statistic``, ``df`` and
         ``p_value``. In a linear model that of the Wald test is F, with ``df_residual``. Robust, the
         Wald test is, and there is a ``robust_score``, too.
+    fit_statistics : pandas.Series or None
+        With the tests: ``n_rows``, ``n_events`` (of weighted rows, their weights), ``df``, which
+        counts an intercept and a variance, ``log_likelihood``, ``aic`` and ``bic`` as of
+        `information_criteria`; of Cox models the ``concordance`` and of logistic ones the area
+        under the ROC curve, with ``concordance_error`` by the infinitesimal jackknife, of clusters
+        where there are such; not of rows in partitions.
+    factors : pandas.DataFrame or None
+        Tests of the factors of `with_factors`: the ``row`` that shows each, ``statistic``, ``df``
+        and ``p_value``.
 
     Examples
     --------
@@ -76,19 +94,27 @@ class WaldResult(Result):
     df: int | None = None
     tests: Any = None
     _effect: str | None = None
+    fit_statistics: Any = None
+    factors: Any = None
     _fitted: Any = None  # coefficients of the fit, with those of columns that are left out
 
     def _title(self) -> str:
         robust = ", robust" if self.robust else ""
+        n = sum(not str(name).endswith(REFERENCE) for name in self.feature_names)
         return (
-            f"WaldResult of {counted(len(self.coef), 'coefficients')}, {100 * self.level:g}% "
-            f"intervals{robust}"
+            f"WaldResult of {counted(n, 'coefficients')}, {100 * self.level:g}% intervals{robust}"
         )
+
+    def _notes(self):
+        return [] if self.tests is None else in_words(self.fit_statistics, self.tests)
 
     def _head(self, n):
         some = self.coef[:n], self.covariance[:n, :n], self.feature_names[:n]
         part = replace(self, coef=some[0], covariance=some[1], feature_names=some[2])
-        return in_brief(part.summary(), self._effect), len(self.coef)
+        table = in_brief(part.summary(), self._effect)
+        if self.factors is not None:  # a reference has no error
+            table = table.astype(object).where(table.notna(), "")
+        return table, len(self.coef)
 
     @property
     def standard_errors(self) -> np.ndarray:
@@ -113,11 +139,15 @@ class WaldResult(Result):
             A row for each coefficient, indexed by its name: ``coef``, ``standard_error``, ``z``
             (``t`` for a linear model that is not robust), ``p_value`` and the bounds ``lower`` and
             ``upper`` of the interval; where exp(coef) is a ratio, such as ``hazard_ratio``, also
-            that ratio and its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``.
+            that ratio and its bounds, ``hazard_ratio_lower`` and ``hazard_ratio_upper``. With
+            factors ``p_factor``, a p-value for each, in the first row of its levels.
         """
         table = self.intervals
         statistic = "z" if self.df is None else "t"
         add_tests(table, self.standard_errors, self._distribution(), statistic)
+        if self.factors is not None:
+            p_values = self.factors.set_index("row")["p_value"]
+            table.insert(4, "p_factor", p_values.reindex(table.index))
         return with_ratios(table, self._effect)
 
     def test(self, columns=None, *, contrasts=None, values=0.0) -> JointTest:
@@ -126,8 +156,8 @@ class WaldResult(Result):
         Parameters
         ----------
         columns : str, int or list of these, optional
-            Coefficients by name or position; by default all but an intercept, and those of columns
-        that were left out.
+            Coefficients by name or position; by default all but an intercept and those of columns
+            that were left out.
         contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), optional
             In place of `columns`, factors of the coefficients in each sum.
         values : float or array-like of shape (n_contrasts,), default=0.0
@@ -154,8 +184,9 @@ class WaldResult(Result):
         1
         """
         if columns is None and contrasts is None:
-            is_known = ~np.isnan(self.coef) & (self.feature_names != INTERCEPT)
-            columns = np.flatnonzero(is_known).tolist()
+            names = self.feature_names.astype(str)
+            is_own = (names != INTERCEPT) & ~np.char.endswith(names, REFERENCE)
+            columns = np.flatnonzero(is_own & ~np.isnan(self.coef)).tolist()
         matrix, values = read_contrasts(self.feature_names, columns, contrasts, values)
         used = (matrix != 0).any(axis=0)
         unknown = np.flatnonzero(used & np.isnan(np.diagonal(self.covariance)))
@@ -211,7 +242,8 @@ def wald(
         Whether the intercept of a logistic, Poisson or linear model is the first of the
         coefficients, by the name "intercept".
     tests : bool, default=False
-        Whether to add the tests that all coefficients are zero, which need the information there.
+        Whether to add the tests that all coefficients are zero, which need the information there,
+        and what else is printed with them: numbers of rows and events, AIC, concordance.
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -244,10 +276,10 @@ def wald(
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     robust = bool(robust) or cluster is not None
     if intercept:
-        _require_intercept(estimator, X)
+        require_intercept(estimator, X)
     find = _find_far if is_far(X) else _find
     coef, *found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
-    covariance, df, table = found
+    covariance, df, found = found
     names, fitted = estimator._coef_names(), estimator.coef_.copy()
     if intercept:
         names, fitted = [INTERCEPT, *names], np.append(estimator.intercept_, fitted)
@@ -258,24 +290,15 @@ def wald(
         robust=robust,
         feature_names=np.array(names, dtype=object),
         df=df,
-        tests=table,
+        tests=found and found[0],
         _effect=estimator._effect,
+        fit_statistics=found and found[1],
         _fitted=fitted,
     )
 
 
-def _require_intercept(estimator, X) -> None:
-    if not getattr(estimator, "fit_intercept", False):
-        raise ValueError(
-            f"`intercept` is True, but `estimator`, a {type(estimator).__name__}, was fitted "
-            "without one; pass intercept=False."
-        )
-    if is_far(X):
-        refuse("the error of the intercept is computed from rows", "pass intercept=False")
-
-
 def _find(estimator, X, y, fit_params, robust, intercept, tests):
-    """Coefficients, covariance, degrees of freedom, and the table of tests or None."""
+    """Coefficients, covariance, degrees of freedom, and tests and statistics or None."""
     rows = open_rows(estimator, X, y, fit_params)
     view, (robust, cluster) = view_of(rows), robust
     cluster = clusters_of(view, cluster) if robust else None
@@ -293,7 +316,10 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     score = null.session.gradient(np.arange(rows.n_coef))
     at_null = view_of(null)
     given = at_null.information(), at_null.meat(cluster) if robust else None
-    return *found, fit.df, _tests(fit, score, *given, n_rows)
+    table, weight = _tests(fit, score, *given, n_rows), rows.given_weight
+    n_given = np.count_nonzero(np.ones(rows.outcome.n_rows) if weight is None else weight)
+    given = estimator, rows.problem, basis_of_rows(estimator, rows), n_given, inverse.rank
+    return *found, fit.df, (table, statistics_of(*given, concordance_of(rows, X, cluster)))
 
 
 def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
@@ -302,7 +328,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}
     with closing(estimator._prepare(X, y, **given)) as prepared:
         if robust:
-            _check_clusters(prepared, estimator)
+            check_whole_clusters(prepared, estimator)
         shared, n_rows = (prepared.problem, prepared.batch), prepared.n_weighted
         loglik, *information, meat = prepared.backend.information(*shared, estimator.coef_, robust)
         check_same(estimator, loglik)
@@ -315,18 +341,10 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         null = np.zeros(prepared.problem.n_columns)
         _, *at_null, meat = prepared.backend.information(*shared, null, robust)
         [score] = gradients(*shared, null[:, None], prepared.backend).T
-        return *found, fit.df, _tests(fit, score, at_null, meat, n_rows)
-
-
-def _check_clusters(prepared, estimator):
-    """Refuse clusters that are divided among partitions, or a single one."""
-    owner = prepared.check_subjects(
-        estimator,
-        "cluster",
-        "scores are added up by cluster where the rows are",
-    )
-    if owner is not None and len(owner) < 2:
-        raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.design.n_rows))
+        basis = basis_of(estimator, *shared[:1], prepared.sizes, prepared.batch, prepared.route)
+        table = _tests(fit, score, at_null, meat, n_rows)
+        given = estimator, prepared.problem, basis, n_rows, inverse.rank
+        return *found, fit.df, (table, statistics_of(*given))
 
 
 class _Fit(NamedTuple):
@@ -344,7 +362,7 @@ class _Fit(NamedTuple):
         given = estimator, information, meat, inverse
         if meat is not None or not estimator._has_dispersion:
             return cls(*given, 1.0, None)
-        df = _residual_df(n_rows, inverse.rank, has_intercept)
+        df = residual_df(n_rows, inverse.rank, has_intercept)
         return cls(*given, -2.0 * estimator.log_likelihood_ / df, df)
 
     @property
@@ -358,18 +376,6 @@ class _Fit(NamedTuple):
         """Covariance of the coefficients, also of those that are unknown."""
         inverse = self.inverse.matrix
         return self.dispersion * inverse if self.meat is None else inverse @ self.meat @ inverse
-
-
-def _residual_df(n_rows, rank, has_intercept) -> int:
-    """Rows of positive weight less the number of estimated means."""
-    df = n_rows - rank - int(has_intercept)
-    if df < 1:
-        raise ValueError(
-            f"the linear model has {rank} coefficients and an intercept for "
-            f"{n_rows:,} rows, so that nothing is left to estimate the "
-            "variance of its errors from; take fewer columns, or robust=True."
-        )
-    return df
 
 
 def _tests(fit, score, at_null, meat, n_rows):

@@ -143,8 +143,8 @@ def calibration(
     n_groups : int, default=10
         Number of groups. Bounds are quantiles of the risks; rows of equal risk stay together, so
         that there may be fewer groups.
-    event_of_interest : int, default=1
-        Code of the event; all others compete with it.
+    event_of_interest : int or str, default=1
+        Code or label of the event; all others compete with it.
     level : float, default=0.95
         Of the confidence intervals.
 

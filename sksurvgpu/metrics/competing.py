@@ -64,8 +64,8 @@ def concordance_competing(
         it. Pairs are formed within a ``stratum``.
     risk : array-like of shape (n_samples,)
         Predicted risk of the event of interest, higher for earlier and likelier events.
-    event_of_interest : int, default=1
-        Its code; all other events compete with it.
+    event_of_interest : int or str, default=1
+        Its code or label; all other events compete with it.
     horizon : float, optional
         Only events of interest by this time, itself included, are compared with other rows.
     strata : array-like of shape (n_samples,), optional
@@ -118,7 +118,7 @@ def concordance_competing(
     """
     otherwise = "take concordance for a single kind"
     items = read_survival(y, "iu", otherwise, strata=strata, no_start=NO_START)
-    check_code(event_of_interest)
+    event_of_interest = check_code(event_of_interest, y["event"])
     _check_choices(horizon, censoring)
     read = reader_of_rows(y.size, "y")
     agreeing, comparable = count_competing_pairs(

@@ -97,7 +97,7 @@ def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> Obse
         otherwise = "take risks and a metric of a single kind"
     items = read_survival(y, kinds, otherwise, name=name, no_start=NO_START)
     code, event = 1 if event_of_interest is None else event_of_interest, items["event"]
-    check_code(code)
+    code = check_code(code, event)
     if event_of_interest is not None and event.any():
         check_event_of_interest(code, event, name)
     return Observed(status_of(event, code), items["time"], name)
@@ -159,7 +159,8 @@ def check_same_event(risk, event_of_interest):
     if predicted is not None and predicted != event_of_interest:
         raise ValueError(
             f"`risk` was predicted for event {predicted}, `event_of_interest` is "
-            f"{event_of_interest}; pass event_of_interest={predicted}, or risks of the other event."
+            f"{event_of_interest}; pass event_of_interest={predicted!r}, or risks of the other "
+            "event."
         )
 
 

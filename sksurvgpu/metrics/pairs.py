@@ -12,6 +12,9 @@ may differ from that as j.
 Nothing is ever subtracted: a row leaves as its leaf becomes 0 and the sums above it are taken
 anew. All terms being at least 0, no digits cancel, however different the weights; sums over
 nobody are exactly 0; and the agreeing pairs, summed in the order of all, never exceed them.
+
+With the sums a and p over the pairs of a row as either partner, its share in the concordance C of
+P pairs in all is w (a - C p) / P: the infinitesimal jackknife, as R's ``concordance`` has it.
 """
 
 import numpy as np
@@ -67,6 +70,41 @@ def sum_pairs(kind, time, risk, weights, start, stratum, tied_tol):
     At tied times the rows of kind 0 outlive those of kind 1, others do not. The two weights of a
     row are those as the first and as the second of a pair.
     """
+    return _find_pairs(kind, time, risk, weights, start, stratum, tied_tol)[:2]
+
+
+def count_by_row(event, time, risk, *, start=None, stratum=None, weight=None, tied_tol=1e-8):
+    """Sums of `count_pairs` over the pairs of each row as either partner, (n_rows, 2)."""
+    n, none = len(time), np.zeros(len(time))
+    weight = np.ones(n) if weight is None else weight
+    start = np.full(n, -np.inf) if start is None else start
+    firsts = _find_pairs(event, time, risk, (weight, weight), start, stratum, tied_tol)[2]
+    # As second partner: back in time, the events since its entry are what comes after a row.
+    rank = np.unique(np.append(time, start), return_inverse=True)[1]
+    until = 2 * rank[:n] + ~np.asarray(event, bool)  # rows that are censored outlive a tied event
+    kinds, weights = np.repeat([1, 2], n), (none, np.append(none, weight * event))
+    seconds = [
+        _find_pairs(
+            *(kinds, -np.append(limit, 2.0 * rank[:n]), -np.tile(risk, 2), weights, None),
+            *(None if stratum is None else np.tile(stratum, 2), tied_tol),
+        )[2][:n]
+        for limit in (until, np.minimum(2 * rank[n:] + 1, until))
+    ]
+    return firsts + seconds[0] - seconds[1]
+
+
+def concordance_error(agreeing, comparable, weight, cluster=None):
+    """Concordance and its standard error by sums over the pairs of each row; NaN without any."""
+    total = weight @ comparable
+    if not total > 0:
+        return np.nan, np.nan
+    concordance = weight @ agreeing / total
+    share = 2.0 * weight * (agreeing - concordance * comparable) / total
+    share = share if cluster is None else np.bincount(cluster, share)
+    return float(concordance), float(np.sqrt(share @ share))
+
+
+def _find_pairs(kind, time, risk, weights, start, stratum, tied_tol):
     codes, ptr = group_rows(stratum, len(time))
     start = np.full(len(time), -np.inf) if start is None else np.asarray(start, dtype=np.float64)
     return _count_pairs(
@@ -156,7 +194,7 @@ def _count_pairs(orders, rows, risk, tied_tol):
     kind, time, start, first_weight, second_weight = rows
     rank = np.empty(time.size, np.int64)
     below, up_to = np.empty_like(rank), np.empty_like(rank)
-    agreeing, comparable = 0.0, 0.0
+    agreeing, comparable, of_first = 0.0, 0.0, np.zeros((time.size, 2))
     for s in range(ptr.size - 1):
         first, end = ptr[s], ptr[s + 1]
         _rank(by_risk[first:end], risk, tied_tol, rank, below, up_to)
@@ -177,10 +215,11 @@ def _count_pairs(orders, rows, risk, tied_tol):
                 if kind[row] == 1:
                     lower, others = _split(tree, below[row])
                     tied = min(_sum_between(tree, below[row], up_to[row]), others)
-                    agreeing += first_weight[row] * (lower + 0.5 * tied)
-                    comparable += first_weight[row] * (lower + others)
+                    of_first[row] = lower + 0.5 * tied, lower + others
+                    agreeing += first_weight[row] * of_first[row, 0]
+                    comparable += first_weight[row] * of_first[row, 1]
             for k in range(block, i):
                 row = by_exit[k]
                 if kind[row] != 0 and start[row] < now:
                     _put(tree, rank[row], second_weight[row])
-    return agreeing, comparable
+    return agreeing, comparable, of_first

@@ -44,8 +44,8 @@ _documented = sharing(
         Outcome of the rows whose risk was predicted.
     risk : DataFrame or array-like of shape (n_samples, n_times)
         Predicted risks, those of the event of interest, as from ``predict_risk``.
-    event_of_interest : int, default=1
-        Its code; all other events compete with it.
+    event_of_interest : int or str, default=1
+        Its code or label; all other events compete with it.
     area : pandas.Series of shape (n_times,)
         By horizon; 0.5 for risks that say nothing.
     score : float

@@ -38,13 +38,13 @@ class AalenJohansen(Result):
     ----------
     table : pandas.DataFrame
         A line for each group, kind of event, and time at which one of the group's rows ends:
-        ``group``, ``event``, its code, ``time``, ``n_at_risk``, ``n_events`` of the kind and
-        ``n_censored``, sums of weights where there are such, ``incidence``, its
+        ``group``, ``event``, its code or label, ``time``, ``n_at_risk``, ``n_events`` of the kind
+        and ``n_censored``, sums of weights where there are such, ``incidence``, its
         ``standard_error`` and its limits ``lower`` and ``upper``, NaN where it is 0.
     groups : list
         Labels of the groups; "all" where there is one group.
-    events : list of int
-        Codes of the kinds of event.
+    events : list of int or str
+        Codes or labels of the kinds of event.
     level : float
         Of the limits.
     interval : str
@@ -82,7 +82,7 @@ class AalenJohansen(Result):
         return describe(self, f"{counted(n_kinds, 'kinds')} of event, {times}")
 
     def _head(self, n):
-        lines = self.table.groupby(KEYS, observed=True)
+        lines = self.table.groupby(KEYS, observed=True, sort=False)
         table = (
             lines[["n_events"]].sum().join(lines.last()[["time", "incidence", "lower", "upper"]])
         )

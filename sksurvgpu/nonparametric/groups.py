@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from ..data.checks import check_sample_weight
-from ..data.outcomes.fields import read_survival
+from ..data.outcomes.fields import labels_of, read_survival
 from ..data.vectors import check_labels, encode
 
 __all__ = ["ALL", "Rows", "is_robust", "read_groups", "read_rows"]
@@ -24,8 +24,8 @@ class Rows:
     ----------
     event : ndarray of shape (n_rows,), int64
         0 where a row is censored, else 1, 2, ... for the entries of `codes`.
-    codes : list of int
-        The kinds of event as the caller wrote them; [1] for an outcome of `surv`.
+    codes : list of int or str
+        The kinds of event as the caller wrote them, or called them; [1] for an outcome of `surv`.
     time : ndarray of shape (n_rows,), float64
     start : ndarray of shape (n_rows,), float64, or None
     weight : ndarray of shape (n_rows,), float64, or None
@@ -67,6 +67,8 @@ def read_rows(y, groups=None, sample_weight=None, *, is_competing=False, strata=
     codes, event = [1], items["event"].astype(np.int64)
     if is_competing:
         codes, event = _number(event)
+        called = labels_of(items["event"])
+        codes = [called.get(code, code) for code in codes]
     subject = items["subject"]
     return Rows(
         event=event,

@@ -28,7 +28,7 @@ from .limits import bridge_bound, check_interval, limits, normal_bound
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["KaplanMeier", "kaplan_meier"]
+__all__ = ["EQUAL", "KaplanMeier", "check_probabilities", "kaplan_meier"]
 
 BOUNDS = ["lower", "upper"]
 EQUAL = np.sqrt(np.finfo(np.float64).eps)  # two probabilities, as survfit compares them
@@ -143,7 +143,7 @@ class KaplanMeier(Result):
         """
         from pandas import DataFrame, MultiIndex
 
-        probabilities = _check_probabilities(probabilities)
+        probabilities = check_probabilities(probabilities)
         curves = [self.table.columns.get_loc(c) for c in ("survival", *BOUNDS)]
         lines = self.table.groupby("group", sort=False, observed=True)
         found = [
@@ -295,7 +295,8 @@ def _first_below(time, curve, probability):
     return (time[first] + time[lower[0] if lower.size else -1]) / 2.0
 
 
-def _check_probabilities(probabilities):
+def check_probabilities(probabilities):
+    """Shares between 0 and 1 as a vector."""
     from ..data.vectors import check_numbers
 
     scalar = np.ndim(probabilities) == 0

@@ -224,7 +224,8 @@ def _storable(values, name, field):
     if kind not in KINDS or values.dtype.itemsize == 0:
         which = f"field {field!r} of `{name}`" if field else f"`{name}`"
         raise TypeError(f"{which} has dtype {values.dtype}; pass numbers, booleans or strings.")
-    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    stored = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+    return stored.view(stored.dtype.str)  # files have no labels of codes
 
 
 def _check_alike(batch, expected):

@@ -26,8 +26,8 @@ _ENTRIES = entries("""
         Group of each entry of the outcome, with a curve each: categories in their order, numbers
         ascending, other labels as they appear. A group that is called as one of the curves gets
         the same colour.
-    event_of_interest : int, default=1
-        Code of the event of the observed curves; all others compete with it.
+    event_of_interest : int or str, default=1
+        Code or label of the event of the observed curves; all others compete with it.
     at_risk : bool, default=False
         Write below the axes how many are at risk in each group.
     censor_marks : bool, default=True

@@ -34,7 +34,7 @@ NAMES_SHARE = 0.38  # of what the axes had without names and numbers
 SMALL_RATIO = 0.1  # below which a third decimal is shown
 HALF_DIGIT = 0.36  # half its height
 MOST_DECIMALS = 5  # of an estimate or bound
-HEADS = {"p_value": "p", "p": "p"}
+HEADS = {"p_value": "p", "p": "p", "p_factor": "p of factor"}
 KEY = 5  # characters that the marker of an entry of the legend takes, with the gap after it
 
 
@@ -274,7 +274,7 @@ def in_column(value, column) -> str:
     if not isinstance(value, Real):
         return str(value)
     if np.isnan(value):
-        return "–"
+        return "" if column == "p_factor" else "–"
     if column in HEADS:
         return "< 0.001" if value < 0.001 else f"{value:.2g}" if value < 0.1 else f"{value:.2f}"
     return f"{value:,.0f}" if value == np.floor(value) else number(value)

@@ -15,6 +15,7 @@ __all__ = [
     "name_beside",
     "name_inside",
     "name_of_areas",
+    "name_of_event",
     "name_rows",
     "predict_steps",
 ]
@@ -149,6 +150,11 @@ def limits_of(lines, limits, start):
 def name_of_areas(result, limits):
     """What the areas of a result are called; None without any."""
     return None if limits is None else f"{100 * result.level:g} % {limits}"
+
+
+def name_of_event(event):
+    """What a kind of event is called: its label, or its code in words."""
+    return event if isinstance(event, str) else f"event {event}"
 
 
 def draw_areas(ax, lines, areas):

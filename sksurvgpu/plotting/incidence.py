@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..data.outcomes.fields import labels_of
 from ..nonparametric import AalenJohansen
 from ._at_risk import show_at_risk
 from ._docs import documented
@@ -16,6 +17,7 @@ from ._steps import (
     name_beside,
     name_inside,
     name_of_areas,
+    name_of_event,
     predict_steps,
 )
 from ._style import count_of, new_axes, styled
@@ -145,8 +147,8 @@ class CumulativeIncidenceDisplay:
         result : sksurvgpu.nonparametric.AalenJohansen
             At most 20 curves, one for each group and event. Of several of both, groups have
             colours and events have styles.
-        events : int or list of int, optional
-            Codes of the events to draw, in their order; by default all.
+        events : int, str or list of these, optional
+            Codes or labels of the events to draw, in their order; by default all.
         labels : sequence of str, optional
             Names of the curves, of each group its events; by default group and event, where there
             are several.
@@ -231,6 +233,9 @@ class CumulativeIncidenceDisplay:
         if self._result is not None and (aalen_johansen is not None or groups is not None):
             raise ValueError("the curves are those of a result; draw other ones beside a model's.")
         seen = self._result or observe("aalen_johansen", aalen_johansen, groups, at_risk)
+        if aalen_johansen is not None:
+            labels = labels_of(aalen_johansen[aalen_johansen.dtype.names[0]])
+            event_of_interest = labels.get(event_of_interest, event_of_interest)
         if self._result is None and seen and event_of_interest not in seen.events:
             raise ValueError(
                 f"`event_of_interest` is {event_of_interest!r}; `aalen_johansen` has the events "
@@ -269,5 +274,5 @@ class CumulativeIncidenceDisplay:
 def _name(group, event, n_groups, n_events):
     """What tells a curve from the others."""
     if n_groups == 1:
-        return f"event {event}"
-    return str(group) if n_events == 1 else f"{group}, event {event}"
+        return name_of_event(event)
+    return str(group) if n_events == 1 else f"{group}, {name_of_event(event)}"

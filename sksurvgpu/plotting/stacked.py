@@ -6,7 +6,7 @@ from ..nonparametric import AalenJohansen
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
 from ._labels import label_ends
-from ._steps import MARGIN, check_functions, check_result
+from ._steps import MARGIN, check_functions, check_result, name_of_event
 from ._style import (
     MUTED,
     colours_on,
@@ -39,7 +39,8 @@ class StackedIncidenceDisplay:
     functions : dict of {str: sequence of sksurv.functions.StepFunction}
         For each group the cumulative incidence functions of the events, from below.
     labels : sequence of str, optional
-        Names of the events; by default "event 1" and so on.
+        Names of the events; by default their labels, or "event 1"
+            and so on.
 
     Attributes
     ----------
@@ -116,7 +117,7 @@ class StackedIncidenceDisplay:
         """
         check_result(result, AalenJohansen, None)
         if labels is None:
-            labels = [f"event {event}" for event in result.events]
+            labels = [name_of_event(event) for event in result.events]
         curves = result.functions
         functions = {g: [curves[g, event] for event in result.events] for g in result.groups}
         display = cls(functions, labels)

@@ -5,13 +5,20 @@ The structured array is a survival outcome whose first field is a code: 0 for a 
 and which another one.
 """
 
+from collections.abc import Mapping
+from functools import partial, wraps
+from numbers import Integral
+
 import numpy as np
 
+from ..by_column import similar
 from ..vectors import check_labels, check_whole, encode, numbers_or_flags
 from .fields import (
     CODES,
+    check_code,
     check_event_of_interest,
     checked_items,
+    labelled,
     pack,
     read_survival,
     refuse_flags,
@@ -28,17 +35,20 @@ NO_START = (
 )
 
 
-def competing_risks(event, time, *, stratum=None) -> np.ndarray:
+def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     """Build the outcome of a model of competing risks, one entry per row.
 
     Parameters
     ----------
-    event : array-like of int
-        0 where the row was censored, a positive code of the kind of event elsewhere.
+    event : array-like of int or str
+        0 where the row was censored, a positive code of the kind of event elsewhere; or `labels`.
     time : array-like of float
         Time of the event or of censoring, at least 0.
     stratum : array-like of int or str, optional
         Rows are compared only within a stratum.
+    labels : dict of {int: str}, optional
+        What codes are called, 0 among them where `event` has labels in place of codes. Results show
+        them, and `event_of_interest` may be one.
 
     Returns
     -------
@@ -52,12 +62,46 @@ def competing_risks(event, time, *, stratum=None) -> np.ndarray:
     >>> competing_risks([1, 0, 2], [2.0, 3.5, 1.0])
     array([(1, 2. ), (0, 3.5), (2, 1. )],
           dtype=[('event', '<i8'), ('time', '<f8')])
+    >>> labels = {0: "alive", 1: "relapse", 2: "death"}
+    >>> competing_risks(["relapse", "alive", "death"], [2.0, 3.5, 1.0], labels=labels)["event"]
+    array([1, 0, 2])
     """
-    lazy = build_lazily(competing_risks, event=event, time=time, stratum=stratum)
+    build = competing_risks
+    if labels is not None:
+        build = wraps(competing_risks)(partial(competing_risks, labels=labels))
+    lazy = build_lazily(build, event=event, time=time, stratum=stratum)
     if lazy is not None:
         return lazy
-    refuse_flags(numbers_or_flags(event, "event").dtype, "`event`", "use surv for a single kind")
-    return pack(checked_items(check_whole(event, "event", CODES), time, stratum=stratum))
+    if labels is not None:
+        event = _coded(event, labels)
+    dtype = numbers_or_flags(event, "event").dtype
+    refuse_flags(dtype, "`event`", "use surv for a single kind")
+    meaning = f"{CODES}, or what the texts stand for by `labels`" if dtype.kind == "U" else CODES
+    codes = check_whole(event, "event", meaning)
+    codes = labelled(codes, {int(k): label for k, label in (labels or {}).items() if k})
+    return pack(checked_items(codes, time, stratum=stratum))
+
+
+def _coded(event, labels):
+    """Codes of labels; codes as they are."""
+    codes = {label: code for code, label in labels.items()} if isinstance(labels, Mapping) else {}
+    is_fine = all(isinstance(v, str) and isinstance(k, Integral) for v, k in codes.items())
+    if not codes or not is_fine or len(codes) < len(labels):
+        raise ValueError(
+            f"`labels` is {labels!r}, must be a dictionary {{code: label}} of different texts, "
+            'such as {0: "alive", 1: "relapse", 2: "death"}.'
+        )
+    given = check_labels(event, "event")
+    if given.dtype.kind != "U":
+        return event
+    row_code, found = encode(given)
+    for label in found.tolist():
+        if label not in codes:
+            raise ValueError(
+                f"`event` has the label {label!r}, which `labels` has not{similar(label, codes)} "
+                "Give a code to each, 0 to that of censored rows."
+            )
+    return np.array([codes[label] for label in found.tolist()], np.int64)[row_code]
 
 
 def read_competing(
@@ -73,16 +117,15 @@ def read_competing(
         Rows of X.
     strata : array-like of shape (n_rows,), optional
         Stratum label per row, where `y` has no field ``stratum``.
-    event_of_interest : int, default=1
-        Code of the event whose incidence is modelled.
+    event_of_interest : int or str, default=1
+        Code or label of the event whose incidence is modelled.
     censoring_groups : array-like of shape (n_rows,), optional
         Labels of groups, each with a censoring distribution of its own; by default the strata.
     """
     given = {"n_rows": n_rows, "strata": strata, "model": "Fine-Gray", "no_start": NO_START}
     items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", **given)
     codes = items.pop("event")
-    check_event_of_interest(event_of_interest, codes)
-    status = status_of(codes, event_of_interest)
+    status = status_of(codes, check_event_of_interest(event_of_interest, codes))
     group = labels = None
     if censoring_groups is not None:
         group, labels = encode(check_labels(censoring_groups, "censoring_groups", y.size))
@@ -94,4 +137,5 @@ def lacks_event(y, code=1) -> bool:
     """Whether an outcome has rows, and none with the event of a code (or True, for flags)."""
     if not isinstance(y, np.ndarray) or not y.dtype.names or y.dtype[0].kind not in "biu":
         return False
-    return y.size > 0 and not (y[y.dtype.names[0]] == code).any()
+    event = y[y.dtype.names[0]]
+    return y.size > 0 and not (event == check_code(code, event)).any()

@@ -161,6 +161,7 @@ def read_survival(
         )
     is_flag = dtype.kind == "b"
     event = check_flags(event, "event") if is_flag else check_whole(event, event_field, CODES)
+    event = labelled(event, labels_of(y[event_field]))
     items = checked_items(event, y[time_field], **{field: y[field] for field in others})
     if model and whole_lacks(event.any()):
         refuse_no_event(y.size, model)
@@ -201,8 +202,26 @@ def refuse_no_event(n_rows, model):
     )
 
 
-def check_code(code):
-    """Check that `code` could be that of an event."""
+def labels_of(event) -> dict:
+    """What codes of events are called, {code: label}, as the dtype of `event` has it."""
+    return dict((event.dtype.metadata or {}).get("labels", {}))
+
+
+def labelled(event, labels) -> np.ndarray:
+    """Codes with a dtype that says what they are called."""
+    return event.view(np.dtype(event.dtype.str, metadata={"labels": labels})) if labels else event
+
+
+def check_code(code, event) -> int:
+    """Check that `code` could be that of an event; a label stands for the code that it has."""
+    codes = {label: known for known, label in labels_of(event).items()}
+    if isinstance(code, str) and codes:
+        if code not in codes:
+            raise ValueError(
+                f"`event_of_interest` is {code!r}, must be a code or one of the labels "
+                f"{', '.join(map(repr, codes))} of competing_risks."
+            )
+        return codes[code]
     if not isinstance(code, Integral) or isinstance(code, bool):
         raise TypeError(
             f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
@@ -211,11 +230,12 @@ def check_code(code):
         raise ValueError(
             f"`event_of_interest` is {code}, must be a positive code; 0 stands for censored rows."
         )
+    return code
 
 
-def check_event_of_interest(code, event, name="y"):
-    """Check that `code` is among the codes, or 1 among the booleans, of the column `event`."""
-    check_code(code)
+def check_event_of_interest(code, event, name="y") -> int:
+    """Code, given so or by its label, which is in the column `event`; of booleans 1."""
+    code = check_code(code, event)
     if event.dtype.kind == "b":
         if code != 1:
             raise ValueError(
@@ -230,6 +250,7 @@ def check_event_of_interest(code, event, name="y"):
             f"`event_of_interest` is {code}, but no row of `{name}` has this code; its codes of "
             f"events are {listed}{more}."
         )
+    return code
 
 
 def status_of(event, event_of_interest) -> np.ndarray:

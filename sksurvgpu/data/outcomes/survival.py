@@ -156,9 +156,9 @@ def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
     ----------
     y : structured ndarray
         From `surv` or `competing_risks`.
-    event_of_interest : int, optional
-        Needed where the events of `y` are codes, as `competing_risks` makes them: the code that
-        becomes True. Rows with any other code count as censored.
+    event_of_interest : int or str, optional
+        Needed where the events of `y` are codes, as `competing_risks` makes them: the code or
+        label that becomes True. Rows with any other code count as censored.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
             "scikit-survival knows one; pass `event_of_interest`, the code that is kept."
         )
     if event_of_interest is not None:
-        check_event_of_interest(event_of_interest, event)
+        event_of_interest = check_event_of_interest(event_of_interest, event)
     if event.dtype.kind in "iu":
         return pack({event_field: event == event_of_interest, time_field: y[time_field]})
     return y if len(y.dtype.names) == 2 else y[[event_field, time_field]]

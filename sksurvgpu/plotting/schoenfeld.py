@@ -1,0 +1,157 @@
+"""How coefficients change over time: Schoenfeld residuals and what smooths them."""
+
+import numpy as np
+
+from ..data.intervals import check_level
+from ._forest import in_column
+from ._results import choose_rows
+from ._style import MUTED, colours_on, count_of, new_panels, opacity_on, styled, title_panels
+
+__all__ = ["SchoenfeldDisplay"]
+
+PANEL_WIDTH, PANEL_HEIGHT = 2.3, 1.9  # inches, at least and about
+N_KNOTS, N_TICKS, N_POINTS = 4, 5, 200
+MOST_PANELS = 30
+
+
+class SchoenfeldDisplay:
+    """Scaled Schoenfeld residuals over time, with a natural spline and its pointwise interval.
+
+    The coefficient of a hazard that is proportional is a horizontal line, dashed.
+
+    Parameters
+    ----------
+    result : ProportionalHazardsResult
+        From `proportional_hazards_test`, whose transformation is the scale of time.
+    columns : list of str or int, optional
+        Columns that are shown, by name or by position; by default those that were tested.
+    level : float, default=0.95
+        Of the intervals.
+
+    Attributes
+    ----------
+    axes_, figure_ : ndarray of matplotlib Axes, and Figure
+        What was drawn on, an axes for each column.
+    points_ : list of matplotlib PathCollection
+        Residuals of each.
+    curves_, constants_ : list of matplotlib Line2D
+        What smooths them, and their mean.
+    areas_ : list of matplotlib PolyCollection
+        Intervals of the curves.
+
+    Examples
+    --------
+    >>> from sksurvgpu import CoxLassoCCD, SchoenfeldDisplay, proportional_hazards_test
+    >>> from sksurvgpu.datasets import simulate_cox
+    >>> data = simulate_cox(1_000, 3, density=0.3, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0).fit(data.X, data.y)
+    >>> test = proportional_hazards_test(model, data.X, data.y)
+    >>> SchoenfeldDisplay.from_result(test)
+    <SchoenfeldDisplay of 3 columns>
+    """
+
+    def __init__(self, result, columns=None, *, level=0.95):
+        if not hasattr(result, "transformed_time"):
+            raise TypeError(
+                f"`result` is of type {type(result).__name__}; pass what proportional_hazards_test "
+                "returns."
+            )
+        names = result.table.index[:-1].astype(str)  # without that of all together
+        self.level, self.result = check_level(level), result
+        rows = choose_rows(names, names if columns is None else columns)
+        self.rows = [k for k in rows if np.isfinite(result.residuals[:, k]).all()]
+        if not 0 < len(self.rows) <= MOST_PANELS:
+            raise ValueError(
+                f"there are {len(self.rows):,} columns whose coefficients the data determine, a "
+                f"figure shows between 1 and {MOST_PANELS}; name others in `columns`."
+            )
+
+    def __repr__(self) -> str:
+        return f"<SchoenfeldDisplay of {count_of(self.rows, 'column')}>"
+
+    @classmethod
+    def from_result(cls, result, *, columns=None, level=0.95, axes=None):
+        """Draw the residuals of a test of proportional hazards.
+
+        Parameters
+        ----------
+        result : ProportionalHazardsResult
+            From `proportional_hazards_test`.
+        columns : list of str or int, optional
+            Columns that are shown, by name or by position.
+        level : float, default=0.95
+            Of the intervals.
+        axes : array of matplotlib Axes, optional
+            Where to draw, an axes for each column; a new figure by default.
+
+        Returns
+        -------
+        display : SchoenfeldDisplay
+            What was drawn.
+        """
+        return cls(result, columns, level=level).plot(axes)
+
+    def plot(self, axes=None):
+        """Draw the panels.
+
+        Parameters
+        ----------
+        axes : array of matplotlib Axes, optional
+            Where to draw, an axes for each column; a new figure by default.
+
+        Returns
+        -------
+        display : SchoenfeldDisplay
+            This object.
+        """
+        tests = self.result.table.iloc[self.rows]
+        with styled():
+            size = PANEL_WIDTH, PANEL_HEIGHT
+            self.axes_, self.figure_ = new_panels(axes, len(self.rows), "column", size)
+            self.points_, self.curves_, self.constants_, self.areas_ = [], [], [], []
+            for ax, row in zip(self.axes_, self.rows, strict=True):
+                self._draw_panel(ax, self.result.residuals[:, row])
+            if axes is None:
+                self.figure_.supxlabel("time", size="medium")
+                self.figure_.supylabel("coefficient", size="medium")
+            p_values = [in_column(p, "p") for p in tests["p_value"]]
+            title_panels(self.axes_, map("{}, p {}".format, tests.index, p_values))
+        return self
+
+    def _draw_panel(self, ax, residuals):
+        blue, red, *_ = colours_on(ax)
+        x = self.result.transformed_time
+        at, curve, half = _smooth(x, residuals, self.level)
+        style = {"s": 4, "linewidths": 0, "color": MUTED, "zorder": 1}
+        self.points_.append(ax.scatter(x, residuals, **style))
+        area = {"color": blue, "alpha": opacity_on(ax), "linewidth": 0, "zorder": 2}
+        self.areas_.append(ax.fill_between(at, curve - half, curve + half, **area))
+        dashes = {"linestyle": (0, (4, 2)), "linewidth": 0.8, "color": red, "zorder": 3}
+        self.constants_.append(ax.axhline(residuals.mean(), **dashes))
+        self.curves_ += ax.plot(at, curve, color=blue, zorder=4)
+        order = np.argsort(x)
+        near = np.searchsorted(x[order], np.linspace(x.min(), x.max(), N_TICKS))
+        events = order[np.unique(near)]
+        ax.set_xticks(x[events], [f"{float(f'{time:.3g}'):g}" for time in self.result.time[events]])
+
+
+def _smooth(x, y, level):
+    """Natural cubic spline by least squares: where, how high, and half the interval's width."""
+    from scipy.stats import t
+
+    low, width = x.min(), np.ptp(x)
+    knots = np.unique(np.quantile((x - low) / width, np.linspace(0.0, 1.0, N_KNOTS)))
+    grid = np.linspace(0.0, 1.0, N_POINTS)
+    basis, shown = (_natural_basis(values, knots) for values in ((x - low) / width, grid))
+    inverse = np.linalg.pinv(basis)
+    df = max(len(y) - np.linalg.matrix_rank(basis), 1)
+    variance = np.sum((y - basis @ (inverse @ y)) ** 2) / df
+    error = np.sqrt(variance) * np.linalg.norm(shown @ inverse, axis=1)
+    return low + width * grid, shown @ (inverse @ y), t.isf(0.5 * (1.0 - level), df) * error
+
+
+def _natural_basis(x, knots):
+    """Cubic between the knots and linear beyond them."""
+    cubes = np.maximum(x[:, None] - knots, 0.0) ** 3
+    slopes = (cubes[:, :-1] - cubes[:, -1:]) / (knots[-1] - knots[:-1])
+    return np.column_stack([np.ones_like(x), x, slopes[:, :-1] - slopes[:, -1:]])
