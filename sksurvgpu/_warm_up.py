@@ -71,13 +71,15 @@ def _models():
         datasets.simulate_matched(n, N_COLUMNS, stratum_size=8, **size)
         for n in (N_ROWS // 8, MANY_GROUPS)
     )
-    months, many_strata = ({"strata": np.arange(N_ROWS) % n} for n in (12, MANY_GROUPS))
+    months = {"strata": np.arange(N_ROWS) % 12}
+    large = datasets.simulate_cox(5 * N_ROWS, N_COLUMNS, **size)  # few deaths have a bin each
+    many_strata = {"strata": np.arange(5 * N_ROWS) % MANY_GROUPS}
     changing = partial(CoxLassoCCD, time_varying={0: [float(np.median(cox.y["time"]))]})
     efron, efron_cv = partial(CoxLassoCCD, ties="efron"), partial(cv.CoxLassoCV, ties="efron")
     return [
         ("", CoxLassoCCD, cv.CoxLassoCV, cox, {}),
         (" efron", efron, efron_cv, cox, {}),
-        (" in many strata", CoxLassoCCD, None, cox, many_strata),
+        (" in many strata", CoxLassoCCD, None, large, many_strata),
         (" with cut points", changing, None, cox, {}),
         ("", FineGrayCCD, cv.FineGrayCV, competing, {}),
         ("", LogisticCCD, cv.LogisticCV, binary, {}),
@@ -209,7 +211,7 @@ def _weights(y):
 def _infer(make, X, y, given):
     X = X[:, :N_FREE]
     model = make(alpha=0.0, n_jobs=1).fit(X, y, **given)
-    wald(model, X, y, **given)
+    wald(model, X, y, tests=True, **given)
     wald(model, X, y, robust=True, **given)
     if not model._has_dispersion:  # else only Bayesian models draw
         posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
@@ -234,6 +236,7 @@ def _read_tables():
         cohort.match(given, ratio=ratio)
     cohort.time_at_risk(given, outcomes)
     y = surv(treated == 1, 1.0 + np.arange(N_ROWS))
+    screen(X, y)
     nonparametric.kaplan_meier(y)
     metrics.concordance(y, scores)
     _cut_time(pd.DataFrame({"id": np.arange(N_ROWS), "event": treated, "time": 9.0}))
@@ -245,7 +248,9 @@ def _read_tables():
 def _cut_time(rows):
     """Follow-up cut where an exposure begins and ends, in rows and as a case series."""
     some = rows[["id"]].assign(start=3.0, stop=5.0)
-    episodes(rows, some.assign(covariate_id="drug", value=1.0))
+    some = some.assign(covariate_id="drug", value=1.0)
+    for kind in (int, str):
+        episodes(rows.assign(id=rows["id"].map(kind)), some.assign(id=some["id"].map(kind)))
     periods = rows[["id"]].assign(start=0, end=400)
     eras = rows[["id"]].assign(start=200, end=220, era="drug")
     events = rows[["id"]].assign(day=210)

@@ -95,7 +95,7 @@ def test_tour_without_the_comparison_and_a_page(capsys, tmp_path, monkeypatch):
 
 
 def test_kernels_that_are_compiled_are_named(capsys, monkeypatch):
-    """A kernel that is compiled while the tour prepares is told, and nothing listens after it."""
+    """Kernels that are compiled while the tour prepares are told, and nothing listens after it."""
 
     def compile_one(*arguments, **options):
         _compile._notice.begin()
@@ -105,7 +105,7 @@ def test_kernels_that_are_compiled_are_named(capsys, monkeypatch):
     times = []
     tour._compile_for(None, simulate_cox(10, 2, random_state=0), times)
     printed = capsys.readouterr().out
-    assert "compile: 1 kernel, " in printed and [what for what, *_ in times] == ["compile"]
+    assert "compile: 2 kernels, " in printed and [what for what, *_ in times] == ["compile"]
     assert not _compile.listeners
 
 
