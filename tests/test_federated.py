@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -28,12 +29,14 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.backends.sums import messages as m
+from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.estimators._reading import model_text
 from sksurvgpu.federated import Coordinator, RefusedError, Rules, Site, wire
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.federated.__main__ import main
 from sksurvgpu.federated.files import Mailbox
+from sksurvgpu.federated.reading import digest_rows
 
 GRID = np.arange(20.0, 1220.0, 20.0)
 NAMES = ("A", "B", "C")
@@ -396,23 +399,37 @@ def test_site_refuses_what_would_tell_rows(cox):
     reasons = {
         "differ by more than 30": changed(slopes, coef=far.requests[0].coef),
         "one row would be more than 20%": changed(slopes, coef=steep.requests[0].coef),
-        "not finite numbers of ascending": outside,
+        "'columns' that is not of whole numbers from 0 to 11": outside,
         "'multinomial' are not allowed": changed(evaluate, weight=m.Recipe("multinomial", of=9)),
         "fewer than 10 rows (exits)": changed(evaluate, weight=m.Recipe("train", 1, 0, 10)),
         "asked for again with other tables": changed(slopes, tables=hazard),
-        "'hazard' is not of": changed(slopes, tables=short),
-        "'carry' is not one": changed(slopes, tables=asked.tables | {"carry": np.ones(3)}),
+        "'hazard' that is not of numbers of the shape": changed(slopes, tables=short),
+        "has the tables ['carry'": changed(slopes, tables=asked.tables | {"carry": np.ones(3)}),
         "at 0 points (`max_matrices`)": changed(slopes, want=("gram",), columns=np.arange(3)),
         "jumps of rows are not released": changed(slopes, want=("jumps",), columns=np.arange(9)),
         "meat of rows are not released": changed(slopes, want=("meat",), columns=np.arange(3)),
-        "are not columns of the model": changed(slopes, columns=np.array([-1])),
+        "'columns' that is not of whole numbers from 0": changed(slopes, columns=np.array([-1])),
         "other times were agreed": replace(coarsen, times=coarsen.times + 1.0),
         "or proposed before": replace(heard[0], grid=heard[0].grid[1:]),
-        "got ['bin_end'": replace(arrange, tables={"bin_end": np.zeros(1)}, digest="new"),
-        "no offsets into 'event_time'": arranged(event_ptr=np.array([0, 10**9])),
-        "'event_time' is not of ascending": arranged(event_time=arrange.tables["event_time"][::-1]),
+        "has the tables ['bin_end'], not": replace(
+            arrange, tables={"bin_end": np.zeros(1)}, digest="new"
+        ),
+        "'event_ptr' that is not of whole numbers from 0": arranged(event_ptr=np.array([0, 10**9])),
+        "'event_time' that is not of ascending": arranged(
+            event_time=arrange.tables["event_time"][::-1]
+        ),
         "not have the last cells of all bins": arranged(bin_end=np.array([1])),
-        "another problem has the same digest": replace(arrange, tables=arranged().tables, model=""),
+        "'few' that is not of truth": arranged(few=np.array([1])),
+        "'part' that is not of whole": arranged(part=np.array([-1])),
+        "'labels_strata' that is not of ascending": arranged(labels_strata=np.zeros((1, 1), int)),
+        "no offsets into 'event_time'": arranged(event_ptr=arrange.tables["event_ptr"][::-1]),
+        "lacks labels of the site's rows": arranged(labels_strata=np.array([1])),
+        "'center' of columns with zeros": arranged(center=np.ones(12)),
+        "has the tables ['edges'], not": changed(slopes, tables={"edges": asked.tables["edges"]}),
+        "`grid` is not of ascending": replace(heard[0], grid=np.array([np.inf])),
+        "another problem has the same digest": replace(
+            arranged(part=np.array([1])), digest=arrange.digest
+        ),
         "see the log there": replace(describe, model='{"model": "os:system"}'),
     }  # fmt: skip
     for reason, message in reasons.items():
@@ -529,6 +546,57 @@ def test_persons_count_once(cox):
     assert n_times[1] == 1
 
 
+# -- work of a message ------------------------------------------------------------------------
+def test_messages_that_ask_for_much_are_refused_at_once(cox, monkeypatch):
+    X, y = cox
+    rules = replace(Rules(), max_exchanges=10**6)
+    site, heard, evaluate, _ = opened(cox, rules)
+
+    def propose(n_cuts, columns=(0,)):
+        cuts = {j: np.linspace(1.0 + j, 1000.0, n_cuts).tolist() for j in columns}
+        return wire.Propose(model_text(CoxLassoCCD(time_varying=cuts)), GRID, 0)
+
+    message = replace(propose(50_000), least=30)
+    assert len(message.model) < 10**6
+    monkeypatch.setattr("sksurvgpu.federated.reading.read_rows", None)  # nothing is read
+    assert re.search(r"50,002 pieces of time .* `max_work` .* 1.0e\+10", refusal(site, message))
+    assert "pieces of time" in refusal(site, propose(3000, range(12)))
+    monkeypatch.undo()
+    many = replace(evaluate, requests=(m.Weigh(m.Recipe()),) * 50_000)
+    before = site.n_exchanges_
+    assert "50,000 requests in one message are work on" in refusal(site, many)
+    assert site.n_exchanges_ == before
+    few = replace(evaluate, requests=evaluate.requests * 16)
+    assert len(wire.decode(site.answer(wire.encode(few))).of) == 16
+    assert site._models == {heard[0].model}  # what is refused is not counted
+    site = Site(X, y, rules=replace(rules, max_work=1e6))
+    assert "`max_work`" in refusal(site, propose(17))
+    assert isinstance(wire.decode(site.answer(wire.encode(propose(14)))), wire.Proposed)
+
+
+def test_refused_exchanges_are_not_counted(cox):
+    site, _, evaluate, _ = opened(cox, replace(Rules(), max_exchanges=40))
+    many = replace(evaluate, requests=evaluate.requests * 100)
+    assert "the 40 exchanges that it allows are used up" in refusal(site, many)
+    assert isinstance(wire.decode(site.answer(wire.encode(evaluate))), m.Answers)
+
+
+def test_sites_may_lack_some_of_many_strata():
+    rng = np.random.default_rng(0)
+    stratum = rng.integers(0, 100, 30_000)
+    X = (rng.random((len(stratum), 4)) < 0.4).astype(float)
+    time = 1.0 + (rng.exponential(np.exp(-X @ [0.5, -0.5, 0.2, 0.0])) > 0.5)
+    X, y, cuts = X, surv(rng.random(len(X)) < 0.7, time, stratum=stratum), (0, 15_000, 25_000)
+    keeps = (np.arange(len(X)) < cuts[1]) | (stratum < 70)
+    X, y = X[keeps][: cuts[2]], y[keeps][: cuts[2]]
+    model = CoxLassoCCD(alpha=0.001)
+    coordinator = Coordinator(model, send_to(sites_of(X, y, cuts=cuts)), grid=[1.0, 2.0])
+    far = coordinator.fit()
+    here = clone(model).fit(*pooled(X, y, coordinator, cuts))
+    assert far.objective_ == pytest.approx(here.objective_, rel=1e-10)
+    assert np.count_nonzero(far.coef_) == 3
+
+
 # -- who carries ------------------------------------------------------------------------------
 def answered(coordinator, sites):
     while messages := coordinator.messages():
@@ -560,12 +628,101 @@ def test_hands_that_forget_a_site_are_told(cox):
         coordinator.receive({"A": b""})
     with pytest.raises(ValueError, match="site 'A': These bytes are no message"):
         coordinator.receive(dict.fromkeys(NAMES, b""))
-    assert coordinator.done
+    assert not coordinator.done
     with pytest.raises(ValueError, match="nobody sends"):
         Coordinator(CoxLassoCCD(), NAMES, grid=GRID).fit()
     send = send_to(sites) | {"B": lambda message: sites["A"].answer(message)[:-9]}
     with pytest.raises(ValueError, match="site 'B': These bytes are no message"):
         Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
+
+
+def restamped(data, content):
+    """Bytes of another answer to the same message."""
+    said = wire.read(data)
+    return wire.encode(content, site=said.site, about=said.about, rows=said.rows)
+
+
+def test_answers_to_other_messages_are_refused_and_the_fit_goes_on(cox):
+    X, y = cox
+    model = CoxLassoCCD(alpha=0.003)
+    first = Coordinator(clone(model), send_to(sites_of(X, y)), grid=GRID).fit()
+    sites = sites_of(X, y)
+    ours, other = (Coordinator(clone(model), NAMES, grid=GRID) for _ in range(2))
+    before, seen = None, 0
+    while messages := ours.messages():
+        right = {name: sites[name].answer(message) for name, message in messages.items()}
+        wrong = {"one of site 'B'": right | {"A": right["B"]}}
+        if before is not None and len(before) == len(right):
+            wrong["to another message than the one that waits"] = right | {"B": before["B"]}
+        if theirs := other.messages():
+            answers = {name: sites[name].answer(message) for name, message in theirs.items()}
+            wrong["one of another fit"] = right | {"C": answers["C"]}
+            other.receive(answers)
+        for reason, answers in wrong.items():
+            with pytest.raises(ValueError, match=reason):
+                ours.receive(answers)
+            seen += 1
+        ours.receive(right)
+        before = right
+    assert seen > 40
+    assert ours.estimator.coef_.tobytes() == first.coef_.tobytes()
+
+
+def test_one_answer_a_message_is_taken(cox):
+    sites = sites_of(*cox)
+    coordinator = Coordinator(CoxLassoCCD(), send_to(sites), grid=GRID)
+
+    def twice(data):
+        for name, message in data.items():
+            yield from [(name, sites[name].answer(message))] * 2
+
+    with pytest.raises(ValueError, match="site 'A' has answered its message"):
+        coordinator._fit(twice)
+
+
+def test_versions_that_differ_are_told_at_both_ends(cox, monkeypatch):
+    X, y = cox
+    site = Site(X, y)
+    monkeypatch.setattr(wire, "PROTOCOL", 1)
+    old_message, old_answer = wire.encode(m.Describe("{}")), wire.encode(wire.Refused("error"))
+    monkeypatch.undo()
+    words = "its protocol is 1, this version of sksurvgpu speaks 2: install the same version"
+    assert words in wire.decode(site.answer(old_message)).reason
+    with pytest.raises(ValueError, match=f"site 'A': These bytes are no message .* {words}"):
+        Coordinator(CoxLassoCCD(), {"A": lambda message: old_answer}, grid=GRID).fit()
+
+
+def test_sites_that_know_their_name_answer_to_it(cox):
+    X, y = cox
+    site = Site(X, y, name="Bergen")
+    send = {"Kyoto": site.answer}
+    with pytest.raises(RefusedError, match="the message is to 'Kyoto', and this is 'Bergen'"):
+        Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
+    message = wire.encode(wire.Propose(model_text(CoxLassoCCD()), GRID, 0), site="Kyoto")
+    assert "is to 'Kyoto', and this is 'Bergen'" in wire.decode(site.answer(message)).reason
+    coordinator = Coordinator(CoxLassoCCD(alpha=0.01), {"Bergen": site.answer}, grid=GRID)
+    assert coordinator.fit().converged_
+
+
+def test_digests_are_those_of_rows_in_their_order():
+    """... whatever holds them: of objects, those of what they say, and not of where they are."""
+    digest = partial(digest_rows, rules=OPEN, secret=b"s")
+    words = np.array(["".join(["old", "er"]), "young"], object)
+    again = np.array(["".join(["ol", "der"]), "young"], object)
+    records = np.zeros(2, np.dtype([("event", "?"), ("time", "<f8")], align=True))
+    gaps = records.copy()
+    gaps.view(np.uint8)[3] = 7
+    for one, same in ((words, again), (records, gaps)):
+        assert digest({"y": one}) == digest({"y": same})
+        assert digest({"y": one}) == digest({"y": one[:]})
+    assert digest({"y": words}) != digest({"y": words[::-1]})
+    values = [words, words.astype(str), np.arange(4), np.arange(4.0), np.arange(4.0)[::-1]]
+    values += [np.arange(4.0).reshape(2, 2), np.arange(4).astype("M8[D]"), np.zeros(0)]
+    values += [build_design(np.eye(2)), build_design(np.eye(2)[::-1])]
+    found = [digest({"y": value}) for value in values] + [digest({"z": words})]
+    found += [digest_rows({"y": words}, *more) for more in ((OPEN, b"t"), (Rules(), b"s"))]
+    assert len(set(found)) == len(values) + 3
+    assert digest({"y": words}) == digest({"y": words}, rules=replace(OPEN, max_exchanges=7))
 
 
 class Restarted:
@@ -586,12 +743,13 @@ def test_site_that_is_started_again_goes_on_and_one_with_other_rows_is_named(cox
     [same, again] = (sites_of(X, y, secret=b"kept") for _ in range(2))
     send = send_to(same) | {"B": Restarted(same["B"], again["B"], 9)}
     assert Coordinator(clone(model), send, grid=GRID).fit().coef_.tobytes() == first.coef_.tobytes()
-    moved = X.copy()
+    moved, turned = X.copy(), X.copy()
     moved[800, 0] += 1.0
-    for rows, secret in ((moved, b"kept"), (X, b"other")):
+    turned[[701, 702]] = turned[[702, 701]]  # of rows of y that stay: sums of columns are the same
+    for rows, secret in ((moved, b"kept"), (X, b"other"), (turned, b"kept")):
         other = sites_of(rows, y, secret=secret)["B"]
         send = send_to(same) | {"B": Restarted(same["B"], other, 9)}
-        with pytest.raises(ValueError, match="site 'B' has other rows than when the fit began"):
+        with pytest.raises(ValueError, match="site 'B': it has other rows than when the fit"):
             Coordinator(clone(model), send, grid=GRID).fit()
 
 
@@ -716,7 +874,7 @@ def test_coordinators_refuse_descriptions_that_no_rows_have(cox):
 
     def spoilt(data, spoil):
         answer = wire.decode(data)
-        return wire.encode(spoil(answer)) if isinstance(answer, m.Description) else data
+        return restamped(data, spoil(answer)) if isinstance(answer, m.Description) else data
 
     def fit(spoil):
         send = send_to(sites) | {"B": lambda message: spoilt(sites["B"].answer(message), spoil)}
@@ -726,13 +884,19 @@ def test_coordinators_refuse_descriptions_that_no_rows_have(cox):
         return lambda d: replace(d, tables=d.tables | {name: change(d.tables[name])})
 
     spoils = {
-        "'deaths' that is not of whole": changed("deaths", lambda v: -v),
-        "'deaths' that is not of whole numbers": changed("deaths", lambda v: v + 0.5),
-        "'deaths' that is not of whole numbers from": changed("deaths", lambda v: v + 10**9),
-        "'stratum' that is not of": changed("stratum", lambda v: v + 1),
-        "that are not of one length": changed("time", lambda v: v[1:]),
-        "'time' that is not of finite": changed("time", lambda v: v * np.nan),
-        "'last' that is not of a number a label": changed("last", lambda v: v[:0]),
+        "'deaths' that is not of whole numbers from 0": changed("deaths", lambda v: -v),
+        "'deaths' that is not of whole numbers of": changed("deaths", lambda v: v + 0.5),
+        "'deaths' that is not of whole numbers from 0 to 2": changed("deaths", lambda v: v + 2**60),
+        "'stratum' that is not of whole numbers from 0 to 0": changed("stratum", lambda v: v + 1),
+        "'time' that is not of numbers of": changed("time", lambda v: v[1:]),
+        "'time' that is not of numbers from": changed("time", lambda v: v * np.nan),
+        "'last' that is not of": changed("last", lambda v: v[:0]),
+        "more deaths than its 800": changed("deaths", lambda v: v * 0 + 700),
+        "shape": changed("units", lambda v: v[:0]),
+        "'labels' that is not of ascending": changed("labels", lambda v: v[[0, 0]]),
+        "has the tables": lambda d: replace(d, tables=d.tables | {"more": np.ones(1)}),
+        "extremes": lambda d: replace(d, columns=np.nan_to_num(d.columns)),
+        "negative squares": lambda d: replace(d, columns=d.columns * [1, 1, -1, 1, 1]),
         "says that it has -1 rows": lambda d: replace(d, rows=-1),
         "not 5 of each": lambda d: replace(d, columns=d.columns[:, :4]),
         "other numbers of rows": lambda d: replace(d, columns=d.columns * 1e9),
@@ -745,3 +909,84 @@ def test_coordinators_refuse_descriptions_that_no_rows_have(cox):
         size = rng.integers(0, 3)
         with suppress(ValueError, RefusedError, TypeError):
             fit(changed(name, lambda v, size=size: rng.permutation(v)[size:] * rng.integers(-2, 3)))
+
+
+def spoil_table(name, change):
+    return lambda found: replace(found, tables=found.tables | {name: change(found.tables[name])})
+
+
+def spoil_matrix(found):
+    gram = found.tables.get("gram", np.zeros((0, 0)))
+    return replace(found, tables=found.tables | ({"gram": np.triu(gram, 1)} if gram.size else {}))
+
+
+SPOILT = {  # in the answers of a fit of competing risks with matrices, or of classes
+    wire.Proposed: {
+        "sums of 0 rows": lambda found: replace(found, min_rows=0),
+        "'deaths_by' that is not of whole numbers from 0": spoil_table("deaths_by", lambda v: -v),
+        "'exits_end' that is not of truth": spoil_table("exits_end", lambda v: v.astype(int)),
+        "'exits' that is not of whole numbers of": spoil_table("exits", lambda v: v[:, 1:]),
+        "'labels' that is not of ascending": spoil_table("labels", lambda v: v[None]),
+        "has the tables": lambda found: replace(found, tables={"labels": found.tables["labels"]}),
+    },
+    wire.Coarsened: {"leaves out -1": lambda found: replace(found, left_out=-1)},
+    m.Arranged: {
+        "'own' that is not of whole numbers from 0": lambda found: replace(
+            found, own=found.own - 10**6
+        ),
+        "'own' that are not ascending": lambda found: replace(found, own=found.own[::-1].copy()),
+        "'own_lanes' that is not of whole": lambda f: replace(f, own_lanes=f.own_lanes + 10**6),
+        "has the tables": lambda found: replace(found, own_entries=None),
+    },
+    m.Weights: {
+        "800 rows cannot have": lambda found: replace(found, total=-1.0),
+        "800 rows cannot": lambda found: replace(found, rows=801),
+        "800 rows": lambda found: replace(found, events=np.inf),
+        "deaths that are no numbers of 800": spoil_table("deaths", lambda v: v + 0.5),
+        "'death_weight' that is not of numbers from 0": spoil_table("death_weight", lambda v: -v),
+        "'lost' that is not of numbers of": spoil_table("lost", lambda v: v[1:]),
+    },
+    m.Evaluated: {
+        "tells of single rows": lambda found: replace(found, top=1.0),
+        "infinite log-likelihood": lambda found: replace(found, loglik=np.inf),
+        "'risk' that is not of numbers from 0": spoil_table("risk", lambda v: -v),
+        "'carried' that is not of numbers from": spoil_table("carried", lambda v: v * np.nan),
+        "has negative curvatures": spoil_table("curvature", lambda v: -v),
+        "'score' that is not of numbers of": spoil_table("score", lambda v: v[:3]),
+    },
+    m.Sums: {
+        "'gradient' that is not of numbers from": spoil_table("gradient", lambda v: v + np.inf),
+        "'curvature' that is not of numbers from 0": spoil_table("curvature", lambda v: -v),
+        "'total' that is not of numbers of": spoil_table("total", lambda v: v[None]),
+        "'size' that is not of numbers from 0": spoil_table("size", lambda v: -1.0 - v),
+        "'loads' that is not of numbers of": spoil_table("loads", lambda v: v.T[1:]),
+        "a matrix that is not symmetric": spoil_matrix,
+    },
+    m.Answers: {"has 2 parts to 1 requests": lambda found: m.Answers(found.of * 2)},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "spoil"),
+    [(kind, *spoil) for kind, spoils in SPOILT.items() for spoil in spoils.items()],
+)
+def test_coordinators_refuse_answers_that_no_rows_have(kind, reason, spoil):
+    def change(found):
+        if isinstance(found, m.Answers) and kind is not m.Answers:
+            return m.Answers(tuple(map(change, found.of)))
+        return spoil(found) if isinstance(found, kind) else found
+
+    rng = np.random.default_rng(1)
+    X, is_of_classes = table(rng), "'score'" in reason or "curvatures" in reason
+    y = outcome(rng, X, "classes" if is_of_classes else "competing")
+    model = LogisticCCD(alpha=0.003) if is_of_classes else FineGrayCCD(alpha=0.003)
+    sites = send_to(sites_of(X, y, Rules(max_matrices=99)))
+    right = sites["B"]
+
+    def send(message):
+        data = right(message)
+        return restamped(data, change(wire.decode(data)))
+
+    coordinator = Coordinator(model, sites | {"B": send}, grid=GRID, level="full")
+    with pytest.raises(ValueError, match=f"^site 'B': its answer .*{reason}"):
+        coordinator.fit()

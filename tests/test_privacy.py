@@ -134,7 +134,11 @@ def test_columns_of_nobody_look_like_those_of_few(rows):
         Coordinator(CoxLassoCCD(alpha=0.02), {"A": listen}, grid=GRID).fit()
         assert site.absent_ == ("1",)
         told.append(answers)
-    assert told[0] == told[1]
+    # beside the contents: digests of two messages, and of rows under a secret
+    first, second = ([wire.encode(wire.decode(answer)) for answer in some] for some in told)
+    assert first == second
+    rows_of = [{wire.read(answer).rows for answer in some} for some in told]
+    assert [len(some) for some in rows_of] == [1, 1]
 
 
 def test_intercepts_far_from_the_rows_do_not_single_out_the_largest(rows):
@@ -204,6 +208,37 @@ def test_rows_follow_from_sums_at_chosen_points(rows):
     assert (truth == 1.0).any()
 
 
+def test_problems_of_other_rows_are_refused(rows):
+    """Compiled code would look for their rows outside of its tables."""
+    X, time, event = rows
+    group = np.arange(N_ROWS) % 2
+    y = competing_risks(event * (1 + (X[:, 0] > 0)), time)
+    site = Site(X, y, censoring_groups=group)
+    attacker = Attacker(site, FineGrayCCD(alpha=0.02))
+    arrange, evaluate = attacker.first(m.Arrange), attacker.first(m.Ask, m.Evaluate)
+    given = arrange.tables
+    for name, spoilt, reason in (
+        ("lane_group", given["lane_group"] + 1, "'lane_group' that is not of whole"),
+        ("lane_group", given["lane_group"][::-1], "does not have the lanes of the site's rows"),
+        ("lane_stratum", given["lane_stratum"][:1], "'lane_group' that is not of whole"),
+        ("labels_censoring", given["labels_censoring"] + 5, "lacks labels of the site's rows"),
+        ("labels_censoring", np.array(["a", "b"]), "lacks labels of the site's rows"),
+        ("table_ptr", given["table_ptr"].astype(np.int32), "'table_ptr' that is not of whole"),
+        ("table_ptr", given["table_ptr"] - given["table_ptr"], "no offsets into 'table_time'"),
+        ("table_time", given["table_time"] * np.nan, "'table_time' that is not of numbers from"),
+    ):
+        changes = {"tables": given | {name: spoilt}, "digest": "other"}
+        assert reason in attacker.refusal(arrange, **changes), name
+    censoring = evaluate.requests[0].tables["censoring"]
+    for tables, reason in (
+        ({}, "has the tables [], not ['censoring']"),
+        ({"censoring": censoring * 0.0}, "'censoring' that is not of numbers from 5e-324"),
+    ):
+        assert reason in attacker.refusal(evaluate, tables=tables)
+    assert "rescale the columns" in attacker.refusal(evaluate, in_logs=True)
+    assert isinstance(attacker.ask(evaluate), m.Answers)
+
+
 # -- bytes ------------------------------------------------------------------------------------
 def test_whatever_bytes_come_a_site_answers(rows):
     X, time, event = rows
@@ -241,6 +276,13 @@ def test_files_that_are_no_messages_are_left_alone(tmp_path):
     assert not (box.folder / "notes.answer").exists()
     answered = Mailbox(tmp_path, "A", wait=lambda: box.answer(lambda message: message + b"?"))
     assert answered.send(b"next") == b"next?"
+
+
+def test_answers_that_were_left_in_a_folder_are_nobodys(tmp_path):
+    box = Mailbox(tmp_path, "A")
+    (box.folder / "000007.answer").write_bytes(b"old")
+    asking = Mailbox(tmp_path, "A", wait=lambda: box.answer(lambda message: message + b"!"))
+    assert asking.send(b"new") == b"new!"
 
 
 def test_a_folder_has_one_coordinator(tmp_path):

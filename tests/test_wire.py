@@ -86,8 +86,9 @@ def lying(shape):
     return out.getvalue() + bytes(8)
 
 
-def of(value, protocol=1):
-    return {"protocol": protocol, "value": value}
+def of(value, protocol=wire.PROTOCOL):
+    stamped = {"content": value, "site": "", "about": "", "rows": ""}
+    return {"protocol": protocol, "value": {"type": "Stamped", "fields": stamped}}
 
 
 ARRAY, COLUMNS = {"array": 0}, {"columns": {"array": 0}, "values": {"array": 1}}
@@ -98,7 +99,8 @@ HOSTILE = {
     "no json": pack(b"{"),
     "no text": pack(b"\xff\xfe"),
     "deep": pack(b"[" * 100_000),
-    "version": pack(of(None, protocol=2)),
+    "version": pack(of(None, protocol=1)),
+    "no stamp": pack({"protocol": wire.PROTOCOL, "value": None}),
     "no protocol": pack({"value": None}),
     "type": pack(of({"type": "Recipes", "fields": {}})),
     "type of another kind": pack(of({"type": ["Recipe"], "fields": {}})),
@@ -119,7 +121,7 @@ HOSTILE = {
     "too long": pack(of(ARRAY), **{"0": npy(np.ones(2)) + b"x"}),
     "bomb": pack(of(ARRAY), zipfile.ZIP_DEFLATED, **{"0": npy(np.zeros(1 << 20))}),
     "large number": pack(of(1 << 200)),
-    "endless number": pack(b'{"protocol": 1, "value": ' + b"9" * 10_000 + b"}"),
+    "endless number": pack(b'{"protocol": 2, "value": ' + b"9" * 10_000 + b"}"),
 }  # fmt: skip
 
 

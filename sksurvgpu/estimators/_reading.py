@@ -24,7 +24,7 @@ from ..data.vectors import check_labels
 from ..data.wholes import reading_part
 from ._base import PenalizedModel
 
-__all__ = ["AGREED_APART", "model_text", "read_rows"]
+__all__ = ["AGREED_APART", "model_text", "outline_of", "read_rows"]
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -94,6 +94,13 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
         cluster=cluster,
         told=told,
     )
+
+
+def outline_of(said, n_columns, names):
+    """Outline of the model that a text from elsewhere names, without any row."""
+    for value in said["agreed"].values():
+        _unpack(value)
+    return _estimator_of(said, False)._outline(n_columns, names)
 
 
 def _count_units(outcome):

@@ -67,7 +67,8 @@ def run_site(folder, waiting, *, name, rows, rules, log, secret, approve):
     """Answer messages until none comes any more."""
     module, _, function = rows.partition(":")
     arguments = getattr(import_module(module), function)()
-    site = Site(**arguments, rules=Rules(**rules), log=log, secret=_secret_of(secret))
+    options = {"rules": Rules(**rules), "log": log, "secret": _secret_of(secret)}
+    site = Site(**arguments, name=name, **options)
     asks = _ask_user if approve else None
     serve(Mailbox(folder, name, **waiting), lambda message: site.answer(message, asks))
 

@@ -6,8 +6,11 @@ times (`grid`); then it goes as over any partitions, with the models that sites 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+from hashlib import sha256
 from queue import Queue
 from threading import Thread
 from typing import Any
@@ -18,6 +21,7 @@ from ..backends.sums.coordinator import Coordinator as Sums
 from ..backends.sums.matrix import LEVELS
 from ..backends.sums.messages import (
     Answers,
+    Arrange,
     Arranged,
     Describe,
     Description,
@@ -27,9 +31,10 @@ from ..backends.sums.messages import (
 from ..estimators._partitioned import prepare_over
 from ..estimators._prepared import count_threads
 from ..estimators._reading import model_text
-from .checks import check_answer
+from .checks import Told, check_answer, check_sums
+from .forms import FormError
 from .grid import Times, agree
-from .wire import Coarsen, Coarsened, Propose, Proposed, Refused, decode, encode
+from .wire import Coarsen, Coarsened, Propose, Proposed, Refused, encode, read
 
 __all__ = ["Coordinator", "RefusedError"]
 
@@ -49,14 +54,18 @@ class SiteEngine:
         self.bytes_down = self.bytes_up = 0
         self.coarsen: Coarsen | None = None
         self.outside: set[str] = set()  # sites that have told nothing of some points
-        self._known: dict[tuple[int, str], Description] = {}
         self._model: dict[int, str] = {}
+        self._arranged: dict[tuple[int, str], Any] = {}
+        # What no other coordinator says, nor this one twice, so that no two messages are the same.
+        self._session, self._n_sent = os.urandom(8).hex(), 0
+        self._waits: dict[str, tuple[str, Any]] = {}  # digest of a site's message, and the message
+        self._rows: dict[str, str] = {}
 
     def ask(self, messages: Mapping[int, Any]) -> Iterator[tuple[int, Any]]:
         """Answers of sites, each as soon as it is there."""
         for part, answer in self._exchange(messages):
             if isinstance(messages[part], Describe):
-                self._check_rows(part, messages[part].model, answer)
+                self._model[part] = messages[part].model
             elif isinstance(answer, Unarranged):
                 self._reopen(part)
             elif isinstance(answer, Answers) and any(map(_is_nothing, answer.of)):
@@ -64,34 +73,67 @@ class SiteEngine:
             yield part, answer
 
     def _exchange(self, messages):
-        data = {self.names[part]: encode(message) for part, message in messages.items()}
+        data = {}
+        for part, message in messages.items():
+            name, self._n_sent = self.names[part], self._n_sent + 1
+            data[name] = encode(message, site=name, about=f"{self._session}:{self._n_sent}")
+            self._waits[name] = sha256(data[name]).hexdigest(), message
         self.bytes_down += sum(map(len, data.values()))
         for name, answer in self._carry(data):
             self.bytes_up += len(answer)
-            try:
-                found = decode(answer, ANSWERS)
-                check_answer(found)
-            except ValueError as error:
-                raise ValueError(f"site {name!r}: {error}") from None
+            found = self.open(name, answer)
+            del self._waits[name]
             if isinstance(found, Refused):
                 raise RefusedError(f"site {name!r} refused: {found.reason}.")
             yield self.names.index(name), found
 
-    def _check_rows(self, part, model, found):
-        """Stop where a site has other rows than it had."""
-        first = self._known.setdefault((part, model), found)
-        self._model[part] = model
-        same = ("rows", "names", "checksum")
-        differ = [name for name in same if getattr(first, name) != getattr(found, name)]
-        if differ or first.columns.tobytes() != found.columns.tobytes():
+    def open(self, name: str, data: bytes) -> Any:
+        """Content of an answer: that site's, of the rows that it had, to the message it has now."""
+        if name not in self._waits:
+            raise ValueError(f"site {name!r} has answered its message; hand over each answer once.")
+        about, message = self._waits[name]
+        try:
+            answer = read(data, ANSWERS)
+            self._check_stamp(name, about, answer)
+            check_answer(message, answer.content)
+        except FormError as error:
+            raise ValueError(f"site {name!r}: its answer {error}.") from None
+        except ValueError as error:
+            raise ValueError(f"site {name!r}: {error}") from None
+        found = answer.content
+        if isinstance(found, Description | Proposed):
+            return replace(found, tables=Told(name, found.tables))
+        return found
+
+    def _check_stamp(self, name, about, answer):
+        is_unread = answer.site == "" and isinstance(answer.content, Refused)
+        if answer.site != name and not is_unread:
             raise ValueError(
-                f"site {self.names[part]!r} has other rows than when the fit began, or another "
-                f"secret ({', '.join(differ) or 'columns'} differ); begin anew, and keep rows and "
-                "secret as they are until the fit is done."
+                f"the answer that came is one of site {answer.site!r}; hand over each answer under "
+                "the name of the site that gave it."
+            )
+        if answer.about != about:
+            raise ValueError(
+                "the answer that came is to another message than the one that waits: an old one, "
+                "one of another fit, or one to a message that was changed on its way; hand over "
+                "the answer to this message."
+            )
+        if not answer.rows or self._rows.setdefault(name, answer.rows) != answer.rows:
+            raise ValueError(
+                "it has other rows than when the fit began, or in another order, or another secret "
+                "or rules; begin anew, and keep them as they are until the fit is done."
             )
 
+    def check(self, problem: Any, part: int, message: Any, answer: Any) -> None:
+        """Refuse what does not have the form that a problem gives to an answer."""
+        plan = part, message.digest if isinstance(message, Arrange) else message.plan
+        try:
+            check_sums(problem, part, self._arranged.setdefault(plan, answer), message, answer)
+        except FormError as error:
+            raise ValueError(f"site {self.names[part]!r}: its answer {error}.") from None
+
     def _reopen(self, part):
-        """Tell a site that was started again what had been agreed, and compare its rows."""
+        """Tell a site that was started again what had been agreed."""
         for message in (self.coarsen, Describe(self._model[part])):
             for _ in self.ask({part: message}):
                 pass
@@ -251,7 +293,7 @@ class Coordinator:
             return self._fit(carry)
 
     def _fit(self, carry):
-        engine = SiteEngine(self._names, carry)
+        engine = self._engine = SiteEngine(self._names, carry)
         self._open(engine)
         model, where = self.estimator, f"the rows are at the sites {', '.join(self._names)}"
         prepared = prepare_over(model, engine, count_threads(model.n_jobs), where, self._sums)
@@ -306,12 +348,14 @@ class Coordinator:
         return dict(self._pending)
 
     def receive(self, answers: Mapping[str, bytes]) -> None:
-        """Take the answers to `messages`."""
+        """Take the answers to `messages`; after an error of one, all may be handed over again."""
         if set(answers) != set(self.messages()) or self.done:
             raise ValueError(
                 f"answers are of {sorted(answers)}, must be of {sorted(self._pending)}: all sites "
                 "that have a message."
             )
+        for name, answer in answers.items():  # the fit goes on waiting where one is not right
+            self._engine.open(name, answer)
         self._inbox.put(dict(answers))
         self._take()
 

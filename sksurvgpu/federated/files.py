@@ -46,7 +46,8 @@ class Mailbox:
 
     def send(self, message: bytes) -> bytes:
         """Leave a message for the site, and wait for its answer."""
-        number = 1 + max((int(path.stem) for path in self._messages()), default=0)
+        found = [*self._numbered("message"), *self._numbered("answer")]
+        number = 1 + max((int(path.stem) for path in found), default=0)
         answer = self.folder / f"{number:06d}.answer"
         _write(self.folder / f"{number:06d}.message", message)
         self.wait_for(answer.exists, f"an answer of site {self.name!r} in {answer}")
@@ -55,15 +56,17 @@ class Mailbox:
     def answer(self, site_answer: Callable[[bytes], bytes]) -> int:
         """Answer the messages that have none; how many there were."""
         waiting = [
-            path for path in sorted(self._messages()) if not path.with_suffix(".answer").exists()
+            path
+            for path in sorted(self._numbered("message"))
+            if not path.with_suffix(".answer").exists()
         ]
         for path in waiting:
             _write(path.with_suffix(".answer"), site_answer(path.read_bytes()))
         return len(waiting)
 
-    def _messages(self):
-        """Files of messages; whatever else lies in the folder is nobody's."""
-        return [path for path in self.folder.glob("*.message") if path.stem.isdecimal()]
+    def _numbered(self, kind):
+        """Files of messages, or of answers; whatever else lies in the folder is nobody's."""
+        return [path for path in self.folder.glob(f"*.{kind}") if path.stem.isdecimal()]
 
     def wait_for(self, is_there: Callable[[], bool], what: str) -> None:
         """Look into the folder until something is there."""

@@ -24,6 +24,7 @@ from .wire import Proposed
 __all__ = [
     "Times",
     "agree",
+    "are_labels",
     "coarsen",
     "end_follow_up",
     "few",
@@ -47,6 +48,12 @@ class Times(NamedTuple):
         """Those of a stratum; none where it has none."""
         [at] = np.nonzero(self.labels == label)
         return self.times[self.ptr[at[0]] : self.ptr[at[0] + 1]] if len(at) else self.times[:0]
+
+
+def are_labels(labels) -> bool:
+    """Whether these are labels, ascending."""
+    is_right = labels.ndim == 1 and labels.dtype.kind in "biufU" and not np.any(labels != labels)
+    return is_right and bool(np.all(labels[1:] > labels[:-1]))
 
 
 def labels_of(outcome):

@@ -13,12 +13,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backends.sums.messages import Evaluated, Slopes, Sums
+from ..backends.sums.risk_sets import NO_LOGS
 from ..data.design.columns import DENSE
 from ..data.plans.weighted import inverse_of
+from .forms import LARGEST, check_tables
 from .grid import few
 from .rules import NotReleasedError, OutsideError
 
-__all__ = ["Guard", "are_columns", "check_coef", "check_problem", "nothing_of"]
+__all__ = ["Guard", "nothing_of"]
 
 SHARES = (0.9, 0.75, 0.5, 0.25, 0.0)  # of entries beside the diagonal
 LEAST = 0.09  # eigenvalue, where the diagonal is 1
@@ -170,11 +172,15 @@ class Guard:
                     f"({table.name}); {REMEDY['share']}"
                 )
 
-    def check_joined(self, request, own):
+    def check_joined(self, request, own, n_bins):
         """Check what a coordinator has made of tables: its form, and that it is one a point."""
-        for name, table in request.tables.items():
-            _check_table(name, table, self._shapes(own))
-        tables = request.tables
+        tables, forms = request.tables, self._forms(own, n_bins)
+        if not isinstance(request, Slopes):
+            forms = {name: form for name, form in forms.items() if name == "censoring"}
+        check_tables(tables, forms)
+        is_pair = getattr(self._plan, "enter_idx", None) is not None
+        if request.in_logs and (is_pair or "censoring" in forms):
+            raise NotReleasedError(NO_LOGS)
         point = _digest(request.coef), _digest(getattr(request, "intercept", 0.0))
         if "hazard" in tables:
             self._check_same(point, tuple(tables[name].tobytes() for name in sorted(tables)))
@@ -187,16 +193,22 @@ class Guard:
                 "a point was asked for again with other tables, which tells rows apart"
             )
 
-    def _shapes(self, own):
+    def _forms(self, own, n_bins):
+        if not hasattr(self._plan, "part_bins"):
+            return {}
         n_own = (len(own.own),)
-        shapes = {"hazard": n_own, "held": n_own}
-        if getattr(self._plan, "enter_idx", None) is not None:
-            shapes["hazard"] = (2, *n_own)
-        if hasattr(self._plan, "part_bins"):
-            shapes |= dict.fromkeys(("edges", "back_edges"), (self._plan.part_bins.n_bins, 2))
+        is_pair = self._plan.enter_idx is not None
+        shapes = {"hazard": (2, *n_own) if is_pair else n_own, "edges": (n_bins, 2)}
+        if self._arranged.rows.likelihood.uses_ties:
+            shapes["held"] = n_own
         if own.own_lanes is not None:
-            shapes |= {"back": (len(own.own_lanes),), "censoring": (len(own.own_entries),)}
-        return shapes
+            shapes |= {"back": (len(own.own_lanes),), "back_edges": (n_bins, 2)}
+            shapes["censoring"] = (len(own.own_entries),)
+        above_0 = {"censoring": np.nextafter(0.0, 1.0)}
+        return {
+            name: (np.float64, shape, above_0.get(name, -LARGEST), LARGEST)
+            for name, shape in shapes.items()
+        }
 
     # -- what is withheld -------------------------------------------------------------------------
     def withhold(self, request, sums: Sums) -> Sums:
@@ -287,70 +299,6 @@ def _digest(value):
     if hasattr(value, "columns"):
         return value.columns.tobytes() + value.values.tobytes()
     return repr(value).encode()
-
-
-def _check_table(name, table, shapes):
-    if name not in shapes:
-        raise NotReleasedError(f"the table {name!r} is not one that a site takes here")
-    is_right = table.dtype == np.float64 and table.shape == shapes[name]
-    if not is_right or not np.isfinite(table).all():
-        raise NotReleasedError(f"the table {name!r} is not of {shapes[name]} finite numbers")
-
-
-def check_problem(tables, rows):
-    """Check the form of what `Arrange` gives, which compiled code will trust."""
-    pattern, n_columns = rows.likelihood.pattern, rows.design.n_columns
-    needed = {"part"} | ({"labels_strata", "event_time", "event_ptr", "bin_end", "few"})
-    needed = needed if pattern in ("risk_sets", "carried_risk_sets") else {"part"}
-    if pattern == "carried_risk_sets":
-        needed |= {"labels_censoring", "table_time", "table_ptr", "lane_stratum", "lane_group"}
-    if not needed <= set(tables):
-        raise NotReleasedError(f"a problem has the tables {sorted(needed)}, got {sorted(tables)}")
-    for ptr, of, labels in (
-        ("event_ptr", "event_time", "labels_strata"),
-        ("table_ptr", "table_time", "labels_censoring"),
-    ):
-        if ptr in needed:
-            _check_offsets(ptr, of, tables, len(tables[labels]))
-    if "bin_end" in needed:
-        _check_bins(tables, len(rows.cuts) + 1)
-    if "center" in tables and tables["center"].shape != (n_columns,):
-        raise NotReleasedError(f"the table 'center' is not of {n_columns:,} numbers")
-
-
-def _check_offsets(name, of, tables, n_labels):
-    ptr, times = tables[name], tables[of]
-    is_right = ptr.dtype.kind == "i" and ptr.shape == (n_labels + 1,) and times.ndim == 1
-    is_right = is_right and ptr[0] == 0 and not np.any(np.diff(ptr) < 0) and ptr[-1] == len(times)
-    if not is_right:
-        raise NotReleasedError(f"the table {name!r} has no offsets into {of!r}")
-    rises = np.diff(times) > 0.0
-    rises[np.setdiff1d(ptr[1:-1], (0, len(times))) - 1] = True  # from one label to the next
-    if times.dtype != np.float64 or not np.isfinite(times).all() or not rises.all():
-        raise NotReleasedError(f"the table {of!r} is not of ascending times")
-
-
-def _check_bins(tables, n_pieces):
-    n_cells = len(tables["event_time"]) + n_pieces * len(tables["labels_strata"])
-    end = tables["bin_end"]
-    is_right = end.dtype.kind == "i" and end.ndim == 1 and 0 < len(end) <= n_cells
-    if not is_right or np.any(np.diff(end) <= 0) or end[0] < 0 or end[-1] != n_cells - 1:
-        raise NotReleasedError("the table 'bin_end' does not have the last cells of all bins")
-
-
-def check_coef(coef, n_columns):
-    """Check the form of coefficients."""
-    columns, values = coef.columns, coef.values
-    is_right = columns.dtype.kind == "i" and columns.shape == values.shape == (len(columns),)
-    is_right = is_right and values.dtype == np.float64 and np.isfinite(values).all()
-    if not is_right or not are_columns(columns, n_columns):
-        raise NotReleasedError("the coefficients are not finite numbers of ascending columns")
-
-
-def are_columns(columns, n_columns):
-    """Whether these are columns, ascending."""
-    inside = not len(columns) or (columns[0] >= 0 and columns[-1] < n_columns)
-    return columns.ndim == 1 and inside and bool(np.all(np.diff(columns) > 0))
 
 
 def nothing_of(evaluated):

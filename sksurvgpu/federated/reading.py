@@ -7,11 +7,13 @@ addition, an answer or a refusal alike, is of the rows that lie between the two.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from hashlib import blake2b, sha256
 
 import numpy as np
 
 from ..estimators._reading import read_rows
+from .asked import MOST_CELLS, MOST_STRATA, check_times
 from .grid import (
     Times,
     coarsen,
@@ -26,7 +28,7 @@ from .grid import (
 from .rules import NotReleasedError, find_absent, find_reference, without_columns
 from .wire import Proposed
 
-__all__ = ["NO_TIMES", "Reader"]
+__all__ = ["NO_TIMES", "Reader", "digest_rows"]
 
 NO_TIMES = (
     "its times are told in a grid only: begin with one (`grid` of the coordinator), from which "
@@ -72,7 +74,8 @@ class Reader:
     def propose(self, message) -> Proposed:
         """How many rows end by the times of a grid, which is the only one that is ever taken."""
         grid, least = message.grid, max(self._rules.min_rows, message.least)
-        if grid.dtype != np.float64 or grid.ndim != 1 or not np.all(np.diff(grid) > 0):
+        is_right = grid.dtype == np.float64 and grid.ndim == 1 and np.isfinite(grid).all()
+        if not is_right or not np.all(np.diff(grid) > 0):
             raise NotReleasedError("`grid` is not of ascending times")
         if len(grid) > self._arguments["X"].n_rows:
             raise NotReleasedError("`grid` has more times than the site has rows")
@@ -84,13 +87,18 @@ class Reader:
         rows = self._rows(message.model, grid[-1] if len(grid) else np.nan)
         if not hasattr(rows.outcome, "time"):
             return Proposed(self._rules.min_rows, {})
+        if len(grid) * len(labels_of(rows.outcome)[0]) > MOST_CELLS:
+            reason = f"strata times `grid` are more than {MOST_CELLS:,} cells"
+            raise NotReleasedError(f"{reason}; ask it to start anew, and take a coarser grid")
         return propose(rows.outcome, rows.unit, grid, self._rules.min_rows)
 
     def fix(self, times, end) -> None:
         """Take the times that were agreed, or that stand for them after a start anew."""
-        is_right = times.ptr.ndim == 1 and len(times.ptr) == len(times.labels) + 1
-        if not is_right or times.ptr[0] != 0 or times.ptr[-1] != len(times.times):
-            raise NotReleasedError("the times that were agreed have no offsets by stratum")
+        check_times(times)
+        if len(times.labels) > MOST_STRATA:
+            raise NotReleasedError(
+                f"times of {len(times.labels):,} strata are more than any fit has"
+            )
         fixed = *times, np.array(float(end))
         if self._fixed is None:
             self._check_end(self._grid, fixed)
@@ -194,3 +202,28 @@ class Reader:
 
 def _are_same(times, others) -> bool:
     return times.shape == others.shape and bool(np.all((times == others) | (times != times)))
+
+
+def digest_rows(arguments, rules, secret) -> str:
+    """Digest of rows as they were loaded, in their order; without the secret it tells nothing."""
+    code = blake2b(digest_size=16, key=sha256(secret).digest())
+    _add(code, "rules", (rules.min_rows, rules.largest_share))  # by which rows are read
+    for name, value in sorted(arguments.items()):
+        _add(code, name, value)
+    return code.hexdigest()
+
+
+def _add(code, name, value):
+    """Take a value into a digest: not the bytes of objects, nor of gaps in records."""
+    if is_dataclass(value):
+        for field in fields(value):
+            _add(code, f"{name}.{field.name}", getattr(value, field.name))
+        return
+    value = np.asarray(value)
+    for field in value.dtype.names or ():
+        _add(code, f"{name}.{field}", value[field])
+    if value.dtype.names is None:
+        text = repr(value.tolist()) if value.dtype.hasobject else ""
+        code.update(f"{name} {value.dtype} {value.shape} {text} ".encode())
+        if not text:
+            code.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))

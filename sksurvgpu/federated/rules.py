@@ -53,6 +53,10 @@ class Rules:
         coefficients do not count. One whose outcome has classes counts twice.
     max_matrices : int, default=0
         Points at which a matrix of columns by columns may be asked for.
+    max_work : float, default=1e10
+        Numbers on which one message may have the site work, of the order of ten seconds: entries
+        of X times requests of the message, or times pieces of time of its model. Fits ask for two
+        requests; sixteen of either are always allowed.
     recipes : tuple of str, default=("given", "train", "test", "exponential")
         Weights that may be asked for, see `backends.sums.messages.Recipe`.
     """
@@ -63,6 +67,7 @@ class Rules:
     longest_range: float = 30.0
     max_models: int = 4
     max_matrices: int = 0
+    max_work: float = 1e10
     recipes: tuple[str, ...] = ("given", "train", "test", "exponential")
 
     def __post_init__(self):
@@ -71,7 +76,8 @@ class Rules:
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise ValueError(f"`{name}` is {value!r}, must be an integer from {least} on.")
-        for name, most in (("largest_share", 1.0), ("longest_range", 700.0)):
+        most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}
+        for name, most in most_of.items():
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0.0 < value <= most:
                 raise ValueError(f"`{name}` is {value!r}, must be above 0 and at most {most:g}.")

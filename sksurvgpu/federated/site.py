@@ -34,11 +34,13 @@ from ..backends.sums.messages import (
 from ..backends.sums.part import Part
 from ..backends.sums.recipes import make_weight
 from ..data.design.columns import build_design
+from .asked import check_coef, check_columns, check_model, check_problem, check_work, work_of
+from .forms import FormError
 from .grid import Times
-from .guard import Guard, are_columns, check_coef, check_problem, nothing_of
-from .reading import Reader
+from .guard import Guard, nothing_of
+from .reading import Reader, digest_rows
 from .rules import NotReleasedError, OutsideError, Rules
-from .wire import Coarsen, Coarsened, Propose, Refused, decode, encode
+from .wire import Coarsen, Coarsened, Propose, Refused, encode, read
 
 __all__ = ["Site"]
 
@@ -67,6 +69,8 @@ class Site:
         What may leave.
     log : path-like, optional
         File to which a line of JSON is added for every message.
+    name : str, optional
+        What coordinators call the site; messages to another one are refused.
     secret : bytes, optional
         Of what random folds and weights depend on here, unknown to the coordinator; drawn by
         default. A site that is started again in the middle of a fit needs the same one.
@@ -94,20 +98,21 @@ class Site:
     >>> site = Site(data.X, data.y, rules=Rules(min_rows=20))
     """
 
-    def __init__(self, X, y, *, rules=None, log=None, secret=None, **arguments):
-        given = {name: np.asarray(value) for name, value in arguments.items() if value is not None}
+    def __init__(self, X, y, *, rules=None, log=None, name=None, secret=None, **arguments):
+        given = {key: np.asarray(value) for key, value in arguments.items() if value is not None}
         self._arguments = {"X": build_design(X), "y": np.asarray(y), **given}
         n_rows = self._arguments["X"].n_rows
-        for name, value in self._arguments.items():
+        for key, value in self._arguments.items():
             if len(value) != n_rows:
-                raise ValueError(f"`{name}` has {len(value):,} entries, `X` has {n_rows:,} rows.")
+                raise ValueError(f"`{key}` has {len(value):,} entries, `X` has {n_rows:,} rows.")
         self.rules = Rules() if rules is None else rules
         if not isinstance(self.rules, Rules):
             raise TypeError(f"`rules` is of type {type(rules).__name__}, must be Rules(...).")
-        self._log, self._lock = log, Lock()
+        self._log, self._lock, self.name = log, Lock(), None if name is None else str(name)
         if not (secret is None or (isinstance(secret, bytes) and secret)):
             raise TypeError("`secret` must be bytes, such as 16 of `os.urandom`, and not empty.")
         self._secret = os.urandom(16) if secret is None else secret
+        self._rows = digest_rows(self._arguments, self.rules, self._secret)
         self._reader = Reader(self._arguments, self.rules)
         self._part = Part(lambda: self._arguments, lambda model, _: self._reader.read(model))
         self._own: Any = None
@@ -140,23 +145,38 @@ class Site:
         """
         with self._lock:
             operation, decision, self._withheld = "unread", "released", ""
+            stamp = {"about": sha256(message).hexdigest(), "rows": self._rows}
             try:
-                question = decode(message, MESSAGES)
-                operation = _name(question)
-                answer = self._answer(question)
+                question = self._read(message)
+                stamp["site"] = self.name or question.site
+                operation = _name(question.content)
+                answer = self._answer(question.content)
                 if approve is not None and not approve(answer):
                     raise NotReleasedError("the answer was not approved at the site")
-                data = encode(answer)
+                data = encode(answer, **stamp)
                 if self._withheld:
                     decision = f"released in part: {self._withheld}"
-            except NotReleasedError as refusal:
-                decision, data = f"refused: {refusal}", encode(Refused(str(refusal)))
+            except (NotReleasedError, FormError) as refusal:
+                reason = "the message " * isinstance(refusal, FormError) + str(refusal)
+                decision, data = f"refused: {reason}", encode(Refused(reason), **stamp)
             except Exception as error:  # its text may speak of rows
                 journal.exception("A message could not be answered.")
                 decision = f"failed: {type(error).__name__}: {error}"
-                data = encode(Refused("an error came up at the site; see the log there"))
+                data = encode(Refused("an error came up at the site; see the log there"), **stamp)
             self._write(operation, message, data, decision)
         return data
+
+    def _read(self, message):
+        """A message of its bytes, of which alone the words of a refusal speak here."""
+        try:
+            question = read(message, MESSAGES)
+        except ValueError as error:
+            raise NotReleasedError(str(error).removesuffix(".")) from None
+        if self.name and question.site not in ("", self.name):
+            raise NotReleasedError(
+                f"the message is to {question.site!r}, and this is {self.name!r}"
+            )
+        return question
 
     def _write(self, operation, message, answer, decision):
         if self._log is None:
@@ -212,13 +232,15 @@ class Site:
         return replace(found, columns=columns, tables=tables, checksum=code)
 
     def _check_model(self, model):
-        self._models.add(model)
-        if len(self._models) > self.rules.max_models:
-            self._models.discard(model)
+        if model in self._models:
+            return
+        check_model(model, self._arguments["X"], self.rules)
+        if len(self._models) >= self.rules.max_models:
             raise NotReleasedError(
                 f"it has been read for {self.rules.max_models} models (`max_models`), as "
                 "differences between models tell rows apart"
             )
+        self._models.add(model)
 
     def _arrange(self, message):
         content = sha256(encode(message)).digest()
@@ -228,6 +250,7 @@ class Site:
         check_problem(message.tables, rows)
         self._own = self._part.answer(message)
         self._n_columns = len(rows.source)
+        self._work = work_of(rows.design, rows.n_rows * (len(rows.cuts) + 1), self._n_columns)
         if message.digest != self._plan:
             self._guards.clear()
         self._plan, self._tables, self._content = message.digest, message.tables, content
@@ -238,13 +261,15 @@ class Site:
     def _ask(self, message):
         if isinstance(self._part.answer(Ask(message.plan, ())), Unarranged):
             return Unarranged()
+        check_work(len(message.requests), self._work, self.rules, "requests")
         counts = Counter(type(request) for request in message.requests)
-        self.n_exchanges_ += max([1, *counts.values()])
-        if self.n_exchanges_ > self.rules.max_exchanges:
+        asked = max([1, *counts.values()])
+        if self.n_exchanges_ + asked > self.rules.max_exchanges:
             raise NotReleasedError(
                 f"the {self.rules.max_exchanges:,} exchanges that it allows are used up; ask it "
                 "to start anew with a larger `max_exchanges`"
             )
+        self.n_exchanges_ += asked
         answers = [self._ask_one(message.plan, request) for request in message.requests]
         return Answers(tuple(answers))
 
@@ -255,7 +280,7 @@ class Site:
         guard, pattern = self._guard(recipe), self._part.pattern_of(recipe)
         if isinstance(request, Evaluate | Slopes):
             check_coef(request.coef, self._n_columns)
-            guard.check_joined(request, self._own)
+            guard.check_joined(request, self._own, len(self._tables.get("bin_end", ())))
         if isinstance(request, Evaluate):
             request = replace(request, origin=None, shift=0.0)
             if not self._is_inside(guard, pattern, request):
@@ -332,27 +357,23 @@ class Site:
         return self._guards[key]
 
     def _check_slopes(self, request):
-        columns, unknown = request.columns, sorted(set(request.want).difference(RELEASED))
+        unknown = sorted(set(request.want).difference(RELEASED))
         if unknown:  # such as deaths by column and time, or products of scores of a cluster
             raise NotReleasedError(f"{', '.join(unknown)} of rows are not released")
-        if columns is None and "gram" in request.want:
-            raise NotReleasedError("a matrix was asked for without `columns`")
-        if columns is not None:
-            is_right = columns.dtype.kind == "i" and columns.ndim == 1
-            if not is_right or not are_columns(np.sort(columns), self._n_columns):
-                raise NotReleasedError("`columns` are not columns of the model")
+        check_columns(request.columns, self._n_columns, "gram" in request.want)
         if not np.isfinite([request.top, request.intercept]).all():
             raise NotReleasedError("`top` or `intercept` is not finite")
         if "gram" not in request.want:
             return
         coef = request.coef
         text = f"{self._plan} {request.weight}".encode()
-        self._matrices.add(text + coef.columns.tobytes() + coef.values.tobytes())
-        if len(self._matrices) > self.rules.max_matrices:
+        point = text + coef.columns.tobytes() + coef.values.tobytes()
+        if point not in self._matrices and len(self._matrices) >= self.rules.max_matrices:
             raise NotReleasedError(
                 f"matrices are released at {self.rules.max_matrices:,} points (`max_matrices`); "
                 "take level='diagonal', or the matrix of a site that allows it"
             )
+        self._matrices.add(point)
 
 
 def _name(message):

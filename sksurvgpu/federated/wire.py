@@ -1,9 +1,11 @@
 """Messages and answers as bytes: an uncompressed `.npz`, without pickle.
 
 Member ``header`` is JSON: the protocol and the nested structure, where an array is named by the
-number of its member.  Bytes come from another institution and are data, never code: members are
-stored as they are, so that nothing that is read takes more memory than the bytes that came, types
-of arrays are numbers, booleans and text, and every field is checked against its declared type.
+number of its member.  What is in it is `Stamped`: an answer says which message it answers.
+
+Bytes come from another institution and are data, never code: members are stored as they are, so
+that nothing that is read takes more memory than the bytes that came, types of arrays are numbers,
+booleans and text, and every field is checked against its declared type.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ import numpy as np
 
 from ..backends.sums import messages
 
-__all__ = ["Coarsen", "Coarsened", "Propose", "Proposed", "Refused", "decode", "encode"]
+__all__ = ["Coarsen", "Coarsened", "Propose", "Proposed", "Refused", "decode", "encode", "read"]
 
-PROTOCOL = 1
-LARGEST = 1 << 32  # bytes of a message
-MOST_MEMBERS = 1 << 20
+PROTOCOL = 2  # 1 had no stamps
+LARGEST, LARGEST_HEADER = 1 << 32, 1 << 27  # bytes of a message
+MOST_MEMBERS = 1 << 14
 KINDS = "biufU"  # of arrays
 LARGEST_INTEGER = 1 << 128  # seeds
 _READ_HEADER = {(1, 0): np.lib.format.read_array_header_1_0}
@@ -78,6 +80,21 @@ class Refused:
     reason: str
 
 
+@dataclass(frozen=True)
+class Stamped:
+    """A message or an answer, and what it belongs to; empty where nobody has said that.
+
+    site      to which a message goes, or which answers
+    about     of a message: what no other one says; of an answer: digest of the message's bytes
+    rows      of an answer: digest of the site's rows as they were loaded
+    """
+
+    content: Any
+    site: str = ""
+    about: str = ""
+    rows: str = ""
+
+
 TYPES: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -85,15 +102,16 @@ TYPES: dict[str, Any] = {
         *(messages.Weigh, messages.Evaluate, messages.Slopes, messages.Description),
         *(messages.Arranged, messages.Unarranged, messages.Answers, messages.Weights),
         *(messages.Evaluated, messages.Sums, Propose, Proposed, Coarsen, Coarsened, Refused),
+        Stamped,
     )
 }
 
 
 # -- to bytes ---------------------------------------------------------------------------------
-def encode(value: Any) -> bytes:
-    """Bytes of a message or an answer."""
+def encode(content: Any, **stamp: str) -> bytes:
+    """Bytes of a message or an answer, with what `Stamped` says of it."""
     members: list[np.ndarray] = []
-    header = {"protocol": PROTOCOL, "value": _pack(value, members)}
+    header = {"protocol": PROTOCOL, "value": _pack(Stamped(content, **stamp), members)}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     out = BytesIO()
     arrays: dict[str, Any] = {str(k): member for k, member in enumerate(members)}
@@ -129,6 +147,11 @@ def _pack(value, members):
 # -- from bytes -------------------------------------------------------------------------------
 def decode(data: bytes, expected: tuple[type, ...] | None = None) -> Any:
     """Message or answer of bytes; ValueError, and nothing else, where they are not one."""
+    return read(data, expected).content
+
+
+def read(data: bytes, expected: tuple[type, ...] | None = None) -> Stamped:
+    """... with its stamp."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"A message is bytes, got {type(data).__name__}.")
     if len(data) > LARGEST:
@@ -143,9 +166,9 @@ def decode(data: bytes, expected: tuple[type, ...] | None = None) -> Any:
         raise ValueError(f"These bytes are no message of sksurvgpu: {error!r}") from None
     except (NotImplementedError, RecursionError, RuntimeError, SyntaxError, TypeError) as error:
         raise ValueError(f"These bytes are no message of sksurvgpu: {error!r}") from None
-    if expected is not None and not isinstance(value, expected):
+    if expected is not None and not isinstance(value.content, expected):
         names = " or ".join(kind.__name__ for kind in expected)
-        raise ValueError(f"{type(value).__name__} came where {names} was expected.")
+        raise ValueError(f"{type(value.content).__name__} came where {names} was expected.")
     return value
 
 
@@ -160,6 +183,8 @@ def _read_members(data):
             raise ValueError("a member is compressed.")
         if sum(member.file_size for member in found) > len(data):
             raise ValueError("its members have more bytes than have come.")
+        if any(m.filename == "header.npy" and m.file_size > LARGEST_HEADER for m in found):
+            raise ValueError(f"its header has more than {LARGEST_HEADER:,} bytes.")
         names = [member.filename.removesuffix(".npy") for member in found]
         return {
             name: _read_array(archive.read(member))
@@ -200,6 +225,8 @@ def _unpack_header(header, members):
     value = _unpack(header["value"], members)
     if members:
         raise ValueError(f"{len(members):,} arrays belong to nothing.")
+    if not isinstance(value, Stamped):
+        raise ValueError("it has no stamp.")
     return value
 
 
@@ -229,6 +256,7 @@ def _unpack_fields(name, given, members):
     for field, value in values.items():
         if not _fits(value, declared[field]):
             raise ValueError(f"{name}.{field} is {type(value).__name__}, not {declared[field]}.")
+    values |= {field: float(values[field]) for field in values if declared[field] is float}
     return kind(**values)
 
 
