@@ -19,11 +19,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
+from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
+from ._pipelines import open_pipeline, refuse_estimator
 
 __all__ = ["to_json", "to_sklearn"]
 
@@ -35,8 +38,9 @@ def to_json(model, path=None) -> str:
 
     Parameters
     ----------
-    model : fitted estimator of this package
-        One with coefficients.
+    model : fitted estimator of this package, or pipeline
+        One with coefficients. What is written of a pipeline is its last step, whose ``features``
+        are the columns that come out of the other steps: rows to predict are to be transformed.
     path : path, optional
         File to write; none by default.
 
@@ -77,7 +81,7 @@ def to_json(model, path=None) -> str:
     >>> math.isclose(risk, model.predict_risk(row, 20).iloc[0, 0])
     True
     """
-    _check(model)
+    model = _open(model)
     names = [str(name) for name in model._feature_names()]
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -103,16 +107,16 @@ def to_sklearn(model):
 
     Parameters
     ----------
-    model : fitted estimator of this package
+    model : fitted estimator of this package, or pipeline
         One with coefficients that do not change over time.
 
     Returns
     -------
     model : LogisticRegression, PoissonRegressor or LinearRegression
-        As if fitted: what `LogisticCCD`, `PoissonCCD` and all others predict. That of survival,
-        case-series and conditional models is linear, and predicts the linear predictor. What
-        converts scikit-learn's models converts it: with the package skl2onnx,
-        ``skl2onnx.to_onnx(to_sklearn(model), X[:1])`` is an ONNX file.
+        As if fitted: what `LogisticCCD`, `PoissonCCD` and all others predict; of a pipeline, one
+        of the same steps that ends in it. That of survival, case-series and conditional models is
+        linear, and predicts the linear predictor. What converts scikit-learn's models converts it:
+        with skl2onnx, ``skl2onnx.to_onnx(to_sklearn(model), X[:1])`` is an ONNX file.
 
     Examples
     --------
@@ -124,7 +128,16 @@ def to_sklearn(model):
     >>> bool(abs(other.predict_proba(data.X) - model.predict_proba(data.X)).max() < 1e-12)
     True
     """
-    _check(model)
+    if isinstance(model, Pipeline):
+        *steps, (name, last) = model.steps
+        last = to_sklearn(last)
+        if steps and isinstance(steps[-1][1], NamedColumns):  # no other model reads a Design
+            steps[-1] = steps[-1][0], steps[-1][1].transformer_
+            vars(last).pop("feature_names_in_", None)
+        return Pipeline([*steps, (name, last)])
+    if hasattr(model, "best_estimator_"):
+        return to_sklearn(model.best_estimator_)
+    model = _open(model)
     pieces = _pieces(model, model._feature_names())
     if len(pieces) > 1:
         raise ValueError(
@@ -149,13 +162,13 @@ def to_sklearn(model):
     return other
 
 
-def _check(model):
+def _open(estimator):
+    """The fitted model with coefficients that is the last step."""
+    [model] = open_pipeline(estimator)
     if not isinstance(model, PenalizedModel):
-        raise TypeError(
-            f"`model` is of type {type(model).__name__}; pass a fitted estimator of this package "
-            "with coefficients, of a pipeline its last step."
-        )
+        refuse_estimator(estimator, "model")
     check_is_fitted(model)
+    return model
 
 
 def _pieces(model, names):

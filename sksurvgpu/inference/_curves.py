@@ -30,6 +30,8 @@ class Lines:
     design: Any  # Design of the new rows
     strata: np.ndarray
     start: float
+    refit: Any = None  # of a pipeline, as `Refits.open`
+    chosen: Any = ...  # which of the new rows of a refit these are
 
     @property
     def timeline(self):
@@ -65,7 +67,7 @@ class Lines:
     def of_stratum(self, stratum) -> Lines:
         """The rows of one stratum."""
         own = self.strata == stratum
-        return replace(self, design=self.design[own], strata=self.strata[own])
+        return replace(self, design=self.design[own], strata=self.strata[own], chosen=own)
 
     def all_times(self) -> np.ndarray:
         """Times of the events of the rows' strata, or some of them, and the ends of these."""
@@ -242,10 +244,15 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
     draws = Replicates(model, rows.outcome, base, unit, kind, seed)
     offset = None if rows.batch.offset is None else rows.batch.offset[:, 0]
     found = []
-    for number in np.flatnonzero(np.isfinite(result.coefs).all(axis=0)):
-        coef = np.ascontiguousarray(result.coefs[:, number])
-        session = Session(rows.problem, draws.weight(int(number)), offset, Threads(1))
+    for number in np.flatnonzero(np.isfinite(result.coefs).all(axis=0)).tolist():
+        own, problem, coef = lines, rows.problem, np.ascontiguousarray(result.coefs[:, number])
+        if lines.refit is not None:
+            other, problem, design = lines.refit(draws, number)
+            own = replace(rows, estimator=other, problem=problem)
+            own = replace(lines, rows=own, design=design[lines.chosen])
+            coef = np.append(coef, result._columns[1][number])
+        session = Session(problem, draws.weight(number), offset, Threads(1))
         session.start(coef)
-        cells = rows.problem.baseline_of(session.baseline(), coef)
-        found.append(lines.hazards(times, Baseline(lines.timeline, cells), coef).sum(axis=0))
+        cells = problem.baseline_of(session.baseline(), coef)
+        found.append(own.hazards(times, Baseline(own.timeline, cells), coef).sum(axis=0))
     return np.array(found)

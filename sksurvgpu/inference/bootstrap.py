@@ -23,7 +23,8 @@ from ..estimators._base import MOST_NAMES
 from ..selection.cv import CrossValidated
 from ..selection.grid import copy_of
 from ..selection.progress import Progress
-from ._choices import fit_choosing
+from ._in_turn import fit_in_turn
+from ._refits import Refits, describe_draws
 from ._replicates import check_seeded, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -72,6 +73,7 @@ class BootstrapResult(Result):
     _effect: str | None
     alphas: np.ndarray | None = None
     _draw: tuple | None = None  # kind, seed, units: the weights again
+    _columns: tuple | None = None  # of a pipeline: `Refits`, coefficients that only replicates have
 
     _arrays: ClassVar[tuple[str, ...]] = ("coef", "coefs", "feature_names", "infinite")
 
@@ -166,11 +168,11 @@ def bootstrap(
     What is drawn are units: `groups` where they are given, else the subjects or matched sets of
     the outcome, else rows. A replicate is ``fit`` with ``sample_weight`` multiplied by the weights
     of the draw, at the same ``alpha``; all replicates are solved together, from the fit to all
-    rows.
+    rows. The transformers of a pipeline learn anew in every replicate, see Notes.
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; it is not changed. One that chooses its penalty, such as `CoxLassoCV`,
         chooses anew in every replicate, with all rows of a unit in one fold, so that intervals
         know of the choice; this takes as long as so many cross-validations.
@@ -202,6 +204,16 @@ def bootstrap(
     result : BootstrapResult
         Coefficients of all replicates, intervals and selection frequencies.
 
+    Notes
+    -----
+    A replicate of a pipeline with transformers fits these to the rows that were drawn, each as
+    often as it was, and then the model; it takes as long as that. Coefficients are those of the
+    columns of the fit to all rows. Of a column that a replicate does not make, such as a level that
+    no drawn row has, the coefficient is 0 there if it is penalized; without a penalty nothing says
+    what it is, and the replicate is NaN and left out of intervals. Columns that only a replicate
+    makes are in its model, and not in the result. A search stands for its best estimator: what it
+    has chosen is not chosen again, as that of `CoxLassoCV` and its sisters is.
+
     Examples
     --------
     >>> from sksurvgpu import CoxLassoCCD, bootstrap
@@ -220,21 +232,27 @@ def bootstrap(
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
     check_seeded(folder, random_state)
+    refits, X = Refits.of(estimator, X, y, fit_params)
+    if refits is not None and kind != "multinomial":
+        raise ValueError(
+            f"`kind` is {kind!r}, which weights rows, and the transformers of a pipeline learn "
+            'from rows that are drawn; take kind="multinomial", or transform X beforehand.'
+        )
     with closing(fitted._prepare(X, y, n_fits=n_replicates, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
         weight = fit_params.get("sample_weight")
         replicates = replicates_of(fitted, prepared, weight, groups, kind, random_state)
-        chooses = isinstance(fitted, CrossValidated)
-        fit = partial(fit_choosing, X=X, y=y) if chooses else _fit
+        is_in_turn = refits is not None or isinstance(fitted, CrossValidated)
+        fit = partial(fit_in_turn, X=X, y=y, refits=refits) if is_in_turn else _fit
         given = prepared, replicates, int(n_replicates), level, folder
-        return _resample(estimator, fitted, fit, *given)
+        return _resample(fitted, refits, fit, *given)
 
 
-def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level, folder):
+def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, folder):
     totals = replicates.totals(n_replicates)
-    of = describe_call("bootstrap", estimator, **prepared.describe())
-    of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
-    of["random_state"] = np.array(replicates.seed)  # which users did not choose
+    of = describe_call("bootstrap", fitted, **prepared.describe())
+    of |= {"n_replicates": n_replicates, "kind": replicates.kind}
+    of |= describe_draws(replicates, refits)
     numbers = np.flatnonzero(totals)
     if len(numbers) < 2:
         raise ValueError(
@@ -243,6 +261,8 @@ def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level,
         )
     with Journal(folder, of) as journal:
         full, found = fit(fitted, prepared, replicates, totals, journal)
+    more = found.pop("more", None)
+    columns = refits and (replace(refits, X=None, y=None, fit_params=None), more)
     values = {name: np.full((*v.shape[:-1], len(totals)), np.nan) for name, v in found.items()}
     for name, of_replicates in values.items():
         of_replicates[..., numbers] = found[name]
@@ -253,7 +273,7 @@ def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level,
     converged = [full.converged, *values["converged"][is_there]]
     _warn(fitted, converged, len(totals), names[infinite])
     draw = None if prepared.is_far else (replicates.kind, replicates.seed, replicates.unit)
-    given = level, names, infinite, fitted._effect, values.get("alpha"), draw
+    given = level, names, infinite, fitted._effect, values.get("alpha"), draw, columns
     return BootstrapResult(full.coef, values["coef"], *given)
 
 
@@ -307,8 +327,9 @@ def _warn(model, converged, n_replicates, infinite):
     missing = n_replicates + 1 - len(converged)
     if missing:
         warnings.warn(
-            f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, and "
-            'are NaN; kind="exponential" leaves no row out.',
+            f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, or "
+            "lack a column without a penalty (a level that was not drawn), and are NaN; "
+            'kind="exponential" leaves no row out, and a penalty gives such columns 0.',
             UserWarning,
             stacklevel=4,
         )

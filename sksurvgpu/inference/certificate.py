@@ -15,7 +15,7 @@ import numpy as np
 
 from .._tables import Result
 from ..information.views import view_of
-from ._rows import check_estimator, open_rows, require_absent
+from ._rows import open_fit, open_rows, require_absent
 
 __all__ = ["Certificate", "certificate"]
 
@@ -98,7 +98,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     >>> certificate(model, data.X, data.y)
     <Certificate: stationary yes, local minimum yes, convex here no>
     """
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_absent(estimator, "certificate", ("prior_mean", "penalty", "relax"))
     rows = open_rows(estimator, X, y, fit_params)
     coef, total = estimator.coef_, estimator._total_weight

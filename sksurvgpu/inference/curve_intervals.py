@@ -17,6 +17,8 @@ share `level` of the replicates lies between them as a whole.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -32,7 +34,7 @@ from ._curves import Lines, Variation, by_information, by_replicates
 from ._rows import open_rows, require_unpenalized
 from .bootstrap import BootstrapResult
 from .curve_result import CURVES, CurveIntervals
-from .residuals import check_survival_model
+from .residuals import open_survival_fit
 
 __all__ = ["curve_intervals"]
 
@@ -63,8 +65,10 @@ def curve_intervals(
 
     Parameters
     ----------
-    estimator : CoxLassoCCD or FineGrayCCD
-        Fitted estimator; without a penalty, unless there is a `bootstrap`.
+    estimator : CoxLassoCCD or FineGrayCCD, or pipeline that ends in one
+        Fitted estimator; without a penalty, unless there is a `bootstrap`. Intervals take what
+        transformers have learned as known, but for those of a `bootstrap` of the pipeline, whose
+        replicates fit them again.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates of the fit.
     y : structured ndarray of shape (n_samples,)
@@ -124,7 +128,11 @@ def curve_intervals(
     >>> result.to_frame().columns.tolist()
     ['risk', 'standard_error', 'lower', 'upper']
     """
-    check_survival_model(estimator, "predicted curves")
+    index, refits = getattr(X_new, "index", None), None
+    if bootstrap is not None and getattr(bootstrap, "_columns", None) is not None:
+        refits = replace(bootstrap._columns[0], X=X, y=y, fit_params=fit_params)
+        refits = partial(refits.open, X_new=X_new)
+    estimator, X, X_new = open_survival_fit(estimator, "predicted curves", X, X_new)
     what = _check_what(estimator, what)
     level = check_level(level)
     horizons = None if times is None else check_horizons(times)
@@ -132,7 +140,7 @@ def curve_intervals(
     options = {"interval": interval, "robust": robust, "cluster": cluster}
     _check_ways(estimator, bootstrap, options)
     rows = open_rows(estimator, X, y, fit_params)
-    lines = _lines(rows, X_new, strata_new, start)
+    lines = replace(_lines(rows, X_new, strata_new, start), refit=refits)
     if horizons is None:
         horizons = lines.all_times()
     else:
@@ -148,7 +156,7 @@ def curve_intervals(
         interval = "percentile"
         base = check_sample_weight(fit_params.get("sample_weight"), rows.outcome.n_rows)
         found = by_replicates(bootstrap, lines, horizons, level, band, base, CURVES[what])
-    return CurveIntervals.of(found, what, horizons, getattr(X_new, "index", None), level, interval)
+    return CurveIntervals.of(found, what, horizons, index, level, interval)
 
 
 def _is_cox(estimator) -> bool:

@@ -33,7 +33,7 @@ from ..penalties import ElasticNet
 from ..selection.criteria import basis_of_rows
 from ..solver.minimize import Quadratic, minimize_on_matrix
 from ._covariance import UNKNOWN, invert_information, warn_of
-from ._rows import check_estimator, open_rows, require_absent, require_selection
+from ._rows import open_fit, open_rows, require_absent, require_selection
 
 __all__ = ["DebiasedResult", "debiased"]
 
@@ -180,7 +180,7 @@ def debiased(
     level = check_level(level)
     if method not in METHODS:
         raise ValueError(f"`method` is {method!r}, must be one of {', '.join(map(repr, METHODS))}.")
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_absent(estimator, "debiased", ("bounds",))
     require_selection(estimator, "debiased")
     rows = open_rows(estimator, X, y, fit_params)

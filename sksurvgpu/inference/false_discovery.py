@@ -19,11 +19,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
+from ..estimators._pipelines import split_pipeline
 from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of_rows
 from ..selection.path import Path
-from ._rows import check_estimator, open_rows, require_selection
+from ._rows import open_fit, open_rows, require_selection
 
 __all__ = ["false_discovery", "local_false_discovery"]
 
@@ -78,13 +79,13 @@ def false_discovery(fitted, X, y, **fit_params):
     """
     from pandas import DataFrame
 
+    estimators = [fitted]
     if isinstance(fitted, Path):
         estimators = [fitted.at(i) for i in range(len(fitted))]
-    else:
-        check_estimator(fitted, "fitted")
-        estimators = [fitted]
-    require_selection(estimators[-1], "false_discovery")
-    rows = open_rows(estimators[-1], X, y, fit_params)
+    model, X = open_fit(estimators[-1], X, name="fitted")
+    estimators = [*(split_pipeline(estimator)[1] for estimator in estimators[:-1]), model]
+    require_selection(model, "false_discovery")
+    rows = open_rows(model, X, y, fit_params)
     records = [_expect(estimator, rows) for estimator in estimators]
     return DataFrame(records, columns=["alpha", "n_selected", "expected_false", "rate"])
 
@@ -127,7 +128,7 @@ def local_false_discovery(estimator, X, y, **fit_params):
     """
     from pandas import DataFrame, Index
 
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_selection(estimator, "local_false_discovery")
     rows = open_rows(estimator, X, y, fit_params)
     basis, information, deviation = _measure(estimator, rows)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._tables import Result
 from ..estimators._base import PenalizedModel
-from ._rows import check_estimator, require_unpenalized
+from ._rows import open_fit, require_unpenalized
 
 __all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
 
@@ -88,8 +88,7 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
     """
     from scipy.stats import chi2
 
-    for name, model in (("restricted", restricted), ("full", full)):
-        check_estimator(model, name)
+    [restricted], [full] = open_fit(restricted, name="restricted"), open_fit(full, name="full")
     if all(_is_held(model) for model in (restricted, full)):
         return _compare_held(restricted, full)
     for name, model in (("restricted", restricted), ("full", full)):

@@ -22,7 +22,7 @@ from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..estimators._columns import require_here
-from ..selection.grid import copy_of
+from ..selection.grid import open_copy
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
 from ._shrinkage import find_reference, read_scales
@@ -62,9 +62,9 @@ def posterior(
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; it is not changed. Its own penalty, `alpha`, `l1_ratio` and
-        `penalty_factor`, is not used.
+        `penalty_factor`, is not used. Transformers are fitted to `X` unless they are.
     X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_samples, n_features)
         Covariates.
     y : ndarray of shape (n_samples,)
@@ -192,7 +192,7 @@ def posterior(
     >>> result.quantile("alpha", [0.025, 0.975]).shape
     (2,)
     """
-    model = copy_of(estimator, "posterior", fit_params)
+    model, _, X = open_copy(estimator, X, y, "posterior", fit_params)
     require_here(X)
     _require_density(model)
     level = check_level(level)

@@ -18,7 +18,7 @@ from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
-from ..selection.grid import copy_of
+from ..selection.grid import open_copy
 from ._profiler import FlatProfiler, Profiler, Wanted
 from ._rows import require_absent
 from .evidence import table_of
@@ -156,9 +156,9 @@ def profile_likelihood(
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; it is not changed. Fits are solved to a relative residual of 1e-8, or
-        ``tol`` if that is less.
+        ``tol`` if that is less. Transformers are fitted to `X` unless they are already.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates.
     y : ndarray of shape (n_samples,)
@@ -228,7 +228,7 @@ def profile_likelihood(
     >>> curves.columns.tolist()[3:]
     ['drop', 'log_likelihood', 'gradient']
     """
-    model = copy_of(estimator, "profile_likelihood", fit_params)
+    model, _, X = open_copy(estimator, X, y, "profile_likelihood", fit_params)
     require_absent(model, "profile_likelihood")
     level = check_level(level)
     _check_flags(model, derivatives, include_penalty)

@@ -24,7 +24,7 @@ from ..information.inverse import invert
 from ..information.views import RiskSetView, view_of
 from ._covariance import invert_information
 from ._rows import open_rows, require_unpenalized
-from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
+from .residuals import open_survival_fit, scale_schoenfeld, schoenfeld_of
 
 __all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
 
@@ -125,7 +125,7 @@ def proportional_hazards_test(
     >>> proportional_hazards_test(model, data.X, data.y, [2], np.sqrt).table.index.tolist()
     ['x2', 'GLOBAL']
     """
-    check_survival_model(estimator, "test of proportional hazards")
+    estimator, X = open_survival_fit(estimator, "test of proportional hazards", X)
     require_unpenalized(estimator, "the test of proportional hazards", INSTEAD)
     tested = _positions(estimator, columns)
     rows = open_rows(estimator, X, y, fit_params)

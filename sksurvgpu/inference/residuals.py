@@ -12,9 +12,9 @@ from ..information.inverse import Inverse
 from ..information.views import RiskSetView, SubsetView, View, view_of
 from ._covariance import invert_information
 from ._row_residuals import KINDS_OF_ROWS, deviance_of
-from ._rows import check_estimator, open_rows, require_unpenalized
+from ._rows import open_fit, open_rows, require_unpenalized
 
-__all__ = ["check_survival_model", "residuals", "scale_schoenfeld", "schoenfeld_of"]
+__all__ = ["open_survival_fit", "residuals", "scale_schoenfeld", "schoenfeld_of"]
 
 
 def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
@@ -71,7 +71,7 @@ def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
     >>> residuals(model, data.X, data.y, kind="dfbeta").shape
     (1000, 4)
     """
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     if kind is not None and not isinstance(kind, str):
         raise TypeError(f'`kind` is {kind!r}; pass one string, such as "deviance", or None.')
     if kind in _UNPENALIZED:
@@ -104,14 +104,15 @@ def _find_kind(view: View, kind) -> tuple[Callable[..., np.ndarray], bool]:
     return kinds[kind]
 
 
-def check_survival_model(estimator, what) -> None:
-    """Check that an estimator is a fitted model of survival."""
-    check_estimator(estimator)
+def open_survival_fit(estimator, what, *tables) -> tuple:
+    """The fitted model of survival that a pipeline ends in, and tables as it takes them."""
+    estimator, *tables = open_fit(estimator, *tables)
     if not isinstance(estimator, CoxLassoCCD | FineGrayCCD):
         raise TypeError(
             f"`estimator` is a {type(estimator).__name__}, which has no {what}; pass a fitted "
             "CoxLassoCCD or FineGrayCCD."
         )
+    return estimator, *tables
 
 
 def _martingale(view: RiskSetView) -> np.ndarray:

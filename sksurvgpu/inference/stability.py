@@ -25,6 +25,7 @@ from ..selection.grid import (
     require_strength,
 )
 from ..selection.progress import Progress
+from ._refits import Refits, describe_draws
 from ._replicates import check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
@@ -64,8 +65,9 @@ def stability_selection(
 
     Parameters
     ----------
-    estimator : estimator of this package
-        Model and options; its ``alpha`` is not used, and it is not changed.
+    estimator : estimator of this package, or pipeline
+        Model and options; its ``alpha`` is not used, and it is not changed. The transformers of a
+        pipeline learn anew in every half, as those of `bootstrap` do.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates.
     y : ndarray of shape (n_samples,)
@@ -137,16 +139,16 @@ def stability_selection(
     check_options(threshold, max_errors, assumption, sampling)
     check_seeded(folder, random_state)
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
+    refits, X = Refits.of(estimator, X, y, fit_params)
     with closing(fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
         penalties = make_alphas(prepared)
         how = fit_params.get("sample_weight"), groups, sampling, random_state
         halves, n_halves = replicates_of(fitted, prepared, *how), int(n_subsamples)
-        of = describe_call("stability selection", estimator, **prepared.describe(), alpha=penalties)
-        of |= {"n_subsamples": n_halves, "sampling": sampling, "groups": halves.unit}
-        of["random_state"] = np.array(halves.seed)  # which users did not choose
+        of = describe_call("stability selection", fitted, **prepared.describe(), alpha=penalties)
+        of |= {"n_subsamples": n_halves, "sampling": sampling} | describe_draws(halves, refits)
         with Journal(folder, of) as journal:
-            found = _fit(fitted, prepared, halves, penalties, n_halves, journal)
+            found = _fit(fitted, prepared, halves, penalties, n_halves, journal, refits)
     result = StabilityResult(
         alphas=penalties,
         probabilities=found["counts"] / found["n_selected"].shape[1],
@@ -178,7 +180,7 @@ def _read_alphas(alphas, n_alphas, alpha_min_ratio):
     return make
 
 
-def _fit(model, prepared, halves, alphas, n_subsamples, journal):
+def _fit(model, prepared, halves, alphas, n_subsamples, journal, refits):
     """How often coefficients were selected, and how many by each fit, (n_alphas, n_fits)."""
     totals = halves.totals(n_subsamples)
     if halves.kind == "complementary":  # a pair is of use as a whole
@@ -196,6 +198,10 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal):
     progress = Progress(model)
 
     def fit(some):
+        if refits is not None:
+            each = (refits.prepare(halves, int(number))[1] for number in some)
+            fits = [replace(own, options=options).solve(alphas, on_fit=done)[0] for own in each]
+            return _count(fits, rest, is_penalized)
         fits = prepared.solve(
             np.repeat(alphas[:, None], len(some), axis=1),
             total=totals[some],
@@ -231,7 +237,8 @@ def _count(fits, rest, is_penalized):
     counts = np.zeros((len(is_penalized), n_alphas), np.int32)
     n_selected = np.zeros((n_alphas, len(fits)), np.int64)
     for b, solutions in enumerate(fits):
-        chosen = np.stack([solution.coef for solution in solutions], axis=1) != rest
+        coefs = [solution.coef[: len(is_penalized)] for solution in solutions]
+        chosen = np.stack(coefs, axis=1) != rest
         counts += chosen
         so_far = np.maximum.accumulate(chosen[is_penalized], axis=1)
         n_selected[:, b] = np.count_nonzero(so_far, axis=0)

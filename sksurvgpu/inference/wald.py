@@ -16,7 +16,7 @@ from ..information.views import view_of
 from ..partitions.handles import is_far
 from ..solver.solve import gradients
 from ._covariance import ONE_CLUSTER, clusters_of, invert_of
-from ._rows import check_estimator, check_same, open_rows, require_unpenalized
+from ._rows import check_same, open_fit, open_rows, require_unpenalized
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
 
 __all__ = ["WaldResult", "wald"]
@@ -234,7 +234,7 @@ def wald(
     for name, value in (("robust", robust), ("intercept", intercept), ("tests", tests)):
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"`{name}` is {value!r}, must be True or False.")
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     robust = bool(robust) or cluster is not None
     if intercept:

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..estimators._prepared import sizes_of_rows
-from ..inference._rows import check_estimator, open_rows, require_selection
+from ..inference._rows import open_fit, open_rows, require_selection
 from ..information.views import view_of
 from ..routes import IN_ROWS, PLAIN, Shifted
 
@@ -142,7 +142,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     >>> bool(criteria["aic"] == -2 * model.log_likelihood_ + 2 * criteria["df"])
     True
     """
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_selection(estimator, "information_criteria")
     rows = open_rows(estimator, X, y, fit_params)
     basis = basis_of_rows(estimator, rows)
@@ -181,7 +181,7 @@ def _open_views(path, X, y, fit_params):
                     "the penalty has a quadratic part, so that degrees of freedom depend on the "
                     "data; pass `X` and `y` of the path, and what else fit_path was given."
                 )
-            rows = open_rows(path.at(len(path) - 1), X, y, fit_params)
+            rows = open_rows(*open_fit(path.at(len(path) - 1), X), y, fit_params)
         rows.session.start(np.ascontiguousarray(coef))
         return view_of(rows)
 
