@@ -21,14 +21,7 @@ from ..data.design.named import NamedColumns
 from ._columns import require_here
 from ._estimator import Estimator
 
-__all__ = [
-    "join_steps",
-    "learn_steps",
-    "named",
-    "open_pipeline",
-    "refuse_estimator",
-    "split_pipeline",
-]
+__all__ = ["join_steps", "learn_steps", "named", "open_pipeline", "refuse_type", "split_pipeline"]
 
 FORWARDED = ("log_likelihood", "predict_cumulative_incidence_function", "predict_risk")
 
@@ -105,7 +98,7 @@ def join_steps(steps, model):
     return make_pipeline(columns, model)
 
 
-def refuse_estimator(estimator, name="estimator", fitted="a fitted") -> NoReturn:
+def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
     """Say what can be passed, in place of something else or of a pipeline that ends in it."""
     kind, last = (type(it).__name__ for it in (estimator, split_pipeline(estimator)[1]))
     raise TypeError(

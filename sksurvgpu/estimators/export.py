@@ -26,7 +26,7 @@ from .. import __version__
 from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
-from ._pipelines import open_pipeline, refuse_estimator
+from ._pipelines import open_pipeline, refuse_type
 
 __all__ = ["to_json", "to_sklearn"]
 
@@ -166,7 +166,7 @@ def _open(estimator):
     """The fitted model with coefficients that is the last step."""
     [model] = open_pipeline(estimator)
     if not isinstance(model, PenalizedModel):
-        refuse_estimator(estimator, "model")
+        refuse_type(estimator, "model")
     check_is_fitted(model)
     return model
 

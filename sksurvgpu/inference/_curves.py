@@ -30,7 +30,7 @@ class Lines:
     design: Any  # Design of the new rows
     strata: np.ndarray
     start: float
-    refit: Any = None  # of a pipeline, as `Refits.open`
+    refit: Any = None  # of a pipeline, as `Refits.reopen`
     chosen: Any = ...  # which of the new rows of a refit these are
 
     @property

@@ -15,8 +15,9 @@ from scipy.sparse import csc_array
 
 from ..data.design.columns import build_design
 from ..estimators._pipelines import learn_steps, named, split_pipeline
+from ..selection.grid import copy_of
 
-__all__ = ["Refits", "describe_draws"]
+__all__ = ["Refits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +32,14 @@ class Refits:
     fit_params: Any = None
 
     @classmethod
-    def of(cls, estimator, X, y, fit_params) -> tuple[Refits | None, Any]:
-        """Those of a pipeline with transformers, else None; and X as its model takes it."""
+    def open(cls, estimator, X, y, caller, fit_params, **options) -> tuple:
+        """As `copy_of`; those of a pipeline with transformers, or None; X as its model takes it."""
+        copied = copy_of(estimator, caller, fit_params, **options)
         steps, _ = split_pipeline(estimator)
         if steps is None:
-            return None, X
+            return copied, None, X
         design = build_design(learn_steps(steps, X, y, fit_params)[1])
-        return cls(steps, design.names, design.n_columns, X, y, fit_params), design
+        return copied, cls(steps, design.names, design.n_columns, X, y, fit_params), design
 
     def prepare(self, replicates, number):
         """Fitted transformers, checked input of a fit, and its coefficients of missing columns."""
@@ -56,9 +58,8 @@ class Refits:
         if self.names is None or design.names is None:
             if design.n_columns != self.n_columns:
                 raise ValueError(
-                    f"transformers made {design.n_columns:,} columns of a replicate and "
-                    f"{self.n_columns:,} of all rows, and have no `get_feature_names_out` that "
-                    "tells which; take some that have."
+                    f"transformers made {design.n_columns:,} columns of a replicate, and of all "
+                    f"rows {self.n_columns:,}; take some that say which (get_feature_names_out)."
                 )
             return design, np.zeros(self.n_columns, bool)
         names, missing = design.names.tolist(), ~np.isin(self.names, design.names)
@@ -69,16 +70,9 @@ class Refits:
         order = dict.fromkeys([*self.names, *names])
         return design.select(np.array([at[name] for name in order])), missing
 
-    def open(self, replicates, number, X_new):
+    def reopen(self, replicates, number, X_new):
         """Model and problem of a replicate, and new rows as it has them."""
         steps, own, _ = self.prepare(replicates, number)
         model = copy.copy(replicates.model)
         vars(model).update(own.of_model)
         return model, own.problem, self.align(named(steps.transform(X_new), steps))[0]
-
-
-def describe_draws(replicates, refits) -> dict[str, Any]:
-    """What of replicates results depend on, for a `Journal`."""
-    # users did not choose the seed
-    of = {"groups": replicates.unit, "random_state": np.array(replicates.seed)}
-    return of | ({"X": refits.X, "steps": refits.steps} if refits else {})

@@ -21,10 +21,9 @@ from .._tables import Result
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
 from ..selection.cv import CrossValidated
-from ..selection.grid import copy_of
 from ..selection.progress import Progress
 from ._in_turn import fit_in_turn
-from ._refits import Refits, describe_draws
+from ._refits import Refits
 from ._replicates import check_seeded, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -168,7 +167,7 @@ def bootstrap(
     What is drawn are units: `groups` where they are given, else the subjects or matched sets of
     the outcome, else rows. A replicate is ``fit`` with ``sample_weight`` multiplied by the weights
     of the draw, at the same ``alpha``; all replicates are solved together, from the fit to all
-    rows. The transformers of a pipeline learn anew in every replicate, see Notes.
+    rows.
 
     Parameters
     ----------
@@ -206,13 +205,10 @@ def bootstrap(
 
     Notes
     -----
-    A replicate of a pipeline with transformers fits these to the rows that were drawn, each as
-    often as it was, and then the model; it takes as long as that. Coefficients are those of the
-    columns of the fit to all rows. Of a column that a replicate does not make, such as a level that
-    no drawn row has, the coefficient is 0 there if it is penalized; without a penalty nothing says
-    what it is, and the replicate is NaN and left out of intervals. Columns that only a replicate
-    makes are in its model, and not in the result. A search stands for its best estimator: what it
-    has chosen is not chosen again, as that of `CoxLassoCV` and its sisters is.
+    A replicate of a pipeline fits transformers to the rows that were drawn, and takes as long as
+    its fit. The result has the columns of all rows. Of one that a replicate does not make, such as
+    a level that was not drawn, the coefficient is 0 there; without a penalty it is NaN, and the
+    replicate left out of intervals. A search stands for its best estimator.
 
     Examples
     --------
@@ -225,18 +221,18 @@ def bootstrap(
     >>> bool(result.selection_frequency.between(0, 1).all())
     True
     """
-    fitted = copy_of(estimator, "bootstrap", fit_params, may_choose=True)
+    opened = Refits.open(estimator, X, y, "bootstrap", fit_params, may_choose=True)
+    fitted, refits, X = opened
     level = check_level(level)
     if not isinstance(n_replicates, Integral) or n_replicates < 2:
         raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
     check_seeded(folder, random_state)
-    refits, X = Refits.of(estimator, X, y, fit_params)
     if refits is not None and kind != "multinomial":
         raise ValueError(
-            f"`kind` is {kind!r}, which weights rows, and the transformers of a pipeline learn "
-            'from rows that are drawn; take kind="multinomial", or transform X beforehand.'
+            f"`kind` is {kind!r}, which weights rows, and transformers learn from rows that are "
+            'drawn; take kind="multinomial", or transform X beforehand.'
         )
     with closing(fitted._prepare(X, y, n_fits=n_replicates, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
@@ -250,9 +246,9 @@ def bootstrap(
 
 def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, folder):
     totals = replicates.totals(n_replicates)
-    of = describe_call("bootstrap", fitted, **prepared.describe())
-    of |= {"n_replicates": n_replicates, "kind": replicates.kind}
-    of |= describe_draws(replicates, refits)
+    of = describe_call("bootstrap", fitted, **prepared.describe(), steps=refits)
+    of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
+    of["random_state"] = np.array(replicates.seed)  # which users did not choose
     numbers = np.flatnonzero(totals)
     if len(numbers) < 2:
         raise ValueError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._tables import Result
 from ..information.views import view_of
-from ._rows import open_fit, open_rows, require_absent
+from ._rows import documented, open_fit, open_rows, require_absent
 
 __all__ = ["Certificate", "certificate"]
 
@@ -60,19 +60,16 @@ class Certificate(Result):
         )
 
 
+@documented
 def certificate(estimator, X, y, **fit_params) -> Certificate:
     """Say whether a fit ended in a local minimum, and whether others may be near.
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         Fitted with a penalty that is not convex, such as `MCP`; others are fine, too.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<X, y>>
+    <<**fit_params>>
 
     Returns
     -------

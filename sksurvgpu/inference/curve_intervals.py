@@ -31,7 +31,7 @@ from ..information.hazards import HazardSpread
 from ..information.views import view_of
 from ._covariance import clusters_of, invert_of
 from ._curves import Lines, Variation, by_information, by_replicates
-from ._rows import open_rows, require_unpenalized
+from ._rows import documented, open_rows, require_unpenalized
 from .bootstrap import BootstrapResult
 from .curve_result import CURVES, CurveIntervals
 from .residuals import open_survival_fit
@@ -42,6 +42,7 @@ INSTEAD = "Pass `bootstrap`, a result of sksurvgpu.bootstrap for the same fit."
 TRANSFORMS = ("log", "log-log", "plain")
 
 
+@documented
 def curve_intervals(
     estimator,
     X,
@@ -65,14 +66,10 @@ def curve_intervals(
 
     Parameters
     ----------
-    estimator : CoxLassoCCD or FineGrayCCD, or pipeline that ends in one
-        Fitted estimator; without a penalty, unless there is a `bootstrap`. Intervals take what
-        transformers have learned as known, but for those of a `bootstrap` of the pipeline, whose
-        replicates fit them again.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : structured ndarray of shape (n_samples,)
-        Outcome of the fit.
+    estimator : CoxLassoCCD or FineGrayCCD, or pipeline
+        Fitted estimator; without a penalty, unless there is a `bootstrap`. That of a pipeline
+        knows that transformers learn from rows, too; else these are taken as known.
+    <<X, y>>
     X_new : scipy sparse matrix or array, ndarray or DataFrame of shape (n_rows, n_features)
         Rows whose curves are predicted, at an offset of 0.
     what : {"survival", "cumulative_incidence", "risk", "cumulative_hazard"}, optional
@@ -104,8 +101,7 @@ def curve_intervals(
         Replicates of the same fit, whose curves are taken instead.
     random_state : int, RandomState instance or None, default=None
         Seed of the numbers that the width of an analytic band is simulated with.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight` or `strata`.
+    <<**fit_params>>
 
     Returns
     -------
@@ -131,7 +127,7 @@ def curve_intervals(
     index, refits = getattr(X_new, "index", None), None
     if bootstrap is not None and getattr(bootstrap, "_columns", None) is not None:
         refits = replace(bootstrap._columns[0], X=X, y=y, fit_params=fit_params)
-        refits = partial(refits.open, X_new=X_new)
+        refits = partial(refits.reopen, X_new=X_new)
     estimator, X, X_new = open_survival_fit(estimator, "predicted curves", X, X_new)
     what = _check_what(estimator, what)
     level = check_level(level)

@@ -24,24 +24,22 @@ from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of_rows
 from ..selection.path import Path
-from ._rows import open_fit, open_rows, require_selection
+from ._rows import documented, open_fit, open_rows, require_selection
 
 __all__ = ["false_discovery", "local_false_discovery"]
 
 N_GRID, BEYOND = 512, 3.0  # points of a density, and bandwidths beyond the outermost z
 
 
+@documented
 def false_discovery(fitted, X, y, **fit_params):
     """Expected number and share of columns that a fit, or every fit of a path, selects by chance.
 
     Parameters
     ----------
-    fitted : Path or fitted estimator of this package
+    fitted : Path or fitted estimator of this package, or pipeline
         With a lasso or another penalty that leaves columns out.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<X, y>>
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` or `fit_path` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -90,20 +88,17 @@ def false_discovery(fitted, X, y, **fit_params):
     return DataFrame(records, columns=["alpha", "n_selected", "expected_false", "rate"])
 
 
+@documented
 def local_false_discovery(estimator, X, y, **fit_params):
     """Probability that a column is related to the outcome by chance only, for every column.
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         With a lasso or another penalty that leaves columns out, and dozens of penalized columns:
         the rates rest on a density of all their statistics.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<X, y>>
+    <<**fit_params>>
 
     Returns
     -------

@@ -46,10 +46,10 @@ def likelihood_ratio_test(restricted, full) -> LikelihoodRatioResult:
 
     Parameters
     ----------
-    restricted : fitted estimator of this package
+    restricted : fitted estimator of this package, or pipeline
         The smaller model, fitted without a penalty. A model without any coefficient is one that
         was fitted to a constant column.
-    full : fitted estimator of this package
+    full : fitted estimator of this package, or pipeline
         The larger model: same class and parameters, the same rows in the same order, the columns
         of the other among its own, and their cut points of ``time_varying`` among its own.
 

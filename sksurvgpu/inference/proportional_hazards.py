@@ -23,7 +23,7 @@ from ..data.by_column import find_column
 from ..information.inverse import invert
 from ..information.views import RiskSetView, view_of
 from ._covariance import invert_information
-from ._rows import open_rows, require_unpenalized
+from ._rows import documented, open_rows, require_unpenalized
 from .residuals import open_survival_fit, scale_schoenfeld, schoenfeld_of
 
 __all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
@@ -82,6 +82,7 @@ class ProportionalHazardsResult(Result):
         )
 
 
+@documented
 def proportional_hazards_test(
     estimator, X, y, columns=None, transform="km", **fit_params
 ) -> ProportionalHazardsResult:
@@ -89,20 +90,16 @@ def proportional_hazards_test(
 
     Parameters
     ----------
-    estimator : CoxLassoCCD or FineGrayCCD
+    estimator : CoxLassoCCD or FineGrayCCD, or pipeline
         Fitted without a penalty.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : structured ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<X, y>>
     columns : str, int or list of these, optional
         Columns to test, by name or position; by default all. The others are adjusted for.
     transform : {"km", "rank", "identity", "log"} or callable, default="km"
         Function of time: one minus the Kaplan-Meier curve just before it (with competing events,
         the cumulative incidence), its rank among all times, the time itself, its logarithm, or a
         function of an array of times.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<**fit_params>>
 
     Returns
     -------

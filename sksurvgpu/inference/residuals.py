@@ -12,22 +12,20 @@ from ..information.inverse import Inverse
 from ..information.views import RiskSetView, SubsetView, View, view_of
 from ._covariance import invert_information
 from ._row_residuals import KINDS_OF_ROWS, deviance_of
-from ._rows import open_fit, open_rows, require_unpenalized
+from ._rows import documented, open_fit, open_rows, require_unpenalized
 
 __all__ = ["open_survival_fit", "residuals", "scale_schoenfeld", "schoenfeld_of"]
 
 
+@documented
 def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
     """Residuals of a fit.
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         Fitted estimator.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<X, y>>
     kind : str, optional
         Of Cox and Fine-Gray models, and of conditional logistic ones with approximate ties:
         "martingale" (the default), "deviance", "score", "schoenfeld", "scaled_schoenfeld" or
@@ -35,8 +33,7 @@ def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
         Poisson models and case series: "deviance" (the default), "pearson", "response",
         "working", "score" or "dfbeta". "scaled_schoenfeld" and "dfbeta" only for fits without a
         penalty.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<**fit_params>>
 
     Returns
     -------

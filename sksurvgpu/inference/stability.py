@@ -16,16 +16,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
-from ..selection.grid import (
-    alpha_grid,
-    check_alphas,
-    check_grid,
-    copy_of,
-    find_alpha_max,
-    require_strength,
-)
+from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
 from ..selection.progress import Progress
-from ._refits import Refits, describe_draws
+from ._refits import Refits
 from ._replicates import check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
@@ -66,8 +59,8 @@ def stability_selection(
     Parameters
     ----------
     estimator : estimator of this package, or pipeline
-        Model and options; its ``alpha`` is not used, and it is not changed. The transformers of a
-        pipeline learn anew in every half, as those of `bootstrap` do.
+        Model and options; its ``alpha`` is not used, and it is not changed. Transformers are
+        fitted in every half, as those of `bootstrap` are.
     X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
         Covariates.
     y : ndarray of shape (n_samples,)
@@ -132,21 +125,21 @@ def stability_selection(
     >>> bool(cautious.support.sum() < result.support.sum())
     True
     """
-    fitted = copy_of(estimator, "stability_selection", fit_params)
+    fitted, refits, X = Refits.open(estimator, X, y, "stability_selection", fit_params)
     require_strength(fitted, "stability_selection")
     assumption = DEFAULTS.get(sampling) if assumption is None else assumption
     _check_halves(n_subsamples, sampling)
     check_options(threshold, max_errors, assumption, sampling)
     check_seeded(folder, random_state)
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
-    refits, X = Refits.of(estimator, X, y, fit_params)
     with closing(fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
         penalties = make_alphas(prepared)
         how = fit_params.get("sample_weight"), groups, sampling, random_state
         halves, n_halves = replicates_of(fitted, prepared, *how), int(n_subsamples)
-        of = describe_call("stability selection", fitted, **prepared.describe(), alpha=penalties)
-        of |= {"n_subsamples": n_halves, "sampling": sampling} | describe_draws(halves, refits)
+        of = describe_call("stability selection", fitted, **prepared.describe(), steps=refits)
+        of |= {"n_subsamples": n_halves, "sampling": sampling, "groups": halves.unit}
+        of |= {"alpha": penalties, "random_state": np.array(halves.seed)}  # chosen by no user
         with Journal(folder, of) as journal:
             found = _fit(fitted, prepared, halves, penalties, n_halves, journal, refits)
     result = StabilityResult(

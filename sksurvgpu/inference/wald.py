@@ -16,7 +16,7 @@ from ..information.views import view_of
 from ..partitions.handles import is_far
 from ..solver.solve import gradients
 from ._covariance import ONE_CLUSTER, clusters_of, invert_of
-from ._rows import check_same, open_fit, open_rows, require_unpenalized
+from ._rows import check_same, documented, open_fit, open_rows, require_unpenalized
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
 
 __all__ = ["WaldResult", "wald"]
@@ -168,6 +168,7 @@ class WaldResult(Result):
         return norm() if self.df is None else t(self.df)
 
 
+@documented
 def wald(
     estimator,
     X,
@@ -184,12 +185,9 @@ def wald(
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         Fitted with ``alpha=0``, or with penalty factors of 0 only.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<X, y>>
     level : float, default=0.95
         Confidence level of the intervals.
     robust : bool, default=False
@@ -206,8 +204,7 @@ def wald(
         coefficients, by the name "intercept".
     tests : bool, default=False
         Whether to add the tests that all coefficients are zero, which need the information there.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<**fit_params>>
 
     Returns
     -------

@@ -5,7 +5,7 @@ from numbers import Integral
 
 import numpy as np
 
-from ..estimators._pipelines import open_pipeline, refuse_estimator
+from ..estimators._pipelines import open_pipeline, refuse_type
 from ._forest import Forest
 from ._results import (
     WANTED,
@@ -166,7 +166,7 @@ class CoefficientDisplay:
         """
         [model] = open_pipeline(estimator)
         if not hasattr(model, "summary"):
-            refuse_estimator(estimator)
+            refuse_type(estimator)
         if not isinstance(n_top, Integral) or n_top < 1:
             raise ValueError(f"`n_top` is {n_top!r}, must be an integer of at least 1.")
         table, effect, level = read_coefficients(model)

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..estimators._prepared import sizes_of_rows
-from ..inference._rows import open_fit, open_rows, require_selection
+from ..inference._rows import documented, open_fit, open_rows, require_selection
 from ..information.views import view_of
 from ..routes import IN_ROWS, PLAIN, Shifted
 
@@ -96,6 +96,7 @@ def basis_of_rows(estimator, rows) -> Basis:
     return basis_of(estimator, rows.problem, sizes, rows.batch, rows.route)
 
 
+@documented
 def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **fit_params):
     """AIC, BIC and EBIC of a fit.
 
@@ -104,12 +105,9 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         With a penalty by column or group (not one that refits, or has columns of its own).
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<X, y>>
     gamma : float, default=1.0
         Of the EBIC, from 0 (the BIC) to 1, which controls false discoveries however fast the
         number of columns grows with that of observations.
@@ -118,8 +116,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
         persons or strata (Cox, Fine-Gray, case series, conditional models), as Volinsky and
         Raftery (2000) have it, and the rows of linear, logistic and Poisson models, both
         weighted.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<**fit_params>>
 
     Returns
     -------

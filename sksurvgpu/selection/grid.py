@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from ..estimators._base import PenalizedModel
 from ..estimators._log_likelihood import check_arguments
-from ..estimators._pipelines import learn_steps, open_pipeline, refuse_estimator, split_pipeline
+from ..estimators._pipelines import learn_steps, open_pipeline, refuse_type, split_pipeline
 
 __all__ = [
     "alpha_grid",
@@ -31,7 +31,7 @@ def copy_of(estimator, caller, fit_params, *, may_choose=False):
     """
     _, model = split_pipeline(estimator)
     if not isinstance(model, PenalizedModel):
-        refuse_estimator(estimator, fitted="an")
+        refuse_type(estimator, fitted="an")
     name = type(model).__name__
     if not may_choose and "alpha" not in model.get_params():
         raise TypeError(
