@@ -1,5 +1,7 @@
 """Names of columns through transformers, and what pipelines can do beside fit and predict."""
 
+import inspect
+import json
 import pickle
 import warnings
 
@@ -9,12 +11,15 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 
+import sksurvgpu
 from sksurvgpu import (
     BayesianLasso,
     CoefficientDisplay,
@@ -51,6 +56,7 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu.data.simulate.draw import generator
+from sksurvgpu.federated import Coordinator
 
 # Fits of a search may select nothing, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
@@ -211,10 +217,15 @@ TAKES = {
 FREE_OF_AGE = clone(FREE)
 
 
+def pipe_of(*steps):
+    """Pipeline of copies, which no other test fits."""
+    return make_pipeline(*(step if isinstance(step, str) else clone(step) for step in steps))
+
+
 def fitted_forms(model, y):
     """A model fitted to the transformed table, a pipeline, and a search for the pipeline."""
     X = NamedColumns(RAW).fit_transform(MISSING)
-    pipe = make_pipeline(RAW, clone(model))
+    pipe = pipe_of(RAW, model)
     search = GridSearchCV(
         pipe, {f"{pipe.steps[-1][0]}__tol": [model.tol]} if hasattr(model, "tol") else {}, cv=2
     )
@@ -261,7 +272,7 @@ def coefs_by_hand(pipe, table, y, rows, **given):
 
 
 def test_bootstrap_fits_transformers_to_the_rows_of_each_replicate():
-    pipe = make_pipeline(RAW, LASSO)
+    pipe = pipe_of(RAW, LASSO)
     result = bootstrap(pipe, MISSING, Y, n_replicates=5, random_state=1)
     assert result.feature_names.tolist() == RAW_NAMES and not hasattr(pipe[-1], "coef_")
     np.testing.assert_allclose(result.coef, clone(pipe).fit(MISSING, Y)[-1].coef_, atol=1e-8)
@@ -281,16 +292,16 @@ def test_bootstrap_of_what_learns_nothing_is_that_of_weights():
     options = {"n_replicates": 6, "random_state": 3, "groups": np.arange(N) // 2}
     expected = bootstrap(LASSO, X, Y, **options)
     for steps in (FunctionTransformer(), "passthrough"):
-        result = bootstrap(make_pipeline(steps, LASSO), X, Y, **options)
+        result = bootstrap(pipe_of(steps, LASSO), X, Y, **options)
         np.testing.assert_allclose(result.coefs, expected.coefs, atol=1e-6)
         assert result.feature_names.tolist() == ["age", "dose"]
     assert result._columns is None  # without transformers all replicates are one batch
     with pytest.raises(ValueError, match="`kind` is 'exponential', which weights rows"):
-        bootstrap(make_pipeline(StandardScaler(), LASSO), X, Y, kind="exponential")
+        bootstrap(pipe_of(StandardScaler(), LASSO), X, Y, kind="exponential")
 
 
 def test_bootstrap_chooses_the_penalty_behind_transformers():
-    pipe = make_pipeline(RAW, CV)
+    pipe = pipe_of(RAW, CV)
     result = bootstrap(pipe, MISSING, Y, n_replicates=3, random_state=0)
     assert len(set(result.alphas)) > 1
     number, drawn = 1, np.bincount(rows_of(result, 1), minlength=N)
@@ -335,13 +346,28 @@ def test_a_level_that_was_not_drawn(unknown):
     assert np.isfinite(result.summary()["coef"]).all()
 
 
+def test_curves_of_a_level_that_was_not_drawn():
+    columns = make_column_transformer((OneHotEncoder(), ["drug"]), (NUMBERS, ["age", "dose"]))
+    pipe = pipe_of(columns, LASSO).fit(RARE, Y)
+    options = {"times": 20, "what": "risk"}
+    result = bootstrap(pipe, RARE, Y, n_replicates=24, random_state=0)
+    lacking = [not np.isin(OF_RARE, rows_of(result, k)).any() for k in range(24)]
+    new = RARE.iloc[[OF_RARE[0], 1]]
+    message = f"transformers of {sum(lacking)} replicates refuse `X_new`.*unknown categories"
+    with pytest.warns(UserWarning, match=message):
+        some = curve_intervals(pipe, RARE, Y, new, bootstrap=result, **options)
+    assert np.isfinite(some.to_frame()).all(axis=None)
+    known = curve_intervals(pipe, RARE, Y, new[1:], bootstrap=result, **options)
+    assert known.lower[0] != some.lower[1]  # of all replicates
+
+
 def first_by_variance(k):
     return SelectKBest(lambda X, y: np.var(X, axis=0), k=k)
 
 
 def test_columns_that_only_a_replicate_selects():
     X = pd.DataFrame(RNG.normal(size=(N, 4)), columns=list("abcd"))
-    pipe = make_pipeline(first_by_variance(2), LASSO)
+    pipe = pipe_of(first_by_variance(2), LASSO)
     result = bootstrap(pipe, X, Y, n_replicates=8, random_state=0)
     names = result.feature_names.tolist()
     assert names == pipe[0].fit(X, TIME).get_feature_names_out().tolist()
@@ -367,7 +393,7 @@ def test_columns_that_only_a_replicate_selects():
 
 @pytest.mark.filterwarnings("ignore:more than max_errors")
 def test_stability_selection_fits_transformers_to_the_rows_of_each_half():
-    pipe, alphas = make_pipeline(RAW, LASSO), [0.05, 0.02, 0.01]
+    pipe, alphas = pipe_of(RAW, LASSO), [0.05, 0.02, 0.01]
     options = {"alphas": alphas, "n_subsamples": 6, "sampling": "half", "random_state": 0}
     result = stability_selection(pipe, MISSING, Y, **options)
     seed, counts = int(generator(0).integers(2**63)), np.zeros((len(RAW_NAMES), len(alphas)))
@@ -381,7 +407,7 @@ def test_stability_selection_fits_transformers_to_the_rows_of_each_half():
 
 
 def test_bootstrap_goes_on_in_a_folder(tmp_path):
-    pipe = make_pipeline(RAW, LASSO)
+    pipe = pipe_of(RAW, LASSO)
     options = {"n_replicates": 4, "random_state": 0}
     expected = bootstrap(pipe, MISSING, Y, **options)
     first = bootstrap(pipe, MISSING, Y, folder=tmp_path, **options)
@@ -400,7 +426,7 @@ def test_arguments_of_fits_are_those_of_the_model():
     given = {"strata": strata, "sample_weight": weight}
     own = clone(FREE).fit(X, Y, **given)
     named = {f"coxlassoccd__{name}": value for name, value in given.items()}
-    pipe = make_pipeline(RAW, FREE).fit(MISSING, Y, **named)
+    pipe = pipe_of(RAW, FREE).fit(MISSING, Y, **named)
     assert_same(wald(pipe, MISSING, Y, **given).summary(), wald(own, X, Y, **given).summary())
     with pytest.raises(TypeError, match="`stratum` is no argument"):
         wald(pipe, MISSING, Y, stratum=strata)
@@ -425,3 +451,86 @@ def test_transformers_get_what_they_request():
     np.testing.assert_allclose(
         np.average(scale.to_scipy().toarray(), axis=0, weights=weight), 0, atol=1e-12
     )
+
+
+# -- what is refused, and that nothing was forgotten ----------------------------------------------
+def test_what_cannot_be_taken_says_what_can():
+    wrong = pipe_of(RAW, Ridge()).fit(MISSING, TIME)
+    remedy = r"Pipeline, which ends in Ridge; pass .* a pipeline that ends in one, or a search"
+    search = GridSearchCV(pipe_of(RAW, LASSO), {}, cv=2)
+    for call in (
+        lambda m: wald(m, MISSING, Y),
+        lambda m: bootstrap(m, MISSING, Y),
+        lambda m: fit_path(m, MISSING, Y),
+        to_json,
+        to_sklearn,
+        lambda m: CoefficientDisplay.from_estimator(m),
+    ):
+        with pytest.raises(TypeError, match=remedy if call is not to_sklearn else "Ridge; pass a"):
+            call(wrong)
+        with pytest.raises(TypeError, match=r"type GridSearchCV; pass .* for one after its fit"):
+            call(search)
+    with pytest.raises(NotFittedError):
+        wald(pipe_of(RAW, FREE), MISSING, Y)
+    with pytest.raises(TypeError, match="Of a pipeline that is its last step: sites transform"):
+        Coordinator(pipe_of(RAW, LASSO), {"Bergen": print, "Oslo": print})
+
+
+def test_a_penalty_that_was_chosen_is_taken_by_refit_model():
+    pipe = pipe_of(RAW, CV).fit(MISSING, Y)
+    with pytest.raises(TypeError, match=r"`refit_model\(\)` of a .*, or of a fitted pipe"):
+        profile_likelihood(pipe, MISSING, Y, "age")
+    fixed = pipe.refit_model()
+    assert isinstance(fixed[-1], CoxLassoCCD) and fixed[0] is pipe[0]
+    np.testing.assert_array_equal(fixed.predict(MISSING), pipe.predict(MISSING))
+    interval = profile_likelihood(fixed, MISSING, Y, "age").intervals
+    assert interval.loc["age", "lower"] < interval.loc["age", "upper"]
+    for other in (pipe_of(RAW), pipe_of(RAW, Ridge())):
+        assert not hasattr(other, "refit_model") and not hasattr(other, "summary")
+
+
+def test_transformers_of_a_pipeline_that_is_not_fitted_learn_from_the_rows():
+    pipe = pipe_of(RAW, LASSO)
+    expected = profile_likelihood(clone(pipe).fit(MISSING, Y), MISSING, Y, "dose").summary()
+    assert_same(profile_likelihood(pipe, MISSING, Y, "dose").summary(), expected)
+    assert not hasattr(pipe[0], "transformers_")
+    path = fit_path(pipe, MISSING, Y, n_alphas=6)
+    best = path.best("bic")
+    alone = clone(pipe).set_params(coxlassoccd__alpha=best[-1].alpha).fit(MISSING, Y)
+    np.testing.assert_allclose(best.predict(MISSING), alone.predict(MISSING), atol=1e-5)
+    assert best.summary().index.tolist() == RAW_NAMES
+    found = false_discovery(path, MISSING, Y)["n_selected"]
+    assert found.tolist() == path.df.tolist()
+    ridge = make_pipeline(RAW, clone(LASSO).set_params(l1_ratio=0.5))
+    criteria = fit_path(ridge, MISSING, Y, n_alphas=3).information_criteria(MISSING, Y)
+    assert (criteria["df"] < 4).all()
+
+
+def test_pipelines_within_pipelines_and_searches():
+    inner = GridSearchCV(clone(FREE), {"alpha": [0.0]}, cv=2)
+    nested = pipe_of(RAW, make_pipeline("passthrough", MaxAbsScaler(), inner)).fit(MISSING, Y)
+    flat = pipe_of(RAW, MaxAbsScaler(), FREE).fit(MISSING, Y)
+    found, expected = (wald(m, MISSING, Y).summary() for m in (nested, flat))
+    assert_same(found, expected)
+    assert found.index.tolist() == RAW_NAMES
+    plain = to_sklearn(nested)
+    np.testing.assert_allclose(plain.predict(MISSING), flat.predict(MISSING), rtol=1e-9)
+    named = pipe_of(NamedColumns(RAW), FREE).fit(MISSING, Y)
+    np.testing.assert_allclose(to_sklearn(named).predict(MISSING), named.predict(MISSING))
+    assert json.loads(to_json(nested))["features"] == RAW_NAMES
+
+
+def takes_an_estimator(item):
+    """Whether a public function, or a way to make a public class, takes a model."""
+    calls = [item, *(getattr(item, name, None) for name in ("from_estimator", "score"))]
+    names = {"estimator", "model", "fitted", "full"}
+    return any(callable(c) and names & set(inspect.signature(c).parameters) for c in calls)
+
+
+def test_the_table_has_all_that_takes_an_estimator():
+    public = {name: getattr(sksurvgpu, name) for name in sksurvgpu.__all__ if name != "datasets"}
+    named = {name for name, item in public.items() if callable(item) and takes_an_estimator(item)}
+    for module in (sksurvgpu.cohort, sksurvgpu.metrics, sksurvgpu.nonparametric):
+        items = {name: getattr(module, name) for name in module.__all__}
+        named |= {name for name, item in items.items() if takes_an_estimator(item)}
+    assert named == {*TAKES, "bootstrap", "stability_selection"}

@@ -2,7 +2,7 @@
 
 What describes a fit transforms rows by the steps that were fitted with the model; what fits the
 model to X anew fits steps that are not fitted; what draws rows has `inference._refits`.
-scikit-survival gives scikit-learn's ``Pipeline`` its curves in the way of `FORWARDED`.
+scikit-survival gives scikit-learn's ``Pipeline`` its curves in the way of those here.
 """
 
 import copy
@@ -22,8 +22,6 @@ from ._columns import require_here
 from ._estimator import Estimator
 
 __all__ = ["join_steps", "learn_steps", "named", "open_pipeline", "refuse_type", "split_pipeline"]
-
-FORWARDED = ("log_likelihood", "predict_cumulative_incidence_function", "predict_risk")
 
 
 def split_pipeline(estimator) -> tuple[Any, Any]:
@@ -88,14 +86,10 @@ def _names_of(steps):
 
 
 def join_steps(steps, model):
-    """Fitted pipeline of transformers and a model of what they make, with names."""
-    if steps is None:
-        return model
-    if _names_of(steps) is None:
-        return make_pipeline(steps, model)
+    """Fitted pipeline of transformers and a model of what they make, under names."""
     columns = NamedColumns(steps)
     columns.transformer_ = steps
-    return make_pipeline(columns, model)
+    return make_pipeline(steps if _names_of(steps) is None else columns, model)
 
 
 def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
@@ -108,10 +102,6 @@ def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
     )
 
 
-def _known_to_last(name):
-    return available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], name))
-
-
 def _forward(name):
     """Method of a pipeline that transforms X and calls the method of its last step."""
 
@@ -119,24 +109,30 @@ def _forward(name):
         model, X = open_pipeline(self, X)
         return getattr(model, name)(X, *args, **kwargs)
 
-    method.__name__, method.__qualname__ = name, f"Pipeline.{name}"
     method.__doc__ = f"``{name}`` of the last step, for transformed rows."
-    return _known_to_last(name)(method)
+    return method
 
 
-@_known_to_last("summary")
-def summary(self, *args, **kwargs):
+def _summary(self, *args, **kwargs):
     """``summary`` of the last step, with the names of the columns that the others make."""
     return open_pipeline(self)[0].summary(*args, **kwargs)
 
 
-@_known_to_last("refit_model")
-def refit_model(self):
+def _refit_model(self):
     """The same pipeline with ``refit_model()`` in place of its last step."""
     name, model = self.steps[-1]
     return Pipeline([*self.steps[:-1], (name, model.refit_model())])
 
 
-for _method in (*map(_forward, FORWARDED), summary, refit_model):
-    if not hasattr(Pipeline, _method.attribute_name):
-        setattr(Pipeline, _method.attribute_name, _method)
+def _add(name, method):
+    """Give pipelines a method where their last steps have it."""
+    method.__name__, method.__qualname__ = name, f"Pipeline.{name}"
+    if not hasattr(Pipeline, name):
+        has = available_if(lambda pipeline: hasattr(pipeline.steps[-1][1], name))
+        setattr(Pipeline, name, has(method))
+
+
+_add("summary", _summary)
+_add("refit_model", _refit_model)
+for _name in ("log_likelihood", "predict_cumulative_incidence_function", "predict_risk"):
+    _add(_name, _forward(_name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -243,11 +244,15 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
     kind, seed, unit = result._draw
     draws = Replicates(model, rows.outcome, base, unit, kind, seed)
     offset = None if rows.batch.offset is None else rows.batch.offset[:, 0]
-    found = []
+    found, refused = [], []
     for number in np.flatnonzero(np.isfinite(result.coefs).all(axis=0)).tolist():
         own, problem, coef = lines, rows.problem, np.ascontiguousarray(result.coefs[:, number])
         if lines.refit is not None:
-            other, problem, design = lines.refit(draws, number)
+            try:
+                other, problem, design = lines.refit(draws, number)
+            except ValueError as error:  # such as a level that was not drawn
+                refused.append(error)
+                continue
             own = replace(rows, estimator=other, problem=problem)
             own = replace(lines, rows=own, design=design[lines.chosen])
             coef = np.append(coef, result._columns[1][number])
@@ -255,4 +260,13 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
         session.start(coef)
         cells = problem.baseline_of(session.baseline(), coef)
         found.append(own.hazards(times, Baseline(own.timeline, cells), coef).sum(axis=0))
+    if refused:
+        message = (
+            f"the transformers of {len(refused):,} replicates refuse `X_new`, and these are left "
+            "out of curves; have them know all levels, or ignore others (handle_unknown="
+            f"'ignore'). The last one said: {refused[-1]}"
+        )
+        if len(found) < 2:
+            raise ValueError(message) from refused[-1]
+        warnings.warn(message, UserWarning, stacklevel=4)
     return np.array(found)

@@ -31,8 +31,8 @@ def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
         )
     quiet = replace(prepared, options=replace(prepared.options, verbose=0))
     progress, numbers = Progress(model), np.flatnonzero(totals).tolist()
-    full, chosen = _solve(model, X, y, quiet, progress)
-    vars(model).update({f"{name}_": value for name, value in chosen.items()})
+    full, of_all = _solve(model, X, y, quiet, progress)
+    vars(model).update({f"{name}_": value for name, value in of_all.items()})
     n_coef = len(full.coef)
 
     def fit(number):
@@ -46,9 +46,8 @@ def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
         try:
             solution, chosen = _solve(model, X, y, own, progress)
         except ValueError:  # no event in a split, or no score
-            if not isinstance(model, CrossValidated):
-                raise
-            coef, converged, chosen = np.full(len(is_missing), np.nan), np.nan, {"alpha": np.nan}
+            coef, converged = np.full(len(is_missing), np.nan), np.nan
+            chosen = dict.fromkeys(of_all, np.nan)
         else:
             is_free = solution.lam * own.batch.factor == 0
             coef = np.where(is_missing & is_free, np.nan, solution.coef)

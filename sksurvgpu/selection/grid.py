@@ -6,6 +6,7 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import _is_fitted
 
 from ..estimators._base import PenalizedModel
 from ..estimators._log_likelihood import check_arguments
@@ -49,7 +50,7 @@ def open_copy(estimator, X, y, caller, fit_params, **options):
     """The same, fitted transformers of the pipeline or None, and X as the model takes it."""
     copied = copy_of(estimator, caller, fit_params, **options)
     steps, model = split_pipeline(estimator)
-    if steps is None or hasattr(model, "n_features_in_"):  # fitted
+    if steps is None or (_is_fitted(steps) and _is_fitted(model)):
         return copied, steps, open_pipeline(estimator, X)[1]
     return copied, *learn_steps(steps, X, y, fit_params)
 

@@ -130,7 +130,7 @@ class Path(Result):
         solution = self._solutions[index]
         fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
         fitted.infinite_ = self._infinite[index]
-        return join_steps(self._steps, fitted)
+        return fitted if self._steps is None else join_steps(self._steps, fitted)
 
     def estimator(self, alpha: float):
         """Fitted estimator at a penalty of the path.
