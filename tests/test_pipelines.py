@@ -296,7 +296,7 @@ def test_bootstrap_of_what_learns_nothing_is_that_of_weights():
         np.testing.assert_allclose(result.coefs, expected.coefs, atol=1e-6)
         assert result.feature_names.tolist() == ["age", "dose"]
     assert result._columns is None  # without transformers all replicates are one batch
-    with pytest.raises(ValueError, match="`kind` is 'exponential', which weights rows"):
+    with pytest.raises(ValueError, match=r"`kind` is 'exponential', must .* for a pipeline"):
         bootstrap(pipe_of(StandardScaler(), LASSO), X, Y, kind="exponential")
 
 
@@ -474,6 +474,13 @@ def test_what_cannot_be_taken_says_what_can():
         wald(pipe_of(RAW, FREE), MISSING, Y)
     with pytest.raises(TypeError, match="Of a pipeline that is its last step: sites transform"):
         Coordinator(pipe_of(RAW, LASSO), {"Bergen": print, "Oslo": print})
+
+
+def test_names_that_a_fit_does_not_know_have_a_remedy():
+    pipe = pipe_of(RAW, clone(LASSO).set_params(penalty_factor={"drug_b": 0.0}))
+    with pytest.raises(ValueError, match="In a pipeline NamedColumns, around the transformers"):
+        pipe.fit(MISSING, Y)
+    pipe_of(NamedColumns(RAW), pipe[-1]).fit(MISSING, Y)
 
 
 def test_a_penalty_that_was_chosen_is_taken_by_refit_model():

@@ -221,19 +221,14 @@ def bootstrap(
     >>> bool(result.selection_frequency.between(0, 1).all())
     True
     """
-    opened = Refits.open(estimator, X, y, "bootstrap", fit_params, may_choose=True)
-    fitted, refits, X = opened
+    fitted, refits, X = Refits.open(estimator, X, y, "bootstrap", fit_params, may_choose=True)
     level = check_level(level)
     if not isinstance(n_replicates, Integral) or n_replicates < 2:
         raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
-    if kind not in KINDS:
-        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
+    if kind not in (known := KINDS[:1] if refits else KINDS):
+        why = " for a pipeline: transformers learn from rows, not weights" * (known != KINDS)
+        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, known))}{why}.")
     check_seeded(folder, random_state)
-    if refits is not None and kind != "multinomial":
-        raise ValueError(
-            f"`kind` is {kind!r}, which weights rows, and transformers learn from rows that are "
-            'drawn; take kind="multinomial", or transform X beforehand.'
-        )
     with closing(fitted._prepare(X, y, n_fits=n_replicates, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
         weight = fit_params.get("sample_weight")

@@ -125,7 +125,7 @@ def curve_intervals(
     ['risk', 'standard_error', 'lower', 'upper']
     """
     index, refits = getattr(X_new, "index", None), None
-    if bootstrap is not None and getattr(bootstrap, "_columns", None) is not None:
+    if getattr(bootstrap, "_columns", None):
         refits = replace(bootstrap._columns[0], X=X, y=y, fit_params=fit_params)
         refits = partial(refits.reopen, X_new=X_new)
     estimator, X, X_new = open_survival_fit(estimator, "predicted curves", X, X_new)
