@@ -12,10 +12,10 @@ from inspect import signature
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._docs import entries, sharing
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators._base import MOST_NAMES, PenalizedModel
+from ..estimators._docs import documented
 from ..estimators._pipelines import open_pipeline, refuse_type, split_pipeline
 from ..information.rows import FittedRows
 
@@ -29,16 +29,6 @@ __all__ = [
     "require_unpenalized",
 ]
 
-documented = sharing(
-    entries("""
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit, as the estimator or pipeline takes them.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
-    """)
-)
 SAME_FIT = 1e-8  # relative difference of two evaluations of one log-likelihood
 
 

@@ -20,6 +20,7 @@ from .._journal import Journal, describe_call
 from .._tables import Result
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
+from ..estimators._docs import documented
 from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
 from ._in_turn import fit_in_turn
@@ -149,6 +150,7 @@ class BootstrapResult(Result):
         return Series(values, index=self._index(), name=name)
 
 
+@documented
 def bootstrap(
     estimator,
     X,
@@ -175,10 +177,7 @@ def bootstrap(
         Model and options; it is not changed. One that chooses its penalty, such as `CoxLassoCV`,
         chooses anew in every replicate, with all rows of a unit in one fold, so that intervals
         know of the choice; this takes as long as so many cross-validations.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+    <<rows_to_fit>>
     n_replicates : int, default=200
         Number of replicates, at least 2.
     level : float, default=0.95
@@ -195,8 +194,7 @@ def bootstrap(
         New folder in which finished replicates are kept, 16 at a time; where the same call is made
         again after it was ended, whatever ended it, it goes on with the others, to the same
         result. It needs a seed.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------

@@ -68,8 +68,8 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     ----------
     estimator : fitted estimator of this package, or pipeline
         Fitted with a penalty that is not convex, such as `MCP`; others are fine, too.
-    <<X, y>>
-    <<**fit_params>>
+    <<rows_of_fit>>
+    <<more_of_fit>>
 
     Returns
     -------

@@ -69,7 +69,7 @@ def curve_intervals(
     estimator : CoxLassoCCD or FineGrayCCD, or pipeline
         Fitted estimator; without a penalty, unless there is a `bootstrap`. That of a pipeline
         knows that transformers learn from rows, too; else these are taken as known.
-    <<X, y>>
+    <<rows_of_fit>>
     X_new : scipy sparse matrix or array, ndarray or DataFrame of shape (n_rows, n_features)
         Rows whose curves are predicted, at an offset of 0.
     what : {"survival", "cumulative_incidence", "risk", "cumulative_hazard"}, optional
@@ -101,7 +101,7 @@ def curve_intervals(
         Replicates of the same fit, whose curves are taken instead.
     random_state : int, RandomState instance or None, default=None
         Seed of the numbers that the width of an analytic band is simulated with.
-    <<**fit_params>>
+    <<more_of_fit>>
 
     Returns
     -------

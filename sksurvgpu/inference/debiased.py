@@ -129,7 +129,7 @@ def debiased(
     ----------
     estimator : fitted estimator of this package, or pipeline
         With a penalty, best one that predicts well.
-    <<X, y>>
+    <<rows_of_fit>>
     level : float, default=0.95
         Confidence level of the intervals.
     method : {"auto", "inverse", "quadratic"}, default="auto"
@@ -142,7 +142,7 @@ def debiased(
         correlation, that the quadratic program allows; by default half of the square root of
         log(n_coef) over the number of observations. Smaller ones leave less bias, wider intervals,
         and may not be possible.
-    <<**fit_params>>
+    <<more_of_fit>>
 
     Returns
     -------

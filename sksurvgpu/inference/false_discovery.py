@@ -39,7 +39,7 @@ def false_discovery(fitted, X, y, **fit_params):
     ----------
     fitted : Path or fitted estimator of this package, or pipeline
         With a lasso or another penalty that leaves columns out.
-    <<X, y>>
+    <<rows_of_fit>>
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` or `fit_path` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -97,8 +97,8 @@ def local_false_discovery(estimator, X, y, **fit_params):
     estimator : fitted estimator of this package, or pipeline
         With a lasso or another penalty that leaves columns out, and dozens of penalized columns:
         the rates rest on a density of all their statistics.
-    <<X, y>>
-    <<**fit_params>>
+    <<rows_of_fit>>
+    <<more_of_fit>>
 
     Returns
     -------

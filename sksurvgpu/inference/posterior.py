@@ -22,6 +22,7 @@ from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..estimators._columns import require_here
+from ..estimators._docs import documented
 from ..selection.grid import open_copy
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
@@ -30,6 +31,7 @@ from ._shrinkage import find_reference, read_scales
 __all__ = ["posterior"]
 
 
+@documented
 def posterior(
     estimator,
     X,
@@ -65,10 +67,7 @@ def posterior(
     estimator : estimator of this package, or pipeline
         Model and options; it is not changed. Its own penalty, `alpha`, `l1_ratio` and
         `penalty_factor`, is not used. Transformers are fitted to `X` unless they are.
-    X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+    <<rows_to_fit>>
     prior : {"normal", "laplace", "horseshoe"}, default="normal"
         Distribution of a coefficient about its mean: normal; double exponential, as the lasso
         has it; or normal with a half-Cauchy standard deviation, which leaves large coefficients
@@ -120,8 +119,7 @@ def posterior(
         Seed. A chain's draws are the same for any number of threads and of other chains.
     verbose : int, default=0
         0 is silent; 1 shows one line for all chains, 2 lines of each.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------

@@ -92,14 +92,14 @@ def proportional_hazards_test(
     ----------
     estimator : CoxLassoCCD or FineGrayCCD, or pipeline
         Fitted without a penalty.
-    <<X, y>>
+    <<rows_of_fit>>
     columns : str, int or list of these, optional
         Columns to test, by name or position; by default all. The others are adjusted for.
     transform : {"km", "rank", "identity", "log"} or callable, default="km"
         Function of time: one minus the Kaplan-Meier curve just before it (with competing events,
         the cumulative incidence), its rank among all times, the time itself, its logarithm, or a
         function of an array of times.
-    <<**fit_params>>
+    <<more_of_fit>>
 
     Returns
     -------

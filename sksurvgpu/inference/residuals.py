@@ -25,7 +25,7 @@ def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
     ----------
     estimator : fitted estimator of this package, or pipeline
         Fitted estimator.
-    <<X, y>>
+    <<rows_of_fit>>
     kind : str, optional
         Of Cox and Fine-Gray models, and of conditional logistic ones with approximate ties:
         "martingale" (the default), "deviance", "score", "schoenfeld", "scaled_schoenfeld" or
@@ -33,7 +33,7 @@ def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
         Poisson models and case series: "deviance" (the default), "pearson", "response",
         "working", "score" or "dfbeta". "scaled_schoenfeld" and "dfbeta" only for fits without a
         penalty.
-    <<**fit_params>>
+    <<more_of_fit>>
 
     Returns
     -------
@@ -103,13 +103,13 @@ def _find_kind(view: View, kind) -> tuple[Callable[..., np.ndarray], bool]:
 
 def open_survival_fit(estimator, what, *tables) -> tuple:
     """The fitted model of survival that a pipeline ends in, and tables as it takes them."""
-    estimator, *tables = open_fit(estimator, *tables)
-    if not isinstance(estimator, CoxLassoCCD | FineGrayCCD):
+    opened = open_fit(estimator, *tables)
+    if not isinstance(opened[0], CoxLassoCCD | FineGrayCCD):
         raise TypeError(
-            f"`estimator` is a {type(estimator).__name__}, which has no {what}; pass a fitted "
+            f"`estimator` is a {type(opened[0]).__name__}, which has no {what}; pass a fitted "
             "CoxLassoCCD or FineGrayCCD."
         )
-    return estimator, *tables
+    return opened
 
 
 def _martingale(view: RiskSetView) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
+from ..estimators._docs import documented
 from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
 from ..selection.progress import Progress
 from ._refits import Refits
@@ -31,6 +32,7 @@ EARLY = 0.1  # of the errors that are allowed: penalties that end there end too 
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are counted
 
 
+@documented
 def stability_selection(
     estimator,
     X,
@@ -61,10 +63,7 @@ def stability_selection(
     estimator : estimator of this package, or pipeline
         Model and options; its ``alpha`` is not used, and it is not changed. Transformers are
         fitted in every half, as those of `bootstrap` are.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+    <<rows_to_fit>>
     alphas : array-like, optional
         Penalties, in any order; by default a geometric sequence from 1.41 times the least alpha
         that sets all penalized coefficients to zero in a fit to all rows: slopes of halves vary
@@ -93,8 +92,7 @@ def stability_selection(
         New folder in which finished fits are kept, 16 at a time; where the same call is made again
         after it was ended, whatever ended it, it goes on with the others, to the same result. It
         needs a seed.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------

@@ -187,7 +187,7 @@ def wald(
     ----------
     estimator : fitted estimator of this package, or pipeline
         Fitted with ``alpha=0``, or with penalty factors of 0 only.
-    <<X, y>>
+    <<rows_of_fit>>
     level : float, default=0.95
         Confidence level of the intervals.
     robust : bool, default=False
@@ -204,7 +204,7 @@ def wald(
         coefficients, by the name "intercept".
     tests : bool, default=False
         Whether to add the tests that all coefficients are zero, which need the information there.
-    <<**fit_params>>
+    <<more_of_fit>>
 
     Returns
     -------

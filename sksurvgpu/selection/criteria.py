@@ -107,7 +107,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     ----------
     estimator : fitted estimator of this package, or pipeline
         With a penalty by column or group (not one that refits, or has columns of its own).
-    <<X, y>>
+    <<rows_of_fit>>
     gamma : float, default=1.0
         Of the EBIC, from 0 (the BIC) to 1, which controls false discoveries however fast the
         number of columns grows with that of observations.
@@ -116,7 +116,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
         persons or strata (Cox, Fine-Gray, case series, conditional models), as Volinsky and
         Raftery (2000) have it, and the rows of linear, logistic and Poisson models, both
         weighted.
-    <<**fit_params>>
+    <<more_of_fit>>
 
     Returns
     -------

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result
 from ..estimators._columns import refuse
+from ..estimators._docs import documented
 from ..estimators._pipelines import join_steps
 from ..estimators._report import explain_failure
 from ..partitions.handles import is_far
@@ -267,6 +268,7 @@ class Path(Result):
         )
 
 
+@documented
 def fit_path(
     estimator,
     X,
@@ -285,10 +287,7 @@ def fit_path(
     estimator : estimator of this package, or pipeline
         Model and options; its ``alpha`` and ``warm_start`` are not used, and it is not changed.
         Transformers are fitted to `X` unless they are already.
-    X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+    <<rows_to_fit>>
     alphas : array-like, optional
         Penalties, in any order; by default a geometric sequence from the least alpha that sets
         all penalized coefficients to zero.
@@ -300,8 +299,7 @@ def fit_path(
     relax : bool, default=False
         Also fit what each penalty selects without a penalty, for `Path.blend`. The path then keeps
         the rows; its pickles do not. An estimator with a `relax` of its own has a path of blends.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------
