@@ -516,7 +516,7 @@ ARGUMENTS = {
         lambda: check_penalty_factor({"age": 0}, 3),
         ValueError,
         "`penalty_factor` names column 'age', but `X` has no column names; use positions or pass "
-        "a DataFrame.",
+        "a DataFrame. In a pipeline NamedColumns, around the transformers, names them.",
     ),
     "column twice": (
         lambda: check_penalty_factor({"sex": 0, 1: 2}, 3, NAMES),

@@ -101,7 +101,7 @@ SHARED = {
         lambda name: fit(name, penalty_factor={"age": 0}),
         ValueError,
         "`penalty_factor` names column 'age', but `X` has no column names; use positions or pass "
-        "a DataFrame.",
+        "a DataFrame. In a pipeline NamedColumns, around the transformers, names them.",
     ),
     "factor negative": (
         lambda name: fit(name, FRAME, penalty_factor={"dose": -1}),

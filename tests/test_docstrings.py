@@ -2,7 +2,7 @@
 
 import re
 from ast import literal_eval
-from inspect import Parameter, cleandoc, signature
+from inspect import Parameter, cleandoc, isfunction, signature
 
 import pytest
 from faces import FACES, X
@@ -133,7 +133,9 @@ def test_arguments_of_fit_are_told_in_the_same_words():
 
 
 def test_every_shared_text_is_used():
-    used = "".join(cleandoc(item.__doc__) for item in [*EVERY.values(), *METHODS.values()])
+    functions = filter(isfunction, (getattr(sksurvgpu, name) for name in sksurvgpu.__all__))
+    items = [*EVERY.values(), *METHODS.values(), *functions]
+    used = "".join(cleandoc(item.__doc__) for item in items)
     for name, text in {**_docs._ENTRIES, **_docs._SHARED}.items():
         first = cleandoc(text).splitlines()[0]
         assert first in used or first.startswith("<<"), name

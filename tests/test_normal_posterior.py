@@ -418,8 +418,8 @@ BAD_INPUT = {
     "no estimator": (
         lambda: posterior("cox", X, FACES["cox"].y),
         TypeError,
-        "`estimator` is of type str; pass an estimator of this package such as CoxLassoCCD, and "
-        "transform X beforehand.",
+        "`estimator` is of type str; pass an estimator of this package such as CoxLassoCCD, a "
+        "pipeline that ends in one, or a search for one after its fit.",
     ),
     "cross-validation": (
         lambda: posterior(CoxLassoCV(), X, FACES["cox"].y),

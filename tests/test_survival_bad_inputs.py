@@ -135,7 +135,7 @@ COX = {
         lambda: fit("cox", time_varying={"weight": [5]}),
         ValueError,
         "`time_varying` names column 'weight', but `X` has no column names; use positions or pass "
-        "a DataFrame.",
+        "a DataFrame. In a pipeline NamedColumns, around the transformers, names them.",
     ),
     "time_varying as list": (
         lambda: fit("cox", time_varying=[5]),

@@ -187,7 +187,7 @@ def find_column(column, argument, n_columns, names):
     if names is None:
         raise ValueError(
             f"`{argument}` names column {column!r}, but `X` has no column names; use positions "
-            "or pass a DataFrame."
+            "or pass a DataFrame. In a pipeline NamedColumns, around the transformers, names them."
         )
     matches = np.flatnonzero(np.asarray(names, dtype=object) == column)
     if matches.size == 1:

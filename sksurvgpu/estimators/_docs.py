@@ -111,6 +111,26 @@ _SHARED = {
         verbose : int, default=0
             0 is silent; 1 shows one line for all chains, 2 lines of each.
         """,
+    "rows_of_fit": """
+        X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
+            Covariates of the fit, as the estimator or pipeline takes them.
+        y : ndarray of shape (n_samples,)
+            Outcome of the fit.
+        """,
+    "more_of_fit": """
+        **fit_params : array-like of shape (n_samples,), optional
+            What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+        """,
+    "rows_to_fit": """
+        X : scipy sparse matrix, ndarray, DataFrame or Design of shape (n_samples, n_features)
+            Covariates, as the estimator or pipeline takes them.
+        y : ndarray of shape (n_samples,)
+            Outcome, as the estimator's ``fit`` takes it.
+        """,
+    "more_to_fit": """
+        **fit_params : array-like of shape (n_samples,), optional
+            Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+        """,
     "fitted": """
         infinite_ : ndarray of shape (n_coef,), bool
             Coefficients that have no finite estimate, because unpenalized columns separate the

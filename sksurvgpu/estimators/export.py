@@ -19,12 +19,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from .._calls import renamed
+from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
+from ._pipelines import open_pipeline, refuse_type
 
 __all__ = ["to_json", "to_sklearn"]
 
@@ -37,8 +40,9 @@ def to_json(estimator, path=None) -> str:
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
-        One with coefficients.
+    estimator : fitted estimator of this package, or pipeline
+        One with coefficients. What is written of a pipeline is its last step, whose ``features``
+        are the columns that come out of the other steps: rows to predict are to be transformed.
     path : path, optional
         File to write; none by default.
 
@@ -79,7 +83,7 @@ def to_json(estimator, path=None) -> str:
     >>> math.isclose(risk, model.predict_risk(row, 20).iloc[0, 0])
     True
     """
-    model = _checked(estimator)
+    model = _open(estimator)
     names = [str(name) for name in model._feature_names()]
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -106,16 +110,16 @@ def to_sklearn(estimator):
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         One with coefficients that do not change over time.
 
     Returns
     -------
     model : LogisticRegression, PoissonRegressor or LinearRegression
-        As if fitted: what `LogisticCCD`, `PoissonCCD` and all others predict. That of survival,
-        case-series and conditional models is linear, and predicts the linear predictor. What
-        converts scikit-learn's models converts it: with the package skl2onnx,
-        ``skl2onnx.to_onnx(to_sklearn(model), X[:1])`` is an ONNX file.
+        As if fitted: what `LogisticCCD`, `PoissonCCD` and all others predict; of a pipeline, one
+        of the same steps that ends in it. That of survival, case-series and conditional models is
+        linear, and predicts the linear predictor. What converts scikit-learn's models converts it:
+        with skl2onnx, ``skl2onnx.to_onnx(to_sklearn(model), X[:1])`` is an ONNX file.
 
     Examples
     --------
@@ -127,7 +131,16 @@ def to_sklearn(estimator):
     >>> bool(abs(other.predict_proba(data.X) - model.predict_proba(data.X)).max() < 1e-12)
     True
     """
-    model = _checked(estimator)
+    if isinstance(estimator, Pipeline):
+        *steps, (name, last) = estimator.steps
+        last = to_sklearn(last)
+        if steps and isinstance(steps[-1][1], NamedColumns):  # no other model reads a Design
+            steps[-1] = steps[-1][0], steps[-1][1].transformer_
+            vars(last).pop("feature_names_in_", None)
+        return Pipeline([*steps, (name, last)])
+    if hasattr(estimator, "best_estimator_"):
+        return to_sklearn(estimator.best_estimator_)
+    model = _open(estimator)
     pieces = _pieces(model, model._feature_names())
     if len(pieces) > 1:
         raise ValueError(
@@ -152,12 +165,11 @@ def to_sklearn(estimator):
     return other
 
 
-def _checked(model):
+def _open(estimator):
+    """The fitted model with coefficients that is the last step."""
+    [model] = open_pipeline(estimator)
     if not isinstance(model, PenalizedModel):
-        raise TypeError(
-            f"`estimator` is of type {type(model).__name__}; pass a fitted estimator of this "
-            "package with coefficients, of a pipeline its last step."
-        )
+        refuse_type(estimator)
     check_is_fitted(model)
     return model
 

@@ -166,7 +166,8 @@ def _check_kinds(estimator, sites):
     if not hasattr(type(estimator), "_adopt") or "cv" in estimator.get_params():
         raise TypeError(
             f"`estimator` is of type {type(estimator).__name__}; pass one of this package that has "
-            "one penalty, such as CoxLassoCCD(alpha=0.01), and fit several to compare penalties."
+            "one penalty, such as CoxLassoCCD(alpha=0.01), and fit several to compare penalties. "
+            "Of a pipeline that is its last step: sites transform their rows themselves."
         )
     for name, send in (
         sites.items() if isinstance(sites, Mapping) else zip(sites, sites, strict=True)

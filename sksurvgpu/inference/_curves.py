@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ class Lines:
     design: Any  # Design of the new rows
     strata: np.ndarray
     start: float
+    refit: Any = None  # of a pipeline, as `Refits.reopen`
+    chosen: Any = ...  # which of the new rows of a refit these are
 
     @property
     def timeline(self):
@@ -65,7 +68,7 @@ class Lines:
     def of_stratum(self, stratum) -> Lines:
         """The rows of one stratum."""
         own = self.strata == stratum
-        return replace(self, design=self.design[own], strata=self.strata[own])
+        return replace(self, design=self.design[own], strata=self.strata[own], chosen=own)
 
     def all_times(self) -> np.ndarray:
         """Times of the events of the rows' strata, or some of them, and the ends of these."""
@@ -241,11 +244,29 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
     kind, seed, unit = result._draw
     draws = Replicates(model, rows.outcome, base, unit, kind, seed)
     offset = None if rows.batch.offset is None else rows.batch.offset[:, 0]
-    found = []
-    for number in np.flatnonzero(np.isfinite(result.coefs).all(axis=0)):
-        coef = np.ascontiguousarray(result.coefs[:, number])
-        session = Session(rows.problem, draws.weight(int(number)), offset, Threads(1))
+    found, refused = [], []
+    for number in np.flatnonzero(np.isfinite(result.coefs).all(axis=0)).tolist():
+        own, problem, coef = lines, rows.problem, np.ascontiguousarray(result.coefs[:, number])
+        if lines.refit is not None:
+            try:
+                other, problem, design = lines.refit(draws, number)
+            except ValueError as error:  # such as a level that was not drawn
+                refused.append(error)
+                continue
+            own = replace(rows, estimator=other, problem=problem)
+            own = replace(lines, rows=own, design=design[lines.chosen])
+            coef = np.append(coef, result._columns[1][number])
+        session = Session(problem, draws.weight(number), offset, Threads(1))
         session.start(coef)
-        cells = rows.problem.baseline_of(session.baseline(), coef)
-        found.append(lines.hazards(times, Baseline(lines.timeline, cells), coef).sum(axis=0))
+        cells = problem.baseline_of(session.baseline(), coef)
+        found.append(own.hazards(times, Baseline(own.timeline, cells), coef).sum(axis=0))
+    if refused:
+        message = (
+            f"the transformers of {len(refused):,} replicates refuse `X_new`, and these are left "
+            "out of curves; have them know all levels, or ignore others (handle_unknown="
+            f"'ignore'). The last one said: {refused[-1]}"
+        )
+        if len(found) < 2:
+            raise ValueError(message) from refused[-1]
+        warnings.warn(message, UserWarning, stacklevel=4)
     return np.array(found)

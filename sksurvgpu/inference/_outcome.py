@@ -20,7 +20,7 @@ from ..data.vectors import as_vector, check_labels, check_row_values, encode
 from ..data.wholes import reading_part
 from ..estimators._columns import read_columns
 from ..selection.cv import CrossValidated
-from ..selection.grid import copy_of
+from ..selection.grid import open_copy
 from ._rows import require_absent
 from .profile import profile_likelihood
 from .wald import wald
@@ -70,7 +70,11 @@ class Study:
     """What all outcomes share; X is in the order of the strata that they share, if they do."""
 
     def __init__(self, estimator, X, columns, intervals, level, given):
-        self.model = _check_estimator(estimator, intervals, given)
+        fit_params = {key: value for key, value in given.items() if key != "at_risk"}
+        # outcomes share X, so that transformers do not learn from them
+        opened = open_copy(estimator, X, None, "fit_outcomes", fit_params, may_choose=True)
+        self.model, _, X = opened
+        _check_model(self.model, intervals)
         self._intervals, self._level, self._given = intervals, level, given
         self.X, _ = read_columns(self.model, X)
         check_magnitudes(self.X)
@@ -224,10 +228,8 @@ class Study:
         return estimates, towards
 
 
-def _check_estimator(estimator, intervals, given):
-    """Copy of an estimator, with what can be refused before any outcome is read."""
-    fit_params = [key for key in given if key != "at_risk"]
-    model = copy_of(estimator, "fit_outcomes", fit_params, may_choose=True)
+def _check_model(model, intervals):
+    """Refuse what can be refused before any outcome is read."""
     if intervals not in INTERVALS:
         listed = ", ".join(map(repr, INTERVALS))
         raise ValueError(f"`intervals` is {intervals!r}, must be one of {listed}.")
@@ -247,7 +249,6 @@ def _check_estimator(estimator, intervals, given):
             f"`intervals` is {intervals!r}, which is for fits without a penalty (alpha=0); take "
             "intervals='profile'."
         )
-    return model
 
 
 def _find_columns(columns, names):

@@ -101,11 +101,13 @@ class Replicates:
 
     def weight(self, number):
         """Weights of the rows in a replicate, as ``fit`` makes them of `sample_weight`."""
-        weight = self._draw(number, np.float64)
-        if self.base is not None:
-            weight = weight * self.base
-        checked = self.model._check_weight(weight, self.outcome)
+        checked = self.model._check_weight(self.given_weight(number), self.outcome)
         return np.ones(self.outcome.n_rows) if checked is None else checked
+
+    def given_weight(self, number):
+        """What ``fit`` would be given as `sample_weight`."""
+        weight = self.draw(number, np.float64)
+        return weight if self.base is None else weight * self.base
 
     def columns(self, numbers):
         """Weights of some replicates, (n_rows, len(numbers))."""
@@ -118,9 +120,9 @@ class Replicates:
     def _marks_of(self, numbers):
         base = np.ones(self.outcome.n_rows) if self.base is None else self.base
         times = np.broadcast_to(np.arange(256.0), (len(numbers), 256))
-        return Marks(base, lambda number: self._draw(int(number), np.uint8), numbers, times)
+        return Marks(base, lambda number: self.draw(int(number), np.uint8), numbers, times)
 
-    def _draw(self, number, dtype):
+    def draw(self, number, dtype):
         """What every row has of the draw of its unit."""
         n_units = self.outcome.n_rows if self.unit is None else int(self.unit.max()) + 1
         drawn = DRAWS[self.kind](self.seed, number, n_units).astype(dtype)

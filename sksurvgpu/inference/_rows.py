@@ -15,11 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators._base import MOST_NAMES, PenalizedModel
+from ..estimators._docs import documented
+from ..estimators._pipelines import open_pipeline, refuse_type, split_pipeline
 from ..information.rows import FittedRows
 
 __all__ = [
-    "check_estimator",
     "check_same",
+    "documented",
+    "open_fit",
     "open_rows",
     "require_absent",
     "require_selection",
@@ -29,19 +32,17 @@ __all__ = [
 SAME_FIT = 1e-8  # relative difference of two evaluations of one log-likelihood
 
 
-def check_estimator(estimator, name="estimator") -> None:
-    """Check that an estimator is one of ours, and fitted."""
-    if not isinstance(estimator, PenalizedModel):
-        raise TypeError(
-            f"`{name}` is of type {type(estimator).__name__}; pass a fitted estimator of this "
-            "package such as CoxLassoCCD, without a pipeline around it."
-        )
-    check_is_fitted(estimator)
+def open_fit(estimator, *tables, name="estimator") -> tuple:
+    """The fitted estimator that a pipeline ends in, and tables as it takes them, after a check."""
+    _, model = split_pipeline(estimator)
+    if not isinstance(model, PenalizedModel):
+        refuse_type(estimator, name)
+    check_is_fitted(model)
+    return open_pipeline(estimator, *tables)
 
 
 def open_rows(estimator, X, y, fit_params) -> FittedRows:
     """Read the data of a fit again, and check that they are."""
-    check_estimator(estimator)
     known = [name for name in signature(estimator.fit).parameters if name not in ("X", "y")]
     for name in fit_params:
         if name not in known:

@@ -20,10 +20,11 @@ from .._journal import Journal, describe_call
 from .._tables import Result
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
+from ..estimators._docs import documented
 from ..selection.cv import CrossValidated
-from ..selection.grid import copy_of
 from ..selection.progress import Progress
-from ._choices import fit_choosing
+from ._in_turn import fit_in_turn
+from ._refits import Refits
 from ._replicates import check_seeded, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -72,6 +73,7 @@ class BootstrapResult(Result):
     _effect: str | None
     alphas: np.ndarray | None = None
     _draw: tuple | None = None  # kind, seed, units: the weights again
+    _columns: tuple | None = None  # of a pipeline: `Refits`, coefficients that only replicates have
 
     _arrays: ClassVar[tuple[str, ...]] = ("coef", "coefs", "feature_names", "infinite")
 
@@ -148,6 +150,7 @@ class BootstrapResult(Result):
         return Series(values, index=self._index(), name=name)
 
 
+@documented
 def bootstrap(
     estimator,
     X,
@@ -170,14 +173,11 @@ def bootstrap(
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; it is not changed. One that chooses its penalty, such as `CoxLassoCV`,
         chooses anew in every replicate, with all rows of a unit in one fold, so that intervals
         know of the choice; this takes as long as so many cross-validations.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+    <<rows_to_fit>>
     n_replicates : int, default=200
         Number of replicates, at least 2.
     level : float, default=0.95
@@ -194,13 +194,19 @@ def bootstrap(
         New folder in which finished replicates are kept, 16 at a time; where the same call is made
         again after it was ended, whatever ended it, it goes on with the others, to the same
         result. It needs a seed.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------
     result : BootstrapResult
         Coefficients of all replicates, intervals and selection frequencies.
+
+    Notes
+    -----
+    A replicate of a pipeline fits transformers to the rows that were drawn, and takes as long as
+    its fit. The result has the columns of all rows. Of one that a replicate does not make, such as
+    a level that was not drawn, the coefficient is 0 there; without a penalty it is NaN, and the
+    replicate left out of intervals. A search stands for its best estimator.
 
     Examples
     --------
@@ -213,26 +219,27 @@ def bootstrap(
     >>> bool(result.selection_frequency.between(0, 1).all())
     True
     """
-    fitted = copy_of(estimator, "bootstrap", fit_params, may_choose=True)
+    fitted, refits, X = Refits.open(estimator, X, y, "bootstrap", fit_params, may_choose=True)
     level = check_level(level)
     if not isinstance(n_replicates, Integral) or n_replicates < 2:
         raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
-    if kind not in KINDS:
-        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, KINDS))}.")
+    if kind not in (known := KINDS[:1] if refits else KINDS):
+        why = " for a pipeline: transformers learn from rows, not weights" * (known != KINDS)
+        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, known))}{why}.")
     check_seeded(folder, random_state)
     with closing(fitted._prepare(X, y, n_fits=n_replicates, **fit_params)) as prepared:
         fitted._adopt_data(prepared)
         weight = fit_params.get("sample_weight")
         replicates = replicates_of(fitted, prepared, weight, groups, kind, random_state)
-        chooses = isinstance(fitted, CrossValidated)
-        fit = partial(fit_choosing, X=X, y=y) if chooses else _fit
+        is_in_turn = refits is not None or isinstance(fitted, CrossValidated)
+        fit = partial(fit_in_turn, X=X, y=y, refits=refits) if is_in_turn else _fit
         given = prepared, replicates, int(n_replicates), level, folder
-        return _resample(estimator, fitted, fit, *given)
+        return _resample(fitted, refits, fit, *given)
 
 
-def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level, folder):
+def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, folder):
     totals = replicates.totals(n_replicates)
-    of = describe_call("bootstrap", estimator, **prepared.describe())
+    of = describe_call("bootstrap", fitted, **prepared.describe(), steps=refits)
     of |= {"n_replicates": n_replicates, "kind": replicates.kind, "groups": replicates.unit}
     of["random_state"] = np.array(replicates.seed)  # which users did not choose
     numbers = np.flatnonzero(totals)
@@ -243,6 +250,8 @@ def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level,
         )
     with Journal(folder, of) as journal:
         full, found = fit(fitted, prepared, replicates, totals, journal)
+    more = found.pop("more", None)
+    columns = refits and (replace(refits, X=None, y=None, fit_params=None), more)
     values = {name: np.full((*v.shape[:-1], len(totals)), np.nan) for name, v in found.items()}
     for name, of_replicates in values.items():
         of_replicates[..., numbers] = found[name]
@@ -253,7 +262,7 @@ def _resample(estimator, fitted, fit, prepared, replicates, n_replicates, level,
     converged = [full.converged, *values["converged"][is_there]]
     _warn(fitted, converged, len(totals), names[infinite])
     draw = None if prepared.is_far else (replicates.kind, replicates.seed, replicates.unit)
-    given = level, names, infinite, fitted._effect, values.get("alpha"), draw
+    given = level, names, infinite, fitted._effect, values.get("alpha"), draw, columns
     return BootstrapResult(full.coef, values["coef"], *given)
 
 
@@ -307,8 +316,9 @@ def _warn(model, converged, n_replicates, infinite):
     missing = n_replicates + 1 - len(converged)
     if missing:
         warnings.warn(
-            f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, and "
-            'are NaN; kind="exponential" leaves no row out.',
+            f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, or "
+            "lack a column without a penalty (a level that was not drawn), and are NaN; "
+            'kind="exponential" leaves no row out, and a penalty gives such columns 0.',
             UserWarning,
             stacklevel=4,
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._tables import Result
 from ..information.views import view_of
-from ._rows import check_estimator, open_rows, require_absent
+from ._rows import documented, open_fit, open_rows, require_absent
 
 __all__ = ["Certificate", "certificate"]
 
@@ -60,19 +60,16 @@ class Certificate(Result):
         )
 
 
+@documented
 def certificate(estimator, X, y, **fit_params) -> Certificate:
     """Say whether a fit ended in a local minimum, and whether others may be near.
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         Fitted with a penalty that is not convex, such as `MCP`; others are fine, too.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<rows_of_fit>>
+    <<more_of_fit>>
 
     Returns
     -------
@@ -98,7 +95,7 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     >>> certificate(model, data.X, data.y)
     <Certificate: stationary yes, local minimum yes, convex here no>
     """
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_absent(estimator, "certificate", ("prior_mean", "penalty", "relax"))
     rows = open_rows(estimator, X, y, fit_params)
     coef, total = estimator.coef_, estimator._total_weight

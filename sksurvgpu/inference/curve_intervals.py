@@ -17,6 +17,8 @@ share `level` of the replicates lies between them as a whole.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -29,10 +31,10 @@ from ..information.hazards import HazardSpread
 from ..information.views import view_of
 from ._covariance import clusters_of, invert_of
 from ._curves import Lines, Variation, by_information, by_replicates
-from ._rows import open_rows, require_unpenalized
+from ._rows import documented, open_rows, require_unpenalized
 from .bootstrap import BootstrapResult
 from .curve_result import CURVES, CurveIntervals
-from .residuals import check_survival_model
+from .residuals import open_survival_fit
 
 __all__ = ["curve_intervals"]
 
@@ -40,6 +42,7 @@ INSTEAD = "Pass `bootstrap`, a result of sksurvgpu.bootstrap for the same fit."
 TRANSFORMS = ("log", "log-log", "plain")
 
 
+@documented
 def curve_intervals(
     estimator,
     X,
@@ -63,12 +66,10 @@ def curve_intervals(
 
     Parameters
     ----------
-    estimator : CoxLassoCCD or FineGrayCCD
-        Fitted estimator; without a penalty, unless there is a `bootstrap`.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : structured ndarray of shape (n_samples,)
-        Outcome of the fit.
+    estimator : CoxLassoCCD or FineGrayCCD, or pipeline
+        Fitted estimator; without a penalty, unless there is a `bootstrap`. That of a pipeline
+        knows that transformers learn from rows, too; else these are taken as known.
+    <<rows_of_fit>>
     X_new : scipy sparse matrix or array, ndarray or DataFrame of shape (n_rows, n_features)
         Rows whose curves are predicted, at an offset of 0.
     what : {"survival", "cumulative_incidence", "risk", "cumulative_hazard"}, optional
@@ -100,8 +101,7 @@ def curve_intervals(
         Replicates of the same fit, whose curves are taken instead.
     random_state : int, RandomState instance or None, default=None
         Seed of the numbers that the width of an analytic band is simulated with.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight` or `strata`.
+    <<more_of_fit>>
 
     Returns
     -------
@@ -124,7 +124,11 @@ def curve_intervals(
     >>> result.to_frame().columns.tolist()
     ['risk', 'standard_error', 'lower', 'upper']
     """
-    check_survival_model(estimator, "predicted curves")
+    index, refits = getattr(X_new, "index", None), None
+    if getattr(bootstrap, "_columns", None):
+        refits = replace(bootstrap._columns[0], X=X, y=y, fit_params=fit_params)
+        refits = partial(refits.reopen, X_new=X_new)
+    estimator, X, X_new = open_survival_fit(estimator, "predicted curves", X, X_new)
     what = _check_what(estimator, what)
     level = check_level(level)
     horizons = None if times is None else check_horizons(times)
@@ -132,7 +136,7 @@ def curve_intervals(
     options = {"interval": interval, "robust": robust, "cluster": cluster}
     _check_ways(estimator, bootstrap, options)
     rows = open_rows(estimator, X, y, fit_params)
-    lines = _lines(rows, X_new, strata_new, start)
+    lines = replace(_lines(rows, X_new, strata_new, start), refit=refits)
     if horizons is None:
         horizons = lines.all_times()
     else:
@@ -148,7 +152,7 @@ def curve_intervals(
         interval = "percentile"
         base = check_sample_weight(fit_params.get("sample_weight"), rows.outcome.n_rows)
         found = by_replicates(bootstrap, lines, horizons, level, band, base, CURVES[what])
-    return CurveIntervals.of(found, what, horizons, getattr(X_new, "index", None), level, interval)
+    return CurveIntervals.of(found, what, horizons, index, level, interval)
 
 
 def _is_cox(estimator) -> bool:

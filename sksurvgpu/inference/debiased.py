@@ -33,7 +33,7 @@ from ..penalties import ElasticNet
 from ..selection.criteria import basis_of_rows
 from ..solver.minimize import Quadratic, minimize_on_matrix
 from ._covariance import UNKNOWN, invert_information, warn_of
-from ._rows import check_estimator, open_rows, require_absent, require_selection
+from ._rows import documented, open_fit, open_rows, require_absent, require_selection
 
 __all__ = ["DebiasedResult", "debiased"]
 
@@ -119,6 +119,7 @@ class DebiasedResult(Result):
         return with_ratios(table, self._effect)
 
 
+@documented
 def debiased(
     estimator, X, y, *, level=0.95, method="auto", gamma=None, **fit_params
 ) -> DebiasedResult:
@@ -126,12 +127,9 @@ def debiased(
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         With a penalty, best one that predicts well.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<rows_of_fit>>
     level : float, default=0.95
         Confidence level of the intervals.
     method : {"auto", "inverse", "quadratic"}, default="auto"
@@ -144,8 +142,7 @@ def debiased(
         correlation, that the quadratic program allows; by default half of the square root of
         log(n_coef) over the number of observations. Smaller ones leave less bias, wider intervals,
         and may not be possible.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<more_of_fit>>
 
     Returns
     -------
@@ -180,7 +177,7 @@ def debiased(
     level = check_level(level)
     if method not in METHODS:
         raise ValueError(f"`method` is {method!r}, must be one of {', '.join(map(repr, METHODS))}.")
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_absent(estimator, "debiased", ("bounds",))
     require_selection(estimator, "debiased")
     rows = open_rows(estimator, X, y, fit_params)

@@ -20,11 +20,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._calls import renamed
+from ..estimators._pipelines import split_pipeline
 from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of_rows
 from ..selection.path import Path
-from ._rows import check_estimator, open_rows, require_selection
+from ._rows import documented, open_fit, open_rows, require_selection
 
 __all__ = ["false_discovery", "local_false_discovery"]
 
@@ -32,17 +33,15 @@ N_GRID, BEYOND = 512, 3.0  # points of a density, and bandwidths beyond the oute
 
 
 @renamed(fitted="estimator")
+@documented
 def false_discovery(estimator, X, y, **fit_params):
     """Expected number and share of columns that a fit, or every fit of a path, selects by chance.
 
     Parameters
     ----------
-    estimator : Path or fitted estimator of this package
+    estimator : Path or fitted estimator of this package, or pipeline
         With a lasso or another penalty that leaves columns out.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<rows_of_fit>>
     **fit_params : array-like of shape (n_samples,), optional
         What else ``fit`` or `fit_path` was given, such as `sample_weight`, `strata` or `offset`.
 
@@ -80,31 +79,28 @@ def false_discovery(estimator, X, y, **fit_params):
     """
     from pandas import DataFrame
 
+    estimators = [estimator]
     if isinstance(estimator, Path):
         estimators = [estimator.at(i) for i in range(len(estimator))]
-    else:
-        check_estimator(estimator)
-        estimators = [estimator]
-    require_selection(estimators[-1], "false_discovery")
-    rows = open_rows(estimators[-1], X, y, fit_params)
+    model, X = open_fit(estimators[-1], X)
+    estimators = [*(split_pipeline(each)[1] for each in estimators[:-1]), model]
+    require_selection(model, "false_discovery")
+    rows = open_rows(model, X, y, fit_params)
     records = [_expect(each, rows) for each in estimators]
     return DataFrame(records, columns=["alpha", "n_selected", "expected_false", "rate"])
 
 
+@documented
 def local_false_discovery(estimator, X, y, **fit_params):
     """Probability that a column is related to the outcome by chance only, for every column.
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         With a lasso or another penalty that leaves columns out, and dozens of penalized columns:
         the rates rest on a density of all their statistics.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<rows_of_fit>>
+    <<more_of_fit>>
 
     Returns
     -------
@@ -129,7 +125,7 @@ def local_false_discovery(estimator, X, y, **fit_params):
     """
     from pandas import DataFrame, Index
 
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_selection(estimator, "local_false_discovery")
     rows = open_rows(estimator, X, y, fit_params)
     basis, information, deviation = _measure(estimator, rows)

@@ -16,7 +16,7 @@ from ..information.inverse import invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
 from ..partitions.handles import is_far
-from ._rows import check_estimator, open_rows, require_unpenalized
+from ._rows import open_fit, open_rows, require_unpenalized
 
 __all__ = ["LikelihoodRatioResult", "likelihood_ratio_test"]
 
@@ -56,10 +56,10 @@ def likelihood_ratio_test(
 
     Parameters
     ----------
-    restricted : fitted estimator of this package
+    restricted : fitted estimator of this package, or pipeline
         The smaller model, fitted without a penalty. A model without any coefficient is one that
         was fitted to a constant column.
-    full : fitted estimator of this package
+    full : fitted estimator of this package, or pipeline
         The larger model: same class and parameters, the same rows in the same order, the columns
         of the other among its own, and their cut points of ``time_varying`` among its own.
     X : pair of matrices, optional
@@ -117,8 +117,9 @@ def likelihood_ratio_test(
     """
     from scipy.stats import chi2
 
-    for name, model in (("restricted", restricted), ("full", full)):
-        check_estimator(model, name)
+    tables = ((), ()) if X is None else _pairs_of(X)
+    restricted, *of_restricted = open_fit(restricted, *tables[0], name="restricted")
+    full, *of_full = open_fit(full, *tables[1], name="full")
     if all(_is_held(model) for model in (restricted, full)):
         return _compare_held(restricted, full)
     for name, model in (("restricted", restricted), ("full", full)):
@@ -132,7 +133,7 @@ def likelihood_ratio_test(
             )
         df = _compare_names(restricted, full)
     else:
-        df = _compare_columns((restricted, full), X, y, fit_params)
+        df = _compare_columns((restricted, full), (*of_restricted, *of_full), y, fit_params)
     gain = _gain(restricted.log_likelihood_, full.log_likelihood_)
     statistic = 2.0 * max(gain, 0.0)
     if full._has_dispersion and gain > 0:
@@ -225,13 +226,17 @@ def _check_same_model(restricted, full) -> None:
         )
 
 
-def _compare_columns(models, X, y, fit_params) -> int:
-    """Difference in rank of two models, one of whose columns are sums of those of the other."""
+def _pairs_of(X):
     if not isinstance(X, tuple | list) or len(X) != 2:
         raise TypeError(
             f"`X` is of type {type(X).__name__}; pass a pair, the columns of `restricted` and "
             "those of `full`."
         )
+    return [(columns,) for columns in X]
+
+
+def _compare_columns(models, X, y, fit_params) -> int:
+    """Difference in rank of two models, one of whose columns are sums of those of the other."""
     for model, columns in zip(models, X, strict=True):
         if is_far(columns):
             refuse("columns are compared in memory", "leave `X` out, and let names tell columns")

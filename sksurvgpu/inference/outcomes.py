@@ -24,6 +24,7 @@ from .._tables import Result, in_brief
 from .._threads import Pool
 from ..backends.cpu.threads import one_blas_thread
 from ..data.intervals import check_level, with_ratios
+from ..estimators._pipelines import split_pipeline
 from ..estimators._prepared import count_threads
 from ..selection.progress import Progress
 from ._outcome import COUNTS, ESTIMATES, Effects, Study
@@ -190,7 +191,7 @@ def fit_outcomes(
     of = {"X": study.X, "columns": study.features, "intervals": intervals, "level": level}
     of["random_state"] = getattr(study.model, "random_state", None)  # of folds
     of = describe_call("fit_outcomes", study.model, **of)
-    progress, found = Progress(estimator), []
+    progress, found = Progress(split_pipeline(estimator)[1]), []
     with (
         Journal(folder, of) as journal,
         progress.batch("outcomes", len(names)) as done,

@@ -22,7 +22,8 @@ from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..estimators._columns import require_here
-from ..selection.grid import copy_of
+from ..estimators._docs import documented
+from ..selection.grid import open_copy
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
 from ._shrinkage import find_reference, read_scales
@@ -30,6 +31,7 @@ from ._shrinkage import find_reference, read_scales
 __all__ = ["posterior"]
 
 
+@documented
 def posterior(
     estimator,
     X,
@@ -62,13 +64,10 @@ def posterior(
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; it is not changed. Its own penalty, `alpha`, `l1_ratio` and
-        `penalty_factor`, is not used.
-    X : scipy sparse matrix or array, ndarray, DataFrame or Design of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+        `penalty_factor`, is not used. Transformers are fitted to `X` unless they are.
+    <<rows_to_fit>>
     prior : {"normal", "laplace", "horseshoe"}, default="normal"
         Distribution of a coefficient about its mean: normal; double exponential, as the lasso
         has it; or normal with a half-Cauchy standard deviation, which leaves large coefficients
@@ -120,8 +119,7 @@ def posterior(
         Seed. A chain's draws are the same for any number of threads and of other chains.
     verbose : int, default=0
         0 is silent; 1 shows one line for all chains, 2 lines of each.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------
@@ -192,7 +190,7 @@ def posterior(
     >>> result.quantile("alpha", [0.025, 0.975]).shape
     (2,)
     """
-    model = copy_of(estimator, "posterior", fit_params)
+    model, _, X = open_copy(estimator, X, y, "posterior", fit_params)
     require_here(X)
     _require_density(model)
     level = check_level(level)

@@ -16,9 +16,10 @@ from .._tables import Result, counted
 from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
+from ..estimators._docs import documented
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
-from ..selection.grid import copy_of
+from ..selection.grid import open_copy
 from ._profiler import FlatProfiler, Profiler, Wanted
 from ._rows import require_absent
 from .evidence import table_of
@@ -134,6 +135,7 @@ class ProfileResult(Result):
         return table_of(self, feature, approximation)
 
 
+@documented
 def profile_likelihood(
     estimator,
     X,
@@ -156,13 +158,10 @@ def profile_likelihood(
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; it is not changed. Fits are solved to a relative residual of 1e-8, or
-        ``tol`` if that is less.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+        ``tol`` if that is less. Transformers are fitted to `X` unless they are already.
+    <<rows_to_fit>>
     columns : str, int or list of these
         Columns of X by name or position. A column whose coefficient changes over time stands for
         all of its coefficients; the names in ``summary`` of a fit stand for single ones.
@@ -188,8 +187,7 @@ def profile_likelihood(
         coefficients maximize: less the penalty of these. Else it is the log-likelihood itself at
         the same coefficients. Both are the same where no other column has a penalty. Intervals,
         ``log_likelihood_ratio`` and ``drop`` are those of the penalized one, always.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------
@@ -228,7 +226,7 @@ def profile_likelihood(
     >>> curves.columns.tolist()[3:]
     ['drop', 'log_likelihood', 'gradient']
     """
-    model = copy_of(estimator, "profile_likelihood", fit_params)
+    model, _, X = open_copy(estimator, X, y, "profile_likelihood", fit_params)
     require_absent(model, "profile_likelihood")
     level = check_level(level)
     _check_flags(model, derivatives, include_penalty)

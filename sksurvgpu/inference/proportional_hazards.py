@@ -23,8 +23,8 @@ from ..data.by_column import find_column
 from ..information.inverse import invert
 from ..information.views import RiskSetView, view_of
 from ._covariance import invert_information
-from ._rows import open_rows, require_unpenalized
-from .residuals import check_survival_model, scale_schoenfeld, schoenfeld_of
+from ._rows import documented, open_rows, require_unpenalized
+from .residuals import open_survival_fit, scale_schoenfeld, schoenfeld_of
 
 __all__ = ["ProportionalHazardsResult", "proportional_hazards_test"]
 
@@ -81,6 +81,7 @@ class ProportionalHazardsResult(Result):
         )
 
 
+@documented
 def proportional_hazards_test(
     estimator, X, y, columns=None, transform="km", **fit_params
 ) -> ProportionalHazardsResult:
@@ -88,20 +89,16 @@ def proportional_hazards_test(
 
     Parameters
     ----------
-    estimator : CoxLassoCCD or FineGrayCCD
+    estimator : CoxLassoCCD or FineGrayCCD, or pipeline
         Fitted without a penalty.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : structured ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<rows_of_fit>>
     columns : str, int or list of these, optional
         Columns to test, by name or position; by default all. The others are adjusted for.
     transform : {"km", "rank", "identity", "log"} or callable, default="km"
         Function of time: one minus the Kaplan-Meier curve just before it (with competing events,
         the cumulative incidence), its rank among all times, the time itself, its logarithm, or a
         function of an array of times.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<more_of_fit>>
 
     Returns
     -------
@@ -124,7 +121,7 @@ def proportional_hazards_test(
     >>> proportional_hazards_test(model, data.X, data.y, [2], np.sqrt).table.index.tolist()
     ['x2', 'GLOBAL']
     """
-    check_survival_model(estimator, "test of proportional hazards")
+    estimator, X = open_survival_fit(estimator, "test of proportional hazards", X)
     require_unpenalized(estimator, "the test of proportional hazards", INSTEAD)
     tested = _positions(estimator, columns)
     rows = open_rows(estimator, X, y, fit_params)

@@ -12,22 +12,20 @@ from ..information.inverse import Inverse
 from ..information.views import RiskSetView, SubsetView, View, view_of
 from ._covariance import invert_information
 from ._row_residuals import KINDS_OF_ROWS, deviance_of
-from ._rows import check_estimator, open_rows, require_unpenalized
+from ._rows import documented, open_fit, open_rows, require_unpenalized
 
-__all__ = ["check_survival_model", "residuals", "scale_schoenfeld", "schoenfeld_of"]
+__all__ = ["open_survival_fit", "residuals", "scale_schoenfeld", "schoenfeld_of"]
 
 
+@documented
 def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
     """Residuals of a fit.
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         Fitted estimator.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<rows_of_fit>>
     kind : str, optional
         Of Cox and Fine-Gray models, and of conditional logistic ones with approximate ties:
         "martingale" (the default), "deviance", "score", "schoenfeld", "scaled_schoenfeld" or
@@ -35,8 +33,7 @@ def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
         Poisson models and case series: "deviance" (the default), "pearson", "response",
         "working", "score" or "dfbeta". "scaled_schoenfeld" and "dfbeta" only for fits without a
         penalty.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<more_of_fit>>
 
     Returns
     -------
@@ -71,7 +68,7 @@ def residuals(estimator, X, y, kind=None, **fit_params) -> np.ndarray:
     >>> residuals(model, data.X, data.y, kind="dfbeta").shape
     (1000, 4)
     """
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     if kind is not None and not isinstance(kind, str):
         raise TypeError(f'`kind` is {kind!r}; pass one string, such as "deviance", or None.')
     if kind in _UNPENALIZED:
@@ -104,14 +101,15 @@ def _find_kind(view: View, kind) -> tuple[Callable[..., np.ndarray], bool]:
     return kinds[kind]
 
 
-def check_survival_model(estimator, what) -> None:
-    """Check that an estimator is a fitted model of survival."""
-    check_estimator(estimator)
-    if not isinstance(estimator, CoxLassoCCD | FineGrayCCD):
+def open_survival_fit(estimator, what, *tables) -> tuple:
+    """The fitted model of survival that a pipeline ends in, and tables as it takes them."""
+    opened = open_fit(estimator, *tables)
+    if not isinstance(opened[0], CoxLassoCCD | FineGrayCCD):
         raise TypeError(
-            f"`estimator` is a {type(estimator).__name__}, which has no {what}; pass a fitted "
+            f"`estimator` is a {type(opened[0]).__name__}, which has no {what}; pass a fitted "
             "CoxLassoCCD or FineGrayCCD."
         )
+    return opened
 
 
 def _martingale(view: RiskSetView) -> np.ndarray:

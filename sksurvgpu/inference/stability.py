@@ -16,15 +16,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
-from ..selection.grid import (
-    alpha_grid,
-    check_alphas,
-    check_grid,
-    copy_of,
-    find_alpha_max,
-    require_strength,
-)
+from ..estimators._docs import documented
+from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
 from ..selection.progress import Progress
+from ._refits import Refits
 from ._replicates import check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
@@ -37,6 +32,7 @@ EARLY = 0.1  # of the errors that are allowed: penalties that end there end too 
 CHUNK_BYTES = 2**28  # of the coefficients that fits return before they are counted
 
 
+@documented
 def stability_selection(
     estimator,
     X,
@@ -64,12 +60,10 @@ def stability_selection(
 
     Parameters
     ----------
-    estimator : estimator of this package
-        Model and options; its ``alpha`` is not used, and it is not changed.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+    estimator : estimator of this package, or pipeline
+        Model and options; its ``alpha`` is not used, and it is not changed. Transformers are
+        fitted in every half, as those of `bootstrap` are.
+    <<rows_to_fit>>
     alphas : array-like, optional
         Penalties, in any order; by default a geometric sequence from 1.41 times the least alpha
         that sets all penalized coefficients to zero in a fit to all rows: slopes of halves vary
@@ -98,8 +92,7 @@ def stability_selection(
         New folder in which finished fits are kept, 16 at a time; where the same call is made again
         after it was ended, whatever ended it, it goes on with the others, to the same result. It
         needs a seed.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------
@@ -130,7 +123,7 @@ def stability_selection(
     >>> bool(cautious.support.sum() < result.support.sum())
     True
     """
-    fitted = copy_of(estimator, "stability_selection", fit_params)
+    fitted, refits, X = Refits.open(estimator, X, y, "stability_selection", fit_params)
     require_strength(fitted, "stability_selection")
     assumption = DEFAULTS.get(sampling) if assumption is None else assumption
     _check_halves(n_subsamples, sampling)
@@ -142,11 +135,11 @@ def stability_selection(
         penalties = make_alphas(prepared)
         how = fit_params.get("sample_weight"), groups, sampling, random_state
         halves, n_halves = replicates_of(fitted, prepared, *how), int(n_subsamples)
-        of = describe_call("stability selection", estimator, **prepared.describe(), alpha=penalties)
+        of = describe_call("stability selection", fitted, **prepared.describe(), steps=refits)
         of |= {"n_subsamples": n_halves, "sampling": sampling, "groups": halves.unit}
-        of["random_state"] = np.array(halves.seed)  # which users did not choose
+        of |= {"alpha": penalties, "random_state": np.array(halves.seed)}  # chosen by no user
         with Journal(folder, of) as journal:
-            found = _fit(fitted, prepared, halves, penalties, n_halves, journal)
+            found = _fit(fitted, prepared, halves, penalties, n_halves, journal, refits)
     result = StabilityResult(
         alphas=penalties,
         probabilities=found["counts"] / found["n_selected"].shape[1],
@@ -178,7 +171,7 @@ def _read_alphas(alphas, n_alphas, alpha_min_ratio):
     return make
 
 
-def _fit(model, prepared, halves, alphas, n_subsamples, journal):
+def _fit(model, prepared, halves, alphas, n_subsamples, journal, refits):
     """How often coefficients were selected, and how many by each fit, (n_alphas, n_fits)."""
     totals = halves.totals(n_subsamples)
     if halves.kind == "complementary":  # a pair is of use as a whole
@@ -196,6 +189,10 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal):
     progress = Progress(model)
 
     def fit(some):
+        if refits is not None:
+            each = (refits.prepare(halves, int(number))[1] for number in some)
+            fits = [replace(own, options=options).solve(alphas, on_fit=done)[0] for own in each]
+            return _count(fits, rest, is_penalized)
         fits = prepared.solve(
             np.repeat(alphas[:, None], len(some), axis=1),
             total=totals[some],
@@ -231,7 +228,8 @@ def _count(fits, rest, is_penalized):
     counts = np.zeros((len(is_penalized), n_alphas), np.int32)
     n_selected = np.zeros((n_alphas, len(fits)), np.int64)
     for b, solutions in enumerate(fits):
-        chosen = np.stack([solution.coef for solution in solutions], axis=1) != rest
+        coefs = [solution.coef[: len(is_penalized)] for solution in solutions]
+        chosen = np.stack(coefs, axis=1) != rest
         counts += chosen
         so_far = np.maximum.accumulate(chosen[is_penalized], axis=1)
         n_selected[:, b] = np.count_nonzero(so_far, axis=0)

@@ -23,7 +23,7 @@ from ._covariance import (
     require_intercept,
     residual_df,
 )
-from ._rows import check_estimator, check_same, open_rows, require_unpenalized
+from ._rows import check_same, documented, open_fit, open_rows, require_unpenalized
 from ._statistics import concordance_of, in_words, statistics_of
 from .contrasts import REFERENCE, Combinable
 from .joint import JointTest, as_test, joint_tests, quadratic_form, read_contrasts
@@ -205,6 +205,7 @@ class WaldResult(Combinable, Result):
         return norm() if self.df is None else t(self.df)
 
 
+@documented
 def wald(
     estimator,
     X,
@@ -221,12 +222,9 @@ def wald(
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         Fitted with ``alpha=0``, or with penalty factors of 0 only.
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<rows_of_fit>>
     level : float, default=0.95
         Confidence level of the intervals.
     robust : bool, default=False
@@ -244,8 +242,7 @@ def wald(
     tests : bool, default=False
         Whether to add the tests that all coefficients are zero, which need the information there,
         and what else is printed with them: numbers of rows and events, AIC, concordance.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<more_of_fit>>
 
     Returns
     -------
@@ -272,7 +269,7 @@ def wald(
     for name, value in (("robust", robust), ("intercept", intercept), ("tests", tests)):
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"`{name}` is {value!r}, must be True or False.")
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     robust = bool(robust) or cluster is not None
     if intercept:

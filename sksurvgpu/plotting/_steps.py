@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..estimators._pipelines import open_pipeline
 from ._labels import legend_in_corner
 from ._style import colours_on, opacity_on, shorten
 
@@ -51,12 +52,11 @@ def name_rows(X):
 def predict_steps(estimator, method, X, strata, labels):
     """Functions of the rows of X and their names."""
     count_rows(X)
-    predict = getattr(estimator, method, None)
-    if predict is None:
-        raise TypeError(
-            f"`estimator` is of type {type(estimator).__name__}, which has no `{method}`."
-        )
-    functions = predict(X) if strata is None else predict(X, strata=strata)
+    model, rows = open_pipeline(estimator, X)
+    if not hasattr(model, method):
+        raise TypeError(f"`estimator` is of type {type(model).__name__}, which has no `{method}`.")
+    given = {} if strata is None else {"strata": strata}
+    functions = getattr(model, method)(rows, **given)
     return functions, name_rows(X) if labels is None else labels
 
 

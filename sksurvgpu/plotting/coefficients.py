@@ -5,6 +5,7 @@ from numbers import Integral
 
 import numpy as np
 
+from ..estimators._pipelines import open_pipeline, refuse_type
 from ._forest import Forest
 from ._results import (
     WANTED,
@@ -163,14 +164,12 @@ class CoefficientDisplay:
         display : CoefficientDisplay
             What was drawn.
         """
-        if not hasattr(estimator, "summary"):
-            raise TypeError(
-                f"`estimator` is of type {type(estimator).__name__}; pass a fitted estimator of "
-                "this package, of a pipeline its last step."
-            )
+        [model] = open_pipeline(estimator)
+        if not hasattr(model, "summary"):
+            refuse_type(estimator)
         if not isinstance(n_top, Integral) or n_top < 1:
             raise ValueError(f"`n_top` is {n_top!r}, must be an integer of at least 1.")
-        table, effect, level = read_coefficients(estimator)
+        table, effect, level = read_coefficients(model)
         table = table[table["coef"] != 0]
         if not len(table):
             raise ValueError("all coefficients are 0; fit with a smaller `alpha`.")

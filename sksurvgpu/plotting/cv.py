@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._tables import counted
+from ..estimators._pipelines import split_pipeline
 from ._labels import legend_in_corner
 from ._penalties import count_on_top, refuse_zero, show_penalties
 from ._style import (
@@ -111,12 +112,13 @@ class CVDisplay:
         """
         from sklearn.utils.validation import check_is_fitted
 
+        _, estimator = split_pipeline(estimator)
         check_is_fitted(estimator)
         if not hasattr(estimator, "cv_results_") or not hasattr(estimator, "alpha_"):
             raise TypeError(
                 f"`estimator` is of type {type(estimator).__name__}, which has chosen no alpha by "
-                "cross-validation; pass a fitted one that has, such as CoxLassoCV, of a pipeline "
-                "its last step."
+                "cross-validation; pass a fitted one that has, such as CoxLassoCV, or a pipeline "
+                "that ends in one."
             )
         scoring = getattr(estimator, "scoring", "score")
         if not isinstance(scoring, str):

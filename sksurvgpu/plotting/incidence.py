@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..data.outcomes.fields import labels_of
+from ..estimators._pipelines import split_pipeline
 from ..nonparametric import AalenJohansen
 from ._at_risk import show_at_risk
 from ._docs import documented
@@ -109,7 +110,8 @@ class CumulativeIncidenceDisplay:
         """
         method = "predict_cumulative_incidence_function"
         display = cls(*predict_steps(estimator, method, X, strata, labels))
-        own = {"event_of_interest": getattr(estimator, "event_of_interest", 1)}
+        _, model = split_pipeline(estimator)
+        own = {"event_of_interest": getattr(model, "event_of_interest", 1)}
         return display.plot(ax, **own | options)
 
     @classmethod

@@ -5,6 +5,7 @@ from numbers import Integral
 import numpy as np
 
 from ..bayes.doubts import badness
+from ..estimators._pipelines import split_pipeline
 from ._results import choose_rows
 from ._style import (
     CHARACTER,
@@ -142,6 +143,7 @@ class TraceDisplay:
         display : TraceDisplay
             What was drawn.
         """
+        _, estimator = split_pipeline(estimator)
         if not hasattr(estimator, "posterior_"):
             raise TypeError(
                 f"`estimator` is of type {type(estimator).__name__} and has no `posterior_`; pass "

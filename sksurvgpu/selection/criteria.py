@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..estimators._prepared import sizes_of_rows
-from ..inference._rows import check_estimator, open_rows, require_selection
+from ..inference._rows import documented, open_fit, open_rows, require_selection
 from ..information.views import view_of
 from ..routes import IN_ROWS, PLAIN, Shifted
 
@@ -96,6 +96,7 @@ def basis_of_rows(estimator, rows) -> Basis:
     return basis_of(estimator, rows.problem, sizes, rows.batch, rows.route)
 
 
+@documented
 def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **fit_params):
     """AIC, BIC and EBIC of a fit.
 
@@ -104,12 +105,9 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
 
     Parameters
     ----------
-    estimator : fitted estimator of this package
+    estimator : fitted estimator of this package, or pipeline
         With a penalty by column or group (not one that refits, or has columns of its own).
-    X : scipy sparse matrix or array, ndarray or DataFrame of shape (n_samples, n_features)
-        Covariates of the fit.
-    y : ndarray of shape (n_samples,)
-        Outcome of the fit.
+    <<rows_of_fit>>
     gamma : float, default=1.0
         Of the EBIC, from 0 (the BIC) to 1, which controls false discoveries however fast the
         number of columns grows with that of observations.
@@ -118,8 +116,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
         persons or strata (Cox, Fine-Gray, case series, conditional models), as Volinsky and
         Raftery (2000) have it, and the rows of linear, logistic and Poisson models, both
         weighted.
-    **fit_params : array-like of shape (n_samples,), optional
-        What else ``fit`` was given, such as `sample_weight`, `strata` or `offset`.
+    <<more_of_fit>>
 
     Returns
     -------
@@ -142,7 +139,7 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     >>> bool(criteria["aic"] == -2 * model.log_likelihood_ + 2 * criteria["df"])
     True
     """
-    check_estimator(estimator)
+    estimator, X = open_fit(estimator, X)
     require_selection(estimator, "information_criteria")
     rows = open_rows(estimator, X, y, fit_params)
     basis = basis_of_rows(estimator, rows)
@@ -181,7 +178,7 @@ def _open_views(path, X, y, fit_params):
                     "the penalty has a quadratic part, so that degrees of freedom depend on the "
                     "data; pass `X` and `y` of the path, and what else fit_path was given."
                 )
-            rows = open_rows(path.at(len(path) - 1), X, y, fit_params)
+            rows = open_rows(*open_fit(path.at(len(path) - 1), X), y, fit_params)
         rows.session.start(np.ascontiguousarray(coef))
         return view_of(rows)
 

@@ -6,9 +6,11 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import _is_fitted
 
 from ..estimators._base import PenalizedModel
 from ..estimators._log_likelihood import check_arguments
+from ..estimators._pipelines import learn_steps, open_pipeline, refuse_type, split_pipeline
 
 __all__ = [
     "alpha_grid",
@@ -17,30 +19,40 @@ __all__ = [
     "check_ratios",
     "copy_of",
     "find_alpha_max",
+    "open_copy",
     "require_strength",
 ]
 
 
 def copy_of(estimator, caller, fit_params, *, may_choose=False):
-    """Unfitted copy of an estimator, after a check of it and of the arguments for its ``fit``.
+    """Unfitted copy of the model of an estimator or pipeline, after a check of both.
 
-    It has a penalty of its own, unless it may be one that chooses its penalty.
+    The arguments for its ``fit`` are checked, too. It has a penalty of its own, unless it may be
+    one that chooses its penalty.
     """
-    name = type(estimator).__name__
-    if not isinstance(estimator, PenalizedModel):
-        raise TypeError(
-            f"`estimator` is of type {name}; pass an estimator of this package such as "
-            "CoxLassoCCD, and transform X beforehand."
-        )
-    if not may_choose and "alpha" not in estimator.get_params():
+    _, model = split_pipeline(estimator)
+    if not isinstance(model, PenalizedModel):
+        refuse_type(estimator, fitted="an")
+    name = type(model).__name__
+    if not may_choose and "alpha" not in model.get_params():
         raise TypeError(
             f"`estimator` is of type {name}, which chooses its penalty itself; pass "
-            f"`refit_model()` of a fitted {name} for the model at the chosen penalty."
+            f"`refit_model()` of a fitted {name}, or of a fitted pipeline that ends in one, for "
+            "the model at the chosen penalty."
         )
-    check_arguments(estimator, fit_params, caller)
-    copied = clone(estimator)
+    check_arguments(model, fit_params, caller)
+    copied = clone(model)
     copied._validate_params()
     return copied
+
+
+def open_copy(estimator, X, y, caller, fit_params, **options):
+    """The same, fitted transformers of the pipeline or None, and X as the model takes it."""
+    copied = copy_of(estimator, caller, fit_params, **options)
+    steps, model = split_pipeline(estimator)
+    if steps is None or (_is_fitted(steps) and _is_fitted(model)):
+        return copied, steps, open_pipeline(estimator, X)[1]
+    return copied, *learn_steps(steps, X, y, fit_params)
 
 
 def require_strength(model, what) -> None:

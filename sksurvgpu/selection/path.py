@@ -14,17 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result
 from ..estimators._columns import refuse
+from ..estimators._docs import documented
+from ..estimators._pipelines import join_steps
 from ..estimators._report import explain_failure
 from ..partitions.handles import is_far
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
-from .grid import (
-    alpha_grid,
-    check_alphas,
-    check_grid,
-    copy_of,
-    find_alpha_max,
-    require_strength,
-)
+from .grid import alpha_grid, check_alphas, check_grid, find_alpha_max, open_copy, require_strength
 from .relax import blend_path, require_blend, with_refits
 
 __all__ = ["Path", "fit_path"]
@@ -93,6 +88,7 @@ class Path(Result):
     _basis: Basis
     gamma: float = 1.0
     _refits: Any = None  # `relax.Refits`, where they were asked for
+    _steps: Any = None  # transformers of a pipeline
 
     def __getstate__(self):
         return {**super().__getstate__(), "_refits": None}  # they hold the rows
@@ -124,7 +120,7 @@ class Path(Result):
         Returns
         -------
         estimator : object
-            As if fitted with ``alpha=alphas[index]``.
+            As if fitted with ``alpha=alphas[index]``; the path of a pipeline has pipelines.
         """
         if not isinstance(index, Integral):
             must = "must be a position in `alphas`; path.estimator(alpha) takes a penalty."
@@ -135,7 +131,7 @@ class Path(Result):
         solution = self._solutions[index]
         fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
         fitted.infinite_ = self._infinite[index]
-        return fitted
+        return fitted if self._steps is None else join_steps(self._steps, fitted)
 
     def estimator(self, alpha: float):
         """Fitted estimator at a penalty of the path.
@@ -272,6 +268,7 @@ class Path(Result):
         )
 
 
+@documented
 def fit_path(
     estimator,
     X,
@@ -287,12 +284,10 @@ def fit_path(
 
     Parameters
     ----------
-    estimator : estimator of this package
+    estimator : estimator of this package, or pipeline
         Model and options; its ``alpha`` and ``warm_start`` are not used, and it is not changed.
-    X : scipy sparse matrix, ndarray, DataFrame or Design, of shape (n_samples, n_features)
-        Covariates.
-    y : ndarray of shape (n_samples,)
-        Outcome, as the estimator's ``fit`` takes it.
+        Transformers are fitted to `X` unless they are already.
+    <<rows_to_fit>>
     alphas : array-like, optional
         Penalties, in any order; by default a geometric sequence from the least alpha that sets
         all penalized coefficients to zero.
@@ -304,8 +299,7 @@ def fit_path(
     relax : bool, default=False
         Also fit what each penalty selects without a penalty, for `Path.blend`. The path then keeps
         the rows; its pickles do not. An estimator with a `relax` of its own has a path of blends.
-    **fit_params : array-like of shape (n_samples,), optional
-        Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`.
+    <<more_to_fit>>
 
     Returns
     -------
@@ -323,7 +317,7 @@ def fit_path(
     >>> path.at(10).coef_.shape
     (50,)
     """
-    fitted = copy_of(estimator, "fit_path", fit_params)
+    fitted, steps, X = open_copy(estimator, X, y, "fit_path", fit_params)
     if not isinstance(relax, bool | np.bool_):
         raise TypeError(f"`relax` is {relax!r}, must be True or False; Path.blend takes shares.")
     require_strength(fitted, "fit_path")
@@ -335,7 +329,8 @@ def fit_path(
     if relax and is_far(X):
         refuse("refits without a penalty are checked by comparing rows", "pass relax=False")
     with closing(fitted._prepare(X, y, n_fits=n_fits, **fit_params)) as prepared:
-        return _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, bool(relax))
+        path = _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, bool(relax))
+        return replace(path, _steps=steps)
 
 
 def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):

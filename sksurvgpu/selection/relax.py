@@ -75,6 +75,7 @@ def blend_path(path, gamma):
         _fitted=fitted,
         _solutions=tuple(replace(s, coef=None, null=None) for s in solutions),
         _refits=refits,
+        _steps=path._steps,
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._versioned import Versioned
+from ..estimators._pipelines import open_pipeline
 
 __all__ = ["LogLikelihoodScorer"]
 
@@ -84,7 +84,6 @@ class LogLikelihoodScorer(Versioned, BaseEstimator):
             "exposure": exposure,
             "censoring_groups": censoring_groups,
         }
-        if isinstance(estimator, Pipeline):
-            X, estimator = estimator[:-1].transform(X) if len(estimator) > 1 else X, estimator[-1]
+        estimator, X = open_pipeline(estimator, X)
         given = {name: values for name, values in given.items() if values is not None}
         return estimator.log_likelihood(X, y, mean=True, **given)
