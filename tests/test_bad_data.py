@@ -349,7 +349,7 @@ OUTCOMES = {
     "strata length": (
         lambda: read_outcome(Y, strata=[1, 2, 3]),
         ValueError,
-        "`strata` has 3 entries, `X` has 2 rows; pass one per row.",
+        "`strata` has 3 entries, `y` has 2 entries; pass one per row.",
     ),
     "strata twice": (
         lambda: read_outcome(surv([1, 0], [1, 2], stratum=[1, 2]), strata=[1, 2]),

@@ -509,7 +509,7 @@ def test_callbacks_see_every_fit():
     assert isinstance(Record(), callback.FitCallback)
     model = CoxLassoCV(n_alphas=12, alpha_min_ratio=0.1, cv=3).set_callbacks(Record())
     model.fit(STRONG.X, STRONG.y)
-    batch = ["fit", "fit", "fit", "alpha"]
+    batch = ["fit", "fit", "fit", "cross-validation,"]
     assert seen == ["setup", *batch, *batch, "fit", "refit", "fit", "teardown"]
 
 

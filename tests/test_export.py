@@ -89,5 +89,5 @@ def test_what_cannot_be_exported():
     changing = CoxLassoCCD(alpha=0.01, time_varying={0: [12.0]}).fit(X, face.y)
     with pytest.raises(ValueError, match="change over time"):
         to_sklearn(changing)
-    with pytest.raises(TypeError, match=r"`model` is of type str; pass a fitted .* a pipeline"):
+    with pytest.raises(TypeError, match=r"`estimator` is of type str; pass a fitted .* a pipeline"):
         to_json("cox")

@@ -372,11 +372,11 @@ def first_by_variance(k):
 def test_columns_that_only_a_replicate_selects():
     X = pd.DataFrame(RNG.normal(size=(N, 4)), columns=list("abcd"))
     pipe = pipe_of(first_by_variance(2), LASSO)
-    result = bootstrap(pipe, X, Y, n_replicates=8, random_state=0)
+    result = bootstrap(pipe, X, Y, n_replicates=9, random_state=0)
     names = result.feature_names.tolist()
     assert names == pipe[0].fit(X, TIME).get_feature_names_out().tolist()
     others = 0
-    for number in range(8):
+    for number in range(9):
         expected = coefs_by_hand(pipe, X, Y, rows_of(result, number))
         others += not set(expected.index) <= set(names)
         found = result.to_frame().loc[number]
@@ -386,13 +386,14 @@ def test_columns_that_only_a_replicate_selects():
     model = clone(pipe).fit(X, Y)
     curves = curve_intervals(model, X, Y, X[:2], times=[5, 20], bootstrap=result, level=0.5)
     by_hand = []
-    for number in range(8):
+    for number in range(9):
         rows = rows_of(result, number)
         [*functions] = clone(pipe).fit(X.iloc[rows], Y[rows]).predict_survival_function(X[:2])
         by_hand.append([[function(5), function(20)] for function in functions])
+    # quartiles of nine lie on two of them: nothing is interpolated, on whatever scale
     lower, upper = np.quantile(by_hand, [0.25, 0.75], axis=0)
-    np.testing.assert_allclose(curves.lower, lower, atol=1e-4)
-    np.testing.assert_allclose(curves.upper, upper, atol=1e-4)
+    np.testing.assert_allclose(curves.lower, lower, atol=1e-6)
+    np.testing.assert_allclose(curves.upper, upper, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:more than max_errors")

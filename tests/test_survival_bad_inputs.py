@@ -175,8 +175,8 @@ FINE_GRAY = {
     "censored rows of interest": (
         lambda: fit("fine-gray", event_of_interest=0),
         ValueError,
-        "The 'event_of_interest' parameter of FineGrayCCD must be an int in the range [1, inf). "
-        "Got 0 instead.",
+        "The 'event_of_interest' parameter of FineGrayCCD must be an int in the range [1, inf) or "
+        "an instance of 'str'. Got 0 instead.",
     ),
     "event of interest as truth value": (
         lambda: fit("fine-gray", event_of_interest=True),
