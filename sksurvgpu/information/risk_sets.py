@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._compile import device, kernel
-from .spans import add_span, gather_up, push_down, sum_span
+from .spans import add_span, copy_row, gather_up, push_down, sum_span
 
 __all__ = [
     "Atoms",
@@ -136,7 +136,8 @@ def sum_cells(rows, lanes, x, total, tied):
     _sum_exits(rows, x, total, nodes, tied)
     if len(nodes):
         push_down(nodes)
-        total[:] = nodes[len(total) :]
+        for k in range(len(total)):
+            copy_row(nodes, len(total) + k, total, k)
     else:
         for s in range(len(rows.cell_ptr) - 1):
             for k in range(rows.cell_ptr[s + 1] - 2, rows.cell_ptr[s] - 1, -1):
@@ -154,7 +155,7 @@ def _scan_cells(rows, atoms, slope, mean, cells):
         first = rows.cell_ptr[s]
         for k in range(first + 1, rows.cell_ptr[s + 1]):
             cells.hazard[k] = cells.hazard[k - 1]
-            cells.hazard_x[k] = cells.hazard_x[k - 1]
+            copy_row(cells.hazard_x, k - 1, cells.hazard_x, k)
             begin = a
             while a < n_atoms and atoms.cell[a] == k:
                 held = slope[a] * atoms.fraction[a]
@@ -207,7 +208,8 @@ def _at_risk(rows, cells, nodes, i, span):
         sum_span(nodes, rows.enter_idx[i] + 1, k + 1, span)
     else:
         span[0] = cells.hazard[k]
-        span[1:] = cells.hazard_x[k]
+        for j in range(len(span) - 1):
+            span[1 + j] = cells.hazard_x[k, j]
     if rows.event[i]:
         span[0] -= cells.held[k]
         for j in range(len(span) - 1):

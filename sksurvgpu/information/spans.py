@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from .._compile import device
 
-__all__ = ["add_span", "gather_up", "push_down", "sum_span"]
+__all__ = ["add_span", "copy_row", "gather_up", "push_down", "sum_span"]
+
+
+@device
+def copy_row(source, k, target, q):
+    """Copy a row by a loop: an assignment of slices takes a second or two to compile."""
+    for j in range(target.shape[1]):
+        target[q, j] = source[k, j]
 
 
 @device

@@ -76,14 +76,16 @@ def _sum_log_risk(risk_sets, eta, cells, nodes):
                 write(cells.tied, k, add_logs(read(cells.tied, k, -np.inf), log_w))
                 loglik += c * eta[i]
     push_down(nodes)
-    cells.risk[:] = nodes[len(cells.risk) :]
+    for k in range(len(cells.risk)):
+        cells.risk[k] = nodes[len(cells.risk) + k]
     return loglik
 
 
 @device
 def _take_expected(risk_sets, eta, cells, nodes, u):
     """u: observed minus expected events, from the jumps that `cells.rest` has."""
-    nodes[len(cells.risk) :] = cells.rest
+    for k in range(len(cells.risk)):
+        nodes[len(cells.risk) + k] = cells.rest[k]
     gather_up(nodes)
     for i in range(len(eta)):
         c, k = row_weight(risk_sets.weight, i), risk_sets.exit_idx[i]
