@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ._versioned import Versioned
 
-__all__ = ["Result", "as_text", "counted", "in_brief"]
+__all__ = ["Report", "Result", "as_text", "counted", "in_brief"]
 
 MOST_ROWS = 10
 LONGEST = 40  # letters of a name or text
@@ -64,6 +64,25 @@ class Result(Versioned):
             return None, 0
         frame, n_rows = found
         return as_text(frame), n_rows - len(frame)
+
+
+class Report(Result):
+    """What was read and what was left out: `_begin` says what there is, `COUNTED` what to add.
+
+    That is, by the name of an attribute, what it counts; what did not occur is not said.
+    """
+
+    COUNTED: ClassVar[dict[str, str]] = {}
+
+    def _begin(self) -> list[str]:
+        raise NotImplementedError
+
+    def _title(self) -> str:
+        counts = ((getattr(self, name), what) for name, what in self.COUNTED.items())
+        return "\n".join([*self._begin(), *(f"{n:,} {what}" for n, what in counts if n)])
+
+    def __repr__(self) -> str:
+        return self._title()
 
 
 def in_brief(table, effect):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._tables import Result, counted
+from .._tables import Report, Result, counted
 from ..data.design.columns import Design
 from ..data.episodes.report import with_dense
 from ..data.outcomes.counts import case_series
@@ -15,8 +15,8 @@ from ..data.outcomes.counts import case_series
 __all__ = ["CaseSeriesData", "CaseSeriesReport"]
 
 
-@dataclass(frozen=True)
-class CaseSeriesReport(Result):
+@dataclass(frozen=True, repr=False)
+class CaseSeriesReport(Report):
     """What `eras_to_intervals` or `case_crossover_windows` read, and what it left out.
 
     Attributes
@@ -43,6 +43,19 @@ class CaseSeriesReport(Result):
     n_reaching : int
         Windows that begin before an earlier era ends; ``after_previous=0`` cuts them off.
     """
+
+    COUNTED: ClassVar = {
+        "n_missing": "lines left out: an entry is missing",
+        "n_unknown_eras": "eras left out: their subject is not in the periods",
+        "n_unknown_outcomes": "outcomes left out: their subject is not in the periods",
+        "n_outcomes_outside": "outcomes left out: outside of observation",
+        "n_eras_outside": "eras outside of observation",
+        "n_empty": "windows left out: they would end before they start",
+        "n_shortened": "windows cut off by the era before or after",
+        "n_reaching": "windows begin before an earlier era ends; after_previous=0 cuts them off",
+        "n_windows_outside": "windows left out: outside of observation",
+        "n_clipped": "windows cut off where observation starts or ends",
+    }
 
     n_eras: int
     n_outcomes: int
@@ -71,29 +84,8 @@ class CaseSeriesReport(Result):
             **of_windows,
         )
 
-    def _title(self) -> str:
-        lines = [f"{self.n_eras:,} eras and {self.n_outcomes:,} outcomes read"]
-        for count, what in (
-            (self.n_missing, "lines left out: an entry is missing"),
-            (self.n_unknown_eras, "eras left out: their subject is not in the periods"),
-            (self.n_unknown_outcomes, "outcomes left out: their subject is not in the periods"),
-            (self.n_outcomes_outside, "outcomes left out: outside of observation"),
-            (self.n_eras_outside, "eras outside of observation"),
-            (self.n_empty, "windows left out: they would end before they start"),
-            (self.n_shortened, "windows cut off by the era before or after"),
-            (
-                self.n_reaching,
-                "windows begin before an earlier era ends; after_previous=0 cuts them off",
-            ),
-            (self.n_windows_outside, "windows left out: outside of observation"),
-            (self.n_clipped, "windows cut off where observation starts or ends"),
-        ):
-            if count:
-                lines.append(f"{count:,} {what}")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return self._title()
+    def _begin(self):
+        return [f"{self.n_eras:,} eras and {self.n_outcomes:,} outcomes read"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from ..._tables import Result
+from ..._tables import Report, Result
 from ..design.columns import Design
 from ..outcomes.survival import surv
 
 __all__ = ["Episodes", "EpisodesReport", "with_dense"]
 
 
-@dataclass(frozen=True)
-class EpisodesReport(Result):
+@dataclass(frozen=True, repr=False)
+class EpisodesReport(Report):
     """What `episodes` read, and what it left out.
 
     Attributes
@@ -52,6 +53,19 @@ class EpisodesReport(Result):
         Rows in which no covariate has a value other than zero.
     """
 
+    COUNTED: ClassVar = {
+        "n_rows_without": "rows have no covariate",
+        "n_unknown": "lines left out: their person is not among the outcomes",
+        "n_missing": "lines left out: identifier, start or value missing",
+        "n_empty": "lines left out: they stop where they start",
+        "n_outside": "lines left out: outside of follow-up",
+        "n_clipped": "lines cut off where follow-up starts or ends",
+        "n_open": "lines without a stop",
+        "n_overlaps": "lines joined with an earlier one that they overlap",
+        "n_zeros": "entries not stored: zero",
+        "n_unnamed": "covariates named by their identifier",
+    }
+
     n_rows: int
     n_subjects: int
     n_events: int
@@ -68,29 +82,11 @@ class EpisodesReport(Result):
     n_unnamed: int
     n_rows_without: int
 
-    def _title(self) -> str:
-        lines = [
+    def _begin(self):
+        return [
             f"{self.n_rows:,} rows of {self.n_subjects:,} subjects with {self.n_events:,} events",
             f"{self.n_covariates:,} covariates from {self.n_lines:,} lines",
         ]
-        for count, what in (
-            (self.n_rows_without, "rows have no covariate"),
-            (self.n_unknown, "lines left out: their person is not among the outcomes"),
-            (self.n_missing, "lines left out: identifier, start or value missing"),
-            (self.n_empty, "lines left out: they stop where they start"),
-            (self.n_outside, "lines left out: outside of follow-up"),
-            (self.n_clipped, "lines cut off where follow-up starts or ends"),
-            (self.n_open, "lines without a stop"),
-            (self.n_overlaps, "lines joined with an earlier one that they overlap"),
-            (self.n_zeros, "entries not stored: zero"),
-            (self.n_unnamed, "covariates named by their identifier"),
-        ):
-            if count:
-                lines.append(f"{count:,} {what}")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return self._title()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,17 +1,17 @@
 """What becomes of long tables: columns, outcomes and a report."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._tables import Result
+from ..._tables import Report, Result
 
 __all__ = ["LongData", "LongReport"]
 
 
-@dataclass(frozen=True)
-class LongReport(Result):
+@dataclass(frozen=True, repr=False)
+class LongReport(Report):
     """What `from_long` read, and what it left out.
 
     Attributes
@@ -52,6 +52,20 @@ class LongReport(Result):
         Columns that `prepare` left out; its ``report_`` names them and says why.
     """
 
+    COUNTED: ClassVar = {
+        "n_rows_undated": "rows have no index date",
+        "n_unknown": "lines left out: their row is not among the outcomes",
+        "n_missing": "lines left out: identifier or value missing",
+        "n_undated": "lines left out: no day, or none of the row's index date",
+        "n_outside": "lines left out: outside all windows",
+        "n_unused": "lines left out: their covariate is not one of `like`",
+        "n_duplicates": "lines joined with another of the same row and covariate",
+        "n_zeros": "entries left out: zero",
+        "n_rare": "covariates left out: in too few rows",
+        "n_unprepared": "covariates left out by `prepare`",
+        "n_unnamed": "covariates named by their identifier",
+    }
+
     n_rows: int
     n_covariates: int
     n_entries: int
@@ -71,33 +85,13 @@ class LongReport(Result):
     n_rows_undated: int = 0
     n_unprepared: int = 0
 
-    def _title(self) -> str:
-        lines = [
+    def _begin(self):
+        return [
             f"{self.n_rows:,} rows, {self.n_covariates:,} covariates, {self.n_entries:,} entries "
             f"from {self.n_lines:,} lines",
             f"covariates occur in {self.smallest_count:,} to {self.largest_count:,} rows",
             f"{self.n_rows_without:,} rows have no covariate",
         ]
-        if self.n_rows_undated:
-            lines.append(f"{self.n_rows_undated:,} rows have no index date")
-        for count, what in (
-            (self.n_unknown, "lines left out: their row is not among the outcomes"),
-            (self.n_missing, "lines left out: identifier or value missing"),
-            (self.n_undated, "lines left out: no day, or none of the row's index date"),
-            (self.n_outside, "lines left out: outside all windows"),
-            (self.n_unused, "lines left out: their covariate is not one of `like`"),
-            (self.n_duplicates, "lines joined with another of the same row and covariate"),
-            (self.n_zeros, "entries left out: zero"),
-            (self.n_rare, "covariates left out: in too few rows"),
-            (self.n_unprepared, "covariates left out by `prepare`"),
-            (self.n_unnamed, "covariates named by their identifier"),
-        ):
-            if count:
-                lines.append(f"{count:,} {what}")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return self._title()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
