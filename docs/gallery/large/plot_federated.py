@@ -39,7 +39,7 @@ members = {f"group {k + 1}": np.flatnonzero(group == k) for k in range(4)}
 # than ten rows. Follow-up times are rounded up to a grid that all sites can
 # serve, which is agreed on without looking at single rows.
 
-estimator = CoxLassoCCD(alpha=0, ties="efron")
+estimator = CoxLassoCCD(alpha=0)
 sites = {
     name: Site(X.iloc[rows], y[rows], rules=Rules(min_rows=10))
     for name, rows in members.items()
@@ -58,7 +58,7 @@ print(
 # Beside the fit of all rows, which nobody could have made. What is left of
 # a difference is that of the coarser times:
 
-pooled = CoxLassoCCD(alpha=0, ties="efron").fit(X, y)
+pooled = CoxLassoCCD(alpha=0).fit(X, y)
 pd.DataFrame(
     {"of sums": federated.coef_, "of all rows": pooled.coef_}, X.columns
 ).round(3)
@@ -70,7 +70,7 @@ pd.DataFrame(
 
 alone = {}
 for name, rows in members.items():
-    model = CoxLassoCCD(alpha=0, ties="efron").fit(X.iloc[rows], y[rows])
+    model = CoxLassoCCD(alpha=0).fit(X.iloc[rows], y[rows])
     alone[name] = wald(model, X.iloc[rows], y[rows])
 figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
 display = CoefficientDisplay.from_result(alone, sort=None, ax=ax)
