@@ -282,6 +282,13 @@ def test_what_is_not_determined_stays_unknown():
     np.testing.assert_allclose(factors[["statistic", "df"]], [[test.statistic, 3]], rtol=1e-6)
 
 
+def test_levels_are_drawn_below_their_reference():
+    result = wald_of_veterans().with_factors({"cell": CELLS})
+    display = CoefficientDisplay.from_result(result)
+    [table] = display.tables.values()
+    assert table.index.tolist() == result.intervals.index.tolist()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -86,7 +86,7 @@ class CoefficientDisplay:
         *,
         columns=None,
         ratio=True,
-        sort="coef",
+        sort="auto",
         numbers=True,
         beside=None,
         xlim=None,
@@ -104,9 +104,10 @@ class CoefficientDisplay:
             have.
         ratio : bool, default=True
             Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
-        sort : {"coef", "magnitude", None}, default="coef"
+        sort : {"auto", "coef", "magnitude", None}, default="auto"
             Order of the rows by the first result: from the largest coefficient, from the one
-            farthest from 0, or as in `columns` or the result.
+            farthest from 0, or as in `columns` or the result. "auto" is "coef", but None for
+            results with factors, whose levels stay below their reference.
         numbers : bool, default=True
             Write estimates and intervals beside the axes.
         beside : list of str or DataFrame, optional
@@ -134,6 +135,9 @@ class CoefficientDisplay:
             if len(found) > 1:
                 listed = ", ".join(sorted(map(str, found)))
                 raise ValueError(f"the results have different {name}: {listed}; draw them apart.")
+        if sort == "auto":
+            has_factors = any(getattr(r, "factors", None) is not None for r in results.values())
+            sort = None if has_factors else "coef"
         tables = _in_order(tables, columns, sort)
         display = cls(tables, effect=effects.pop(), level=levels.pop())
         if beside is not None:
@@ -241,7 +245,7 @@ def _check_drawable(tables, name):
 def _in_order(tables, columns, sort):
     """Tables with the rows that are shown, in their order."""
     if sort not in SORTS:
-        raise ValueError(f'`sort` is {sort!r}, must be "coef", "magnitude" or None.')
+        raise ValueError(f'`sort` is {sort!r}, must be "auto", "coef", "magnitude" or None.')
     first, *others = tables.values()
     if columns is None:
         names = [name for name in first.index if all(name in table.index for table in others)]
