@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tables import Result, counted, in_brief
+from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import Inverse
 from ..information.views import view_of
@@ -96,6 +96,7 @@ class WaldResult(Combinable, Result):
     _effect: str | None = None
     fit_statistics: Any = None
     factors: Any = None
+    _most_rows = MOST_OF_A_FIT
     _fitted: Any = None  # coefficients of the fit, with those of columns that are left out
 
     def _title(self) -> str:
