@@ -11,6 +11,7 @@ from numbers import Integral
 
 import numpy as np
 
+from ..._calls import called_as
 from ..by_column import similar
 from ..vectors import check_labels, check_whole, encode, numbers_or_flags
 from .fields import (
@@ -35,6 +36,7 @@ NO_START = (
 )
 
 
+@called_as("competing_risks(event, time, labels={0: 'alive', 1: 'relapse', 2: 'death'})")
 def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     """Build the outcome of a model of competing risks, one entry per row.
 
