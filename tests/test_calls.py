@@ -197,10 +197,6 @@ CALLS = {
         r"call surv\(event, time, start",
     ),
     "entry of lifelines": (lambda: surv(EVENT, TIME, entry=TIME - 1), r"'entry'; call surv\(event"),
-    "kinds and who is censored": (
-        lambda: competing_risks(EVENT, TIME, censored="alive"),
-        r"'censored'; call competing_risks\(event, time, labels={0: 'alive'",
-    ),
     "a slip": (lambda: kaplan_meier(Y, group=EVENT), r"'group'; call kaplan_meier\(surv"),
 }
 

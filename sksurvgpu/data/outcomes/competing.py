@@ -11,7 +11,6 @@ from numbers import Integral
 
 import numpy as np
 
-from ..._calls import called_as
 from ..by_column import similar
 from ..vectors import check_labels, check_whole, encode, numbers_or_flags
 from .fields import (
@@ -36,7 +35,6 @@ NO_START = (
 )
 
 
-@called_as("competing_risks(event, time, labels={0: 'alive', 1: 'relapse', 2: 'death'})")
 def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
     """Build the outcome of a model of competing risks, one entry per row.
 
@@ -78,7 +76,7 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
         event = _coded(event, labels)
     dtype = numbers_or_flags(event, "event").dtype
     refuse_flags(dtype, "`event`", "use surv for a single kind")
-    meaning = f"{CODES}, or what the texts stand for by `labels`" if dtype.kind == "U" else CODES
+    meaning = f"{CODES}, or texts and labels={{0: text, 1: ...}}" if dtype.kind == "U" else CODES
     codes = check_whole(event, "event", meaning)
     codes = labelled(codes, {int(k): label for k, label in (labels or {}).items() if k})
     return pack(checked_items(codes, time, stratum=stratum))
