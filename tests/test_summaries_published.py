@@ -292,6 +292,10 @@ def test_contrasts_of_a_table():
     assert found.feature_names.tolist() == ["median", "old"]
     np.testing.assert_allclose(found.coef, rows @ result.coef, rtol=1e-12)
     np.testing.assert_allclose(found.covariance, rows @ result.covariance @ rows.T, rtol=1e-10)
+    test = result.test(contrasts=differences[differences.columns[::-1]])
+    expected = found.coef @ np.linalg.solve(found.covariance, found.coef)
+    assert test.statistic == pytest.approx(expected) and test.df == 2
+    assert result.test(contrasts=differences, values=found.coef).statistic == pytest.approx(0)
     with pytest.raises(ValueError, match="names column 'height'"):
         result.contrast(differences.assign(height=1.0))
 

@@ -159,8 +159,8 @@ class WaldResult(Combinable, Result):
         columns : str, int or list of these, optional
             Coefficients by name or position; by default all but an intercept and those of columns
             that were left out.
-        contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), optional
-            In place of `columns`, factors of the coefficients in each sum.
+        contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), or DataFrame, optional
+            In place of `columns`, factors of the coefficients in each sum; in a table by name.
         values : float or array-like of shape (n_contrasts,), default=0.0
             What the coefficients, or the sums, are under the hypothesis.
 
@@ -184,6 +184,8 @@ class WaldResult(Combinable, Result):
         >>> result.test(contrasts=[1, -1, 0, 0]).df
         1
         """
+        if columns is None and hasattr(contrasts, "iterrows"):
+            return self.contrast(contrasts).test(values=values)
         if columns is None and contrasts is None:
             names = self.feature_names.astype(str)
             is_own = (names != INTERCEPT) & ~np.char.endswith(names, REFERENCE)
