@@ -238,8 +238,7 @@ OUTCOMES = {
     "event two-dimensional": (
         lambda: surv([[1, 0]], [1, 2]),
         ValueError,
-        "`event` has shape (1, 2), must be one-dimensional; pass a flat array, such as a "
-        "column of a table.",
+        "`event` has shape (1, 2), must be one-dimensional; pass a flat array or column.",
     ),
     "event ragged": (
         lambda: surv([[1, 0], 1], [1, 2]),
@@ -249,7 +248,7 @@ OUTCOMES = {
     "scalar": (
         lambda: surv(1, 2.0),
         ValueError,
-        "`event` is 1, must be one-dimensional; pass a flat array, such as a column of a table.",
+        "`event` is 1, must be one-dimensional; pass a flat array or column.",
     ),
     "time boolean": (
         lambda: surv([1, 0], [True, False]),
@@ -470,8 +469,7 @@ ARGUMENTS = {
     "weight two-dimensional": (
         lambda: check_sample_weight(np.ones((2, 1)), 2),
         ValueError,
-        "`sample_weight` has shape (2, 1), must be one-dimensional; pass a flat array, such as a "
-        "column of a table.",
+        "`sample_weight` has shape (2, 1), must be one-dimensional; pass a flat array or column.",
     ),
     "offset text": (
         lambda: check_offset(["a", "b"], 2),

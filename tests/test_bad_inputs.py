@@ -75,8 +75,7 @@ SHARED = {
     "weight for all rows": (
         lambda name: fit(name, rows={"sample_weight": 2.0}),
         ValueError,
-        "`sample_weight` is 2.0, must be one-dimensional; pass a flat array, such as a column of a "
-        "table.",
+        "`sample_weight` is 2.0, must be one-dimensional; pass a flat array or column.",
     ),
     "weights as text": (
         lambda name: fit(name, rows={"sample_weight": STRATA}),

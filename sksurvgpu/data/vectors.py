@@ -19,10 +19,7 @@ def as_vector(values, name, *, keep_objects=False):
     vector = as_array(values, name, keep_objects=keep_objects)
     if vector.ndim != 1:
         found = f"has shape {vector.shape}" if vector.ndim else f"is {values!r:.40}"
-        raise ValueError(
-            f"`{name}` {found}, must be one-dimensional; pass a flat array, such as a column of a "
-            "table."
-        )
+        raise ValueError(f"`{name}` {found}, must be one-dimensional; pass a flat array or column.")
     return vector
 
 
