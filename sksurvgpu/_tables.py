@@ -10,7 +10,7 @@ from ._versioned import Versioned
 
 __all__ = ["Report", "Result", "as_text", "counted", "in_brief"]
 
-MOST_ROWS = 10
+MOST_ROWS, MOST_OF_A_FIT = 10, 40  # the latter of what R prints whole
 LONGEST = 40  # letters of a name or text
 SHOWN = "attrition", "groups", "table"  # the first of these that a result has
 
@@ -24,6 +24,7 @@ class Result(Versioned):
     """
 
     _arrays: ClassVar[tuple[str, ...]] = ()
+    _most_rows: ClassVar[int] = MOST_ROWS
 
     def _title(self) -> str:
         raise NotImplementedError
@@ -59,7 +60,7 @@ class Result(Versioned):
 
     def _table(self):
         """Table of texts, or None, and how many rows it leaves out."""
-        found = self._head(MOST_ROWS)
+        found = self._head(self._most_rows)
         if found is None:
             return None, 0
         frame, n_rows = found

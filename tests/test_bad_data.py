@@ -238,7 +238,7 @@ OUTCOMES = {
     "event two-dimensional": (
         lambda: surv([[1, 0]], [1, 2]),
         ValueError,
-        "`event` has shape (1, 2), must be one-dimensional; pass a flat array.",
+        "`event` has shape (1, 2), must be one-dimensional; pass a flat array or column.",
     ),
     "event ragged": (
         lambda: surv([[1, 0], 1], [1, 2]),
@@ -248,12 +248,17 @@ OUTCOMES = {
     "scalar": (
         lambda: surv(1, 2.0),
         ValueError,
-        "`event` has shape (), must be one-dimensional; pass a flat array.",
+        "`event` is 1, must be one-dimensional; pass a flat array or column.",
     ),
     "time boolean": (
         lambda: surv([1, 0], [True, False]),
         TypeError,
         "`time` has dtype bool; pass numbers.",
+    ),
+    "time as durations": (
+        lambda: surv([1, 0], np.array([5, 7], "timedelta64[D]")),
+        TypeError,
+        "`time` has dtype timedelta64[D]; pass numbers, such as (end - start).dt.days.",
     ),
     "time text": (
         lambda: surv([1, 0], ["1", "2"]),
@@ -464,7 +469,7 @@ ARGUMENTS = {
     "weight two-dimensional": (
         lambda: check_sample_weight(np.ones((2, 1)), 2),
         ValueError,
-        "`sample_weight` has shape (2, 1), must be one-dimensional; pass a flat array.",
+        "`sample_weight` has shape (2, 1), must be one-dimensional; pass a flat array or column.",
     ),
     "offset text": (
         lambda: check_offset(["a", "b"], 2),

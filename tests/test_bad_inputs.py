@@ -75,7 +75,7 @@ SHARED = {
     "weight for all rows": (
         lambda name: fit(name, rows={"sample_weight": 2.0}),
         ValueError,
-        "`sample_weight` has shape (), must be one-dimensional; pass a flat array.",
+        "`sample_weight` is 2.0, must be one-dimensional; pass a flat array or column.",
     ),
     "weights as text": (
         lambda name: fit(name, rows={"sample_weight": STRATA}),

@@ -312,6 +312,21 @@ MISTAKES = {
 }
 
 
+def test_survival_in_place_of_risk():
+    """One column of a table says nothing of it, but the table does."""
+    data = simulate_cox(100, 3, density=0.5, random_state=0)
+    risk = CoxLassoCCD(alpha=0).fit(data.X, data.y).predict_risk(data.X, [5.0, 20.0])
+    assert calibration(data.y, risk, 5.0).expected == pytest.approx(risk[5.0].mean())
+    with pytest.raises(ValueError, match=r"`risk` falls from horizon to horizon .* 1 minus"):
+        calibration(data.y, 1 - risk, 5.0)
+
+
+def test_an_array_as_horizon_is_not_written_out():
+    with pytest.raises(ValueError, match="`horizon` is ") as caught:
+        calibration(Y, RISK, np.arange(2_000.0))
+    assert len(str(caught.value)) < 120
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistakes(name):
     check(*MISTAKES[name])

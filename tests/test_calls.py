@@ -192,6 +192,11 @@ CALLS = {
     "one outcome": (lambda: auc(Y, RISK), r"call auc\(y_train, y_test, risk, times\)"),
     "one outcome with times": (lambda: brier_score(Y, RISK, 4), "pass it twice"),
     "one outcome and a table": (lambda: auc(Y, TABLE, 4), "pass it twice"),
+    "survival in R's order": (
+        lambda: surv(TIME - 1, TIME, EVENT),
+        r"call surv\(event, time, start",
+    ),
+    "entry of lifelines": (lambda: surv(EVENT, TIME, entry=TIME - 1), r"'entry'; call surv\(event"),
     "a slip": (lambda: kaplan_meier(Y, group=EVENT), r"'group'; call kaplan_meier\(surv"),
 }
 

@@ -183,6 +183,9 @@ def test_names_of_columns():
     assert trim(cohort, bounds=(0.25, 0.9)).left_out["person"].tolist() == ["c", "b"]
     with pytest.raises(TypeError, match="id= names columns of a table; a Cohort has its own"):
         trim(cohort, id="person")
+    for given in (renamed, cohort):
+        with pytest.raises(TypeError, match="'observation_start' is no argument; columns of a"):
+            trim(given, observation_start="first")
     with pytest.raises(ValueError, match=r"no column 'persn'; name one of its columns \('person'"):
         trim(renamed, id="persn")
     with pytest.raises(ValueError, match=r"has no column 'score'; name one .* by score="):

@@ -277,7 +277,7 @@ MISTAKES = {
     "event text": (
         lambda: competing_risks(["death", "relapse"], [1, 2]),
         TypeError,
-        f"`event` has dtype <U7; {CODES.rstrip('.')}, or what the texts stand for by `labels`.",
+        f"`event` has dtype <U7; {CODES.rstrip('.')}, or texts and labels={{0: text, 1: ...}}.",
     ),
     "event mixed": (
         lambda: competing_risks(np.array([1, "death"], dtype=object), [1, 2]),

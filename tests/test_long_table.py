@@ -646,6 +646,16 @@ def test_batches_are_as_small_as_asked_for(monkeypatch):
         (5, TypeError, "`covariates` is of type int; pass a DataFrame"),
         ({"row_id": [1]}, TypeError, "`covariates` is of type dict"),
         (np.ones((3, 2)), TypeError, "an item of type ndarray"),
+        (
+            pd.Series([1, 2]),
+            TypeError,
+            "`covariates` is an iterable with an item of type int; pass",
+        ),
+        (
+            pl.Series([1, 2]),
+            TypeError,
+            "`covariates` is an iterable with an item of type int; pass",
+        ),
         ([pl.LazyFrame({"row_id": [1]})], TypeError, "an item of type LazyFrame"),
         ([], ValueError, "`covariates` is an iterable without any frame"),
         (iter([]), ValueError, "`covariates` is an iterable without any frame"),

@@ -130,6 +130,10 @@ def test_groups_are_single_curves():
         )
     ordered = kaplan_meier(y, groups=pd.Categorical(labels, ["c", "a", "b"]))
     assert ordered.groups == ["c", "a", "b"]
+    cut = pd.cut(pd.Series(group), [-1, 0, 1, 2])  # what pandas calls intervals
+    assert kaplan_meier(y, groups=cut[::-1]).groups == ["(-1, 0]", "(0, 1]", "(1, 2]"]
+    of_cut = kaplan_meier(y, groups=cut).table["survival"]
+    pd.testing.assert_series_equal(of_cut, kaplan_meier(y, groups=group).table["survival"])
     by_stratum = kaplan_meier(surv(y["event"], y["time"], start=y["start"], stratum=labels))
     assert by_stratum.groups == ["a", "b", "c"]
 

@@ -90,6 +90,14 @@ def test_profiles_are_those_of_the_rows_at_risk(data, name, stratified):
         assert drug["log_likelihood_ratio"].min() == 0.0
 
 
+def test_one_outcome_is_said_to_be_one(data):
+    X, outcomes, *_ = data
+    one = dict([*outcomes["cox"].items()][:1])
+    result = fit_outcomes(CoxLassoCCD(alpha=0.01), X, one, columns="drug", intervals=None)
+    assert repr(result).startswith("<OutcomesResult of 1 outcome")
+    assert not repr(result).startswith("<OutcomesResult of 1 outcomes")
+
+
 @pytest.mark.parametrize("intervals", ["profile", None])
 def test_penalties_are_chosen_by_outcome(data, intervals):
     X, outcomes, at_risk, _ = data

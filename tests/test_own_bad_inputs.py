@@ -178,7 +178,7 @@ OF_COUNTS = {
     "exposure of all rows": (
         lambda name: fit_counts(name, exposure=3.0),
         ValueError,
-        "`exposure` has shape (), must be one-dimensional; pass a flat array.",
+        "`exposure` is 3.0, must be one-dimensional; pass a flat array or column.",
     ),
     "score with negative counts": (
         lambda name: fit(name).score(X, changed(COUNT, 4, -1)),

@@ -346,7 +346,7 @@ MISTAKES = {
     "horizons in two dimensions": (
         lambda: cox().predict_risk(X, [[1, 2]]),
         ValueError,
-        "`times` has shape (1, 2), must be one-dimensional; pass a flat array.",
+        "`times` has shape (1, 2), must be one-dimensional; pass a flat array or column.",
     ),
     "share in percent": (
         lambda: cox().predict_quantile(X, [25, 50]),

@@ -6,7 +6,7 @@ import pytest
 from oracles.cases import load
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from sksurv.datasets import load_veterans_lung_cancer
 from test_inference_published import TIGHT, close, read
 
@@ -266,6 +266,40 @@ def test_factors_of_encoders():
         assert found.factors["statistic"].tolist() == pytest.approx([18.2152, 2.171405], rel=1e-5)
 
 
+def test_factors_of_the_categories_of_a_table():
+    data, y = load_veterans_lung_cancer()
+    factors = data[["Celltype", "Treatment", "Age_in_years"]]
+    X = pd.get_dummies(factors, drop_first=True)
+    result = wald(CoxLassoCCD(ties="efron", **TIGHT).fit(X, y), X, y)
+    found = result.with_factors(factors)
+    levels = {name: factors[name].cat.categories for name in ["Celltype", "Treatment"]}
+    pd.testing.assert_frame_equal(found.summary(), result.with_factors(levels).summary())
+    with pytest.raises(TypeError, match="`factors` is of type DataFrame, in which there are no"):
+        result.with_factors(factors[["Age_in_years"]])
+
+
+def test_contrasts_of_a_table():
+    """The effect between two values of a spline, a row of the basis minus another."""
+    X, y, _ = veterans()
+    basis = SplineTransformer(n_knots=4, include_bias=False).set_output(transform="pandas")
+    basis.fit(X[["age"]])
+    curved = basis.transform(X[["age"]]).assign(karno=X["karno"])
+    result = wald(CoxLassoCCD(**TIGHT).fit(curved, y), curved, y)
+    at = basis.transform(X[["age"]].quantile([0.2, 0.5, 0.8]))
+    differences = (at.iloc[1:] - at.iloc[0]).set_axis(["median", "old"])
+    found = result.contrast(differences)
+    rows = np.column_stack([differences, np.zeros(2)])
+    assert found.feature_names.tolist() == ["median", "old"]
+    np.testing.assert_allclose(found.coef, rows @ result.coef, rtol=1e-12)
+    np.testing.assert_allclose(found.covariance, rows @ result.covariance @ rows.T, rtol=1e-10)
+    test = result.test(contrasts=differences[differences.columns[::-1]])
+    expected = found.coef @ np.linalg.solve(found.covariance, found.coef)
+    assert test.statistic == pytest.approx(expected) and test.df == 2
+    assert result.test(contrasts=differences, values=found.coef).statistic == pytest.approx(0)
+    with pytest.raises(ValueError, match="names column 'height'"):
+        result.contrast(differences.assign(height=1.0))
+
+
 def test_what_is_not_determined_stays_unknown():
     X, y, _ = veterans()
     X["large"] = 1.0 - X[CELLS[1:]].sum(axis=1)
@@ -297,7 +331,11 @@ def test_levels_are_drawn_below_their_reference():
         (lambda r: r.contrast({"agee": 1}), ValueError, "did you mean 'age'"),
         (lambda r: r.per({"weight": 1}), ValueError, "`units` names column 'weight'"),
         (lambda r: r.with_factors({"cell": "adeno"}), TypeError, "in which there are no levels"),
-        (lambda r: r.with_factors(CELLS), TypeError, "pass a dictionary {factor: levels}, or a"),
+        (
+            lambda r: r.with_factors(CELLS),
+            TypeError,
+            "`factors` is of type list, .* {factor: levels}, cat",
+        ),
         (
             lambda r: r.with_factors({"cell": [*CELLS, "other"]}),
             ValueError,

@@ -10,8 +10,16 @@ import pandas as pd
 import pytest
 
 import sksurvgpu
-from sksurvgpu import CoxLassoCCD, Posterior, bootstrap, fit_path, screen, wald
-from sksurvgpu._tables import MOST_ROWS, Result, as_text
+from sksurvgpu import (
+    CoxLassoCCD,
+    Posterior,
+    bootstrap,
+    curve_intervals,
+    fit_path,
+    screen,
+    wald,
+)
+from sksurvgpu._tables import MOST_OF_A_FIT, MOST_ROWS, Result, as_text
 from sksurvgpu._versioned import Versioned
 from sksurvgpu.data.design.columns import Design
 from sksurvgpu.datasets import simulate_cox
@@ -98,19 +106,28 @@ def test_every_result_shows_itself():
 
 
 def test_text_and_table_say_the_same():
-    model, X, y = fitted()
+    model, X, y = fitted(44)
     result = wald(model, X, y, level=0.9)
     lines = repr(result).splitlines()
-    assert lines[0] == "<WaldResult of 14 coefficients, 90% intervals>"
+    assert lines[0] == "<WaldResult of 44 coefficients, 90% intervals>"
     assert lines[1].split()[:2] == ["coef", "standard_error"] and lines[2].split()[0] == "x0"
-    assert lines[-1] == "and 4 more rows" and len(lines) == MOST_ROWS + 3
+    assert lines[-1] == "and 4 more rows" and len(lines) == MOST_OF_A_FIT + 3
     page = read(result._repr_html_())
     assert page.texts == [lines[0][1:-1], lines[-1]]
-    assert len(page.rows) == MOST_ROWS + 1
+    assert len(page.rows) == MOST_OF_A_FIT + 1
     for row, line in zip(page.rows, lines[1:-1], strict=True):
         assert row[-6:] == line.split()[-6:]
     ratio = result.summary()["hazard_ratio"].iloc[3]
     assert page.rows[4][-3] == f"{ratio:.4g}" and page.rows[0][-3] == "hazard_ratio"
+
+
+def test_curves_of_few_times_show_several_rows():
+    model, X, y = fitted(4)
+    of_one_time = repr(curve_intervals(model, X, y, X[:3], times=[5.0])).splitlines()
+    assert [line.split()[0] for line in of_one_time[3:]] == ["0", "1", "2"]
+    of_three = repr(curve_intervals(model, X, y, X[:5], times=[4.0, 5.0, 6.0])).splitlines()
+    assert of_three[-1] == "and 5 more rows" and len(of_three) == MOST_ROWS + 4
+    assert [line.split()[0] for line in of_three[3:-1:3]] == ["0", "1", "2", "3"]
 
 
 def test_short_results_have_no_rest():

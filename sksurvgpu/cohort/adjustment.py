@@ -61,7 +61,11 @@ def _check_rows(rows, n_rows):
         return np.flatnonzero(rows)
     chosen = check_whole(rows, "rows", f"row numbers from 0 to {n_rows - 1:,}")
     if len(chosen) and chosen.max() >= n_rows:
-        raise ValueError(f"`rows` has {chosen.max():,}, `X` has {n_rows:,} rows, counted from 0.")
+        raise ValueError(
+            f"`rows` has {chosen.max():,}, `X` has {n_rows:,} rows, counted from 0. Rows of a "
+            "cohort are those of the table it began with: pass the covariates of all its lines, or "
+            "begin anew by Cohort.of(cohort.table)."
+        )
     if np.bincount(chosen, minlength=n_rows).max() > 1:
         twice = int(np.argmax(np.bincount(chosen)))
         raise ValueError(f"`rows` names row {twice:,} more than once; pass each row once.")

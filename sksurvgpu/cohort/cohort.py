@@ -295,6 +295,9 @@ def add_column(cohort, column, values) -> Cohort:
 
 def as_cohort(cohort, names) -> Cohort:
     """Return a cohort as it is, or a table as a cohort with these names of columns."""
+    if unknown := names.keys() - {"id", "treatment", "score"}:
+        known = "columns of a table are named by id=, treatment= and score=, others as documented"
+        raise TypeError(f"{min(unknown)!r} is no argument; {known}.")
     if not isinstance(cohort, Cohort):
         return Cohort.of(cohort, **names)
     if names:

@@ -18,9 +18,8 @@ def as_vector(values, name, *, keep_objects=False):
     """
     vector = as_array(values, name, keep_objects=keep_objects)
     if vector.ndim != 1:
-        raise ValueError(
-            f"`{name}` has shape {vector.shape}, must be one-dimensional; pass a flat array."
-        )
+        found = f"has shape {vector.shape}" if vector.ndim else f"is {values!r:.40}"
+        raise ValueError(f"`{name}` {found}, must be one-dimensional; pass a flat array or column.")
     return vector
 
 
@@ -100,7 +99,8 @@ def _finite(vector, name, minimum, place, remedy):
     if vector.dtype.kind == "O":
         _check_none_missing(vector, name)
     if vector.dtype.kind not in "iuf":
-        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass numbers.")
+        how = ", such as (end - start).dt.days" if vector.dtype.kind in "mM" else ""
+        raise TypeError(f"`{name}` has dtype {vector.dtype}; pass numbers{how}.")
     vector = vector.astype(np.float64)
     is_finite = np.isfinite(vector)
     if not is_finite.all():
@@ -205,17 +205,19 @@ def encode(labels):
 
 
 def from_objects(vector, name, noun="values", remedy="pass numbers") -> np.ndarray:
-    """Return a vector of Python objects, none missing, as numbers, or as strings if it is text."""
+    """Return a vector of objects, none missing, as numbers, or as strings if text or intervals."""
     if check_comparable(vector, name, noun, remedy) is str:
         return vector.astype(np.str_)
     return np.array(vector.tolist())
 
 
 def check_comparable(vector, name, noun, remedy):
-    """Check that no object is missing and all are text, or all numbers; return `str` or `Real`."""
+    """Check that all are text or intervals, or all numbers, none missing; `str` or `Real`."""
+    from pandas import Interval
+
     _check_none_missing(vector, name)
     kinds = {type(value) for value in vector}
-    for kind, accepted in ((str, str), (Real, (Real, np.bool_))):
+    for kind, accepted in ((str, (str, Interval)), (Real, (Real, np.bool_))):
         if all(issubclass(found, accepted) for found in kinds):
             return kind
     found = ", ".join(sorted(kind.__name__ for kind in kinds))

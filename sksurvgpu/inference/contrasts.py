@@ -23,9 +23,9 @@ class Combinable:
 
         Parameters
         ----------
-        contrasts : dict of {str or int: float} or dict of {str: dict}
-            Factors of the coefficients in a sum, by name or position; of several sums, in a
-            dictionary by what they are to be called.
+        contrasts : dict of {str or int: float}, dict of {str: dict} or DataFrame
+            Factors of the coefficients in a sum, by name or position; of several sums in a
+            dictionary by what they are to be called, or in a table, such as a difference of rows.
 
         Returns
         -------
@@ -42,12 +42,14 @@ class Combinable:
         <WaldResult of 2 coefficients, 95% intervals>
         ...
         """
+        if hasattr(contrasts, "iterrows"):
+            contrasts = {str(label): dict(row) for label, row in contrasts.iterrows()}
         given = contrasts if isinstance(contrasts, Mapping) else {}
         if not any(isinstance(row, Mapping) for row in given.values()):
             given = {_sum_in_words(given): given}
         if not all(isinstance(row, Mapping) and row for row in given.values()):
             raise TypeError(
-                f"`contrasts` is {contrasts!r}; pass {{column: factor}}, or several by name."
+                f"`contrasts` is {contrasts!r:.60}; pass {{column: factor}}, or several by name."
             )
         columns = len(self.coef), self.feature_names
         rows = [check_by_column(row, "contrasts", *columns, default=0.0) for row in given.values()]
@@ -79,10 +81,10 @@ class Combinable:
 
         Parameters
         ----------
-        factors : dict of {str: list} or fitted transformer
+        factors : dict of {str: list}, DataFrame or fitted transformer
             The levels of each factor. All but one have a column, called as the level or, say,
-            "factor_level"; the other one is the reference. A transformer or pipeline with a
-            OneHotEncoder knows them.
+            "factor_level"; the other one is the reference. Categorical columns of a table know
+            them, and a transformer or pipeline with a OneHotEncoder does.
 
         Returns
         -------
@@ -155,21 +157,23 @@ def _levels_of(source) -> dict[str, list[str]]:
     found = source if isinstance(source, Mapping) else _encoded(source)
     if not found or any(isinstance(levels, str) for levels in found.values()):
         raise TypeError(
-            f"`factors` is {source!r:.80}, in which there are no levels; pass a dictionary "
-            "{factor: levels}, or a fitted OneHotEncoder or what holds one."
+            f"`factors` is of type {type(source).__name__}, in which there are no levels; pass a "
+            "dictionary {factor: levels}, categorical columns, or a fitted OneHotEncoder."
         )
     return {str(factor): [str(level) for level in levels] for factor, levels in found.items()}
 
 
-def _encoded(transformer) -> dict:
-    """Levels that the encoders in a fitted transformer or pipeline know."""
-    if hasattr(transformer, "drop_idx_"):
-        levels = transformer.categories_
-        names = getattr(transformer, "feature_names_in_", [f"x{j}" for j in range(len(levels))])
+def _encoded(source) -> dict:
+    """Levels that the categories of a table know, or the encoders in a transformer or pipeline."""
+    if hasattr(source, "select_dtypes"):
+        return {name: of.cat.categories for name, of in source.select_dtypes("category").items()}
+    if hasattr(source, "drop_idx_"):
+        levels = source.categories_
+        names = getattr(source, "feature_names_in_", [f"x{j}" for j in range(len(levels))])
         return dict(zip(names, levels, strict=True))
-    steps = [*getattr(transformer, "steps", []), *getattr(transformer, "transformers_", [])]
+    steps = [*getattr(source, "steps", []), *getattr(source, "transformers_", [])]
     parts = [step[1] for step in steps]
-    parts += [transformer.transformer_] if hasattr(transformer, "transformer_") else []
+    parts += [source.transformer_] if hasattr(source, "transformer_") else []
     return {name: levels for part in parts for name, levels in _encoded(part).items()}
 
 

@@ -102,9 +102,10 @@ class CurveIntervals(Result):
     def _head(self, n):
         arrays = ("estimate", "standard_errors", "lower", "upper", "band_lower", "band_upper")
         part = {name: getattr(self, name) for name in arrays}
-        part = {name: None if of is None else of[:1, :n] for name, of in part.items()}
-        part = replace(self, times=self.times[:n], index=self.index[:1], **part)
-        return part.to_frame(), self.estimate.size
+        n_curves = -(-n // max(1, min(n, len(self.times))))
+        part = {name: None if of is None else of[:n_curves, :n] for name, of in part.items()}
+        part = replace(self, times=self.times[:n], index=self.index[:n_curves], **part)
+        return part.to_frame().head(n), self.estimate.size
 
     def to_frame(self):
         """Table of all curves.

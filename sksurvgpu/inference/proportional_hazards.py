@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._tables import Result
+from .._tables import MOST_OF_A_FIT, Result
 from ..data.by_column import find_column
 from ..information.inverse import invert
 from ..information.views import RiskSetView, view_of
@@ -72,6 +72,7 @@ class ProportionalHazardsResult(Result):
     transformed_time: np.ndarray
     residuals: np.ndarray
     transform: str
+    _most_rows = MOST_OF_A_FIT
 
     def _title(self) -> str:
         chisq, df, p = self.table.iloc[-1]  # a feature may have this name, too

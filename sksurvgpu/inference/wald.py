@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tables import Result, counted, in_brief
+from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..information.inverse import Inverse
 from ..information.views import view_of
@@ -96,6 +96,7 @@ class WaldResult(Combinable, Result):
     _effect: str | None = None
     fit_statistics: Any = None
     factors: Any = None
+    _most_rows = MOST_OF_A_FIT
     _fitted: Any = None  # coefficients of the fit, with those of columns that are left out
 
     def _title(self) -> str:
@@ -158,8 +159,8 @@ class WaldResult(Combinable, Result):
         columns : str, int or list of these, optional
             Coefficients by name or position; by default all but an intercept and those of columns
             that were left out.
-        contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), optional
-            In place of `columns`, factors of the coefficients in each sum.
+        contrasts : array-like of shape (n_coef,) or (n_contrasts, n_coef), or DataFrame, optional
+            In place of `columns`, factors of the coefficients in each sum; in a table by name.
         values : float or array-like of shape (n_contrasts,), default=0.0
             What the coefficients, or the sums, are under the hypothesis.
 
@@ -183,6 +184,8 @@ class WaldResult(Combinable, Result):
         >>> result.test(contrasts=[1, -1, 0, 0]).df
         1
         """
+        if columns is None and hasattr(contrasts, "iterrows"):
+            return self.contrast(contrasts).test(values=values)
         if columns is None and contrasts is None:
             names = self.feature_names.astype(str)
             is_own = (names != INTERCEPT) & ~np.char.endswith(names, REFERENCE)

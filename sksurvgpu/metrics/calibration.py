@@ -14,6 +14,7 @@ from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
     Observed,
+    check_rising,
     check_same_event,
     is_competing,
     nearest_horizon,
@@ -240,7 +241,7 @@ def _check_outcome(y):
 def _check_options(horizon, n_groups, level):
     is_number = isinstance(horizon, Real) and not isinstance(horizon, bool)
     if horizon is not None and not (is_number and 0 <= horizon < np.inf):
-        raise ValueError(f"`horizon` is {horizon!r}, must be one finite number of at least 0.")
+        raise ValueError(f"`horizon` is {horizon!r:.40}, must be one finite number of at least 0.")
     if isinstance(n_groups, bool) or not isinstance(n_groups, Integral) or n_groups < 1:
         raise ValueError(f"`n_groups` is {n_groups!r}, must be a whole number of at least 1.")
     if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
@@ -258,6 +259,7 @@ def _at(risk, horizon):
             f"`risk` has the horizons {risk.columns.tolist()}, `horizon` is {horizon!r}"
             f"{nearest_horizon(risk, [horizon])}; predict the risk by this time."
         )
+    check_rising(risk.to_numpy())
     return risk[[horizon]]
 
 

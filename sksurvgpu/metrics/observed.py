@@ -130,7 +130,7 @@ def read_risks(risk, times, n_rows, name):
             f"{len(horizons):,} horizon(s); pass a risk for each row and each horizon."
         )
     _check_probabilities(values, horizons)
-    _check_rising(values)
+    check_rising(values)
     return values.astype(np.float64), horizons
 
 
@@ -181,7 +181,7 @@ def _check_probabilities(risk, horizons):
     )
 
 
-def _check_rising(risk):
+def check_rising(risk):
     """Refuse what scikit-survival's scores take: probabilities of survival, which only fall."""
     steps = np.diff(risk, axis=1)
     if (steps < 0).any() and (steps <= 0).all():

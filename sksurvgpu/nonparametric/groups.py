@@ -121,5 +121,6 @@ def _in_order(groups, codes, distinct):
         dtype = series.dtype if isinstance(series, nw.Series) else None
     if isinstance(dtype, CategoricalDtype | nw.Enum):
         code_of = {label: code for code, label in enumerate(distinct.tolist())}
-        return [code_of[label] for label in dtype.categories if label in code_of]
+        found = (code_of.get(label, code_of.get(str(label))) for label in dtype.categories)
+        return [code for code in found if code is not None]
     return range(len(distinct)) if distinct.dtype.kind in "biu" else unique(codes)

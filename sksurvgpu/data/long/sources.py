@@ -84,7 +84,7 @@ def open_source(table, name: str) -> Source:
         return Source(name, list(frame.columns), False, read, is_held=True)
     if hasattr(table, "scanner") and hasattr(table, "schema"):
         return _open_dataset(table, name)
-    if hasattr(table, "__arrow_c_stream__"):
+    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "to_frame"):  # no series
         table = _open_stream(table, name)
     if isinstance(table, dict | bytes) or not isinstance(table, Iterable):
         raise TypeError(

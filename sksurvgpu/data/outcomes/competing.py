@@ -76,7 +76,7 @@ def competing_risks(event, time, *, stratum=None, labels=None) -> np.ndarray:
         event = _coded(event, labels)
     dtype = numbers_or_flags(event, "event").dtype
     refuse_flags(dtype, "`event`", "use surv for a single kind")
-    meaning = f"{CODES}, or what the texts stand for by `labels`" if dtype.kind == "U" else CODES
+    meaning = f"{CODES}, or texts and labels={{0: text, 1: ...}}" if dtype.kind == "U" else CODES
     codes = check_whole(event, "event", meaning)
     codes = labelled(codes, {int(k): label for k, label in (labels or {}).items() if k})
     return pack(checked_items(codes, time, stratum=stratum))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._calls import called_as
 from ..vectors import check_flags, encode
 from .fields import (
     EVENT_TIME,
@@ -91,6 +92,7 @@ class Outcome:
         return take_rows(self, rows, fields)
 
 
+@called_as("surv(event, time, start=..., subject=...)")
 def surv(event, time, *, start=None, stratum=None, subject=None) -> np.ndarray:
     """Build the outcome of a survival model, one entry per row.
 
