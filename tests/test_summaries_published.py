@@ -132,7 +132,8 @@ def veterans():
 def wald_of_veterans(columns=slice(None), y=None, **options):
     X, own, _ = veterans()
     X, y = X.loc[:, columns], own if y is None else y
-    rows = {name: options[name] for name in ("strata", "sample_weight") if name in options}
+    of_fit = "strata", "sample_weight", "offset"
+    rows = {name: options[name] for name in of_fit if name in options}
     return wald(CoxLassoCCD(ties="efron", **TIGHT).fit(X, y, **rows), X, y, **options)
 
 
@@ -153,7 +154,7 @@ def test_everything_in_one_call():
 
 
 def test_errors_of_the_concordance():
-    """Of strata, weights, clusters and late entry, by coxph()$concordance."""
+    """Of strata, weights, clusters, late entry and offsets, by coxph()$concordance."""
     _, y, cell = veterans()
     row, two = np.arange(1, 138), ["karno", "age"]
     late = surv(y["event"], y["time"], start=np.minimum(y["time"] / 2, 20) * (row % 2))
@@ -162,6 +163,7 @@ def test_errors_of_the_concordance():
         ({"sample_weight": 1.0 + row % 3}, (0.715429073292, 0.0256307830496)),
         ({"cluster": (row - 1) % 20}, (0.710302135393, 0.0231257088546)),
         ({"y": late}, (0.679101372903, 0.0256744087523)),
+        ({"offset": 0.2 * (row % 7)}, (0.6879827351204, 0.02485098488615)),
     ):
         found = wald_of_veterans(two, tests=True, **options).fit_statistics
         assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
@@ -174,6 +176,11 @@ def test_error_of_the_area_under_the_curve():
     found = wald(model, X[["karno", "age"]], X["test"], tests=True).fit_statistics
     assert found["aic"] == pytest.approx(195.023007577) and "n_events" not in found
     expected = 0.5365515771526, 0.0492568125805
+    assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
+    given = {"offset": 0.2 * (np.arange(1, 138) % 7)}
+    model.fit(X[["karno", "age"]], X["test"], **given)
+    found = wald(model, X[["karno", "age"]], X["test"], tests=True, **given).fit_statistics
+    expected = 0.5008525149, 0.04943324722
     assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
 
 
