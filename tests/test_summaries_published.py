@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from oracles.cases import load
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sksurv.datasets import load_veterans_lung_cancer
@@ -221,6 +222,7 @@ def test_contrasts_and_units():
     assert one.summary().iloc[0].tolist() == found.summary().iloc[1].tolist()
     named = result.contrast({"age": -0.5, "karno": 11, "test": 1, "adeno": -1})
     assert named.feature_names.tolist() == ["-0.5 × age + 11 × karno + test - adeno"]
+    assert result.contrast({1: np.float32(2), 0: -1}).feature_names.tolist() == ["2 × age - karno"]
     years = result.per({"age": 0.1, 2: -1})
     assert years.feature_names[:3].tolist() == ["karno", "age (per 0.1)", "test (per -1)"]
     np.testing.assert_allclose(years.coef, result.coef * [1, 0.1, -1, 1, 1, 1])
@@ -273,6 +275,36 @@ def test_factors_of_encoders():
         assert found.factors["statistic"].tolist() == pytest.approx([18.2152, 2.171405], rel=1e-5)
 
 
+def test_factors_of_an_encoder_behind_another_step():
+    """Which is given an array, and knows no names of its columns."""
+    data, y = load_veterans_lung_cancer()
+    y, data = surv(y["Status"], y["Survival_in_days"]), data.astype({"Celltype": object})
+    data.loc[::20, "Celltype"] = np.nan
+    encoder = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(drop="first"))
+    columns = make_column_transformer((encoder, ["Treatment", "Celltype"]))
+    model = make_pipeline(columns, CoxLassoCCD(**TIGHT)).fit(data, y)
+    result = wald(model, data, y)
+    found = result.with_factors(model)
+    assert found.feature_names[0] == "Treatment_standard (reference)"
+    assert found.factors.index.tolist() == ["Treatment", "Celltype"]
+    assert found.factors.loc["Celltype", "statistic"] == result.test([1, 2, 3]).statistic
+
+
+def test_factors_stay_where_more_is_asked_for():
+    result = wald_of_veterans()
+    arms = {"arm": ["standard", "test"]}
+    found = result.with_factors({"cell": CELLS}).with_factors(arms).per({"test": -1})
+    at_once = result.with_factors({"cell": CELLS} | arms)
+    np.testing.assert_array_equal(
+        found.summary()["p_factor"].dropna().sort_index(),
+        at_once.summary()["p_factor"].dropna().sort_index(),
+    )
+    assert found.factors.loc["arm", "p_value"] == at_once.factors.loc["arm", "p_value"]
+    twice = result.with_factors({"cell": [*CELLS[1:], CELLS[1]], "again": CELLS[1:]})
+    assert twice.factors["df"].tolist() == [3, 3]
+    assert np.isfinite(twice.summary()["p_factor"]).sum() == 1  # in the row of both
+
+
 def test_what_is_not_determined_stays_unknown():
     X, y, _ = veterans()
     X["large"] = 1.0 - X[CELLS[1:]].sum(axis=1)
@@ -285,6 +317,8 @@ def test_what_is_not_determined_stays_unknown():
     assert np.isnan(found.coef).tolist() == [False, True]
     factors = result.with_factors({"cell": CELLS}).factors
     without = wald(CoxLassoCCD(**TIGHT).fit(X.drop(columns="large"), y), X.drop(columns="large"), y)
+    shown = model.summary(intervals=result.with_factors({"cell": CELLS}))  # still of this fit
+    pd.testing.assert_frame_equal(shown, model.summary(intervals=result))
     test = without.test(CELLS[1:])  # the level without an error is what others are compared with
     np.testing.assert_allclose(factors[["statistic", "df"]], [[test.statistic, 3]], rtol=1e-6)
 
@@ -298,6 +332,14 @@ def test_what_is_not_determined_stays_unknown():
         (lambda r: r.per({"weight": 1}), ValueError, "`units` names column 'weight'"),
         (lambda r: r.with_factors({"cell": "adeno"}), TypeError, "in which there are no levels"),
         (lambda r: r.with_factors(CELLS), TypeError, "pass a dictionary {factor: levels}, or a"),
+        (lambda r: r.with_factors({"cell": []}), TypeError, "in which there are no levels"),
+        (
+            lambda r: r.contrast({"age": [1]}),
+            ValueError,
+            r"of column 'age' is \[1\], must be",
+        ),
+        (lambda r: r.per({"age": 0}), ValueError, "`units` is {'age': 0}; pass {column: step}, s"),
+        (lambda r: r.per([1, 2]), ValueError, r"`units` is \[1, 2\]; pass {column: step}"),
         (
             lambda r: r.with_factors({"cell": [*CELLS, "other"]}),
             ValueError,

@@ -21,7 +21,15 @@ from ..data.design.named import NamedColumns
 from ._columns import require_here
 from ._estimator import Estimator
 
-__all__ = ["join_steps", "learn_steps", "named", "open_pipeline", "refuse_type", "split_pipeline"]
+__all__ = [
+    "join_steps",
+    "learn_steps",
+    "named",
+    "names_of",
+    "open_pipeline",
+    "refuse_type",
+    "split_pipeline",
+]
 
 FORWARDED = (
     "log_likelihood",
@@ -57,7 +65,7 @@ def open_pipeline(estimator, *tables) -> tuple:
         return model, *tables
     if not isinstance(model, Estimator):
         return model, *map(steps.transform, tables)
-    names = _names_of(steps)
+    names = names_of(steps)
     if names is not None and not hasattr(model, "feature_names_in_"):
         model = copy.copy(model)
         model.feature_names_in_ = names
@@ -80,13 +88,14 @@ def learn_steps(steps, X, y, fit_params, rows=None) -> tuple[Any, Any]:
 
 def named(table, steps):
     """What fitted transformers have made, under their names unless it has its own."""
-    names = _names_of(steps)
+    names = names_of(steps)
     if names is None or hasattr(table, "columns") or isinstance(table, Design):
         return table
     return build_design(table).with_names(names)
 
 
-def _names_of(steps):
+def names_of(steps):
+    """Names that fitted transformers give to columns, or None."""
     try:
         return np.array(steps.get_feature_names_out(), dtype=object)
     except (AttributeError, ValueError):  # not all transformers have names
@@ -97,7 +106,7 @@ def join_steps(steps, model):
     """Fitted pipeline of transformers and a model of what they make, under names."""
     columns = NamedColumns(steps)
     columns.transformer_ = steps
-    return make_pipeline(steps if _names_of(steps) is None else columns, model)
+    return make_pipeline(steps if names_of(steps) is None else columns, model)
 
 
 def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:

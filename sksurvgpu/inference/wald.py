@@ -146,7 +146,7 @@ class WaldResult(Combinable, Result):
         statistic = "z" if self.df is None else "t"
         add_tests(table, self.standard_errors, self._distribution(), statistic)
         if self.factors is not None:
-            p_values = self.factors.set_index("row")["p_value"]
+            p_values = self.factors.drop_duplicates("row").set_index("row")["p_value"]
             table.insert(4, "p_factor", p_values.reindex(table.index))
         return with_ratios(table, self._effect)
 
