@@ -22,6 +22,7 @@ from sksurvgpu import (
     NamedColumns,
     PoissonCCD,
     case_series,
+    information_criteria,
     residuals,
     surv,
     wald,
@@ -312,6 +313,8 @@ def test_what_is_not_determined_stays_unknown():
     with pytest.warns(UserWarning, match="do not determine"):
         result = wald(model, X, y, tests=True)
     assert result.fit_statistics["df"] == 6
+    criteria = information_criteria(model, X, y)[["df", "aic", "bic"]]
+    np.testing.assert_allclose(criteria, result.fit_statistics[["df", "aic", "bic"]])
     found = result.contrast({"age": {"age": 2}, "cells": {"large": 1, "adeno": -1}})
     assert np.isnan(found.standard_errors).tolist() == [False, True]
     assert np.isnan(found.coef).tolist() == [False, True]
