@@ -123,8 +123,13 @@ def _forward(name):
     """Method of a pipeline that transforms X and calls the method of its last step."""
 
     def method(self, X, *args, **kwargs):
-        model, X = open_pipeline(self, X)
-        return getattr(model, name)(X, *args, **kwargs)
+        from pandas import DataFrame
+
+        model, table = open_pipeline(self, X)
+        found = getattr(model, name)(table, *args, **kwargs)
+        if isinstance(found, DataFrame) and isinstance(X, DataFrame):
+            found.index = X.index  # by which it is joined; transformers lose it
+        return found
 
     method.__doc__ = f"``{name}`` of the last step, for transformed rows."
     return method
