@@ -12,7 +12,7 @@ __all__ = ["concordance_of", "in_words", "statistics_of"]
 
 
 def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
-    """Series of the numbers; `basis` is that of information criteria, `rank` of the information."""
+    """Series of the numbers; `basis` is that of information criteria, `rank` of the columns."""
     from pandas import Series
 
     found = {"n_rows": n_rows}

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tables import Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
-from ..information.inverse import Inverse
+from ..information.inverse import Inverse, invert
 from ..information.views import view_of
 from ..partitions.handles import is_far
 from ..selection.criteria import basis_of, basis_of_rows
@@ -315,7 +315,7 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     given = at_null.information(), at_null.meat(cluster) if robust else None
     table, weight = _tests(fit, score, *given, n_rows), rows.given_weight
     n_given = np.count_nonzero(np.ones(rows.outcome.n_rows) if weight is None else weight)
-    given = estimator, rows.problem, basis_of_rows(estimator, rows), n_given, inverse.rank
+    given = estimator, rows.problem, basis_of_rows(estimator, rows), n_given, table["df"]["score"]
     return *found, fit.df, (table, statistics_of(*given, concordance_of(rows, X, cluster)))
 
 
@@ -340,7 +340,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         [score] = gradients(*shared, null[:, None], prepared.backend).T
         basis = basis_of(estimator, *shared[:1], prepared.sizes, prepared.batch, prepared.route)
         table = _tests(fit, score, at_null, meat, n_rows)
-        given = estimator, prepared.problem, basis, n_rows, inverse.rank
+        given = estimator, prepared.problem, basis, n_rows, table["df"]["score"]
         return *found, fit.df, (table, statistics_of(*given))
 
 
@@ -381,7 +381,7 @@ def _tests(fit, score, at_null, meat, n_rows):
     kept = np.flatnonzero(~np.isnan(fit.coef))
     both, (information, size) = np.ix_(kept, kept), at_null
     if model.infinite_.any():
-        of_wald = np.nan, fit.inverse.rank
+        of_wald = np.nan, invert(information[both], size[kept]).rank
     elif meat is not None:
         of_wald = quadratic_form(pull[kept], fit.meat[both])
     else:

@@ -147,8 +147,8 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     alpha, coef = estimator._penalty, estimator.coef_
     if len(estimator._penalized()) or estimator.bounds is not None:
         df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
-    else:  # nothing chooses among columns that depend on others
-        df = invert(*view_of(rows).information()).rank
+    else:  # nothing chooses among columns; near infinite coefficients information vanishes
+        df = invert(*view_of(rows.at(np.zeros(rows.n_coef))).information()).rank
     loglik = np.array([estimator.log_likelihood_])
     table = _tabulate(basis, [alpha], coef[:, None], loglik, [df], gamma, n_observations)
     return table.iloc[0].rename(None)
