@@ -127,6 +127,15 @@ def test_infinite_coefficients_have_two_tests():
     assert tests.drop("wald").notna().all(axis=None)
 
 
+@pytest.mark.filterwarnings("ignore:the data do not determine")
+@pytest.mark.parametrize("name", FACES)
+def test_no_column_says_anything(name):
+    model = FACES[name].make(alpha=0.0).fit(0 * X[:, :2], FACES[name].y, **FACES[name].rows)
+    result = wald_of(model, name, 0 * X[:, :2], tests=True)
+    assert result.tests["df"].tolist() == [0, 0, 0] and result.tests["p_value"].isna().all()
+    assert "test: " in repr(result)
+
+
 def test_score_test_of_an_indicator_is_the_log_rank_test():
     face = FACES["cox"]
     x = (np.arange(len(face.y)) % 2)[:, None].astype(float)

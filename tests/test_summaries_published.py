@@ -6,6 +6,7 @@ import pytest
 from oracles.cases import load
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sksurv.datasets import load_veterans_lung_cancer
@@ -269,7 +270,9 @@ def test_factors_of_encoders():
     columns = ["Celltype", "Treatment", "Age_in_years", "Karnofsky_score"]
     model.fit(data[columns], y)
     X = model[:-1].transform(data[columns])
-    for source in (model, model[:-1]):
+    folds = KFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(model, {"coxlassoccd__ties": ["efron"]}, cv=folds).fit(data[columns], y)
+    for source in (model, model[:-1], search):
         found = wald(model[-1], X, y).with_factors(source)
         assert found.feature_names[0] == "Celltype_adeno (reference)"
         assert found.feature_names[4] == "Treatment_standard (reference)"

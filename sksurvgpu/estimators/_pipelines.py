@@ -21,15 +21,7 @@ from ..data.design.named import NamedColumns
 from ._columns import require_here
 from ._estimator import Estimator
 
-__all__ = [
-    "join_steps",
-    "learn_steps",
-    "named",
-    "names_of",
-    "open_pipeline",
-    "refuse_type",
-    "split_pipeline",
-]
+__all__ = ["join_steps", "learn_steps", "named", "open_pipeline", "refuse_type", "split_pipeline"]
 
 FORWARDED = (
     "log_likelihood",

@@ -53,9 +53,7 @@ class Combinable:
         columns = len(self.coef), self.feature_names
         rows = [check_by_column(row, "contrasts", *columns, default=0.0) for row in given.values()]
         if not has_names:
-            [row] = rows
-            order = by_column(given[""], "contrasts", *columns)
-            given = {_sum_in_words({self.feature_names[j]: row[j] for j in order}): row}
+            given = [_sum_in_words(by_column(given[""], "contrasts", *columns), self.feature_names)]
         nothing = dict.fromkeys(["tests", "fit_statistics", "factors"])
         return self._combine(np.array(rows), list(given), **nothing)
 
@@ -147,9 +145,9 @@ class Combinable:
         return replace(self, feature_names=np.array(names, dtype=object), **changes)
 
 
-def _sum_in_words(factors) -> str:
+def _sum_in_words(factors, names) -> str:
     times = {1: "", -1: "-"}  # others are written
-    terms = [f"{times.get(factor, f'{factor:g} × ')}{name}" for name, factor in factors.items()]
+    terms = [f"{times.get(float(f), f'{f:g} × ')}{names[j]}" for j, (_, f) in factors.items()]
     return " + ".join(terms).replace("+ -", "- ").replace(REFERENCE, "")
 
 
@@ -164,6 +162,7 @@ def _test_of(result, columns):
 
 def _levels_of(source) -> dict[str, list[str]]:
     """Levels of each factor, of a dictionary or of the encoders in a transformer."""
+    source = getattr(source, "best_estimator_", source)
     found = source if isinstance(source, Mapping) else _encoded(source)
     if not found or not all(np.ndim(levels) == 1 and len(levels) for levels in found.values()):
         raise TypeError(
@@ -174,10 +173,7 @@ def _levels_of(source) -> dict[str, list[str]]:
 
 
 def _encoded(transformer, names=None) -> dict:
-    """Levels that the encoders in a fitted transformer or pipeline know, by their columns' names.
-
-    An encoder that was given an array is told them by the steps before it.
-    """
+    """Levels that encoders know, by columns: steps before them know names that an array has not."""
     if hasattr(transformer, "drop_idx_"):
         levels = transformer.categories_
         names = [f"x{j}" for j in range(len(levels))] if names is None else names
