@@ -294,6 +294,22 @@ def test_factors_of_an_encoder_behind_another_step():
     assert found.factors.loc["Celltype", "statistic"] == result.test([1, 2, 3]).statistic
 
 
+@pytest.mark.parametrize("drop", [None, "first"])
+@pytest.mark.filterwarnings("ignore:the data do not determine")
+def test_rare_levels_are_one(drop):
+    data, y = load_veterans_lung_cancer()
+    encoder = OneHotEncoder(drop=drop, min_frequency=30)
+    columns = make_column_transformer((encoder, ["Treatment", "Celltype"]))
+    model = make_pipeline(columns, CoxLassoCCD(**TIGHT))
+    X, y = data, surv(y["Status"], y["Survival_in_days"])
+    found = wald(model.fit(X, y), X, y).with_factors(model)
+    assert found.factors["df"].tolist() == [1, 2]
+    assert found.feature_names[-1].endswith("Celltype_infrequent_sklearn")
+    references = [name for name in found.feature_names if name.endswith("(reference)")]
+    expected = ["Treatment_standard (reference)", "Celltype_smallcell (reference)"]
+    assert references == (expected if drop else [])
+
+
 def test_factors_stay_where_more_is_asked_for():
     result = wald_of_veterans()
     arms = {"arm": ["standard", "test"]}

@@ -28,13 +28,10 @@ def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
 
 
 def concordance_of(rows, X, cluster):
-    """Concordance of a fit with its rows, and its standard error; None where it has no meaning.
-
-    Offsets are part of the risk, as in R.
-    """
+    """Concordance of a fit with its rows, and its standard error; None where it has no meaning."""
     model, outcome, weight = rows.estimator, rows.outcome, scale_weights(rows.given_weight)
     sums, offset = np.zeros((outcome.n_rows, 2)), rows.batch.offset
-    offset = 0.0 if offset is None else offset
+    offset = 0.0 if offset is None else offset  # part of the risk, as in R
     if isinstance(model, CoxLassoCCD):
         risk = model._predictors(X) + offset
         counts = model._count_by_piece(count_by_row, outcome, risk, weight)

@@ -175,7 +175,10 @@ def _levels_of(source) -> dict[str, list[str]]:
 def _encoded(transformer, names=None) -> dict:
     """Levels that encoders know, by columns: steps before them know names that an array has not."""
     if hasattr(transformer, "drop_idx_"):
-        levels = transformer.categories_
+        levels = [*transformer.categories_]
+        for j, rare in enumerate(getattr(transformer, "infrequent_categories_", [])):
+            if rare is not None:  # they share a column
+                levels[j] = [*(k for k in levels[j] if k not in rare), "infrequent_sklearn"]
         names = [f"x{j}" for j in range(len(levels))] if names is None else names
         return dict(zip(getattr(transformer, "feature_names_in_", names), levels, strict=True))
     found = {}

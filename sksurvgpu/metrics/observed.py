@@ -155,12 +155,10 @@ def _event_of(risk):
 
 
 def check_same_event(risk, event_of_interest, y):
-    """Check that risks, where they say of which event they are, are those of this one.
-
-    What a label stands for, only an outcome with labels says.
-    """
+    """Check that risks, where they say of which event they are, are those of this one."""
     codes = {label: code for code, label in labels_of(y[y.dtype.names[0]]).items()}
     predicted = _event_of(risk)
+    # what a label stands for, only an outcome with labels says
     is_known = predicted is not None and (codes or not isinstance(predicted, str))
     if is_known and len({codes.get(e, e) for e in (predicted, event_of_interest)}) > 1:
         raise ValueError(
