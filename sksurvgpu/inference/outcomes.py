@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._journal import Journal, describe_call, digest_of
-from .._tables import Result, in_brief
+from .._tables import Result, counted, in_brief
 from .._threads import Pool
 from ..backends.cpu.threads import one_blas_thread
 from ..data.intervals import check_level, with_ratios
@@ -81,7 +81,7 @@ class OutcomesResult(Result):
         outcomes = self.table.index.get_level_values("outcome")
         counts = self.table["status"].value_counts(sort=False)
         others = [f"{n:,} {status}" for status, n in counts.items() if status != "ok"]
-        parts = [f"{outcomes.nunique():,} outcomes", *others]
+        parts = [counted(outcomes.nunique(), "outcomes"), *others]
         if self.intervals is not None:
             name = "Wald" if self.intervals == "wald" else self.intervals
             parts.append(f"{100 * self.level:g}% {name} intervals")
