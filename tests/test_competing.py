@@ -158,6 +158,12 @@ def test_labels_are_shown_and_chosen_by(tmp_path):
     )
     assert brier_score_competing(y, y, risk, **given).equals(expected)
     assert calibration(y, risk, 0.2, **given).expected > 0
+    by_code = coded.predict_risk(data.X, [0.2, 0.5])  # a label and its code are one event
+    for outcome, table, event in ((y, risk, 2), (y, by_code, "death"), (data.y, risk, 2)):
+        found = brier_score_competing(outcome, outcome, table, event_of_interest=event)
+        assert found.equals(expected)
+    with pytest.raises(ValueError, match="is relapse; pass event_of_interest=2"):
+        brier_score_competing(y, y, by_code, event_of_interest="relapse")
     predicted = named.predict(data.X)
     assert concordance_competing(y, predicted, **given) == concordance_competing(
         data.y, predicted, event_of_interest=2

@@ -618,6 +618,7 @@ def test_single_column_and_a_column_named_global():
     for column in ("b", 1, np.int64(1)):
         found = proportional_hazards_test(model, table, COX.y, columns=column)
         assert found.table.index.tolist() == ["b", "GLOBAL"]
+        assert ": 1 column, GLOBAL" in repr(found)
     every = proportional_hazards_test(model, table, COX.y)
     assert f"chi2(2) = {every.table['chisq'].iloc[-1]:.4g}" in repr(every)
 

@@ -281,6 +281,15 @@ class TestFailures:
         assert found["message"] == "`drug` is 0 in all rows at risk."
         assert found["n_exposed"] == 0
 
+    @pytest.mark.parametrize("intervals", ["wald", "robust"])
+    def test_a_column_that_depends_on_others_at_risk(self, fit, intervals):
+        _, X, y = fit
+        table = pd.DataFrame({"other": 1.0 - X["drug"], "drug": X["drug"]})
+        given = {"columns": ["other", "drug"], "intervals": intervals}
+        table = fit_outcomes(CoxLassoCCD(alpha=0.0), table, {"a": y}, **given).table
+        assert table["status"].tolist() == ["ok", "failed"]
+        assert "do not determine the coefficients of `drug`" in table.loc[("a", "drug"), "message"]
+
     def test_not_converged(self, data):
         X, outcomes, *_ = data
         model = CoxLassoCCD(alpha=1e-4, max_iter=1)

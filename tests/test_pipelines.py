@@ -115,7 +115,11 @@ def test_pipelines_predict_risks():
     alone = make_pipeline(CoxLassoCCD(alpha=0.01)).fit(transformed, surv(EVENT == 1, TIME))
     assert alone.predict_risk(transformed, 10).equals(alone[-1].predict_risk(transformed, 10))
     assert not hasattr(make_pipeline(COLUMNS, LogisticCCD()), "predict_risk")
-    assert fine_gray.predict_quantile(TABLE, 0.1).index.tolist() == list(range(N))
+    some = TABLE.sample(20, random_state=0)  # by whose index what is predicted is joined
+    for found in (fine_gray.predict_quantile(some, 0.1), cox.predict_risk(some, [10, 20])):
+        assert found.index.equals(some.index)
+    np.testing.assert_array_equal(found, cox.predict_risk(TABLE, [10, 20]).loc[some.index])
+    assert cox.predict_risk(some, 10).join(some).notna().all(axis=None)
 
 
 def test_curves_say_where_they_end():

@@ -471,7 +471,8 @@ MISTAKES = {
     "code a name": (
         lambda: auc_competing(Y_CODES, Y_CODES, RISK, TIMES, event_of_interest="relapse"),
         TypeError,
-        "`event_of_interest` is 'relapse' of type str; pass an integer code.",
+        "`event_of_interest` is 'relapse' of type str; pass an integer code, or give `labels` to "
+        "competing_risks.",
     ),
     "mean over one horizon": (
         lambda: integrated_brier_score(Y, Y, RISK[:, 0], 4),

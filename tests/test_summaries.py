@@ -4,12 +4,21 @@ R's figures are in `test_summaries_published`.
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 from faces import FACES, X
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
-from sksurvgpu import LinearCCD, LogisticCCD, residuals, wald
+from sksurvgpu import (
+    CoxLassoCCD,
+    LinearCCD,
+    LogisticCCD,
+    information_criteria,
+    residuals,
+    surv,
+    wald,
+)
 from sksurvgpu.partitions.handles import in_memory
 
 
@@ -86,6 +95,28 @@ def test_intercept_beside_a_constant_column():
         assert found.test().df_residual == len(y) - 3
 
 
+@pytest.mark.filterwarnings("ignore:the data do not determine the coefficients of `copy`")
+@pytest.mark.parametrize("tol", [1e-6, 1e-13])
+def test_infinite_coefficients_count(tol):
+    """Also where a direction is infinite that no column has by itself."""
+    rng, kind = np.random.default_rng(0), np.arange(300) % 3
+    table = pd.DataFrame({"x": kind > 0, "y": kind != 1, "z": rng.normal(size=300)}, dtype=float)
+    table["copy"] = table["x"]
+    is_case = (rng.random(300) < 0.5) | (kind == 2)
+    for model, y in (
+        (LogisticCCD(alpha=0.0, tol=tol), is_case),
+        (CoxLassoCCD(alpha=0.0, tol=tol), surv(~is_case, rng.exponential(size=300))),
+    ):
+        with pytest.warns(ConvergenceWarning):
+            model.fit(table, y)
+        with pytest.warns(UserWarning, match="are infinite"):
+            result = wald(model, table, y, tests=True)
+        assert result.tests["df"].tolist() == [3, 3, 3]
+        assert result.fit_statistics["df"] == 3 + isinstance(model, LogisticCCD)
+        criteria = information_criteria(model, table, y)
+        assert criteria[["df", "aic"]].equals(result.fit_statistics[["df", "aic"]])
+
+
 def test_infinite_coefficients_have_two_tests():
     x = np.column_stack([np.arange(20.0) % 3, np.arange(20) >= 10])
     with pytest.warns(ConvergenceWarning):
@@ -94,6 +125,15 @@ def test_infinite_coefficients_have_two_tests():
         tests = wald(model, x, np.arange(20) >= 10, tests=True).tests
     assert np.isnan(tests.loc["wald", "statistic"])
     assert tests.drop("wald").notna().all(axis=None)
+
+
+@pytest.mark.filterwarnings("ignore:the data do not determine")
+@pytest.mark.parametrize("name", FACES)
+def test_no_column_says_anything(name):
+    model = FACES[name].make(alpha=0.0).fit(0 * X[:, :2], FACES[name].y, **FACES[name].rows)
+    result = wald_of(model, name, 0 * X[:, :2], tests=True)
+    assert result.tests["df"].tolist() == [0, 0, 0] and result.tests["p_value"].isna().all()
+    assert "test: " in repr(result)
 
 
 def test_score_test_of_an_indicator_is_the_log_rank_test():

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from oracles.cases import load
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from sksurv.datasets import load_veterans_lung_cancer
@@ -21,6 +23,7 @@ from sksurvgpu import (
     NamedColumns,
     PoissonCCD,
     case_series,
+    information_criteria,
     residuals,
     surv,
     wald,
@@ -132,7 +135,8 @@ def veterans():
 def wald_of_veterans(columns=slice(None), y=None, **options):
     X, own, _ = veterans()
     X, y = X.loc[:, columns], own if y is None else y
-    rows = {name: options[name] for name in ("strata", "sample_weight") if name in options}
+    of_fit = "strata", "sample_weight", "offset"
+    rows = {name: options[name] for name in of_fit if name in options}
     return wald(CoxLassoCCD(ties="efron", **TIGHT).fit(X, y, **rows), X, y, **options)
 
 
@@ -153,7 +157,7 @@ def test_everything_in_one_call():
 
 
 def test_errors_of_the_concordance():
-    """Of strata, weights, clusters and late entry, by coxph()$concordance."""
+    """Of strata, weights, clusters, late entry and offsets, by coxph()$concordance."""
     _, y, cell = veterans()
     row, two = np.arange(1, 138), ["karno", "age"]
     late = surv(y["event"], y["time"], start=np.minimum(y["time"] / 2, 20) * (row % 2))
@@ -162,6 +166,7 @@ def test_errors_of_the_concordance():
         ({"sample_weight": 1.0 + row % 3}, (0.715429073292, 0.0256307830496)),
         ({"cluster": (row - 1) % 20}, (0.710302135393, 0.0231257088546)),
         ({"y": late}, (0.679101372903, 0.0256744087523)),
+        ({"offset": 0.2 * (row % 7)}, (0.6879827351204, 0.02485098488615)),
     ):
         found = wald_of_veterans(two, tests=True, **options).fit_statistics
         assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
@@ -174,6 +179,11 @@ def test_error_of_the_area_under_the_curve():
     found = wald(model, X[["karno", "age"]], X["test"], tests=True).fit_statistics
     assert found["aic"] == pytest.approx(195.023007577) and "n_events" not in found
     expected = 0.5365515771526, 0.0492568125805
+    assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
+    given = {"offset": 0.2 * (np.arange(1, 138) % 7)}
+    model.fit(X[["karno", "age"]], X["test"], **given)
+    found = wald(model, X[["karno", "age"]], X["test"], tests=True, **given).fit_statistics
+    expected = 0.5008525149, 0.04943324722
     assert found[["concordance", "concordance_error"]].tolist() == pytest.approx(expected)
 
 
@@ -214,6 +224,7 @@ def test_contrasts_and_units():
     assert one.summary().iloc[0].tolist() == found.summary().iloc[1].tolist()
     named = result.contrast({"age": -0.5, "karno": 11, "test": 1, "adeno": -1})
     assert named.feature_names.tolist() == ["-0.5 × age + 11 × karno + test - adeno"]
+    assert result.contrast({1: np.float32(2), 0: -1}).feature_names.tolist() == ["2 × age - karno"]
     years = result.per({"age": 0.1, 2: -1})
     assert years.feature_names[:3].tolist() == ["karno", "age (per 0.1)", "test (per -1)"]
     np.testing.assert_allclose(years.coef, result.coef * [1, 0.1, -1, 1, 1, 1])
@@ -259,7 +270,9 @@ def test_factors_of_encoders():
     columns = ["Celltype", "Treatment", "Age_in_years", "Karnofsky_score"]
     model.fit(data[columns], y)
     X = model[:-1].transform(data[columns])
-    for source in (model, model[:-1]):
+    folds = KFold(2, shuffle=True, random_state=0)
+    search = GridSearchCV(model, {"coxlassoccd__ties": ["efron"]}, cv=folds).fit(data[columns], y)
+    for source in (model, model[:-1], search):
         found = wald(model[-1], X, y).with_factors(source)
         assert found.feature_names[0] == "Celltype_adeno (reference)"
         assert found.feature_names[4] == "Treatment_standard (reference)"
@@ -300,6 +313,52 @@ def test_contrasts_of_a_table():
         result.contrast(differences.assign(height=1.0))
 
 
+def test_factors_of_an_encoder_behind_another_step():
+    """Which is given an array, and knows no names of its columns."""
+    data, y = load_veterans_lung_cancer()
+    y, data = surv(y["Status"], y["Survival_in_days"]), data.astype({"Celltype": object})
+    data.loc[::20, "Celltype"] = np.nan
+    encoder = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(drop="first"))
+    columns = make_column_transformer((encoder, ["Treatment", "Celltype"]))
+    model = make_pipeline(columns, CoxLassoCCD(**TIGHT)).fit(data, y)
+    result = wald(model, data, y)
+    found = result.with_factors(model)
+    assert found.feature_names[0] == "Treatment_standard (reference)"
+    assert found.factors.index.tolist() == ["Treatment", "Celltype"]
+    assert found.factors.loc["Celltype", "statistic"] == result.test([1, 2, 3]).statistic
+
+
+@pytest.mark.parametrize("drop", [None, "first"])
+@pytest.mark.filterwarnings("ignore:the data do not determine")
+def test_rare_levels_are_one(drop):
+    data, y = load_veterans_lung_cancer()
+    encoder = OneHotEncoder(drop=drop, min_frequency=30)
+    columns = make_column_transformer((encoder, ["Treatment", "Celltype"]))
+    model = make_pipeline(columns, CoxLassoCCD(**TIGHT))
+    X, y = data, surv(y["Status"], y["Survival_in_days"])
+    found = wald(model.fit(X, y), X, y).with_factors(model)
+    assert found.factors["df"].tolist() == [1, 2]
+    assert found.feature_names[-1].endswith("Celltype_infrequent_sklearn")
+    references = [name for name in found.feature_names if name.endswith("(reference)")]
+    expected = ["Treatment_standard (reference)", "Celltype_smallcell (reference)"]
+    assert references == (expected if drop else [])
+
+
+def test_factors_stay_where_more_is_asked_for():
+    result = wald_of_veterans()
+    arms = {"arm": ["standard", "test"]}
+    found = result.with_factors({"cell": CELLS}).with_factors(arms).per({"test": -1})
+    at_once = result.with_factors({"cell": CELLS} | arms)
+    np.testing.assert_array_equal(
+        found.summary()["p_factor"].dropna().sort_index(),
+        at_once.summary()["p_factor"].dropna().sort_index(),
+    )
+    assert found.factors.loc["arm", "p_value"] == at_once.factors.loc["arm", "p_value"]
+    twice = result.with_factors({"cell": [*CELLS[1:], CELLS[1]], "again": CELLS[1:]})
+    assert twice.factors["df"].tolist() == [3, 3]
+    assert np.isfinite(twice.summary()["p_factor"]).sum() == 1  # in the row of both
+
+
 def test_what_is_not_determined_stays_unknown():
     X, y, _ = veterans()
     X["large"] = 1.0 - X[CELLS[1:]].sum(axis=1)
@@ -307,11 +366,15 @@ def test_what_is_not_determined_stays_unknown():
     with pytest.warns(UserWarning, match="do not determine"):
         result = wald(model, X, y, tests=True)
     assert result.fit_statistics["df"] == 6
+    criteria = information_criteria(model, X, y)[["df", "aic", "bic"]]
+    np.testing.assert_allclose(criteria, result.fit_statistics[["df", "aic", "bic"]])
     found = result.contrast({"age": {"age": 2}, "cells": {"large": 1, "adeno": -1}})
     assert np.isnan(found.standard_errors).tolist() == [False, True]
     assert np.isnan(found.coef).tolist() == [False, True]
     factors = result.with_factors({"cell": CELLS}).factors
     without = wald(CoxLassoCCD(**TIGHT).fit(X.drop(columns="large"), y), X.drop(columns="large"), y)
+    shown = model.summary(intervals=result.with_factors({"cell": CELLS}))  # still of this fit
+    pd.testing.assert_frame_equal(shown, model.summary(intervals=result))
     test = without.test(CELLS[1:])  # the level without an error is what others are compared with
     np.testing.assert_allclose(factors[["statistic", "df"]], [[test.statistic, 3]], rtol=1e-6)
 
@@ -336,6 +399,14 @@ def test_levels_are_drawn_below_their_reference():
             TypeError,
             "`factors` is of type list, .* {factor: levels}, cat",
         ),
+        (lambda r: r.with_factors({"cell": []}), TypeError, "in which there are no levels"),
+        (
+            lambda r: r.contrast({"age": [1]}),
+            ValueError,
+            r"of column 'age' is \[1\], must be",
+        ),
+        (lambda r: r.per({"age": 0}), ValueError, "`units` is {'age': 0}; pass {column: step}, s"),
+        (lambda r: r.per([1, 2]), ValueError, r"`units` is \[1, 2\]; pass {column: step}"),
         (
             lambda r: r.with_factors({"cell": [*CELLS, "other"]}),
             ValueError,

@@ -57,7 +57,7 @@ def open_pipeline(estimator, *tables) -> tuple:
         return model, *tables
     if not isinstance(model, Estimator):
         return model, *map(steps.transform, tables)
-    names = _names_of(steps)
+    names = names_of(steps)
     if names is not None and not hasattr(model, "feature_names_in_"):
         model = copy.copy(model)
         model.feature_names_in_ = names
@@ -80,13 +80,14 @@ def learn_steps(steps, X, y, fit_params, rows=None) -> tuple[Any, Any]:
 
 def named(table, steps):
     """What fitted transformers have made, under their names unless it has its own."""
-    names = _names_of(steps)
+    names = names_of(steps)
     if names is None or hasattr(table, "columns") or isinstance(table, Design):
         return table
     return build_design(table).with_names(names)
 
 
-def _names_of(steps):
+def names_of(steps):
+    """Names that fitted transformers give to columns, or None."""
     try:
         return np.array(steps.get_feature_names_out(), dtype=object)
     except (AttributeError, ValueError):  # not all transformers have names
@@ -97,7 +98,7 @@ def join_steps(steps, model):
     """Fitted pipeline of transformers and a model of what they make, under names."""
     columns = NamedColumns(steps)
     columns.transformer_ = steps
-    return make_pipeline(steps if _names_of(steps) is None else columns, model)
+    return make_pipeline(steps if names_of(steps) is None else columns, model)
 
 
 def refuse_type(estimator, name="estimator", fitted="a fitted") -> NoReturn:
@@ -114,8 +115,13 @@ def _forward(name):
     """Method of a pipeline that transforms X and calls the method of its last step."""
 
     def method(self, X, *args, **kwargs):
-        model, X = open_pipeline(self, X)
-        return getattr(model, name)(X, *args, **kwargs)
+        from pandas import DataFrame
+
+        model, table = open_pipeline(self, X)
+        found = getattr(model, name)(table, *args, **kwargs)
+        if isinstance(found, DataFrame) and isinstance(X, DataFrame):
+            found.index = X.index  # by which it is joined; transformers lose it
+        return found
 
     method.__doc__ = f"``{name}`` of the last step, for transformed rows."
     return method

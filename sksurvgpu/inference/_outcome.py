@@ -190,8 +190,10 @@ class Study:
         found.estimates[some] = estimates
         told = [str(warning) for warning in warned]
         has_failed = any(isinstance(warning, ConvergenceWarning) for warning in warned)
-        for k, towards_k in zip(some, towards, strict=True):
+        for k, coef, towards_k in zip(some, estimates[:, 0], towards, strict=True):
             found.status[k] = "not converged" if has_failed else "ok"
+            if np.isnan(coef):  # of a column that depends on others
+                found.status[k] = "failed"
             found.message[k] = " ".join(told)
             if towards_k != 0:
                 found.status[k] = "infinite"

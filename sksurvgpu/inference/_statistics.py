@@ -12,7 +12,7 @@ __all__ = ["concordance_of", "in_words", "statistics_of"]
 
 
 def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
-    """Series of the numbers; `basis` is that of information criteria, `rank` of the information."""
+    """Series of the numbers; `basis` is that of information criteria, `rank` of the columns."""
     from pandas import Series
 
     found = {"n_rows": n_rows}
@@ -30,12 +30,15 @@ def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
 def concordance_of(rows, X, cluster):
     """Concordance of a fit with its rows, and its standard error; None where it has no meaning."""
     model, outcome, weight = rows.estimator, rows.outcome, scale_weights(rows.given_weight)
-    sums = np.zeros((outcome.n_rows, 2))
+    sums, offset = np.zeros((outcome.n_rows, 2)), rows.batch.offset
+    offset = 0.0 if offset is None else offset  # part of the risk, as in R
     if isinstance(model, CoxLassoCCD):
-        counts = model._count_by_piece(count_by_row, outcome, model._predictors(X), weight)
+        risk = model._predictors(X) + offset
+        counts = model._count_by_piece(count_by_row, outcome, risk, weight)
     elif isinstance(model, LogisticCCD):  # the area under the curve: cases against all others
         is_case = outcome.value > 0
-        pairs = is_case, np.where(is_case, 0.0, 1.0), model.decision_function(X)
+        risk = model.decision_function(X) + np.ravel(offset)
+        pairs = is_case, np.where(is_case, 0.0, 1.0), risk
         counts = [(slice(None), count_by_row(*pairs, weight=weight))]
     else:
         return None

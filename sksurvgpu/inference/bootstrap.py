@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
 from ..estimators._docs import documented
@@ -79,8 +79,8 @@ class BootstrapResult(Result):
 
     def _title(self) -> str:
         return (
-            f"BootstrapResult of {self.n_replicates:,} replicates, {len(self.coef):,} "
-            f"coefficients, {100 * self.level:g}% percentile intervals"
+            f"BootstrapResult of {self.n_replicates:,} replicates, "
+            f"{counted(len(self.coef), 'coefficients')}, {100 * self.level:g}% percentile intervals"
         )
 
     @property

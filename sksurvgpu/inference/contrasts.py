@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.by_column import by_column, check_by_column
+from ..estimators._pipelines import names_of
 
 __all__ = ["REFERENCE", "Combinable"]
 
@@ -45,14 +46,16 @@ class Combinable:
         if hasattr(contrasts, "iterrows"):
             contrasts = {str(label): dict(row) for label, row in contrasts.iterrows()}
         given = contrasts if isinstance(contrasts, Mapping) else {}
-        if not any(isinstance(row, Mapping) for row in given.values()):
-            given = {_sum_in_words(given): given}
+        has_names = any(isinstance(row, Mapping) for row in given.values())
+        given = given if has_names else {"": given}
         if not all(isinstance(row, Mapping) and row for row in given.values()):
             raise TypeError(
                 f"`contrasts` is {contrasts!r:.60}; pass {{column: factor}}, or several by name."
             )
         columns = len(self.coef), self.feature_names
         rows = [check_by_column(row, "contrasts", *columns, default=0.0) for row in given.values()]
+        if not has_names:
+            given = [_sum_in_words(by_column(given[""], "contrasts", *columns), self.feature_names)]
         nothing = dict.fromkeys(["tests", "fit_statistics", "factors"])
         return self._combine(np.array(rows), list(given), **nothing)
 
@@ -70,11 +73,17 @@ class Combinable:
             Coefficients of these columns times the steps, named so, and the others.
         """
         given = len(self.coef), self.feature_names
-        steps = check_by_column(units, "units", *given, default=1.0)
-        names = self.feature_names.copy()
+        is_mapping = isinstance(units, Mapping)
+        steps = check_by_column(units if is_mapping else {}, "units", *given, default=1.0)
+        if not is_mapping or not steps.all():
+            raise ValueError(f"`units` is {units!r}; pass {{column: step}}, steps other than 0.")
+        names, factors = self.feature_names.copy(), self.factors
         for j in by_column(units, "units", *given):
             names[j] = f"{names[j]} (per {steps[j]:g})"
-        return self._combine(np.diag(steps), names)
+        if factors is not None:
+            called = dict(zip(self.feature_names, names, strict=True))
+            factors = factors.assign(row=factors["row"].map(called))
+        return self._combine(np.diag(steps), names, factors=factors)
 
     def with_factors(self, factors):
         """Coefficients of factors below their reference level, and a test of each factor.
@@ -104,7 +113,8 @@ class Combinable:
         """
         from pandas import DataFrame
 
-        names, references, tests = list(self.feature_names), {}, {}
+        names, references = list(self.feature_names), {}
+        tests = {} if self.factors is None else self.factors.T.to_dict("list")
         for factor, levels in _levels_of(factors).items():
             own, missing = _columns_of(factor, levels, names)
             if not own or len(missing) > 1:
@@ -133,13 +143,13 @@ class Combinable:
         is_left_out = np.isnan(self.coef)
         coef = matrix @ np.where(is_left_out, 0.0, self.coef)
         coef[matrix[:, is_left_out].any(axis=1)] = np.nan
-        changes |= {"feature_names": np.array(names, dtype=object), "_fitted": None}
-        return replace(self, coef=coef, covariance=covariance, **changes)
+        changes |= {"coef": coef, "covariance": covariance, "_fitted": matrix @ self._fitted}
+        return replace(self, feature_names=np.array(names, dtype=object), **changes)
 
 
-def _sum_in_words(factors) -> str:
+def _sum_in_words(factors, names) -> str:
     times = {1: "", -1: "-"}  # others are written
-    terms = [f"{times.get(factor, f'{factor} × ')}{name}" for name, factor in factors.items()]
+    terms = [f"{times.get(float(f), f'{f:g} × ')}{names[j]}" for j, (_, f) in factors.items()]
     return " + ".join(terms).replace("+ -", "- ").replace(REFERENCE, "")
 
 
@@ -154,27 +164,34 @@ def _test_of(result, columns):
 
 def _levels_of(source) -> dict[str, list[str]]:
     """Levels of each factor, of a dictionary or of the encoders in a transformer."""
+    source = getattr(source, "best_estimator_", source)
     found = source if isinstance(source, Mapping) else _encoded(source)
-    if not found or any(isinstance(levels, str) for levels in found.values()):
+    if not found or not all(np.ndim(levels) == 1 and len(levels) for levels in found.values()):
         raise TypeError(
             f"`factors` is of type {type(source).__name__}, in which there are no levels; pass a "
             "dictionary {factor: levels}, categorical columns, or a fitted OneHotEncoder."
         )
-    return {str(factor): [str(level) for level in levels] for factor, levels in found.items()}
+    return {str(factor): list(dict.fromkeys(map(str, found[factor]))) for factor in found}
 
 
-def _encoded(source) -> dict:
-    """Levels that the categories of a table know, or the encoders in a transformer or pipeline."""
-    if hasattr(source, "select_dtypes"):
-        return {name: of.cat.categories for name, of in source.select_dtypes("category").items()}
-    if hasattr(source, "drop_idx_"):
-        levels = source.categories_
-        names = getattr(source, "feature_names_in_", [f"x{j}" for j in range(len(levels))])
-        return dict(zip(names, levels, strict=True))
-    steps = [*getattr(source, "steps", []), *getattr(source, "transformers_", [])]
-    parts = [step[1] for step in steps]
-    parts += [source.transformer_] if hasattr(source, "transformer_") else []
-    return {name: levels for part in parts for name, levels in _encoded(part).items()}
+def _encoded(transformer, names=None) -> dict:
+    """Levels that categories of a table or encoders know: steps before them know their names."""
+    if hasattr(transformer, "select_dtypes"):
+        found = transformer.select_dtypes("category").items()
+        return {name: column.cat.categories for name, column in found}
+    if hasattr(transformer, "drop_idx_"):
+        levels = [*transformer.categories_]
+        for j, rare in enumerate(getattr(transformer, "infrequent_categories_", [])):
+            if rare is not None:  # they share a column
+                levels[j] = [*(k for k in levels[j] if k not in rare), "infrequent_sklearn"]
+        names = [f"x{j}" for j in range(len(levels))] if names is None else names
+        return dict(zip(getattr(transformer, "feature_names_in_", names), levels, strict=True))
+    found = {}
+    for k, (_, step) in enumerate(getattr(transformer, "steps", [])):
+        found |= _encoded(step, names_of(transformer[:k]) if k else names)
+    parts = [part for _, part, _ in getattr(transformer, "transformers_", [])]
+    parts += [transformer.transformer_] if hasattr(transformer, "transformer_") else []
+    return found | {name: levels for part in parts for name, levels in _encoded(part).items()}
 
 
 def _columns_of(factor, levels, names):

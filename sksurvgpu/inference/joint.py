@@ -59,7 +59,7 @@ def as_test(statistic, df, df_residual=None) -> JointTest:
 
     if df_residual is None:
         return JointTest(float(statistic), df, float(chi2.sf(statistic, df)))
-    statistic = float(statistic) / df
+    statistic = float(statistic) / df if df else np.nan
     return JointTest(statistic, df, float(f.sf(statistic, df, df_residual)), df_residual)
 
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._tables import MOST_OF_A_FIT, Result
+from .._tables import MOST_OF_A_FIT, Result, counted
 from ..data.by_column import find_column
 from ..information.inverse import invert
 from ..information.views import RiskSetView, view_of
@@ -76,10 +76,9 @@ class ProportionalHazardsResult(Result):
 
     def _title(self) -> str:
         chisq, df, p = self.table.iloc[-1]  # a feature may have this name, too
-        return (
-            f"Test of proportional hazards over {self.transform}: {len(self.table) - 1} columns, "
-            f"GLOBAL chi2({df:g}) = {chisq:.4g}, p = {p:.3g}"
-        )
+        of = f"{self.transform}: {counted(len(self.table) - 1, 'columns')}"
+        test = f"chi2({df:g}) = {chisq:.4g}, p = {p:.3g}"
+        return f"Test of proportional hazards over {of}, GLOBAL {test}"
 
 
 @documented

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
-from ..information.inverse import Inverse
+from ..information.inverse import Inverse, invert
 from ..information.views import view_of
 from ..partitions.handles import is_far
 from ..selection.criteria import basis_of, basis_of_rows
@@ -147,7 +147,7 @@ class WaldResult(Combinable, Result):
         statistic = "z" if self.df is None else "t"
         add_tests(table, self.standard_errors, self._distribution(), statistic)
         if self.factors is not None:
-            p_values = self.factors.set_index("row")["p_value"]
+            p_values = self.factors.drop_duplicates("row").set_index("row")["p_value"]
             table.insert(4, "p_factor", p_values.reindex(table.index))
         return with_ratios(table, self._effect)
 
@@ -318,7 +318,7 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     given = at_null.information(), at_null.meat(cluster) if robust else None
     table, weight = _tests(fit, score, *given, n_rows), rows.given_weight
     n_given = np.count_nonzero(np.ones(rows.outcome.n_rows) if weight is None else weight)
-    given = estimator, rows.problem, basis_of_rows(estimator, rows), n_given, inverse.rank
+    given = estimator, rows.problem, basis_of_rows(estimator, rows), n_given, table["df"]["score"]
     return *found, fit.df, (table, statistics_of(*given, concordance_of(rows, X, cluster)))
 
 
@@ -343,7 +343,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         [score] = gradients(*shared, null[:, None], prepared.backend).T
         basis = basis_of(estimator, *shared[:1], prepared.sizes, prepared.batch, prepared.route)
         table = _tests(fit, score, at_null, meat, n_rows)
-        given = estimator, prepared.problem, basis, n_rows, inverse.rank
+        given = estimator, prepared.problem, basis, n_rows, table["df"]["score"]
         return *found, fit.df, (table, statistics_of(*given))
 
 
@@ -384,7 +384,7 @@ def _tests(fit, score, at_null, meat, n_rows):
     kept = np.flatnonzero(~np.isnan(fit.coef))
     both, (information, size) = np.ix_(kept, kept), at_null
     if model.infinite_.any():
-        of_wald = np.nan, fit.inverse.rank
+        of_wald = np.nan, invert(information[both], size[kept]).rank
     elif meat is not None:
         of_wald = quadratic_form(pull[kept], fit.meat[both])
     else:

@@ -188,7 +188,7 @@ def calibration(
     else:
         _check_outcome(y)
         outcome = read_observed(y, "y", event_of_interest, may_be_flags=not is_competing(risk))
-        check_same_event(risk, event_of_interest)
+        check_same_event(risk, event_of_interest, y)
         [risk] = read_risks(_at(risk, horizon), horizon, len(outcome.time), "y")[0].T
         outcome.check_follow_up(np.array([float(horizon)]), "horizon")
         outcome.check_events(horizon)

@@ -14,6 +14,7 @@ from ..data.checks import check_horizons
 from ..data.outcomes.fields import (
     check_code,
     check_event_of_interest,
+    labels_of,
     read_survival,
     status_of,
 )
@@ -153,10 +154,13 @@ def _event_of(risk):
     return getattr(risk, "attrs", {}).get("event_of_interest")
 
 
-def check_same_event(risk, event_of_interest):
+def check_same_event(risk, event_of_interest, y):
     """Check that risks, where they say of which event they are, are those of this one."""
+    codes = {label: code for code, label in labels_of(y[y.dtype.names[0]]).items()}
     predicted = _event_of(risk)
-    if predicted is not None and predicted != event_of_interest:
+    # what a label stands for, only an outcome with labels says
+    is_known = predicted is not None and (codes or not isinstance(predicted, str))
+    if is_known and len({codes.get(e, e) for e in (predicted, event_of_interest)}) > 1:
         raise ValueError(
             f"`risk` was predicted for event {predicted}, `event_of_interest` is "
             f"{event_of_interest}; pass event_of_interest={predicted!r}, or risks of the other "

@@ -26,6 +26,7 @@ from scipy.special import gammaln
 
 from ..estimators._prepared import sizes_of_rows
 from ..inference._rows import documented, open_fit, open_rows, require_selection
+from ..information.inverse import invert
 from ..information.views import view_of
 from ..routes import IN_ROWS, PLAIN, Shifted
 
@@ -144,7 +145,10 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     rows = open_rows(estimator, X, y, fit_params)
     basis = basis_of_rows(estimator, rows)
     alpha, coef = estimator._penalty, estimator.coef_
-    df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
+    if len(estimator._penalized()) or estimator.bounds is not None:
+        df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
+    else:  # nothing chooses among columns; near infinite coefficients information vanishes
+        df = invert(*view_of(rows.at(np.zeros(rows.n_coef))).information()).rank
     loglik = np.array([estimator.log_likelihood_])
     table = _tabulate(basis, [alpha], coef[:, None], loglik, [df], gamma, n_observations)
     return table.iloc[0].rename(None)

@@ -224,7 +224,8 @@ def check_code(code, event) -> int:
         return codes[code]
     if not isinstance(code, Integral) or isinstance(code, bool):
         raise TypeError(
-            f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code."
+            f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code"
+            f"{', or give `labels` to competing_risks' * isinstance(code, str)}."
         )
     if code < 1:
         raise ValueError(
