@@ -156,6 +156,42 @@ def test_a_notebook_is_written_over(monkeypatch):
     assert out.getvalue().startswith("\rwork: 0 fits")
 
 
+class Writer:
+    """A stream of a program that writes elsewhere, too: the least that ``print`` needs."""
+
+    def write(self, text):
+        pass
+
+
+@pytest.mark.parametrize("stream", ["none", "closed", "without isatty"])
+def test_fits_need_no_standard_output(stream, monkeypatch):
+    (closed := io.StringIO()).close()
+    streams = {"none": None, "closed": closed, "without isatty": Writer()}
+    monkeypatch.setattr("sys.stdout", streams[stream])
+    assert PLAIN.fit(DATA.X, DATA.y).converged_
+
+
+def test_a_line_is_no_wider_than_the_terminal(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    monkeypatch.setenv("COLUMNS", "30")
+    with Line("work of a long name", 10, is_shown=None) as line:
+        for clock.now in (6.0, 7.0):
+            line.step(1, "note")
+    first, *states = out.getvalue().split("\r")
+    assert first == "" and states[0] == "work of a long name: 1 of 10 "
+    assert max(map(len, states)) == 29 and wiped(out)
+
+
+def test_steps_that_come_after_the_end_write_nothing(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    with Line("work", 10, is_shown=None) as line:
+        clock.now = 6.0
+        line.step()
+    clock.now = 7.0
+    line.step()
+    assert wiped(out)
+
+
 def test_what_an_earlier_run_has_done_took_no_time(clock, monkeypatch):
     monkeypatch.setattr("sys.stdout", out := Terminal())
     line = Line("work", 100)
