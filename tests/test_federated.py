@@ -636,6 +636,38 @@ def test_hands_that_forget_a_site_are_told(cox):
         Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
 
 
+def test_who_was_interrupted_while_the_fit_went_on_goes_on(cox, monkeypatch):
+    X, y = cox
+    sites, model = sites_of(X, y), CoxLassoCCD(alpha=0.003)
+    first = Coordinator(clone(model), send_to(sites_of(X, y)), grid=GRID).fit()
+    coordinator = Coordinator(model, NAMES, grid=GRID)
+
+    def fail():
+        raise KeyboardInterrupt
+
+    while messages := coordinator.messages():
+        answers = {name: sites[name].answer(message) for name, message in messages.items()}
+        with monkeypatch.context() as patch:
+            patch.setattr(coordinator, "_take", fail)
+            with pytest.raises(KeyboardInterrupt):
+                coordinator.receive(answers)
+    assert coordinator.done and model.coef_.tobytes() == first.coef_.tobytes()
+
+
+def test_names_of_sites_may_be_numbers(cox):
+    X, y = cox
+    send = dict(enumerate(send_to(sites_of(X, y)).values()))
+    coordinator = Coordinator(CoxLassoCCD(alpha=0.003), send, grid=GRID)
+    assert coordinator.fit().converged_ and [*coordinator.absent_] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("answer", [None, "text"])
+def test_who_sends_and_returns_no_bytes_is_named(answer, cox):
+    send = send_to(sites_of(*cox)) | {"B": lambda message: answer}
+    with pytest.raises(ValueError, match="site 'B': A message is bytes, got "):
+        Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
+
+
 def restamped(data, content):
     """Bytes of another answer to the same message."""
     said = wire.read(data)
