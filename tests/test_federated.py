@@ -962,6 +962,10 @@ SPOILT = {  # in the answers of a fit of competing risks with matrices, or of cl
         "has the tables": lambda found: replace(found, tables={"labels": found.tables["labels"]}),
     },
     wire.Coarsened: {"leaves out -1": lambda found: replace(found, left_out=-1)},
+    m.Description: {
+        "'labels' that is not of ascending labels": spoil_table("labels", lambda v: v + np.inf),
+        "'censor_labels' that is not of asc": spoil_table("censor_labels", lambda v: v + 0.5),
+    },
     m.Arranged: {
         "'own' that is not of whole numbers from 0": lambda found: replace(
             found, own=found.own - 10**6
