@@ -985,6 +985,9 @@ SPOILT = {  # in the answers of a fit of competing risks with matrices, or of cl
     m.Evaluated: {
         "tells of single rows": lambda found: replace(found, top=1.0),
         "infinite log-likelihood": lambda found: replace(found, loglik=np.inf),
+        "'risk' that is not of numbers of the shape": lambda found: replace(
+            found, loglik=np.nan, tables={k: v.astype(str) for k, v in found.tables.items()}
+        ),
         "'risk' that is not of numbers from 0": spoil_table("risk", lambda v: -v),
         "'carried' that is not of numbers from": spoil_table("carried", lambda v: v * np.nan),
         "has negative curvatures": spoil_table("curvature", lambda v: -v),

@@ -158,7 +158,7 @@ def _is_nothing(answer):
     """Whether a site has told nothing in place of an evaluation."""
     if not isinstance(answer, Evaluated) or np.isfinite(answer.loglik):
         return False
-    return all(np.isnan(table).any() for table in answer.tables.values())
+    return all(np.any(table != table) for table in answer.tables.values())
 
 
 def _check_kinds(estimator, sites):
