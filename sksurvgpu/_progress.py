@@ -110,8 +110,8 @@ class Line:
 
     def _close(self):
         """Write no more, though steps of other threads may come; return whether it did."""
-        if self in _open:
-            _open.remove(self)
+        if self in _open:  # and those within it, of generators that an error has left open
+            del _open[_open.index(self) :]
         with self._lock:
             was_open, self._is_open = self._is_open, False
         return was_open

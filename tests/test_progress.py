@@ -171,6 +171,26 @@ def test_fits_need_no_standard_output(stream, monkeypatch):
     assert PLAIN.fit(DATA.X, DATA.y).converged_
 
 
+@pytest.mark.parametrize("call", ["memory", "files", "batches"])
+def test_tables_that_cannot_be_read_leave_no_line_open(call, tmp_path, monkeypatch):
+    """Generators that read are closed, though the traceback that is kept has them."""
+    monkeypatch.setattr("sys.stdout", Terminal())
+    outcomes, codes = long_tables()
+    outcomes["event"], outcomes["time"] = 1, np.arange(50.0) + 1
+    codes["covariate_id"] = codes["covariate_id"] + 0.5 * (codes.index == codes.index[-1])
+    wrong = outcomes.assign(time=outcomes["time"] - 1.0 * (outcomes["row_id"] == 49) * 60)
+    calls = {
+        "memory": lambda: from_long(outcomes, codes, batch_size=100),
+        "files": lambda: from_long(
+            outcomes, codes, batch_size=100, to=tmp_path / "a.parts", outcome=surv
+        ),
+        "batches": lambda: write_partitions(tmp_path / "b.parts", wrong, rows=10, outcome=surv),
+    }
+    with pytest.raises(ValueError, match=r"\.5; identifiers|^batch 0") as kept:
+        calls[call]()
+    assert kept.tb is not None and progress._open == []
+
+
 def test_a_line_is_no_wider_than_the_terminal(clock, monkeypatch):
     monkeypatch.setattr("sys.stdout", out := Terminal())
     monkeypatch.setenv("COLUMNS", "30")
