@@ -27,6 +27,12 @@ __all__ = ["Journal", "check_folder", "describe_call", "digest_of"]
 MANIFEST, LOCK = "journal.json", "journal.lock"
 # What results do not depend on; seeds are described by what was made of them.
 NOT_OF_RESULTS = ("folder", "n_jobs", "verbose", "device", "random_state", "warm_start")
+# What tells functions apart, `partial` ones and compiled text of others: their reprs are addresses.
+OF_FUNCTIONS = (
+    ("func", "args", "keywords"),
+    ("co_code", "co_names", "co_consts"),
+    ("__qualname__", "__code__", "__defaults__", "__kwdefaults__"),
+)
 MOST_NAMED = 5  # differences in a message
 # A kill loses as many fits, and threads or a device that share them are rarely idle.
 FITS_OF_A_PART = 16
@@ -309,13 +315,15 @@ def _feed(hashed, value):
         parts = [value.shape, *value.ravel().tolist()]
     elif hasattr(value, "to_numpy"):  # of pandas and polars
         parts = [list(getattr(value, "index", ())), value.to_numpy()]
-    elif isinstance(value, list | tuple):
-        parts = [len(value), *value]
+    elif isinstance(value, list | tuple | set | frozenset):
+        is_set = isinstance(value, set | frozenset)
+        parts = [len(value), *(sorted(value, key=repr) if is_set else value)]
     elif hasattr(value, "get_params"):  # whose repr leaves out the middle of long arrays
         parts = [value.get_params(deep=False)]
     else:
-        hashed.update(f"{value!r} ".encode())
-        return
+        names = [names for names in OF_FUNCTIONS if hasattr(value, names[-1])]
+        parts = [getattr(value, name) for name in names[0]] if names else []
+        hashed.update(b"" if names else f"{value!r} ".encode())
     for part in parts:
         _feed(hashed, part)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from shutil import get_terminal_size
 from threading import Lock, current_thread, main_thread
 
 from ._tables import counted
@@ -102,17 +103,18 @@ class Line:
         return self
 
     def __exit__(self, kind, error, trace):
-        self._leave()
-        if kind is None:
+        if kind is None or self._is_passing:
             self.end()
-        elif self._is_passing:
-            self._wipe()
-        elif self._is_open and self._width:
+        elif self._close() and self._width:
             print(flush=True)
 
-    def _leave(self):
-        if self in _open:
-            _open.remove(self)
+    def _close(self):
+        """Write no more, though steps of other threads may come; return whether it did."""
+        if self in _open:  # and those within it, of generators that an error has left open
+            del _open[_open.index(self) :]
+        with self._lock:
+            was_open, self._is_open = self._is_open, False
+        return was_open
 
     def skip(self, n_steps):
         """Count steps that were done before: they took no time here."""
@@ -125,7 +127,7 @@ class Line:
         with self._lock:
             self._n_done += n_steps
             now = time.monotonic()
-            if self.is_shown and now >= self._next:
+            if self._is_open and now >= self._next:
                 self._next = now + (OFTEN if self._is_rewritten else SELDOM)
                 self._write(self._state(now - self._begin, note))
         if not self.is_shown and _open and _open[0] is not self:
@@ -133,10 +135,8 @@ class Line:
 
     def end(self, text=None):
         """Show the line for the last time, or the text in its place; once."""
-        self._leave()
-        if not self._is_open:
+        if not self._close():
             return
-        self._is_open = False
         if self._is_passing:
             self._wipe()
             return
@@ -163,6 +163,8 @@ class Line:
         if not self._is_rewritten:
             print(text, flush=True)
             return
+        if not is_last:  # what is wrapped cannot be written over
+            text = text[: get_terminal_size().columns - 1]
         covered, self._width = self._width, len(text)
         print(f"\r{text:<{covered}}", end="\n" if is_last else "", flush=True)
 
@@ -181,9 +183,12 @@ def _is_watched():
 
 def _is_interactive(stream):
     """Whether what is written can be written over: in a terminal, or in a cell of a notebook."""
-    if stream is None:  # a program without a console
+    if type(stream).__module__.startswith("ipykernel"):
+        return True
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):  # there is none, or one without that, or a closed one
         return False
-    return stream.isatty() or type(stream).__module__.startswith("ipykernel")
 
 
 def _in_words(seconds):

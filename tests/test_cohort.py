@@ -99,6 +99,32 @@ def test_designs_without_persons_of_the_cohort_are_refused():
     with pytest.raises(ValueError, match="`data` has a more than once"):
         cohort.rows_of([*"abcdea"])
 
+    with pytest.raises(
+        ValueError, match=r"no row of 5 .* such as 'a'; its identifiers are like None"
+    ):
+        cohort.rows_of([])
+
+
+def test_identifiers_that_floating_point_has_rounded_are_refused():
+    """Columns of whole numbers with gaps are floating point, which rounds those of 54 bits."""
+    ids = 2**53 + np.arange(5)
+    cohort = Cohort.of(PERSONS.assign(id=ids))
+    assert cohort.rows_of(ids[::-1].astype(np.uint64)).tolist() == [4, 3, 2, 1, 0]
+    with pytest.raises(ValueError, match=r"`data` has 9007199254740992\.0; identifiers are int"):
+        cohort.rows_of(ids[::2].astype(float))
+    with pytest.raises(ValueError, match=r"`id` has 9007199254740992\.0; .* into 53\), or strings"):
+        Cohort.of(PERSONS.assign(id=ids[:5].astype(float)))
+    assert Cohort.of(PERSONS.assign(id=np.arange(5.0))).rows_of(range(5)).tolist() == [*range(5)]
+
+
+def test_what_fills_a_column_of_dates_is_a_date():
+    left = Cohort.of(PERSONS.assign(day=np.datetime64("2020-01-01", "D"))).keep(
+        [1, 1, 0, 0, 0], "a"
+    )
+    with pytest.raises(TypeError, match=r"`fill` is -1, and column 'day' is of datetime64"):
+        left.spread("day")
+    assert np.isnat(left.spread("day", fill=np.datetime64("NaT"))).tolist() == [0, 0, 1, 1, 1]
+
 
 def test_series_of_other_rows_are_refused():
     cohort = Cohort.of(PERSONS)

@@ -179,6 +179,23 @@ def test_days_are_those_of_time_at_risk():
     ]
 
 
+def test_a_line_may_begin_later_on_its_only_day_than_it_ends():
+    """As where starts are moments, and ends are dates."""
+    first = pd.Timestamp("2024-03-01")
+    drug = pd.DataFrame({"id": [1], "start": [first + pd.Timedelta("9h")], "stop": [first]})
+    person = pd.DataFrame({"id": [1], "start": [first], "time": [first + pd.Timedelta("1D")]})
+    person["event"] = 1
+    rows = episodes(person, {"drug": drug}, ends="inclusive")
+    assert rows.to_frame().iloc[:, 1:].to_numpy().tolist() == [[0, 1, False, 1], [1, 2, True, 0]]
+    with pytest.raises(ValueError, match="ends before it starts: 2024-03-01T09"):
+        episodes(person, {"drug": drug})
+    eras = drug.rename(columns={"stop": "end"}).assign(era="drug")
+    periods = pd.DataFrame({"id": [1], "start": [first], "end": [first + pd.Timedelta("2D")]})
+    events = pd.DataFrame({"id": [1], "day": [first]})
+    series = eras_to_intervals(periods, eras, events, windows=RiskWindow())
+    assert series.columns.loc["exposed"].tolist() == [1, 1, 1]
+
+
 def test_ends_that_are_not_days_are_refused():
     half = LINES.assign(stop=LINES["stop"] + 0.5)
     with pytest.raises(ValueError, match=r"`covariates`\['stop'\] has 4.5; days are whole"):

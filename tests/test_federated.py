@@ -636,6 +636,38 @@ def test_hands_that_forget_a_site_are_told(cox):
         Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
 
 
+def test_who_was_interrupted_while_the_fit_went_on_goes_on(cox, monkeypatch):
+    X, y = cox
+    sites, model = sites_of(X, y), CoxLassoCCD(alpha=0.003)
+    first = Coordinator(clone(model), send_to(sites_of(X, y)), grid=GRID).fit()
+    coordinator = Coordinator(model, NAMES, grid=GRID)
+
+    def fail():
+        raise KeyboardInterrupt
+
+    while messages := coordinator.messages():
+        answers = {name: sites[name].answer(message) for name, message in messages.items()}
+        with monkeypatch.context() as patch:
+            patch.setattr(coordinator, "_take", fail)
+            with pytest.raises(KeyboardInterrupt):
+                coordinator.receive(answers)
+    assert coordinator.done and model.coef_.tobytes() == first.coef_.tobytes()
+
+
+def test_names_of_sites_may_be_numbers(cox):
+    X, y = cox
+    send = dict(enumerate(send_to(sites_of(X, y)).values()))
+    coordinator = Coordinator(CoxLassoCCD(alpha=0.003), send, grid=GRID)
+    assert coordinator.fit().converged_ and [*coordinator.absent_] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("answer", [None, "text"])
+def test_who_sends_and_returns_no_bytes_is_named(answer, cox):
+    send = send_to(sites_of(*cox)) | {"B": lambda message: answer}
+    with pytest.raises(ValueError, match="site 'B': A message is bytes, got "):
+        Coordinator(CoxLassoCCD(), send, grid=GRID).fit()
+
+
 def restamped(data, content):
     """Bytes of another answer to the same message."""
     said = wire.read(data)
@@ -930,6 +962,10 @@ SPOILT = {  # in the answers of a fit of competing risks with matrices, or of cl
         "has the tables": lambda found: replace(found, tables={"labels": found.tables["labels"]}),
     },
     wire.Coarsened: {"leaves out -1": lambda found: replace(found, left_out=-1)},
+    m.Description: {
+        "'labels' that is not of ascending labels": spoil_table("labels", lambda v: v + np.inf),
+        "'censor_labels' that is not of asc": spoil_table("censor_labels", lambda v: v + 0.5),
+    },
     m.Arranged: {
         "'own' that is not of whole numbers from 0": lambda found: replace(
             found, own=found.own - 10**6
@@ -949,6 +985,9 @@ SPOILT = {  # in the answers of a fit of competing risks with matrices, or of cl
     m.Evaluated: {
         "tells of single rows": lambda found: replace(found, top=1.0),
         "infinite log-likelihood": lambda found: replace(found, loglik=np.inf),
+        "'risk' that is not of numbers of the shape": lambda found: replace(
+            found, loglik=np.nan, tables={k: v.astype(str) for k, v in found.tables.items()}
+        ),
         "'risk' that is not of numbers from 0": spoil_table("risk", lambda v: -v),
         "'carried' that is not of numbers from": spoil_table("carried", lambda v: v * np.nan),
         "has negative curvatures": spoil_table("curvature", lambda v: -v),

@@ -2,8 +2,12 @@
 
 import errno
 import json
+import os
+import subprocess
+import sys
 import threading
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -136,6 +140,9 @@ PAIRS = [
     (pd.Series([1.0], ["a"]), pd.Series([1.0], ["b"])),
     (None, 0),
     (True, 1),
+    (lambda x: x + 1, lambda x: x + 2),
+    (lambda x, by=1: x + by, lambda x, by=2: x + by),
+    (partial(np.clip, a_min=0), partial(np.clip, a_min=1)),
 ]
 
 
@@ -145,6 +152,29 @@ def test_what_differs_looks_different(one, other):
         return json.dumps(Journal("x", {"": value})._of)
 
     assert text(one) == text(one) != text(other)
+
+
+ALLOCATORS = {"1": "malloc", "2": "pymalloc"}  # which put functions elsewhere
+FUNCTIONS = """
+from functools import partial
+from sksurvgpu._journal import digest_of
+
+def chosen(x, by=lambda v: v in {"a", "b", "c", "d"}):
+    return [v for v in x if v in {"a", "b", "c", "d"} and by(v)]
+
+print(digest_of([chosen, partial(chosen, by=1), {"a", "b", "c", "d"}]))
+"""
+
+
+def test_functions_are_the_same_in_every_process():
+    """Those of transformers, in a folder that a later process goes on with."""
+
+    def run(seed):
+        process = [sys.executable, "-c", FUNCTIONS]
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONMALLOC": ALLOCATORS[seed]}
+        return subprocess.run(process, env=environment, capture_output=True, check=True).stdout
+
+    assert len(run("1")) > 30 and run("1") == run("2")
 
 
 def test_what_does_not_matter_is_not_described():

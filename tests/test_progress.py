@@ -156,6 +156,62 @@ def test_a_notebook_is_written_over(monkeypatch):
     assert out.getvalue().startswith("\rwork: 0 fits")
 
 
+class Writer:
+    """A stream of a program that writes elsewhere, too: the least that ``print`` needs."""
+
+    def write(self, text):
+        pass
+
+
+@pytest.mark.parametrize("stream", ["none", "closed", "without isatty"])
+def test_fits_need_no_standard_output(stream, monkeypatch):
+    (closed := io.StringIO()).close()
+    streams = {"none": None, "closed": closed, "without isatty": Writer()}
+    monkeypatch.setattr("sys.stdout", streams[stream])
+    assert PLAIN.fit(DATA.X, DATA.y).converged_
+
+
+@pytest.mark.parametrize("call", ["memory", "files", "batches"])
+def test_tables_that_cannot_be_read_leave_no_line_open(call, tmp_path, monkeypatch):
+    """Generators that read are closed, though the traceback that is kept has them."""
+    monkeypatch.setattr("sys.stdout", Terminal())
+    outcomes, codes = long_tables()
+    outcomes["event"], outcomes["time"] = 1, np.arange(50.0) + 1
+    codes["covariate_id"] = codes["covariate_id"] + 0.5 * (codes.index == codes.index[-1])
+    wrong = outcomes.assign(time=outcomes["time"] - 1.0 * (outcomes["row_id"] == 49) * 60)
+    calls = {
+        "memory": lambda: from_long(outcomes, codes, batch_size=100),
+        "files": lambda: from_long(
+            outcomes, codes, batch_size=100, to=tmp_path / "a.parts", outcome=surv
+        ),
+        "batches": lambda: write_partitions(tmp_path / "b.parts", wrong, rows=10, outcome=surv),
+    }
+    with pytest.raises(ValueError, match=r"\.5; identifiers|^batch 0") as kept:
+        calls[call]()
+    assert kept.tb is not None and progress._open == []
+
+
+def test_a_line_is_no_wider_than_the_terminal(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    monkeypatch.setenv("COLUMNS", "30")
+    with Line("work of a long name", 10, is_shown=None) as line:
+        for clock.now in (6.0, 7.0):
+            line.step(1, "note")
+    first, *states = out.getvalue().split("\r")
+    assert first == "" and states[0] == "work of a long name: 1 of 10 "
+    assert max(map(len, states)) == 29 and wiped(out)
+
+
+def test_steps_that_come_after_the_end_write_nothing(clock, monkeypatch):
+    monkeypatch.setattr("sys.stdout", out := Terminal())
+    with Line("work", 10, is_shown=None) as line:
+        clock.now = 6.0
+        line.step()
+    clock.now = 7.0
+    line.step()
+    assert wiped(out)
+
+
 def test_what_an_earlier_run_has_done_took_no_time(clock, monkeypatch):
     monkeypatch.setattr("sys.stdout", out := Terminal())
     line = Line("work", 100)

@@ -290,6 +290,35 @@ def test_the_period_with_the_index_date_is_found(dates):
     assert len(at_risk.table) == len(expected)
 
 
+def test_persons_are_found_by_what_their_identifiers_are():
+    persons, _ = small()
+    persons["id"] = range(len(persons))
+    periods = persons[["id", "observation_start", "observation_end"]]
+    bare = persons.drop(columns=["observation_start", "observation_end"])
+    found = observe(bare, periods).table["id"].tolist()
+    for own, others in (("category", "int64"), ("int64", "category"), ("int64", "float64")):
+        again = observe(bare.astype({"id": own}), periods.astype({"id": others}))
+        assert again.table["id"].tolist() == found != []
+    rounded = periods.astype({"id": float}).assign(id=periods["id"] + 2.0**53)
+    with pytest.raises(
+        ValueError, match=r"`periods`\['id'\] has .*; identifiers are integers that"
+    ):
+        observe(bare, rounded)
+
+
+def test_nobody_is_left_to_be_at_risk():
+    persons, events = small()
+    nobody = Cohort.of(persons).keep(np.zeros(len(persons), bool), "nobody")
+    assert time_at_risk(nobody, events).attrition["rows"].iloc[-1] == 0
+
+
+def test_periods_of_a_day_have_one_column():
+    persons = pd.DataFrame({"id": [1, 2], "treatment": [1, 0], "index_date": [5, 5]})
+    days = pd.DataFrame({"id": [1, 2, 1], "day": [5, 6, 7]})
+    found = observe(persons, days, start="day", end="day").table
+    assert found[["id", "day"]].to_numpy().tolist() == [[1, 5]]
+
+
 def test_periods_that_cannot_be():
     persons, _ = small()
     periods = persons[["id", "observation_start", "observation_end"]]

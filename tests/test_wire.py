@@ -86,6 +86,11 @@ def lying(shape):
     return out.getvalue() + bytes(8)
 
 
+def headed(text):
+    """An array of a header that may be no such thing."""
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
 def of(value, protocol=wire.PROTOCOL):
     stamped = {"content": value, "site": "", "about": "", "rows": ""}
     return {"protocol": protocol, "value": {"type": "Stamped", "fields": stamped}}
@@ -117,6 +122,8 @@ HOSTILE = {
     "records": pack(of(ARRAY), **{"0": npy(np.zeros(2, [("a", "f8")]))}),
     "huge": pack(of(ARRAY), **{"0": lying((1 << 60,))}),
     "overflowing": pack(of(ARRAY), **{"0": lying((1 << 62, 4))}),
+    "header of signs": pack(of(ARRAY), **{"0": headed(b"-" * 9_000 + b"1\n")}),
+    "header without end": pack(of(ARRAY), **{"0": headed(b"[" * 4_000 + b"\n")}),
     "negative": pack(of(ARRAY), **{"0": lying((-1, -1))}),
     "too long": pack(of(ARRAY), **{"0": npy(np.ones(2)) + b"x"}),
     "bomb": pack(of(ARRAY), zipfile.ZIP_DEFLATED, **{"0": npy(np.zeros(1 << 20))}),

@@ -5,12 +5,14 @@ from numbers import Integral
 
 import numpy as np
 
+from ..data.long.ids import whole_numbers
 from ..data.vectors import check_flags, check_numbers, check_row_values
 
 __all__ = [
     "check_bounds",
     "check_choice",
     "check_count",
+    "check_exact",
     "check_ids",
     "check_scores",
     "check_treatment",
@@ -104,10 +106,12 @@ def check_scores(score, name="score") -> np.ndarray:
 
 
 def check_ids(ids, name):
+    """Check that identifiers are there, and differ; floating point must not have rounded them."""
     if ids.isna().any():
         raise ValueError(
             f"`{name}` is missing in {int(ids.isna().sum()):,} row(s); number or drop them."
         )
+    check_exact(ids, f"`{name}`")
     is_repeated = ids.duplicated()
     if is_repeated.any():
         raise ValueError(
@@ -115,3 +119,11 @@ def check_ids(ids, name):
             "person, or name a column that is different in every line by id=. Of several "
             "periods of observation, sksurvgpu.cohort.observe finds the one that counts."
         )
+
+
+def check_exact(ids, label):
+    """Refuse identifiers that floating point has rounded, as columns with gaps may have them."""
+    from pandas.api.types import is_float_dtype
+
+    if is_float_dtype(ids):
+        whole_numbers(ids.dropna().to_numpy(), label)

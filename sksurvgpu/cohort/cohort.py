@@ -206,7 +206,14 @@ class Cohort(Result):
         require_column(self.table, column, "column")
         values = self.table[column].to_numpy()
         n_rows = self.attrition["rows"].iloc[0] if of is None else len(getattr(of, "row_ids", of))
-        entries = np.full(n_rows, fill, np.result_type(values, np.asarray(fill)))
+        try:
+            dtype = np.result_type(values, np.asarray(fill))
+        except TypeError:
+            raise TypeError(
+                f"`fill` is {fill!r}, and column {column!r} is of {values.dtype}; pass a value of "
+                'that kind, such as np.datetime64("NaT") for dates.'
+            ) from None
+        entries = np.full(n_rows, fill, dtype)
         entries[self.rows if of is None else self.rows_of(of)] = values
         return entries
 
@@ -233,8 +240,9 @@ class Cohort(Result):
         if is_absent.any():
             raise ValueError(
                 f"`data` has no row of {is_absent.sum():,} person(s) of the cohort, such as "
-                f"{own[is_absent].tolist()[0]!r}; its identifiers are like {ids.tolist()[0]!r}. "
-                "Make it of the table that the cohort began with, or of `cohort.table`."
+                f"{own[is_absent].tolist()[0]!r}; its identifiers are like "
+                f"{next(iter(ids), None)!r}. Make it of the table that the cohort began with, or "
+                "of `cohort.table`."
             )
         return rows
 

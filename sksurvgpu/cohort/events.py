@@ -12,7 +12,7 @@ from ..data.long.sources import open_source, to_pandas
 from ..data.long.windows import unlike
 from ..data.outcomes.fields import CODES
 from ..data.vectors import check_whole
-from .checks import require_column
+from .checks import check_exact, require_column
 
 __all__ = ["Days", "Events", "lines_of", "persons_of", "read_events"]
 
@@ -142,7 +142,7 @@ def lines_of(persons, others, name, stacklevel):
     number, distinct = persons.factorize()
     _check_same_kind(persons, others, f"`{name}`[{others.name!r}]")
     found = Index(distinct).get_indexer(others)
-    if len(others) and found.max() < 0:
+    if len(others) and len(persons) and found.max() < 0:
         examples = others.tolist()[0], "the cohort", persons.tolist()[0]
         warn_of_strangers(name, *examples, stacklevel=stacklevel)
     is_own = found >= 0
@@ -173,8 +173,11 @@ def _check_same_kind(persons, others, label):
     """Refuse numbers where the cohort has text, or the other way round: nobody would be found."""
     from pandas.api.types import is_numeric_dtype
 
-    is_number = is_numeric_dtype(persons)
-    if len(others) and is_number != is_numeric_dtype(others):
+    check_exact(others, label)
+    is_number, other_is = (
+        is_numeric_dtype(getattr(ids.dtype, "categories", ids)) for ids in (persons, others)
+    )
+    if len(others) and len(persons) and is_number != other_is:
         raise TypeError(
             f"{label} has {'text' if is_number else 'numbers'}, the cohort has "
             f"{'numbers' if is_number else 'text'} for its persons; convert one of them."

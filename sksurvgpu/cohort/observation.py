@@ -169,7 +169,7 @@ def read_eras(eras, labels, cases, drops_missing):
 
 
 def _read(table, name, names, observed, drops_missing, arguments):
-    told = read_lines(table, name, names, observed.subjects, drops_missing, arguments)
+    told = read_lines(table, name, names, observed.subjects, drops_missing, arguments, True)
     if told.calendar not in ("", observed.calendar):
         raise unlike(f"`{name}`", told.calendar, "days of `periods` are", observed.calendar)
     if told.counts.unknown and not told.lines.unit.size:

@@ -66,8 +66,8 @@ def observe(
         require(table.columns, column, "periods", argument)
     persons = persons_of(cohort, subject)
     is_own, line, row = lines_of(persons, table[who], "periods", stacklevel=4)
-    table = table.loc[is_own, [start, end]]
-    low, high = (days.read_all(table[column], f"`periods`[{column!r}]") for column in table)
+    table = table.loc[is_own, list({start: None, end: None})]
+    low, high = (days.read_all(table[column], f"`periods`[{column!r}]") for column in (start, end))
     is_inside = (low[line] <= first[row]) & (first[row] <= high[line])
     line, row = line[is_inside], row[is_inside]
     n_periods = np.bincount(row, minlength=len(persons))
@@ -78,4 +78,6 @@ def observe(
         )
     cohort = cohort.keep(n_periods > 0, "index date in a period")
     found = table.iloc[line[np.argsort(row)]].set_axis(cohort.table.index)
-    return add_column(add_column(cohort, start, found[start]), end, found[end])
+    for column in found:
+        cohort = add_column(cohort, column, found[column])
+    return cohort

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.sums import messages as m
-from .forms import LABELS, LARGEST, MOST, check_tables, require, size_of
+from .forms import CLASSES, LABELS, LARGEST, MOST, check_tables, require, size_of
 from .grid import KINDS
 from .wire import Coarsen, Coarsened, Propose, Proposed, Refused
 
@@ -28,7 +28,7 @@ ANSWERS: dict[type, Any] = {
 DESCRIBED: dict[str, tuple] = {
     "labels": LABELS,
     "censor_labels": LABELS,
-    "classes": LABELS,
+    "classes": CLASSES,
     "stratum": (np.int64, "stratum", 0, "labels"),
     "time": (np.float64, "stratum", -LARGEST, LARGEST),
     "deaths": (np.int64, "stratum", 0, MOST),

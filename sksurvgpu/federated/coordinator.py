@@ -80,8 +80,8 @@ class SiteEngine:
             self._waits[name] = sha256(data[name]).hexdigest(), message
         self.bytes_down += sum(map(len, data.values()))
         for name, answer in self._carry(data):
-            self.bytes_up += len(answer)
             found = self.open(name, answer)
+            self.bytes_up += len(answer)
             del self._waits[name]
             if isinstance(found, Refused):
                 raise RefusedError(f"site {name!r} refused: {found.reason}.")
@@ -98,7 +98,7 @@ class SiteEngine:
             check_answer(message, answer.content)
         except FormError as error:
             raise ValueError(f"site {name!r}: its answer {error}.") from None
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"site {name!r}: {error}") from None
         found = answer.content
         if isinstance(found, Description | Proposed):
@@ -158,7 +158,7 @@ def _is_nothing(answer):
     """Whether a site has told nothing in place of an evaluation."""
     if not isinstance(answer, Evaluated) or np.isfinite(answer.loglik):
         return False
-    return all(np.isnan(table).any() for table in answer.tables.values())
+    return all(np.any(table != table) for table in answer.tables.values())
 
 
 def _check_kinds(estimator, sites):
@@ -257,7 +257,8 @@ class Coordinator:
             raise ValueError(
                 f"`matrix_of` is {matrix_of!r}, must be one of {self._names} with level='sample'."
             )
-        self._send = sites if isinstance(sites, Mapping) else None
+        is_sent = isinstance(sites, Mapping)
+        self._send = dict(zip(self._names, sites.values(), strict=True)) if is_sent else None
         self._grid = np.unique(np.asarray([] if grid is None else grid, dtype=np.float64))
         if not np.isfinite(self._grid).all():
             raise ValueError("`grid` has NaN or infinity; pass finite times.")
@@ -345,6 +346,7 @@ class Coordinator:
         if self._thread is None:
             self._thread = Thread(target=self._work, daemon=True)
             self._thread.start()
+        if not (self._pending or self.done):  # or who took the last answers was interrupted
             self._take()
         return dict(self._pending)
 
@@ -358,6 +360,7 @@ class Coordinator:
         for name, answer in answers.items():  # the fit goes on waiting where one is not right
             self._engine.open(name, answer)
         self._inbox.put(dict(answers))
+        self._pending = {}
         self._take()
 
     def _work(self):

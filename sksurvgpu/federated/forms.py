@@ -10,8 +10,8 @@ MOST = 2**48  # of counts, whose sums and multiples over sites have no overflow 
 LARGEST = np.finfo(float).max  # what is more is not finite
 WORDS = {np.int64: "whole numbers", np.float64: "numbers", np.bool_: "truth values"}
 # A form: type, shape or whose length a table has, least number, largest or of which table a number
-# is a place; labels have none of these.
-LABELS = None, None, None, None
+# is a place; labels have none of these, but kinds of types.
+LABELS, CLASSES = (None, "biuU", None, None), (None, "biufU", None, None)
 
 
 class FormError(ValueError):
@@ -37,7 +37,7 @@ def check_tables(tables, forms, may_lack=()):
         kind, shape, least, most = forms[name]
         what = f"has a table {name!r} that is not of {WORDS.get(kind, 'ascending labels')}"
         if kind is None:
-            require(are_labels(table), what)
+            require(are_labels(table) and table.dtype.kind in shape, what)
             continue
         shape = (size_of(tables, shape),) if isinstance(shape, str) else shape
         most = size_of(tables, most) - 1 if isinstance(most, str) else most

@@ -118,7 +118,7 @@ def read_persons(table, name, id) -> Persons:
     return Persons(whole, listed(ids), known.add(ids), known, name)
 
 
-def read_lines(tables, name, columns, persons, drops_missing, arguments=None) -> Told:
+def read_lines(tables, name, columns, persons, drops_missing, arguments=None, by_day=False) -> Told:
     """Read what happened to persons.
 
     Parameters
@@ -132,9 +132,11 @@ def read_lines(tables, name, columns, persons, drops_missing, arguments=None) ->
         Whether lines without identifier, start or value are left out; else they are an error.
     arguments : mapping from field of LineNames to (str, str), optional
         Name of the argument that names the column, and what else messages advise.
+    by_day : bool, default=False
+        Whether times are days; the time of day of dates is cut off.
     """
     _check_values(columns.value, tables, name)
-    reader = _Reader(columns, persons, drops_missing, arguments or ARGUMENTS)
+    reader = _Reader(columns, persons, drops_missing, arguments or ARGUMENTS, by_day)
     if isinstance(tables, Mapping):
         for covariate, table in tables.items():
             reader.read(table, f"{name}[{covariate!r}]", covariate)
@@ -155,8 +157,9 @@ def _check_values(value, tables, name):
 
 
 class _Reader:
-    def __init__(self, columns, persons, drops_missing, arguments):
+    def __init__(self, columns, persons, drops_missing, arguments, by_day):
         self._columns, self._persons, self._drops_missing = columns, persons, drops_missing
+        self._by_day = by_day
         self._arguments = arguments
         self._covariates: Any = None
         self._calendar: str | None = ""
@@ -263,7 +266,7 @@ class _Reader:
         if self._calendar not in ("", calendar):
             raise unlike(f"`{name}`[{label!r}]", calendar, "times before it are", self._calendar)
         self._calendar = calendar
-        return times
+        return whole_days(times, calendar, f"`{name}`[{label!r}]") if self._by_day else times
 
     def _values(self, frame, label, name):
         if label is None:

@@ -16,7 +16,7 @@ from ..long.windows import unlike
 from ..vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .periods import clip, read_periods
-from .reading import LineNames, read_lines, read_persons, whole_days
+from .reading import LineNames, read_lines, read_persons
 from .report import Episodes, EpisodesReport
 
 __all__ = ["episodes"]
@@ -126,13 +126,14 @@ def episodes(
     periods = read_periods(persons, start, time, by_day)
     happened = check_flags(persons.series(event, "event").to_native(), f"outcomes[{event!r}]")
     tables = {} if covariates is None else covariates
-    told = read_lines(tables, "covariates", columns, persons, missing == "drop")
+    told = read_lines(tables, "covariates", columns, persons, missing == "drop", by_day=by_day)
     _check_told(told, periods, unknown)
     ids, rank = told.ranked(sorts=not isinstance(tables, Mapping))
     policies = _by_covariate("overlaps", overlaps, ids, "error")
     policy = np.array([POLICIES[key] for key in policies], dtype=np.int64)
     defaults = check_numbers(_by_covariate("default", default, ids, 0.0), "default")
-    lines, n_open = _closed(_times_of(told, columns, by_day), periods, rank, policy)
+    lines = told.lines._replace(stop=told.lines.stop + by_day)  # the end of the last day
+    lines, n_open = _closed(lines, periods, rank, policy)
     clipped = clip(lines, periods)
     _warn_of_empty(clipped.n_empty)
     lines = arrange(clipped.lines, periods.person.size)
@@ -188,17 +189,6 @@ def _check_told(told, periods, unknown):
         warnings.warn(
             f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=3
         )
-
-
-def _times_of(told, columns, by_day):
-    """Lines whose stops are the ends of their last days, where these were given."""
-    if not by_day:
-        return told.lines
-    start, stop = (
-        whole_days(times, told.calendar, f"`covariates`[{label!r}]")
-        for times, label in zip(told.lines[2:4], columns[2:4], strict=True)
-    )
-    return told.lines._replace(start=start, stop=stop + 1.0)
 
 
 def _warn_of_empty(n_empty):

@@ -83,7 +83,7 @@ def whole_numbers(values, label, what="identifiers"):
     """Return whole numbers of any type as int64."""
     is_float = values.dtype.kind == "f"
     bits = np.finfo(values.dtype).nmant + 1 if is_float else 63
-    limit = 2**bits - (not is_float)  # beyond, neighbouring floats are one number
+    limit = 2**bits - 1  # beyond, neighbouring floats are one number
     if is_float:
         values, limit = values.astype(np.float64), float(limit)
     is_bad = (values > limit) | (values < -limit)

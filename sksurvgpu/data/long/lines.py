@@ -1,5 +1,6 @@
 """Lines of a long table as numbers: row, column and value, with what was left out counted."""
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -131,12 +132,13 @@ class Lines:
 
     def read(self, frames, counts: Counts):
         """Yield (rows, columns, values, moments) of every frame, as `Columns.spread` has them."""
-        for frame in frames:
-            first_line = counts.lines
-            counts.lines += len(frame)
-            frame = self._without_missing(frame, first_line, counts)
-            if len(frame):
-                yield self._number(frame, counts)
+        with closing(frames):
+            for frame in frames:
+                first_line = counts.lines
+                counts.lines += len(frame)
+                frame = self._without_missing(frame, first_line, counts)
+                if len(frame):
+                    yield self._number(frame, counts)
 
     def _without_missing(self, frame, first_line, counts):
         is_absent = np.zeros(len(frame), dtype=np.bool_)

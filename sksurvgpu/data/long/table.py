@@ -8,6 +8,7 @@ between as (int32 row, int32 covariate) and, where some value is not 1, its floa
 
 import warnings
 from collections import deque
+from contextlib import closing
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -97,8 +98,8 @@ def _settle(source, lines, batch_size, fewest, store, edges) -> tuple[Any, Any, 
         grouping, found, counts = _group(source, lines, batch_size)
         return grouping.settle(fewest), found, counts
     counts = Counts()
-    parts = lines.read(source.batches(lines.labels, batch_size), counts)
-    settled = InParts(store.folder, edges, parts, lines, fewest)
+    with closing(lines.read(source.batches(lines.labels, batch_size), counts)) as parts:
+        settled = InParts(store.folder, edges, parts, lines, fewest)
     return settled, settled.found, counts
 
 
@@ -155,14 +156,15 @@ def _group(source, lines, batch_size):
     """Read all lines and place them; return them with their columns and what was left out."""
     counts, tally, kept = Counts(), Tally(), deque()
     is_kept, has_moments = source.is_single, False
-    for line in lines.read(source.batches(lines.labels, batch_size), counts):
-        tally.grow(lines.n_columns)
-        tally.add(*line[1:3])
-        has_moments = line[3] is not None
-        # Numbers take less than the strings that are held, and less time than finding them again.
-        is_kept = source.is_single or (source.is_held and lines.has_text)
-        if is_kept:
-            kept.append(line)
+    with closing(lines.read(source.batches(lines.labels, batch_size), counts)) as parts:
+        for line in parts:
+            tally.grow(lines.n_columns)
+            tally.add(*line[1:3])
+            has_moments = line[3] is not None
+            # Numbers take less than strings that are held, and less time than to find them again.
+            is_kept = source.is_single or (source.is_held and lines.has_text)
+            if is_kept:
+                kept.append(line)
     found = lines.found()
     tally.grow(found.ids.size)
     grouping = Grouping(tally, found.order, lines.n_rows, found.policies, has_moments=has_moments)
@@ -172,7 +174,8 @@ def _group(source, lines, batch_size):
         parts = (kept.popleft() for _ in range(len(kept)))
     else:
         parts = lines.read(source.batches(lines.labels, batch_size), again)
-    has_room = all(grouping.place(*part) for part in parts)
+    with closing(parts):
+        has_room = all(grouping.place(*part) for part in parts)
     if not (has_room and counts == again):  # as many lines as were counted, none too many anywhere
         raise ValueError(
             "`covariates` changed between two readings of it, or can be read only once; pass a "
