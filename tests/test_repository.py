@@ -47,8 +47,8 @@ KERNEL_LAYERS = {"backends", "likelihoods", "bayes", "penalties"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
 # their diagnostics on both backends 7,000, penalties, what they select and priors whose scales are
 # drawn 8,500, matrices on devices 500, rows in files, on clusters and at sites 10,000, the way from
-# tables to an answer 14,000, what a first year of use asked for 2,800.
-LINE_BUDGET = 76_000
+# tables to an answer 14,000, what a first year of use asked for 3,100.
+LINE_BUDGET = 76_300
 # Path below sksurvgpu/ -> (limit, why).
 FILE_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 # "path::function" -> (limit, why).
