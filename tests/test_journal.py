@@ -146,7 +146,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=[f"pair {k}" for k in range(len(PAIRS))])
 def test_what_differs_looks_different(one, other):
     def text(value):
         return json.dumps(Journal("x", {"": value})._of)
