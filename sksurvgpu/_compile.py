@@ -33,7 +33,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
-from ._progress import NOTICEABLE, in_worker, set_aside
+from ._waiting import NOTICEABLE, in_worker, set_aside
 
 _OPTIONS = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 _PACKAGE = Path(__file__).resolve().parent

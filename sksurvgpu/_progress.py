@@ -14,17 +14,16 @@ from shutil import get_terminal_size
 from threading import Lock, current_thread, main_thread
 
 from ._tables import counted
+from ._waiting import NOTICEABLE, in_worker, seconds_of_compiling
 
-__all__ = ["Line", "in_worker", "is_wanted", "set_aside", "show_progress"]
+__all__ = ["Line", "is_wanted", "show_progress"]
 
 OFTEN, SELDOM = 0.2, 60.0  # seconds between two states of a line that is written anew, or added
 SOON = 0.5  # seconds after which a line begins: shorter work has only the last one
 LONG = 5.0  # ... that nobody asked for
-NOTICEABLE = 1.0  # seconds of compiling that are told
 
 _open: list[Line] = []  # of the main thread, from the outermost call to the innermost
 _settings = {"shows": True}
-_compiling = [0.0]  # seconds of this process
 
 
 def show_progress(is_shown=True) -> None:
@@ -53,17 +52,6 @@ def is_wanted(verbose):
     return verbose == 1 if verbose else None
 
 
-def set_aside(seconds):
-    """Count time of compiling: it tells nothing about the steps that are left."""
-    _compiling[0] += seconds
-
-
-def in_worker():
-    """Whether this is a process of a pool, whose parent's user would read a line from each."""
-    pool = sys.modules.get("multiprocessing")  # which a worker's process has imported
-    return pool is not None and pool.current_process().name != "MainProcess"
-
-
 class Line:
     """Progress of one piece of work on the standard output; steps may come from several threads.
 
@@ -85,7 +73,7 @@ class Line:
     """
 
     def __init__(self, name, n_all=None, unit="fits", is_shown=True, since=None):
-        self._begin, self._aside = time.monotonic(), _compiling[0]
+        self._begin, self._aside = time.monotonic(), seconds_of_compiling()
         self._name, self._n_all, self._unit = name, n_all, unit
         self._n_done = self._n_before = self._width = 0
         self._is_passing = is_shown is None
@@ -141,7 +129,7 @@ class Line:
             self._wipe()
             return
         if text is None:
-            aside = _compiling[0] - self._aside
+            aside = seconds_of_compiling() - self._aside
             seconds = _in_words(max(time.monotonic() - self._begin - aside, 0.0))
             seconds += f" and {_in_words(aside)} of compiling" if aside > NOTICEABLE else ""
             text = f"{self._name}: {counted(self._n_done, self._unit)}, {seconds}"
@@ -154,7 +142,7 @@ class Line:
         parts = [f"{self._name}: {done}", _in_words(elapsed)]
         n_new = self._n_done - self._n_before
         if self._n_all is not None and n_new > 0:
-            working = max(elapsed - (_compiling[0] - self._aside), 0.0)
+            working = max(elapsed - (seconds_of_compiling() - self._aside), 0.0)
             rest = working * max(self._n_all - self._n_done, 0) / n_new
             parts.append(f"about {_in_words(rest)} left")
         return ", ".join([*parts, note] if note else parts)

@@ -218,9 +218,10 @@ def test_only_models_that_are_asked_for_are_compiled(monkeypatch):
     monkeypatch.setattr(_warm_up, "compile_all", lambda jobs: done.extend(name for name, _ in jobs))
     warm_up([CoxLassoCCD, BayesianLasso])
     kinds = {name.partition(",")[0] for name in done}
-    assert kinds == {"CoxLassoCCD", "CoxLassoCCD efron", "BayesianLasso"}
+    assert {kind.split()[0] for kind in kinds} == {"CoxLassoCCD", "BayesianLasso"}
     done.clear()
     warm_up()
+    assert done.pop() == "from tables to a fit"
     assert len({name.split(",")[0].split()[0] for name in done}) == 10
 
 

@@ -23,6 +23,7 @@ from sksurvgpu import (
 )
 from sksurvgpu import _progress as progress
 from sksurvgpu._progress import Line, _in_words
+from sksurvgpu._waiting import set_aside
 from sksurvgpu.datasets import simulate_cox
 
 DATA = simulate_cox(200, 5, density=0.3, random_state=0)
@@ -317,7 +318,7 @@ def test_nobody_watches(place, clock, monkeypatch):
 def test_compiling_is_no_work(clock, monkeypatch):
     monkeypatch.setattr("sys.stdout", out := Terminal())
     with Line("work", 4) as line:
-        progress.set_aside(8.0)
+        set_aside(8.0)
         clock.now = 10.0
         line.step()
         assert "work: 1 of 4 fits, 10 s, about 6 s left" in out.getvalue()
