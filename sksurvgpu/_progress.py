@@ -112,14 +112,17 @@ class Line:
 
     def step(self, n_steps=1, note=""):
         """Count steps, and show the line if it is time to; a silent one, that of its caller."""
+        if not self.is_shown:
+            for outer in _open[:1]:  # which another thread may take away
+                if outer.is_shown:
+                    outer.step(0)
+            return
         with self._lock:
             self._n_done += n_steps
             now = time.monotonic()
             if self._is_open and now >= self._next:
                 self._next = now + (OFTEN if self._is_rewritten else SELDOM)
                 self._write(self._state(now - self._begin, note))
-        if not self.is_shown and _open and _open[0] is not self:
-            _open[0].step(0)
 
     def end(self, text=None):
         """Show the line for the last time, or the text in its place; once."""
