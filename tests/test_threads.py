@@ -89,7 +89,8 @@ def test_pools_of_other_callers_go_on():
     go_on()
 
 
-def test_fits_end_where_one_fails():
+@pytest.mark.parametrize("in_rounds", [False, True])
+def test_fits_end_where_one_fails(in_rounds):
     work = Work()
 
     def endless():
@@ -101,8 +102,16 @@ def test_fits_end_where_one_fails():
         def step(self):
             work.has_begun.set()
 
+    def serve_round(name, fits, arguments):
+        return [getattr(Session(), name)() for _ in fits]
+
     def fit(k):
-        return contract.serve(Session(), endless()) if k else work.fail_beside()
+        if not k:
+            work.fail_beside()
+        elif in_rounds:
+            contract.serve_in_rounds(serve_round, [endless()])
+        else:
+            contract.serve(Session(), endless())
 
     def call():
         with Threads(2) as threads:
