@@ -34,6 +34,8 @@ COMMANDS = {
     "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
     "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
     "papers": ("papers.__main__", "tables and figures of published papers, run again"),
+    "designs": ("designs", "every kind of design: iterations, CPU, objective, optimality"),
+    "survset": ("designs", "the same of all cohorts of the package SurvSet"),
     "compare": ("compare", "two commits of this repository, in turns"),
     "report": ("report", "what results/ holds, as Markdown or HTML"),
 }
