@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csc_array, hstack
 
 import sksurvgpu
-from sksurvgpu import CoxLassoCCD, Fused, GroupLasso, surv
+from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.datasets import simulate_cox, simulate_dense, simulate_ehr
 
 from . import problems as draws
@@ -50,10 +50,10 @@ class Design(NamedTuple):
         return self.make(rows, columns, **self.options)
 
 
-def _fit(X, y, strength, *, strata=None, **parameters):
+def _fit(X, y, strength, given=None, **parameters):
     """A Cox fit; its penalty may be named in the parameters."""
     model = CoxLassoCCD(alpha=strength / len(y), **ALONE, **parameters)
-    return Task(partial(model.fit, X, y, strata=strata), X.shape)
+    return Task(partial(model.fit, X, y, **(given or {})), X.shape)
 
 
 def _largest(data):
@@ -78,7 +78,16 @@ def papers(rows, columns, *, rows_a_stratum=None, has_ties=False, entry=False, *
     if entry:
         start = y["time"] * np.random.default_rng(SEED).uniform(0.0, 0.9, rows)
         y = surv(y["event"], y["time"], start=start)
-    return _fit(data.X, y, strength, strata=data.strata, **parameters)
+    return _fit(data.X, y, strength, {"strata": data.strata}, **parameters)
+
+
+def weighted(rows, columns):
+    """The same with weights, offsets, and other values than one."""
+    rng, data = np.random.default_rng(SEED), simulate_cox(rows, columns, random_state=SEED)
+    X = data.X.astype(float)
+    X.data = rng.exponential(size=X.nnz)
+    given = {"sample_weight": rng.exponential(size=rows), "offset": rng.normal(0.0, 0.5, rows)}
+    return _fit(X, data.y, PAPERS_PENALTY, given)
 
 
 def other_model(rows, columns, *, draw, **options):
@@ -189,15 +198,19 @@ def _prior_means(columns):
     return np.random.default_rng(SEED).normal(0.0, 0.2, columns)
 
 
-def _groups(columns, size, mix=1.0):
-    return GroupLasso(np.arange(columns) // size, mix=mix)
+def _groups(columns, size, **options):
+    return sksurvgpu.GroupLasso(np.arange(columns) // size, **options)
 
 
-def _model(draw, rows=100_000, columns=500, **options):
+def _classes(columns):
+    return sksurvgpu.Hierarchical(np.arange(columns) // 20, between=0.5)
+
+
+def _model(draw, rows=100_000, columns=1_000, **options):
     return Design(other_model, rows, columns, {"draw": draw, **options})
 
 
-def _penalized(rows=50_000, columns=500, share=0.05, **parameters):
+def _penalized(rows=100_000, columns=1_000, share=0.02, **parameters):
     return Design(records, rows, columns, {"share": share, **parameters})
 
 
@@ -217,13 +230,14 @@ DESIGNS = {
     "free-30-of-1000": Design(
         papers, 100_000, 1_000, {"penalty_factor": dict.fromkeys(range(30), 0.0)}
     ),
+    "weighted": Design(weighted, 100_000, 1_000),
     "dense-50": _model(draws.draw_cox_dense, columns=50, strength=0.0),
     "dense-and-sparse": Design(dense_and_sparse, 100_000, 500, {"n_dense": 20}),
-    "matched-breslow": _model(draws.draw_matched, columns=1_000, ties="breslow"),
-    "matched-exact": _model(draws.draw_matched, columns=1_000),
-    "matched-2-exact": _model(draws.draw_matched, columns=1_000, n_cases=2),
-    "case-series-1e6": _model(draws.draw_case_series, 1_000_000, 1_000),
-    "case-series-42000": _model(draws.draw_case_series, 42_000, 1_000),
+    "matched-breslow": _model(draws.draw_matched, ties="breslow"),
+    "matched-exact": _model(draws.draw_matched),
+    "matched-2-exact": _model(draws.draw_matched, n_cases=2),
+    "case-series-1e6": _model(draws.draw_case_series, 1_000_000),
+    "case-series-42000": _model(draws.draw_case_series, 42_000),
     "fine-gray": _model(draws.draw_fine_gray),
     "logistic": _model(draws.draw_logistic),
     "poisson": _model(draws.draw_poisson),
@@ -233,7 +247,7 @@ DESIGNS = {
     "records-0.001": _penalized(100_000, 2_000, 0.001),
     "records-12000-0.3": Design(records, 60_000, 12_000, {"share": 0.3}, is_large=True),
     "records-12000-0.01": Design(records, 60_000, 12_000, {"share": 0.01}, is_large=True),
-    "records-path": Design(path, 20_000, 500, {"simulate": simulate_ehr, "share": 0.01}),
+    "records-path": Design(path, 50_000, 1_000, {"simulate": simulate_ehr, "share": 0.01}),
     "elastic-net": _penalized(l1_ratio=0.5),
     "ridge": _penalized(l1_ratio=0.0),
     "mcp": _penalized(penalty="mcp"),
@@ -243,11 +257,18 @@ DESIGNS = {
     "groups-5": _penalized(penalty=partial(_groups, size=5)),
     "groups-50": _penalized(penalty=partial(_groups, size=50)),
     "sparse-groups": _penalized(penalty=partial(_groups, size=5, mix=0.5)),
-    "fused": _penalized(20_000, 300, penalty=Fused("chain")),
+    "group-mcp": _penalized(penalty=partial(_groups, size=5, shape="mcp")),
+    "fused": _penalized(columns=500, penalty=sksurvgpu.Fused("chain")),
+    "adaptive": _penalized(penalty=sksurvgpu.Adaptive()),
+    "relaxed": _penalized(relax=0.5),
+    "hierarchical": _penalized(penalty=_classes),
+    "broken-ridge": _penalized(penalty=sksurvgpu.BrokenRidge()),
+    "firth": Design(dense, 5_000, 20, {"share": 0.0, "penalty": sksurvgpu.Firth()}),
     "wide": Design(dense, 200, 5_000, {"share": 0.05}),
     "wide-path": Design(path, 200, 5_000, {"simulate": simulate_dense, "share": 0.05}),
     "genes-path": Design(genes, 78, 100_000, {"name": "vdv", "share": 0.05}),
-    "wide-ridge": Design(dense, 2_000, 5_000, {"share": 0.05, "l1_ratio": 0.0}),
+    "wide-ridge-1": Design(dense, 2_000, 5_000, {"share": 1.0, "l1_ratio": 0.0}),
+    "wide-ridge-0.05": Design(dense, 2_000, 5_000, {"share": 0.05, "l1_ratio": 0.0}, is_large=True),
     "autoregressive": Design(dense, 5_000, 500, {"share": 0.05, "correlation": 0.95}),
     "folds": Design(folds, 20_000, 500, {"share": 0.02}),
     "bootstrap": Design(replicates, 10_000, 300, {"number": 50}),
