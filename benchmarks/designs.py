@@ -1,10 +1,11 @@
-"""Every kind of design, or every cohort of SurvSet, fitted by one version of the package.
+"""Every kind of design, or every cohort of SurvSet, fitted by one version of the package or two.
 
 Each has a process of its own on one thread. A first fit loads or compiles kernels; seconds are the
 least CPU time of three more, of one where it takes longer than three seconds. ``--tree`` is another
-checkout, whose package is measured by the benchmarks and on the data of this one.
-``--against A.json B.json`` shows two results beside each other: ratios are B over A, and objectives
-are marked where they differ by more than 1e-9 of themselves.
+checkout, whose package is measured by the benchmarks and on the data of this one; ``--base`` one
+that is measured in turns with it, so that other work on the machine meets both, and kept in a file
+beside. ``--against A.json B.json`` compares two files: ratios are B over A, and objectives are
+marked where they differ by more than 1e-9 of themselves.
 """
 
 from __future__ import annotations
@@ -159,9 +160,8 @@ def _parser(name, doc):
     found = parser(name, doc)
     found.add_argument("--json", dest="output", type=Path, help="the same as --output")
     found.add_argument("--tree", type=Path, default=ROOT, help="checkout that is measured")
-    found.add_argument(
-        "--kernels", type=Path, help="folder of compiled code; with --tree a new one"
-    )
+    found.add_argument("--base", type=Path, help="another one, in turns: mine-base.json, mine.json")
+    found.add_argument("--kernels", type=Path, help="folder of compiled code of other checkouts")
     found.add_argument("--timeout", type=float, default=900.0, help="seconds of a process")
     files = ("A.json", "B.json")
     found.add_argument("--against", nargs=2, type=Path, metavar=files, help="only compare these")
@@ -170,7 +170,10 @@ def _parser(name, doc):
 
 def _read(found, arguments, name):
     options = read(found, arguments, name)
-    options.tree = options.tree.resolve()
+    options.trees = {options.output: options.tree.resolve()}
+    if options.base is not None:
+        beside = options.output.with_stem(f"{options.output.stem}-base")
+        options.trees = {beside: options.base.resolve(), **options.trees}
     return options
 
 
@@ -179,20 +182,23 @@ def _run(function, names, options):
     if options.against:
         print(compare(*(json.loads(path.read_text())["results"] for path in options.against)))
         return 0
-    results = []
-    about = {"machine": machine(), "measured": _revision(options.tree), "quick": options.quick}
+    about = {"machine": machine(), "quick": options.quick}
+    results = {file: [] for file in options.trees}
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             print(name, file=sys.stderr, flush=True)
-            results += _in_tree(function, name, options, folder)
-            write(options.output, {**about, "results": results})
-    print(lines(COLUMNS, results))
-    total = sum(found["cpu"] or 0.0 for found in results)
-    print(f"\n{len(results)} fits, {total:.1f} CPU s together, each once")
+            for file, tree in options.trees.items():
+                results[file] += _in_tree(tree, function, name, options, folder)
+                measured = {"measured": _revision(tree), "results": results[file]}
+                write(file, {**about, **measured})
+    found = results[options.output]
+    print(lines(COLUMNS, found) if options.base is None else compare(*results.values()))
+    total = sum(row["cpu"] or 0.0 for row in found)
+    print(f"\n{len(found)} fits, {total:.1f} CPU s together, each once")
     return 0
 
 
-def _in_tree(function, name, options, folder):
+def _in_tree(tree, function, name, options, folder):
     """Rows of a design, in a process that imports the package of a tree, and this folder."""
     code = (
         "import json, sys\n"
@@ -204,10 +210,10 @@ def _in_tree(function, name, options, folder):
         "from benchmarks import designs\n"
         "print(json.dumps(getattr(designs, function)(name, quick == '1')))"
     )
-    kernels = options.kernels or (folder if options.tree != ROOT else None)
-    own = {} if kernels is None else {"NUMBA_CACHE_DIR": str(Path(kernels).resolve())}
-    own |= {} if options.tree == ROOT else {"PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", code, options.tree, function, name, int(options.quick)]
+    kernels = str(Path(options.kernels or folder).resolve())
+    elsewhere = {"NUMBA_CACHE_DIR": kernels, "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {} if tree == ROOT else elsewhere  # nothing is written to another checkout
+    command = [sys.executable, "-c", code, tree, function, name, int(options.quick)]
     try:
         status, printed = run(command, options.timeout, environment(1, **own))
     except TookTooLongError:
@@ -251,6 +257,8 @@ def _beside(a, b):
     for name in ("cpu", "iterations", "kkt"):
         row |= {f"{name}_a": a[name], f"{name}_b": b[name]}
     notes = [f"{side}: {found['note']}" for side, found in (("A", a), ("B", b)) if found["note"]]
+    if any(a[name] != b[name] for name in ("rows", "columns") if a["cpu"] and b["cpu"]):
+        notes.append("OTHER SIZE")
     for name in ("objectives", "others"):
         row[name] = _largest_difference(a[name], b[name])
     apart = row["objective"] = row.pop("objectives")

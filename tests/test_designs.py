@@ -12,14 +12,6 @@ from sksurvgpu.datasets import simulate_cox
 QUICK = (kinds.QUICK_ROWS, kinds.QUICK_COLUMNS)
 
 
-@pytest.fixture
-def measured(monkeypatch):
-    """Facts of one design's small problem, fitted twice."""
-    monkeypatch.setattr(designs, "CALLS", 1)
-    monkeypatch.setattr(designs, "SHORT", 0.0)
-    return lambda name: designs.measure_design(name, quick=True)[0]
-
-
 @pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")  # the pickles of SurvSet
 @pytest.mark.parametrize("name", kinds.DESIGNS)
 def test_designs_can_be_drawn_small(name):
@@ -29,23 +21,23 @@ def test_designs_can_be_drawn_small(name):
     assert rows <= QUICK[0] and columns <= QUICK[1] + 20
 
 
-def test_a_fit_is_what_the_judge_says(measured):
-    found = measured("papers-1e5-1000")
+def test_a_fit_is_what_the_judge_says():
     data = problems.Data.of(simulate_cox(*QUICK, random_state=SEED))
     model = kinds.DESIGNS["papers-1e5-1000"].task(quick=True).call()
+    found = designs.facts_of(model)
     expected = judge.Certificate(data).judge(model.coef_, PAPERS_PENALTY)
     assert found["objectives"] == [pytest.approx(expected["objective"] / QUICK[0], rel=1e-12)]
     assert found["nonzeros"] == expected["nonzeros"] > 0
     assert 0 < found["kkt"] <= model.kkt_se_bound_
-    assert found["iterations"] == model.n_iter_ and found["cpu"] > 0 and found["note"] == ""
+    assert found["iterations"] == model.n_iter_ and found["note"] == ""
 
 
 @pytest.mark.parametrize(
     ("name", "n_objectives", "n_others"),
     [("wide-path", 50, 0), ("folds", 1, 20), ("bootstrap", 0, 50), ("profiles", 0, 15)],
 )
-def test_batches_tell_their_objectives_or_other_numbers(name, n_objectives, n_others, measured):
-    found = measured(name)
+def test_batches_tell_their_objectives_or_other_numbers(name, n_objectives, n_others):
+    found = designs.facts_of(kinds.DESIGNS[name].task(quick=True).call())
     assert (len(found["objectives"]), len(found["others"])) == (n_objectives, n_others)
     assert np.isfinite([*found["objectives"], *found["others"]]).all()
 
@@ -54,11 +46,29 @@ def test_a_process_measures_a_tree(tmp_path, capsys):
     file = tmp_path / "found.json"
     command = ["--quick", "--designs", "linear", "--json", str(file)]
     assert designs.main_designs(command) == 0
-    assert designs.main_designs(["--against", str(file), str(file)]) == 0
     [found] = json.loads(file.read_text())["results"]
     assert found["design"] == "linear" and found["cpu"] > 0
+    assert designs.main_designs(["--against", str(file), str(file)]) == 0
     printed = capsys.readouterr().out
     assert "linear" in printed and "geometric mean of 1 ratios of CPU times, B over A: 1" in printed
+
+
+def test_a_base_is_measured_in_turns_and_kept_beside(tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def in_tree(tree, function, name, *others):
+        asked.append((tree.name, name))
+        facts = {"iterations": 1, "kkt": 0.0, "objectives": [1.0], "others": [], "note": ""}
+        return [{"design": name, "rows": 1, "columns": 1, "cpu": len(asked), **facts}]
+
+    monkeypatch.setattr(designs, "_in_tree", in_tree)
+    trees = ["--base", str(tmp_path / "old"), "--tree", str(tmp_path / "new")]
+    command = ["--designs", "linear", "logistic", "--json", str(tmp_path / "a.json")]
+    assert designs.main_designs([*command, *trees]) == 0
+    assert asked == [(t, d) for d in ("linear", "logistic") for t in ("old", "new")]
+    kept = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("a-base", "a")]
+    assert [[row["cpu"] for row in file["results"]] for file in kept] == [[1, 3], [2, 4]]
+    assert "B over A: 1.633" in capsys.readouterr().out  # the root of 2/1 * 4/3
 
 
 def test_what_fails_has_a_line_that_says_why(tmp_path, monkeypatch):
@@ -70,20 +80,24 @@ def test_what_fails_has_a_line_that_says_why(tmp_path, monkeypatch):
 
 
 def test_comparison_marks_who_is_lower():
-    def found(name, cpu, iterations, objectives, note=""):
-        facts = {"design": name, "cpu": cpu, "iterations": iterations, "kkt": 1e-6}
+    def found(name, cpu, iterations, objectives, note="", rows=100):
+        facts = {"design": name, "rows": rows, "columns": 5, "cpu": cpu, "kkt": 1e-6}
+        facts["iterations"] = iterations
         return {**facts, "objectives": objectives, "others": [], "note": note}
 
     first = [
         found("same", 1.0, 10, [2.0]),
         found("path", 1.0, 10, [2.0, 4.0]),
         found("gone", 1.0, 10, [2.0]),
+        found("quick", 1.0, 10, [2.0]),
     ]
     second = [
         found("same", 4.0, 5, [2.0 + 1e-9]),
         found("path", 1.0, 20, [2.0 + 1e-8, 4.0 - 4e-8], "1 not converged"),
+        found("quick", 2.0, 10, [2.0], rows=10),
     ]
     rows = {line.split()[0]: line for line in designs.compare(first, second).splitlines() if line}
     assert "4.00" in rows["same"] and "0.50" in rows["same"] and "LOWER" not in rows["same"]
+    assert rows["quick"].endswith("OTHER SIZE")
     assert rows["path"].endswith("B: 1 not converged; B IS LOWER") and "-1.0e-08" in rows["path"]
     assert rows["geometric"].endswith("2.000; in one file only: gone")
