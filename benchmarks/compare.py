@@ -84,6 +84,13 @@ def _replicates(package, datasets):
     return lambda: package.bootstrap(model, data.X, data.y, **how)
 
 
+def _small_replicates(package, datasets):
+    """Hardly any rows: what Python costs in a fit."""
+    data = datasets.simulate_cox(1_000, 50, random_state=0)
+    model, how = package.CoxLassoCCD(alpha=1e-2, n_jobs=1), {"n_replicates": 100, "random_state": 0}
+    return lambda: package.bootstrap(model, data.X, data.y, **how)
+
+
 def _fine_gray(package, datasets):
     data = datasets.simulate_fine_gray(20_000, 200, random_state=0)
     model = package.FineGrayCCD(alpha=1e-3, n_jobs=1)
@@ -117,6 +124,7 @@ CASES = {
     "dense, path": _dense,
     "cross-validation": _folds,
     "bootstrap": _replicates,
+    "bootstrap, small fits": _small_replicates,
     "Fine-Gray": _fine_gray,
     "logistic": _logistic,
     "matched sets": _matched,

@@ -185,7 +185,7 @@ def measure_batch(folder, route, batch, penalty, n_replicates):
     def solve(fit):
         return _solve(batch, fit.args, model, n_replicates, {"n_alphas": N_ALPHAS})
 
-    found, (n_fits, check) = _watch(folder, route, "sample", "full", model, load, solve)
+    found, (n_fits, check) = _watch(folder, route, "diagonal", "full", model, load, solve)
     return found | {"fits": n_fits, "check": check}
 
 

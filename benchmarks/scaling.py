@@ -1,14 +1,14 @@
-"""Cost of a sweep against nonzeros, memory against rows, memory of time-varying coefficients.
+"""Cost of an iteration against nonzeros, memory against rows and of time-varying coefficients.
 
 Every measurement has a process of its own.
 
-Sweeps: the first outer iterations of a fit by column sweeps (the Gram matrix is made to look
-infinitely expensive), with the papers' penalty, under which nearly all columns are active at every
-size.
+Passes: the first outer iterations of a fit by a diagonal (the backend says that it has no better
+base), with the papers' penalty, under which nearly all columns are active at every size; and the
+operations that read X in every iteration, by themselves.
 
 Memory: growth of the peak of resident memory during a fit, with X and y in place and the kernels
 loaded, against the bound: the package's own copy of X, 64 bytes a row, 2 kB a coefficient, and the
-budget of the Gram matrix where one is formed.
+budget of the matrix where one is formed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy as np
 from .cases import PAPERS_PENALTY, SEED
 from .judge import Certificate
 from .problems import Data, write_problem
-from .processes import call, forget_peak, in_turn, memory_mb
+from .processes import call, forget_peak, in_turn, memory_mb, timed
 from .report import lines, parser, read, save
 
-SWEEP_COLUMNS, DENSITY = 1_000, 0.05
-SWEEP_ITERATIONS = 5
+PASS_COLUMNS, DENSITY = 1_000, 0.05
+PASS_ITERATIONS, ROUNDS = 5, 3
 NONZEROS = (1e6, 3e6, 1e7, 3e7, 1e8)
 # (simulator, rows, columns, penalty over the largest useful one; None is sqrt(2))
 MEMORY_DESIGNS = (
@@ -48,19 +48,19 @@ def _beyond(found):
     return MB * growth / found["rows"]
 
 
-SWEEPS = (
+def _by_nonzeros(name):
+    """Nanoseconds a nonzero of X."""
+    return lambda found: 1e9 * found[name] / found["nonzeros"]
+
+
+PASSES = (
     ("nonzeros", "nonzeros", ",d"),
     ("rows", "rows", ",d"),
     ("threads", "threads", "d"),
     ("s / iteration", "seconds_an_iteration", ".4f"),
-    ("ns / nonzero", lambda found: 1e9 * found["seconds_an_iteration"] / found["nonzeros"], ".2f"),
-    ("passes", "passes_an_iteration", ".2f"),
-    ("s / pass", "seconds_a_pass", ".4f"),
-    (
-        "ns / nonzero of a pass",
-        lambda found: 1e9 * found["seconds_a_pass"] / found["nonzeros"],
-        ".2f",
-    ),
+    ("ns / nonzero", _by_nonzeros("seconds_an_iteration"), ".2f"),
+    ("of a predictor", _by_nonzeros("seconds_a_predictor"), ".2f"),
+    ("of a gradient", _by_nonzeros("seconds_a_gradient"), ".2f"),
     ("prepare s", "prepare_seconds", ".3f"),
 )
 MEMORY = (
@@ -80,7 +80,7 @@ MEMORY = (
 def main(arguments=None):
     """Measure, print tables, write JSON."""
     found = parser("scaling", __doc__, "10,000 rows at most")
-    parts = ("sweeps", "memory")
+    parts = ("passes", "memory")
     found.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     found.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     found.add_argument("--largest", type=float, default=max(NONZEROS), help="nonzeros at most")
@@ -89,15 +89,15 @@ def main(arguments=None):
     designs = [d for d in MEMORY_DESIGNS if d[1] * d[2] * DENSITY <= options.largest]
     if options.quick:
         designs = [(name, 10_000, 200, share) for name, *_, share in MEMORY_DESIGNS[::3]]
-    content = {"sweeps": [], "memory": []}
+    content = {"passes": [], "memory": []}
     jobs = [
-        ("time_sweeps", {"rows": round(m / (SWEEP_COLUMNS * DENSITY)), "n_threads": n_threads})
+        ("time_passes", {"rows": round(m / (PASS_COLUMNS * DENSITY)), "n_threads": n_threads})
         for m in sizes
         for n_threads in options.threads
     ]
-    if "sweeps" in options.parts:
-        content["sweeps"] = in_turn(__name__, jobs, lambda sweeps: save(options, sweeps=sweeps))
-        print(lines(SWEEPS, content["sweeps"]) + "\n", flush=True)
+    if "passes" in options.parts:
+        content["passes"] = in_turn(__name__, jobs, lambda passes: save(options, passes=passes))
+        print(lines(PASSES, content["passes"]) + "\n", flush=True)
     if "memory" in options.parts:
         for design in designs:
             print("memory: {} {:,} x {:,}".format(*design), file=sys.stderr, flush=True)
@@ -106,86 +106,64 @@ def main(arguments=None):
         print(lines(MEMORY, content["memory"]))
 
 
-# -- time of sweeps ---------------------------------------------------------------------------
+# -- time of passes ---------------------------------------------------------------------------
 
 
-def time_sweeps(rows, n_threads):
-    """Seconds of an outer iteration by sweeps, with the number of passes over active columns."""
+def time_passes(rows, n_threads):
+    """Seconds of an outer iteration by a diagonal, and of its passes over all columns."""
     from sksurvgpu import CoxLassoCCD
     from sksurvgpu.backends.cpu.session import Session
+    from sksurvgpu.backends.cpu.threads import Threads, one_blas_thread
     from sksurvgpu.datasets import simulate_cox
 
-    passes, seconds_of_sweeps = watch_passes(Session), []
     forbid_matrices()
-    data = simulate_cox(rows, SWEEP_COLUMNS, density=DENSITY, random_state=SEED)
+    data = simulate_cox(rows, PASS_COLUMNS, density=DENSITY, random_state=SEED)
     model = CoxLassoCCD(
-        alpha=PAPERS_PENALTY / rows, max_iter=SWEEP_ITERATIONS, n_jobs=n_threads, backend="cpu"
+        alpha=PAPERS_PENALTY / rows, max_iter=PASS_ITERATIONS, n_jobs=n_threads, backend="cpu"
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # five iterations do not converge
         model.fit(data.X[:6_000], data.y[:6_000])
-    begin = time.perf_counter()
-    prepared = model._prepare(data.X, data.y)
-    prepared_after = time.perf_counter() - begin
-    passes.clear()
-    timed_sweep = _timed(Session.sweep, seconds_of_sweeps)
-    Session.sweep = timed_sweep
-    begin = time.perf_counter()
-    [[solution]] = prepared.solve([model.alpha])
-    seconds = time.perf_counter() - begin
-    visited = float(sum(passes))
+    prepared, prepared_after = timed(lambda: model._prepare(data.X, data.y))
+    [[solution]], fit = timed(lambda: prepared.solve([model.alpha]))
+    columns = np.arange(PASS_COLUMNS)
+    with one_blas_thread(), Threads(n_threads) as threads:
+        session = Session(prepared.problem, None, None, threads)
+        predictor = _least(lambda: session.start(solution.coef))
+        gradient = _least(lambda: session.gradient(columns))
     return {
         "rows": rows,
-        "columns": SWEEP_COLUMNS,
+        "columns": PASS_COLUMNS,
         "nonzeros": int(data.X.nnz),
         "threads": n_threads,
         "iterations": solution.n_iter,
-        "prepare_seconds": prepared_after,
-        "seconds_an_iteration": seconds / solution.n_iter,
-        "passes_an_iteration": visited / solution.n_iter,
-        "seconds_a_pass": sum(seconds_of_sweeps) / visited,
+        "prepare_seconds": prepared_after["seconds"],
+        "seconds_an_iteration": fit["seconds"] / solution.n_iter,
+        "seconds_a_predictor": predictor,
+        "seconds_a_gradient": gradient,
     }
 
 
+def _least(run):
+    return min(timed(run)[1]["seconds"] for _ in range(ROUNDS))
+
+
 def forbid_matrices():
-    """As if matrices were too expensive."""
-    from sksurvgpu.solver import costs
+    """Have fits keep to a diagonal."""
+    from sksurvgpu.backends.cpu.session import Session
 
-    costs.is_cheap = lambda *counts: False
-    costs.of_matrix = lambda *counts, **named: np.inf
-
-
-def watch_passes(session):
-    """Keep the passes of every sweep."""
-    passes, sweep = [], session.sweep
-
-    def counting(self, *arguments):
-        coef, count = sweep(self, *arguments)
-        passes.append(count)
-        return coef, count
-
-    session.sweep = counting
-    return passes
-
-
-def _timed(function, seconds):
-    def timed(*arguments):
-        begin = time.perf_counter()
-        result = function(*arguments)
-        seconds.append(time.perf_counter() - begin)
-        return result
-
-    return timed
+    own = Session.room
+    Session.room = lambda session: own(session)._replace(best="diagonal")
 
 
 # -- memory -----------------------------------------------------------------------------------
 
 
 def _memory_of(simulator, rows, columns, share):
-    """One design: sweeps, the package's own choice, and time-varying coefficients."""
+    """One design: a diagonal, the package's own choice, and time-varying coefficients."""
     from sksurvgpu import datasets
 
-    jobs = [("sweeps", 0), ("default", 0), ("sweeps", N_CUTS), ("default", N_CUTS)]
+    jobs = [(route, n_cuts) for n_cuts in (0, N_CUTS) for route in ("diagonal", "default")]
     results = []
     with tempfile.TemporaryDirectory() as directory:
         # Simulated here and read there: the simulation would hide the fit's peak.
@@ -209,7 +187,7 @@ def measure_memory(directory, penalty, route, n_cuts):
     from sksurvgpu.data.plans.rows import plan_rows
     from sksurvgpu.solver.costs import BYTES
 
-    if route == "sweeps":
+    if route == "diagonal":
         forbid_matrices()
     elements = _watch_matrices(Session)
     X, time_, event = _read_data(directory)
@@ -253,13 +231,13 @@ def measure_memory(directory, penalty, route, n_cuts):
 
 def _watch_matrices(session):
     """Elements of the matrices that fits take."""
-    elements, form = [], session.gram
+    elements, form = [], session.matrix
 
     def watching(self, columns, known):
         elements.append(len(columns) ** 2)
         return form(self, columns, known)
 
-    session.gram = watching
+    session.matrix = watching
     return elements
 
 

@@ -282,6 +282,11 @@ def device(function):
     return njit(**PART)(function)
 
 
+def part_of_loop(function):
+    """Compile a function that loops call for every row: a call costs more than what it does."""
+    return njit(**PART, forceinline=True)(function)
+
+
 def bind(template, **formulas):
     """Copy of `template` with some of its global names bound to the given compiled functions."""
     label = "_".join(formula.__name__ for formula in formulas.values())
@@ -295,13 +300,6 @@ def bind(template, **formulas):
     bound.is_foreign = any(_is_foreign(formula) for formula in formulas.values())
     bound.parts = ", ".join(f"{key}={_describe(formulas[key])}" for key in sorted(formulas))
     return bound
-
-
-def stand_in(stub, bound):
-    """Let an overloaded function count as the copy of a template that takes its place."""
-    for name in ("__name__", "__qualname__", "__module__", "files", "is_foreign", "parts"):
-        setattr(stub, name, getattr(bound, name))
-    return stub
 
 
 def specialize(template, **formulas):

@@ -1,15 +1,13 @@
 """Compile in advance what the models need on usual data: ``python -m sksurvgpu --compile``.
 
-What is compiled depends on types alone: small fits of every kind leave the code of large ones, once
-with matrices and once without (`without_matrices`), as large ones may take either way.  On a device
-it depends on sizes, too, where rows of a fit are too many for shared memory.
+What is compiled depends on types alone: small fits of every kind leave the code of large ones.  On
+a device it depends on sizes, too, where rows of a fit are too many for shared memory.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +18,7 @@ import scipy.sparse as sp
 from . import cohort, datasets, metrics, nonparametric
 from ._calls import renamed
 from ._compile import cache_files
-from .backends import choose, cpu
+from .backends import choose
 from .data.episodes.table import episodes
 from .data.outcomes.survival import surv
 from .data.prepare import PrepareColumns
@@ -186,19 +184,6 @@ def _fit(make, X, y, given):
     anywhere = [{}, {"bounds": (-1.0, 1.0)}, {"penalty": groups}, {"penalty": MCP()}]
     for options in anywhere:
         make(alpha=0.02, n_jobs=1, **options).fit(X, y, **given)
-    with without_matrices():
-        for options in anywhere:
-            make(alpha=0.02, n_jobs=1, **options).fit(X, y, **given)
-
-
-@contextmanager
-def without_matrices():
-    """Let fits on the CPU have no room for matrices, so that few rows are swept like many."""
-    share, cpu.SHARE_OF_MEMORY = cpu.SHARE_OF_MEMORY, 0.0
-    try:
-        yield
-    finally:
-        cpu.SHARE_OF_MEMORY = share
 
 
 def _weights(y):

@@ -166,4 +166,5 @@ def ties(request):
 @pytest.fixture(autouse=True)
 def threads_at_any_size(monkeypatch):
     """Small problems run on one thread; tests of threads are small."""
-    monkeypatch.setattr("sksurvgpu.backends.cpu.FEWEST_ENTRIES", 0)
+    monkeypatch.setattr("sksurvgpu.backends.cpu.threads.FEWEST_ENTRIES", 0)
+    monkeypatch.setattr("sksurvgpu.backends.cpu.threads.LOCKED", 1e-9)

@@ -18,7 +18,6 @@ from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
 from sksurvgpu.penalties import ElasticNet
-from sksurvgpu.solver import costs
 from sksurvgpu.solver.problem import Batch, Problem
 from sksurvgpu.solver.solve import Options, solve
 
@@ -105,11 +104,10 @@ def gradient(session):
     return session.gradient(np.arange(session.n_columns))
 
 
-def curvature_by_row(session, problem):
+def curvature_by_row(data, eta, ties="breslow"):
     """h of the quadratic model in the caller's order."""
-    h = np.empty(problem.plan.n_base)
-    h[problem.plan.order] = session.rh[:, 1]
-    return h
+    session, _ = open_rows(data, np.broadcast_to(eta, data.n), ties)
+    return session.curvature(np.arange(data.n))[0][:, 1]
 
 
 BINS = ("every death", "few", "one a stratum")
@@ -130,12 +128,14 @@ def column(values):
     return None if values is None else np.asarray(values)[:, None]
 
 
-def use_model(kind, monkeypatch):
-    """Make one kind of quadratic model free of cost, from the first iteration that may choose."""
-    cost = {"sweeps": np.inf, "matrix": 0.0}[kind]
-    monkeypatch.setattr(costs, "is_cheap", lambda *counts: False)
-    monkeypatch.setattr(costs, "of_matrix", lambda *counts, **named: cost)
-    monkeypatch.setattr(costs, "MANY_PASSES", 0)
+BASES = ("diagonal", "sample", "matrix")
+
+
+def use_model(base, monkeypatch):
+    """Have fits take one base of the quadratic model, whatever it costs."""
+    kept = {"best": base, "first": base, "counts": False}
+    room = Session.room
+    monkeypatch.setattr(Session, "room", lambda session: room(session)._replace(**kept))
 
 
 def make_batch(data, lam, l1_ratio=1.0, **kwargs):

@@ -1,9 +1,11 @@
 """A backend whose rows are far, made of CPU sessions, which counts exchanges with them.
 
-An exchange is an evaluation, a gradient, or what a quadratic model needs at its reference point:
-the curvatures of all columns at once, with the matrix of those that join.  Curvatures come along
-with the gradient where a fit starts; a matrix is more only if it is asked for later.
+An exchange is an evaluation, a gradient, or what a quadratic model needs at a point: the curvatures
+of all columns at once, with a matrix that is asked for before them.  Curvatures come along with the
+gradient where a fit starts.
 """
+
+from collections import Counter
 
 import numpy as np
 
@@ -12,11 +14,9 @@ from sksurvgpu.backends.contract import Room, serve_in_rounds
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 
-LEVELS = ("diagonal", "sample", "full")
-LOCAL = {"baseline", "error_weight", "largest_loglik", "loosen", "rounding"}
-LOCAL |= {"trial_curvature"}
+BASES = ("diagonal", "sample", "matrix")
+LOCAL = {"baseline", "error_weight", "largest_loglik", "rounding"}
 SAMPLED = 0.1  # of the rows
-KEPT = 0.9  # of what a sample says that columns have in common
 
 
 class FarSession:
@@ -24,14 +24,12 @@ class FarSession:
 
     def __init__(self, session, sampled, backend):
         self._session, self._sampled, self._backend = session, sampled, backend
-        self._levels = LEVELS[LEVELS.index(backend.level) :]
-        self.exchanges, self._has_asked = 0, False
+        self.exchanges, self._own = 0, np.empty(0)
 
     # -- exchanges --------------------------------------------------------------------------
     def start(self, coef):
         self.exchanges += 1
-        self._at = self._here = coef
-        self._measured = coef
+        self._at = self._here = self._measured = coef
         return self._session.start(coef)
 
     def attempt(self, coef, columns, longest):
@@ -49,43 +47,30 @@ class FarSession:
         self.exchanges += 1
         return self._session.gradient(columns)
 
-    def load(self, columns):
-        self._have_curvature()
-        return self._session.load(columns)
+    def curvature(self, columns):
+        self.exchanges += self._measured is not self._at
+        self._measured = self._at
+        return self._session.curvature(columns)
 
-    def measure(self, columns):
-        self._have_curvature()
-        return self._session.measure(columns)
+    def matrix(self, columns, known):
+        self._ask_for("matrix")
+        if known == 0:
+            self._measured = self._at
+        rows = self._session.matrix(columns, known)
+        if self._backend.matrix is None:
+            return rows
+        self._own = np.append(self._own[:known], np.diagonal(rows[:, known:]))
+        return self._backend.matrix(np.diag(self._own))[known:]
 
-    def _have_curvature(self):
-        self._has_asked = self._measured is not self._reference
-        self.exchanges += self._has_asked
-        self._measured = self._reference
+    def sample(self, columns, n_rows):
+        self._ask_for("sample")
+        self._measured = self._at
+        self._sampled.start(self._at)
+        return self._sampled.matrix(columns, 0)
 
-    def gram(self, columns, known):
-        self.exchanges += self._levels[0] != "diagonal" and not self._has_asked
-        self._has_asked = False
-        curvature = self._session.curvature[self._session.position[columns], 0]
-        matrix = np.diag(curvature)
-        if self._backend.matrix is not None:
-            matrix = self._backend.matrix(matrix)
-        elif self._levels[0] == "full":
-            matrix = self._session.gram(columns, 0)
-        elif self._levels[0] == "sample":
-            matrix = self._of_sample(columns, curvature)
-        return matrix[known:]
-
-    def _of_sample(self, columns, curvature):
-        session = self._sampled
-        session.start(self._reference)
-        session.refer()
-        session.load(columns)
-        matrix = session.gram(columns, 0)
-        own = np.diagonal(matrix)
-        scale = np.sqrt(np.divide(curvature, own, out=np.zeros_like(own), where=own > 0))
-        matrix = KEPT * scale[:, None] * matrix * scale
-        np.fill_diagonal(matrix, curvature)
-        return matrix
+    def _ask_for(self, base):
+        self.exchanges += 1
+        self._backend.asked[base] += 1
 
     # -- what the coordinator knows --------------------------------------------------------------
     def shorten(self, share):
@@ -100,19 +85,9 @@ class FarSession:
         self._at = self._here
         return self._session.evaluate()
 
-    def refer(self):
-        self._reference = self._at
-        self._session.refer()
-
-    def refine(self):
-        if len(self._levels) == 1 or not self._backend.refines:
-            return False
-        self._levels = self._levels[1:]
-        self._backend.refined += 1
-        return True
-
     def room(self):
-        return Room(self._backend.room, holds=False, far=True)
+        of_bases = {"first": self._backend.first, "best": self._backend.best}
+        return Room(self._backend.room, holds=False, whole_gradients=True, counts=False, **of_bases)
 
     def __getattr__(self, name):
         assert name in LOCAL, name
@@ -120,16 +95,17 @@ class FarSession:
 
 
 class FarBackend:
-    """`contract.Backend`: fits in rounds, by models of a level, or by what `matrix` makes of one.
+    """`contract.Backend`: fits in rounds, by bases from `first` to `best`.
 
-    `exchanges` are those of every fit of the last batch.
+    `matrix`, if there is one, makes another matrix of the diagonal of the right one.  `exchanges`
+    are those of every fit of the last batch, `asked` counts the matrices of all.
     """
 
     batched = True
 
-    def __init__(self, level="full", matrix=None, room=1e8, refines=True):
-        self.level, self.matrix, self.room, self.refines = level, matrix, room, refines
-        self.exchanges, self.refined = [], 0  # how often a better matrix was there
+    def __init__(self, first="matrix", best="matrix", matrix=None, room=1e8):
+        self.first, self.best, self.matrix, self.room = first, best, matrix, room
+        self.exchanges, self.asked = [], Counter()
 
     def run(self, problem, batch, coroutines, n_threads):
         sessions = [self._open(problem, batch, b) for b in range(batch.n_fits)]

@@ -98,10 +98,9 @@ def test_balanced_classes_are_balanced_in_every_replicate():
         np.testing.assert_allclose(result.coefs[:, b], single.coef_, atol=1e-6)
 
 
-def test_the_seed_alone_decides(monkeypatch):
+def test_the_seed_alone_decides():
     data = simulate_cox(150, 6, density=0.4, random_state=0)
     one = bootstrap(CoxLassoCCD(n_jobs=1), data.X, data.y, n_replicates=6, random_state=3)
-    monkeypatch.setattr("sksurvgpu.backends.cpu.FEWEST_ENTRIES", 0)
     two = bootstrap(CoxLassoCCD(n_jobs=2), data.X, data.y, n_replicates=6, random_state=3)
     np.testing.assert_array_equal(one.coefs, two.coefs)
     fewer = bootstrap(CoxLassoCCD(), data.X, data.y, n_replicates=2, random_state=3)

@@ -9,15 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from engine import make_problem, use_bins, use_model
+from engine import make_problem, use_bins
 from models import FORMS, MODELS, make_batch, use_form
-from numpy_backend import NumpyBackend, descend
+from numpy_backend import NumpyBackend
 from numpy_backend import Session as NumpySession
 
 from sksurvgpu import LogisticCCD
 from sksurvgpu.backends import BACKENDS, Entry, choose_sampling, cpu
-from sksurvgpu.backends.contract import Operations, serve
-from sksurvgpu.backends.cpu import session as cpu_session
+from sksurvgpu.backends.contract import Operations, Room, serve
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
@@ -29,9 +28,9 @@ P = 6
 PIECES = "cox, pieces"
 BY_CYCLES = ["cox, efron", "fine_gray, strata", "conditional_logistic", "logistic"]
 NAMED = {name: operation for name, operation in vars(Operations).items() if name[0] != "_"}
-NAMED.pop("refine")  # by backends whose rows are far
-HELD = {"hold", "descend"}  # by backends that keep matrices
+HELD = {"hold", "held", "descend"}  # by backends that keep matrices
 PENALTY = ElasticNet(0.7)
+ALIKE = 3.0  # bound of M by a matrix of the same trace that simplifies it
 
 
 def draw(name, seed=3):
@@ -69,13 +68,22 @@ def check_solutions(found, expected, gap=1e-8):
 
 # -- whole fits -------------------------------------------------------------------------------
 
+SMALL = {"bytes": 1e8, "holds": False, "counts": False}
+ROOMS = {  # by the operation that takes the only base which fits may have there
+    "curvature": Room(0.0, holds=False),
+    "sample": Room(**SMALL, first="sample", best="sample"),
+    "matrix": Room(**SMALL, first="matrix"),
+    "hold": Room(1e8, holds=True),
+}
+TAKEN = {"curvature", "sample", "matrix", "hold"}
+
 
 class TestFits:
     """Solutions of the NumPy backend, in rounds, are the CPU's."""
 
-    @pytest.mark.parametrize("form", ["gram", "hold", "sweep"])
+    @pytest.mark.parametrize("base", ROOMS)
     @pytest.mark.parametrize("name", [*MODELS, PIECES])
-    def test_paths_of_folds(self, name, form):
+    def test_paths_of_folds(self, name, base):
         sample, problem = draw(name)
         batch = Batch(
             np.outer([3.0, 1.0], [1.0, 0.8, 0.9]),
@@ -84,13 +92,12 @@ class TestFits:
             weight=folds(name, sample),
             offset=sample.offset[:, None],
         )
-        backend = NumpyBackend(0.0 if form == "sweep" else 1e8, holds=form == "hold")
-        options = Options(tol=1e-10)
+        backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
         check_solutions(
             solve(problem, batch, backend, options), solve(problem, batch, cpu, options)
         )
-        assert form in backend.served
-        assert form == "gram" or "gram" not in backend.served
+        assert base in backend.served
+        assert base == "hold" or not backend.served & TAKEN - {base, "curvature"}
 
     @pytest.mark.parametrize("name", BY_CYCLES)
     def test_exact_algorithm(self, name):
@@ -113,29 +120,25 @@ class TestFits:
         assert expected[0][-1].coef.min() == -0.05
         check_solutions(solve(problem, batch, NumpyBackend(), options), expected)
 
-    @pytest.mark.parametrize("form", ["gram", "hold", "blocks"])
+    @pytest.mark.parametrize("base", ROOMS)
     @pytest.mark.parametrize("name", ["cox, efron", "fine_gray, strata", "logistic", PIECES])
-    def test_groups(self, name, form, monkeypatch):
+    def test_groups(self, name, base):
         sample, problem = draw(name)
         group = np.arange(problem.n_columns) % 3 - 1
         sizes = np.bincount(group[group >= 0])
         penalty = GroupFamily(group, np.sqrt(sizes), 0.7)
         batch = make_batch(sample, [3.0, 1.0], penalty=penalty)
-        backend = NumpyBackend(0.0 if form == "blocks" else 1e8, holds=form == "hold")
-        options = Options(tol=1e-10)
-        if form == "blocks":
-            use_model("sweeps", monkeypatch)
+        backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
         expected = solve(problem, batch, cpu, options)
         check_solutions(solve(problem, batch, backend, options), expected, gap=1e-6)
-        assert form in backend.served
-        assert ("blocks" in backend.served) == (form == "blocks")
+        assert base in backend.served and ("held" in backend.served) == (base == "hold")
         assert expected[0][-1].n_iter > 0
 
-    @pytest.mark.parametrize("holds", [False, True])
+    @pytest.mark.parametrize("base", ROOMS)
     @pytest.mark.parametrize("name", ["cox, efron", "conditional_logistic", "logistic"])
-    def test_loans(self, name, holds):
+    def test_loans(self, name, base):
         sample, problem = draw(name)
-        backend, options = NumpyBackend(holds=holds), Options(tol=1e-10)
+        backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
         first = make_batch(sample, 1.0, penalty=PENALTY)
         solutions, loan = solve_and_lend(problem, first, backend, options, 1, 100)
         assert loan is not None
@@ -180,20 +183,33 @@ def check_evaluation(found, expected, p):
         near(*map(np.exp, baselines))
 
 
+def least_eigenvalue(matrix):
+    """... in units of its largest entry."""
+    return np.linalg.eigvalsh(matrix).min() / max(np.abs(matrix).max(), 1e-300)
+
+
+BY_FORM = pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
+
+
 class TestOperations:
     """Results of the CPU session are those of the definition."""
 
     @pytest.mark.parametrize("name", [*MODELS, PIECES])
     def test_evaluations(self, name):
         session, oracle, (here, there), _ = open_both(name)
+        every = np.arange(len(here))
         near(session.start(here), oracle.start(here))
         check_evaluation(session, oracle, len(here))
         near(session.largest_loglik(), oracle.largest_loglik())
         near(session.error_weight(), oracle.error_weight())
-        reaches = session.step(there), oracle.step(there)
-        assert reaches[0] >= reaches[1] * (1 - 1e-10)
+        (reach, found), (least, expected) = (
+            each.attempt(there, every, np.inf) for each in (session, oracle)
+        )
+        near(found, expected)
+        check_evaluation(session, oracle, len(here))
+        assert reach >= least * (1 - 1e-10)
         if name != PIECES:  # the range over all pieces is a looser bound
-            near(*reaches)
+            near(reach, least)
         for share in (0.5, 0.3):
             for each in (session, oracle):
                 each.shorten(share)
@@ -208,84 +224,67 @@ class TestOperations:
         near([session.evaluate(), oracle.evaluate()], direct)
 
     @pytest.mark.parametrize("name", MODELS)
-    def test_an_attempt_is_a_step_and_its_evaluation(self, name):
+    def test_long_attempts_are_not_evaluated(self, name):
         session, _, (here, there), _ = open_both(name)
-        every, other = np.arange(len(here)), open_both(name)[0]
-        session.start(here), other.start(here)
+        every = np.arange(len(here))
+        session.start(here)
         reach, loglik = session.attempt(there, every, np.inf)
-        assert (other.step(there), other.evaluate_trial()) == (reach, loglik)
-        np.testing.assert_array_equal(session.gradient(every), other.gradient(every))
-        assert reach == 0.0 or np.isnan(session.attempt(there, every, 0.9 * reach)[1])
+        gradient = session.gradient(every)
+        if reach > 0.0:
+            session.evaluate()
+            again, nothing = session.attempt(there, every, 0.9 * reach)
+            assert again == reach and np.isnan(nothing)
+            near(session.evaluate_trial(), loglik)
+            near(session.gradient(every), gradient)
 
-    @pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
+    @BY_FORM
     def test_models(self, name, form, monkeypatch):
+        """The Hessian where it is said to be that; no less, or no less than half of it, else."""
         use_form(form, monkeypatch)
-        session, oracle, (here, there), strengths = open_both(name)
+        session, oracle, (here, _), _ = open_both(name)
         p = len(here)
+        order = np.roll(np.arange(p), 3)
         for each in (session, oracle):
             each.start(here)
-            each.refer()
-            each.load(np.arange(2, p))
-        first, is_exact = np.arange(2), session.count(np.arange(p)).is_exact
-        curvature, expected = (each.load(first) for each in (session, oracle))
-        measured, total = session.measure(np.arange(p))
-        np.testing.assert_array_equal(measured[:2], curvature[:, 0])
-        order = np.roll(np.arange(p), 3)
-        M, H = session.gram(order, 0), oracle.gram(order, 0)
-        near(np.diag(M), measured[order])
-        near(session.gram(order, 2), M[2:])
-        majorant = 2.0 if name in MODELS and MODELS[name].twice else 1.0
-        assert np.linalg.eigvalsh(majorant * M - H).min() >= -1e-10 * np.abs(H).max()
-        steps = session.step(there), oracle.step(there)
-        assert session.trial_curvature() >= oracle.trial_curvature() * (1 - 1e-10)
+        (found, total), (expected, expected_total) = (
+            each.curvature(order) for each in (session, oracle)
+        )
+        M, H = session.matrix(order, 0), oracle.matrix(order, 0)
+        near(np.diag(M), found[:, 0])
+        near(M, M.T)
+        session.matrix(order[:2], 0)
+        near(session.matrix(order, 2), M[2:])
+        near(session.matrix(order[::-1], 0), M[::-1, ::-1])
+        nothing, same = session.curvature(order[:0])
+        assert nothing.shape == (0, 2) and same == total
+        times = 2.0 if name in MODELS and MODELS[name].twice else 1.0
+        assert np.linalg.eigvalsh(times * M - H).min() >= -1e-10 * np.abs(H).max()
+        assert (found[:, 1] >= found[:, 0]).all()
+        is_exact = session.count(order).is_exact
         if name == PIECES or not (is_exact and MODELS[name].exact):
             return
         assert form not in ("few", "one a stratum") or not MODELS[name].by_bins
-        near(steps[0], steps[1])
-        near(curvature, expected)
+        near(found, expected)
         near(M, H)
-        near(total, oracle.measure(first)[1])
-        for each in (session, oracle) if form != "many" else ():  # which has no loads to forget
-            each.loosen(np.array([3]))
-        columns, unit = np.array([4, 3, 0]), np.linspace(1.0, 2.0, 3)
-        own = type(strengths)(*(part[columns] for part in strengths))
-        request = columns, here[columns], own, unit, 1.0
-        near(session.sweep(*request)[0], oracle.sweep(*request)[0])
+        near(total, expected_total)
 
-    @pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
-    def test_sweeps(self, name, form, monkeypatch):
-        """One pass on the model's own matrix, at another point than the model's."""
+    @BY_FORM
+    def test_samples(self, name, form, monkeypatch):
+        """Of some rows, without negative eigenvalues; of all, nearly M, however simplified."""
         use_form(form, monkeypatch)
-        session, _, (here, there), c = open_both(name)
-        columns = np.arange(len(here))
-        session.start(here)
-        session.refer()
-        session.load(columns)
-        session.start(there)
-        M, unit = session.gram(columns, 0), np.ones(len(here))
-
-        def minimize(z, curvature, a):
-            return PENALTY.formulas.minimum(z, curvature, c, a)
-
-        expected, *_ = descend(M, there, session.gradient(columns), minimize, unit, 1.0)
-        found, passes = session.sweep(columns, there, c, unit, 1.0)
-        near(found, expected, 1e-9)
-        assert passes == np.mean(np.diag(M) > 0)
-
-    @pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
-    def test_blocks(self, name, form, monkeypatch):
-        """Small ones, which are formed by moves, and large ones are those of the matrix."""
-        use_form(form, monkeypatch)
-        session, _, (here, _), _ = open_both(name)
-        columns, sizes = np.roll(np.arange(len(here)), 2)[:5], np.array([2, 3])
-        session.start(here)
-        session.refer()
-        session.load(np.arange(len(here)))
-        M = session.gram(columns, 0)
-        expected = np.concatenate([M[:2, :2].ravel(), M[2:, 2:].ravel()])
-        for largest in (32, 2):
-            monkeypatch.setattr(cpu_session, "LARGEST_MOVED", largest)
-            near(session.blocks(columns, sizes), expected)
+        *sessions, (here, _), _ = open_both(name)
+        columns = np.roll(np.arange(len(here)), 2)
+        for session in sessions:
+            session.start(here)
+            M = session.matrix(columns, 0)
+            for n_rows in (1, 10, 30, 10**6):
+                S = session.sample(columns, n_rows)
+                near(S, S.T)
+                assert S.shape == M.shape and least_eigenvalue(S) >= -1e-12
+            S *= np.trace(M) / np.trace(S)
+            assert least_eigenvalue(ALIKE * S - M) >= -1e-12
+            np.testing.assert_array_equal(session.sample(columns, 30), session.sample(columns, 30))
+            assert session.sample(columns[:0], 30).shape == (0, 0)
 
     @pytest.mark.parametrize("name", BY_CYCLES)
     def test_cycles(self, name):
@@ -326,6 +325,8 @@ def test_names_of_a_device_s_session():
         (session,) = (node for node in body if getattr(node, "name", "") == of_rows)
         methods |= {n.name: n.args.args for n in session.body if isinstance(n, ast.FunctionDef)}
     for name, operation in NAMED.items():
+        if name == "sample":  # which no backend is asked for that holds matrices
+            continue
         taken = [argument.arg for argument in methods[name]]
         assert taken[:2] == ["self", "fits"], name
         assert len(taken) == len(inspect.signature(operation).parameters) + 1, name
@@ -360,9 +361,9 @@ class Distrustful:
         return call
 
 
-@pytest.mark.parametrize("room", [1e8, 0.0])
+@pytest.mark.parametrize("base", ["curvature", "sample", "matrix"])
 @pytest.mark.parametrize("name", BY_CYCLES)
-def test_nobody_writes_to_what_is_not_its_own(name, room):
+def test_nobody_writes_to_what_is_not_its_own(name, base):
     """Results are bit for bit those of a caller who overwrites nothing."""
     sample, problem = draw(name)
     batch = make_batch(sample, [3.0, 0.3], penalty=PENALTY)
@@ -371,7 +372,8 @@ def test_nobody_writes_to_what_is_not_its_own(name, room):
     def solve_by(wrap, algorithm):
         def run(problem, batch, coroutines, n_threads):
             rows = sample.weights, sample.offset, Threads(1)
-            session = CpuSession(problem, *rows, PENALTY.formulas, room)
+            session = CpuSession(problem, *rows, PENALTY.formulas)
+            session.room = lambda: ROOMS[base]
             return [serve(wrap(session), coroutines[0])]
 
         options = Options(tol=1e-10, algorithm=algorithm)
@@ -384,42 +386,37 @@ def test_nobody_writes_to_what_is_not_its_own(name, room):
             np.testing.assert_array_equal(one.coef, other.coef)
             np.testing.assert_array_equal(one.baseline, other.baseline)
             assert one.objective == other.objective
-    rare = {"loosen", "shorten", "trial_curvature", "evaluate", "evaluate_trial"}
-    by_room = {"gram", "count"} if room else {"sweep"}
-    assert served | rare >= (set(NAMED) - HELD - {"sweep", "gram", "blocks", "count"}) | by_room
+    rare = {"shorten", "evaluate", "evaluate_trial"}
+    assert served | rare >= (set(NAMED) - HELD - {"sample", "matrix", "count"}) | {base}
 
 
-@pytest.mark.parametrize(("name", "form"), [*FORMS, (PIECES, "every death")])
-def test_a_model_stays_as_it_was_taken(name, form, monkeypatch):
+@BY_FORM
+def test_a_matrix_stays_as_it_was_taken(name, form, monkeypatch):
     """Whatever is evaluated, and whenever columns join."""
     use_form(form, monkeypatch)
 
     def take(look_elsewhere):
-        session, _, (here, there), c = open_both(name)
+        session, _, (here, there), _ = open_both(name)
         every, half = np.arange(len(here)), len(here) // 2
 
         def look():
             if look_elsewhere:
-                session.step(there)
-                session.evaluate_trial()
+                session.attempt(there, every, np.inf)
                 session.gradient(every)
+                session.accept()
+                session.curvature(every)
+                session.sample(every, 10)
                 session.baseline()
-                session.evaluate()
+                session.start(here + 1.0)
 
         session.start(here)
-        session.refer()
+        first = session.matrix(every[:half], 0)
         look()
-        curvature = [session.load(every[:half])]
+        second = session.matrix(every[:-1], half)
         look()
-        swept = session.sweep(every[:half], here[:half], c, np.ones(half), 0.3)[0]
-        look()
-        curvature.append(session.load(every[half:]))
-        matrix = session.gram(every, 0)
-        look()
-        swept_last = session.sweep(every, here, c, np.ones(len(every)), 0.3)[0]
-        session.step(there)
-        numbers = *curvature, swept, matrix, swept_last, session.measure(every)[0]
-        return *numbers, session.trial_curvature(), session.gradient(every)
+        third = session.matrix(every, len(every) - 1)
+        session.start(here)
+        return first, second, third, session.curvature(every)[0], session.gradient(every)
 
     for found, expected in zip(take(True), take(False), strict=True):
         near(found, expected, 1e-12)
@@ -434,14 +431,12 @@ def test_an_accepted_trial_is_a_start(name, monkeypatch):
         every = np.arange(len(here))
         if by_step:
             session.start(here)
-            session.step(there)
-            session.evaluate_trial()
+            session.attempt(there, every, np.inf)
             session.accept()
         else:
             session.start(there)
-        session.refer()
-        session.load(every)
-        results.append([session.gradient(every), session.gram(every, 0), session.rounding()])
+        results.append([session.gradient(every), session.matrix(every, 0), session.rounding()])
+        results[-1].append(session.curvature(every)[0])
     for found, expected in zip(*results, strict=True):
         near(found, expected, 1e-12)
 
@@ -455,7 +450,7 @@ def test_a_backend_is_registered_by_one_entry(monkeypatch):
     monkeypatch.setitem(BACKENDS, "numpy", Entry(lambda precision, device: backend))
     model.fit(X, y)
     assert model.backend_ == "numpy" and model.backend_reason_ == 'asked for with backend="numpy"'
-    assert {"start", "gradient", "refer"} <= backend.served
+    assert {"start", "gradient", "curvature"} <= backend.served
     expected = LogisticCCD(alpha=0.01, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-8)
     with pytest.raises(ValueError, match=r'backend="numpy" draws no samples; pass backend="cpu"'):

@@ -134,7 +134,7 @@ def loans(monkeypatch):
     """Every fit is lent the model of all rows, however few they are; counts the loans."""
     monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 1)
     monkeypatch.setattr("sksurvgpu.selection.evaluation.WIDE_STEP", 1.0)
-    monkeypatch.setattr("sksurvgpu.solver.costs.SWEEPS_OF_BORROWER", np.inf)
+    monkeypatch.setattr("sksurvgpu.solver.costs.ITERATIONS_OF_BORROWER", np.inf)
     taken, take = [], solve.borrow
     monkeypatch.setattr(solve, "borrow", lambda *call: taken.append(take(*call)))
     return taken
@@ -183,7 +183,7 @@ def test_loans_change_no_result(lacks, loans, monkeypatch):
     params = {"alphas": [0.01, 0.004, 0.0015], "cv": 6, "tol": 1e-9}
     with monkeypatch.context() as patch:
         if lacks:
-            patch.setattr("sksurvgpu.solver.majorized.NEAR_LATER", 1.1)
+            patch.setattr("sksurvgpu.solver.choose.NEAR_LATER", 1.1)
         lent = CoxLassoCV(**params).fit(data.X, data.y)
     assert len(loans) == 18
     monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 100)

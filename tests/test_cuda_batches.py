@@ -68,6 +68,16 @@ def test_one_upload_serves_a_cross_validation(monkeypatch):
     assert device.free_bytes() == device.memory
 
 
+def test_nothing_is_kept_after_a_fault_which_is_said_where_it_was_met(monkeypatch):
+    device = simulate_backend(monkeypatch)
+    monkeypatch.setattr(cuda.Session, "curvature", lambda *given: 1 // 0)
+    with pytest.raises(ZeroDivisionError) as raised:
+        CoxLassoCCD(alpha=0.01, backend="cuda").fit(X, Y)
+    assert raised.value.__notes__ == ["in or before `curvature` of 1 fit(s) on simulated device"]
+    del raised
+    assert device.free_bytes() == device.memory
+
+
 def test_what_is_kept_is_of_the_same_problem(monkeypatch):
     device = simulate_backend(monkeypatch)
     design, rows = build_design(X), plan_rows(Outcome(Y["event"], Y["time"]))

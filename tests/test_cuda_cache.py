@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from types import FunctionType
 
@@ -163,6 +164,7 @@ def test_formulas_from_outside_the_package_are_not_kept(folder):
         (((13, 0), (13, 0), (12, 9)), "nvJitLink reads code of CUDA up to 12.9"),
         (((12, 4), (12, 9), (12, 4)), "nvidia-nvjitlink-cu12>=12.9"),
         (((12, 4), (12, 9), None), "the driver reads code of CUDA up to 12.4"),
+        (((12, 4), None, (12, 4)), None),
     ],
 )
 def test_driver_and_tools_that_do_not_fit_are_named(versions, words):
@@ -171,5 +173,20 @@ def test_driver_and_tools_that_do_not_fit_are_named(versions, words):
 
 
 def test_installed_tools_fit_each_other():
-    version = _cuda.runtime.get_version()
+    version = _cuda._compiler_version()
     assert toolkit.misfit(version, version, _cuda._linker_version()) is None
+
+
+def test_compiler_says_of_which_toolkit_it_is():
+    try:
+        of_package = metadata.version("nvidia-nvvm")
+    except metadata.PackageNotFoundError:
+        pytest.skip("NVVM is from elsewhere")
+    assert _cuda._compiler_version() == tuple(map(int, of_package.split(".")[:2]))
+
+
+def test_compiler_that_is_not_there_is_no_misfit(monkeypatch):
+    from numba.cuda.cudadrv import nvvm
+
+    monkeypatch.setattr(nvvm.NVVM, "get_ir_version", lambda own: 1 // 0)
+    assert _cuda._compiler_version.__wrapped__() is None

@@ -225,3 +225,11 @@ def test_order_of_threads_changes_no_bit(monkeypatch):
             runs.append((cycles.run(session, ORDER[:2]), session.device.download(eta)))
         for found, other in zip(*runs, strict=True):
             np.testing.assert_array_equal(found, other)
+
+
+def test_step_that_is_no_number_is_none_to_the_edge():
+    """From where fits go back, and on with shorter steps."""
+    cycles, nothing = Cycles(*draw_problem(0)), np.full(P, np.nan)
+    cycles.numbers = lambda columns, l1: (Strengths(np.zeros(P), nothing), np.full(P, REACH))
+    for coef, reach in cycles.run(cycles.open()):
+        assert np.isnan(coef[0]) and np.isfinite(reach).all()

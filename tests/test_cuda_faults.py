@@ -28,9 +28,7 @@ from sksurvgpu.backends.cuda.patterns import subsets
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import part_of
 from sksurvgpu.penalties import ElasticNet
-from sksurvgpu.penalties.blocks import with_matrices
 from sksurvgpu.penalties.elastic_net import Strengths
-from sksurvgpu.penalties.groups import GroupFamily
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +42,8 @@ UNMET = {
     "team.begin, grid 1": "makes the launch a cooperative one, where it stands; nobody comes there",
 }
 KEPT = {
-    "bins._add_to_bins, syncwarp 1": "orders stores of a warp, whose lanes meet there once more",
+    "model._add_to_bins, syncwarp 1": "orders stores of a warp, whose lanes meet there once more",
+    "model._spend, syncwarp 1": "the same",
 }
 
 
@@ -85,7 +84,7 @@ CASES = {
     "risk sets": Case(
         model_of("cox, breslow", SURVIVAL),
         "few",
-        ("risk_sets.evaluate", "bins.load_few", "sweep.", "products.", "exact."),
+        ("risk_sets.evaluate", "model.load_few", "products.", "exact."),
     ),
     "one member": Case(
         model_of("cox, efron", SURVIVAL), "few", ("risk_sets.evaluate", "exact."), members=1
@@ -103,7 +102,7 @@ CASES = {
     "many strata": Case(
         model_of("cox, efron", draw_survival(9)),
         "one a stratum",
-        ("risk_sets.evaluate", "bins.load_groups", "sweep.", "exact."),
+        ("risk_sets.evaluate", "model.load_groups", "exact."),
     ),
     "logarithms": Case(
         model_of("cox, efron", draw_survival(2, start=False)),
@@ -119,7 +118,7 @@ CASES = {
     "counts": Case(
         model_of("conditional_poisson", COUNTS),
         "many",
-        ("groups.evaluate", "sweep.", "exact."),
+        ("groups.evaluate", "exact."),
         shared_bytes=NO_SHARED,
     ),
     "few groups of counts": Case(model_of("conditional_poisson", COUNTS), "few", ("exact.",)),
@@ -128,7 +127,7 @@ CASES = {
     "rows": Case(
         model_of("logistic", models.draw_responses("logistic", 90)),
         "one",
-        ("rows.", "sweep.", "exact."),
+        ("rows.", "exact."),
         shared_bytes=NO_SHARED,
     ),
 }
@@ -173,41 +172,14 @@ def ask(session, coefs, kernels):
     fits, p = np.arange(N_FITS, dtype=np.int32), len(coefs[0])
     ones, columns = (N_FITS * [a] for a in (np.ones(p), np.arange(p)))
     session.start(fits, coefs)
-    session.refer(fits)
-    session.load(fits, columns)
-    if "sweep." in kernels:
-        session.gradient(fits, columns)
-        # the last column is soon zero: blocks look at it, and go on to the next fit
-        penalties = N_FITS * [Strengths(np.r_[np.full(p - 1, 0.1), 50.0], np.zeros(p))]
-        session.sweep(fits, columns, coefs, penalties, ones, [0.3] * N_FITS)
+    session.curvature(fits, columns)
     if "products." in kernels:
         session.attempt(fits, [0.5 * coef for coef in coefs], columns, N_FITS * [np.inf])
-        session.trial_curvature(fits)
     if "exact." in kernels:
+        coefs = [0.5 * coef for coef in coefs]
+        session.start(fits, coefs)  # else exchanges would hold what they are to hold
         penalties = N_FITS * [Strengths(np.full(p, 0.1), np.zeros(p))]
         session.cycle(fits, columns, coefs, penalties, ones)
-
-
-def record_groups(name):
-    """Launches of sweeps over blocks of columns, of which the second one is soon zero."""
-    case, rng, p = CASES[name], np.random.default_rng(6), 4
-    sample, problem = draw_problem(case, p)
-    layout = WholeTeams(Recorder(), problem, THREADS, sample.n // 2)
-    family, fits = GroupFamily(np.array([0, 1, 1, 0]), np.ones(2), 0.7), np.arange(N_FITS)
-    rows = sample.weights[:, None] * np.ones(N_FITS), None, N_FITS, np.dtype(float)
-    session, columns = Session(layout, problem, *rows, family.formulas), [np.arange(p)] * N_FITS
-    coefs = [0.5 * rng.normal(size=p) for _ in fits]
-    session.start(fits, coefs)
-    session.refer(fits)
-    session.load(fits, columns)
-    session.gradient(fits, columns)
-    factor = np.array([0.1, 50.0, 50.0, 0.1])
-    own = family.at(1.0, factor, np.zeros(p, bool)).of_columns(np.arange(p))
-    found = session.blocks(fits, columns, [np.array([2, 2])] * N_FITS)
-    penalties = [with_matrices(own, [blocks.reshape(2, 2, 2)], None) for blocks in found]
-    ones = N_FITS * [np.ones(p)]
-    session.sweep(fits, columns, coefs, penalties, ones, N_FITS * [1e-3])
-    return layout.device.launches
 
 
 def record_gram():
@@ -243,14 +215,28 @@ def record_matrices():
         rows = None, None, N_FITS, np.dtype(float)
         session, columns = Session(layout, make_problem(data), *rows), [np.arange(p)] * N_FITS
         session.start(fits, [0.3 * rng.normal(size=p) for _ in fits])
-        session.refer(fits)
-        session.load(fits, columns)
+        session.curvature(fits, columns)
         del device.launches[:]
         for way in ("tiles", "columns"):
             patch.setattr(held, "WAY", way)
             session.hold(fits, columns, [0] * N_FITS)
     # two of the arguments are one memory, but not in another run
     return [one._replace(results=one.run(0, FaultyMachine())) for one in device.launches]
+
+
+def record_copies():
+    """The launch of curvatures in many strata, by one warp, where coefficients change over time."""
+    rng, device, fits = np.random.default_rng(6), Recorder(n_multiprocessors=1), np.arange(N_FITS)
+    data = draw_outcome(rng, 90, n_strata=9, start=False).with_(X=rng.normal(size=(90, 3)))
+    pieces = np.array([[0, 2], [0, 1], [1, 2]])
+    with pytest.MonkeyPatch.context() as patch:
+        models.use_form("one a stratum", patch)
+        problem = make_problem(data, "breslow", np.array([4.0]), np.array([0, 1, 1]), pieces)
+        layout = layouts.Layout(device, problem, THREADS, rows_per_range=90)
+        session = Session(layout, problem, None, None, N_FITS, np.dtype(float))
+    session.start(fits, [0.3 * rng.normal(size=3) for _ in fits])
+    session.curvature(fits, [np.arange(3)] * N_FITS)
+    return [one for one in device.launches if one.name == "model.load_copies"]
 
 
 def record_descent():
@@ -295,13 +281,8 @@ def launches(long_columns):
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    for name in ("risk sets", "many strata"):
-        with pytest.MonkeyPatch.context() as patch:
-            models.use_form(CASES[name].form, patch)
-            patch.setattr(layouts, "BLOCKS_PER_MULTIPROCESSOR", 1)
-            swept = [one for one in record_groups(name) if one.name.startswith("sweep.")]
-        found.update({f"groups, {name}: {launch.name}": launch for launch in swept})
     others = [*record_gram(), *record_lists(), *record_matrices(), *record_descent()]
+    others += record_copies()
     return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 
 
@@ -344,7 +325,7 @@ def test_missing_fence_is_noticed_in_every_kernel_of_teams(fence, launches):
     """Before the arrival at the team's barrier, and after it: only late stores show them."""
     site = f"team.barrier, fence {fence}"
     meeting = {name: launch for name, launch in launches.items() if site in launch.met}
-    assert len(meeting) == 27
+    assert len(meeting) == 20
     assert unnoticed(meeting, partial(FaultyMachine, {site})) == []
 
 
@@ -371,13 +352,13 @@ def read_beyond(X, j, first, end):
     return low, high + 1, kind, base
 
 
-# Parts are of evaluations and of exact cycles that share their cells; ranges of all cycles and
-# sweeps; entries beside these of loads, products and matrices.
+# Parts are of evaluations and of exact cycles that share their cells; ranges of all cycles; entries
+# beside these of loads, products and matrices.
 WRONG = [
-    (part_of, drop_last_position, 11),
-    (part_of, overlap_positions, 11),
-    (my_ranges, overlap_ranges, 17),
-    (entries, read_beyond, 23),
+    (part_of, drop_last_position, 10),
+    (part_of, overlap_positions, 10),
+    (my_ranges, overlap_ranges, 11),
+    (entries, read_beyond, 18),
 ]
 # Of members that own their cells, only the largest predictor is found by parts: it is a scale.
 OWN_CELLS = ("own cells: ", "own cells, many strata: ", "carried along one lane: ")
@@ -411,5 +392,5 @@ def test_moved_cut_is_noticed_in_every_kernel_with_rows_of_members(launches):
         for name, launch in launches.items()
         if launch.members > 1 and any(isinstance(a, Columns) for a in launch.arguments)
     }
-    assert len(concerned) == 17
+    assert len(concerned) == 11
     assert unnoticed(concerned, FaultyMachine, move_cut) == []

@@ -6,7 +6,7 @@ demanded here is far less than that.
 
 import numpy as np
 import pytest
-from engine import column, use_model
+from engine import column
 from gpu.backend import simulate_backend
 from grids import thin
 from models import FORMS, MODELS, largest_gradient, make_batch, use_form
@@ -24,12 +24,6 @@ OTHER_WAY = 1e-7
 P = 3
 # The registry's models, and every form of the quadratic model once.
 CASES = [(name, form) for name, form in FORMS if "origin" not in name or name == "poisson, origin"]
-
-
-@pytest.fixture(autouse=True)
-def take_sweeps(monkeypatch):
-    """On the CPU too, so that both go the same way."""
-    use_model("sweeps", monkeypatch)
 
 
 def both(problem, batch, precision="float64", **options):
@@ -185,22 +179,17 @@ def test_estimate_of_memory_is_no_less_than_what_is_taken(name, algorithm, monke
 
 
 @pytest.mark.parametrize(
-    ("shared_bytes", "precision", "name"),
-    thin(
-        5,
-        [0, 64 * 1024],
-        ["float64", "float32"],
-        ["cox, breslow", "logistic", "conditional_poisson, many"],
-    ),
+    ("precision", "name"),
+    thin(3, ["float64", "float32"], ["cox, breslow", "logistic", "conditional_poisson, many"]),
 )
-def test_rows_in_shared_memory_or_not(name, shared_bytes, precision, monkeypatch):
-    simulate_backend(monkeypatch, seed=4, shared_bytes=max(shared_bytes, 4 * 1024))
+def test_precision_of_the_model(name, precision, monkeypatch):
+    simulate_backend(monkeypatch, seed=4)
     model = MODELS[name]
     sample = model.sample(6, p=4)
     batch = make_batch(sample, 0.3 * largest_gradient(model, sample))
     tol = 1e-9 if precision == "float64" else 1e-8
     expected, found = both(model.problem(sample), batch, precision, tol=tol)
-    # what decides is in double precision: the certificate holds whatever a sweep computes with
+    # what decides is in double precision: the certificate holds whatever a model is made of
     compare(found[0][0], expected[0][0], CLOSE if precision == "float64" else OTHER_WAY)
 
 
@@ -314,7 +303,7 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
     def run_out(self, *arguments):
         raise MemoryError("80 bytes on a device with 7 free")
 
-    monkeypatch.setattr(make, "sweep", run_out)
+    monkeypatch.setattr(make, "curvature", run_out)
     with pytest.raises(MemoryError, match=r"ran out with 2 fit.*: 80 bytes .* free; pass prec"):
         run(2, 2**30)
 

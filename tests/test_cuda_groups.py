@@ -58,7 +58,7 @@ def test_predictors_of_any_size(shift):
     assert np.isfinite(expected).all()
     close(found, expected, rtol=1e-12)
     close(*fits.u())
-    fits.refer()
+    fits.curvature()
     close(*fits.h())
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
 from gpu.device import SimulatedDevice
+from gpu.grouped import model_of
 from gpu.launches import Recorder
 
 from sksurvgpu.backends.cpu.session import Session as CpuSession
@@ -39,31 +40,18 @@ class Fits:
     def fits(self):
         return np.arange(len(self.cpu), dtype=np.int32)
 
-    def refer(self):
-        """Take the quadratic model at some columns; add the others after a step to elsewhere."""
-        order, n_fits = np.roll(np.arange(self.problem.n_columns), -2), len(self.cpu)
-        first, others = order[:-2], order[-2:]
-        self.device.refer(self.fits)
-        self.device.load(self.fits, [first] * n_fits)
-        nothing, longest = [first[:0]] * n_fits, [np.inf] * n_fits
-        away = [0.7 * coef for coef in self.coefs]
-        self.device.attempt(self.fits, away, nothing, longest)
-        self.device.evaluate_trial(self.fits)
-        self.device.load(self.fits, [others] * n_fits)
-        for session, coef in zip(self.cpu, self.coefs, strict=True):
-            session.refer()
-            session.load(first)
-            session.step(0.7 * coef)
-            session.evaluate_trial()
-            session.load(others)
-        return order
+    def curvature(self):
+        """Of columns in another order, with sums of h: on the device, on the CPU."""
+        columns = np.roll(np.arange(self.problem.n_columns), -2)
+        found = self.device.curvature(self.fits, [columns] * len(self.cpu))
+        expected = [session.curvature(columns) for session in self.cpu]
+        return [[np.append(own, total) for own, total in pairs] for pairs in (found, expected)]
 
     def rows(self, name):
         """A number a row of every fit: on the device, on the CPU."""
         download = self.device.device.download
         if name == "h":
-            found = download(self.device.rh).reshape(len(self.cpu), -1, 2)[:, :, 1]
-            return found, np.array([session.rh[:, 1] for session in self.cpu])
+            return download(self.device.model.h), [model_of(session)[0] for session in self.cpu]
         return download(self.device.rows.u), np.array([session.u for session in self.cpu])
 
 
@@ -125,16 +113,9 @@ def assert_same(batch, rtol=1e-12):
                 assert_close(a, b, rtol, size)
 
     compare(batch.rows("u"), rtol, size=1.0)  # of an event
-    order = batch.refer()
+    # in the model, and without bins: the one is a difference of numbers like the other
+    compare(batch.curvature(), 1e-10)
     compare(batch.rows("h"), rtol)
-    plan = batch.problem.plan
-    if plan.few or plan.n_pieces == 1:  # else the device's model is that without bins
-        # in the model, and without bins: the one is a difference of numbers like the other
-        found = batch.device.curvature[:, order]
-        compare((found, [session.curvature for session in batch.cpu]), 1e-10)
-    if plan.few:
-        loads = batch.device.device.download(batch.device.loads)[:, order]
-        compare((loads, [session.loads for session in batch.cpu]), 1e-10)
     baselines = [batch.device.baseline([fit])[0] for fit in batch.fits]
     compare((baselines, [session.baseline() for session in batch.cpu]), rtol)
 
@@ -194,6 +175,20 @@ def test_ties_entries_strata_and_pieces(ties, cuts, start, monkeypatch):
         assert (problem.plan.enter_idx is not None) == start
         batch = open_batch(problem, *draw_batch(rng, 70, 2, seed == 0), team=4, seed=seed)
         assert_same(batch)
+
+
+@pytest.mark.parametrize("start", [False, True])
+@pytest.mark.parametrize("team", [1, 4])
+def test_copies_of_rows_in_many_strata(team, start, monkeypatch):
+    """Rows of a stratum are no neighbours; there are more columns than warps, and fewer."""
+    models.use_form("one a stratum", monkeypatch)
+    problem, rng = draw_cox(3, 90, None, 2, "efron", n_strata=9, start=start)
+    assert not problem.plan.few and problem.plan.n_pieces == 3
+    batch = open_batch(problem, *draw_batch(rng, 90, 2, True), team=team)
+    centred, plain = np.array(batch.curvature()[1])[:, :-1].reshape(2, -1, 2).T
+    assert (centred < 0.9 * plain).any()
+    assert_same(batch)
+    assert_same(batch)  # nothing is left in the sums of warps
 
 
 @pytest.mark.parametrize("n", thin(3, [2, 31, 32, 33, 3, 65]))
@@ -269,7 +264,7 @@ def test_digits_that_cancel():
         batch = open_batch(engine.make_problem(data, ties), None, offsets, coefs)
         assert_close(*batch.logliks)
         assert_close(*batch.rows("u"))
-        batch.refer()
+        batch.curvature()
         assert_close(*batch.rows("h"))
 
 
@@ -287,10 +282,8 @@ def test_no_predictor_is_a_number(start):
 def test_short_rows(name, monkeypatch):
     """The model's rows may be short numbers, of which sums are as always."""
     batch = open_model(name, "few", 0, monkeypatch, row_type=np.float32)
-    order = batch.refer()
+    assert_close(*batch.curvature(), rtol=1e-6)
     assert_close(*batch.rows("h"), rtol=1e-7)
-    loads = batch.device.device.download(batch.device.loads)[:, order]
-    assert_close(loads, [session.loads for session in batch.cpu], rtol=1e-6)
 
 
 @pytest.mark.parametrize("start", [False, True])

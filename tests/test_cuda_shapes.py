@@ -1,6 +1,6 @@
 """Sizes of blocks, teams and data in the CUDA backend: none may matter.
 
-What an evaluation, the quadratic model and a sweep give is compared with the CPU, under another
+What an evaluation and the quadratic model give is compared with the CPU, under another
 order of threads each time.
 """
 
@@ -22,10 +22,9 @@ from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import ElasticNet
-from sksurvgpu.penalties.elastic_net import Strengths
 
 P = 3
-LOGLIK, DERIVATIVE, COEF = 1e-10, 1e-9, 1e-8
+LOGLIK, DERIVATIVE = 1e-10, 1e-9
 
 
 def draw_groups(n, value, draw):
@@ -121,7 +120,7 @@ def test_shape(seed, family, threads, members, n, n_fits, monkeypatch):
     )
     problem = model.problem(sample)
     session, on_cpu, coefs = open_sessions(problem, sample, members, threads, n_fits, seed)
-    fits, first, other, every = np.arange(n_fits), np.array([2, 0]), np.array([1]), np.arange(P)
+    fits, every = np.arange(n_fits), np.arange(P)
 
     def compare(name, tolerance, *arguments):
         found = session.serve(name, fits, n_fits * [arguments])
@@ -130,23 +129,23 @@ def test_shape(seed, family, threads, members, n, n_fits, monkeypatch):
     found = session.serve("start", fits, [(coef,) for coef in coefs])
     close(found, [one.start(coef) for one, coef in zip(on_cpu, coefs, strict=True)], LOGLIK)
     compare("gradient", DERIVATIVE, every)
-    session.serve("refer", fits, n_fits * [()])
-    each(on_cpu, "refer")
-    compare("load", DERIVATIVE, first)
+
+    def compare_curvatures(columns):
+        found = session.serve("curvature", fits, n_fits * [(columns,)])
+        expected = each(on_cpu, "curvature", columns)
+        close(*([own for own, _ in pairs] for pairs in (found, expected)), DERIVATIVE)
+        close(*([total for _, total in pairs] for pairs in (found, expected)), DERIVATIVE)
+
+    compare_curvatures(np.array([2, 0]))
     # the device measures steps over all rows, the CPU within groups: a bound of what it needs
     tried = session.serve("attempt", fits, n_fits * [(0.5 * coefs[0], np.arange(0), np.inf)])
     reach = [own for own, _ in tried]
     assert (np.array(reach) >= 0.999 * np.array(each(on_cpu, "step", 0.5 * coefs[0]))).all()
     compare("evaluate_trial", LOGLIK)
-    compare("load", DERIVATIVE, other)
-    order = np.r_[first, other]
-    close(session.curvature[:, order], [one.curvature for one in on_cpu], DERIVATIVE)
+    session.serve("accept", fits, n_fits * [()])
+    each(on_cpu, "accept")
+    compare_curvatures(every)
     compare("gradient", DERIVATIVE, every)
-    start, l1, l2 = 0.5 * coefs[0], np.array([0.3, 0.0, 0.1]), np.full(P, 0.2)
-    asked = every, start, Strengths(l1, l2), np.ones(P), 1e-3
-    found = session.serve("sweep", fits, n_fits * [asked])
-    swept = [one.sweep(*asked) for one in on_cpu]
-    close([coef for coef, _ in found], [coef for coef, _ in swept], COEF)
     for room in session.serve("room", fits, n_fits * [()]):
         assert room.holds and (room.bytes > 0.0) == problem.plan.few
     for found, cpu in zip(session.serve("count", fits, n_fits * [(every,)]), on_cpu, strict=True):

@@ -75,7 +75,7 @@ def test_large_sets(worker, monkeypatch):
     shares = case[np.argsort(group, kind="stable")] - fits.u()[0][0]
     assert ((shares > 0.1) & (shares < 0.9)).sum() > 20
     close(*fits.u())
-    fits.refer()
+    fits.curvature()
     close(*fits.h())
     close(*fits.inverse())
 
@@ -94,7 +94,7 @@ def test_one_row_above_half_of_the_model():
         offsets=offset,
     )
     fits.start()
-    fits.refer()
+    fits.curvature()
     found, expected = fits.h()
     assert expected[0].max() > 0.5 * expected[0].sum()
     close(found, expected)
@@ -111,7 +111,7 @@ def test_predictors_of_any_size(scale, monkeypatch):
     assert np.isfinite(expected).all()
     close(found, expected, rtol=1e-12)
     close(*fits.u())
-    fits.refer()
+    fits.curvature()
     close(*fits.h(), rtol=1e-7)  # near a double root: half of the digits
 
 

@@ -262,7 +262,7 @@ def test_batches_cost_as_much_as_their_slowest_fit(batch_counts):
     for n_folds in (2, 10):
         CoxLassoCV(**{**GRID, "cv": n_folds}).fit(**handles)
     few, many = (counts.exchanges for counts in batch_counts()[2:])
-    assert many <= 1.5 * few
+    assert many <= 1.6 * few  # more of them borrow
 
 
 def test_bits_do_not_depend_on_what_parts_keep(monkeypatch):

@@ -379,6 +379,22 @@ def refusal(site, message):
     return answer.reason
 
 
+def test_a_matrix_and_curvatures_tell_no_more_at_once(cox):
+    rules = replace(Rules(), max_exchanges=1000, max_matrices=1)
+    site, *_, slopes = opened(cox, rules)
+    columns = np.array([0, 3, 10, 11])
+
+    def ask(*want):
+        answer = site.answer(wire.encode(changed(slopes, want=want, columns=columns)))
+        return wire.decode(answer).of[0].tables
+
+    both, curvature, gram = ask("curvature", "gram"), ask("curvature"), ask("gram")
+    assert set(both) == set(curvature) | set(gram)
+    for name, table in (curvature | {"gram": gram["gram"]}).items():
+        np.testing.assert_array_equal(both[name], table)
+    np.testing.assert_array_equal(both["loads"][columns], gram["loads"])
+
+
 def test_site_refuses_what_would_tell_rows(cox):
     site, heard, evaluate, slopes = opened(cox, replace(Rules(), max_exchanges=1000))
     coarsen = next(message for message in heard if isinstance(message, wire.Coarsen))

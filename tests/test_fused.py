@@ -169,18 +169,6 @@ def _given():
     return SimpleNamespace(factor=np.ones(P), source=np.arange(P), names=None)
 
 
-def test_extrapolation_leaves_sets_together():
-    rng = np.random.default_rng(4)
-    penalty = Fused(EDGES, STRENGTH).family(_given()).at(3.0, np.ones(P), np.zeros(P, bool))
-    target = np.array([1.0, 1.0, 2.0, 2.0, 0.0, 0.0, 1.0, 1.0, 1.0, 3.0, 0.0, 1.0])
-    proposal = rng.normal(size=P)
-    found = penalty.like(proposal, target)
-    own = [[0, 1, 6, 7], [2, 3], [8], [9], [11]]  # 1 and 0 have an edge with 0 and 7
-    for columns in own:
-        np.testing.assert_array_equal(found[columns], proposal[columns[0]])
-    assert not found[[4, 5, 10]].any()
-
-
 def test_alpha_max_is_the_least_that_leaves_nothing():
     for name in ("cox", "case series", "linear"):
         face = FACES[name]

@@ -80,7 +80,7 @@ def run_here(job, deadline):
 # -- the day ----------------------------------------------------------------------------------
 
 # Every check, of models whose rows cost little; each model has all of them in the slow test.
-CHECKED = ("cox: small", "logistic: exact", "linear: sweeps", "linear: float32", "linear: batch")
+CHECKED = ("cox: small", "logistic: exact", "linear: diagonal", "linear: float32", "linear: batch")
 CHECKED += ("linear: large", "linear: penalties", "linear: many fits")
 # Every problem once, every call once.
 ROWS = [papers.Row("cox 1e6 x 1000", "fit", algorithms=papers.BOTH)]
@@ -258,8 +258,8 @@ def test_sanitizer_is_missing_or_late(monkeypatch):
 NCU = """==PROF== Connected
 "ID","Kernel Name","gpu__time_duration.sum","launch__registers_per_thread"
 "","","ns","register/thread"
-"0","sweep_few","1,500","40"
-"1","sweep_few","2,500","40"
+"0","add_pairs","1,500","40"
+"1","add_pairs","2,500","40"
 "2","load_few","n/a","40"
 """
 
@@ -272,7 +272,7 @@ def test_counters():
         return 0, NCU
 
     result = profile.measure("exact, 1e5", TINY, run, find=lambda name: name)
-    assert result == {"kernels": {"sweep_few": {"launches": 2, "us": 2.0, "registers": 40.0}}}
+    assert result == {"kernels": {"add_pairs": {"launches": 2, "us": 2.0, "registers": 40.0}}}
     assert commands[0][0] == "ncu" and commands[0][-2:] == ["exact, 1e5 x 1000", "tiny"]
     broken = profile.measure("exact, 1e5", TINY, lambda *given: (1, "no rights"), lambda name: name)
     assert day.fails(broken) and "no rights" in broken["error"]

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from engine import column, use_model
+from engine import BASES, column, use_model
 from faces import FACES, P, X
 from models import MODELS
 from scipy.optimize import minimize
@@ -187,12 +187,12 @@ class TestFamily:
         assert not penalty.violation(np.zeros(P), 9.0 + gradient)[fixed].any()
 
 
-@pytest.mark.parametrize("kind", ["matrix", "sweeps"])
+@pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("share", [1.0, 0.6])
 @pytest.mark.parametrize("name", MODELS)
-def test_optimum_of_every_model(name, share, kind, monkeypatch):
+def test_optimum_of_every_model(name, share, base, monkeypatch):
     """Stationary by the oracle's residuals, with a gap that its objective confirms."""
-    use_model(kind, monkeypatch)
+    use_model(base, monkeypatch)
     model = MODELS[name]
     sample = model.sample(5, p=P)
     design = np.asarray(sample.X)
@@ -218,8 +218,9 @@ def test_optimum_of_every_model(name, share, kind, monkeypatch):
 class TestFaces:
     def test_groups_of_one_column_are_the_lasso(self, face):
         alone, lasso = face.fit(penalty=GroupLasso(range(P))), face.fit()
-        np.testing.assert_array_equal(alone.coef_, lasso.coef_)
-        assert alone.alpha_max_ == lasso.alpha_max_ and alone.dual_gap_ == lasso.dual_gap_
+        np.testing.assert_allclose(alone.coef_, lasso.coef_, rtol=0, atol=1e-12)
+        assert alone.alpha_max_ == lasso.alpha_max_
+        assert alone.dual_gap_ == pytest.approx(lasso.dual_gap_, rel=1e-4, abs=1e-14)
 
     def test_gap_bounds_what_is_left(self, face):
         path = fit_path(
@@ -250,16 +251,16 @@ class TestFaces:
 class TestShapes:
     """Norms under penalties whose slope falls to zero."""
 
-    @pytest.mark.parametrize("kind", ["matrix", "sweeps"])
+    @pytest.mark.parametrize("base", BASES)
     @pytest.mark.parametrize("share", [1.0, 0.6])
     @pytest.mark.parametrize("name", ["cox, efron", "fine_gray, strata", "logistic", "poisson"])
-    def test_optima_are_stationary(self, name, share, kind, monkeypatch):
+    def test_optima_are_stationary(self, name, share, base, monkeypatch):
         """Group MCP by its definition: of slope l - (l / k) r up to r = k, and 0 beyond."""
-        use_model(kind, monkeypatch)
+        use_model(base, monkeypatch)
         model = MODELS[name]
         sample = model.sample(5, p=P)
         design = np.asarray(sample.X)
-        lam = 0.2 * np.abs(design.T @ model.reference_at(sample, np.zeros(P)).u).max()
+        lam = 0.3 * np.abs(design.T @ model.reference_at(sample, np.zeros(P)).u).max()
         everywhere, total = np.full(P, np.inf), float(sample.weights.sum())
         knot = np.where(GROUP == 0, 0.5, 4.0)
         radial = FoldedPenalty(
@@ -304,7 +305,7 @@ class TestShapes:
     def test_groups_of_one_column_are_the_penalty_itself(self, shape):
         found = FACES["cox"].fit(penalty=GroupLasso(range(P), shape=shape), alpha=0.005)
         expected = FACES["cox"].fit(penalty=shape, alpha=0.005)
-        np.testing.assert_array_equal(found.coef_, expected.coef_)
+        np.testing.assert_allclose(found.coef_, expected.coef_, rtol=0, atol=1e-12)
 
     def test_certificates_and_selection(self):
         y, table = FACES["cox"].y, X.toarray()
@@ -341,10 +342,10 @@ def test_selection_copies_and_replicates():
     assert ((norms == 0) | (norms > 1e-8)).all()
 
 
-@pytest.mark.parametrize("kind", ["matrix", "sweeps"])
-def test_constant_and_collinear_columns(kind, monkeypatch):
+@pytest.mark.parametrize("base", BASES)
+def test_constant_and_collinear_columns(base, monkeypatch):
     """All levels of factors, one of them twice, and a column of ones that has no effect."""
-    use_model(kind, monkeypatch)
+    use_model(base, monkeypatch)
     rng, y = np.random.default_rng(0), FACES["cox"].y
     levels = rng.integers(0, 4, size=(len(y), 5))
     table = np.column_stack([np.equal.outer(levels[:, k], np.arange(4)) for k in range(5)])

@@ -1,4 +1,4 @@
-"""Sweeps over groups of columns on a simulated device, against the CPU's."""
+"""Fits of groups of columns on a simulated device, against the CPU's."""
 
 import numpy as np
 import pytest

@@ -145,7 +145,7 @@ def test_paths_folds_and_replicates(pair):
     train, test = splits[0]  # without the only row of a column
     alone = face.make(penalty=spec, alpha=chosen.alpha_).fit(rare[train], face.y[train])
     if pair[0] == "l2":
-        assert alone.coef_[1] == pytest.approx(alone.class_coef_[0], abs=1e-12)
+        assert alone.coef_[1] == pytest.approx(alone.class_coef_[0], abs=1e-9)
     else:
         assert alone.coef_[1] == alone.class_coef_[0]
     # the whole held-out log-likelihood is that of all rows less that of the others

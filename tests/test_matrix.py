@@ -10,6 +10,7 @@ from engine import (
     draw_outcome,
     make_problem,
     open_session,
+    reference,
     use_bins,
 )
 from oracles.reference_likelihoods import bin_hessian, cox_direct, split_rows
@@ -18,8 +19,6 @@ from sksurvgpu import CoxLassoCCD, surv
 from sksurvgpu.backends.contract import Room
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.penalties import ElasticNet
-from sksurvgpu.solver import minimize
 
 KINDS = ("indicator", "valued", "dense", "mixed")
 COLUMNS = np.array([3, 0, 11, 8, 5, 1, 2, 13, 4])
@@ -27,12 +26,24 @@ COLUMNS = np.array([3, 0, 11, 8, 5, 1, 2, 13, 4])
 
 def take(session, columns, known):
     """The matrix at the session's point, extended once."""
-    session.refer()
-    session.load(columns[:known])
-    first = session.gram(columns[:known], 0)
-    session.load(columns[known:])
-    rows = session.gram(columns, known)
+    first = session.matrix(columns[:known], 0)
+    rows = session.matrix(columns, known)
     return np.vstack([np.hstack([first, rows[:, :known].T]), rows])
+
+
+def loads_of_bins(data, problem):
+    """h of every row in every bin, by the oracle: without strata."""
+    bin_of = dict(zip(problem.plan.cell_time, problem.plan.bins.cell_bin, strict=True))
+    loads = np.zeros((problem.plan.n_bins, data.n))
+    for atom in reference(data, np.zeros(data.n)).atoms:
+        loads[bin_of[atom.time]] += atom.weight * atom.p
+    return loads
+
+
+def loads_of_strata(data):
+    """h of every row in its stratum, a sparse matrix."""
+    stratum, h = np.unique(data.strata, return_inverse=True)[1], curvature_by_row(data, 0.0)
+    return sp.csr_array((h, (stratum, np.arange(data.n))))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,14 +59,12 @@ def test_many_rows(kind, bins, n_threads, check_close, monkeypatch):
     problem = make_problem(data)
     session, _ = open_session(problem, data, [], n_threads)
     found = take(session, COLUMNS, 5)
-    X, h = dense(data.X)[:, COLUMNS], curvature_by_row(session, problem)
-    inverse, loads = session.centring.bins.inverse, session.loads
-    if loads is None:
-        stratum = np.unique(data.strata, return_inverse=True)[1]
-        loads = (sp.csr_array((h, (stratum, np.arange(n)))) @ X).T
-        total = np.bincount(stratum, h)
-        inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-    check_close(found, X.T @ (h[:, None] * X) - (loads * inverse) @ loads.T, "curvature")
+    X, few = dense(data.X)[:, COLUMNS], problem.plan.few
+    assert few == (bins == "few")
+    loads = loads_of_bins(data, problem) if few else loads_of_strata(data)
+    h, total, load = loads.sum(axis=0), loads.sum(axis=1), loads @ X
+    inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    check_close(found, X.T @ (h[:, None] * X) - (load.T * inverse) @ load, "curvature")
     np.testing.assert_allclose(found, take(session, COLUMNS, 0), rtol=1e-12, atol=1e-12)
 
 
@@ -133,31 +142,16 @@ def test_counts(bins, monkeypatch):
 
 def test_a_matrix_grows_with_the_support(monkeypatch):
     """Where many columns are about to move at once, as in correlated wide data, it takes a few."""
-    sizes, gram = [], Session.gram
+    sizes, matrix = [], Session.matrix
 
     def watch(session, columns, known):
         sizes.append(len(columns))
-        return gram(session, columns, known)
+        return matrix(session, columns, known)
 
-    monkeypatch.setattr(Session, "gram", watch)
+    monkeypatch.setattr(Session, "matrix", watch)
     rng, n, p = np.random.default_rng(0), 200, 3000
     X = rng.normal(size=(n, p)) + rng.normal(size=(n, 1))
     time = rng.exponential(np.exp(-X[:, :30].sum(axis=1) / 6))
     model = CoxLassoCCD(alpha=0.01, n_jobs=1).fit(X, surv(rng.random(n) < 0.7, time))
     assert model.converged_
     assert 0 < max(sizes) < p // 2
-
-
-def test_newton_ends_what_passes_leave_however_large(monkeypatch):
-    """Columns next to equal, for which passes need thousands of rounds, and no work to spare."""
-    monkeypatch.setattr(minimize, "MOST_WORK", 0.0)
-    rng = np.random.default_rng(5)
-    half = rng.normal(size=(40, 1)) + 1e-3 * rng.normal(size=(40, 30))
-    matrix, slope, every = half.T @ half, rng.normal(size=30), np.arange(30)
-    penalty = ElasticNet(0.0).at(1e-6, np.ones(30), np.zeros(30, bool))
-    model = minimize.Quadratic(matrix, 1.0, np.diag(matrix).copy())
-    start = np.full(30, 0.1), slope.copy(), np.ones(30)
-    found = minimize.minimize_on_matrix(model, penalty, every, *start, 1e-12)
-    # `slope` is that of the model at the start
-    expected = np.linalg.solve(matrix + 1e-6 * np.eye(30), slope + matrix @ np.full(30, 0.1))
-    np.testing.assert_allclose(found, expected, rtol=1e-6)

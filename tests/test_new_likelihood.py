@@ -156,7 +156,7 @@ def test_risk_sets(l1_ratio, algorithm, tolerance):
     data: Data = draw_outcome(rng, 90, n_strata=2, n_times=12, weights=True, offset=True)
     data = data.with_(X=draw_columns(rng, 90, 6))
     cox = make_problem(data)
-    problem = Problem(cox.design, cox.plan, Halfway(), cox.source, cox.piece_ptr)
+    problem = Problem(cox.X, cox.plan, Halfway(), cox.source, cox.piece_ptr)
     scale = np.abs(dense(data.X).T @ mean_of_both(data, np.zeros(6))[1]).max()
     lam = 0.1 * scale
     args = {"problem": problem, "algorithm": algorithm, "l1_ratio": l1_ratio, "tol": 1e-8}

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from engine import column, dense, use_model
+from engine import BASES, column, dense, use_model
 from faces import FACES, WEIGHT, P, X
 from models import MODELS
 from scipy.optimize import minimize
@@ -32,7 +32,7 @@ from sksurvgpu import (
 from sksurvgpu.backends import cpu
 from sksurvgpu.exceptions import NothingSelectedWarning
 from sksurvgpu.penalties.folded import FoldedPenalty
-from sksurvgpu.solver import line_search, majorized
+from sksurvgpu.solver import descend, line_search
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
 
@@ -304,13 +304,13 @@ def hard_counts(seed):
 
 def shares_of(monkeypatch):
     """Where the shares of steps will be found that line searches accept."""
-    shares, approach = [], majorized.approach
+    shares, approach = [], descend.approach
 
     def watched(*arguments):
         shares.append((yield from approach(*arguments)))
         return shares[-1]
 
-    monkeypatch.setattr(majorized, "approach", watched)
+    monkeypatch.setattr(descend, "approach", watched)
     return shares
 
 
@@ -325,10 +325,10 @@ def test_objectives_never_rise(penalty, monkeypatch):
     assert np.diff(solution.objectives).max() <= 1e-12 * abs(solution.objective)
 
 
-@pytest.mark.parametrize("kind", ["matrix", "sweeps"])
-def test_steps_that_are_never_taken_whole(kind, monkeypatch):
+@pytest.mark.parametrize("base", BASES)
+def test_steps_that_are_never_taken_whole(base, monkeypatch):
     """More of a decrease is demanded than a full step can bring."""
-    use_model(kind, monkeypatch)
+    use_model(base, monkeypatch)
     face = FACES["cox"]
     expected = face.fit(penalty="mcp", alpha=ALPHA)
     shares = shares_of(monkeypatch)

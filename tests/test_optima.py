@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from engine import use_model
+from engine import BASES, use_model
 from models import FORMS as ALL_FORMS
 from models import (
     MODELS,
@@ -19,7 +19,8 @@ from models import (
 from oracles.reference_likelihoods import duality_gap
 
 from sksurvgpu.backends import cpu
-from sksurvgpu.backends.cpu import whole
+from sksurvgpu.backends.cpu import tile_products
+from sksurvgpu.data.design import tiles
 from sksurvgpu.solver import models
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import Options, solve
@@ -42,20 +43,20 @@ def algorithm(request):
 
 
 FORMS = [(name, form) for name, form in ALL_FORMS if name in NAMES]
-ROUTES = [(*form, kind) for form in FORMS for kind in ("sweeps", "matrix")]
+ROUTES = [(*form, base) for form in FORMS for base in BASES]
 
 
-def take_route(form, kind, monkeypatch):
-    """Have fits take a form of the quadratic model, and a way to its minimum."""
+def take_route(form, base, monkeypatch):
+    """Have fits take a form of the quadratic model, and a base."""
     use_form(form, monkeypatch)
-    use_model(kind, monkeypatch)
+    use_model(base, monkeypatch)
 
 
 @pytest.fixture(params=ROUTES, ids=": ".join)
 def routed_model(request, monkeypatch):
     """A model, and a route that its fits are made to take."""
-    name, form, kind = request.param
-    take_route(form, kind, monkeypatch)
+    name, form, base = request.param
+    take_route(form, base, monkeypatch)
     return MODELS[name]
 
 
@@ -229,22 +230,23 @@ def test_sequence_is_the_separate_fits(routed_model, check_close):
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize(("name", "form"), FORMS)
-def test_routes_are_taken(name, form, monkeypatch):
-    """Where a fit is long enough: the matrix may be taken from the third iteration on."""
-    use_form(form, monkeypatch)
-    use_model("matrix", monkeypatch)
-    calls, minimize = [], models.minimize_on_matrix
+def test_routes_are_taken(name, form, base, monkeypatch):
+    """Bases are what tests have asked for, in every iteration."""
+    take_route(form, base, monkeypatch)
+    kinds, take = [], models.Model.take.__func__
 
-    def count(*arguments):
-        calls.append(1)
-        return minimize(*arguments)
+    def watch(kind, *arguments):
+        kinds.append(kind.__name__)
+        return take(kind, *arguments)
 
-    monkeypatch.setattr(models, "minimize_on_matrix", count)
+    monkeypatch.setattr(models.Model, "take", classmethod(watch))
     model = MODELS[name]
     sample = model.sample(40, p=10)
-    solution = fit(model, sample, 0.02 * largest_gradient(model, sample), tol=1e-10)
-    assert bool(calls) == (solution.n_iter > 2)
+    fit(model, sample, 0.02 * largest_gradient(model, sample), tol=1e-10)
+    expected = {"diagonal": "Diagonal", "sample": "SampledMatrix", "matrix": "OwnMatrix"}[base]
+    assert {*kinds} == {expected} or (base == "diagonal" and not kinds)
 
 
 @pytest.mark.thorough
@@ -325,7 +327,9 @@ def test_a_batch_is_its_fits(routed_model):
 
 @pytest.mark.thorough
 def test_any_number_of_threads(routed_model, monkeypatch):
-    monkeypatch.setattr(whole, "SMALLEST_ROW_RANGE", 16)
+    monkeypatch.setattr(tile_products, "ENTRIES_A_THREAD", 16)
+    monkeypatch.setattr(tiles, "SIZES", (16,))
+    monkeypatch.setattr(tiles, "ENTRIES", 0)
     model = routed_model
     sample = model.sample(45, p=25)
     lam = 0.05 * largest_gradient(model, sample)

@@ -192,6 +192,7 @@ def test_columns_are_held_once(data, name, monkeypatch):
     for problem in held:
         assert problem.design.indices is design.indices
         assert problem.design.values is design.values  # those of `year` are centred once
+        assert problem.tiles is held[0].tiles
 
 
 def test_strata_of_single_outcomes_are_put_in_order(data):

@@ -268,7 +268,6 @@ def test_threads_and_blocks_change_nothing(monkeypatch):
     data = simulate_case_series(60, 4, density=0.4, random_state=0)
     model = CaseSeriesCCD(alpha=0.01, n_jobs=1)
     result = profile_likelihood(model, data.X, data.y, range(4))
-    monkeypatch.setattr("sksurvgpu.backends.cpu.FEWEST_ENTRIES", 0)
     model.set_params(n_jobs=2)
     again = profile_likelihood(model, data.X, data.y, range(4))
     pd.testing.assert_frame_equal(again.curves, result.curves)

@@ -343,7 +343,7 @@ def test_an_interrupted_fit_leaves_no_line_open(monkeypatch):
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.load", fail)
+    monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.curvature", fail)
     with pytest.raises(KeyboardInterrupt) as kept:
         PLAIN.fit(DATA.X, DATA.y)
     assert kept.tb is not None and progress._open == []

@@ -23,10 +23,11 @@ from sksurvgpu import (
     surv,
     write_partitions,
 )
-from sksurvgpu.backends.cpu.columns import columns_of
-from sksurvgpu.backends.cpu.products import absolute_products, add_product, gradient_of_columns
+from sksurvgpu.backends.cpu.threads import Threads as CpuThreads
+from sksurvgpu.backends.cpu.tile_products import Products
 from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
 from sksurvgpu.data.design.join import join_rows
+from sksurvgpu.data.design.tiles import tiles_of
 from sksurvgpu.partitions.handles import Load, Rows, as_rows, in_memory, is_far, open_engine
 from sksurvgpu.partitions.threads import Threads
 
@@ -206,15 +207,16 @@ def test_short_row_numbers_change_no_bit():
     found = []
     for one in (design, short):
         maps = every, np.tile([[0, 1]], (6, 1)), np.zeros(1, np.int64), np.zeros(1, np.int64)
-        columns = columns_of(one, *maps)
-        products, absolute, eta = np.empty(6), np.empty(6), np.zeros(3000)
-        gradient_of_columns(columns, every, u, products)
-        absolute_products(columns, every, abs(u), absolute)
-        add_product(columns, every, coef, 100, 2900, eta)
+        products, eta = (
+            Products(tiles_of(one, np.arange(3000)), maps, CpuThreads(1)),
+            np.empty(3000),
+        )
+        products.predict(coef, None, eta)
+        gradient, absolute = products.of_columns(every, u), products.absolute(abs(u))
         moved = one.reordered(order)
         taken = one[order[:50]].to_scipy().toarray()
         chosen = one.select([4, 2, 0]).to_scipy().toarray()
-        found.append((products, absolute, eta, one.dot(coef), moved.dot(coef), taken, chosen))
+        found.append((gradient, absolute, eta, one.dot(coef), moved.dot(coef), taken, chosen))
     assert short.reordered(order).indices.dtype == np.uint16
     for one, other in zip(*found, strict=True):
         assert np.array_equal(one, other)

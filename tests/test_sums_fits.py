@@ -210,10 +210,10 @@ def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
     np.testing.assert_allclose(values[1], of_all[1], atol=1e-10 * weight.sum())
 
 
-def large(**changes):
+def large(seed=5, **changes):
     """A Cox model of 600 rows whose columns are related: a sample of them is no more than that."""
     model = replace(MODELS["cox, efron"], draw=draw_survival(600))
-    sample = model.sample(5, p=24)
+    sample = model.sample(seed, p=24)
     X = sample.X + sample.X[:, :1] - 0.5 * sample.X[:, 5:6]
     sample = sample.with_(X=X, **changes)
     return model, sample, 0.05 * largest_gradient(model, sample)
@@ -253,8 +253,9 @@ def test_strata_too_many_for_loads_are_centred_where_they_lie(monkeypatch):
     check_optimum(model, sample, lam, solution)
 
 
-def test_replicates_borrow_the_matrix_of_the_whole_fit():
-    model, sample, lam = large()
+def borrow(seed):
+    """What replicates cost that borrow the model of the whole fit, and those that do not."""
+    model, sample, lam = large(seed)
     problem = open_parts(model, sample, 4)
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
     [leader], loan = solve_and_lend(problem, batch, Coordinator(), Options(**TIGHT), 1, 3)
@@ -267,9 +268,14 @@ def test_replicates_borrow_the_matrix_of_the_whole_fit():
         backend = Coordinator()
         found = solve(problem, fits, backend, Options(**TIGHT))
         assert all(solution.converged for [solution] in found)
-        counts.append(backend.counts)
-    assert counts[0].exchanges <= counts[1].exchanges
-    assert counts[0].bytes_up < counts[1].bytes_up  # nobody else's matrix
+        counts.append([backend.counts.exchanges, backend.counts.bytes_up])
+    return counts
+
+
+def test_replicates_borrow_the_model_of_the_whole_fit():
+    with_loan, alone = np.sum([borrow(seed) for seed in (5, 6, 7, 8)], axis=0)
+    assert with_loan[0] <= alone[0]
+    assert with_loan[1] < 0.8 * alone[1]  # often nobody else's matrix
 
 
 def test_neither_order_of_arrival_nor_losses_change_a_bit():

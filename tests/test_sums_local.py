@@ -111,9 +111,9 @@ def check_sums(model, sample, n_parts):
     slack = 1e-12 * size.max()
     np.testing.assert_allclose(sums["gradient"], session.gradient(every), rtol=0, atol=slack)
     check_close(sums["size"], size)
-    session.refer()
-    curvature, gram = session.load(every), session.gram(every, 0)[np.ix_(columns, columns)]
-    check_close(sums["total"], [session.rh[:, 1].sum()])
+    curvature, of_h = session.curvature(every)
+    gram = session.matrix(every, 0)[np.ix_(columns, columns)]
+    check_close(sums["total"], [of_h])
     if has_intercept:
         loads, inverse = sums["loads"], 1.0 / sums["total"]
         check_close(sums["curvature"], curvature[:, 1])

@@ -135,7 +135,6 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_no_thread_is_at_work_after_an_interrupted_call(name, monkeypatch):
     """The first request of a second thread is where Ctrl-C reaches the first one."""
-    monkeypatch.setattr(cpu, "FEWEST_ENTRIES", 0)
     before, served, serve = threading.active_count(), set(), contract.serve
 
     def interrupted(session, fit):

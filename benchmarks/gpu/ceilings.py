@@ -201,7 +201,7 @@ GATHERS = {
 def _measure_shared(device, how, sizes):
     """Of float64 or int32 through int32 indices; one block a multiprocessor, four without shares.
 
-    As in a sweep, but that the indices come from a cache.
+    As in products with columns, but that the indices come from a cache.
     """
     function, width, more = how
     blocks, n = device.n_multiprocessors * (1 if width else 4), sizes.gathered * more

@@ -143,18 +143,22 @@ class Answers(CpuSession):
     """A session on the CPU, with the matrix that a device would hold."""
 
     def room(self):
-        return Room(2.0**34, holds=True)
+        return Room(2.0**34, holds=True, whole_gradients=True)
 
     def hold(self, columns, known):
-        rows = self.gram(columns, known)
+        rows = self.matrix(columns, known)
         grown = np.empty((len(columns), len(columns)))
-        grown[:known, :known] = self.matrix[:known, :known] if known else 0.0
+        grown[:known, :known] = self._kept[:known, :known] if known else 0.0
         grown[known:], grown[:, known:] = rows, rows.T
-        self.matrix = grown
+        self._kept = grown
+
+    def held(self):
+        return self._kept
 
     def descend(self, where, coef, gradient, curvature, weight, penalty, unit, enough, lent):
-        model = Quadratic(self.matrix[np.ix_(where, where)], weight, curvature)
-        np.fill_diagonal(model.matrix, curvature)
+        matrix = weight * self._kept[np.ix_(where, where)]
+        np.fill_diagonal(matrix, curvature)
+        model = Quadratic.of_matrix(matrix)
         coef, passes = coef.copy(), passes_of(self._formulas)
         point = coef, gradient.copy(), penalty, unit, enough
         return coef, passes(model, *point, MOST_PASSES)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from . import cases
-from .variants import layout_of, sweeps_only
+from .variants import layout_of, no_matrices
 
 # A model's kernels are compiled in its first item, for the device and for the CPU.
 ITEM_LIMIT = 200.0
@@ -90,12 +90,12 @@ class Worst:
 
 
 def compare(name, problem, batch, sizes, worst, form=nullcontext, **how):
-    """Fit a batch on the CPU by sweeps, on a device under `form`; returns the CPU's solutions."""
+    """Fit a batch on the CPU by a diagonal, on a device under `form`; the CPU's solutions."""
     from sksurvgpu.backends import choose, cpu
     from sksurvgpu.solver.solve import Options, solve
 
     options = Options(TOL, sizes.parity_max_iter, how.get("algorithm", "majorized"))
-    with sweeps_only():
+    with no_matrices():
         expected = solve(problem, batch, cpu, options)
     with form():
         backend = choose("cuda", how.get("precision", "float64"))
@@ -222,9 +222,9 @@ def check_large(model, sizes, worst):
 
 CHECKS = {
     "small": check_small,
-    "sweeps": partial(check_small, form=sweeps_only),
+    "diagonal": partial(check_small, form=no_matrices),
     "exact": partial(check_small, algorithm="exact"),
-    "float32": partial(check_small, form=sweeps_only, precision="float32"),
+    "float32": partial(check_small, form=no_matrices, precision="float32"),
     "batch": check_batches,
     "penalties": check_penalties,
     "many fits": check_many,
@@ -239,8 +239,8 @@ def fit_everything(model, rows, columns, max_iter):
 
     routes = [
         (nullcontext, "majorized", "float64"),
-        (sweeps_only, "majorized", "float64"),
-        (sweeps_only, "majorized", "float32"),
+        (no_matrices, "majorized", "float64"),
+        (no_matrices, "majorized", "float32"),
         (nullcontext, "exact", "float64"),
     ]
     grouped = (cases_of(model)[0], cases.PENALTIES["groups"](columns), routes[:3])

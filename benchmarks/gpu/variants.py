@@ -74,19 +74,15 @@ def layout_of(**given):
 
 
 @contextmanager
-def sweeps_only():
-    """Fits take no matrix: all passes go over columns."""
+def no_matrices():
+    """Fits have none, on any backend: a diagonal and what they learn."""
     from sksurvgpu.solver import costs
 
-    from ..scaling import forbid_matrices
-
-    own = dict(vars(costs))
-    forbid_matrices()
-    costs.most_columns = lambda *room: 0  # nor do devices, which hold theirs whatever they cost
+    own, costs.most_columns = costs.most_columns, lambda room: 0
     try:
         yield
     finally:
-        vars(costs).update(own)
+        costs.most_columns = own
 
 
 def families(sizes):
@@ -104,7 +100,7 @@ def families(sizes):
         for way in ("tiles", "in place", "columns")
     }
     return {
-        "form": Family(large, ".", {"matrix": nullcontext, "sweeps": sweeps_only}),
+        "form": Family(large, ".", {"matrix": nullcontext, "diagonal": no_matrices}),
         "threads": Family(large, ".", threads),
         "threads, exact": Family(exact, ".", fewer),
         "descent": Family(large, "^descend", descent),

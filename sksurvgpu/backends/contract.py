@@ -6,8 +6,9 @@ names, one fit after the other or, where it gains from that, the same operation 
 round.  The requests of one fit come in its own order; nothing else may be assumed.
 
 **Rows.** ``problem.plan`` has the outcome as its pattern reads it, and the order of the rows
-(`data.plans`); ``problem.design`` has the columns of X in that order; ``problem.likelihood`` names
-the pattern and has the formulas (``docs/extending.rst``).  Column j of a fit is column
+(`data.plans`); ``problem.design`` has the columns of X in that order, ``problem.tiles`` in tiles of
+rows (`data.design.tiles`), made when first asked for; ``problem.likelihood`` names the pattern and
+has the formulas (``docs/extending.rst``).  Column j of a fit is column
 ``problem.source[j]`` of the design, in the pieces of time from ``piece_ptr[j, 0]`` to before
 ``piece_ptr[j, 1]``; piece b has a copy of each row from ``plan.first[b]`` on, and copies of one
 piece follow those of the one before.  Weights and offsets of a batch, (n_rows, n_fits) or one
@@ -15,20 +16,19 @@ column for all fits, or None, are in the caller's order: ``plan.per_copy(weight[
 row of weight 0 is absent.  Numbers are float64; columns int64 without repetitions, perhaps none.
 
 **Order.**  `start` comes first.  An *evaluation* (`start`, `attempt`, `evaluate_trial`, `evaluate`)
-finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`, `refer`,
-`sweep`, `cycle` and `baseline` speak of the last one.  `attempt` makes a trial predictor, `shorten`
-and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial that is not accepted
-is left by `evaluate`, before any `refer` or `cycle`.  `refer` takes a quadratic model and forgets
-the one before; `load` gives it columns; `sweep`, `gram`, `hold`, `blocks` and `loosen` take only
-columns that it has, and `sweep` those whose `gradient` was asked for at the last evaluation.  It
-stays as it was taken, whatever is evaluated after it.  Only `start` follows `cycle`.
+finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`,
+`curvature`, `sample`, `cycle` and `baseline` speak of the last one.  `attempt` makes a trial
+predictor, `shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial
+that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix` and `hold`
+are of the last evaluation where nothing is `known`, and then stay at that point until nothing is
+known again, whatever is evaluated in between.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
 
-**Optional.**  A backend without `gram` has no `room` for a matrix, one without `hold` and `descend`
-keeps none itself; one without `cycle` refuses `algorithm="exact"` when it is asked for; and only
-one whose rows are far has `refine`.
+**Optional.**  A backend whose `room` has no bytes is not asked for `count`, `matrix` or `sample`;
+one that holds matrices is not asked for `sample`, and only such a one for `hold`, `held` and
+`descend`; one without `cycle` refuses `algorithm="exact"` when it is asked for.
 """
 
 from __future__ import annotations
@@ -70,14 +70,16 @@ class Counts(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Where the matrix of a quadratic model may be."""
+    """Which bases the quadratic model of a fit may have, see `solver.models`."""
 
-    bytes: float  # that it may take; 0 where there is none
+    bytes: float  # that a matrix may take; 0 where there is none
     holds: bool  # whether the backend keeps it, and minimizes it by `descend`
-    # Whether rows are far: what costs are exchanges with them.  Such a backend is not asked for
-    # `count`, `sweep` or `blocks`, but for the gradient of all columns wherever it arrives.  Its
-    # `gram` may be any positive semidefinite matrix, of a sample of rows or a diagonal one.
-    far: bool = False
+    # Whether the gradient of all columns costs no more than that of some.
+    whole_gradients: bool = False
+    # Bases with which fits begin, and the best they may have: "diagonal", "sample" or "matrix".
+    first: str = "diagonal"
+    best: str = "matrix"
+    counts: bool = True  # whether `count` has numbers; else a base is bettered where it is poor
 
 
 class Request(NamedTuple):
@@ -141,25 +143,23 @@ class Operations(Protocol):
         """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
 
     # -- the quadratic model  -u'v + v'Mv/2,  M = diag(h) - sum_k h_k h_k'/N_k, v = Xd ------------
-    def refer(self) -> None:
-        """Take the model at the last evaluation, without columns."""
-
-    def load(self, columns: np.ndarray) -> np.ndarray:
-        """Give the model columns that it lacks; their curvature (columns, 2).
+    def curvature(self, columns: np.ndarray) -> tuple[np.ndarray, float]:
+        """Curvature of columns, (columns, 2), and the sum of h.
 
         The first is x'Mx, 0 where rounding has lost it; the second x' diag(h) x.
         """
 
-    def measure(self, columns: np.ndarray) -> tuple[np.ndarray, float]:
-        """Curvature of columns, which the model does not get, and the sum of h.
+    def matrix(self, columns: np.ndarray, known: int) -> np.ndarray:
+        """Rows ``known:`` of the matrix X'MX over columns, (len(columns) - known, len(columns)).
 
-        Where rounding has lost a curvature, the most that it can be.
+        Its diagonal is what `curvature` has there.
         """
 
-    def loosen(self, columns: np.ndarray) -> None:
-        """Let sweeps take x' diag(h) x for the curvature of columns.
+    def sample(self, columns: np.ndarray, n_rows: int) -> np.ndarray:
+        """Such a matrix of a sample of about so many rows alone, of any scale.
 
-        Their part of the second term may go.  What `gram` has in their rows does not matter.
+        It has no negative eigenvalues, whichever rows they are and however M is simplified; a
+        column whose curvature is rounding there is 0.
         """
 
     def count(self, columns: np.ndarray) -> Counts:
@@ -168,45 +168,14 @@ class Operations(Protocol):
     def room(self) -> Room:
         """Room for a matrix of this fit."""
 
-    def sweep(
-        self,
-        columns: np.ndarray,
-        coef: np.ndarray,
-        penalty: NamedTuple,
-        unit: np.ndarray,
-        shrink: float,
-    ) -> tuple[np.ndarray, float]:
-        """Coordinate descent on the model, u being that of the last evaluation.
-
-        Passes go on until the largest move of one, in units of the gradient and over `unit`, is
-        no more than `shrink` of the first pass's, or there were enough; those after the first may
-        leave out coefficients that are zero or hardly move.  Columns of no curvature stay.  `coef`
-        and the arrays of `penalty` are those of `columns`: a coefficient moves to
-        ``minimum(z, curvature, penalty, a)``, `a` being its position.  New coefficients, and how
-        often a column was due on average.
-
-        Formulas with a `block` are of a penalty whose columns move in blocks
-        (`penalties.blocks.move_block_of`), also the columns of no curvature, whose gradient is 0.
-        """
-
-    def blocks(self, columns: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Diagonal blocks of X'MX, the columns of one after those of the other; both triangles.
-
-        The entries of all, row by row; or those of a matrix that is larger than X'MX by one
-        without negative eigenvalues.
-        """
-
-    def gram(self, columns: np.ndarray, known: int) -> np.ndarray:
-        """Rows ``known:`` of the matrix X'MX over columns, (len(columns) - known, len(columns)).
-
-        A matrix that is held over these columns comes with the rounding errors that it has there.
-        """
-
     def hold(self, columns: np.ndarray, known: int) -> None:
-        """Keep the matrix that `gram` would give; rows before `known` are there since the last.
+        """Keep what `matrix` would give; rows before `known` are there since the last.
 
         It may be rounded: its diagonal is not used, and the others set the rate of convergence.
         """
+
+    def held(self) -> np.ndarray:
+        """The matrix that is kept, all of it."""
 
     def descend(
         self,
@@ -226,18 +195,6 @@ class Operations(Protocol):
         columns of no curvature stay.  `gradient` is that at `coef`.  Cyclic passes go on until the
         largest move of one, in units of the gradient and over `unit`, is no more than `enough`, or
         they are slow.  New coefficients, and the largest move of the last pass.
-        """
-
-    def refine(self) -> bool:
-        """Let `gram` give a better matrix from the next `refer` on; whether there is one.
-
-        Asked for where rows are far, and a fit gains little by the matrix that it has.
-        """
-
-    def trial_curvature(self) -> float:
-        """Upper bound of v'Mv along the move v to the trial predictor; 0 before any `refer`.
-
-        A multiple of it where M may be less than the Hessian of minus the log-likelihood.
         """
 
     # -- the exact algorithm ----------------------------------------------------------------------
@@ -267,7 +224,7 @@ class Backend(Protocol):
         """Serve the requests of every fit of a batch to its end; what the coroutines return.
 
         Coroutine b is that of fit b; the last fits may have none.  ``batch.penalty.formulas`` are
-        those that `sweep` and `cycle` compute with (`penalties.base`).
+        those that `descend` and `cycle` compute with (`penalties.base`).
         """
 
     def open_evaluator(self, problem: Any, batch: Any) -> Evaluator:

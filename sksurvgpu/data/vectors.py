@@ -25,6 +25,8 @@ def as_vector(values, name, *, keep_objects=False):
 
 def as_array(values, name, *, keep_objects=False):
     """Return `values` as an ndarray of any shape; see `as_vector`."""
+    if type(values) is np.ndarray:  # as weights of a thousand replicates are
+        return values
     values = to_host(values)
     check_unmasked(values, name)
     series = nw.from_native(values, allow_series=True, pass_through=True)

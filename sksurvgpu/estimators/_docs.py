@@ -22,8 +22,8 @@ _ENTRIES = entries("""
         simulated, but not yet timed on a device, so that nobody knows which fits are faster
         there. "cuda" raises `exceptions.BackendUnavailableError` where it cannot run.
     precision : {"float64", "float32"}, default="float64"
-        Numbers that a sweep on a CUDA device keeps for every row; everything else, and all that
-        decides when a fit ends, is in double precision. "float32" exists there only.
+        Curvatures that a CUDA device keeps for every row; everything else, and all that decides
+        when a fit ends, is in double precision. "float32" exists there only.
     device : int, list of int or "all", default=0
         Number of the CUDA device, as the driver counts them. Several share out the fits of a
         cross-validation or bootstrap; a single fit takes the first, and samplers take one.

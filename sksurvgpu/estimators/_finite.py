@@ -32,7 +32,7 @@ SURE = 2.0  # times what would be enough without rounding
 def proves_maximum(problem, weight, offset, coef, is_free) -> bool:
     """Whether the likelihood has a maximum along free columns, as far as a point proves it."""
     session, coef = Session(problem, weight, offset, Threads(1)), coef.copy()
-    columns, span = np.flatnonzero(is_free), problem.design.span
+    columns, span = np.flatnonzero(is_free), problem.given.span
     unit = np.array([span(column) for column in problem.source[columns]])
     if not (unit > 0.0).all():
         return False

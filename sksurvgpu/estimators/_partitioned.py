@@ -91,7 +91,7 @@ class FarPrepared(Prepared):
 
     @property
     def _units(self):
-        return self.problem.design.n_rows, self.units
+        return self.problem.given.n_rows, self.units
 
     def weigh(self, recipes):
         """What is known of weights."""
@@ -142,7 +142,7 @@ class FarPrepared(Prepared):
         return np.zeros(self.problem.n_columns, bool)
 
     def find_directions(self, is_free, coef=None):
-        span, source = self.problem.design.span, self.problem.source
+        span, source = self.problem.given.span, self.problem.source
         return self.find_infinite(is_free), sum(span(column) == 0.0 for column in source)
 
     def find_unheld(self, solution):
@@ -160,7 +160,7 @@ class FarPrepared(Prepared):
         Those that are have a huge effect when a fit has converged. Whether columns separate the
         events is found by comparing rows with each other, which partitions cannot.
         """
-        span, source = self.problem.design.span, self.problem.source
+        span, source = self.problem.given.span, self.problem.source
         is_free = self.batch.factor * solution.lam == 0
         if not self.batch.penalty.is_convex:
             is_free = np.ones(len(is_free), bool)
@@ -203,7 +203,7 @@ def _prepare(model, engine, n_threads, where, backend):
     _check_parameters(model)
     backend = Coordinator() if backend is None else backend
     problem, of_model = _open(model, engine)
-    given = model._read_by_column(problem.design, problem.source)
+    given = model._read_by_column(problem.given, problem.source)
     batch = Batch(
         lambdas=np.empty((0, 1)),
         penalty=model._spec().family(given),
@@ -223,7 +223,7 @@ def _prepare(model, engine, n_threads, where, backend):
         options=Options(float(model.tol), int(model.max_iter), "majorized", int(model.verbose)),
         n_threads=n_threads,
         served_by=("partitions", where),
-        columns=_columns_of(model, problem.design),
+        columns=_columns_of(model, problem.given),
         of_model=of_model,
         given=given,
         route=model._route(given),
@@ -252,7 +252,7 @@ def _open(model, engine):
     events_first = bool(outline.censoring.get("events_first", False))
     given = engine, text, outline.likelihood, cuts, source, piece_ptr, descriptions
     problem = open_problem(*given, events_first=events_first)
-    design = problem.design
+    design = problem.given
     check_largest(np.fmax(abs(design.least), abs(design.largest)), names)
     return problem, model._of_parts(problem, outline.terms, agreed, told)
 

@@ -113,7 +113,7 @@ class Prepared:
     def weight(self) -> np.ndarray:
         """Weight of every row, as the caller has them."""
         weight = self.batch.weight
-        return np.ones(self.problem.design.n_rows) if weight is None else weight[:, 0]
+        return np.ones(self.problem.given.n_rows) if weight is None else weight[:, 0]
 
     def find_infinite(self, is_free, coef=None) -> np.ndarray:
         """Coefficients without a finite estimate, where `is_free` have no penalty.
@@ -161,14 +161,14 @@ class Prepared:
         penalty = family.of_total(self.total_weight).at(solution.lam, self.batch.factor, nothing)
         coef = solution.coef - self.route.rest(self.problem)
         is_free = penalty.has_let_go(coef) | (self.batch.factor * solution.lam == 0)
-        span, source = self.problem.design.span, self.problem.source
+        span, source = self.problem.given.span, self.problem.source
         huge = (abs(coef[j]) * span(source[j]) > HUGE for j in np.flatnonzero(is_free))
         return self.find_infinite(is_free) if any(huge) else nothing
 
     def describe(self) -> dict[str, Any]:
         """What fits depend on beside the estimator's parameters, by the names that users know."""
         return {
-            "X": self.problem.design,
+            "X": self.problem.given,
             "y": self.outcome,
             "sample_weight": self.batch.weight,
             "offset": self.batch.offset,

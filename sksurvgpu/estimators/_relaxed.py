@@ -184,7 +184,7 @@ def evaluate(prepared, pairs, weight):
     """
     if prepared.is_far and prepared.problem.has_intercept:
         return prepared.evaluate_at(pairs, weight)
-    shape = prepared.problem.design.n_rows, len(pairs)
+    shape = prepared.problem.given.n_rows, len(pairs)
     problem, given = prepared.problem, prepared.batch.offset
     changes = {"weight": columns_of(weight, [b for b, _ in pairs])}
     names = ["loglik"]

@@ -69,7 +69,7 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
 def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, int]:
     """The same, and the dimension of L; of a linear model only the number of constant columns."""
     if getattr(problem.likelihood, "is_quadratic", False):
-        columns = problem.design.select(problem.source[is_free])
+        columns = problem.X.select(problem.source[is_free])
         flat = [j for j in range(columns.n_columns) if columns.span(j) == 0.0]
         if not problem.has_intercept:  # in whose place a constant is
             flat = [j for j in flat if not columns.select(np.array([j])).to_scipy().sum()]
@@ -128,7 +128,7 @@ def _search_of(problem, weight, is_free):
 
 def _is_collinear(problem, weight, idx):
     """Which of some columns of a linear model take part in a direction without an effect."""
-    x = problem.design.select(problem.source[idx]).to_scipy().tocsr()
+    x = problem.X.select(problem.source[idx]).to_scipy().tocsr()
     x = x[weight[problem.plan.order] > 0]
     gram = (x.T @ x).toarray()
     size = np.diagonal(gram).copy()
@@ -147,7 +147,7 @@ class FreeColumns:
     """Columns that vary and have no penalty, in units of their range."""
 
     def __init__(self, problem, idx, rows):
-        self._plan, self._design = problem.plan, problem.design.select(problem.source[idx])
+        self._plan, self._design = problem.plan, problem.X.select(problem.source[idx])
         self._applies, self._range = problem.piece_ptr[idx], np.ones(len(idx))
         largest, span = np.empty((2, len(idx)))
         for j, unit in enumerate(np.eye(len(idx))):

@@ -28,6 +28,7 @@ from sksurv.functions import StepFunction
 
 from .._compile import kernel
 from ..data.plans.rows import distinct_pairs
+from ..data.plans.sorting import order_within
 from ..data.vectors import check_labels
 from ..nonparametric.kaplan_meier import EQUAL
 from ._strata import check_strata_as_in_fit
@@ -64,18 +65,17 @@ class Timeline:
     @classmethod
     def of(cls, plan, outcome, weight) -> Timeline:
         """Read the times of a plan's rows."""
-        order = plan.order
-        if plan.n_strata > 1:
-            order = np.lexsort((outcome.time, outcome.stratum))
-        if weight is not None:
-            order = order[weight[order] > 0]
+        order = plan.order if weight is None else plan.order[weight[plan.order] > 0]
         time, stratum = outcome.time[order], np.zeros(len(order), int)
         if plan.n_strata > 1:
             stratum = outcome.stratum[order]
-        else:  # rows may have kept an order of their own
-            time = np.sort(time)
+        further, later = np.diff(stratum), np.diff(time)
+        if np.any(further < 0) or np.any(later[further == 0] < 0):  # by pieces, or as they were
+            order = order_within(stratum, plan.n_strata, time)
+            time, stratum = time[order], stratum[order]
+            further, later = np.diff(stratum), np.diff(time)
         is_new = np.ones(len(time), bool)
-        is_new[1:] = (np.diff(time) != 0) | (np.diff(stratum) != 0)
+        is_new[1:] = (later != 0) | (further != 0)
         ends = np.cumsum(np.bincount(stratum[is_new], minlength=plan.n_strata))
         time_ptr = np.append(0, ends)
         return cls(plan.cell_ptr, plan.cell_time, outcome.stratum_labels, time[is_new], time_ptr)

@@ -70,7 +70,7 @@ class Terms:
         """Name of every coefficient: the column's, with the interval where it is one of several."""
         edges = [0.0, *self.cuts.tolist(), np.inf]
         labels = []
-        for j, (first, end) in zip(self.source, self.piece_ptr, strict=True):
+        for j, (first, end) in zip(self.source.tolist(), self.piece_ptr.tolist(), strict=True):
             if end - first == self.n_pieces:
                 labels.append(str(columns[j]))
                 continue

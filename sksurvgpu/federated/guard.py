@@ -158,11 +158,11 @@ class Guard:
         at = Slopes(request.weight, request.coef, {}, intercept=float(intercept))
         pattern.settle(pattern.predictor(request.coef), at)
         self._check_shares(self._tables, np.abs(pattern.residuals()))
-        rh = np.zeros((self._plan.n_rows, 2))
-        pattern.refer(rh)  # far from the rows, all that a residual tells beside the outcome
-        if pattern.joins and not rh[:, 1].sum() > SMALLEST:
+        h = np.zeros(self._plan.n_rows)
+        pattern.refer(h)  # far from the rows, all that a residual tells beside the outcome
+        if pattern.joins and not h.sum() > SMALLEST:
             raise OutsideError("the intercept is far from all rows")
-        self._check_shares(self._tables, rh[:, 1])
+        self._check_shares(self._tables, h)
 
     def _check_shares(self, tables, numbers):
         for table in tables:

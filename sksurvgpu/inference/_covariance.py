@@ -169,7 +169,7 @@ def check_whole_clusters(prepared, estimator):
         "scores are added up by cluster where the rows are",
     )
     if owner is not None and len(owner) < 2:
-        raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.design.n_rows))
+        raise ValueError(ONE_CLUSTER.format(next(iter(owner)), prepared.problem.given.n_rows))
 
 
 def residual_df(n_rows, rank, has_intercept) -> int:

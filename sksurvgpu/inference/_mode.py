@@ -99,7 +99,7 @@ def find_mode(model, prepared, problem, prior) -> Mode:
 
 def _spans(problem):
     """Largest less smallest value of the column of each coefficient."""
-    return np.array([problem.design.span(column) for column in problem.source])
+    return np.array([problem.given.span(column) for column in problem.source])
 
 
 def _weak_precision(problem):
@@ -113,10 +113,9 @@ def _offset_of_means(prepared, mean):
     problem, offset = prepared.problem, prepared.batch.offset
     if not mean.any():
         return offset
-    by_column = np.zeros(problem.design.n_columns)
+    by_column = np.zeros(problem.given.n_columns)
     by_column[problem.source] = mean
-    shift = np.empty((problem.design.n_rows, 1))
-    shift[problem.plan.order, 0] = problem.design.dot(by_column)
+    shift = problem.offset_of(by_column)
     return shift if offset is None else shift + offset
 
 

@@ -276,7 +276,7 @@ class Profiler:
         return -solution.objective if self._wanted.with_penalty else solution.loglik
 
     def _span(self, column):
-        return self._problem.design.span(self._problem.source[column])
+        return self._problem.given.span(self._problem.source[column])
 
     def _first_steps(self, profiles):
         """Standard errors if the other coefficients were known, which are too small."""

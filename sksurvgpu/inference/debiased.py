@@ -31,7 +31,7 @@ from ..information.inverse import CONSTANT
 from ..information.views import view_of
 from ..penalties import ElasticNet
 from ..selection.criteria import basis_of_rows
-from ..solver.minimize import Quadratic, minimize_on_matrix
+from ..solver.minimize import Quadratic, minimize_on_model
 from ._covariance import UNKNOWN, invert_information, warn_of
 from ._rows import documented, open_fit, open_rows, require_absent, require_selection
 
@@ -224,8 +224,8 @@ def _solve_programs(view, slope, gamma):
         for a, j in enumerate(some):
             omega, target = np.zeros(len(some)), np.zeros(len(some))
             target[a] = 1.0
-            model, start = Quadratic(R, 1.0, ones), (omega, target.copy())
-            minimize_on_matrix(model, penalty, columns, *start, ones, ACCURACY * gamma)
+            model, start = Quadratic.of_matrix(R, ones), (omega, target.copy())
+            minimize_on_model(model, penalty, columns, *start, ones, ACCURACY * gamma)
             product = R @ omega
             if not np.abs(product - target).max() <= gamma * (1.0 + ALLOWED):
                 raise ValueError(

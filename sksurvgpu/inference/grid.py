@@ -208,7 +208,7 @@ def check_reach(grid, columns, names, problem) -> None:
     for column in columns:
         values = (grid.low, grid.high) if isinstance(grid, Window) else grid.of(column)
         farthest = np.abs(values).max()
-        reach = farthest * problem.design.span(problem.source[column])
+        reach = farthest * problem.given.span(problem.source[column])
         if reach > FARTHEST:
             raise ValueError(
                 f"the curve of {names[column]!r} is asked for at {farthest:g}, where the linear "

@@ -22,7 +22,7 @@ import numpy as np
 from .._journal import Journal, describe_call, digest_of
 from .._tables import Result, counted, in_brief
 from .._threads import Pool
-from ..backends.cpu.threads import one_blas_thread
+from ..backends.cpu.threads import fits_at_once, one_blas_thread
 from ..data.intervals import check_level, with_ratios
 from ..estimators._pipelines import split_pipeline
 from ..estimators._prepared import count_threads
@@ -148,7 +148,8 @@ def fit_outcomes(
         ended, whatever ended it, or with more outcomes, these are not fitted again. An outcome that
         has failed, or that differs, is.
     n_jobs : int, optional
-        Threads; by default those of the estimator. Each has an outcome of its own.
+        Threads; by default those of the estimator. Each has an outcome of its own; where X is
+        small, fewer have (:doc:`/guide/performance`).
     **fit_params : array-like of shape (n_samples,) or dict of {str: array-like}, optional
         Further arguments of the estimator's ``fit``, such as `sample_weight` or `strata`, for all
         outcomes or by their names.
@@ -185,7 +186,7 @@ def fit_outcomes(
     names = _check_names(outcomes, given)
     n_threads = count_threads(study.model.n_jobs if n_jobs is None else n_jobs)
     study.arrange(outcomes[names[0]], n_threads)
-    n_at_once = min(n_threads, len(names))
+    n_at_once = min(n_threads, len(names), fits_at_once(study.X))
     inner = max(int(study.model.verbose) - 1, 0)
     study.model.set_params(n_jobs=max(1, n_threads // n_at_once), verbose=inner)
     of = {"X": study.X, "columns": study.features, "intervals": intervals, "level": level}

@@ -199,7 +199,7 @@ def posterior(
     prepared = model._prepare(X, y, **fit_params)
     model._adopt_data(prepared)
     scales, precision = read_scales(
-        prepared.problem.design, prior, prior_precision, scale, scale_groups, scale_median, slab
+        prepared.problem.given, prior, prior_precision, scale, scale_groups, scale_median, slab
     )
     problem, normal = _with_prior(prepared, prior_mean, precision, intercept_precision)
     of = describe_call("posterior", model, **prepared.describe(), **_describe_prior(normal, scales))
@@ -254,7 +254,7 @@ def _describe_prior(normal, scales):
 
 def _per_coefficient(values, name, problem, **bounds):
     """A number for every coefficient, from one for all columns, or one for each."""
-    design = problem.design
+    design = problem.given
     if np.ndim(values) == 0 and not isinstance(values, Mapping):
         values = np.full(design.n_columns, _number(values, name, bounds["minimum"]))
     return check_by_column(values, name, design.n_columns, design.names, **bounds)[problem.source]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.cpu import products
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 
@@ -67,11 +66,7 @@ class FittedRows:
 
     def block(self, columns) -> np.ndarray:
         """Dense columns, (n_rows, len(columns)), rows contiguous."""
-        one, by_column = np.ones(1), np.zeros((len(columns), self.plan.n_rows))
-        X = self.session.columns
-        for a, column in enumerate(columns):
-            products.add_product(X, np.array([column]), one, 0, X.n_base, by_column[a])
-        return np.ascontiguousarray(by_column.T)
+        return np.ascontiguousarray(self.session.products.dense(columns).T)
 
     def slopes(self, per_row) -> np.ndarray:
         """Sum of every column times a number per row."""

@@ -181,8 +181,8 @@ class GroupView(_MeanView):
     def __init__(self, rows):
         super().__init__(rows)
         session, plan = rows.session, rows.plan
-        session.pattern.observe(session.eta, session.u, session.rh)
-        self.h = session.rh[:, 1].copy()
+        self.h = np.empty(len(session.eta))
+        session.pattern.observe(session.eta, session.u, self.h)
         self._member = csr_array((self.h, np.arange(plan.n_rows), plan.ptr))
         self.atom_weight = self._member.sum(axis=1)
         self._some = self.atom_weight > 0

@@ -10,8 +10,7 @@ in each, compiled for every backend:
 
 Knots (where pieces meet) are in units of the coefficient, strengths in units of the gradient.  From
 these follow, for all penalties: the violation of stationarity max(p'(x-) - g, g - p'(x+), 0), the
-working set, Newton steps on a support (every coefficient keeps to its piece), and what
-extrapolation may propose.
+columns that are worked on, and Newton steps on a support (every coefficient keeps to its piece).
 """
 
 from __future__ import annotations
@@ -172,10 +171,6 @@ class Penalty:
     def settled(self, coef):
         """Coefficients with the same predictor of any data, and perhaps less penalty."""
         return coef
-
-    def like(self, proposal, target):
-        """An extrapolated proposal in which what belongs together in `target` still does."""
-        return proposal
 
     def gap(self, coef, gradient, loglik, loglik_bound) -> float:
         """Upper bound of objective - optimum from the scaled dual point, or nan.

@@ -85,9 +85,10 @@ class ElasticNet(Family):
         l1, l2, size = columns.l1, columns.l2, np.abs(gradient)
         if np.any(l1 + l2 == 0):  # a column without a penalty
             return np.nan, np.nan
-        is_lasso, scale = l2 == 0, 1.0
-        if is_lasso.any():  # the dual point must be scaled into its box
-            with np.errstate(divide="ignore"):
-                scale = min(1.0, float(np.min(l1[is_lasso] / size[is_lasso])))
+        is_lasso = l2 == 0
+        # the dual point must be scaled into the box of these
+        scale = 1.0 / max(1.0, float((size[is_lasso] / l1[is_lasso]).max(initial=0.0)))
+        if is_lasso.all():
+            return scale, 0.0
         excess = np.maximum(scale * size - l1, 0.0)[~is_lasso]
         return scale, float(np.sum(excess**2 / (2.0 * l2[~is_lasso])))

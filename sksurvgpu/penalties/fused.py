@@ -174,14 +174,6 @@ class FusedPenalty(Penalty):
         joins = np.ones(tied.sum()), (graph.tail[tied], graph.head[tied])
         return connected_components(csr_array(joins, shape=(size, size)), directed=False)[1]
 
-    def like(self, proposal, target):
-        """Equal coefficients of `target` remain equal, to the last bit."""
-        label = self._sets(self._differences(target) == 0.0)
-        _, first = np.unique(label, return_index=True)
-        value = np.append(proposal, 0.0)[first]
-        value[label[-1]] = 0.0
-        return value[label[:-1]]
-
     def is_near(self, coef, gradient, share):
         """All columns: slopes of one matter to others."""
         return ~self.fixed

@@ -26,11 +26,11 @@ import numpy as np
 from ..data.by_fit import columns_of
 from ..penalties import ElasticNet, PenaltySpec
 from ..penalties.base import Pieces
-from ..solver.extrapolate import Anderson
 from ..solver.points import gradients
 from ..solver.problem import Batch
 from ..solver.solve import Solution
 from .base import Route
+from .extrapolate import Anderson
 from .pilots import LARGEST_FACTOR, Pilots, by_fit
 
 __all__ = ["BrokenRidge"]

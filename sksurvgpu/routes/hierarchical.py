@@ -154,14 +154,9 @@ class Classes(Route):
             design = names_apart.with_columns(names_apart.to_scipy() @ self.members)
             added = np.arange(problem.design.n_columns, design.n_columns)
             whole = np.tile([[0, getattr(problem.plan, "n_pieces", 1)]], (len(added), 1))
-            wide = replace(
-                problem,
-                design=design,
-                source=np.concatenate([problem.source, added]),
-                piece_ptr=np.concatenate([problem.piece_ptr, whole]),
-                center=None,  # the columns are centred already
-            )
-            self._last.update(problem=problem, wide=wide.centred(in_place=True))
+            maps = np.concatenate([problem.source, added]), np.vstack([problem.piece_ptr, whole])
+            wide = problem.with_design(design, *maps)  # whose columns are centred already
+            self._last.update(problem=problem, wide=wide.centred())
         return self._last["wide"]
 
     def _of_parts(self, batch):

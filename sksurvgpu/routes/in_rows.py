@@ -59,7 +59,7 @@ IN_ROWS = InRows()
 
 def _is_wide_ridge(problem, batch, options):
     """Whether a batch is of ridges alone, of columns that outnumber the rows."""
-    n_rows, n_columns = problem.design.n_rows, problem.n_columns
+    n_rows, n_columns = problem.given.n_rows, problem.n_columns
     return (
         max(n_rows, FEWEST_COLUMNS) < n_columns
         and n_rows <= MOST_ROWS
@@ -95,13 +95,8 @@ class _Rows:
         free = [x for _, x in _blocks(problem, np.flatnonzero(factor == 0))]
         columns = np.hstack([vectors * root, *free])
         n_columns = columns.shape[1]
-        small = replace(
-            problem,
-            design=build_design(columns),
-            source=np.arange(n_columns),
-            piece_ptr=np.tile([[0, problem.plan.n_pieces]], (n_columns, 1)),
-            center=None,
-        )
+        piece_ptr = np.tile([[0, problem.plan.n_pieces]], (n_columns, 1))
+        small = problem.with_design(build_design(columns), np.arange(n_columns), piece_ptr)
         return cls(problem, factor, vectors / root, small)
 
     def batch(self, batch):
@@ -123,7 +118,7 @@ class _Rows:
 
 def _blocks(problem, columns):
     """Columns in dense blocks, with their numbers."""
-    width = max(1, BLOCK // max(problem.design.n_rows, 1))
+    width = max(1, BLOCK // max(problem.given.n_rows, 1))
     for low in range(0, len(columns), width):
         some = columns[low : low + width]
-        yield some, problem.design.select(problem.source[some]).to_scipy().toarray()
+        yield some, problem.X.select(problem.source[some]).to_scipy().toarray()

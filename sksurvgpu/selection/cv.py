@@ -196,7 +196,7 @@ class CrossValidated(CallbackSupport):
         model = copy.copy(self)
         if self.l1_ratios is not None:
             model.l1_ratio, model.l1_ratios = ratio, None
-            given = model._read_by_column(prepared.problem.design, prepared.problem.source)
+            given = model._read_by_column(prepared.problem.given, prepared.problem.source)
             batch = replace(prepared.batch, penalty=model._spec().family(given))
             route = model._route(given)
             prepared = replace(prepared, given=given, batch=batch, route=route, null=None)

@@ -98,7 +98,7 @@ def check_grid(n_alphas, alpha_min_ratio):
 def alpha_grid(alpha_max, n_alphas, alpha_min_ratio, problem):
     """Geometric sequence from `alpha_max` down."""
     if alpha_min_ratio is None:
-        alpha_min_ratio = 1e-4 if problem.design.n_rows > problem.n_columns else 1e-2
+        alpha_min_ratio = 1e-4 if problem.given.n_rows > problem.n_columns else 1e-2
     return alpha_max * np.geomspace(1.0, alpha_min_ratio, int(n_alphas))
 
 

@@ -40,16 +40,14 @@ def _evaluate(prepared, weights, solutions):
 def concordance(model, prepared, splits, solutions):
     """Concordance of the held-out rows; NaN where none can be compared."""
     found = np.full((len(solutions), len(solutions[0])), np.nan)
-    order, n_events = prepared.problem.plan.order, splits.base * prepared.outcome.n_events
+    n_events = splits.base * prepared.outcome.n_events
     for b, fit in enumerate(solutions):
         rows = splits.tests[b]
         if not n_events[rows].any():
             continue
         outcome, weight = prepared.outcome.take(rows), splits.base[rows]
         for i, solution in enumerate(fit):
-            ordered = model._predictors_of(prepared.problem.design, solution.coef)
-            predictors = np.empty_like(ordered)
-            predictors[order] = ordered
+            predictors = model._predictors_of(prepared.problem.given, solution.coef)
             with suppress(NoComparablePairException):
                 found[b, i] = model._concordance_of(outcome, predictors[rows], weight)
     return found

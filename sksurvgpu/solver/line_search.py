@@ -6,7 +6,8 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 
-SUFFICIENT, FAIR = 1e-4, 0.25
+SUFFICIENT = 1e-4
+LEAST_FACTOR, MOST_FACTOR = 0.1, 0.5  # of the share of a step that failed
 STIFFER = 0.25  # share of a share that is tried next
 LONGEST_MOVE = 10.0  # range of the predictor's move within one step
 SHORTEST = 1e-10
@@ -16,19 +17,6 @@ ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be to
 def rounding(fit):
     """Difference of objectives that means nothing."""
     return ROUNDING * max(abs(fit.objective), fit.magnitude)
-
-
-def accepts(fit, penalty, target, columns, proposal):
-    """Coroutine: move `fit` to an extrapolated `proposal` if that is good; whether it did.
-
-    `columns` here and below are those whose gradient is asked for next.
-
-    Good is a fair part of what the model promises for its own minimizer `target`, half its slope:
-    a proposal that merely decreases the objective could hold up the iteration.
-    """
-    _, loglik = yield from ask(Operations.attempt, proposal, columns, np.inf)
-    enough = FAIR * _promise(fit, penalty, target)
-    return (yield from _take(fit, penalty, proposal, loglik, enough))
 
 
 def _promise(fit, penalty, target):
@@ -44,18 +32,17 @@ def _take(fit, penalty, coef, loglik, enough, share=1.0):
         return False
     yield from ask(Operations.accept)
     fit.coef, fit.loglik, fit.objective = coef, loglik, objective
-    fit.shortened = share < 1.0 and not fit.far
+    fit.shortened = share < 1.0
     return True
 
 
 def search(fit, penalty, target, columns):
     """Coroutine: move `fit` towards the coefficients `target`; the accepted share of the step.
 
-    For a likelihood that ignores shifts of the predictor,
-    ``-l(eta + s v) <= -l(eta) - s u'v + kappa (exp(s R) - s R - 1) / R^2`` with R the range of v
-    and kappa its curvature; the second trial minimizes that bound.
+    A trial that fails says how the objective bends along the step: the next one is where a parabola
+    through both ends has its minimum.
     """
-    change, decrease = target - fit.coef, _promise(fit, penalty, target)
+    change = target - fit.coef
     reach, loglik = yield from ask(Operations.attempt, target, columns, LONGEST_MOVE)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
     while share >= SHORTEST:
@@ -64,14 +51,15 @@ def search(fit, penalty, target, columns):
             yield from ask(Operations.shorten, factor)
             loglik = yield from ask(Operations.evaluate_trial)
         coef = target if share == 1.0 else fit.coef + share * change
-        enough = SUFFICIENT * (decrease if share == 1.0 else _promise(fit, penalty, coef))
-        if (yield from _take(fit, penalty, coef, loglik, enough, share)):
+        promised = _promise(fit, penalty, coef)
+        if (yield from _take(fit, penalty, coef, loglik, SUFFICIENT * promised, share)):
             return share
-        factor = 0.5
-        if share == 1.0 and reach > 0:
-            kappa = yield from ask(Operations.trial_curvature)
-            if kappa > 0 and decrease > 0:
-                factor = min(0.5, float(np.log1p(decrease * reach / kappa) / reach))
+        bend = penalty.value(coef) - loglik - fit.objective + promised
+        factor = (
+            float(np.clip(0.5 * promised / bend, LEAST_FACTOR, MOST_FACTOR))
+            if bend > 0
+            else MOST_FACTOR
+        )
     yield from ask(Operations.evaluate)
     return 0.0
 

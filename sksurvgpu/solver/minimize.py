@@ -1,4 +1,4 @@
-"""Minimizing a quadratic model that is a matrix, under a penalty: passes, and Newton's steps."""
+"""Minimizing a quadratic model under a penalty: passes over its columns, and Newton's steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dposv
 
-from .._compile import specialize
+from .._compile import device, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 
 # Passes of a round: as many as cost about what Newton's step does.  A round is quick if its moves
@@ -19,18 +19,95 @@ MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 
 
 class Quadratic(NamedTuple):
-    """``weight * matrix``, and every column's curvature; those beyond the matrix stand alone."""
+    """``weight * matrix + diag(alone) + rows diag(sign) rows'``, over some columns.
 
-    matrix: np.ndarray
+    The matrix, which may be none, is that of the first columns.  The diagonal of the sum is
+    `curvature`, and columns where that is 0 stay.
+    """
+
+    matrix: np.ndarray  # (n_coupled, n_coupled)
     weight: float
-    curvature: np.ndarray
+    alone: np.ndarray  # (n_columns,)
+    rows: np.ndarray  # (n_columns, n_terms), or more that do not count
+    sign: np.ndarray  # (n_terms,)
+    curvature: np.ndarray  # (n_columns,)
+
+    @classmethod
+    def of_matrix(cls, matrix, curvature=None):
+        """A plain matrix, perhaps with another diagonal."""
+        diagonal = np.diagonal(matrix).copy()
+        curvature = diagonal if curvature is None else curvature
+        alone, terms = curvature - diagonal, np.empty((len(matrix), 0))
+        return cls(matrix, 1.0, alone, terms, np.empty(0), curvature)
+
+    @property
+    def terms(self):
+        """The rows that count."""
+        return self.rows[:, : len(self.sign)]
 
     def times(self, move):
         """Product with a vector."""
         coupled = len(self.matrix)
-        product = self.curvature * move
-        product[:coupled] = self.weight * (self.matrix @ move[:coupled])
+        rows = self.terms
+        product = self.alone * move + rows @ (self.sign * (move @ rows))
+        product[:coupled] += self.weight * (self.matrix @ move[:coupled])
         return product
+
+    def whole(self):
+        """All of it as one matrix."""
+        return self.block(np.arange(len(self.curvature)))
+
+    def block(self, columns):
+        """The matrix over some of the columns."""
+        coupled = columns < len(self.matrix)
+        if coupled.all():
+            block = self.matrix[np.ix_(columns, columns)]
+            block *= self.weight
+        else:
+            inside = columns[coupled]
+            block = np.zeros((len(columns), len(columns)))
+            block[np.ix_(coupled, coupled)] = self.weight * self.matrix[np.ix_(inside, inside)]
+        if len(self.sign):
+            rows = self.terms[columns]
+            block += (rows * self.sign) @ rows.T
+        block.ravel()[:: len(columns) + 1] += self.alone[columns]
+        return block
+
+
+@device
+def _slope(rows, moved, a):
+    """What the moves so far have taken from the gradient of a column, by way of the terms."""
+    n, s0, s1, s2, s3 = len(moved), 0.0, 0.0, 0.0, 0.0
+    whole = n - n % 4
+    for k in range(0, whole, 4):
+        s0 += rows[a, k] * moved[k]
+        s1 += rows[a, k + 1] * moved[k + 1]
+        s2 += rows[a, k + 2] * moved[k + 2]
+        s3 += rows[a, k + 3] * moved[k + 3]
+    for k in range(whole, n):
+        s0 += rows[a, k] * moved[k]
+    return (s0 + s1) + (s2 + s3)
+
+
+@device
+def _subtract(scale, row, gradient):
+    """Take a multiple of a row of the matrix from the gradient."""
+    for b in range(len(row)):
+        gradient[b] -= row[b] * scale
+
+
+@device
+def _move_terms(step, row, sign, moved):
+    for k in range(len(sign)):
+        moved[k] += sign[k] * row[k] * step
+
+
+@device
+def _finish(rows, moved, gradient):
+    """Let the terms change the gradient of all columns."""
+    if len(moved):
+        for a in range(len(gradient)):
+            gradient[a] -= _slope(rows, moved, a)
 
 
 def _passes(model, coef, gradient, penalty, unit, enough, passes):
@@ -38,43 +115,48 @@ def _passes(model, coef, gradient, penalty, unit, enough, passes):
 
     Keeps ``gradient`` of the model at `coef`.
     """
-    matrix, weight, curvature = model
-    largest, coupled = 0.0, len(matrix)
+    matrix, weight, alone, rows, sign, curvature = model
+    coupled, n_terms = len(matrix), len(sign)
+    largest, moved = 0.0, np.zeros(n_terms)
     for _ in range(passes):
         largest = 0.0
         for a in range(len(coef)):
             if curvature[a] <= 0.0:
                 continue
             z = coef[a] * curvature[a] + gradient[a]
+            if n_terms:
+                z -= _slope(rows, moved, a)
             new = minimum(z, curvature[a], penalty, a)  # noqa: F821 (bound)
             step = new - coef[a]
             if step == 0.0:
                 continue
             coef[a] = new
             largest = max(largest, curvature[a] * abs(step) / unit[a])
+            gradient[a] -= alone[a] * step
             if a < coupled:
-                row, scaled = matrix[a], weight * step
-                for b in range(coupled):
-                    gradient[b] -= row[b] * scaled
-            else:
-                gradient[a] -= curvature[a] * step
+                _subtract(weight * step, matrix[a], gradient)
+            if n_terms:
+                _move_terms(step, rows[a], sign, moved)
         if largest <= enough:
             break
+    _finish(rows, moved, gradient)
     return largest
 
 
 def _block_passes(model, coef, gradient, penalty, unit, enough, passes):
     """`_passes` over blocks, whose columns move together."""
-    matrix, weight, curvature = model
-    largest, coupled, widest = 0.0, len(matrix), penalty.size.max()
+    matrix, weight, alone, rows, sign, curvature = model
+    coupled, n_terms, widest = len(matrix), len(sign), penalty.size.max()
+    largest, moved = 0.0, np.zeros(n_terms)
     slope, new, work = np.empty(widest), np.empty(widest), np.empty(widest)
     for _ in range(passes):
         largest = 0.0
         for i in range(len(coef)):
             for s in range(penalty.size[i]):
                 a = penalty.member[i + s]
-                new[s] = coef[a]
-                slope[s] = gradient[a] if curvature[a] > 0.0 else 0.0
+                new[s], slope[s] = coef[a], 0.0
+                if curvature[a] > 0.0:
+                    slope[s] = gradient[a] - _slope(rows, moved, a)
             move_block(slope, new, curvature, penalty, i, work)  # noqa: F821 (bound)
             for s in range(penalty.size[i]):
                 a = penalty.member[i + s]
@@ -83,14 +165,14 @@ def _block_passes(model, coef, gradient, penalty, unit, enough, passes):
                     continue
                 coef[a] = new[s]
                 largest = max(largest, curvature[a] * abs(step) / unit[a])
+                gradient[a] -= alone[a] * step
                 if a < coupled:
-                    row, scaled = matrix[a], weight * step
-                    for b in range(coupled):
-                        gradient[b] -= row[b] * scaled
-                else:
-                    gradient[a] -= curvature[a] * step
+                    _subtract(weight * step, matrix[a], gradient)
+                if n_terms:
+                    _move_terms(step, rows[a], sign, moved)
         if largest <= enough:
             break
+    _finish(rows, moved, gradient)
     return largest
 
 
@@ -101,7 +183,7 @@ def passes_of(formulas):
     return specialize(_block_passes, move_block=move_block_of(formulas))
 
 
-def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance):
+def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
     """Coefficients of `columns` that minimize the model: passes while they are quick, else Newton.
 
     `coef`, `gradient` and `unit` are those of the columns; the first two are written to.
@@ -109,7 +191,7 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
     passes, own, largest = passes_of(penalty.formulas), penalty.of_columns(columns), np.inf
     if penalty.formulas.block is not None:
         own = with_matrices(own, _blocks(model, own), partial(_bound, model))
-    size, work, steps = max(1, len(model.matrix)), 0.0, 0
+    size, work, steps = max(1, len(model.matrix) + 2 * len(model.sign)), 0.0, 0
     for _ in range(MOST_ROUNDS):
         products = size * max(1, np.count_nonzero(coef))
         n_passes = int(np.clip(PRODUCTS_OF_STEP / products, LEAST_PASSES, MOST_PASSES))
@@ -119,15 +201,14 @@ def minimize_on_matrix(model, penalty, columns, coef, gradient, unit, tolerance)
         if largest <= tolerance or (work > MOST_WORK and steps >= FEWEST_STEPS):
             break
         if largest > QUICK * previous:
-            _support_step(model, penalty, own, coef, gradient)
-            work, steps = work + np.count_nonzero(coef) ** 3 / 3, steps + 1
+            work, steps = work + _support_step(model, penalty, own, coef, gradient), steps + 1
     return coef
 
 
 def _bound(model, where):
     """Bound of a block's eigenvalues: their sum, and the largest sum of sizes in a row."""
     trace = model.curvature[where].sum()
-    if where.max() >= len(model.matrix):
+    if where.max() >= len(model.matrix) or len(model.sign):
         return trace
     rows = (np.abs(model.matrix[a, where]).sum() for a in where)
     return min(trace, model.weight * max(rows))
@@ -137,11 +218,12 @@ def _blocks(model, own):
     """Matrices of the blocks, of all of one size together."""
     coupled = len(model.matrix)
     for size, _, where in blocks_of_size(own):
-        inside, known = where < coupled, np.minimum(where, max(0, coupled - 1))
-        block = np.zeros((len(where), size, size))
+        terms = model.terms[where]
+        block = np.einsum("gik,k,gjk->gij", terms, model.sign, terms, optimize=True)
         if coupled:
-            block = model.weight * model.matrix[known[:, :, None], known[:, None, :]]
-            block *= inside[:, :, None] & inside[:, None, :]
+            inside, known = where < coupled, np.minimum(where, coupled - 1)
+            own_part = model.weight * model.matrix[known[:, :, None], known[:, None, :]]
+            block += own_part * (inside[:, :, None] & inside[:, None, :])
         s = np.arange(size)
         block[:, s, s] = model.curvature[where]
         lost = model.curvature[where] <= 0.0
@@ -152,30 +234,33 @@ def _blocks(model, own):
 def _support_step(model, penalty, own, coef, gradient):
     """Solve the model where every coefficient keeps to its quadratic piece, and stops at its end.
 
-    Coefficients between two pieces, such as zeros of the lasso, stay.
+    Coefficients between two pieces, such as zeros of the lasso, stay.  The products that it took.
     """
-    matrix, weight, curvature = model
     pieces = penalty.pieces(coef, own)
-    inside = (pieces.low < coef) & (coef < pieces.high) & (curvature > 0)
-    support = np.flatnonzero(inside[: len(matrix)])
+    support = np.flatnonzero((pieces.low < coef) & (coef < pieces.high) & (model.curvature > 0))
     if not len(support):
-        return
+        return 0.0
     old, slope = coef[support], gradient[support] - pieces.right[support]
-    block = matrix[np.ix_(support, support)]
-    block *= weight
-    penalty.add_curvature(block, support, pieces, coef, own)
-    step = _solve(block, slope)
+    n_terms, is_low = len(model.sign), not len(model.matrix) and penalty.formulas.block is None
+    if is_low and n_terms < len(support):
+        diagonal = model.alone[support] + pieces.curvature[support]
+        step = _solve_low_rank(diagonal, model.terms[support], model.sign, slope)
+        cost = float(len(support)) * n_terms**2
+    else:
+        block = model.block(support)
+        penalty.add_curvature(block, support, pieces, coef, own)
+        step, cost = _solve(block, slope), len(support) ** 3 / 3
     if step is None:
-        return
+        return cost
     step = np.clip(old + step, pieces.low[support], pieces.high[support]) - old
-    change = np.zeros(len(matrix))
+    change = np.zeros(len(coef))
     change[support] = step
-    change = weight * (matrix @ change)
+    change = model.times(change)
     rise = penalty.rise(support, step, pieces, coef, own)
-    decrease = step @ slope - 0.5 * step @ change[support] - rise
-    if decrease > 0:
+    if step @ slope - 0.5 * step @ change[support] - rise > 0:
         coef[support] = old + step
-        gradient[: len(matrix)] -= change
+        gradient -= change
+    return cost
 
 
 def _solve(block, slope):
@@ -186,3 +271,17 @@ def _solve(block, slope):
     # of a symmetric matrix, rows are columns: LAPACK works in place
     _, step, failed = dposv(block.T, slope, lower=0, overwrite_a=1)
     return None if failed or not np.isfinite(step).all() else step
+
+
+def _solve_low_rank(diagonal, rows, sign, slope):
+    """The same for a diagonal and terms (Woodbury)."""
+    if not np.all(diagonal > 0.0):
+        return None
+    scaled = rows / diagonal[:, None]
+    inner = np.diag(sign) + rows.T @ scaled
+    try:
+        mix = np.linalg.solve(inner, scaled.T @ slope)
+    except np.linalg.LinAlgError:
+        return None
+    step = slope / diagonal - scaled @ mix
+    return step if np.isfinite(step).all() else None

@@ -1,11 +1,13 @@
-"""The forms that the quadratic model can take.
+"""The quadratic model of the log-likelihood: a base over some columns, and secants.
 
-A form knows which columns it has, when it is stale, and how to minimize itself under a penalty:
+The model sets the rate of convergence and never the limit: gradient, line search and certificate
+are exact, whatever its age.  Bases are
 
-    Sweeps     passes of coordinate descent over columns of X
-    OwnMatrix  its Gram matrix, taken for this fit
-    LentMatrix the matrix of another fit's model, a `problem.Loan`
-    HeldMatrix, HeldLoan    the same where the backend keeps matrices
+    Diagonal    the curvature of every column
+    SampledMatrix   a matrix of some rows
+    OwnMatrix   the matrix of all rows, taken for this fit
+    LentModel   the model of another fit, a `problem.Loan`
+    HeldMatrix, HeldLoan    matrices where the backend keeps them, and minimizes them (`held`)
 """
 
 from __future__ import annotations
@@ -13,196 +15,90 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.contract import Operations, ask
-from .blocks import Blocks
-from .minimize import Quadratic, minimize_on_matrix
+from .minimize import Quadratic, minimize_on_model
+from .problem import Loan
+from .secants import OUTSIDE, Terms
 
-STALE_IF_CHEAP = 0.05  # share of the residual that is left where taking a model costs little
-LOOSE = np.inf  # stands for the curvature of a column that lost it
-# A matrix is minimized until violations are these shares of the tolerance, or of the residual.
+STALE, STALE_IF_CHEAP = 0.5, 0.05  # a model is retaken where more of the residual is left
+# A model is minimized until violations are these shares of the tolerance, or of the residual.
 SHARE_OF_TOLERANCE, SHARE_OF_RESIDUAL = 0.2, 0.02
+# A matrix that is off by no more than this share is better than pairs from afar.
+ACCURATE = 0.2
+OLD, AGING = 2, 4  # iterations until a model may be taken anew; times as many for the next diagonal
+ROWS_A_COLUMN = 5  # of a sample; with 10, fits in memory took as long
+KEPT = 0.9  # of what columns of a sample have in common: 0.95 and 1 did the same
+PAIRS_KEPT = 5  # by a matrix that grows
+FAR_OFF = 10.0  # times too large or too small: scaled
 
 
 class Model:
-    """A form of the model; coroutines ask for what they need."""
+    """A base and the pairs of its fit; coroutines ask for what they need."""
 
-    is_matrix: bool
+    is_matrix = False  # whether the base is one
+    oldest = OLD
     is_cheap = False  # whether taking it anew costs less than the rest of an iteration
-    weight = 1.0  # share of the matrix that is the model's
-    # The model is retaken where the residual of its columns fell to more than this share.
-    stale: float
 
-    def __init__(self, n_columns):
+    def __init__(self, n_columns, secants, weight=1.0):
         self.columns = np.empty(0, np.int64)
-        self.curvature = np.empty((0, 2))  # with the model's second term, or LOOSE, and without
-        self._has = np.zeros(n_columns, bool)
-        self.matrix = np.empty((0, 0))  # over the columns, in memory of the host
+        self.curvature = np.empty(0)  # of the base; 0 where rounding has lost it
+        self.loose = np.empty(0, bool)  # columns that go without the second term
+        self.matrix = np.empty((0, 0))  # over the first columns, in memory of the host
+        self.weight = weight  # of the matrix that is the model's
+        self._scale = 1.0  # of what was taken
+        self.has = np.zeros(n_columns, bool)
+        self._found = np.full((n_columns, 2), np.nan)  # curvatures that are known
+        self._secants, self._learnt, self._age = secants, None, 0
 
     @classmethod
-    def take(cls, n_columns, columns):
-        """Coroutine: the model at the last evaluation, with some columns."""
-        model = cls(n_columns)
-        yield from ask(Operations.refer)
-        yield from model.extend(columns)
+    def take(cls, n_columns, secants, columns, known):
+        """Coroutine: the model at the last evaluation, with some columns.
+
+        Those that are to be `known` may join later without another question.
+        """
+        model = cls(n_columns, secants)
+        yield from model.begin(columns, known)
         return model
 
+    def begin(self, columns, known):
+        """Coroutine: take the first columns in."""
+        yield from self.extend(columns)
+
     def extend(self, columns):
-        """Coroutine: take more columns in, at the reference point."""
-        curvature = yield from ask(Operations.load, columns)
-        self._append(columns, curvature)
+        """Coroutine: take more columns in."""
+        found = yield from self._ask_curvature(columns)
+        self._append(columns, self._scale * found[:, 0])
+
+    def _ask_curvature(self, columns):
+        """Coroutine: curvatures of columns, of which some may be known from before."""
+        unknown = columns[np.isnan(self._found[columns, 0])]
+        if len(unknown):
+            self._found[unknown], _ = yield from ask(Operations.curvature, unknown)
+        return self._found[columns]
 
     def _append(self, columns, curvature):
         self.columns = np.concatenate([self.columns, columns])
         self.curvature = np.concatenate([self.curvature, curvature])
-        self._has[columns] = True
+        self.loose = np.concatenate([self.loose, np.zeros(len(columns), bool)])
+        self.has[columns] = True
+        if self._learnt is not None:
+            self._learnt.extend(len(columns))
 
     def lacks(self, columns):
         """Which of the columns it does not have."""
-        return columns[~self._has[columns]]
+        return columns[~self.has[columns]]
 
     def outside(self, violation):
         """Violations of the columns that it does not have; those of its own are zero."""
-        return np.where(self._has, 0.0, violation)
+        return np.where(self.has, 0.0, violation)
 
     def is_stale(self, violation, previous):
         """Whether its columns have gained too little; columns new to it do not count."""
-        return violation[self.columns].max(initial=0.0) > self.stale * previous
+        self._age += 1
+        oldest, stale = (0, STALE_IF_CHEAP) if self.is_cheap else (self.oldest, STALE)
+        return self._age > oldest and violation[self.columns].max(initial=0.0) > stale * previous
 
     def cover(self, work, violation, n_fitting, penalty):
         """Coroutine: have the columns to work on; whether that was possible."""
-        raise NotImplementedError
-
-    def loosen(self, violation):
-        """Coroutine: go without the second term for columns whose curvature it has taken away.
-
-        They are constant within bins up to rounding, but not in the likelihood.
-        """
-        lost = (self.curvature[:, 0] <= 0) & (violation[self.columns] > 0)
-        if lost.any():
-            yield from ask(Operations.loosen, self.columns[lost])
-            self.curvature[lost, 0] = LOOSE
-            self._forget_products(lost)
-
-    def _forget_products(self, lost):
-        """Take out what the second term has left between lost columns and others."""
-
-    def without_effect(self, fit, penalty):
-        """Penalized columns that the likelihood does not see at this point, as constant ones."""
-        columns = self.columns[self.curvature[:, 0] == LOOSE]
-        if not len(columns):
-            return columns
-        return columns[(penalty.rests(fit.gradient, fit.noise) & penalty.is_penalized)[columns]]
-
-    def minimize(self, fit, penalty, work, tolerance, residual, shrink):
-        """Coroutine: coefficients of the working set that bring the model near its minimum."""
-        raise NotImplementedError
-
-    def minimize_nearer(self, fit, penalty, accuracy, share):
-        """Coroutine: its columns under the model with their curvature divided by `share`.
-
-        What the columns have in common stays, so that no direction is without curvature, as those
-        are that only rows of nearly no curvature see.  A model without a matrix takes every column
-        by itself.
-        """
-        yield from ()
-        return self._minimize_here(fit, penalty, _enough(accuracy), share)
-
-    def _minimize_here(self, fit, penalty, enough, share, start=None):
-        """Coefficients that minimize it in the memory of the host, by way of those at `start`."""
-        columns, model = self.columns, self.quadratic(share)
-        coef, gradient = fit.coef[columns], fit.gradient[columns]
-        if start is not None:
-            gradient -= model.times(start - coef)
-            coef = start.copy()
-        return minimize_on_matrix(
-            model, penalty, columns, coef, gradient, fit.unit[columns], enough
-        )
-
-    def quadratic(self, share):
-        """What is minimized, with its curvature divided by `share`."""
-        return Quadratic(self._steeper(share), self.weight, finite(self.curvature) / share)
-
-    def _steeper(self, share):
-        """The matrix with its diagonal divided by `share`."""
-        if share == 1.0:
-            return self.matrix
-        matrix = self.matrix.copy()
-        np.fill_diagonal(matrix, np.diagonal(matrix) / share)
-        return matrix
-
-
-class Sweeps(Model):
-    """Passes over columns of X, by the backend, which keeps what they need."""
-
-    is_matrix = False
-    stale = 0.2
-    passes = 10.0  # of the last sweep, over all its columns
-
-    def __init__(self, n_columns):
-        super().__init__(n_columns)
-        self.blocks = Blocks(n_columns)
-
-    def _forget_products(self, lost):
-        self.blocks.clear()
-
-    def cover(self, work, violation, n_fitting, penalty):
-        if len(missing := self.lacks(work)):
-            yield from self.extend(missing)
-        yield from self.loosen(violation)
-        return True
-
-    def minimize(self, fit, penalty, work, tolerance, residual, shrink):
-        own = penalty.of_columns(work)
-        if penalty.formulas.block is not None:
-            own = yield from self.blocks.complete(own, work, self)
-        request = work, fit.coef[work], own, fit.unit[work], shrink
-        target, self.passes = yield from ask(Operations.sweep, *request)
-        return target
-
-
-class Matrix(Model):
-    """A matrix over the model's columns."""
-
-    is_matrix = True
-
-    def have_matrix(self):
-        """Coroutine: have it in the memory of the host."""
-        yield from ()
-
-    def minimize(self, fit, penalty, work, *accuracy):
-        if penalty.needs_matrix:
-            yield from self.have_matrix()
-            enough = _enough(accuracy) * fit.unit
-            matrix = self.quadratic(1.0).matrix
-            return penalty.minimize_on_matrix(matrix, fit.gradient, fit.coef, enough)
-        return (yield from self.minimize_nearer(fit, penalty, accuracy, 1.0))
-
-
-class OwnMatrix(Matrix):
-    """The matrix of this fit's model."""
-
-    stale = 0.5
-
-    def is_stale(self, violation, previous):
-        stale = STALE_IF_CHEAP if self.is_cheap else self.stale
-        return violation[self.columns].max(initial=0.0) > stale * previous
-
-    def extend(self, columns):
-        known = len(self.columns)
-        yield from super().extend(columns)
-        yield from self._take_products(known)
-        self._forget_products(self.curvature[:, 0] == LOOSE)
-
-    def _take_products(self, known):
-        rows = yield from ask(Operations.gram, self.columns, known)
-        self.matrix = rows if known == 0 else grown(self.matrix, rows)
-
-    def _forget_products(self, lost):
-        # entries without a second term beside entries with one would not be of a convex model
-        self.matrix[lost] = 0.0
-        self.matrix[:, lost] = 0.0
-        np.fill_diagonal(self.matrix, finite(self.curvature))
-
-    def cover(self, work, violation, n_fitting, penalty):
         missing = self.lacks(work)
         if len(self.columns) + len(missing) > n_fitting:
             return False
@@ -211,31 +107,221 @@ class OwnMatrix(Matrix):
         yield from self.loosen(violation)
         return True
 
+    def loosen(self, violation):
+        """Coroutine: go without the second term for columns whose curvature it has taken away.
 
-class LentMatrix(Matrix):
-    """A share of another fit's matrix.  Columns that it lacks move as if they were alone.
+        They are constant within bins up to rounding, but not in the likelihood.
+        """
+        lost = (self.curvature <= 0.0) & (violation[self.columns] > 0.0)
+        if lost.any():
+            plain = yield from self._ask_curvature(self.columns[lost])
+            self.curvature[lost] = plain[:, 1]
+            self.loose |= lost
+            self._forget_products(lost)
+
+    def _forget_products(self, lost):
+        """Let lost columns stand alone."""
+        self._learnt = None
+
+    def without_effect(self, fit, penalty):
+        """Penalized columns that the likelihood does not see at this point, as constant ones."""
+        columns = self.columns[self.loose]
+        if not len(columns):
+            return columns
+        return columns[(penalty.rests(fit.gradient, fit.noise) & penalty.is_penalized)[columns]]
+
+    # -- its minimum ------------------------------------------------------------------------------
+    def minimize(self, fit, penalty, accuracy):
+        """Coroutine: coefficients of its columns that bring the model near its minimum."""
+        if penalty.needs_matrix:
+            yield from self.have_matrix()
+            matrix, least = self.quadratic(1.0).whole(), left_over(accuracy) * fit.unit
+            return penalty.minimize_on_matrix(matrix, fit.gradient, fit.coef, least)
+        return (yield from self.minimize_nearer(fit, penalty, accuracy, 1.0))
+
+    def minimize_nearer(self, fit, penalty, accuracy, share):
+        """Coroutine: its columns under the model with their curvature divided by `share`.
+
+        What the columns have in common stays, so that no direction is without curvature, as those
+        are that only rows of nearly no curvature see.
+        """
+        yield from ()
+        return self._minimize_here(fit, penalty, left_over(accuracy), share)
+
+    def have_matrix(self):
+        """Coroutine: have its matrix in the memory of the host."""
+        yield from ()
+
+    def _minimize_here(self, fit, penalty, least, share, start=None):
+        """Coefficients that minimize it in the memory of the host, by way of those at `start`."""
+        columns, model = self.columns, self.quadratic(share)
+        coef, gradient = fit.coef[columns], fit.gradient[columns]
+        if start is not None:
+            gradient -= model.times(start - coef)
+            coef = start.copy()
+        return minimize_on_model(model, penalty, columns, coef, gradient, fit.unit[columns], least)
+
+    def quadratic(self, share):
+        """What is minimized, with its curvature divided by `share`."""
+        terms = self._follow()
+        curvature = np.maximum(self.curvature + terms.diagonal(), 0.0) / share
+        own = np.zeros(len(self.columns))
+        own[: len(self.matrix)] = self.weight * np.diagonal(self.matrix)
+        alone = curvature - own - terms.diagonal()
+        return Quadratic(self.matrix, self.weight, alone, terms.rows, terms.sign, curvature)
+
+    def _times(self, move):
+        """Product of the base with a vector."""
+        coupled, product = len(self.matrix), self.curvature * move
+        move = move[:coupled]
+        product[:coupled] += self.weight * (self.matrix @ move - np.diagonal(self.matrix) * move)
+        return product
+
+    # -- pairs ------------------------------------------------------------------------------------
+    def _follow(self):
+        """The terms, with the pairs that are new, or all that are left once it has too many."""
+        secants = self._secants
+        if self._learnt is None or self._learnt.is_full():
+            self._learnt = self._new_terms()
+        terms = self._learnt
+        if not terms.n_applied:
+            self._rescale()
+        has_slope = (self.curvature > 0.0) & ~self.loose
+        for step, change, is_short in secants.new_since(terms.n_applied):
+            whole = step @ np.nan_to_num(change)
+            step, change = has_slope * step[self.columns], change[self.columns]
+            product = has_slope * (self._times(step) + terms.times(step))
+            change = np.where(np.isnan(change), product, has_slope * change)
+            if abs(whole - step @ change) <= OUTSIDE * abs(whole):
+                terms.add(step, change, product, is_short)
+        terms.n_applied = secants.n_seen
+        return terms
+
+    def _new_terms(self):
+        """Terms without pairs."""
+        return Terms(np.empty((len(self.columns), 0)), np.empty(0))
+
+    def _rescale(self):
+        """Have the base be of the right size along the last step."""
+        for step, change, _ in self._secants.pairs[-1:]:
+            step, change = step[self.columns], np.nan_to_num(change[self.columns])
+            own = step @ self._times(step)
+            ratio = step @ change / own if own > 0.0 else 1.0
+            if ratio > 0.0 and not 1.0 / FAR_OFF < ratio < FAR_OFF:
+                self.weight *= ratio
+                self._scale *= ratio
+                self.curvature = self.curvature * ratio
+
+    def stiffen(self):
+        """Be steeper along every column: a base may have no curvature along a step."""
+        self.curvature = 2.0 * self.curvature
+        self._learnt, self._age, self.oldest = None, 0, AGING * self.oldest
+
+    def lent(self):
+        """Columns that have curvature, and the model over them, as a loan."""
+        model = self.quadratic(1.0)
+        kept = np.flatnonzero(model.curvature > 0)
+        base = model.curvature - np.square(model.terms) @ model.sign
+        matrix = self.weight * self.matrix
+        inside = kept[kept < len(matrix)]
+        matrix = matrix[np.ix_(inside, inside)] if len(inside) < len(matrix) else matrix
+        return Loan(self.columns[kept], base[kept], matrix, model.terms[kept], model.sign)
+
+
+class Diagonal(Model):
+    """Curvature alone, of which taking more costs a pass over its columns."""
+
+    @classmethod
+    def of(cls, secants, columns, curvature):
+        """With curvatures that are known, nan where they are not."""
+        model = cls(len(curvature), secants)
+        model._found = curvature
+        model._append(columns, curvature[columns, 0])
+        return model
+
+    def begin(self, columns, known):
+        yield from self._ask_curvature(known)
+        yield from self.extend(columns)
+
+    def cover(self, work, violation, n_fitting, penalty):
+        return super().cover(work, violation, np.inf, penalty)
+
+
+class SampledMatrix(Model):
+    """A matrix of a sample of rows, scaled to the curvature of all; later columns stand alone."""
+
+    is_matrix = True
+
+    def begin(self, columns, known):
+        # first the sample: where rows are far, what is asked for next is known with it
+        matrix = yield from ask(Operations.sample, columns, ROWS_A_COLUMN * len(columns))
+        yield from self._ask_curvature(known)
+        yield from self.extend(columns)
+        self.matrix = scaled_to(matrix, self.curvature)
+
+    def _forget_products(self, lost):
+        stand_alone(self.matrix, lost[: len(self.matrix)], self.curvature)
+        self._learnt = None
+
+
+class OwnMatrix(Model):
+    """A matrix, taken for this fit."""
+
+    is_matrix = True
+
+    def extend(self, columns):
+        known, every = len(self.columns), np.concatenate([self.columns, columns])
+        rows = yield from ask(Operations.matrix, every, known)
+        self._append(columns, self._scale * np.diagonal(rows[:, known:]))
+        self._learnt = None  # which may be indefinite beside columns of which they know nothing
+        if known:
+            self._secants.keep(PAIRS_KEPT)
+        self.matrix = rows if known == 0 else grown(self.matrix, rows)
+        self._forget_products(self.loose)
+        if known == 0 and self._is_accurate():
+            self._secants.forget()
+
+    def _forget_products(self, lost):
+        # entries without a second term beside entries with one would not be of a convex model
+        stand_alone(self.matrix, lost, self.curvature)
+        self._learnt = None
+
+    def _is_accurate(self):
+        """Whether the matrix itself has the last pair, nearly."""
+        for step, change, _ in self._secants.pairs[-1:]:
+            step, change = step[self.columns], change[self.columns]
+            known = ~np.isnan(change) & (self.curvature > 0.0)
+            inverse = np.divide(1.0, self.curvature, out=np.zeros(len(known)), where=known)
+            change = np.where(known, change, 0.0)
+            error = np.where(known, change - self._times(step), 0.0)
+            return error**2 @ inverse < ACCURATE**2 * (change**2 @ inverse)
+        return False
+
+
+class LentModel(Model):
+    """A share of another fit's model.  Columns that it lacks move as if they were alone.
 
     These are few, near zero, and the line search watches over them.
     """
 
-    stale = 0.9
+    is_matrix = True
 
-    def __init__(self, n_columns, loan, weight, fixed):
-        super().__init__(n_columns)
-        kept, self.weight = np.flatnonzero(~fixed[loan.columns]), weight
-        curvature = weight * self._take_loan(loan, kept)
-        self._append(loan.columns[kept], np.column_stack([curvature, curvature]))
+    def __init__(self, n_columns, secants, loan, weight, fixed):
+        super().__init__(n_columns, secants, weight)
+        kept = np.flatnonzero(~fixed[loan.columns])
+        self._lent = np.sqrt(weight) * loan.rows[kept], loan.sign
+        self._take_matrix(loan, kept)
+        self._append(loan.columns[kept], weight * loan.curvature[kept])
 
-    def _take_loan(self, loan, kept):
-        """Take the columns of a loan that are kept; the diagonal of their matrix."""
-        self.matrix = loan.matrix
-        if len(kept) < len(loan.columns):
-            self.matrix = self.matrix[np.ix_(kept, kept)]
-        return np.diagonal(self.matrix)
+    def _take_matrix(self, loan, kept):
+        """Take the part of the loan's matrix that is kept."""
+        self.matrix, inside = loan.matrix, kept[kept < len(loan.matrix)]
+        if len(inside) < len(self.matrix):
+            self.matrix = self.matrix[np.ix_(inside, inside)]
 
-    def extend(self, columns):
-        yield from ask(Operations.refer)
-        yield from super().extend(columns)
+    def _new_terms(self):
+        rows, sign = self._lent
+        return Terms(np.vstack([rows, np.zeros((len(self.columns) - len(rows), len(sign)))]), sign)
 
     def cover(self, work, violation, n_fitting, penalty):
         missing = self.lacks(work)
@@ -244,82 +330,34 @@ class LentMatrix(Matrix):
             return False
         if len(missing):
             yield from self.extend(missing)
-        return not np.any((self.curvature[:, 0] <= 0) & (violation[self.columns] > 0))
+        return not np.any((self.curvature <= 0) & (violation[self.columns] > 0))
 
 
-class Held:
-    """A matrix that the backend keeps and descends on, as long as that is quick."""
-
-    lent: bool
-
-    def where(self):
-        """Positions of its columns in the backend's matrix; -1 for those that stand alone."""
-        raise NotImplementedError
-
-    def minimize_nearer(self, fit, penalty, accuracy, share):
-        start, enough, columns = None, _enough(accuracy), self.columns
-        if penalty.formulas.block is None:
-            point = self.where(), fit.coef[columns], fit.gradient[columns]
-            model = finite(self.curvature) / share, self.weight
-            rest = penalty.of_columns(columns), fit.unit[columns], enough, self.lent
-            start, largest = yield from ask(Operations.descend, *point, *model, *rest)
-            if largest <= enough:
-                return start
-        yield from self.have_matrix()
-        return self._minimize_here(fit, penalty, enough, share, start)
-
-
-class HeldMatrix(Held, OwnMatrix):
-    """The matrix of this fit's model, held by the backend: taken anew where others are kept."""
-
-    is_cheap, lent = True, False
-
-    def _take_products(self, known):
-        yield from ask(Operations.hold, self.columns, known)
-        self.matrix = np.empty((0, 0))
-
-    def _forget_products(self, lost):
-        if len(self.matrix):
-            super()._forget_products(lost)
-
-    def where(self):
-        return np.where(self.curvature[:, 0] == LOOSE, -1, np.arange(len(self.columns)))
-
-    def have_matrix(self):
-        if len(self.matrix) < len(self.columns):
-            self.matrix = yield from ask(Operations.gram, self.columns, 0)
-            self._forget_products(self.curvature[:, 0] == LOOSE)
-
-
-class HeldLoan(Held, LentMatrix):
-    """A share of a matrix that the backend has for all fits of a batch."""
-
-    lent = True
-
-    def _take_loan(self, loan, kept):
-        self._loan, self._kept = loan, kept
-        return np.diagonal(loan.matrix)[kept]
-
-    def where(self):
-        where = np.full(len(self.columns), -1)
-        where[: len(self._kept)] = self._kept
-        return where
-
-    def have_matrix(self):
-        if len(self.matrix) < len(self._kept):
-            super()._take_loan(self._loan, self._kept)
-        yield from ()
-
-
-def _enough(accuracy):
-    """Violations until which a matrix is minimized."""
-    tolerance, residual, _ = accuracy
+def left_over(accuracy):
+    """Violations until which a model is minimized."""
+    tolerance, residual = accuracy
     return max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
 
 
-def finite(curvature):
-    """Curvature that models compute with."""
-    return np.where(curvature[:, 0] == LOOSE, curvature[:, 1], curvature[:, 0])
+def stand_alone(matrix, lost, curvature):
+    """Leave of some rows and columns of a matrix the diagonal, which is the curvature."""
+    matrix[lost] = 0.0
+    matrix[:, lost] = 0.0
+    np.fill_diagonal(matrix, curvature[: len(matrix)])
+
+
+def scaled_to(matrix, curvature):
+    """The matrix of a sample as one of all rows, whose curvature is known.
+
+    ``G_ij = KEPT R_ij sqrt(C_i C_j / (R_ii R_jj)),  G_ii = C_i``
+    """
+    own = np.diagonal(matrix)
+    is_known = (own > 0.0) & (curvature > 0.0)
+    scale = np.sqrt(KEPT * np.divide(curvature, own, out=np.zeros(len(own)), where=is_known))
+    scaled = matrix * scale
+    scaled *= scale[:, None]
+    np.fill_diagonal(scaled, curvature)
+    return scaled
 
 
 def grown(matrix, rows):

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..backends.contract import Operations, ask
-from .majorized import descend
-from .models import Sweeps
-from .quadratic import near
+from .choose import near
+from .descend import descend
+from .models import Diagonal
 
 LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
 LEAST_DEVIATION = 1e-4  # of errors, over that of the null model
 LEAST_SCALE = 1e-3  # of the scale before unpenalized columns were fitted, which may explain all
 STEP, CLOSE, SMALLEST = 1.3, 1e-4, 1e-6  # strengths that are tried where ridges stand beside others
+CONSTANT = 1e-13  # share of a curvature that rounding has lost: the most that is left
 SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation beside it
 
 
@@ -165,14 +166,13 @@ def _measure(state, first, columns=None):
     if it had an event.
     """
     columns = np.arange(len(state.coef)) if columns is None else columns
-    first = first if len(first) else columns[:1]
-    state.extrapolation.clear()
-    state.model = yield from Sweeps.take(len(state.coef), first)
-    curvature = np.zeros(len(state.coef))
-    curvature[first] = state.model.curvature[:, 0]
-    rest = columns[curvature[columns] == 0.0]  # not among the first, or lost to rounding there
-    curvature[rest], events = yield from ask(Operations.measure, rest)
-    return np.sqrt(np.where(curvature > 0.0, curvature, 1.0)), events
+    found, events = yield from ask(Operations.curvature, columns)
+    curvature = np.full((len(state.coef), 2), np.nan)
+    curvature[columns] = found
+    state.model = Diagonal.of(state.secants, first, curvature)
+    centred, plain = np.nan_to_num(curvature.T)
+    known = np.where(centred > 0.0, centred, CONSTANT * plain)
+    return np.sqrt(np.where(known > 0.0, known, 1.0)), events
 
 
 def descend_by(schedule, state, null, penalty, options):

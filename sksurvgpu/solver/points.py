@@ -63,7 +63,7 @@ def curvatures(problem, batch, coef, columns, backend, n_threads=1):
 
     def evaluate():
         require_finite((yield from ask(Operations.start, coef)))
-        yield from ask(Operations.refer)
-        return (yield from ask(Operations.load, columns))[:, 0]
+        curvature, _ = yield from ask(Operations.curvature, columns)
+        return curvature[:, 0]
 
     return serve_all(backend, problem, batch, [evaluate()], n_threads)[0]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..data.by_fit import ColumnsOnDemand, columns_of
-from ..data.design.columns import Design
-from ..data.design.units import find_centers, moved
+from ..data.design.tiles import OrderedDesign
+from ..data.design.units import find_centers
 from ..data.model_columns import ModelColumns
 from ..data.plans.groups import GroupPlan
 from ..data.plans.rows import RowPlan
@@ -20,6 +20,9 @@ from ..penalties.base import Family
 class Problem(ModelColumns):
     """One design and outcome under one likelihood, rows in the order of the plan.
 
+    The design stays as it was given; what reads its rows in the plan's order takes `tiles`, or
+    `design` where it needs columns as a whole, which are made when they are first asked for.
+
     ``source`` and ``piece_ptr`` map the model's columns to columns of X: a column whose coefficient
     changes over time appears once per interval of its own cut points (see `data.plans.rows`).
 
@@ -27,7 +30,7 @@ class Problem(ModelColumns):
     its coefficient then belongs to the baseline (`shift_of`).
     """
 
-    design: Design
+    X: OrderedDesign
     plan: RowPlan | GroupPlan
     likelihood: object
     source: np.ndarray  # int64 per model column: its column of X
@@ -36,24 +39,48 @@ class Problem(ModelColumns):
 
     @classmethod
     def build(cls, design, plan, likelihood, source=None, piece_ptr=None, n_threads=1):
-        """Put the design's rows into the plan's order; columns constant over time by default."""
+        """Lay the design's rows out in the plan's order; columns constant over time by default."""
         if source is None:
             source = np.arange(design.n_columns)
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
-        given, design = design, design.reordered(plan.order, n_threads=n_threads)
         maps = source.astype(np.int64), piece_ptr.astype(np.int64)
-        problem = cls(design, plan, likelihood, *maps)
-        return problem.centred(in_place=design is not given)
+        X = OrderedDesign(design, plan.order, n_threads=n_threads)
+        return cls(X, plan, likelihood, *maps).centred()
 
-    def centred(self, *, in_place=False):
+    @property
+    def given(self):
+        """The design as it was given: rows in the caller's order, columns not centred."""
+        return self.X.given
+
+    @property
+    def design(self):
+        """The design with its rows in the order of the plan."""
+        return self.X.whole
+
+    @property
+    def tiles(self):
+        """The rows in the order of the plan, in tiles."""
+        return self.X.tiles
+
+    def with_design(self, design, source, piece_ptr):
+        """The same outcome with other columns, whose rows are in the order of the plan."""
+        X = OrderedDesign(design, np.arange(design.n_rows, dtype=np.int32))
+        return replace(self, X=X, source=source, piece_ptr=piece_ptr, center=None)
+
+    def centred(self):
         """The same problem with columns far from zero centred, if none is yet."""
-        if not self.ignores_shifts or not (center := find_centers(self.design)).any():
+        if not self.ignores_shifts or not (center := find_centers(self.given)).any():
             return self
-        return replace(self, design=moved(self.design, -center, in_place=in_place), center=center)
+        # their sums in the order of the plan: the caller's is to change no bit
+        far = np.flatnonzero(center)
+        center[far] = find_centers(self.X.select(far))
+        return replace(self, X=self.X.centred(center), center=center)
 
     def offset_of(self, mean):
         """X times numbers by column of X, (n_rows, 1), rows as the caller has them."""
-        offset = np.empty((self.design.n_rows, 1))
+        if self.X.center is None:
+            return self.given.dot(mean)[:, None]
+        offset = np.empty((self.given.n_rows, 1))
         offset[self.plan.order, 0] = self.design.dot(mean)
         return offset
 
@@ -61,7 +88,7 @@ class Problem(ModelColumns):
         """The same problem with the columns as they were given."""
         if self.center is None:
             return self
-        return replace(self, design=moved(self.design, self.center), center=None)
+        return replace(self, X=self.X.centred(None), center=None)
 
     def without_intercept(self):
         """The same problem where the intercept is known, and part of the offset."""
@@ -72,12 +99,14 @@ class Problem(ModelColumns):
 
         Columns stay centred if they are: the coefficient is that of `baseline_of` this problem.
         """
-        design = replace(self.design, names=None).with_columns(np.ones((self.design.n_rows, 1)))
+        given, center = self.given, self.X.center
+        ones = np.ones((given.n_rows, 1))
+        center = None if center is None else np.append(center, 0.0)
         return replace(
             self.without_intercept(),
             center=None,
-            design=design,
-            source=np.append(self.source, self.design.n_columns),
+            X=OrderedDesign(replace(given, names=None).with_columns(ones), self.plan.order, center),
+            source=np.append(self.source, given.n_columns),
             piece_ptr=np.vstack([self.piece_ptr, [[0, self.plan.n_pieces]]]),
         )
 
@@ -92,13 +121,19 @@ class Problem(ModelColumns):
 
 @dataclass(frozen=True)
 class Loan:
-    """The quadratic model at the optimum of one fit, as a matrix, for fits that are like it.
+    """The quadratic model at the optimum of one fit, for fits that are like it.
 
-    Its age and its weights change the rate of their convergence and not their limit.
+    That is ``matrix`` over the first columns, ``curvature`` of the others, and
+    ``rows diag(sign) rows'``.  Its age and its weights change the rate of their convergence and not
+    their limit.
     """
 
     columns: np.ndarray  # int64 (n_lent,)
-    matrix: np.ndarray  # (n_lent, n_lent)
+    curvature: np.ndarray  # (n_lent,), of the matrix, too
+    matrix: np.ndarray  # (n_coupled, n_coupled)
+    rows: np.ndarray  # (n_lent, n_terms)
+    sign: np.ndarray  # (n_terms,)
+    level: int = 0  # of its base, where these are not counted
 
 
 @dataclass(frozen=True)

@@ -1,58 +1,82 @@
-"""The quadratic model of fits whose rows are far: a matrix that is kept current by secants.
+"""Secants: what the iterations of a fit have shown of the curvature that its model lacks.
 
-Exchanges with the rows are what such a fit costs, and it has whole gradients for nothing.  With s
-the change of the coefficients over an iteration and y minus that of the gradient, the model G
-becomes (Broyden, Fletcher, Goldfarb, Shanno)
+With s the change of the coefficients over an iteration and y minus that of the gradient, the model
+G becomes (Broyden, Fletcher, Goldfarb, Shanno)
 
     G + y y' / s'y - G s s'G / s'Gs,
 
-whose product with s is y.  So the matrix that the backend gives, which may be one of few rows or a
-diagonal, need not be good, nor ever be taken again.  Where ``s'y < DAMPING s'Gs``, y is pulled
-towards G s until they are equal (Powell, 1978), and G stays positive definite.
+whose product with s is y.  So the base of the model, which may be a diagonal, or a matrix of a few
+rows or of long ago, need not be good, nor ever be taken again.  Where ``s'y < DAMPING s'Gs``, y is
+pulled towards G s until they are equal (Powell, 1978), and G stays positive definite.
 
-The matrix is kept as ``base + A'A - T'T``, two rows a pair: fits that share a base have these alone
-of their own, and the sum exists only while it is minimized.
+The pairs are kept as two vectors each beside the base, and never written out.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ..backends.contract import Operations, ask
-from .minimize import Quadratic
-from .models import LOOSE, OwnMatrix, finite, grown
-
-PAIRS = 100  # that are remembered; with 10, a diagonal took half as many iterations again
+PAIRS = 50  # that are remembered; with 10, a diagonal took half as many iterations again
 DAMPING = 1e-3
-# A model is taken anew after so many iterations where one gains less than half.
-OLD = 3
-# A matrix that is off by no more than this share is better than pairs from afar.
-ACCURATE = 0.2
+SHORT = 1e-3  # share of a step
+LEAST_ROOM = 8  # terms
+# Curvature of a step over that of its columns, 1 where these are independent: beyond, a matrix is
+# worth its cost, and where rows are far, which costs the more the more steps there are.
+COUPLED, COUPLED_IF_FAR = 2.5, 1.25
 OUTSIDE = 0.5  # largest share of a pair that may be due to other columns
-FAR_OFF = 10.0  # times too large or too small: scaled
-# A better matrix is asked for after so many shortened searches in a row, or iterations that have
-# not halved the residual.
+# A better base is asked for after so many shortened searches in a row, or iterations that have not
+# halved the residual.
 SHORTENED, SLOW = 3, 10
 
 
-class Secants:
-    """Pairs (s, y) of a fit, whatever its model and its penalty, and how it fares with them."""
+class Pair(NamedTuple):
+    """A step, what it has changed, and whether it was cut short."""
 
-    def __init__(self):
+    step: np.ndarray
+    change: np.ndarray
+    is_short: bool
+
+
+class Secants:
+    """Pairs (s, y) of a fit, whatever its model and its penalty, and how it fares with them.
+
+    Entries of y are nan where the gradient was not asked for.
+    """
+
+    def __init__(self, far=False):
+        self._limit = COUPLED_IF_FAR if far else COUPLED
         self._shortened = self._slow = 0
         self._residual = np.inf
+        self.coupling = 1.0  # curvature along the last step, over that of its columns by themselves
         self.forget()
 
     def forget(self):
         """Forget all pairs."""
         self.pairs, self.n_seen = [], 0
 
+    def keep(self, n_pairs):
+        """Forget all but the latest pairs."""
+        self.pairs = self.pairs[-n_pairs:]
+
     def learn(self, step, change, share):
         """Take in an iteration, of which a share was taken."""
         self._shortened = 0 if share == 1.0 else self._shortened + 1
         if share > 0 and step.any():
-            self.pairs = [*self.pairs, (step, change)][-PAIRS:]
+            self.pairs = [*self.pairs, Pair(step, change, share < SHORT)][-PAIRS:]
             self.n_seen += 1
+
+    def see_coupling(self, model, step, change):
+        """Take in how columns that move together curve: by a diagonal model, before it learns."""
+        step, change = step[model.columns], change[model.columns]
+        own = model.curvature @ step**2
+        self.coupling = step @ change / own if own > 0.0 else 1.0
+
+    @property
+    def is_coupled(self):
+        """Whether columns are correlated, as far as is known."""
+        return self.coupling > self._limit
 
     def trouble(self, residual):
         """Whether steps are too long, and whether they gain too little; asked once an iteration."""
@@ -64,143 +88,62 @@ class Secants:
             self._shortened = self._slow = 0
         return long, slow
 
+    def new_since(self, n_applied):
+        """Pairs that are not among the first `n_applied`, those that are left of them."""
+        new = min(self.n_seen - n_applied, len(self.pairs))
+        return self.pairs[len(self.pairs) - new :]
 
-class SecantMatrix(OwnMatrix):
-    """A positive semidefinite matrix, own or lent, and the pairs of its fit."""
 
-    def __init__(self, n_columns, secants, weight=1.0):
-        super().__init__(n_columns)
-        self._secants, self.weight = secants, weight
-        self._age, self._is_lent = 0, False
-        self._forget_pairs()
+class Terms:
+    """Pairs as terms of a model: ``rows diag(sign) rows'``, two of each pair.
 
-    @classmethod
-    def taken_for(cls, fit, columns):
-        """Coroutine: the model at the last evaluation, with some columns."""
-        own = cls(len(fit.coef), fit.secants)
-        yield from ask(Operations.refer)
-        yield from own.extend(columns)
-        if own._is_accurate():
-            fit.secants.forget()
-        return own
+    `rows` has room for more terms than there are signs; those beyond do not count.
+    """
 
-    @classmethod
-    def of_loan(cls, fit, loan, share, fixed):
-        """A share of another fit's matrix, without columns that are fixed here."""
-        own, kept = cls(len(fit.coef), fit.secants, share), np.flatnonzero(~fixed[loan.columns])
-        own._is_lent, own.matrix = True, loan.matrix
-        if len(kept) < len(loan.columns):
-            own.matrix = loan.matrix[np.ix_(kept, kept)]
-        curvature = share * np.diagonal(own.matrix)
-        own._append(loan.columns[kept], np.column_stack([curvature, curvature]))
-        return own
+    def __init__(self, rows, sign):
+        self._room, self.sign = np.ascontiguousarray(rows), sign
+        self._most, self.n_applied = len(sign) + 2 * PAIRS, 0
 
-    def is_stale(self, violation, previous):
-        self._age += 1
-        return self._age > OLD and super().is_stale(violation, previous)
+    @property
+    def rows(self):
+        """(n_columns, at least n_terms)."""
+        return self._room
 
-    def extend(self, columns):
-        if self._is_lent:  # where it was taken is nowhere here
-            yield from ask(Operations.refer)
-        yield from super().extend(columns)
-        self._forget_pairs()
+    @property
+    def _rows(self):
+        return self._room[:, : len(self.sign)]
 
-    def _take_products(self, known):
-        if not self._is_lent:
-            yield from super()._take_products(known)
-            return
-        alone = np.diag(finite(self.curvature[known:]) / self.weight)
-        rows = np.hstack([np.zeros((len(alone), known)), alone])
-        self.matrix = grown(self.matrix, rows)
+    def times(self, move):
+        """Product with a vector."""
+        return self._rows @ (self.sign * (move @ self._rows))
 
-    def _forget_products(self, lost):
-        self.matrix[lost] = 0.0
-        self.matrix[:, lost] = 0.0
-        self.matrix[lost, lost] = self.curvature[lost, 1]
-        self._forget_pairs()
+    def diagonal(self):
+        return np.square(self._rows) @ self.sign
 
-    def stiffen(self):
-        """Be steeper along every column: a matrix may have no curvature along a step."""
-        self.matrix = self.matrix + np.diag(np.diagonal(self.matrix))
-        self._forget_pairs()
+    def is_full(self):
+        return len(self.sign) >= self._most
 
-    def quadratic(self, share):
-        self._follow()
-        matrix = self.whole()
-        curvature = np.diagonal(matrix) / share
-        np.fill_diagonal(matrix, curvature)
-        return Quadratic(matrix, 1.0, curvature)
+    def extend(self, n_columns):
+        """Have columns more, of which no pair knows."""
+        self._room = np.vstack([self._room, np.zeros((n_columns, self._room.shape[1]))])
 
-    def whole(self):
-        """The matrix with all that pairs have made of it."""
-        matrix = self.weight * self.matrix
-        for sign, rows in ((1.0, self._added), (-1.0, self._taken)):
-            rows = np.array(rows).reshape(-1, len(matrix))
-            matrix += sign * (rows.T @ rows)
-        return matrix
+    def add(self, step, change, product, is_short):
+        """Let the model's product with a step, which is `product`, be the change.
 
-    # -- pairs ----------------------------------------------------------------------------------
-    def _forget_pairs(self):
-        self._added, self._taken, self._n_applied = [], [], 0
-
-    def _follow(self):
-        """Apply the pairs that are new, or all that are left once it has too many."""
-        secants = self._secants
-        if len(self._added) >= 2 * PAIRS:
-            self._forget_pairs()
-        new = min(secants.n_seen - self._n_applied, len(secants.pairs))
-        if not self._n_applied:
-            self._rescale()
-        has_slope = (np.diagonal(self.matrix) > 0.0) & (self.curvature[:, 0] != LOOSE)
-        for step, change in secants.pairs[len(secants.pairs) - new :]:
-            own = has_slope * step[self.columns], has_slope * change[self.columns]
-            whole = step @ change
-            if abs(whole - own[0] @ own[1]) <= OUTSIDE * abs(whole):
-                self._apply(*own)
-        self._n_applied = secants.n_seen
-
-    def _rescale(self):
-        """Have the matrix itself be of the right size along the last step."""
-        for step, change in self._secants.pairs[-1:]:
-            step = step[self.columns]
-            own = self.weight * (step @ self.matrix @ step)
-            ratio = step @ change[self.columns] / own if own > 0.0 else 1.0
-            if ratio > 0.0 and not 1.0 / FAR_OFF < ratio < FAR_OFF:
-                self.weight *= ratio
-
-    def _is_accurate(self):
-        """Whether the matrix itself has the last pair, nearly."""
-        scale, pairs = np.diagonal(self.matrix), self._secants.pairs[-1:]
-        for step, change in pairs:
-            inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-            change = change[self.columns]
-            error = change - self.matrix @ step[self.columns]
-            return error**2 @ inverse < ACCURATE**2 * (change**2 @ inverse)
-        return False
-
-    def _apply(self, step, change):
-        product = self.weight * (self.matrix @ step)
-        for sign, rows in ((1.0, self._added), (-1.0, self._taken)):
-            rows = np.array(rows).reshape(-1, len(step))
-            product += sign * (rows.T @ (rows @ step))
+        A step that was cut short and has hardly any curvature would make the next one longer still.
+        """
         own, seen = step @ product, step @ change
         if not own > 0.0:  # it moved other columns
             return
         if seen < DAMPING * own:
+            if is_short:
+                return
             mix = (1.0 - DAMPING) * own / (own - seen)
             change, seen = mix * change + (1.0 - mix) * product, DAMPING * own
-        self._added.append(change / np.sqrt(seen))
-        self._taken.append(product / np.sqrt(own))
-
-
-def lend_secants(fit, columns):
-    """Coroutine: columns and matrix of the model at the optimum, with some that it may lack."""
-    model = fit.model
-    if not isinstance(model, SecantMatrix):
-        model = yield from SecantMatrix.taken_for(fit, columns)
-    missing = model.lacks(columns)
-    if 0 < len(missing) <= fit.most_columns - len(model.columns):
-        yield from model.extend(missing)
-    matrix = model.quadratic(1.0).matrix
-    kept = np.diagonal(matrix) > 0
-    return model.columns[kept], matrix if kept.all() else matrix[np.ix_(kept, kept)]
+        n_terms = len(self.sign)
+        if n_terms + 2 > self._room.shape[1]:
+            more = np.zeros((len(self._room), max(LEAST_ROOM, n_terms)))
+            self._room = np.hstack([self._room, more])
+        self._room[:, n_terms] = change / np.sqrt(seen)
+        self._room[:, n_terms + 1] = product / np.sqrt(own)
+        self.sign = np.append(self.sign, [1.0, -1.0])

@@ -12,17 +12,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from .._progress import Line, is_wanted
-from ..backends.contract import Counts, Operations, ask
+from ..backends.contract import Counts, Operations, Room, ask
 from . import costs
+from .choose import FEWEST, NEAR, NEAR_LATER, borrow, lend
+from .descend import descend
 from .exact import descend_exactly
-from .extrapolate import Anderson
 from .line_search import require_finite
-from .majorized import borrow, descend, lend
 from .models import Model
 from .null import Null, descend_by, find_null
 from .points import serve_all
-from .problem import Loan
-from .quadratic import FEWEST, NEAR, NEAR_LATER
 from .secants import Secants
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
@@ -59,14 +57,13 @@ class Fit:
     objective: float = np.inf
     model: Model | None = None  # the quadratic model in use
     most_columns: int = 0  # ... that it may have as a matrix
-    holds: bool = False  # whether the backend keeps matrices
-    far: bool = False  # whether rows are far, see `contract.Room`
+    room: Room | None = None
+    level: int = 0  # of its bases, where these are not counted
     counts: Counts | None = None  # the last that were asked for
     counted: int = 0  # ... of so many columns
     near: float = NEAR  # share of its threshold above which a slope is worked on, in a cheap matrix
     chosen: int = FEWEST  # columns that are enough to go on with
-    extrapolation: Anderson = field(default_factory=Anderson)
-    secants: Secants = field(default_factory=Secants)  # in its place where rows are far
+    secants: Secants = field(default_factory=Secants)
     partial: bool = False  # whether only the gradient of the model's columns is current
     shortened: bool = False  # whether the predictor was interpolated, and so carries rounding
     penalties_left: int = 0  # after the one at hand
@@ -258,7 +255,8 @@ def _open(coef, options, reach):
     room = yield from ask(Operations.room)
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
     measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
-    measures |= {"most_columns": costs.most_columns(room), "holds": room.holds, "far": room.far}
+    measures |= {"most_columns": costs.most_columns(room), "room": room}
+    measures["secants"] = Secants(far=room.whole_gradients)
     return Fit(coef, loglik, gradient, loglik, verbose=options.verbose, **measures)
 
 
@@ -284,8 +282,7 @@ def fit_and_lend(batch, n_columns, options, n_borrowers):
     solutions, (state, penalty) = yield from _fit(batch, 0, n_columns, options)
     if options.algorithm != "majorized":
         return solutions, None
-    columns, matrix = yield from lend(state, penalty, n_borrowers)
-    return solutions, None if matrix is None else Loan(columns, matrix)
+    return solutions, (yield from lend(state, penalty, n_borrowers))
 
 
 def _column(values, index, default):

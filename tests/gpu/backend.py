@@ -3,9 +3,9 @@
 from functools import partial
 
 import pytest
-from engine import use_model
 
 from sksurvgpu.backends.contract import Room
+from sksurvgpu.backends.cpu.session import Session as CpuSession
 
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
@@ -15,10 +15,11 @@ from .device import SimulatedDevice
 THREADS, ROWS_PER_RANGE = 32, 8
 
 
-def simulate_backend(monkeypatch, device=None, threads=THREADS, model="sweeps", **options):
+def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal", **options):
     """Have ``backend="cuda"`` run on a simulated device from here on; the device.
 
-    By sweeps on the CPU too, so that both go the same way, or by the ``"matrix"`` that it holds.
+    By a ``"diagonal"`` and what it learns, on the CPU too, so that both go the same way; or by the
+    ``"matrix"`` that it holds.
     """
     from sksurvgpu.backends import cuda
     from sksurvgpu.backends.cuda import weights
@@ -28,9 +29,10 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="sweeps", 
     if device is None:
         device = SimulatedDevice(**{"n_multiprocessors": 2, **options})
     layout = partial(Layout, threads=threads, rows_per_range=ROWS_PER_RANGE)
-    if model == "sweeps":
-        use_model("sweeps", monkeypatch)
-        monkeypatch.setattr(Session, "room", lambda self, fits: [Room(0.0, True)] * len(fits))
+    if model == "diagonal":
+        room = Room(0.0, holds=True, whole_gradients=True)
+        monkeypatch.setattr(Session, "room", lambda self, fits: [room] * len(fits))
+        monkeypatch.setattr(CpuSession, "room", lambda self: Room(0.0, holds=False))
     monkeypatch.setattr(weights, "PARTS", 2)
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)

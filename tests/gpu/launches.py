@@ -22,7 +22,6 @@ from sksurvgpu.backends.cuda import (
     risk_set_steps,
     rows,
     subset_cycle,
-    sweep,
     team,
     workers,
 )
@@ -36,7 +35,6 @@ from .simulator import Machine, SimulationError
 # put together anew for every fit.
 _SCRATCH = {
     team.Exchange: team.Exchange._fields,
-    sweep.Private: sweep.Private._fields,
     exact.Own: exact.Own._fields,
     risk_set_steps.RiskSteps: ("change", "moments"),
     rows.RowSteps: ("intercept",),

@@ -7,29 +7,22 @@ import numpy as np
 from ..contract import serve as serve_fit
 from .memory import available
 from .session import Session
-from .threads import Threads, one_blas_thread
+from .threads import Threads, one_blas_thread, share_out
 
 batched = False  # each fit has a session, and threads share the fits
 
-FEWEST_ENTRIES = 500_000  # of X: below, threads cost more than they bring
 # For matrices: of what is free, and as much as X twice, but at least so much.
 SHARE_OF_MEMORY, BYTES_OF_SMALL = 0.5, 2.0**29
+# A matrix of all columns that is smaller is not worth a look at how much is free.
+BYTES_OF_ELEMENT, BYTES_OF_TINY = 24.0, 2.0**22
 
 
 def run(problem, batch, coroutines, n_threads):
     """Serve the requests of every fit: fits over threads, or threads within a single fit."""
-    entries = len(problem.design.indices) + len(problem.design.values)
-    if entries < FEWEST_ENTRIES:
-        n_threads = 1
-    outer = min(n_threads, len(coroutines))
-    X = problem.design
-    size = max(BYTES_OF_SMALL, 2.0 * (X.indices.nbytes + X.values.nbytes))
-    room = min(SHARE_OF_MEMORY * available() / outer, size)
-    with (
-        one_blas_thread(),
-        Threads(outer) as fits,
-        Threads(n_threads if outer == 1 else 1) as inner,
-    ):
+    design = problem.given
+    outer, within = share_out(design, len(coroutines), n_threads)
+    room = _room_of_fit(design, problem.n_columns, outer)
+    with one_blas_thread(), Threads(outer) as fits, Threads(within) as inner:
 
         def serve(index):
             rows = _column(batch.weight, index), _column(batch.offset, index)
@@ -37,6 +30,14 @@ def run(problem, batch, coroutines, n_threads):
             return serve_fit(session, coroutines[index])
 
         return fits.map(serve, range(len(coroutines)))
+
+
+def _room_of_fit(design, n_columns, n_at_once):
+    """Bytes that the matrix of a fit may take."""
+    size = max(BYTES_OF_SMALL, 2.0 * (design.indices.nbytes + design.values.nbytes))
+    if BYTES_OF_ELEMENT * n_columns**2 <= BYTES_OF_TINY:
+        return size
+    return min(SHARE_OF_MEMORY * available() / n_at_once, size)
 
 
 def open_evaluator(problem, batch):

@@ -19,10 +19,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import bind, device, kernel
+from ..._compile import bind, device, kernel, part_of_loop, specialize
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
-from .risk_sets import SMALLEST_RISK, largest_predictor
+from .risk_set_tasks import (
+    EXPECTED,
+    HAZARDS,
+    JUMPS,
+    LOGLIK,
+    OF_CELLS,
+    RISKS,
+    SUMS,
+    TOP,
+    TOPS,
+    begin_part,
+    join_parts,
+    join_tops,
+    span_of,
+)
+from .risk_sets import REST, RISK, TERMS, jumps_of, largest_predictor, weigh_row
+from .tasks import ALL, rows_in
 
 
 class Carry(NamedTuple):
@@ -38,21 +54,27 @@ class Carry(NamedTuple):
     jump: np.ndarray  # per cell: a
 
 
-@device
-def _sum_exits(risk_sets, carry, eta, top, u, risk):
-    """Sums of w and v by exit, w itself into u, and the events' part of the log-likelihood."""
-    loglik = 0.0
-    risk[:] = 0.0
-    carry.sums[:] = 0.0
-    for i in range(len(eta)):
-        c = row_weight(risk_sets.weight, i)
-        u[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
-        risk[risk_sets.exit_idx[i]] += u[i]
-        if carry.inverse[i] > 0.0:
-            carry.sums[carry.idx[i]] += u[i] * carry.inverse[i]
-        if risk_sets.event[i] and risk_sets.live[i]:
-            loglik += c * (eta[i] - top)
-    return loglik
+@part_of_loop
+def _sum_exits(risk_sets, carry, eta, top, u, risk, low, high, begin, end, found):
+    """Sums of w and v of the rows [low, high) by exit, and w itself into u.
+
+    What belongs to a cell before `begin` goes into `found`, its v in the place of D's low part.
+    """
+    loglik, before, carried, split = 0.0, 0.0, 0.0, low
+    risk[begin:end] = 0.0
+    while split < high and risk_sets.exit_idx[split] < begin:
+        u[split], _, term = weigh_row(risk_sets, eta, top, split)
+        before += u[split]
+        carried += u[split] * carry.inverse[split]
+        loglik += term
+        split += 1
+    for i in rows_in(split, high):
+        w, _, term = weigh_row(risk_sets, eta, top, i)
+        u[i] = w
+        risk[risk_sets.exit_idx[i]] += w
+        carry.sums[carry.idx[i]] += w * carry.inverse[i]
+        loglik += term
+    found[TERMS], found[RISK], found[REST] = loglik, before, carried
 
 
 @device
@@ -73,22 +95,35 @@ def _carry_back(carry, lane):
         total += carry.jump[q + shift] * carry.survival[q]
 
 
-@device
-def _sum_risk(risk_sets, carry, s, risk):
-    """D of a stratum's cells from its sums by exit."""
-    for k in range(risk_sets.cell_ptr[s + 1] - 2, risk_sets.cell_ptr[s] - 1, -1):
-        risk[k] += risk[k + 1]
-    for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
-        _carry_forward(carry, lane, risk)
+@part_of_loop
+def _sum_risks(risk_sets, carry, risk, first, end):
+    """D of the cells of strata from their sums by exit."""
+    for s in range(first, end):
+        for k in range(risk_sets.cell_ptr[s + 1] - 2, risk_sets.cell_ptr[s] - 1, -1):
+            risk[k] += risk[k + 1]
+        for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
+            _carry_forward(carry, lane, risk)
 
 
-@device
-def _take_expected(risk_sets, carry, hazard, u):
-    """u from w: observed minus expected events."""
-    for i in range(len(u)):
-        total = hazard[risk_sets.exit_idx[i]]
-        if carry.inverse[i] > 0.0:
-            total += carry.inverse[i] * carry.sums[carry.idx[i]]
+@part_of_loop
+def _sum_jumps(risk_sets, carry, hazard, first, end):
+    """A of the cells of strata, and B of their lanes, from the jumps that are in A's place."""
+    for s in range(first, end):
+        total = 0.0
+        for k in range(risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]):
+            carry.jump[k] = hazard[k]
+            total += hazard[k]
+            hazard[k] = total
+        for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
+            _carry_back(carry, lane)
+
+
+@part_of_loop
+def _take_expected(risk_sets, carry, hazard, u, low, high):
+    """u of rows from w: observed minus expected events."""
+    for i in rows_in(low, high):
+        later = carry.inverse[i] * carry.sums[carry.idx[i]]
+        total = hazard[risk_sets.exit_idx[i]] + (later if carry.inverse[i] > 0.0 else 0.0)
         mass = row_weight(risk_sets.weight, i) if risk_sets.event[i] else 0.0
         u[i] = mass - u[i] * total
 
@@ -98,34 +133,90 @@ def scan_lanes(risk_sets, carry, cells, loglik):
 
     NaN where D underflows.
     """
-    for s in range(len(risk_sets.cell_ptr) - 1):
-        _sum_risk(risk_sets, carry, s, cells.risk)
-        first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
-        cells.hazard[first] = 0.0
-        for k in range(first + 1, end):
-            jump = 0.0
-            if risk_sets.deaths[k] > 0.0:
-                if not cells.risk[k] > SMALLEST_RISK:
-                    return np.nan
-                log_term, jump, _ = jump_formula(  # noqa: F821 (bound)
-                    cells.risk[k], 0.0, risk_sets.death_weight[k], risk_sets.deaths[k]
-                )
-                loglik -= log_term
-            carry.jump[k] = jump
-            cells.hazard[k] = cells.hazard[k - 1] + jump
-        for lane in range(carry.stratum_lanes[s], carry.stratum_lanes[s + 1]):
-            _carry_back(carry, lane)
+    n_strata = len(risk_sets.cell_ptr) - 1
+    _sum_risks(risk_sets, carry, cells.risk, 0, n_strata)
+    n_cells = len(cells.risk)
+    loglik = find_jumps(risk_sets, cells, 0, n_cells, loglik)  # noqa: F821 (bound by specialize)
+    if not np.isnan(loglik):
+        _sum_jumps(risk_sets, carry, cells.hazard, 0, n_strata)
     return loglik
 
 
-def evaluate(risk_sets, carry, eta, u, cells):
-    """Log-likelihood and shift of eta; writes u, the cells and B.  NaN where D underflows."""
-    top = largest_predictor(risk_sets, eta)
-    loglik = _sum_exits(risk_sets, carry, eta, top, u, cells.risk)
-    loglik = scan(risk_sets, carry, cells, loglik)  # noqa: F821 (bound by specialize)
-    if not np.isnan(loglik):
-        _take_expected(risk_sets, carry, cells.hazard, u)
-    return loglik, top
+@device
+def _complete(risk_sets, carry, risk, blocks, begin, end):
+    """Add to the cells [begin, end) what blocks have found of cells that began before them."""
+    for b in range(1, blocks.sizes[SUMS]):
+        k = np.int64(risk_sets.exit_idx[blocks.rows[b]])
+        if begin <= k < end:
+            risk[k] += blocks.found[b, RISK]
+            carry.sums[k] += blocks.found[b, REST]
+
+
+@part_of_loop
+def _sum_block(risk_sets, carry, eta, u, cells, blocks, b):
+    low, high, begin, end = span_of(risk_sets, blocks, b, len(cells.risk))
+    # cells of lanes are those of strata, or all rows are one block
+    carry.sums[begin : end if b < blocks.sizes[SUMS] - 1 else len(carry.sums)] = 0.0
+    sums = cells.risk, low, high, begin, end, blocks.found[b]
+    _sum_exits(risk_sets, carry, eta, join_tops(blocks), u, *sums)
+
+
+@part_of_loop
+def _do_rows(risk_sets, carry, eta, u, cells, blocks, task, low, high):
+    """Blocks [low, high) of a task over rows."""
+    found, rows = blocks.found, blocks.rows
+    if task == TOPS:
+        for b in range(low, high):
+            found[b, TOP] = largest_predictor(risk_sets, eta, rows[b], rows[b + 1])
+    elif task == SUMS:
+        for b in range(low, high):
+            _sum_block(risk_sets, carry, eta, u, cells, blocks, b)
+    elif task == EXPECTED and not np.isnan(found[0, LOGLIK]):
+        for b in range(low, high):
+            _take_expected(risk_sets, carry, cells.hazard, u, rows[b], rows[b + 1])
+
+
+def do_cells(risk_sets, carry, cells, blocks, task, low, high):
+    """Blocks [low, high) of a task over cells."""
+    found, strata, ptr = blocks.found, blocks.strata, risk_sets.cell_ptr
+    if task == RISKS:
+        for b in range(low, high):
+            begin, end = ptr[strata[b]], ptr[strata[b + 1]]
+            _complete(risk_sets, carry, cells.risk, blocks, begin, end)
+            _sum_risks(risk_sets, carry, cells.risk, strata[b], strata[b + 1])
+    elif task == JUMPS:
+        for b in range(low, high):
+            first, end, start = blocks.cells[b], blocks.cells[b + 1], begin_part(blocks, b)
+            found[b, OF_CELLS] = find_jumps(risk_sets, cells, first, end, start)  # noqa: F821
+    elif task == HAZARDS:
+        for b in range(low, high):
+            _sum_jumps(risk_sets, carry, cells.hazard, strata[b], strata[b + 1])
+        if low == 0:
+            join_parts(blocks)
+
+
+def evaluate(risk_sets, carry, eta, u, cells, blocks, sizes, task, low, high):
+    """Tasks of an evaluation, as those of `risk_set_tasks`."""
+    for now in range(task, len(sizes) if high == ALL else task + 1):
+        end = min(high, sizes[now])
+        _do_rows(risk_sets, carry, eta, u, cells, blocks, now, low, end)
+        of_cells(risk_sets, carry, cells, blocks, now, low, end)  # noqa: F821 (bound)
+    return task + 1
+
+
+@cache
+def kernel_of(formula):
+    """Kernel of an evaluation under a likelihood's `jump_formula`."""
+    of_cells = part_of_loop(bind(do_cells, find_jumps=jumps_of(formula)))
+    return specialize(evaluate, of_cells=of_cells)
+
+
+@kernel
+def add_carried(carry, w_row, carried_row, h, low, high):
+    """c of rows, and what they have of h beyond their exits."""
+    for i in rows_in(low, high):
+        carried_row[i] = w_row[i] * carry.inverse[i]
+        h[i] += carried_row[i] * carry.sums[carry.idx[i]]
 
 
 # -- rows that share their cells with rows elsewhere ------------------------------------------
@@ -134,7 +225,10 @@ def evaluate(risk_sets, carry, eta, u, cells):
 @kernel
 def sum_exits(risk_sets, carry, eta, top, u, risk):
     """Sums by exit, before any scan; the events' part of the log-likelihood."""
-    return _sum_exits(risk_sets, carry, eta, top, u, risk)
+    n_cells, found = len(risk), np.empty(REST + 1)
+    carry.sums[:] = 0.0
+    _sum_exits(risk_sets, carry, eta, top, u, risk, 0, len(eta), 0, n_cells, found)
+    return found[TERMS]
 
 
 @kernel
@@ -143,7 +237,7 @@ def residuals(risk_sets, carry, eta, top, hazard, u):
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         u[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
-    _take_expected(risk_sets, carry, hazard, u)
+    _take_expected(risk_sets, carry, hazard, u, 0, len(u))
 
 
 # -- exact steps ------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
-"""Columns of X as kernels see them, and the loops over the entries of one column.
+"""Whole columns of X, for steps along one after the other, and the loops over their entries.
 
 A column is an indicator (row numbers only), valued sparse (row numbers and values) or dense
 (values only).  `column_operation` is the single place that tells them apart: an operation is one
-loop over `entry_row` and `entry_value`, and is compiled for the kinds that a design can have: its
-columns are `IndicatorColumns` or `DenseColumns` where all are alike, else `Columns`.
+loop over `entry_row` and `entry_value`.
 
 Rows come in *pieces*.  A plain problem has one piece.  With coefficients that change over time
 every piece of the time axis holds its own copy of the rows that reach it, but never of X: the row
@@ -19,7 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import PART, bind, device, stand_in
+from ..._compile import PART, bind, device
 from ...data.design.columns import DENSE, INDICATOR
 
 
@@ -38,23 +37,9 @@ class Columns(NamedTuple):
     n_base: int  # rows of X
 
 
-class IndicatorColumns(Columns):
-    """Columns without values: a third of the loops, and of the time to compile them."""
-
-    __slots__ = ()
-
-
-class DenseColumns(Columns):
-    """Columns without row numbers."""
-
-    __slots__ = ()
-
-
 def columns_of(design, source, piece_ptr, first, shift):
-    """View a design as the narrowest class of columns that holds it."""
-    narrow = {INDICATOR: IndicatorColumns, DENSE: DenseColumns}
-    kinds = set(np.unique(design.kind))
-    return (narrow.get(*kinds, Columns) if len(kinds) == 1 else Columns)(
+    """View a design as columns."""
+    return Columns(
         design.kind,
         design.indptr,
         design.indices.view(f"u{design.indices.itemsize}"),
@@ -66,28 +51,6 @@ def columns_of(design, source, piece_ptr, first, shift):
         shift,
         design.n_rows,
     )
-
-
-def without_pieces(X):
-    """The columns on the rows of X, for those that do not change over time."""
-    piece_ptr = np.tile(np.array([[0, 1]]), (len(X.source), 1))
-    nothing = np.zeros(1, np.int64)
-    return X._replace(piece_ptr=piece_ptr, first=nothing, shift=nothing)
-
-
-def over_pieces(X, values):
-    """Sums of numbers of row copies over the pieces, one a row of X."""
-    if len(X.first) == 1:
-        return np.ascontiguousarray(values)
-    total = np.zeros(X.n_base)
-    for first, shift in zip(X.first, X.shift, strict=True):
-        total[first:] += values[first + shift : X.n_base + shift]
-    return total
-
-
-def changes_over_time(X):
-    """Which columns have a coefficient in some of the pieces only."""
-    return X.piece_ptr[:, 1] - X.piece_ptr[:, 0] < len(X.first)
 
 
 def entry_row(rows, q, shift):
@@ -146,7 +109,7 @@ def _entries_between(X, rows, start, high):
     return lower_bound(rows, start), end
 
 
-def _visit_any(X, j, low, high, state):
+def _visit(X, j, low, high, state):
     """Sum of ``operation(rows, values, shift, state)`` over the pieces of column j.
 
     Only entries in the rows ``[low, high)`` of X are visited, so that threads can own row ranges.
@@ -172,51 +135,13 @@ def _visit_any(X, j, low, high, state):
     return total
 
 
-def _visit_indicators(X, j, low, high, state):
-    """`_visit_any` where no column has values."""
-    total = 0.0
-    c = X.source[j]
-    rows = X.indices[X.indptr[c] : X.indptr[c + 1]]
-    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        start = max(low, X.first[b])
-        if start < high:
-            a, z = _entries_between(X, rows, start, high)
-            total += operation(rows[a:z], None, X.shift[b], state)  # noqa: F821
-    return total
-
-
-def _visit_dense(X, j, low, high, state):
-    """`_visit_any` where all columns are dense."""
-    total = 0.0
-    v = X.value_ptr[X.source[j]]
-    for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
-        start = max(low, X.first[b])
-        if start < high:
-            values = X.values[v + start : v + high]
-            total += operation(None, values, X.shift[b] + start, state)  # noqa: F821
-    return total
-
-
-_VISITS = {Columns: _visit_any, IndicatorColumns: _visit_indicators, DenseColumns: _visit_dense}
-
-
 def column_operation(loop):
     """Turn a loop over entries into a function ``(X, j, low, high, state)`` of column j.
 
     The loop is bound by name and not passed as an argument: Numba calls function arguments through
     pointers, which is slow and cannot be cached.
     """
-    operation = device(loop)
-    bound = {form: bind(visit, operation=operation) for form, visit in _VISITS.items()}
-
-    def visit(X, j, low, high, state):
-        """The operation over the entries of column j in the rows [low, high) of X."""
-
-    @overload(visit, jit_options=PART)
-    def _visit(X, j, low, high, state):
-        return bound[X.instance_class]
-
-    return stand_in(visit, bound[Columns])
+    return device(bind(_visit, operation=device(loop)))
 
 
 @column_operation
@@ -233,32 +158,6 @@ def dot(rows, values, shift, r):
     for q in range(whole, n):
         s0 += entry_value(values, q) * r[entry_row(rows, q, shift)]
     return (s0 + s1) + (s2 + s3)
-
-
-@column_operation
-def dot_residual(rows, values, shift, rh):
-    """Sum of x_i r_i where row i of `rh` holds r and h side by side."""
-    n = entry_count(rows, values)
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    whole = n - n % 4
-    for q in range(0, whole, 4):
-        s0 += entry_value(values, q) * rh[entry_row(rows, q, shift), 0]
-        s1 += entry_value(values, q + 1) * rh[entry_row(rows, q + 1, shift), 0]
-        s2 += entry_value(values, q + 2) * rh[entry_row(rows, q + 2, shift), 0]
-        s3 += entry_value(values, q + 3) * rh[entry_row(rows, q + 3, shift), 0]
-    for q in range(whole, n):
-        s0 += entry_value(values, q) * rh[entry_row(rows, q, shift), 0]
-    return (s0 + s1) + (s2 + s3)
-
-
-@column_operation
-def move_residual(rows, values, shift, state):
-    """r_i -= h_i x_i step."""
-    rh, step = state
-    for q in range(entry_count(rows, values)):
-        i = entry_row(rows, q, shift)
-        rh[i, 0] -= rh[i, 1] * entry_value(values, q) * step
-    return 0.0
 
 
 @column_operation

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ..formulas import restored, two_sum
+from ..formulas import two_sum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
+from .tasks import adder
 
 
 class Groups(NamedTuple):
@@ -50,19 +51,19 @@ def _weigh(groups, eta, g, w):
     return top, risk
 
 
-@kernel
-def evaluate(groups, eta, u):
-    """Log-likelihood; writes u."""
+@device
+def _add_terms(groups, eta, u, first, end):
+    """Log-likelihood of groups, and what its sum has lost; writes their u."""
     loglik, lost = 0.0, 0.0  # groups alike have terms alike, whose errors would not cancel
-    for g in range(len(groups.total)):
-        begin, end, total = groups.ptr[g], groups.ptr[g + 1], groups.total[g]
+    for g in range(first, end):
+        low, high, total = groups.ptr[g], groups.ptr[g + 1], groups.total[g]
         if not total > 0.0:
-            u[begin:end] = 0.0
+            u[low:high] = 0.0
             continue
         top, risk = _weigh(groups, eta, g, u)
         term = -total * np.log(risk)
         share = total / risk
-        for i in range(begin, end):
+        for i in range(low, high):
             c = row_weight(groups.weight, i)
             mass = c * groups.value[i]
             if mass > 0.0:
@@ -70,17 +71,20 @@ def evaluate(groups, eta, u):
             u[i] = mass - u[i] * share
         loglik, error = two_sum(loglik, term)
         lost += error
-    return restored(loglik, lost)
+    return loglik, lost
+
+
+evaluate = adder(_add_terms)
 
 
 @kernel
-def curvature(groups, eta, rh):
-    """h into the second column of `rh`; as c y - u a small one would be lost to rounding."""
-    for g in range(len(groups.total)):
-        _, risk = _weigh(groups, eta, g, rh[:, 1])
+def curvature(groups, eta, h, first, end):
+    """h of groups; as c y - u a small one would be rounded off."""
+    for g in range(first, end):
+        _, risk = _weigh(groups, eta, g, h)
         share = groups.total[g] / risk if risk > 0.0 else 0.0
         for i in range(groups.ptr[g], groups.ptr[g + 1]):
-            rh[i, 1] *= share
+            h[i] *= share
 
 
 # -- exact steps ------------------------------------------------------------------------------

@@ -16,16 +16,18 @@ the sum of w over the deaths at k.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import PART, device, kernel
+from ..._compile import PART, bind, device, kernel, part_of_loop
 from ..formulas import two_sum
 from .interval_tree import add_logs
 from .optional import add, fill, read, row_weight, write
+from .tasks import rows_in
 
 # Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
 SMALLEST_RISK = 1e-280
@@ -63,7 +65,7 @@ class Cells(NamedTuple):
     held: np.ndarray  # ... likewise
 
 
-@device
+@part_of_loop
 def add_risk(cells, k, w):
     """Add w to the sum of cell k, keeping its rounding error where entries will be taken out.
 
@@ -71,17 +73,6 @@ def add_risk(cells, k, w):
     """
     cells.risk[k], error = two_sum(cells.risk[k], w)
     add(cells.rest, k, error)
-
-
-def leave_risk(enter_idx, i, w, cells):
-    """Take w out of the risk sets up to the row's entry."""
-
-
-@overload(leave_risk, jit_options=PART)
-def _leave_risk(enter_idx, i, w, cells):
-    if isinstance(enter_idx, types.NoneType):
-        return lambda enter_idx, i, w, cells: None
-    return lambda enter_idx, i, w, cells: add_risk(cells, enter_idx[i], -w)
 
 
 def is_lost(rest, risk, least):
@@ -124,35 +115,115 @@ def _hazard_until(enter_idx, i, k, cells):
     return difference
 
 
-@device
-def largest_predictor(risk_sets, eta):
+@part_of_loop
+def largest_predictor(risk_sets, eta, low, high):
+    """... of the live rows [low, high)."""
     top = -np.inf
-    for i in range(len(eta)):
-        if risk_sets.live[i] and not eta[i] <= top:
+    for i in rows_in(low, high):
+        if not eta[i] <= top and risk_sets.live[i]:
             top = eta[i]
-    return top if top > -np.inf or top != top else 0.0  # 0: nobody is ever at risk
+    return top
 
 
-@device
-def _sum_risk(risk_sets, eta, top, cells, w_row):
-    """Sums of w per cell, w itself, and the events' part of the log-likelihood."""
-    loglik = 0.0
-    cells.risk[:] = 0.0
-    fill(cells.rest, 0.0)
-    fill(cells.tied, 0.0)
-    for i in range(len(eta)):
-        c = row_weight(risk_sets.weight, i)
-        shifted = eta[i] - top
-        w = c * np.exp(shifted) if risk_sets.live[i] else 0.0
-        k = risk_sets.exit_idx[i]
+@part_of_loop
+def weigh_row(risk_sets, eta, top, i):
+    """w of a row, the same where it died, and its part of the log-likelihood.
+
+    Selections, as events come in no order that branches could foresee.
+    """
+    c, shifted = row_weight(risk_sets.weight, i), eta[i] - top
+    w = c * np.exp(shifted) if risk_sets.live[i] else 0.0
+    term = c * shifted if risk_sets.event[i] & risk_sets.live[i] else 0.0
+    return w, w if risk_sets.event[i] else 0.0, term
+
+
+# Of a block of rows, beside its part of the log-likelihood: D, its low-order part and T of the cell
+# that began before it.
+TERMS, RISK, REST, TIED = range(4)
+
+
+@part_of_loop
+def sum_rows(risk_sets, eta, top, cells, w_row, low, high, begin, end, found):
+    """Sums of w of the rows [low, high) by the cells [begin, end), and w itself.
+
+    What belongs to a cell before these goes into `found`.
+    """
+    loglik, risk, rest, tied, split = 0.0, 0.0, 0.0, 0.0, low
+    for k in range(begin, end):
+        cells.risk[k] = 0.0
+        write(cells.rest, k, 0.0)
+        write(cells.tied, k, 0.0)
+    while split < high and risk_sets.exit_idx[split] < begin:
+        w, dead, term = weigh_row(risk_sets, eta, top, split)
+        w_row[split] = w
+        risk, error = two_sum(risk, w)
+        rest += error
+        tied += dead
+        loglik += term
+        split += 1
+    for i in rows_in(split, high):
+        w, dead, term = weigh_row(risk_sets, eta, top, i)
         w_row[i] = w
-        add_risk(cells, k, w)
-        leave_risk(risk_sets.enter_idx, i, w, cells)
-        if risk_sets.event[i]:
-            add(cells.tied, k, w)
-            if risk_sets.live[i]:
-                loglik += c * shifted
+        add_risk(cells, risk_sets.exit_idx[i], w)
+        add(cells.tied, risk_sets.exit_idx[i], dead)
+        loglik += term
+    found[TERMS], found[RISK], found[REST], found[TIED] = loglik, risk, rest, tied
+
+
+@part_of_loop
+def sum_risks(risk_sets, cells, first, end):
+    """D of the cells of strata [first, end) from their sums; whether it has its digits."""
+    for s in range(first, end):
+        risk, rest, largest = 0.0, 0.0, 0.0
+        for k in range(risk_sets.cell_ptr[s + 1] - 1, risk_sets.cell_ptr[s], -1):
+            risk, error = two_sum(risk, cells.risk[k])
+            rest += error + read(cells.rest, k, 0.0)
+            cells.risk[k] = risk + rest
+            largest = max(largest, risk)
+            least = risk_sets.least * largest
+            if risk_sets.deaths[k] > 0.0 and is_lost(cells.rest, cells.risk[k], least):
+                return False
+    return True
+
+
+def find_jumps(risk_sets, cells, low, high, loglik):
+    """Jumps a of the cells [low, high) from D, in the place of A; the log-likelihood less theirs.
+
+    NaN where D underflows.
+    """
+    for k in rows_in(low, high):
+        jump, held = 0.0, 0.0
+        if risk_sets.deaths[k] > 0.0:
+            if not cells.risk[k] > SMALLEST_RISK:
+                return np.nan
+            log_term, jump, held = jump_formula(  # noqa: F821 (bound)
+                cells.risk[k],
+                read(cells.tied, k, 0.0),
+                risk_sets.death_weight[k],
+                risk_sets.deaths[k],
+            )
+            loglik -= log_term
+        cells.hazard[k] = jump
+        write(cells.held, k, held)
     return loglik
+
+
+@cache
+def jumps_of(formula):
+    """`find_jumps` under a likelihood's `jump_formula`."""
+    return part_of_loop(bind(find_jumps, jump_formula=formula))
+
+
+@part_of_loop
+def sum_jumps(risk_sets, cells, first, end):
+    """A of the cells of strata [first, end) from their jumps."""
+    for s in range(first, end):
+        hazard, rest = 0.0, 0.0
+        for k in range(risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]):
+            hazard, error = two_sum(hazard, cells.hazard[k])
+            rest += error
+            cells.hazard[k] = hazard
+            write(cells.rest, k, rest)
 
 
 def scan_cells(risk_sets, cells, loglik):
@@ -160,64 +231,28 @@ def scan_cells(risk_sets, cells, loglik):
 
     NaN where D underflows, or has lost its digits.
     """
-    for s in range(len(risk_sets.cell_ptr) - 1):
-        first, end = risk_sets.cell_ptr[s], risk_sets.cell_ptr[s + 1]
-        risk, rest, largest = 0.0, 0.0, 0.0
-        for k in range(end - 1, first, -1):
-            risk, error = two_sum(risk, cells.risk[k])
-            rest += error + read(cells.rest, k, 0.0)
-            cells.risk[k] = risk + rest
-            largest = max(largest, risk)
-            least = risk_sets.least * largest
-            if risk_sets.deaths[k] > 0.0 and is_lost(cells.rest, cells.risk[k], least):
-                return np.nan
-        hazard, rest = 0.0, 0.0
-        cells.hazard[first] = 0.0
-        write(cells.rest, first, 0.0)
-        write(cells.held, first, 0.0)
-        for k in range(first + 1, end):
-            held = 0.0
-            if risk_sets.deaths[k] > 0.0:
-                if not cells.risk[k] > SMALLEST_RISK:
-                    return np.nan
-                log_term, jump, held = jump_formula(  # noqa: F821 (bound)
-                    cells.risk[k],
-                    read(cells.tied, k, 0.0),
-                    risk_sets.death_weight[k],
-                    risk_sets.deaths[k],
-                )
-                loglik -= log_term
-                hazard, error = two_sum(hazard, jump)
-                rest += error
-            cells.hazard[k] = hazard
-            write(cells.rest, k, rest)
-            write(cells.held, k, held)
+    n_strata = len(risk_sets.cell_ptr) - 1
+    if not sum_risks(risk_sets, cells, 0, n_strata):
+        return np.nan
+    loglik = find_jumps(risk_sets, cells, 0, len(cells.risk), loglik)
+    sum_jumps(risk_sets, cells, 0, n_strata)
     return loglik
 
 
-@device
-def _take_expected(risk_sets, cells, u):
-    """u from w: observed minus expected events."""
-    for i in range(len(u)):
-        k = risk_sets.exit_idx[i]
-        hazard = hazard_until(risk_sets.enter_idx, i, k, cells)
-        c = 0.0
-        if risk_sets.event[i]:
-            c = row_weight(risk_sets.weight, i)
-            hazard -= read(cells.held, k, 0.0)
-        u[i] = c - u[i] * hazard
+@part_of_loop
+def hazard_of(risk_sets, cells, i):
+    """Hazard that a row was exposed to: less what tied deaths do not carry, where it is one."""
+    k = risk_sets.exit_idx[i]
+    hazard, held = hazard_until(risk_sets.enter_idx, i, k, cells), read(cells.held, k, 0.0)
+    return hazard - (held if risk_sets.event[i] else 0.0)
 
 
-def evaluate(risk_sets, eta, u, cells):
-    """Log-likelihood and shift of eta; writes u and the cells.  NaN where D underflows."""
-    top = largest_predictor(risk_sets, eta)
-    if not np.isfinite(top):
-        return np.nan, top
-    loglik = _sum_risk(risk_sets, eta, top, cells, u)
-    loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
-    if not np.isnan(loglik):
-        _take_expected(risk_sets, cells, u)
-    return loglik, top
+@part_of_loop
+def take_expected(risk_sets, cells, u, low, high):
+    """u of rows from w: observed minus expected events."""
+    for i in rows_in(low, high):
+        c = row_weight(risk_sets.weight, i) if risk_sets.event[i] else 0.0
+        u[i] = c - u[i] * hazard_of(risk_sets, cells, i)
 
 
 @device
@@ -297,18 +332,15 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
 
 
 @kernel
-def curvature(risk_sets, eta, top, cells, rh, w_row):
-    """h into the second column of `rh`, and w on the scale of the cells.
+def curvature(risk_sets, eta, top, cells, h, w_row, low, high):
+    """h of the rows [low, high) and w on the scale of the cells.
 
     As weight*event - u a small h would be lost to rounding.
     """
-    for i in range(len(eta)):
-        c, k = row_weight(risk_sets.weight, i), risk_sets.exit_idx[i]
+    for i in rows_in(low, high):
+        c = row_weight(risk_sets.weight, i)
         w_row[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
-        hazard = hazard_until(risk_sets.enter_idx, i, k, cells)
-        if risk_sets.event[i]:
-            hazard -= read(cells.held, k, 0.0)
-        rh[i, 1] = max(w_row[i] * hazard, 0.0)
+        h[i] = max(w_row[i] * hazard_of(risk_sets, cells, i), 0.0)
 
 
 # -- rows that share their cells with rows elsewhere ------------------------------------------
@@ -317,7 +349,22 @@ def curvature(risk_sets, eta, top, cells, rh, w_row):
 @kernel
 def sum_cells(risk_sets, eta, top, cells, w_row):
     """Sums by cell, before any scan; the events' part of the log-likelihood."""
-    return _sum_risk(risk_sets, eta, top, cells, w_row)
+    n_cells, found = len(cells.risk), np.empty(TIED + 1)
+    sum_rows(risk_sets, eta, top, cells, w_row, 0, len(eta), 0, n_cells, found)
+    for i in range(len(eta)):
+        leave_risk(risk_sets.enter_idx, i, w_row[i], cells)
+    return found[TERMS]
+
+
+def leave_risk(enter_idx, i, w, cells):
+    """Take w out of the risk sets up to the row's entry."""
+
+
+@overload(leave_risk, jit_options=PART)
+def _leave_risk(enter_idx, i, w, cells):
+    if isinstance(enter_idx, types.NoneType):
+        return lambda enter_idx, i, w, cells: None
+    return lambda enter_idx, i, w, cells: add_risk(cells, enter_idx[i], -w)
 
 
 @kernel
@@ -332,7 +379,7 @@ def residuals(risk_sets, eta, top, cells, u):
     for i in range(len(eta)):
         c = row_weight(risk_sets.weight, i)
         u[i] = c * np.exp(eta[i] - top) if risk_sets.live[i] else 0.0
-    _take_expected(risk_sets, cells, u)
+    take_expected(risk_sets, cells, u, 0, len(u))
 
 
 @kernel

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import bind, device
-from ..formulas import restored, two_sum
+from ..formulas import two_sum
 from .bins import CONSTANT
 from .columns import add_scaled, entry_count, entry_row, entry_value
 from .optional import row_weight
+from .tasks import ALL, rows_in
 
 MOST_STEPS = 200
 SMALL_STEP = 1e-8  # relative: Newton's error after such a step is its square, rounding
@@ -80,10 +81,28 @@ def intercept_formulas(link_formula):
     return tuple(bind(formula, link_formula=link_formula) for formula in (link_bracket, link_step))
 
 
-def _sum_scores(rows, eta, intercept):
+# What is known of the intercept, and the tasks of a search for it.
+MEAN, COUNT, LOW, HIGH, LONGEST, INTERCEPT, STEPS = range(7)
+RANGES, BRACKET, SCORES, MOVE = range(4)
+
+
+@device
+def _find_range(rows, eta, low, high):
+    """Sums of weights and of weighted outcomes, and the range of the predictor."""
+    count, total, least, largest = 0.0, 0.0, np.inf, -np.inf
+    for i in rows_in(low, high):
+        c = row_weight(rows.weight, i)
+        if c > 0.0:
+            count += c
+            total += c * rows.value[i]
+            least, largest = min(least, eta[i]), max(largest, eta[i])
+    return count, total, least, largest
+
+
+def sum_scores(rows, eta, intercept, low, high):
     """Weighted sums of score and curvature at an intercept."""
     score, curvature = 0.0, 0.0
-    for i in range(len(eta)):
+    for i in rows_in(low, high):
         c = row_weight(rows.weight, i)
         if c > 0.0:
             _, s, h = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
@@ -92,60 +111,93 @@ def _sum_scores(rows, eta, intercept):
     return score, curvature
 
 
-def _profile(rows, eta, start):
-    """Intercept at which the scores sum to zero: Newton steps, kept inside a bracket."""
+def open_search(parts, known):
+    """Where the intercept lies, from the ranges of blocks, and where to begin."""
     count, total, low, high = 0.0, 0.0, np.inf, -np.inf
-    for i in range(len(eta)):
-        c = row_weight(rows.weight, i)
-        if c > 0.0:
-            count += c
-            total += c * rows.value[i]
-            low, high = min(low, eta[i]), max(high, eta[i])
-    mean = total / count
-    low, high, longest = bracket(mean, low, high)  # noqa: F821 (bound)
-    intercept = min(max(start, low), high)
-    for _ in range(MOST_STEPS):
-        score, curvature = sum_scores(rows, eta, intercept)  # noqa: F821
-        if score > 0.0:
-            low = intercept
-        else:
-            high = intercept
-        least, most = max(low, intercept - longest), min(high, intercept + longest)
-        moved = intercept + newton_step(mean, score / count, curvature / count)  # noqa: F821
-        if not least <= moved <= most:
-            moved = 0.5 * (least + most)
-        step, intercept, longest = abs(moved - intercept), moved, LONGER * longest
-        if step <= SMALL_STEP * (1.0 + abs(intercept)):
+    for b in range(len(parts)):
+        count += parts[b, 0]
+        total += parts[b, 1]
+        low, high = min(low, parts[b, 2]), max(high, parts[b, 3])
+    low, high, longest = bracket(total / count, low, high)  # noqa: F821 (bound)
+    known[MEAN], known[COUNT] = total / count, count
+    known[LOW], known[HIGH], known[LONGEST] = low, high, longest
+    known[INTERCEPT], known[STEPS] = min(max(known[INTERCEPT], low), high), 0.0
+
+
+def move(parts, known):
+    """Newton's step, kept inside the bracket; whether that was the last one."""
+    score, curvature = 0.0, 0.0
+    for b in range(len(parts)):
+        score += parts[b, 0]
+        curvature += parts[b, 1]
+    mean, count, intercept, longest = known[MEAN], known[COUNT], known[INTERCEPT], known[LONGEST]
+    known[LOW if score > 0.0 else HIGH] = intercept
+    least, most = max(known[LOW], intercept - longest), min(known[HIGH], intercept + longest)
+    moved = intercept + newton_step(mean, score / count, curvature / count)  # noqa: F821 (bound)
+    if not least <= moved <= most:
+        moved = 0.5 * (least + most)
+    known[INTERCEPT], known[LONGEST] = moved, LONGER * longest
+    known[STEPS] += 1.0
+    return abs(moved - intercept) <= SMALL_STEP * (1.0 + abs(moved)) or known[STEPS] >= MOST_STEPS
+
+
+def profile(rows, eta, edges, parts, known, sizes, task, low, high):
+    """Tasks of a search for the intercept at which the scores sum to zero.
+
+    `parts` has what a task has found of each block, and `known` what is known of the intercept.
+    """
+    while task < len(sizes):
+        following = task + 1
+        for b in range(low, min(high, sizes[task])):
+            part, begin, end = parts[b], edges[b], edges[b + 1]
+            if task == RANGES:
+                part[0], part[1], part[2], part[3] = _find_range(rows, eta, begin, end)
+            elif task == BRACKET:
+                open_search(parts, known)
+            elif task == SCORES:
+                part[0], part[1] = sum_scores(rows, eta, known[INTERCEPT], begin, end)
+            elif not move(parts, known):
+                following = SCORES
+        task = following
+        if high != ALL:
             break
-    return intercept
+    return task
 
 
-def _evaluate(rows, eta, intercept, u):
-    """Log-likelihood; writes u.
+class Shifted(NamedTuple):
+    """Outcomes, and what is added to every predictor."""
+
+    rows: Rows
+    intercept: float
+
+
+def add_terms(shifted, eta, u, low, high):
+    """Log-likelihood of rows, and what its sum has lost; writes their u.
 
     Rows alike, as those of a few 0/1 columns, have terms alike, whose rounding errors would not
     cancel in a plain sum: steps near the optimum could not be told from steps that make it worse.
     """
-    loglik, lost = 0.0, 0.0
-    for i in range(len(eta)):
+    rows, loglik, lost = shifted.rows, 0.0, 0.0
+    for i in rows_in(low, high):
         c = row_weight(rows.weight, i)
         u[i] = 0.0
         if c > 0.0:
-            term, score, _ = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821
+            value = rows.value[i]
+            term, score, _ = row_formula(eta[i] + shifted.intercept, value)  # noqa: F821 (bound)
             loglik, error = two_sum(loglik, c * term)
             lost += error
             u[i] = c * score
-    return restored(loglik, lost)
+    return loglik, lost
 
 
-def _curvature(rows, eta, intercept, rh):
-    """h into the second column of `rh`."""
-    for i in range(len(eta)):
+def curvature(rows, eta, intercept, h, low, high):
+    """h of rows."""
+    for i in rows_in(low, high):
         c = row_weight(rows.weight, i)
-        rh[i, 1] = 0.0
+        h[i] = 0.0
         if c > 0.0:
-            _, _, h = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
-            rh[i, 1] = c * h
+            _, _, own = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
+            h[i] = c * own
 
 
 # -- exact steps ------------------------------------------------------------------------------

@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ..formulas import restored, two_sum
+from ..formulas import two_sum
 from .columns import add_scaled, column_operation, entry_count, entry_row, entry_value
 from .optional import row_weight
+from .tasks import adder
 
 DEVIATIONS, MARGIN = 9.0, 9.0  # half width of the band around the mean of a sum
 MOST_STEPS, MOST_BISECTIONS = 100, 200
@@ -41,14 +42,7 @@ class Sets(NamedTuple):
     cases: np.ndarray  # int64 per set; 0 where the set contributes nothing
     tau: np.ndarray  # per set, kept from one evaluation to the next
     share: np.ndarray  # pi of the last evaluation, per row; from u a small one would be rounded off
-
-
-class Scratch(NamedTuple):
-    """Working memory for the largest set."""
-
-    p: np.ndarray
-    q: np.ndarray
-    law: np.ndarray  # of S, one longer than the set
+    largest: int  # rows of the largest set
 
 
 @device
@@ -125,12 +119,12 @@ def _leave_out(p, q, m, law, low, high):
     return v
 
 
-@kernel
-def evaluate(sets, scratch, eta, u):
-    """Log-likelihood; writes u and the shifts tau."""
+@device
+def _add_terms(sets, eta, u, first, end):
+    """Log-likelihood of sets, and what its sum has lost; writes their u and shifts tau."""
     loglik, lost = 0.0, 0.0  # sets alike have terms alike, whose errors would not cancel
-    p, q, law = scratch.p, scratch.q, scratch.law
-    for s in range(len(sets.cases)):
+    p, q, law = np.empty(sets.largest), np.empty(sets.largest), np.empty(sets.largest + 1)
+    for s in range(first, end):
         begin, m = sets.ptr[s], sets.cases[s]
         n = sets.ptr[s + 1] - begin
         if m == 0:
@@ -150,7 +144,10 @@ def evaluate(sets, scratch, eta, u):
             u[begin + i] = c * (sets.case[begin + i] - share)
         loglik, error = two_sum(loglik, c * term)
         lost += error
-    return restored(loglik, lost)
+    return loglik, lost
+
+
+evaluate = adder(_add_terms)
 
 
 # -- the quadratic model ----------------------------------------------------------------------
@@ -225,30 +222,31 @@ def _match_diagonal(v, h):
 
 
 @kernel
-def curvature(sets, scratch, rh, inverse):
-    """h into the second column of `rh`, and 1 / sum h of every set."""
-    for s in range(len(sets.cases)):
+def curvature(sets, h, inverse, first, end):
+    """h of sets, and 1 / sum h of each."""
+    scratch_v, scratch_h = np.empty(sets.largest), np.empty(sets.largest)
+    for s in range(first, end):
         begin, m = sets.ptr[s], sets.cases[s]
         n = sets.ptr[s + 1] - begin
         inverse[s] = 0.0
-        rh[begin : begin + n, 1] = 0.0
+        h[begin : begin + n] = 0.0
         if m == 0:
             continue
         c = row_weight(sets.weight, begin)
-        v, h = scratch.p[:n], scratch.q[:n]
+        v, own = scratch_v[:n], scratch_h[:n]
         for i in range(n):
             share = min(sets.share[begin + i], 1.0)
             v[i] = share * (1.0 - share)
             if m == 1:  # a multinomial, whose h is known
-                h[i] = share
+                own[i] = share
             elif m == n - 1:
-                h[i] = 1.0 - share
+                own[i] = 1.0 - share
         if 1 < m < n - 1:
-            _match_diagonal(v, h)
+            _match_diagonal(v, own)
         total = 0.0
         for i in range(n):
-            rh[begin + i, 1] = c * h[i]
-            total += c * h[i]
+            h[begin + i] = c * own[i]
+            total += h[begin + i]
         inverse[s] = 1.0 / total if total > 0.0 else 0.0
 
 

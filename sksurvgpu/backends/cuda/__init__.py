@@ -16,7 +16,7 @@ from ...data.by_fit import columns_of
 from ..contract import serve_in_rounds
 from ..ranges import named
 from ._cuda import count_devices, open_device
-from .kept import layout_of
+from .kept import forget, layout_of
 from .layout import Layout
 from .memory import fits_at_once, ran_out
 from .session import Session
@@ -41,7 +41,7 @@ def list_devices(asked):
 
 @dataclass(frozen=True)
 class Backend:
-    """One device, and the number type of residuals in sweeps."""
+    """One device, and the number type of h, the curvature of rows."""
 
     device: object
     precision: str = "float64"
@@ -65,6 +65,9 @@ class Backend:
                     results += found
         except MemoryError as error:
             raise ran_out(error, wave, self.device) from None
+        except Exception:
+            forget()  # after a fault of the device nothing on it is there any more
+            raise
         return results
 
     def _serve_wave(self, layout, problem, batch, start, part):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import pickle
+import re
 import threading
 import warnings
 import zlib
@@ -63,6 +64,7 @@ from numba.cuda.dispatcher import CUDACache, CUDACacheImpl  # noqa: E402
 
 # Where sent arrays begin, and bytes that are staged at once if no more are needed.
 ALIGNED, LEAST_STAGED = 16, 2**20
+OLDEST = "compute_75"  # architecture that every supported NVVM knows
 
 # What Numba asks an argument of a launch for.
 Array._numba_type_ = property(lambda own: cuda.types.Array(from_dtype(own.dtype), own.ndim, "C"))
@@ -113,6 +115,25 @@ def _linker_version():
         return nvjitlink.version()
     except Exception:  # of a kind that differs between versions of the bindings
         return None
+
+
+@cache
+def _compiler_version():
+    """Version of NVVM's toolkit, which its PTX names; None where NVVM is missing.
+
+    NVRTC, which Numba asks, may be of another one.
+    """
+    from numba.cuda.cudadrv import nvvm
+
+    try:
+        compiler = nvvm.NVVM()
+        numbers = ", ".join(f"i32 {n}" for n in compiler.get_ir_version())
+        layout = f'target datalayout = "{compiler.data_layout}"'
+        parts = 'target triple = "nvptx64-nvidia-cuda"', layout, "!nvvmir.version = !{!0}"
+        ptx = nvvm.compile_ir("\n".join([*parts, f"!0 = !{{{numbers}}}"]), arch=OLDEST)
+    except Exception:  # of a kind that differs between versions of the bindings
+        return None
+    return tuple(map(int, re.search(rb"release (\d+)\.(\d+)", ptx).groups()))
 
 
 def kernel(function, most_threads=None):
@@ -366,6 +387,6 @@ def _require_device(ordinal):
             f"device={ordinal} was asked for and this machine has {count} CUDA device(s), numbered "
             'from 0; pass another `device`, or backend="cpu"'
         )
-    problem = misfit(cuda.driver.driver.get_version(), runtime.get_version(), _linker_version())
+    problem = misfit(cuda.driver.driver.get_version(), _compiler_version(), _linker_version())
     if problem:
         raise BackendUnavailableError(f'backend="cuda" cannot compile: {problem}')

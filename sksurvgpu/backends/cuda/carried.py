@@ -184,24 +184,24 @@ def _refer_row(sets, part, carry, lanes, i, top):
 
 
 @kernel
-def curvature(fits, sets, carry, rows, cells, eta_of_fits, tops, bin_cells, bins, rh):
+def curvature(fits, sets, carry, rows, cells, eta_of_fits, tops, bin_cells, model):
     """h of every row, and the bins' numbers."""
     first, step = cuda.grid(1), cuda.gridsize(1)
-    is_carried = bins.carried.shape[1] > 0
+    is_carried = model.carried.shape[1] > 0
     for t in range(fits.shape[0]):
         fit = fits[t]
         part, lanes = part_of_fit(sets, rows, cells, eta_of_fits, fit), lanes_of_fit(carry, fit)
         i = first
         while i < part.eta.shape[0]:
             h, w, c = _refer_row(sets, part, carry, lanes, i, tops[fit])
-            keep_row(bins, rh, fit, i, h, w)
+            keep_row(model, fit, i, h, w)
             if is_carried:
-                bins.carried[fit, i] = c
+                model.carried[fit, i] = c
             i += step
         k = first
-        while k < bins.last.shape[0]:
-            refer_bin(part, bins, bin_cells, fit, k)
+        while k < model.last.shape[0]:
+            refer_bin(part, model, bin_cells, fit, k)
             if is_carried:  # one lane a stratum: its cells are the stratum's
-                bins.after[fit, k] = lanes.back[bin_cells.end[k]]
-                bins.fall[fit, k] = lanes.back[bin_cells.start[k]] - bins.after[fit, k]
+                model.after[fit, k] = lanes.back[bin_cells.end[k]]
+                model.fall[fit, k] = lanes.back[bin_cells.start[k]] - model.after[fit, k]
             k += step

@@ -82,12 +82,6 @@ class Span(NamedTuple):
     base: int
 
 
-@device
-def my_span(X, j, ranges):
-    low, high, kind, base = entries(X, j, ranges[0], ranges[1])
-    return Span(j, low, high, int64(kind), base)
-
-
 @inlined
 def new_spans():
     """Shared memory for spans of the next columns."""
@@ -102,9 +96,9 @@ def read_spans(X, columns, ranges, spans):
     """
     k = cuda.threadIdx.x
     while k < min(SPANS, columns.shape[0]):
-        span = my_span(X, columns[uint64(k)], ranges)
-        spans[uint64(4 * k)], spans[uint64(4 * k + 1)] = span.low, span.high
-        spans[uint64(4 * k + 2)], spans[uint64(4 * k + 3)] = span.kind, span.base
+        low, high, kind, base = entries(X, columns[uint64(k)], ranges[0], ranges[1])
+        spans[uint64(4 * k)], spans[uint64(4 * k + 1)] = low, high
+        spans[uint64(4 * k + 2)], spans[uint64(4 * k + 3)] = int64(kind), base
         k += cuda.blockDim.x
     cuda.syncthreads()
 
@@ -115,19 +109,6 @@ def span_of(j, spans, k):
     at = uint32(4) * (uint32(k) % uint32(SPANS))
     low, high = spans[uint64(at)], spans[uint64(at + uint32(1))]
     return Span(j, low, high, spans[uint64(at + uint32(2))], spans[uint64(at + uint32(3))])
-
-
-@device
-def four_entries(X, q, span):
-    """Rows and values of a thread's next four entries, loaded at once; 0 beyond the last one."""
-    step, last = cuda.blockDim.x, span.high - 1
-    second, third, fourth = q + step, q + 2 * step, q + 3 * step
-    i, x = entry(X, q, span.kind, span.base)
-    j, y = entry(X, min(second, last), span.kind, span.base)
-    k, z = entry(X, min(third, last), span.kind, span.base)
-    m, v = entry(X, min(fourth, last), span.kind, span.base)
-    y, z = y if second <= last else 0.0, z if third <= last else 0.0
-    return (i, x), (j, y), (k, z), (m, v if fourth <= last else 0.0)
 
 
 @kernel

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64, uint64
 
-from ._cuda import cuda, inlined, specialize
+from ._cuda import cuda, device, inlined, specialize
 from .columns import SPANS, my_ranges, new_spans, read_spans, span_of
 from .team import begin, my_team, n_teams, new_scratch
 
@@ -72,6 +72,14 @@ def new_own():
     return cuda.shared.array(8, int64)  # OWN
 
 
+@device
+def clip(step, reach):
+    """A step that is no longer than `reach`; nan stays, which a device's `max` would lose."""
+    if step > reach:
+        return reach
+    return -reach if step < -reach else step
+
+
 def _cycle(exchange, X, work, own, state):
     """Step every column of every fit served once; writes ``work.coef`` and ``work.reach``."""
     begin()
@@ -100,7 +108,7 @@ def _cycle(exchange, X, work, own, state):
                 continue
             z = coef * curvature + (work.events_slope[at] + slope)
             new = minimum(z, curvature, work.penalty, at)  # noqa: F821
-            step = min(max(new - coef, -reach), reach)
+            step = clip(new - coef, reach)
             if cuda.threadIdx.x == 0:
                 own.reach[block, uint64(a)] = max(2.0 * abs(step), 0.5 * reach)
                 # a step that was not cut short lands on `new` itself, so that zeros are exact

@@ -140,14 +140,14 @@ def evaluate(exchange, rows, groups, eta_of_fits, loglik_of_fits):
 
 
 @kernel
-def curvature(fits, rows, groups, eta_of_fits, rh):
+def curvature(fits, rows, groups, eta_of_fits, h_of_fits):
     """h of every row at the last evaluation; as c y - u a small one would be lost to rounding."""
     for t in range(fits.shape[0]):
         fit = fits[t]
         eta = eta_of_fits[fit]
         i = cuda.grid(1)
         while i < eta.shape[0]:
-            rh[fit, 2 * i + 1] = _share(rows, groups, fit, eta, i)
+            h_of_fits[fit, i] = _share(rows, groups, fit, eta, i)
             i += cuda.gridsize(1)
 
 

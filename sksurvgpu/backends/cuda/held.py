@@ -18,27 +18,31 @@ SIDE = 1_024  # of tiles in place: entries of a row that lists hold
 TASKS = 2  # for each multiprocessor
 # Below this share of its curvature without the second term, rounding of a column's integers shows.
 NEARLY_CONSTANT = 0.1
-MOST_SINGLE = 128  # columns that are multiplied one by one; sweeps cost less than more of them
+MOST_SINGLE = 128  # columns that are multiplied one by one; without a matrix, more cost less
 CAPACITY = 32  # matrices grow by multiples
 
 
 class Held:
-    """Matrices of all fits of a session, as correlations, and what they are made of."""
+    """Matrices of all fits of a session, as correlations, and what they are made of.
 
-    def __init__(self, layout, rh, loads, inverse, loan):
+    That is `model`, where they were taken; None where bins are many, and there are none.
+    """
+
+    def __init__(self, layout, curvatures, model, n_fits, loan):
         self._layout, self._device, self._loan = layout, layout.device, loan
-        self._model = matrix.Model(rh, loads, inverse)
-        self._columns = [np.empty(0, np.int64)] * len(rh)
-        self._root = [np.empty(0)] * len(rh)
-        self._held, self._scales = self._take(0)
+        self._curvatures, self.model = curvatures, model
+        self._columns = [np.empty(0, np.int64)] * n_fits
+        self._curvature = [np.empty((0, 2))] * n_fits  # of these columns
+        self._held, self._scales, self._loads = self._take(0)
         self._parts = self._device.empty((0, 0), np.float64)  # of `multiply`
         self._lent = None
 
     def _take(self, capacity):
-        """Memory of matrices with so many columns, and of what sparse columns are scaled by."""
-        n_fits, empty = len(self._columns), self._device.empty
-        shape = n_fits, capacity, capacity
-        return empty(shape, np.float32), empty(shape[:2], np.float64)
+        """Memory of matrices with so many columns, of what these are scaled by, of their loads."""
+        shape, empty = (len(self._columns), capacity), self._device.empty
+        n_bins = self.model.last.shape[0] if self.model is not None else 0
+        scales, loads = (empty(own, np.float64) for own in (shape, (*shape, n_bins)))
+        return empty((*shape, capacity), np.float32), scales, loads
 
     def _reserve(self, size, room):
         """Have memory for matrices of a size, and for more if there is room."""
@@ -49,33 +53,27 @@ class Held:
         capacity = max(-(-size // CAPACITY) * CAPACITY, min(2 * capacity, most))
         taken, sizes = self._take(capacity), np.array([len(own) for own in self._columns])
         if sizes.any():
-            arguments = *self._device.send(sizes), self._held, self._scales, *taken
+            old = self._held, self._scales, self._loads
+            arguments = *self._device.send(sizes), *old, *taken
             self._layout.launch_wide(matrix.move, sizes.max() ** 2, *arguments)
-        self._held, self._scales = taken
+        self._held, self._scales, self._loads = taken
 
-    def forget(self, fits):
-        """Have no matrices of some fits any more."""
-        for fit in fits:
-            self._columns[fit] = np.empty(0, np.int64)
-
-    def hold(self, fits, columns, knowns, curvature, room):
-        """Take rows of the matrices over columns; `curvature` is that of all columns of fits."""
+    def hold(self, fits, columns, knowns, room):
+        """Take rows of the matrices over columns, in the model."""
         for fit, known in zip(fits, knowns, strict=True):
             self._columns[fit] = self._columns[fit][:known]
         self._reserve(max(map(len, columns)), room)
-        for fit, own in zip(fits, columns, strict=True):
-            self._columns[fit] = own
-            self._root[fit] = np.sqrt(curvature[fit, own, 0])
+        self._load(fits, columns, knowns)
         paired = []
         for fit, own in zip(fits, columns, strict=True):
-            centred, plain = curvature[fit, own].T
+            centred, plain = self._curvature[fit].T
             is_clear = (centred == 0.0) | (centred > NEARLY_CONSTANT * plain)
             paired.append(self._is_paired(own) & is_clear & (WAY != "columns"))
         sizes, has_pairs = list(map(len, columns)), any(map(np.any, paired))
         side, *tile = self._shape_of_tiles(max(sizes))
         tiles = self._tiles(sizes, knowns, side) if has_pairs else np.empty((0, 5), np.int64)
         singles = _list_others(columns, knowns, paired)
-        described = self._describe(fits, columns, knowns, paired, curvature)
+        described = self._describe(fits, columns, knowns, paired)
         *sets, tiles, tasks, others = self._device.send(*described, tiles, *singles)
         sets = matrix.Sets(*sets)
         if has_pairs:
@@ -83,16 +81,26 @@ class Held:
         if len(tasks):
             self._multiply_others(sets, tasks, others, int(np.diff(singles[0][:, 2:]).max()))
 
-    def rows(self, fit, known, curvature):
+    def _load(self, fits, columns, knowns):
+        """Loads and curvature of the columns that join."""
+        joining = [own[known:] for own, known in zip(columns, knowns, strict=True)]
+        places = [np.arange(*ends) for ends in zip(knowns, map(len, columns), strict=True)]
+        found = self._curvatures.load(self.model, fits, joining, places, self._loads)
+        for fit, own, known, new in zip(fits, columns, knowns, found, strict=True):
+            self._columns[fit] = own
+            self._curvature[fit] = np.concatenate([self._curvature[fit][:known], new])
+
+    def _root(self, fit):
+        """What rows and columns of a matrix are over in its correlations."""
+        return np.sqrt(self._curvature[fit][:, 0])
+
+    def rows(self, fit, known):
         """Rows ``known:`` of a matrix that is held."""
-        root, size = self._root[fit], len(self._root[fit])
+        root, size = self._root(fit), len(self._curvature[fit])
         rows = self._device.download(self._held[int(fit)][int(known) : size])[:, :size]
         rows = rows.astype(np.float64) * (root[known:, None] * root)
-        rows[np.arange(size - known), np.arange(known, size)] = curvature[known:]
+        rows[np.arange(size - known), np.arange(known, size)] = self._curvature[fit][known:, 0]
         return rows
-
-    def has(self, fit, columns):
-        return np.array_equal(self._columns[fit], columns)
 
     # -- taking ---------------------------------------------------------------------------------
     @cached_property
@@ -102,7 +110,7 @@ class Held:
         return [self._device.download(given) for given in (X.kind, X.source, X.piece_ptr)]
 
     def pays(self, columns):
-        """Whether a matrix over columns costs less than sweeps."""
+        """Whether a matrix over columns costs less than what it saves."""
         return np.count_nonzero(~self._is_paired(columns)) <= MOST_SINGLE
 
     def _is_paired(self, columns):
@@ -113,13 +121,13 @@ class Held:
         is_first[np.unique(source[columns], return_index=True)[1]] = True
         return (kind[source[columns]] != DENSE) & everywhere & is_first
 
-    def _describe(self, fits, columns, knowns, paired, curvature):
+    def _describe(self, fits, columns, knowns, paired):
         """What `matrix.Sets` of the fits has."""
         kind, source, _ = self._kinds
         place, scale = np.full((len(fits), len(kind)), -1, np.int32), []
         for t, (fit, own, pairs) in enumerate(zip(fits, columns, paired, strict=True)):
             place[t, source[own[pairs]]] = np.flatnonzero(pairs)
-            plain = np.sqrt(curvature[fit, own, 1])
+            plain = np.sqrt(self._curvature[fit][:, 1])
             is_in = pairs & (plain > 0)
             scale.append(np.divide(matrix.LARGEST, plain, out=np.zeros(len(own)), where=is_in))
         return (
@@ -128,7 +136,7 @@ class Held:
             np.array(knowns, np.int64),
             np.concatenate(columns).astype(np.int64, copy=False),
             np.concatenate(scale),
-            np.concatenate([self._root[fit] for fit in fits]),
+            np.concatenate(list(map(self._root, fits))),
             place,
         )
 
@@ -139,11 +147,11 @@ class Held:
         counts = self._device.view(self._held, np.int32)
         layout.launch_wide(matrix.clear, size**2, sets, counts)
         blocks = min(len(tiles), TASKS * n_machines)
-        arguments = layout.X, layout.X_rows, sets, tiles, self._model.rh, side, place, counts
+        arguments = layout.X, layout.X_rows, sets, tiles, self.model.h, side, place, counts
         launch(matrix.add_pairs, blocks, threads, arguments, shared)
         layout.launch_wide(matrix.find_scales, size, sets, counts, self._scales)
         blocks = min((size // matrix.LOADS + 1) ** 2, 8 * n_machines)
-        arguments = sets, self._model, counts, self._scales, self._held
+        arguments = sets, self.model.inverse, self._loads, counts, self._scales, self._held
         launch(matrix.finish, blocks, matrix.LOADS**2, arguments)
 
     def _shape_of_tiles(self, size):
@@ -182,7 +190,8 @@ class Held:
         if blocks > self._parts.shape[0] or width > self._parts.shape[1]:
             shape = np.maximum(self._parts.shape, (blocks, width))
             self._parts = device.empty(shape, np.float64)
-        arguments = layout.X, sets, tasks, others, self._model, self._parts, n_values, self._held
+        given = layout.X, sets, tasks, others, self.model, self._loads
+        arguments = *given, self._parts, n_values, self._held
         device.launch(matrix.multiply, blocks, layout.threads, arguments, shared)
 
     # -- descending -----------------------------------------------------------------------------
@@ -205,7 +214,7 @@ class Held:
         )
         if is_lent and self._lent is None:
             self._lent = self._upload_loan()
-        roots = [self._lent[1] if is_lent else self._root[fit] for fit in fits]
+        roots = [self._lent[1] if is_lent else self._root(fit) for fit in fits]
         roots = [np.append(root, 0.0)[own] for root, own in zip(roots, where, strict=True)]
         sizes, join = list(map(len, where)), np.concatenate
         work = descent.Work(

@@ -65,10 +65,6 @@ class Layout:
     def n_ranges(self):
         return len(self.cut) - 1
 
-    def most_rows(self, size):
-        """Rows of the largest member of a team; None where rows have copies."""
-        return int(np.diff(self.cut[:: self.n_ranges // size]).max()) if self.is_whole else None
-
     # -- numbers of several fits, one after the other ----------------------------------------------
     def join(self, parts, dtype=np.float64):
         return self.device.upload(np.concatenate(parts).astype(dtype, copy=False))

@@ -39,14 +39,6 @@ class Sets(NamedTuple):
     place: np.ndarray  # int32 (fits served, columns of X): position of what is, or -1
 
 
-class Model(NamedTuple):
-    """What matrices are made of, per fit."""
-
-    rh: np.ndarray
-    loads: np.ndarray  # float64 (fits, columns, bins)
-    inverse: np.ndarray  # float64 (fits, bins)
-
-
 @device
 def _store(held, sets, t, a, b, value):
     """An element and its mirror image, as a correlation."""
@@ -74,12 +66,12 @@ def clear(sets, counts):
 
 
 @device
-def _root_curvature(X, rh, fit, row):
+def _root_curvature(X, h, fit, row):
     """Square root of the sum of h over the copies of a row."""
     total = 0.0
     for b in range(X.first.shape[0]):
         if row >= X.first[b]:
-            total += rh[fit, 2 * (row + X.shift[b]) + 1]
+            total += h[fit, row + X.shift[b]]
     return math.sqrt(max(total, 0.0))
 
 
@@ -138,7 +130,7 @@ def _add_row(lists, ends, side, task, fit, tile, counts):
 
 
 @kernel
-def add_pairs(X, rows, sets, tasks, rh, side, tile, counts):
+def add_pairs(X, rows, sets, tasks, h, side, tile, counts):
     """Add Q'Q of a task: fit served, first row and column of its tile, range of rows of X.
 
     The tile begins at ``shared[tile]``, or (-1) is that of `counts`.
@@ -156,7 +148,7 @@ def add_pairs(X, rows, sets, tasks, rh, side, tile, counts):
         cuda.syncthreads()
         row = task[3] + warp
         while row < task[4]:
-            root = _root_curvature(X, rh, fit, row)
+            root = _root_curvature(X, h, fit, row)
             ends = _list_row(shared, rows, row, root, sets, t, task, side)
             cuda.syncwarp()
             _add_row(shared, ends, side, task, fit, tile, counts)
@@ -184,10 +176,10 @@ def find_scales(sets, counts, scales):
 
 
 @kernel
-def finish(sets, model, counts, scales, held):
+def finish(sets, inverse, loads, counts, scales, held):
     """Correlations of sparse columns from Q'Q, tile by tile, in `counts` and `held` at once."""
     left, right = cuda.shared.array((16, 17), float64), cuda.shared.array((16, 17), float64)
-    x, y, n_bins = cuda.threadIdx.x // LOADS, cuda.threadIdx.x % LOADS, model.inverse.shape[1]
+    x, y, n_bins = cuda.threadIdx.x // LOADS, cuda.threadIdx.x % LOADS, inverse.shape[1]
     for t in range(sets.fits.shape[0]):
         fit, low, known = sets.fits[t], sets.ptr[t], sets.known[t]
         size = sets.ptr[t + 1] - low
@@ -195,13 +187,12 @@ def finish(sets, model, counts, scales, held):
         while k < across * ((size - known + LOADS - 1) // LOADS):
             top, beside = known + k // across * LOADS, k % across * LOADS
             a, b, start, total = top + x, beside + y, 0, 0.0
-            row = sets.column[low + min(a, size - 1)]
-            column = sets.column[low + min(beside + x, size - 1)]
+            row, column = min(a, size - 1), min(beside + x, size - 1)
             while start < n_bins and beside < top + LOADS:
                 at = min(start + y, n_bins - 1)
-                weight = model.inverse[fit, at] if start + y < n_bins else 0.0
-                left[x, y] = weight * model.loads[fit, row, at]
-                right[x, y] = model.loads[fit, column, at]
+                weight = inverse[fit, at] if start + y < n_bins else 0.0
+                left[x, y] = weight * loads[fit, row, at]
+                right[x, y] = loads[fit, column, at]
                 cuda.syncthreads()
                 for m in range(LOADS):
                     total += left[x, m] * right[y, m]
@@ -217,7 +208,7 @@ def finish(sets, model, counts, scales, held):
 
 
 @device
-def _spread(X, j, piece, r, rh, fit, values):
+def _spread(X, j, piece, r, h, fit, values):
     """x h of the rows of a range, in a piece of time."""
     i = cuda.threadIdx.x
     while i < X.cut[r + 1] - X.cut[r]:
@@ -229,7 +220,7 @@ def _spread(X, j, piece, r, rh, fit, values):
     while q < high:
         row, x = entry(X, q, kind, base)
         if row >= X.first[piece]:
-            values[row - X.cut[r]] = x * rh[fit, 2 * (row + X.shift[piece]) + 1]
+            values[row - X.cut[r]] = x * h[fit, row + X.shift[piece]]
         q += cuda.blockDim.x
     cuda.syncthreads()
 
@@ -249,7 +240,7 @@ def _dot(X, j, piece, r, values):
 
 
 @kernel
-def multiply(X, sets, tasks, others, model, parts, n_values, held):
+def multiply(X, sets, tasks, others, model, loads, parts, n_values, held):
     """Correlations of a task's column: fit served, position, and those of others, a part of a list.
 
     A block's rows of `parts` have `n_values` numbers of rows, if there is no shared memory for
@@ -267,7 +258,7 @@ def multiply(X, sets, tasks, others, model, parts, n_values, held):
         j, is_first = column[a], True
         for piece in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
             for r in range(X.cut.shape[0] - 1):
-                _spread(X, j, piece, r, model.rh, fit, values)
+                _spread(X, j, piece, r, model.h, fit, values)
                 o = first + warp
                 while o < end:
                     total = warp_sum(_dot(X, column[others[o]], piece, r, values))
@@ -280,8 +271,8 @@ def multiply(X, sets, tasks, others, model, parts, n_values, held):
         while o < end:
             b, total, i = others[o], 0.0, lane
             while i < model.inverse.shape[1]:
-                weighted = model.loads[fit, j, i] * model.inverse[fit, i]
-                total += weighted * model.loads[fit, column[b], i]
+                weighted = loads[fit, a, i] * model.inverse[fit, i]
+                total += weighted * loads[fit, b, i]
                 i += cuda.warpsize
             total = warp_sum(total)
             if lane == 0:
@@ -291,8 +282,8 @@ def multiply(X, sets, tasks, others, model, parts, n_values, held):
 
 
 @kernel
-def move(sizes, held, scales, new_held, new_scales):
-    """Copy matrices into larger memory."""
+def move(sizes, held, scales, loads, new_held, new_scales, new_loads):
+    """Copy matrices into larger memory, and what is kept for their columns."""
     for fit in range(sizes.shape[0]):
         k = cuda.grid(1)
         while k < sizes[fit] * sizes[fit]:
@@ -300,4 +291,6 @@ def move(sizes, held, scales, new_held, new_scales):
             new_held[fit, a, b] = held[fit, a, b]
             if b == 0:
                 new_scales[fit, a] = scales[fit, a]
+                for m in range(loads.shape[2]):
+                    new_loads[fit, a, m] = loads[fit, a, m]
             k += cuda.gridsize(1)

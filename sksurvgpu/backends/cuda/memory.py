@@ -1,8 +1,11 @@
 """Memory that a batch needs, before any of it is taken."""
 
+import math
+
 import numpy as np
 
 from ...data.design.columns import SPARSE
+from .curvatures import shape_of_warps
 from .kept import forget, held_bytes
 from .layout import BLOCKS_PER_MULTIPROCESSOR
 from .patterns import PATTERNS
@@ -13,6 +16,7 @@ PLAN_BYTES = 112
 # Of a matrix that a fit holds: an element, and the smaller matrix that it replaces; columns that it
 # is expected to have at least, if there are so many.  More are a matter of what is left.
 BYTES_HELD, EXPECTED = 8, 1_024
+BYTES_LOADS = 16  # ... of a column's load in a bin
 GIB = 2**30
 REMEDY = (
     'pass precision="float32", another `device` or backend="cpu", or free memory that other '
@@ -47,7 +51,8 @@ def shared_bytes(problem, batch, device):
     design, plan, machines = problem.design, problem.plan, device.n_multiprocessors
     cuts = 4 * design.n_columns * (machines + 1)
     blocks = machines * min(batch.n_fits, BLOCKS_PER_MULTIPROCESSOR)
-    private = blocks * (16 * problem.n_columns + 8 * (plan.n_bins if plan.few else 0))
+    private = 16 * blocks * problem.n_columns
+    private += 8 * math.prod(shape_of_warps(device, plan.few, plan.n_pieces == 1, plan.n_bins))
     lists = (12 if (design.kind == SPARSE).any() else 4) * int(design.indptr[-1])
     X = design.nbytes + cuts + lists + 8 * design.n_rows + 8 * design.n_columns
     return X + PLAN_BYTES * plan.n_rows + private
@@ -56,17 +61,14 @@ def shared_bytes(problem, batch, device):
 def bytes_of_fit(problem, batch, precision):
     """Bytes that every fit in flight takes."""
     plan, item = problem.plan, np.dtype(precision).itemsize
-    row = 3 * 8 + 2 * item  # eta, its trial, u; r and h
+    row = 3 * 8 + item * (1 + plan.few)  # eta, its trial, u; h of a model, and of a matrix
     row += 0 if batch.weight is None else 8 + 1
     row += 0 if batch.offset is None else 8
-    held = BYTES_HELD * min(EXPECTED, problem.n_columns) ** 2 if plan.few else 0
-    loads = problem.n_columns * plan.n_bins if plan.few else 2 * plan.n_bins
+    expected = min(EXPECTED, problem.n_columns)
+    held = (BYTES_HELD * expected + BYTES_LOADS * plan.n_bins) * expected if plan.few else 0
     own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
     own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
-    # blocks with their eigenvectors, and where columns are in them
-    if batch.penalty.formulas.block is not None:
-        own += 16 * batch.penalty.block_entries + 72 * problem.n_columns
-    return row * plan.n_rows + held + 8 * loads + 64 * problem.n_columns + own
+    return row * plan.n_rows + held + 64 * problem.n_columns + own
 
 
 def require_sampling(device, shared, each, n_chains, held):

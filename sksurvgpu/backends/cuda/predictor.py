@@ -29,13 +29,14 @@ class Rows:
         # Each is the predictor of some fits and the trial of the others: accepting moves no row.
         self._predictors = [empty((n_fits, self.n_rows), np.float64) for _ in range(2)]
         self._side = np.zeros(n_fits, np.int64)
-        # What rounds bring down at once: log-likelihoods, parts of moves or sums, slopes.
-        n_moves = 3 * max(n_fits, layout.n_ranges)
+        # What rounds bring down at once: log-likelihoods, parts of moves, slopes.
+        n_moves = 2 * max(n_fits, layout.n_ranges)
         self._edges = n_fits, n_fits + n_moves
         self._numbers = empty(self._edges[1] + n_fits * self.n_columns, np.float64)
         self.loglik = self._numbers[:n_fits]
         self.gradients = np.zeros((n_fits, self.n_columns))  # the last ones that were asked for
         self._is_known = np.zeros((n_fits, self.n_columns), bool)  # ... at the last evaluation
+        self._has_model = np.zeros(n_fits, bool)  # whether it was taken there
         self._moves, self._pair = {}, self.device.pack(tuple(self._predictors))
         # Tasks of all columns of the fits that were served last: most rounds serve the same.
         self._every, self._all = np.arange(self.n_columns), (None, None, None)
@@ -44,7 +45,11 @@ class Rows:
 
     def serve(self, name, fits, requests):
         """Results of one operation, one a fit; `requests` holds the arguments of each."""
-        return getattr(self, name)(np.asarray(fits, np.int32), *zip(*requests, strict=True))
+        try:
+            return getattr(self, name)(np.asarray(fits, np.int32), *zip(*requests, strict=True))
+        except Exception as error:  # of a device perhaps, which tells of it at a later copy
+            error.add_note(f"in or before `{name}` of {len(fits)} fit(s) on {self.device.name}")
+            raise
 
     def sides(self, fits):
         """Where those fits are whose predictors lie together; these, and their trials."""
@@ -118,7 +123,10 @@ class Rows:
         edge, end = self._edges
         if len(fits) not in self._moves:
             parts = max(1, self.layout.n_ranges // len(fits))
-            self._moves[len(fits)] = self._place(len(fits), parts, 2), self._numbers[end:]
+            shape = len(fits), parts, 2
+            place = self._numbers[edge : edge + math.prod(shape)]
+            moves = self.device.view(place, np.float64, shape)
+            self._moves[len(fits)] = moves, self._numbers[end:]
         moves, out = self._moves[len(fits)]
         numbers = self.pattern.live, self._pair, moves, out
         arguments = self.X, *on_device, self.rows, self.layout.served(fits), *numbers
@@ -129,12 +137,6 @@ class Rows:
         spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in sizes]
         reaches = [self.pattern.reach(*span) for span in spans]
         return reaches, found[:edge], found[end:]
-
-    def _place(self, *shape):
-        """Memory for parts of moves or sums."""
-        low = self._edges[0]
-        place = self._numbers[low : low + math.prod(shape)]
-        return self.device.view(place, np.float64, shape)
 
     def shorten(self, fits, shares):
         """Pull the trial predictor back to a share of its step."""
@@ -161,7 +163,7 @@ class Rows:
     def _launch_evaluations(self, fits, of_trials, evaluate=None):
         """Launch the evaluation, or another one; whether there is such a one."""
         evaluate = self.pattern.evaluate if evaluate is None else evaluate
-        self._is_known[fits] = False
+        self._is_known[fits] = self._has_model[fits] = False
         sides = [(fits[where], pair[of_trials]) for where, *pair in self.sides(fits)]
         return [evaluate(own, eta, self.loglik) for own, eta in sides]
 

@@ -11,16 +11,9 @@ from .columns import all_entries, entry
 from .team import (
     FULL,
     WARP,
-    begin,
     block_max,
     block_sum,
-    meet_sums,
-    my_team,
-    n_teams,
     new_scratch,
-    part_of,
-    stage_sum,
-    total_sum,
     warp_sum,
 )
 
@@ -232,33 +225,3 @@ def finish_attempt(X, fits, columns, rows, served, live, predictors, moves, out)
         if cuda.threadIdx.x == 0:
             moves[s, part, 0], moves[s, part, 1] = up, down
         t += cuda.gridDim.x
-
-
-@kernel
-def square_step(exchange, rh, eta, trial, out):
-    """``out`` (fits, 3): sums of h, h v and h v^2, v the move of the predictor."""
-    begin()
-    scratch, turn = new_scratch(), 0
-    team, member = my_team(exchange)
-    low, high = part_of(eta.shape[1], exchange)
-    t = team
-    while t < exchange.fits.shape[0]:
-        fit = exchange.fits[t]
-        zero, one, two = 0.0, 0.0, 0.0
-        i = low + cuda.threadIdx.x
-        while i < high:
-            h, v = rh[fit, 2 * i + 1], trial[fit, i] - eta[fit, i]
-            zero += h
-            one += h * v
-            two += h * v * v
-            i += cuda.blockDim.x
-        stage_sum(zero, 0, scratch)
-        stage_sum(one, 1, scratch)
-        stage_sum(two, 2, scratch)
-        meet_sums(exchange, 3, turn, scratch)
-        for k in range(3):
-            value = total_sum(exchange, k, turn)
-            if member == 0 and cuda.threadIdx.x == 0:
-                out[t, k] = value
-        turn += 1
-        t += n_teams(exchange)

@@ -127,7 +127,7 @@ def evaluation(jump_formula):
 
 
 @kernel
-def curvature(fits, rows, bins, rh):
+def curvature(fits, rows, model):
     """h of every row; w and the hazards have no common scale, so the model is that without bins."""
     first, step = cuda.grid(1), cuda.gridsize(1)
     for t in range(fits.shape[0]):
@@ -135,13 +135,13 @@ def curvature(fits, rows, bins, rh):
         weight = of_fit(rows.weight, fit)
         i = first
         while i < rows.u.shape[1]:
-            rh[fit, 2 * i + 1] = max(weight[i] * rows.value[i] - rows.u[fit, i], 0.0)
-            if bins.w.shape[1] > 0:
-                bins.w[fit, i] = 0.0
+            model.h[fit, i] = max(weight[i] * rows.value[i] - rows.u[fit, i], 0.0)
+            if model.w.shape[1] > 0:
+                model.w[fit, i] = 0.0
             i += step
         k = first
-        while k < bins.last.shape[0]:
-            bins.inverse[fit, k] = 0.0
-            if bins.w.shape[1] > 0:
-                bins.base[fit, k] = bins.jump[fit, k] = 0.0
+        while k < model.last.shape[0]:
+            model.inverse[fit, k] = 0.0
+            if model.w.shape[1] > 0:
+                model.base[fit, k] = model.jump[fit, k] = 0.0
             k += step

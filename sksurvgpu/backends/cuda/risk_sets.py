@@ -337,24 +337,24 @@ def hazard_at(part, k):
 
 
 @device
-def keep_row(bins, rh, fit, i, h, w):
+def keep_row(model, fit, i, h, w):
     """h of a row, and its w where bins need it."""
-    rh[fit, 2 * i + 1] = h
-    if bins.w.shape[1] > 0:
-        bins.w[fit, i] = w
+    model.h[fit, i] = h
+    if model.w.shape[1] > 0:
+        model.w[fit, i] = w
 
 
 @device
-def refer_bin(part, bins, bin_cells, fit, k):
+def refer_bin(part, model, bin_cells, fit, k):
     """A bin's numbers; where bins are many, one a group, there is but one."""
-    bins.inverse[fit, k] = of_fit(bin_cells.inverse, fit)[k]
-    if bins.w.shape[1] > 0:
-        bins.base[fit, k] = hazard_at(part, bin_cells.start[k])
-        bins.jump[fit, k] = hazard_at(part, bin_cells.end[k]) - bins.base[fit, k]
+    model.inverse[fit, k] = of_fit(bin_cells.inverse, fit)[k]
+    if model.w.shape[1] > 0:
+        model.base[fit, k] = hazard_at(part, bin_cells.start[k])
+        model.jump[fit, k] = hazard_at(part, bin_cells.end[k]) - model.base[fit, k]
 
 
 @kernel
-def curvature(fits, sets, rows, cells, eta_of_fits, tops, bin_cells, bins, rh):
+def curvature(fits, sets, rows, cells, eta_of_fits, tops, bin_cells, model):
     """h of every row, and the bins' numbers.  As weight*event - u a small h would be lost."""
     first, step = cuda.grid(1), cuda.gridsize(1)
     for t in range(fits.shape[0]):
@@ -363,14 +363,14 @@ def curvature(fits, sets, rows, cells, eta_of_fits, tops, bin_cells, bins, rh):
         i = first
         while i < part.eta.shape[0]:
             w = risk_weight(part, i, tops[fit])
-            keep_row(bins, rh, fit, i, max(w * hazard_of_row(sets, part, i), 0.0), w)
+            keep_row(model, fit, i, max(w * hazard_of_row(sets, part, i), 0.0), w)
             i += step
         k = first
-        while k < bins.last.shape[0]:
-            refer_bin(part, bins, bin_cells, fit, k)
+        while k < model.last.shape[0]:
+            refer_bin(part, model, bin_cells, fit, k)
             k += step
-        if bins.hazard.shape[1] > 0:
+        if model.hazard.shape[1] > 0:
             k = first
             while k < part.hazard.shape[0]:
-                bins.hazard[fit, k] = hazard_at(part, k)
+                model.hazard[fit, k] = hazard_at(part, k)
                 k += step

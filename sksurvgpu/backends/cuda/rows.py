@@ -120,7 +120,7 @@ def _evaluate(exchange, rows, eta_of_fits, loglik_of_fits, intercepts):
         t += n_teams(exchange)
 
 
-def _curvature(exchange, rows, eta_of_fits, intercepts, rh, inverse):
+def _curvature(exchange, rows, eta_of_fits, intercepts, h_of_fits, inverse):
     """h of every row, and 1 / sum h of every fit (0 without an intercept)."""
     begin()
     scratch, turn = new_scratch(), 0
@@ -137,7 +137,7 @@ def _curvature(exchange, rows, eta_of_fits, intercepts, rh, inverse):
                 theta = eta_of_fits[fit, i] + intercept
                 _, _, curvature = row_formula(theta, rows.value[i])  # noqa: F821 (bound)
                 h = weight[i] * curvature
-            rh[fit, 2 * i + 1] = h
+            h_of_fits[fit, i] = h
             total += h
             i += cuda.blockDim.x
         total = team_sum(exchange, total, turn, scratch)

@@ -279,7 +279,7 @@ def _h_of_row(share, m, n, size, is_top):
     return size - h if is_top else h
 
 
-def _curvature(fits, sets, which, rows, rh, inverse):
+def _curvature(fits, sets, which, rows, h_of_fits, inverse):
     """h of every row of the given sets, and 1 / sum h of every set, at the last evaluation."""
     scratch, n_sets = new_scratch(), which.shape[0]
     for task in range(worker(), fits.shape[0] * n_sets, workers()):  # noqa: F821
@@ -293,7 +293,7 @@ def _curvature(fits, sets, which, rows, rh, inverse):
             h = 0.0
             if m > 0:
                 h = of_fit(rows.weight, fit)[start] * _h_of_row(share[i], m, n, size, i == top)
-            rh[fit, 2 * (start + i) + 1] = h
+            h_of_fits[fit, start + i] = h
             summed += h
         summed = total(summed, scratch)  # noqa: F821
         if lane() == 0:  # noqa: F821

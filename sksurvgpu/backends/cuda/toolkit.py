@@ -6,7 +6,12 @@ runs on drivers of the same major version and on later ones.
 
 
 def misfit(driver, toolkit, linker):
-    """Say what does not go together and what to install, or None; `linker` is None if missing."""
+    """Say what does not go together and what to install, or None.
+
+    `toolkit` is that of NVVM; it and `linker` are None if missing.
+    """
+    if toolkit is None:
+        return None  # what was compiled before still runs
     if toolkit[0] > driver[0]:
         return (
             f"the installed CUDA toolkit is {_name(toolkit)} and the driver supports CUDA up to "

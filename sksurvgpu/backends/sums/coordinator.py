@@ -32,10 +32,10 @@ class Coordinator:
 
     Parameters
     ----------
-    level : {"sample", "full", "diagonal"}
+    level : {"diagonal", "sample", "full"}
         Matrix with which fits begin, see `matrix`.
     highest : {"full", "sample", "diagonal"}
-        Matrix to which fits go that gain little.
+        Matrix up to which fits go whose columns are correlated, or that gain little.
     sample : sequence of int, optional
         Partitions of the sample; as many as are needed by default.
     checkpoint : path, optional
@@ -47,7 +47,7 @@ class Coordinator:
         What its fits have cost so far.
     """
 
-    level: str = "sample"
+    level: str = "diagonal"
     highest: str = "full"
     sample: tuple[int, ...] | None = None
     checkpoint: str | os.PathLike | None = None
@@ -116,7 +116,7 @@ class Coordinator:
             loglik = yield from ask(Operations.start, coef)
             return loglik, *(yield Request("information", (robust,)))
 
-        [found] = replace(self, level="full", checkpoint=None).run(problem, batch, [fit()], 1)
+        [found] = replace(self, checkpoint=None).run(problem, batch, [fit()], 1)
         return found
 
     def evaluate_at(self, problem, weights, coefs, intercepts):

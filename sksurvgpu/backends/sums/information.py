@@ -121,13 +121,12 @@ def information_of(session, problem, weighed, arranged, robust=False):
 
 
 def _of_rows(session, problem, weighed, arranged, every, robust):
-    session.refer()
-    loaded = yield from session.load(every)
-    information, tables = (yield from session.gram(every, 0)), {}
+    information, tables = (yield from session.matrix(every, 0)), {}
+    curvature, _ = yield from session.curvature(every)
     if robust and problem.has_intercept:
         found = yield from session._ask_slopes(session.point, ("curvature",))
         tables = {"means": found["loads"][:, 0] / found["total"][0]}
-    return information, loaded[:, 1], lambda part: tables
+    return information, curvature[:, 1], lambda part: tables
 
 
 def _of_risk_sets(session, problem, weighed, arranged, every, robust):

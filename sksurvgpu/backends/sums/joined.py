@@ -34,9 +34,7 @@ class CellSums(NamedTuple):
     least: float = risk_sets.SMALLEST_SHARE
 
 
-@cache
-def _specialized(scan, formula):
-    return specialize(scan, jump_formula=formula)
+_specialized = cache(specialize)
 
 
 @dataclass(frozen=True)
@@ -281,14 +279,13 @@ class RiskSetTotals(Totals):
         return self._rest is None and self.top < np.inf
 
     def _scan(self, cells):
-        sums = self._cell_sums()
+        sums, formula = self._cell_sums(), self._problem.likelihood.jump_formula
         if self.in_logs:
             risk_sets.add_later_logs(sums.cell_ptr, cells.risk)
-        scan = risk_sets.scan_log_cells if self.in_logs else risk_sets.scan_cells
-        return self._scan_of(scan)(sums, cells, self.loglik)
-
-    def _scan_of(self, scan):
-        return _specialized(scan, self._problem.likelihood.jump_formula)
+            scan = _specialized(risk_sets.scan_log_cells, jump_formula=formula)
+        else:
+            scan = _specialized(risk_sets.scan_cells, find_jumps=risk_sets.jumps_of(formula))
+        return scan(sums, cells, self.loglik)
 
     def _cell_sums(self):
         known = self._weighed
@@ -350,7 +347,9 @@ class CarriedTotals(RiskSetTotals):
             self._carried,
             np.zeros(len(cells.risk)),
         )
-        return self._scan_of(carried.scan_lanes)(self._cell_sums(), carry, cells, self.loglik)
+        jumps = risk_sets.jumps_of(self._problem.likelihood.jump_formula)
+        scan = _specialized(carried.scan_lanes, find_jumps=jumps)
+        return scan(self._cell_sums(), carry, cells, self.loglik)
 
     def _fields_of_slopes(self, cells, top, paired, part):
         fields = super()._fields_of_slopes(cells, top, paired, part)

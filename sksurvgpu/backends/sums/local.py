@@ -41,7 +41,7 @@ class LocalPattern(Pattern):
         super().__init__(arranged, weight)
         likelihood = self._likelihood(arranged.rows.likelihood)
         problem = SimpleNamespace(likelihood=likelihood, plan=self.plan)
-        self.pattern = CPU_PATTERNS[likelihood.pattern](problem, weight)
+        self.pattern = CPU_PATTERNS[likelihood.pattern](problem, weight, arranged.products.threads)
         self._eta, self._u, self._loglik = None, np.zeros(self.plan.n_rows), np.nan
 
     def _likelihood(self, likelihood):
@@ -84,9 +84,9 @@ class LocalPattern(Pattern):
 
     def _means(self, x):
         """Means of columns over groups of rows, weighted by h."""
-        rh, plan = np.zeros((self.plan.n_rows, 2)), self.plan
-        self.pattern.observe(self._eta, self._u, rh)
-        h = rh[:, 1].copy()
+        h, plan = np.zeros(self.plan.n_rows), self.plan
+        self.pattern.observe(self._eta, self._u, h)
+
         member = csr_array((h, np.arange(plan.n_rows), plan.ptr), shape=(len(plan.ptr) - 1, len(h)))
         return (member @ x) * inverse_of(member.sum(axis=1))[:, None]
 
@@ -96,8 +96,8 @@ class LocalPattern(Pattern):
     def sizes(self):
         return self.pattern.sizes(self._eta, self._u)
 
-    def refer(self, rh):
-        return self.pattern.refer(self._eta, self._u, rh)
+    def refer(self, h):
+        return self.pattern.refer(self._eta, self._u, h)
 
 
 class LocalSets(LocalPattern):

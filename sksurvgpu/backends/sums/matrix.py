@@ -1,10 +1,9 @@
-"""The matrix of the quadratic model at three levels, all of which lead to the same optimum.
+"""Matrices of the quadratic model, and its curvatures, from sums over partitions.
 
 full       G = X'hX - L diag(1/N) L', L being the loads by bin, of all partitions
-sample     R, the same of the rows of some whole partitions, with N of these rows alone, so that
-           it is positive semidefinite however they were drawn; scaled to the curvatures C of
-           all rows: G_ij = 0.9 R_ij sqrt(C_i C_j / (R_ii R_jj)), G_ii = C_i
-diagonal   diag(C)
+sample     the same of the rows of some whole partitions, with N of these rows alone, so that it is
+           positive semidefinite however they were drawn
+diagonal   no matrix: the diagonal of G, which is all that comes with the other two as well
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ import numpy as np
 
 from ...data.plans.weighted import inverse_of
 from ..cpu.bins import CONSTANT
-from ..cpu.gram import subtract_loads
+from ..cpu.tile_gram import subtract_loads
 
-LEVELS = ("diagonal", "sample", "full")
-ROWS_A_COLUMN = 10  # of a sample; with 3, fits took twice as many exchanges
-KEPT = 0.9  # of what columns of a sample have in common: 0.95 and 1 did the same
+BASES = {"diagonal": "diagonal", "sample": "sample", "full": "matrix"}  # as `contract.Room` has it
+LEVELS = tuple(BASES)
+# Times as many rows as are asked for: fits cost exchanges, of which a sample is one whatever its
+# size, and with half or a quarter as many rows they took 15 or 40 % more.
+AMPLE = 4
 
 
 @dataclass(frozen=True)
@@ -28,52 +29,51 @@ class Curvatures:
 
     centred: np.ndarray
     plain: np.ndarray
-    of_part: dict[int, np.ndarray]  # sums of h by bin
-
-    @property
-    def total(self):
-        """Sum of h."""
-        return float(sum(total.sum() for total in self.of_part.values()))
-
-    def inverse_of(self, parts):
-        """1 / N of every bin in some partitions."""
-        return inverse_of(sum(self.of_part[part] for part in parts))
+    total: float  # sum of h
 
 
-def find_curvatures(sums, of_part, inverse):
+def find_curvatures(sums, inverse):
     """Curvatures from sums over rows; `inverse` is 1 / N of every bin, None: of the sums of h."""
-    curvature = sums["curvature"]
+    curvature, total = sums["curvature"], float(sums["total"].sum())
     if curvature.ndim == 2:  # partitions have taken the second term
-        return Curvatures(*np.ascontiguousarray(curvature.T), of_part)
-    if inverse is None:
-        inverse = inverse_of(sums["total"])
+        return Curvatures(*np.ascontiguousarray(curvature.T), total)
+    inverse = inverse_of(sums["total"]) if inverse is None else inverse
     centred = curvature - sums["loads"] ** 2 @ inverse
-    return Curvatures(np.where(centred > CONSTANT * curvature, centred, 0.0), curvature, of_part)
+    return Curvatures(np.where(centred > CONSTANT * curvature, centred, 0.0), curvature, total)
 
 
-def choose_sample(rows, n_columns):
-    """Partitions whose numbers are evenly spread, and that have rows enough for a matrix."""
-    rows = np.asarray(rows)
+def choose_sample(rows, n_rows):
+    """Partitions whose numbers are evenly spread, and that have rows enough; None: all."""
+    rows, n_rows = np.asarray(rows), AMPLE * n_rows
     for count in range(1, len(rows)):
         parts = (np.arange(count) + 0.5) * len(rows) / count
-        if rows[parts.astype(int)].sum() >= ROWS_A_COLUMN * n_columns:
+        if rows[parts.astype(int)].sum() >= n_rows:
             return parts.astype(int).tolist()
-    return list(range(len(rows)))
+    return None
 
 
-def centre(gram, loads, inverse):
-    """Take the second term from X'hX; loads are None where partitions have done it."""
-    if loads is not None:
-        subtract_loads(gram, loads, inverse, 0)
-    return gram
+def find_matrix(sums, inverse):
+    """Matrix from sums over all rows, but for what rounding has done to its diagonal."""
+    inverse = inverse_of(sums["total"]) if inverse is None else inverse
+    return _centred(sums, inverse)
 
 
-def scale_to(matrix, plain, curvature):
-    """Make the matrix of a sample one of all rows; `plain` is what its diagonal was uncentred."""
-    own = np.diagonal(matrix)
-    is_known = (own > CONSTANT * plain) & (curvature > 0.0)
-    ratio = np.divide(curvature, own, out=np.zeros(len(own)), where=is_known)
-    scale = np.sqrt(KEPT * ratio)
-    matrix *= scale
-    matrix *= scale[:, None]
-    np.fill_diagonal(matrix, curvature)
+def find_sample(sums, inverse, plain):
+    """Matrix from sums over the rows of a sample, without columns that are constant in its bins.
+
+    `plain` is the curvature of columns without bins, of all rows: its rounding is no curvature.
+    """
+    # one without bins, of no N, stays so
+    if inverse is None or inverse.any():
+        inverse = inverse_of(sums["total"])
+    matrix = _centred(sums, inverse)
+    lost = np.diagonal(matrix) <= CONSTANT * plain
+    matrix[lost] = matrix[:, lost] = 0.0
+    return matrix
+
+
+def _centred(sums, inverse):
+    """X'hX without the second term; partitions that send no loads have taken it."""
+    if "loads" in sums:
+        subtract_loads(sums["gram"], sums["loads"], inverse, 0)
+    return sums["gram"]

@@ -264,7 +264,7 @@ class Sums:
     """Sums over rows, by the names that were wanted.
 
     total     sum of h by bin, and loads (columns, n_bins) those of x h; local patterns: curvature
-              (n_columns, 2) as `contract.Operations.load` has it, `total` (1,), no loads
+              (n_columns, 2) as `contract.Operations.curvature` has it, `total` (1,), no loads
     """
 
     loglik: float  # with intercept or local: at the point; else nan

@@ -13,7 +13,6 @@ import numpy as np
 
 from ...data.plans.carried import offsets_of_tables
 from ...data.plans.rows import RowPlan, count_at_or_before, plan_rows
-from ...data.plans.weighted import is_at_risk
 from .describing import numbered
 from .messages import Arranged
 
@@ -95,7 +94,7 @@ def _plan(rows, tables):
         "cell_time": whole.cell_time[own],
     }
     bins = _plan_bins(whole, tables["bin_end"], few)
-    plan = PartPlan(**given, own=own, is_at_risk=is_at_risk(whole), part_bins=bins)
+    plan = PartPlan(**given, own=own, is_at_risk=whole.is_in_risk_set, part_bins=bins)
     return plan, (outcome, whole)
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ...data.design.columns import DENSE, INDICATOR, Design
+from ...data.design.tiles import tiles_of
 from ...data.design.units import moved
-from ..cpu import gram
 from ..cpu.bins import Centring
-from ..cpu.columns import DenseColumns, columns_of
 from ..cpu.threads import Threads
-from ..cpu.whole import Products
+from ..cpu.tile_gram import rows_of_gram, rows_of_model
+from ..cpu.tile_loads import load, load_ones
+from ..cpu.tile_products import Products
 from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
 from .scores import meat_of
 
@@ -59,11 +60,10 @@ class Arrangement:
                 "its data must stay as they are until the fit is done."
             )
         self.rows, self.tables, self.plan = rows, tables, plan
-        design = _centred(rows.design.reordered(plan.order), tables.get("center"))
+        tiles = tiles_of(_centred(rows.design, tables.get("center")), plan.order)
         pieces = rows.source, rows.piece_ptr, plan.first, plan.shift
-        self.columns = columns_of(design, *pieces)
-        self.threads = Threads(1)  # an engine asks many partitions at a time
-        self.products = Products(self.columns, self.threads)
+        threads = Threads(1)  # an engine asks many partitions at a time
+        self.products = Products(tiles, pieces, threads)
         self.offset = None if rows.offset is None else plan.per_copy(rows.offset[plan.order])
 
     @property
@@ -142,8 +142,8 @@ class Pattern:
         """What the rounding errors of u are relative to."""
         raise NotImplementedError
 
-    def refer(self, rh: np.ndarray) -> Centring:
-        """h of every row into ``rh[:, 1]``, and the second term."""
+    def refer(self, h: np.ndarray) -> Centring:
+        """Write h of every row; the second term."""
         raise NotImplementedError
 
     def jumps(self, columns: np.ndarray) -> Tables:
@@ -195,49 +195,29 @@ class Pattern:
         return Sums(loglik, found)
 
     def _model(self, request):
-        X, threads = self.arranged.columns, self.arranged.threads
-        rh, found = np.zeros((self.plan.n_rows, 2)), {}
-        centring = self.refer(rh)
-        found["total"] = _total(X, centring, rh) if self.joins else rh[:, 1:].sum(axis=0)
+        products = self.arranged.products
+        h, found = np.zeros(self.plan.n_rows), {}
+        centring = self.refer(h)
+        found["total"] = load_ones(h, centring.bins) if self.joins else np.array([h.sum()])
         loads = None
         if "curvature" in request.want:
             every = np.arange(self.arranged.n_columns)
-            curvature, loads = centring.load(X, every, rh, threads)
+            curvature, loads = load(products, every, h, centring)
             found["curvature"] = np.ascontiguousarray(curvature[:, 1]) if self.joins else curvature
         if self.joins and loads is not None:
             found["loads"] = loads
         if "gram" in request.want:
-            found = self._matrix(request.columns, rh, centring, loads) | found
+            found = self._matrix(request.columns, h, centring, loads) | found
         return found
 
-    def _matrix(self, columns, rh, centring, loads):
-        X, threads = self.arranged.columns, self.arranged.threads
+    def _matrix(self, columns, h, centring, loads):
+        products = self.arranged.products
         if loads is not None:
             loads = loads[columns]
         elif centring.few:
-            _, loads = centring.load(X, columns, rh, threads)
+            _, loads = load(products, columns, h, centring)
         if self.joins:
-            return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads), "loads": loads}
+            return {"gram": rows_of_gram(products, columns, 0, h), "loads": loads}
         if loads is None and self.plan.n_pieces > 1:  # strata are no ranges of row copies
-            return {"gram": gram.rows_of_gram(X, columns, 0, rh, threads)}
-        return {"gram": gram.rows_of_model(X, columns, 0, rh, centring.bins, loads, threads)}
-
-
-def _total(X, centring, rh):
-    """Sum of h in every bin: the loads of a column of ones."""
-    kind, nothing = np.full(1, DENSE, np.uint8), np.zeros(1, np.int64)
-    whole = np.array([[0, len(X.first)]])
-    ones = DenseColumns(
-        kind,
-        np.zeros(2, np.int64),
-        X.indices[:0],
-        np.ones(X.n_base),
-        nothing,
-        nothing,
-        whole,
-        X.first,
-        X.shift,
-        X.n_base,
-    )
-    _, loads = centring.load(ones, nothing, rh, Threads(1))
-    return loads[0]
+            return {"gram": rows_of_gram(products, columns, 0, h)}
+        return {"gram": rows_of_model(products, columns, 0, h, centring, loads)}

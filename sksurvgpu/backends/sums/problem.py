@@ -75,6 +75,11 @@ class RemoteProblem(ModelColumns):
     kept: dict = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
+    def given(self):
+        """The design, whose rows have no order here."""
+        return self.design
+
+    @property
     def n_parts(self):
         return self.engine.n_parts
 

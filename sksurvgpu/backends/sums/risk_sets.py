@@ -12,7 +12,7 @@ import numpy as np
 from ...data.plans.weighted import inverse_of
 from ..cpu import carried
 from ..cpu import risk_sets as kernels
-from ..cpu.bins import Bins, Centring, bins_of_groups, centres, load_few
+from ..cpu.bins import Bins, Centring
 from .messages import Evaluated, Weights
 from .part_plans import plan_competing_part, plan_part
 from .pattern import Pattern
@@ -147,17 +147,21 @@ class RiskSetPattern(Pattern):
         events = self._events()
         return np.abs(events) + np.abs(events - self.residuals())
 
-    def refer(self, rh):
-        cells, w_row = self._cells(), np.empty(len(rh))
+    def refer(self, h):
+        cells, w_row = self._cells(), np.empty(len(h))
         edges = self._edges("edges")
         if self._request.in_logs:
             # w and the hazards have no common scale: without bins the model is only looser
-            rh[:, 1] = np.maximum(self._events() - self.residuals(), 0.0)
+            h[:] = np.maximum(self._events() - self.residuals(), 0.0)
             w_row[:], edges = 0.0, np.zeros_like(edges)
             cells = cells._replace(hazard=np.zeros_like(cells.hazard))
         else:
-            kernels.curvature(self._risk_sets(), self._eta, self._request.top, cells, rh, w_row)
-        return self._centre(rh, w_row, cells.hazard, edges)
+            self._write_curvature(cells, h, w_row)
+        return self._centre(h, w_row, cells.hazard, edges)
+
+    def _write_curvature(self, cells, h, w_row):
+        numbers = self._eta, self._request.top, cells, h, w_row
+        kernels.curvature(self._risk_sets(), *numbers, 0, len(h))
 
     def _edges(self, name):
         """A or B at the edges of bins; nothing where the second term stays in the partition."""
@@ -165,11 +169,11 @@ class RiskSetPattern(Pattern):
             return self._request.tables[name]
         return np.zeros((self.plan.part_bins.n_bins, 2))
 
-    def _centre(self, rh, w_row, hazard, edges, carried_row=None, back=None):
+    def _centre(self, h, w_row, hazard, edges, carried_row=None, back=None):
         bins, enter = self.plan.part_bins, self.plan.enter_idx
         inverse = np.zeros(bins.n_bins)
         if not self.joins and not self._request.in_logs:
-            inverse = inverse_of(_sum_by(bins.exit_bin, rh[:, 1], bins.n_bins))
+            inverse = inverse_of(_sum_by(bins.exit_bin, h, bins.n_bins))
         of_bins = Bins(
             bins.exit_bin,
             bins.enter_bin,
@@ -182,7 +186,6 @@ class RiskSetPattern(Pattern):
             after=None if back is None else np.ascontiguousarray(back[:, 1]),
             fall=None if back is None else back[:, 0] - back[:, 1],
             inverse=inverse,
-            center=centres(inverse),
             row_ptr=bins.row_ptr,
         )
         return Centring(of_bins, bins.few)
@@ -221,11 +224,8 @@ class RiskSetPattern(Pattern):
 
     def _sum_columns(self, columns, numbers, index, n):
         """Sums of x times numbers of rows, by an index of rows."""
-        loads, rh = np.empty((len(columns), n)), np.zeros((len(numbers), 2))
-        rh[:, 1] = numbers
-        groups = bins_of_groups(index, np.zeros(n), None)
-        load_few(self.arranged.columns, columns, rh, groups, loads, np.empty((len(columns), 2)))
-        return loads
+        products = self.arranged.products
+        return products.labelled(columns, numbers, products.labels(index, n))
 
 
 class CarriedPattern(RiskSetPattern):
@@ -259,7 +259,8 @@ class CarriedPattern(RiskSetPattern):
     def _carry(self, sums):
         """Lanes over own lane cells; who has none is never asked for its sums."""
         nothing, none = np.zeros(1, np.int64), np.zeros(0)
-        shape = nothing, nothing, nothing, none, sums, none
+        # kernels read a number for every row, whether they need it or not
+        shape = nothing, nothing, nothing, none, sums if len(sums) else np.zeros(1), none
         return carried.Carry(self._lanes.carry_idx, self._inverse, *shape)
 
     def _sum(self, eta, top, in_logs):
@@ -276,14 +277,14 @@ class CarriedPattern(RiskSetPattern):
             carried.residuals(self._risk_sets(), carry, *numbers)
         return self._u
 
-    def refer(self, rh):
-        cells, w_row = self._cells(), np.empty(len(rh))
-        kernels.curvature(self._risk_sets(), self._eta, self._request.top, cells, rh, w_row)
+    def refer(self, h):
+        cells, w_row = self._cells(), np.empty(len(h))
+        self._write_curvature(cells, h, w_row)
         carried_row, rows = w_row * self._inverse, self._is_carried
         back = self._request.tables["back"]
-        rh[rows, 1] += carried_row[rows] * back[self._lanes.carry_idx[rows]]
+        h[rows] += carried_row[rows] * back[self._lanes.carry_idx[rows]]
         edges = self._edges("edges"), carried_row, self._edges("back_edges")
-        return self._centre(rh, w_row, cells.hazard, *edges)
+        return self._centre(h, w_row, cells.hazard, *edges)
 
     def jumps(self, columns):
         sums = self._weights() * self._inverse

@@ -16,7 +16,6 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from ...data.vectors import encode
-from ..cpu import products
 
 __all__ = ["meat_of"]
 
@@ -31,7 +30,7 @@ def meat_of(pattern, columns):
     blocks = [np.arange(low, min(low + width, p)) for low in range(0, p, width)]
 
     def sums(block):
-        x = _dense(arranged.columns, columns[block], plan.n_rows)
+        x = np.ascontiguousarray(arranged.products.dense(columns[block]).T)
         return collect(pattern.scores(x, block))
 
     total = np.zeros((p, p))
@@ -54,11 +53,3 @@ def _collector(cluster, plan):
     shape = int(code.max(initial=-1)) + 1, n
     collect = csr_array((np.ones(n), (of_copy, np.arange(n))), shape=shape)
     return lambda numbers: collect @ numbers
-
-
-def _dense(X, columns, n_rows):
-    """Columns as (n_rows, len(columns)), rows contiguous."""
-    one, by_column = np.ones(1), np.zeros((len(columns), n_rows))
-    for a, column in enumerate(columns):
-        products.add_product(X, np.array([column]), one, 0, X.n_base, by_column[a])
-    return np.ascontiguousarray(by_column.T)

@@ -12,11 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contract import Room
-from ..cpu.bins import CONSTANT
 from .exchange import Link, Step
 from .information import information_of
 from .joined import Evaluation, totals_of
-from .matrix import LEVELS, Curvatures, centre, choose_sample, find_curvatures, scale_to
+from .matrix import (
+    BASES,
+    LEVELS,
+    Curvatures,
+    choose_sample,
+    find_curvatures,
+    find_matrix,
+    find_sample,
+)
 from .messages import Coef, Evaluate, Slopes
 from .recipes import for_part
 
@@ -38,16 +45,14 @@ class Point:
 
 
 class SlopeSums:
-    """Adds up `Sums`, and keeps the sums of h of every partition."""
+    """Adds up `Sums`."""
 
     def __init__(self):
-        self.sums, self.of_part = {}, {}
+        self.sums = {}
 
     def add(self, part, answer):
         """Take in the answer of a partition."""
         for name, table in answer.tables.items():
-            if name == "total":
-                self.of_part[part] = table
             if name in self.sums:
                 self.sums[name] += table
             else:
@@ -64,16 +69,13 @@ class Session:
     def __init__(self, link: Link, weight, options, is_first=True, known=None):
         self._link, self._weight, self._options, self._known = link, weight, options, known
         self._weighed = link.weighed_of(weight)
-        self._level = LEVELS.index(options.level)
         # the first gradient of a fit is followed by the null model's measures
         self._riders = ("size", "curvature") if is_first else ()
         self._here: Point | None = None  # the last evaluation
         self._accepted: Point | None = None
-        self._trial: Point | None = None
+        self._trial: Point | None = None  # ... or what was accepted before
         self._aim, self._share = np.empty(0), 1.0  # of the trial
-        self._model: Point | None = None  # where the quadratic model was taken
-        self._parts: list[int] | None = None  # ... whose rows its matrix is of
-        self._ahead: tuple[np.ndarray, dict] | None = None  # sums of a matrix to come
+        self._model: Point | None = None  # where the matrix was taken
         self.moves = 0  # that were accepted
 
     @property
@@ -114,7 +116,9 @@ class Session:
         return self._here.loglik
 
     def accept(self):
-        self._accepted = self._here = self._trial
+        # the one before stays at hand: a fit may return to it
+        self._accepted, self._trial = self._trial, self._accepted
+        self._here = self._accepted
         self.moves += 1
 
     def evaluate(self):
@@ -174,16 +178,18 @@ class Session:
         return self._here.evaluation.baseline()
 
     def _ask_slopes(self, point, want, columns=None, parts=None):
-        """Sums over columns at a point, which are kept there; those of a matrix are returned."""
+        """Sums over columns at a point, which are kept there; which are returned."""
         sums, coef = SlopeSums(), self.sparse(point.coef)
         yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
-        found = sums.sums
+        self._keep(point, sums.sums)
+        return sums.sums
+
+    def _keep(self, point, found):
+        """Keep what was found at a point."""
         point.gradient = found.get("gradient", point.gradient)
         point.size = found.get("size", point.size)
         if "curvature" in found:
-            inverse = point.evaluation.inverse
-            point.curvatures = find_curvatures(found, sums.of_part, inverse)
-        return found
+            point.curvatures = find_curvatures(found, point.evaluation.inverse)
 
     def _step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
         def request(part):
@@ -191,7 +197,8 @@ class Session:
             recipe = for_part(self._weight, part)
             return Slopes(recipe, coef, want=want, columns=columns, **fields)
 
-        return Step(request, sums.add, parts, columns, readings=len(want))
+        read = None if "curvature" in want else columns
+        return Step(request, sums.add, parts, read, readings=len(want))
 
     @property
     def point(self):
@@ -211,87 +218,53 @@ class Session:
         return self._weighed.error_weight
 
     # -- the quadratic model ----------------------------------------------------------------------
-    def refer(self):
-        self._model, self._parts, self._taken = self._here, None, LEVELS[self._level]
-        self._ahead = None
+    def curvature(self, columns):
+        if self._here.curvatures is None:
+            yield from self._ask_slopes(self._here, ("curvature",))
+        found = self._here.curvatures
+        return np.column_stack([found.centred[columns], found.plain[columns]]), found.total
 
-    def load(self, columns):
-        if self._model.curvatures is None and self._taken != "diagonal":
-            yield from self._take_model(columns)
-        curvatures = yield from self._curvatures()
-        return np.column_stack([curvatures.centred[columns], curvatures.plain[columns]])
-
-    def _take_model(self, columns):
-        """Curvatures and the matrix of columns, which follows where they are taken, at once."""
-        point, totals, matrix = self._model, SlopeSums(), SlopeSums()
-        self._parts = self._parts_of(self._taken, len(columns))
-        given = self.sparse(point.coef), point.evaluation.fields
-        yield [
-            self._step_of_slopes(totals, *given, ("curvature",)),
-            self._step_of_slopes(matrix, *given, ("gram",), columns, self._parts),
-        ]
-        point.curvatures = find_curvatures(totals.sums, totals.of_part, point.evaluation.inverse)
-        self._ahead = columns, matrix.sums
-
-    def measure(self, columns):
-        found = yield from self._curvatures()
-        centred, plain = found.centred[columns], found.plain[columns]
-        return np.where(centred > 0.0, centred, CONSTANT * plain), found.total
-
-    def loosen(self, columns):
-        """Nothing: only sweeps read it."""
-
-    def _curvatures(self):
-        if self._model.curvatures is None:
-            yield from self._ask_slopes(self._model, ("curvature",))
-        return self._model.curvatures
-
-    def room(self):
-        return Room(self._options.room, holds=False, far=True)
-
-    def refine(self):
-        level = self._level
-        self._level = min(level + 1, max(level, LEVELS.index(self._options.highest)))
-        return self._level > level
-
-    def gram(self, columns, known):
-        curvatures = yield from self._curvatures()
-        curvature = curvatures.centred[columns]
-        if self._taken == "diagonal":
-            return np.diag(curvature)[known:]
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and np.array_equal(ahead[0], columns):
-            found = ahead[1]
-        else:
-            if known == 0 or self._parts is None:
-                self._parts = self._parts_of(self._taken, len(columns))
-            found = yield from self._ask_slopes(self._model, ("gram",), columns, self._parts)
-        matrix, is_whole = found["gram"], len(self._parts) == self._link.n_parts
-        plain, inverse = np.diagonal(matrix).copy(), self._model.evaluation.inverse
-        # one without bins stays so; else a sample has the sums of its own rows
-        if inverse is None or (inverse.any() and not is_whole):
-            inverse = curvatures.inverse_of(self._parts)
-        matrix = centre(matrix, found.get("loads"), inverse)
-        if is_whole:
-            np.fill_diagonal(matrix, curvature)
-        else:
-            scale_to(matrix, plain, curvature)
+    def matrix(self, columns, known):
+        if known == 0:
+            self._model = self._here
+        sums = yield from self._ask_matrix(self._model, columns)
+        matrix = find_matrix(sums, self._model.evaluation.inverse)
+        np.fill_diagonal(matrix, self._model.curvatures.centred[columns])
         return matrix[known:]
 
-    def _parts_of(self, level, n_columns):
-        if level == "full":
-            return list(range(self._link.n_parts))
-        chosen = self._options.sample
-        return choose_sample(self._link.rows, n_columns) if chosen is None else list(chosen)
+    def sample(self, columns, n_rows):
+        parts = self._options.sample
+        if parts is None:
+            parts = choose_sample(self._link.rows, n_rows)
+        here = self._here
+        sums = yield from self._ask_matrix(here, columns, parts)
+        return find_sample(sums, here.evaluation.inverse, here.curvatures.plain[columns])
 
-    def trial_curvature(self):
-        """What the model would need to have found at the last trial what the rows say there."""
-        origin = self._accepted
-        if origin.gradient is None:
-            return 0.0
-        expected = origin.loglik + origin.gradient @ (self._trial.coef - origin.coef)
-        curvature = 2.0 * (expected - self._trial.loglik)
-        return float(curvature) if np.isfinite(curvature) and curvature > 0.0 else 0.0
+    def _ask_matrix(self, point, columns, parts=None):
+        """Sums of a matrix, and curvatures, which every model has: both in one exchange."""
+        if point.curvatures is None and parts is None:
+            sums = yield from self._ask_slopes(point, ("curvature", "gram"), columns)
+            return {**sums, "loads": sums["loads"][columns]} if "loads" in sums else sums
+        sums, totals, coef = SlopeSums(), SlopeSums(), self.sparse(point.coef)
+        given = coef, point.evaluation.fields
+        steps = [self._step_of_slopes(sums, *given, ("gram",), columns, parts)]
+        if point.curvatures is None:
+            steps.append(self._step_of_slopes(totals, *given, ("curvature",)))
+        yield steps
+        self._keep(point, totals.sums)
+        return sums.sums
+
+    def room(self):
+        options = self._options
+        best = max(options.level, options.highest, key=LEVELS.index)
+        return Room(
+            options.room,
+            holds=False,
+            whole_gradients=True,
+            first=BASES[options.level],
+            best=BASES[best],
+            counts=False,
+        )
 
     def cycle(self, columns, coef, penalty, reach):
         raise ValueError(

@@ -20,7 +20,7 @@ from .kernels import (
     add_products,
     chain_rows,
     count_taken,
-    invert_permutation,
+    invert_order,
     reorder_columns,
     take_columns,
 )
@@ -166,27 +166,15 @@ class Design(Versioned):
             Column ranges reordered at the same time. Each takes n/8 bytes of scratch,
             and 8n more if it holds long valued sparse columns.
         """
-        order = np.asarray(order)
-        if order.shape != (self.n_rows,) or order.dtype.kind not in "iu":
-            raise ValueError(
-                f"`order` has shape {order.shape} and dtype {order.dtype}; pass the "
-                f"{self.n_rows:,} row numbers as integers."
-            )
-        inverse = np.empty(self.n_rows, dtype=np.int32)
-        changed = invert_permutation(order, inverse)
-        if changed < 0:
-            raise ValueError(
-                "`order` is not a permutation of the rows: a row number is repeated or "
-                f"outside 0..{self.n_rows - 1:,}."
-            )
-        if not changed:
+        inverse, is_moved = invert_order(order, self.n_rows)
+        if not is_moved:
             return self
         sizes = value_sizes(self.kind, self.indptr, self.n_rows)
         value_ptr = packed_offsets(sizes)
         indices = np.empty(self.indptr[-1], dtype=self.indices.dtype)
         values = np.empty(sizes.sum())
         moved = Columns(self.kind, self.indptr, indices, values, value_ptr)
-        shared = (order.astype(np.int32), inverse, self._columns(), moved)
+        shared = (np.asarray(order, np.int32), inverse, self._columns(), moved)
         cost = np.diff(self.indptr) + sizes + 64
         over_columns(lambda *part: reorder_columns(*part, *shared), cost, n_threads)
         return Design(self.n_rows, *moved, self.names)

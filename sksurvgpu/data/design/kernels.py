@@ -22,6 +22,8 @@ INDICATOR, SPARSE, DENSE = 0, 1, 2
 # Up to this many entries insertion is faster than visiting the n/4096 summary words.
 INSERTION_LIMIT = 32
 
+SLACK = 4  # rows that are written for every word, marked or not
+
 
 class Columns(NamedTuple):
     """The arrays of a Design (documented there) as kernels take them."""
@@ -35,10 +37,10 @@ class Columns(NamedTuple):
 
 @intrinsic
 def _trailing_zeros(typingctx, word):
-    """Number of zero bits below the lowest set bit of a nonzero uint64."""
+    """Number of zero bits below the lowest set bit of a uint64; 64 if it has none."""
 
     def codegen(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), codegen
 
@@ -57,6 +59,34 @@ def invert_permutation(order, inverse):
         if row != i:
             changed = 1
     return changed
+
+
+def invert_order(order, n_rows):
+    """Inverse of an order of the rows, int32, and whether it moves any; refuses what is none."""
+    order = np.asarray(order)
+    if order.shape != (n_rows,) or order.dtype.kind not in "iu":
+        raise ValueError(
+            f"`order` has shape {order.shape} and dtype {order.dtype}; pass the "
+            f"{n_rows:,} row numbers as integers."
+        )
+    inverse = np.empty(n_rows, dtype=np.int32)
+    changed = invert_permutation(order, inverse)
+    if changed < 0:
+        raise ValueError(
+            "`order` is not a permutation of the rows: a row number is repeated or "
+            f"outside 0..{n_rows - 1:,}."
+        )
+    return inverse, bool(changed)
+
+
+@intrinsic
+def _count_bits(typingctx, word):
+    """Number of set bits of a uint64."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), codegen
 
 
 @device
@@ -99,12 +129,43 @@ def drain_bitmap(words, summary, rows_out):
 
 
 @device
-def _mark(inverse, rows, words, summary):
+def mark(inverse, rows, words, summary):
     one = np.uint64(1)
     for k in range(rows.size):
         row = inverse[rows[k]]
         words[row >> 6] |= one << np.uint64(row & 63)
         summary[row >> 12] |= one << np.uint64((row >> 6) & 63)
+
+
+@device
+def mark_words(inverse, rows, words):
+    """`mark` in one bitmap alone."""
+    for k in range(rows.size):
+        row = np.uint64(inverse[rows[k]])
+        words[row >> np.uint64(6)] |= np.uint64(1) << (row & np.uint64(63))
+
+
+@device
+def drain_words(words, rows_out):
+    """`drain_bitmap` by visiting every word; `rows_out` is longer by `SLACK` than what it takes.
+
+    A loop over the bits of a word ends unforeseen by the processor: some are always written, and
+    those beyond its last written over.
+    """
+    one, out = np.uint64(1), 0
+    for w in range(words.size):
+        word, base = words[w], w << 6
+        words[w] = np.uint64(0)
+        count = _count_bits(word)
+        for k in range(SLACK):
+            rows_out[out + k] = base + _trailing_zeros(word)
+            word &= word - one
+        k = SLACK
+        while word:
+            rows_out[out + k] = base + _trailing_zeros(word)
+            word &= word - one
+            k += 1
+        out += count
 
 
 @kernel
@@ -132,7 +193,7 @@ def reorder_columns(first, last, order, inverse, given, moved):
         if rows.size <= INSERTION_LIMIT:
             _insert_sorted(inverse, rows, rows_out, values, values_out)
             continue
-        _mark(inverse, rows, words, summary)
+        mark(inverse, rows, words, summary)
         drain_bitmap(words, summary, rows_out)
         if count and scratch.size == 0:
             scratch = np.empty(n, dtype=np.float64)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .sorting import order_by_group
+
 FEW_GROUPS = 64  # up to here every column keeps a load for each
 
 
@@ -60,8 +62,7 @@ def plan_groups(value, group=None):
     if group is None:
         order, ptr = np.arange(n, dtype=np.int32), np.array([0, n])
     else:
-        order = np.argsort(group, kind="stable").astype(np.int32)
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(group))])
+        order, ptr = order_by_group(group, np.arange(n, dtype=np.int32), 0)
     few = len(ptr) - 1 <= FEW_GROUPS
     sizes = np.diff(ptr)
     group_idx = np.repeat(np.arange(len(sizes), dtype=np.uint16 if few else np.uint32), sizes)

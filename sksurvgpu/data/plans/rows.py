@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 
 from ..._compile import kernel
+from .sorting import order_within
 
 FEW_BINS = 64  # in all: up to here every column keeps a load for each
 BINS_PER_STRATUM = (16, 8, 4, 1)  # more than 16 gained nothing on any design measured
@@ -72,9 +73,57 @@ class RowPlan:
     def n_cells(self):
         return int(self.cell_ptr[-1])
 
+    @cached_property
+    def is_in_order(self):
+        """Whether rows, copies included, are in the order of the cells of their exits."""
+        return not np.any(self.exit_idx[1:] < self.exit_idx[:-1])
+
+    @cached_property
+    def entries(self):
+        """Rows that enter late, in the order of the cells of their entry, and these cells."""
+        ptr = np.bincount(self.enter_idx, minlength=self.n_cells)
+        ptr[self.cell_ptr[:-1]] = 0  # who is there from the beginning leaves no cell
+        ptr = np.concatenate([[0], np.cumsum(ptr)])
+        rows = np.empty(ptr[-1], np.int32)
+        _list_by_cell(self.enter_idx, ptr[:-1].copy(), ptr, rows)
+        return rows, self.enter_idx[rows]
+
     def stratum_of_row(self):
         """Stratum of every row: all rows are in the first piece, whose groups are the strata."""
         return np.searchsorted(self.cell_ptr, self.exit_idx[: self.n_base], side="right") - 1
+
+    # -- what every fit of a batch would find again ------------------------------------------
+    @cached_property
+    def is_in_risk_set(self):
+        """Which rows some risk set holds."""
+        if self.enter_idx is not None:
+            return self.exit_idx > self.enter_idx
+        is_first = np.zeros(self.n_cells, bool)
+        is_first[self.cell_ptr[:-1]] = True
+        return ~is_first[self.exit_idx]
+
+    @cached_property
+    def stratum_ptr(self):
+        """Offsets of the rows of each stratum; of all rows where these have copies."""
+        if self.n_pieces > 1:
+            return np.array([0, self.n_rows])
+        if self.is_in_order:
+            return np.searchsorted(self.exit_idx, self.cell_ptr.astype(np.uint32))
+        return np.searchsorted(self.stratum_of_row(), np.arange(self.n_strata + 1))
+
+    @cached_property
+    def row_bins(self):
+        """Bins in which every row leaves, and enters (None where nobody enters late)."""
+        cell_bin, enter = self.bins.cell_bin, self.enter_idx
+        return cell_bin[self.exit_idx], None if enter is None else cell_bin[enter]
+
+    @cached_property
+    def bin_ptr(self):
+        """Offsets of the rows of each bin, or None where bins are no ranges of rows."""
+        exit_bin, enter_bin = self.row_bins
+        if enter_bin is not None or self.n_pieces > 1 or np.any(exit_bin[1:] < exit_bin[:-1]):
+            return None
+        return np.searchsorted(exit_bin, np.arange(self.n_bins + 1))
 
     def per_copy(self, per_row):
         """Spread one number a row over its copies."""
@@ -85,9 +134,20 @@ class RowPlan:
 
 @kernel
 def _count_at_or_before(event_time, event_ptr, stratum, value, out):
-    """out_i = number of event times of the row's stratum at or before value_i."""
+    """out_i = number of event times of the row's stratum at or before value_i.
+
+    Looked for in steps that double, from where the row before has found its own: near by where rows
+    are sorted.
+    """
     for i in range(len(value)):
-        first, low, high = event_ptr[stratum[i]], event_ptr[stratum[i]], event_ptr[stratum[i] + 1]
+        first, high = event_ptr[stratum[i]], event_ptr[stratum[i] + 1]
+        low, step = first, 1
+        if i > 0 and stratum[i] == stratum[i - 1] and value[i] >= value[i - 1]:
+            low = first + out[i - 1]
+        while low + step < high and event_time[low + step - 1] <= value[i]:
+            low += step
+            step += step
+        high = min(high, low + step)
         while low < high:
             middle = (low + high) >> 1
             if event_time[middle] <= value[i]:
@@ -95,6 +155,24 @@ def _count_at_or_before(event_time, event_ptr, stratum, value, out):
             else:
                 high = middle
         out[i] = low - first
+
+
+@kernel
+def _find_cells(index, stratum, edge, count, cell_ptr, out):
+    """Cells of event indices within a piece, by the strata of rows."""
+    for i in range(len(index)):
+        s = stratum[i]
+        out[i] = min(max(index[i] - edge[s], 0), count[s]) + cell_ptr[s]
+
+
+@kernel
+def _list_by_cell(cell, place, ptr, out):
+    """Rows of every cell that has places in `out`, in their order."""
+    for i in range(len(cell)):
+        k = cell[i]
+        if place[k] < ptr[k + 1]:
+            out[place[k]] = i
+            place[k] += 1
 
 
 def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
@@ -112,10 +190,9 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
         last_piece = np.searchsorted(cuts, outcome.time, side="left").astype(np.int16)
     if not reorders and not len(cuts):
         order = np.arange(n, dtype=np.int32)
-    elif n_strata == 1 and not len(cuts):
-        order = np.argsort(outcome.time, kind="stable").astype(np.int32)
     else:
-        order = np.lexsort((outcome.time, stratum, last_piece)).astype(np.int32)
+        group = last_piece * np.int64(n_strata) + stratum
+        order = order_within(group, n_strata * (len(cuts) + 1), outcome.time)
     time, event, stratum = outcome.time[order], outcome.event[order], stratum[order]
     last_piece, are_all = last_piece[order], events is None
 
@@ -125,7 +202,7 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
         events = event_time, np.searchsorted(event_stratum, np.arange(n_strata + 1))
     exit_, enter = count_at_or_before(events, stratum, time), None
     if outcome.start is not None:
-        enter = count_at_or_before(events, stratum, outcome.start[order])
+        enter = _count_unordered(events, stratum, outcome.start[order])
     if are_all and enter is not None and not enter.any():  # nobody enters late
         enter = None
 
@@ -134,12 +211,12 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
     shift = np.concatenate([[0], np.cumsum(n - first)[:-1]]) - first
 
     def cells(index):
-        parts = []
+        out = np.empty(int(np.sum(n - first)), np.uint32)
         for b, start in enumerate(first):
-            s = stratum[start:]
-            local = np.clip(index[start:] - edges[b, s], 0, counts[b, s])
-            parts.append((local + cell_ptr[b * n_strata + s]).astype(np.uint32))
-        return np.concatenate(parts)
+            low = start + shift[b]
+            piece = edges[b], counts[b], cell_ptr[b * n_strata :]
+            _find_cells(index[start:], stratum[start:], *piece, out[low : low + n - start])
+        return out
 
     events_of_pieces = [event[start:] & (last_piece[start:] == b) for b, start in enumerate(first)]
     return RowPlan(
@@ -167,6 +244,13 @@ def count_at_or_before(events, stratum, value):
     """Number of event times of each row's stratum at or before its value."""
     out = np.empty(len(value), np.int32)
     _count_at_or_before(*events, stratum, value, out)
+    return out
+
+
+def _count_unordered(events, stratum, value):
+    """`count_at_or_before` of values in no order: to sort them is less than to look for each."""
+    order, out = order_within(stratum, len(events[1]) - 1, value), np.empty(len(value), np.int32)
+    out[order] = count_at_or_before(events, stratum[order], value[order])
     return out
 
 
@@ -220,7 +304,7 @@ class BinPlan:
     def n_bins(self):
         return len(self.start)
 
-    @property
+    @cached_property
     def is_exact(self):
         """Whether every event time has a bin of its own."""
         return bool(np.all(self.end - self.start <= 1))

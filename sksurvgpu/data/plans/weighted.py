@@ -113,26 +113,33 @@ def _weigh_sets(plan, weight):
 
 
 def _weigh_risk_sets(plan, weight):
-    is_counted, n_cells = _is_counted(plan, weight), plan.n_cells
-    cell = plan.exit_idx[(plan.event > 0) & is_counted]
-    deaths = np.bincount(cell, minlength=n_cells).astype(np.float64)
-    death_weight = deaths
-    if weight is not None:
-        dead = weight[(plan.event > 0) & is_counted]
-        death_weight = np.bincount(cell, dead, minlength=n_cells)
-    before = np.concatenate([[0.0], np.cumsum(death_weight)])
-    inverse = inverse_of(before[plan.bins.end + 1] - before[plan.bins.start + 1])
-    live = is_at_risk(plan) & is_counted
-    return WeightedRiskSets(plan, weight, live, deaths, death_weight, inverse)
+    bins, given = plan.bins, np.ones(plan.n_rows) if weight is None else weight
+    live, of_bins = np.empty(plan.n_rows, bool), np.empty(bins.n_bins)
+    deaths, death_weight = np.zeros((2, plan.n_cells))
+    rows = plan.exit_idx, plan.event, plan.is_in_risk_set
+    weigh_cells(*rows, given, live, deaths, death_weight)
+    weigh_bins(bins.start, bins.end, death_weight, of_bins)
+    return WeightedRiskSets(plan, weight, live, deaths, death_weight, inverse_of(of_bins))
 
 
-def is_at_risk(plan):
-    """Rows that some risk set holds."""
-    if plan.enter_idx is not None:
-        return plan.exit_idx > plan.enter_idx
-    is_first = np.zeros(plan.n_cells, bool)
-    is_first[plan.cell_ptr[:-1]] = True
-    return ~is_first[plan.exit_idx]
+@kernel
+def weigh_cells(exit_idx, event, is_in_risk_set, weight, live, deaths, death_weight):
+    """Which rows are live; number and weights of the deaths in every cell, which are 0 before."""
+    for i in range(len(exit_idx)):
+        live[i] = is_in_risk_set[i] and weight[i] > 0.0
+        if event[i] > 0 and weight[i] > 0.0:
+            deaths[exit_idx[i]] += 1.0
+            death_weight[exit_idx[i]] += weight[i]
+
+
+@kernel
+def weigh_bins(start, end, death_weight, of_bins):
+    """Weight of the deaths in every bin, whose cells are those after `start` to `end`."""
+    for b in range(len(start)):
+        total = 0.0
+        for k in range(start[b] + 1, end[b] + 1):
+            total += death_weight[k]
+        of_bins[b] = total
 
 
 def _weigh_lanes(plan, weight):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
+from ...._compile import kernel
 from ....data.plans.weighted import weigh
 from ...largest_loglik import largest_loglik
-from ..products import largest_difference, largest_range
+from .. import moves, tasks
+
+
+@kernel
+def _add_sizes(events, u, out, low, high):
+    """Sizes of what was observed and of what the model expects, whose difference u is."""
+    for i in tasks.rows_in(low, high):
+        out[i] = abs(events[i]) + abs(events[i] - u[i])
 
 
 class Pattern:
@@ -15,8 +25,6 @@ class Pattern:
     It knows the row plan under the weights of the fit, and the state of the last evaluation.
     """
 
-    # This multiple of the model's curvature bounds the likelihood's at the model's point.
-    majorant = 1.0
     # Whether the model is the Hessian of the log-likelihood where it is taken.
     is_exact = True
     # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
@@ -24,27 +32,32 @@ class Pattern:
     # Offsets of the rows of each such group.
     group_ptr: np.ndarray
 
-    def __init__(self, problem, weight):
-        self._likelihood = problem.likelihood
+    def __init__(self, problem, weight, threads):
+        self._threads, self._likelihood = threads, problem.likelihood
         self.weighted = weigh(problem.plan, problem.likelihood.pattern, weight)
+        self._row_blocks = tasks.cut(problem.plan.n_rows)
+
+    @cached_property
+    def _group_blocks(self):
+        return tasks.cut_groups(self.group_ptr)
 
     def evaluate(self, eta, u):
         """Log-likelihood, not finite where it cannot be computed; writes the score residuals u."""
         raise NotImplementedError
 
-    def refer(self, eta, u, rh):
-        """Take the quadratic model at the last evaluation: h into ``rh[:, 1]``, and its centring.
+    def refer(self, eta, u, h):
+        """Take the quadratic model at the last evaluation: its h is written, its centring returned.
 
         The result is a `bins.Centring`.
         """
         raise NotImplementedError
 
-    def observe(self, eta, u, rh):
-        """Minus the second derivative of every row's part of the log-likelihood into `rh`, like h.
+    def observe(self, eta, u, h):
+        """Minus the second derivative of every row's part of the log-likelihood, written like h.
 
         With the centring of `refer` it makes minus the Hessian.
         """
-        self.refer(eta, u, rh)
+        self.refer(eta, u, h)
 
     def exact_steps(self, eta):
         """`exact.Steps` from a predictor, which they move."""
@@ -61,9 +74,9 @@ class Pattern:
 
     def sizes(self, eta, u):
         """What the rounding errors of u, that of the last evaluation, are relative to."""
-        # u is a difference: of what was observed and what the model expects
-        events = self.events()
-        return np.abs(events) + np.abs(events - u)
+        events, out = self.weighted.events(), np.empty(len(u))
+        tasks.run_blocks(self._threads, self._row_blocks, _add_sizes, events, u, out)
+        return out
 
     def largest_loglik(self):
         """Upper bound of the log-likelihood, for the duality gap."""
@@ -82,6 +95,7 @@ class Pattern:
 
         The third derivative along the move is at most R times the second.
         """
-        if self.ignores_shifts:
-            return largest_range(trial_eta, eta, self.live, self.group_ptr)
-        return largest_difference(trial_eta, eta, self.live)
+        given = self._threads, trial_eta, eta, self.live
+        if self.ignores_shifts and len(self.group_ptr) > 2:
+            return moves.reach_of_groups(*given, self.group_ptr, self._group_blocks)
+        return moves.reach(*given, self._row_blocks, self.ignores_shifts)

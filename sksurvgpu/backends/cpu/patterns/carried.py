@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import carried as kernels
-from .. import risk_sets
+from .. import risk_set_tasks, tasks
 from ..exact import Steps
 from .risk_sets import RiskSetPattern
 
@@ -13,8 +13,8 @@ from .risk_sets import RiskSetPattern
 class CarriedPattern(RiskSetPattern):
     """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
 
-    def __init__(self, problem, weight):
-        super().__init__(problem, weight)
+    def __init__(self, problem, weight, threads):
+        super().__init__(problem, weight, threads)
         carrying = problem.plan.carrying
         self._carry = kernels.Carry(
             carrying.carry_idx,
@@ -27,17 +27,24 @@ class CarriedPattern(RiskSetPattern):
             np.zeros(len(self.cells.risk)),
         )
         self._one_lane = problem.plan.one_lane_a_stratum
-        self._evaluate = self._evaluation(kernels.evaluate, kernels.scan_lanes)
+
+    def _is_in_order(self):
+        """Whether lane cells are in order, too."""
+        plan = self.weighted.plan
+        return plan.is_in_order and plan.one_lane_a_stratum
 
     def evaluate(self, eta, u):
-        loglik, self.top = self._evaluate(self.risk_sets, self._carry, eta, u, self.cells)
+        given = self.risk_sets, self._carry, eta, u, self.cells
+        compiled = kernels.kernel_of(self._likelihood.jump_formula)
+        loglik, self.top = risk_set_tasks.run(self._threads, compiled, given, self._blocks)
         return loglik
 
-    def refer(self, eta, u, rh):
+    def refer(self, eta, u, h):
         w_row = np.empty(len(eta))
-        risk_sets.curvature(self.risk_sets, eta, self.top, self.cells, rh, w_row)
-        carried_row = w_row * self._carry.inverse
-        rh[:, 1] += carried_row * self._carry.sums[self._carry.idx]
+        self._write_curvature(eta, h, w_row)
+        carried_row = np.empty(len(eta))
+        numbers = self._carry, w_row, carried_row, h
+        tasks.run_blocks(self._threads, self._row_blocks, kernels.add_carried, *numbers)
         hazard = self.cells.hazard
         # whole strata have nothing before or after them
         back = self._carry.sums if self._one_lane else np.zeros(len(hazard))

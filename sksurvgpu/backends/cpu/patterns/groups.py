@@ -6,6 +6,7 @@ import numpy as np
 
 from ....data.plans.weighted import inverse_of
 from .. import groups as kernels
+from .. import tasks
 from ..bins import Centring, bins_of_groups
 from ..exact import Steps
 from ._base import Pattern
@@ -14,18 +15,20 @@ from ._base import Pattern
 class GroupPattern(Pattern):
     """Conditional Poisson regression: events of a group distributed over its rows."""
 
-    def __init__(self, problem, weight):
-        super().__init__(problem, weight)
+    def __init__(self, problem, weight, threads):
+        super().__init__(problem, weight, threads)
         plan, weighted = problem.plan, self.weighted
         numbers = plan.value, weighted.weight, weighted.total
         self._groups = kernels.Groups(plan.ptr, plan.group_idx, *numbers)
         self._few, self.group_ptr = plan.few, plan.ptr
 
     def evaluate(self, eta, u):
-        return kernels.evaluate(self._groups, eta, u)
+        given = self._groups, eta, u
+        return tasks.add_up(self._threads, kernels.evaluate, *given, self._group_blocks)
 
-    def refer(self, eta, u, rh):
-        kernels.curvature(self._groups, eta, rh)
+    def refer(self, eta, u, h):
+        given = self._groups, eta, h
+        tasks.run_blocks(self._threads, self._group_blocks, kernels.curvature, *given)
         inverse = inverse_of(self._groups.total)
         return Centring(bins_of_groups(self._groups.idx, inverse, self._groups.ptr), self._few)
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...._compile import bind, device, specialize
 from ....data.plans.weighted import inverse_of
 from .. import rows as kernels
+from .. import tasks
 from ..bins import Centring, bins_of_groups
 from ..columns import column_operation
 from ..exact import Steps
@@ -26,14 +27,24 @@ def observed_row(row_formula, observed_formula):
 
 @cache
 def _profile(row_formula, link_formula):
-    sums = device(bind(kernels._sum_scores, row_formula=row_formula))
     bracket, step = map(device, kernels.intercept_formulas(link_formula))
-    return specialize(kernels._profile, bracket=bracket, newton_step=step, sum_scores=sums)
+    parts = {
+        "sum_scores": bind(kernels.sum_scores, row_formula=row_formula),
+        "open_search": bind(kernels.open_search, bracket=bracket),
+        "move": bind(kernels.move, newton_step=step),
+    }
+    parts = {name: device(part) for name, part in parts.items()}
+    return specialize(kernels.profile, **parts)
 
 
 @cache
-def _kernel(template, row_formula):
-    return specialize(template, row_formula=row_formula)
+def _evaluation(row_formula):
+    return tasks.adder(device(bind(kernels.add_terms, row_formula=row_formula)))
+
+
+@cache
+def _curvature(row_formula):
+    return specialize(kernels.curvature, row_formula=row_formula)
 
 
 @cache
@@ -45,8 +56,8 @@ def _derivatives(row_formula):
 class RowPattern(Pattern):
     """A sum over rows, with or without an intercept."""
 
-    def __init__(self, problem, weight):
-        super().__init__(problem, weight)
+    def __init__(self, problem, weight, threads):
+        super().__init__(problem, weight, threads)
         plan = problem.plan
         self._rows = kernels.Rows(plan.value, self.weighted.weight)
         self.group_ptr = np.array([0, plan.n_rows])
@@ -59,29 +70,38 @@ class RowPattern(Pattern):
 
     def evaluate(self, eta, u):
         if self._likelihood.intercept:
-            profile = _profile(self._observed, self._likelihood.link_formula)
-            self._intercept = profile(self._rows, eta, self._intercept)
-        formula = self._likelihood.row_formula
-        return _kernel(kernels._evaluate, formula)(self._rows, eta, self._intercept, u)
+            self._find_intercept(eta)
+        shifted = kernels.Shifted(self._rows, self._intercept)
+        evaluate = _evaluation(self._likelihood.row_formula)
+        return tasks.add_up(self._threads, evaluate, shifted, eta, u, self._row_blocks)
 
-    def _write_curvature(self, formula, eta, rh):
-        _kernel(kernels._curvature, formula)(self._rows, eta, self._intercept, rh)
+    def _find_intercept(self, eta):
+        n_blocks, known = len(self._row_blocks) - 1, np.zeros(kernels.STEPS + 1)
+        known[kernels.INTERCEPT] = self._intercept
+        given = self._rows, eta, self._row_blocks, np.empty((n_blocks, 4)), known
+        profile = _profile(self._observed, self._likelihood.link_formula)
+        tasks.run(self._threads, profile, given, np.array([n_blocks, 1, n_blocks, 1]))
+        self._intercept = float(known[kernels.INTERCEPT])
 
-    def refer(self, eta, u, rh):
-        self._write_curvature(self._likelihood.row_formula, eta, rh)
+    def _write_curvature(self, formula, eta, h):
+        given = self._rows, eta, self._intercept, h
+        tasks.run_blocks(self._threads, self._row_blocks, _curvature(formula), *given)
+
+    def refer(self, eta, u, h):
+        self._write_curvature(self._likelihood.row_formula, eta, h)
         # without an intercept nothing is centred
-        total = rh[:, 1].sum() if self._likelihood.intercept else 0.0
+        total = h.sum() if self._likelihood.intercept else 0.0
         inverse = inverse_of(np.array([total]))
         return Centring(bins_of_groups(self._one_group, inverse, self.group_ptr), few=True)
 
-    def observe(self, eta, u, rh):
-        self._write_curvature(self._observed, eta, rh)
+    def observe(self, eta, u, h):
+        self._write_curvature(self._observed, eta, h)
 
     def exact_steps(self, eta):
-        formula, rh, inverse = self._likelihood.row_formula, np.zeros((len(eta), 2)), 0.0
+        formula, h, inverse = self._likelihood.row_formula, np.zeros(len(eta)), 0.0
         if self._likelihood.intercept:
-            self._write_curvature(formula, eta, rh)
-            inverse = float(inverse_of(rh[:, 1:].sum(axis=0))[0])
+            self._write_curvature(formula, eta, h)
+            inverse = float(inverse_of(np.array([h.sum()]))[0])
         state = self._rows, eta, np.array([self._intercept]), np.zeros(3), inverse
         return Steps(_derivatives(formula), kernels._row_advance, state)
 
@@ -91,11 +111,10 @@ class RowPattern(Pattern):
 
     def sizes(self, eta, u):
         if self._likelihood.link_formula is not None:  # u is what was observed less its mean
-            events = self.weighted.events()
-            return np.abs(events) + np.abs(events - u)
-        rh = np.empty((len(eta), 2))
-        self._write_curvature(self._likelihood.row_formula, eta, rh)
-        return np.abs(u) + rh[:, 1] * (1.0 + np.abs(eta + self._intercept))
+            return super().sizes(eta, u)
+        h = np.empty(len(eta))
+        self._write_curvature(self._likelihood.row_formula, eta, h)
+        return np.abs(u) + h * (1.0 + np.abs(eta + self._intercept))
 
     def error_weight(self):
         return float(self.weighted.weights().sum()) if self._likelihood.is_quadratic else 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import subsets as kernels
+from .. import tasks
 from ..bins import Centring, bins_of_groups
 from ..exact import Steps
 from ._base import Pattern
@@ -13,13 +14,11 @@ from ._base import Pattern
 class SubsetPattern(Pattern):
     """The exact conditional likelihood of matched sets."""
 
-    majorant = 2.0
     is_exact = False
 
-    def __init__(self, problem, weight):
-        super().__init__(problem, weight)
+    def __init__(self, problem, weight, threads):
+        super().__init__(problem, weight, threads)
         plan, weighted = problem.plan, self.weighted
-        largest = int(np.diff(plan.ptr).max(initial=0))
         self.sets = kernels.Sets(
             plan.ptr,
             plan.group_idx,
@@ -28,20 +27,22 @@ class SubsetPattern(Pattern):
             weighted.cases,
             np.zeros(plan.n_strata),
             np.zeros(plan.n_rows),
+            int(np.diff(plan.ptr).max(initial=0)),
         )
-        self._scratch = kernels.Scratch(*np.empty((2, largest)), np.empty(largest + 1))
         self._few, self.group_ptr = plan.few, plan.ptr
 
     def evaluate(self, eta, u):
-        return kernels.evaluate(self.sets, self._scratch, eta, u)
+        given = self.sets, eta, u
+        return tasks.add_up(self._threads, kernels.evaluate, *given, self._group_blocks)
 
-    def refer(self, eta, u, rh):
+    def refer(self, eta, u, h):
         inverse = np.empty(len(self.sets.cases))
-        kernels.curvature(self.sets, self._scratch, rh, inverse)
+        given = self.sets, h, inverse
+        tasks.run_blocks(self._threads, self._group_blocks, kernels.curvature, *given)
         return Centring(bins_of_groups(self.sets.idx, inverse, self.sets.ptr), self._few)
 
     def exact_steps(self, eta):
-        largest = len(self._scratch.p)
+        largest = self.sets.largest
         p, q = np.empty((2, len(eta)))
         law = np.empty((largest + 1, 3))
         steps = kernels.Steps(self.sets, eta, p, q, np.zeros(largest), law, np.zeros(2))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bins import Bins
+from ..model import Model
 from ..products import multiply_sizes
 from ..weights import keep_counted, spread
 
@@ -28,13 +28,10 @@ class Pattern:
 
     # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
     ignores_shifts = True
-    # This multiple of the model's curvature bounds the likelihood's at the model's point.
-    majorant = 1.0
     # Whether the model is the Hessian of the log-likelihood where it is taken.
     is_exact = True
     # Whether bins are few, so that a column keeps a load for each.
     few: bool
-    bins: Bins
 
     def __init__(self, layout, problem, weights, n_fits):
         self.layout, self.likelihood, self.n_fits = layout, problem.likelihood, n_fits
@@ -59,6 +56,17 @@ class Pattern:
         """What a fit has of numbers that every vector of weights has."""
         return float(numbers[fit if self.n_weights > 1 else 0])
 
+    def _model_of_groups(self, row_type, inverse):
+        """Model of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
+        plan, empty = self.layout.plan, self.layout.device.empty
+        nobody, nothing = empty(0, np.int32), empty((1, 0), np.float64)
+        rows = nothing, self._new_h(row_type), nothing, nothing
+        model = Model(plan.own, nobody, nobody, *rows, plan.last, *4 * (nothing,), inverse)
+        return self.layout.device.pack(model)
+
+    def _new_h(self, row_type):
+        return self.layout.device.empty((self.n_fits, self._plan.n_rows), row_type)
+
     @staticmethod
     def bytes_of_fit(plan):
         """Memory that the pattern takes for every fit, exact steps included."""
@@ -72,12 +80,16 @@ class Pattern:
         """Launch what may find those that were not, if there is anything; whether there is."""
         return False
 
-    def refer(self, fits, eta, rh):
-        """Take the quadratic model at the last evaluation: h into `rh`, and the numbers of bins."""
+    def new_model(self, row_type):
+        """Memory of a quadratic model of every fit."""
         raise NotImplementedError
 
-    def exact_steps(self, fits, eta, rh):
-        """`exact.Steps` from the predictors, which they move; `rh` may be used."""
+    def refer(self, fits, eta, model):
+        """Take the quadratic model at the last evaluation."""
+        raise NotImplementedError
+
+    def exact_steps(self, fits, eta, model):
+        """`exact.Steps` from the predictors, which they move; `model` may be used."""
         raise NotImplementedError
 
     def sizes(self, eta):
@@ -103,11 +115,3 @@ class Pattern:
     def reach(self, span, size):
         """The line search's R from the range and the size of a step."""
         return span if self.ignores_shifts else size
-
-
-def bins_of_groups(layout, inverse):
-    """Bins of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
-    empty, own, last = layout.device.empty, layout.plan.own, layout.plan.last
-    no_idx, no_rows = empty(0, np.int32), empty((1, 0), np.float64)
-    bins = Bins(own, no_idx, no_idx, *3 * (no_rows,), last, *4 * (no_rows,), inverse)
-    return layout.device.pack(bins)

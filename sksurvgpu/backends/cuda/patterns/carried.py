@@ -18,9 +18,9 @@ class CarriedPattern(RiskSetPattern):
 
     @staticmethod
     def bytes_of_fit(plan):
-        """More: 1/G and sums of carried rows; G, B and moments of lane cells, and late ones."""
+        """More: 1/G, sums and c of carried rows; G, B, moments of lane cells, and late ones."""
         lane_cells = plan.carrying.lane_ptr[-1]
-        own = 16 * plan.n_rows + 8 * 3 * plan.n_cells + 8 * 5 * lane_cells
+        own = 32 * plan.n_rows + 8 * 3 * plan.n_cells + 8 * 5 * lane_cells
         return RiskSetPattern.bytes_of_fit(plan) + own
 
     def _is_carried(self, plan):
@@ -76,12 +76,11 @@ class CarriedPattern(RiskSetPattern):
         numbers = self.rows, self._cells, eta, loglik, self._top
         self.layout.launch_teams(self._evaluate, fits, self._sets, self._carry, *numbers)
 
-    def _refer(self, fits, eta, rh):
-        model = self._bin_cells, self.bins, rh
-        numbers = self.rows, self._cells, eta, self._top, *model
+    def _refer(self, fits, eta, model):
+        numbers = self.rows, self._cells, eta, self._top, self._bin_cells, model
         self._launch_rows(kernels.curvature, fits, self._sets, self._carry, *numbers)
 
-    def exact_steps(self, fits, eta, rh):
+    def exact_steps(self, fits, eta, model):
         formula, n_ranges = self.likelihood.coordinate_formula, self.layout.n_ranges
         if self._has_one_lane:
             state = self._state_of_steps(eta, 1 + carried_steps.LATE, n_ranges, self._carry)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import groups as kernels
 from ..weights import add_all, add_runs, number_of
-from ._base import Pattern, bins_of_groups
+from ._base import Pattern
 
 
 class GroupPattern(Pattern):
@@ -19,11 +19,11 @@ class GroupPattern(Pattern):
         runs = layout.plan.ptr[:-1], layout.plan.ptr[1:]
         events = self.rows.weight, device.empty(0, np.int32), self.rows.value
         wanted = n_fits, ("total", "inverse"), plan.few
-        totals, inverse = add_runs(layout, number_of, runs, events, *wanted)
-        self.bins = bins_of_groups(layout, inverse)
-        self.live = self._keep_counted(layout.plan.may_count, run=self.bins.own, total=totals)
+        totals, self._inverse = add_runs(layout, number_of, runs, events, *wanted)
+        own = layout.plan.own
+        self.live = self._keep_counted(layout.plan.may_count, run=own, total=totals)
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
-        self._groups = kernels.Groups(self.bins.own, totals, top, risk)
+        self._groups = kernels.Groups(own, totals, top, risk)
 
     @staticmethod
     def bytes_of_fit(plan):
@@ -38,9 +38,12 @@ class GroupPattern(Pattern):
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)
 
-    def refer(self, fits, eta, rh):
-        arguments = self.layout.served(fits), self.rows, self._groups, eta, rh
+    def new_model(self, row_type):
+        return self._model_of_groups(row_type, self._inverse)
+
+    def refer(self, fits, eta, model):
+        arguments = self.layout.served(fits), self.rows, self._groups, eta, model.h
         self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
 
-    def exact_steps(self, fits, eta, rh):
+    def exact_steps(self, fits, eta, model):
         return kernels.steps_of(kernels.GroupSteps(self.rows, self._groups, eta), self.few)

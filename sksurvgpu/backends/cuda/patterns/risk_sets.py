@@ -7,7 +7,7 @@ import numpy as np
 from .. import risk_set_logs as in_logs
 from .. import risk_set_steps, shared_steps
 from .. import risk_sets as kernels
-from ..bins import Bins
+from ..model import Model
 from ..weights import add_all, add_runs, number_of
 from ._base import Pattern
 
@@ -31,12 +31,11 @@ class RiskSetPattern(Pattern):
         [inverse] = self._add_weights(runs, self._sets.death_weight, ["inverse"], few=plan.few)
         bin_cells = kernels.BinCells(layout.plan.start, layout.plan.end, inverse)
         self._bin_cells = device.pack(bin_cells)
-        self.bins = device.pack(self._take_bins(plan))
 
     @staticmethod
     def bytes_of_fit(plan):
-        """w of rows, c of carried; sums, hazards, deaths, moments of cells; bins."""
-        return 16 * plan.n_rows + 8 * 13 * plan.n_cells + 8 * 5 * plan.n_bins
+        """w of rows; sums, hazards, deaths, moments of cells; bins: models are two."""
+        return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 10 * plan.n_bins
 
     def _find_sets(self, plan):
         """Risk sets of the plan on the device, and the deaths that count in every cell."""
@@ -70,24 +69,26 @@ class RiskSetPattern(Pattern):
             held=self._take(n_cells, self._uses_ties),
         )
 
-    def _take_bins(self, plan):
-        """Memory of the quadratic model; where bins are many, no numbers of bins."""
-        described, bins, few = self.layout.plan, plan.bins, self.few
+    def new_model(self, row_type):
+        """Where bins are many, it has no numbers of bins."""
+        plan, described, few = self._plan, self.layout.plan, self.few
         is_entered, is_carried = few and self._is_delayed, few and self._is_carried(plan)
-        return Bins(
+        model = Model(
             described.own,
             described.enter,
             described.enter_idx,
             self._take(plan.n_cells, is_entered),
+            self._new_h(row_type),
             self._take(plan.n_rows, few),
             self._take(plan.n_rows, is_carried),
             described.last,
-            self._take(bins.n_bins, few),
-            self._take(bins.n_bins, few),
-            self._take(bins.n_bins, is_carried),
-            self._take(bins.n_bins, is_carried),
-            self._take(bins.n_bins),
+            self._take(plan.n_bins, few),
+            self._take(plan.n_bins, few),
+            self._take(plan.n_bins, is_carried),
+            self._take(plan.n_bins, is_carried),
+            self._take(plan.n_bins),
         )
+        return self.layout.device.pack(model)
 
     def _is_carried(self, plan):
         """Whether rows have a part in the bins after their exit."""
@@ -109,23 +110,22 @@ class RiskSetPattern(Pattern):
         self._launch_evaluation(kernel, fits, eta, loglik)
         return True
 
-    def refer(self, fits, eta, rh):
+    def refer(self, fits, eta, model):
         lost = self._is_in_logs[fits]
         if lost.any():
-            self._launch_rows(in_logs.curvature, fits[lost], self.rows, self.bins, rh)
+            self._launch_rows(in_logs.curvature, fits[lost], self.rows, model)
         if not lost.all():
-            self._refer(fits[~lost], eta, rh)
+            self._refer(fits[~lost], eta, model)
 
-    def _refer(self, fits, eta, rh):
-        model = self._bin_cells, self.bins, rh
-        numbers = self._sets, self.rows, self._cells, eta, self._top, *model
-        self._launch_rows(kernels.curvature, fits, *numbers)
+    def _refer(self, fits, eta, model):
+        numbers = self._sets, self.rows, self._cells, eta, self._top
+        self._launch_rows(kernels.curvature, fits, *numbers, self._bin_cells, model)
 
     def _launch_rows(self, kernel, fits, *arguments):
         fits = self.layout.served(fits)
         self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
 
-    def exact_steps(self, fits, eta, rh):
+    def exact_steps(self, fits, eta, model):
         formula = self.likelihood.coordinate_formula
         if self._is_delayed or not self.layout.is_whole:
             state = self._state_of_steps(eta, 1 + self._uses_ties, 0)

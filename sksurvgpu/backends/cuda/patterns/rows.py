@@ -7,7 +7,7 @@ import numpy as np
 from .. import rows as kernels
 from ..products import multiply_sizes
 from ..weights import add_all, number_of
-from ._base import Pattern, bins_of_groups
+from ._base import Pattern
 
 
 class RowPattern(Pattern):
@@ -28,14 +28,16 @@ class RowPattern(Pattern):
         # others read `rows`, whose events would be a part of the scores, and these have none
         self._rows, no_events = self.rows, layout.device.zeros(n_rows, np.float64)
         self.rows = self._rows._replace(value=no_events)
-        inverse = layout.device.zeros((n_fits, 1), np.float64)
-        self.bins = bins_of_groups(layout, inverse)
 
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(self._evaluate, fits, self._rows, eta, loglik, self._intercept)
 
-    def refer(self, fits, eta, rh):
-        numbers = self._intercept, rh, self.bins.inverse
+    def new_model(self, row_type):
+        inverse = self.layout.device.zeros((self.n_fits, 1), np.float64)
+        return self._model_of_groups(row_type, inverse)
+
+    def refer(self, fits, eta, model):
+        numbers = self._intercept, model.h, model.inverse
         self.layout.launch_teams(self._curvature, fits, self._rows, eta, *numbers)
 
     def sizes(self, eta):
@@ -44,12 +46,12 @@ class RowPattern(Pattern):
         state = kernels.RowSizes(self._rows, eta, self._intercept)
         return kernels.multiply_sizes(self.likelihood.row_formula), state
 
-    def exact_steps(self, fits, eta, rh):
+    def exact_steps(self, fits, eta, model):
         if self.likelihood.intercept:
-            self.refer(fits, eta, rh)
+            self.refer(fits, eta, model)
         most_blocks = len(fits) * self.layout.n_ranges
         own = self.layout.device.empty(most_blocks, np.float64)
-        state = kernels.RowSteps(self._rows, eta, self._intercept, self.bins.inverse, own)
+        state = kernels.RowSteps(self._rows, eta, self._intercept, model.inverse, own)
         return kernels.steps_of(self.likelihood.row_formula, state)
 
     @cached_property

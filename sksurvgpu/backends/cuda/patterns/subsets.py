@@ -7,7 +7,7 @@ import numpy as np
 from .. import subset_cycle
 from .. import subsets as kernels
 from ..team import WARP
-from ._base import Pattern, bins_of_groups
+from ._base import Pattern
 
 # Rows of the largest set that one thread works on, and that one warp works on.
 MOST_ROWS = {"thread": 32, "warp": 512}
@@ -16,20 +16,18 @@ MOST_ROWS = {"thread": 32, "warp": 512}
 class SubsetPattern(Pattern):
     """The exact conditional likelihood of matched sets."""
 
-    majorant = 2.0
     is_exact = False
 
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
         plan, device = problem.plan, layout.device
         n_rows, n_sets, self.few = plan.n_rows, plan.n_strata, plan.few
-        inverse = device.empty((n_fits, n_sets), np.float64)
-        self.bins = bins_of_groups(layout, inverse)
+        own = layout.plan.own
         cases = self._keep_counted(layout.plan.cases, row=layout.plan.first)
-        self.live = self._keep_counted(layout.plan.may_count, run=self.bins.own, total=cases)
+        self.live = self._keep_counted(layout.plan.may_count, run=own, total=cases)
         self._sets = kernels.Sets(
             layout.plan.ptr,
-            self.bins.own,
+            own,
             cases,
             device.zeros((n_fits, n_sets), np.float64),
             device.empty((n_fits, n_sets, 2), np.int32),
@@ -48,17 +46,21 @@ class SubsetPattern(Pattern):
     @staticmethod
     def bytes_of_fit(plan):
         """Probabilities, laws and shares of rows, laws of exact steps; numbers of sets."""
-        return 8 * 11 * plan.n_rows + 8 * 12 * plan.n_strata
+        return 8 * 11 * plan.n_rows + 8 * 13 * plan.n_strata
 
     def evaluate(self, fits, eta, loglik):
         self._launch_sets(kernels.laws, self.layout.served(fits), eta)
         self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._sets, eta, loglik)
 
-    def refer(self, fits, eta, rh):
-        arguments = self.layout.served(fits), self.rows, rh, self.bins.inverse
+    def new_model(self, row_type):
+        shape = self.n_fits, self._plan.n_strata
+        return self._model_of_groups(row_type, self.layout.device.empty(shape, np.float64))
+
+    def refer(self, fits, eta, model):
+        arguments = self.layout.served(fits), self.rows, model.h, model.inverse
         self._launch_sets(kernels.curvature, *arguments)
 
-    def exact_steps(self, fits, eta, rh):
+    def exact_steps(self, fits, eta, model):
         shape = self.n_fits, 6, self._sets.law.shape[2]
         law = self.layout.device.empty(shape, np.float64)
         state = subset_cycle.SubsetSteps(self.rows, self._sets, eta, law)

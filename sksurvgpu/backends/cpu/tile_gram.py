@@ -1,0 +1,252 @@
+"""The Gram matrix of the quadratic model, X' diag(h) X - sum_k c_k c_k' / N_k.
+
+Sparse columns are added up by rows: a row with r nonzeros adds h_i to r(r+1)/2 entries, so a sparse
+X costs its co-occurring pairs and not m^2 dot products.  Rows are taken in chunks whose row lists
+stay in cache, X being transposed chunk by chunk and never as a whole.  Threads own rows of the
+target, so that sums keep the order of the rows.  (Tiles of the target, and one target row at a
+time, were both slower: their inner loops are short.)  Dense columns are multiplied with each other
+by BLAS, and with the others one by one, as columns are that change over time.
+
+The second term is a product of loads where bins are few.  With a bin a stratum, the loads of a
+column are a sparse column themselves, whose rows are strata.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._compile import device, kernel
+from ...data.design.tiles import DENSE, SPARSE, tile_at
+from .bins import CONSTANT
+from .columns import entry_value
+from .optional import write
+from .tile_loads import loads_of_strata
+from .tile_products import ONE
+
+_CHUNK = 4096
+_DENSE_BYTES = 2**24  # of the rows of dense columns that are multiplied at once
+
+
+@device
+def _list_rows(tile, columns, label, row, cursor, start, member, value):
+    """Row lists of the columns for the chunk of a tile's rows that begins at `row`.
+
+    Entries of chunk row i are ``start[i]:start[i + 1]`` of `member` (labels of the columns, which
+    ascend) and `value`.  `cursor` remembers how far each column has been read.
+    """
+    end = row + _CHUNK
+    start[:] = 0
+    for a in range(len(columns)):
+        for q in range(cursor[a], tile.indptr[columns[a] + 1]):
+            if tile.indices[q] >= end:
+                break
+            start[tile.indices[q] - row + 2] += 1
+    for i in range(2, len(start)):
+        start[i] += start[i - 1]
+    for a in range(len(columns)):
+        c = columns[a]
+        q = cursor[a]
+        while q < tile.indptr[c + 1] and tile.indices[q] < end:
+            i = tile.indices[q] - row + 1
+            member[start[i]] = label[a]
+            if tile.kind[c] == SPARSE:
+                write(value, start[i], tile.values[tile.value_ptr[c] + q - tile.indptr[c]])
+            else:
+                write(value, start[i], 1.0)
+            start[i] += 1
+            q += 1
+        cursor[a] = q
+
+
+@kernel
+def add_pairs(X, columns, label, h, low, member, value, rows):
+    """Add sum_i h_i x_ia x_ib to ``rows[label_a - low, label_b]`` for label_b <= label_a."""
+    start, cursor = np.empty(_CHUNK + 2, np.int64), np.empty(len(columns), np.int64)
+    for t in range(len(X.starts) - 1):
+        tile = tile_at(X, t)
+        for a in range(len(columns)):
+            cursor[a] = tile.indptr[columns[a]]
+        for row in range(0, tile.n_rows, _CHUNK):
+            _list_rows(tile, columns, label, row, cursor, start, member, value)
+            own = h[tile.first + row : tile.first + min(row + _CHUNK, tile.n_rows)]
+            _add_pairs_of_lists(start, own, low, member, value, rows)
+
+
+@device
+def _add_pairs_of_lists(start, h, low, member, value, rows):
+    for i in range(len(h)):
+        if h[i] == 0.0:  # it has no weight, or is not of a sample
+            continue
+        for s in range(start[i + 1] - 1, start[i] - 1, -1):
+            if member[s] < low:
+                break
+            target = rows[member[s] - low]
+            scale = h[i] * entry_value(value, s)
+            for t in range(start[i], s + 1):
+                target[member[t]] += scale * entry_value(value, t)
+
+
+class Split(NamedTuple):
+    """Positions of columns by how they are multiplied."""
+
+    paired: np.ndarray  # sparse: entry by entry with each other
+    dense: np.ndarray  # by BLAS with each other
+    single: np.ndarray  # that change over time: one by one with all
+
+    @classmethod
+    def of(cls, products, columns):
+        """Split columns."""
+        everywhere = products.whole[columns]
+        is_dense = products.kind[products.source[columns]] == DENSE
+        return cls(
+            *map(np.flatnonzero, (~is_dense & everywhere, is_dense & everywhere, ~everywhere))
+        )
+
+
+def count(products, columns, group_of_row, n_groups):
+    """Pairs that are added up one by one, products that are not, entries of columns and visits.
+
+    `group_of_row` (None: bins are few) are strata whose loads are paired too, at most as many as
+    their rows have entries.
+    """
+    paired, dense, single = Split.of(products, columns)
+    n_base, in_row = products.n_base, np.zeros(products.n_base)
+    source = products.source[columns[paired]]
+    products.add(source, np.ones(len(paired)), ONE, in_row)
+    sparse = float(products.entries[source].sum())
+    pairs = 0.5 * (float(np.dot(in_row, in_row)) + sparse)
+    by_blas = 0.5 * len(dense) ** 2 * (n_base + n_groups)
+    n_single = len(dense) if len(paired) else 0
+    entries = sparse + (len(dense) + len(single)) * n_base
+    pairs += 0.5 * (n_single + len(single) * products.n_pieces) * entries
+    if group_of_row is None:
+        by_blas += 0.5 * len(columns) ** 2 * n_groups
+    else:
+        in_group = np.bincount(group_of_row, weights=in_row, minlength=n_groups)
+        pairs += 0.5 * float(np.minimum(in_group, len(columns)) @ in_group)
+    copies = float((n_base - products.first).sum()) / max(n_base, 1)
+    return pairs, by_blas, entries, copies * entries
+
+
+def rows_of_model(products, columns, known, h, centring, loads):
+    """Rows ``known:`` of the model's matrix over columns; `loads` (None: a bin a stratum)."""
+    rows = rows_of_gram(products, columns, known, h)
+    if loads is None:
+        _subtract_strata(rows, products, columns, h, centring, known)
+    else:
+        subtract_loads(rows, loads, centring.bins.inverse, known)
+    return rows
+
+
+def centred_rows(products, columns, h):
+    """X' diag(h) X over columns, less what their mean makes of it; 0 where that leaves nothing."""
+    rows, load, total = (
+        rows_of_gram(products, columns, 0, h),
+        products.of_columns(columns, h),
+        h.sum(),
+    )
+    plain = np.diagonal(rows).copy()
+    if total > 0.0:
+        rows -= np.outer(load, load / total)
+    lost = np.diagonal(rows) <= CONSTANT * plain
+    rows[lost], rows[:, lost] = 0.0, 0.0
+    return rows
+
+
+def rows_of_gram(products, columns, known, h_copies):
+    """Rows ``known:`` of X' diag(h) X over columns."""
+    rows = np.zeros((len(columns) - known, len(columns)))
+    if not products.n_base:
+        return rows
+    split, source = Split.of(products, columns), products.source[columns]
+    h = products.over_pieces(h_copies, (0, products.n_pieces))
+    if len(split.paired):
+        _add_paired(products.tiles, source, split.paired, h, known, products.threads, rows)
+        _mirror(rows[:, known:])
+    _add_dense(products.tiles, source, split.dense, h, known, rows)
+    if len(split.single) or (len(split.dense) and len(split.paired)):
+        _add_single(products, columns, split, h_copies, known, rows)
+    return rows
+
+
+def _add_paired(tiles, source, paired, h, known, threads, rows):
+    """Products of sparse columns, in the lower triangle."""
+    if not len(paired) or paired[-1] < known:
+        return
+    all_ones = not np.any(tiles.kind[source[paired]] == SPARSE)
+
+    def part(low, high):
+        label = paired[: np.searchsorted(paired, high)]
+        own = source[label]
+        stored = np.diff(tiles.indptr, axis=1)[:, own]
+        room = int(np.minimum(stored, _CHUNK).sum(axis=1).max())  # entries of a chunk of rows
+        member, value = np.empty(room, np.uint32), None if all_ones else np.empty(room)
+        add_pairs(tiles, own, label, h, low, member, value, rows[low - known :])
+
+    threads.over_triangle(part, known, rows.shape[1])
+
+
+@kernel
+def _mirror(square):
+    """Copy the lower triangle to the upper one."""
+    for a in range(square.shape[0]):
+        for b in range(a):
+            square[b, a] = square[a, b]
+
+
+def _add_dense(tiles, source, dense, h, known, rows):
+    """Products of dense columns, some rows of X at a time."""
+    new = dense[dense >= known]
+    if not len(new):
+        return
+    chunk = max(64, _DENSE_BYTES // (8 * len(dense)))
+    total = np.zeros((len(new), len(dense)))
+    for tile in tiles.each():
+        values = _rows_of_values(tile, source[dense])
+        of_tile = np.sqrt(np.maximum(h[tile.first : tile.end], 0.0))  # may be negative by rounding
+        for low in range(0, tile.n_rows, chunk):
+            part = values(low, min(low + chunk, tile.n_rows))
+            part *= of_tile[low : low + chunk]
+            total += part[len(dense) - len(new) :] @ part.T  # of all with all: half, by NumPy
+    rows[np.ix_(new - known, dense)] = total
+
+
+def _rows_of_values(tile, columns):
+    """Function ``(low, high)`` of the values of dense columns on rows of a tile, a copy."""
+    begin = tile.value_ptr[columns]
+    if not np.any(begin % tile.n_rows) and len(tile.values) % tile.n_rows == 0:
+        table, which = tile.values.reshape(-1, tile.n_rows), begin // tile.n_rows
+        return lambda low, high: table[which, low:high]
+    return lambda low, high: np.stack([tile.values[v + low : v + high] for v in begin])
+
+
+def _add_single(products, columns, split, h, known, rows):
+    """Products of dense columns with sparse ones, and of those that change over time with all."""
+    pairs = [(split.dense, split.paired), (split.single, np.arange(len(columns)))]
+    for singles, others in pairs:
+        for a in singles:
+            needed = others if a >= known else others[others >= known]
+            found = products.of_columns(columns[needed], h * products.dense(columns[a : a + 1])[0])
+            if a >= known:
+                rows[a - known, needed] = found
+            is_new = needed >= known
+            rows[needed[is_new] - known, a] = found[is_new]
+
+
+def subtract_loads(rows, loads, inverse, known):
+    """Take the second term from rows of the matrix, `loads` being those of all its columns."""
+    weighted = loads[known:] * inverse
+    step = max(1, _DENSE_BYTES // (8 * max(1, rows.shape[1])))
+    for low in range(0, len(rows), step):
+        rows[low : low + step] -= weighted[low : low + step] @ loads.T
+
+
+def _subtract_strata(rows, products, columns, h, centring, known):
+    """Take the second term from rows of the matrix where each stratum is a bin."""
+    loads, inverse = loads_of_strata(products, columns, h, centring)
+    every, term = np.arange(len(columns)), np.zeros_like(rows)
+    _add_paired(loads, every, every, inverse, known, products.threads, term)
+    _mirror(term[:, known:])
+    rows -= term

@@ -1,0 +1,233 @@
+"""Curvature of columns in the quadratic model, and their loads: sums over tiles, then over bins.
+
+With the terms of `bins`, x'Mx = sum_i x_i^2 h_i - sum_k c_k^2 / N_k and c_k = sum_i x_i h_ik.  Few
+bins: sums of x h, x w and x c by bin of exit (and of entry), three passes like a gradient's, give
+the loads by two recursions over bins.  One bin a stratum: strata are ranges of rows, so that a load
+is complete, and spent, where the column's next entry is of another stratum.  A stratum that goes on
+in the next tile stays open.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._compile import device, kernel
+from ...data.design.tiles import DENSE, INDICATOR, SPARSE, Tiles, tile_at
+from .bins import CONSTANT
+from .tile_products import SQUARE
+
+LOAD_BYTES = 2**24  # of sums by bin, of columns that are loaded at once
+
+
+def load(products, columns, h, centring):
+    """Curvature of columns (centred, and not), and their loads where bins are few."""
+    if not centring.few:
+        return load_strata(products, columns, h, centring), None
+    curvature = np.empty((len(columns), 2))
+    loads = np.empty((len(columns), centring.n_bins))
+    size = max(1, LOAD_BYTES // (8 * max(1, centring.n_bins)))
+    for low in range(0, len(columns), size):
+        part = slice(low, low + size)
+        load_few(products, columns[part], h, centring.bins, loads[part], curvature[part])
+    return curvature, loads
+
+
+# -- few bins ---------------------------------------------------------------------------------
+
+
+def load_few(products, columns, h, bins, loads, curvature):
+    """Loads of columns in all bins; their curvature in the model, and without bins."""
+
+    exits = products.labels(bins.exit_bin, loads.shape[1], bins.row_ptr)
+    loads[:], later, carried = (
+        np.zeros(loads.shape) if numbers is None else products.labelled(columns, numbers, exits)
+        for numbers in (h, bins.w_row, bins.carried_row)
+    )
+    curvature[:, 1] = loads.sum(axis=1)
+    valued = np.flatnonzero(products.kind[products.source[columns]] != INDICATOR)
+    if len(valued):
+        curvature[valued, 1] = products.of_columns(columns[valued], h, SQUARE)
+    if bins.enter_bin is not None:  # the time before a row's entry is taken out
+        entries = products.labels(bins.enter_bin, loads.shape[1])
+        before = bins.w_row * bins.enter_hazard
+        loads += products.labelled(columns, before, exits)
+        loads -= products.labelled(columns, before, entries)
+        later -= products.labelled(columns, bins.w_row, entries)
+    combine(*of_bins(bins), loads, later, carried, curvature)
+
+
+def load_ones(h, bins):
+    """Loads of a column of ones in all bins, which are few."""
+
+    def by_bin(label, numbers):
+        n_bins = len(bins.base)
+        return np.bincount(label, numbers, minlength=n_bins).astype(np.float64)[None]
+
+    loads, later, carried = (
+        np.zeros((1, len(bins.base))) if numbers is None else by_bin(bins.exit_bin, numbers)
+        for numbers in (h, bins.w_row, bins.carried_row)
+    )
+    if bins.enter_bin is not None:
+        before = bins.w_row * bins.enter_hazard
+        loads += by_bin(bins.exit_bin, before) - by_bin(bins.enter_bin, before)
+        later -= by_bin(bins.enter_bin, bins.w_row)
+    combine(*of_bins(bins), loads, later, carried, np.zeros((1, 2)))
+    return loads[0]
+
+
+def of_bins(bins):
+    """What `combine` takes of bins; zeros for what they do without."""
+    zeros = np.zeros(len(bins.base))
+    after, fall = (zeros if one is None else one for one in (bins.after, bins.fall))
+    return bins.last, bins.base, bins.jump, after, fall, bins.inverse
+
+
+@kernel
+def combine(last, base, jump, after, fall, inverse, loads, later, carried, curvature):
+    """Turn sums of x h into loads, by sums of x w and x c; a call owns all arrays of columns.
+
+    ``curvature[:, 1]`` is given, ``curvature[:, 0]`` written.
+    """
+    for a in range(len(loads)):
+        load, before = loads[a], 0.0
+        for k in range(len(load)):
+            load[k] += fall[k] * before - after[k] * carried[a, k]
+            before = before + carried[a, k] if k < last[k] else 0.0
+        centred = curvature[a, 1]
+        for k in range(len(load) - 1, -1, -1):
+            load[k] -= base[k] * later[a, k]
+            if k < last[k]:
+                load[k] += jump[k] * later[a, k + 1]
+                later[a, k] += later[a, k + 1]
+            centred -= load[k] * load[k] * inverse[k]
+        curvature[a, 0] = centred if centred > CONSTANT * curvature[a, 1] else 0.0
+
+
+# -- one bin a stratum ------------------------------------------------------------------------
+
+
+class Sums(NamedTuple):
+    """Of columns, over the tiles so far."""
+
+    total: np.ndarray  # x^2 h
+    spent: np.ndarray  # c_k^2 / N_k
+    load: np.ndarray  # of the stratum that goes on
+    is_open: np.ndarray  # uint8: whether the column has an entry of it
+
+    @classmethod
+    def of(cls, n_columns):
+        """Nothing yet."""
+        return cls(*np.zeros((3, n_columns)), np.zeros(n_columns, np.uint8))
+
+
+@device
+def _add_strata_of_tile(tile, columns, h, strata, t, sums, lists):
+    number = strata.number[tile.first : tile.first + tile.n_rows]
+    inverse = strata.inverse[strata.ptr[t] : strata.ptr[t + 1]]
+    last, z = len(inverse) - 1, 0
+    for a in range(len(columns)):
+        c = columns[a]
+        begin, end, v = tile.indptr[c], tile.indptr[c + 1], tile.value_ptr[c]
+        is_dense, is_one = tile.kind[c] == DENSE, tile.kind[c] == INDICATOR
+        own, load, total, spent = -1, sums.load[a], 0.0, 0.0
+        if sums.is_open[a]:
+            own = 0
+        for q in range(tile.n_rows if is_dense else end - begin):
+            i = q if is_dense else np.int64(tile.indices[begin + q])
+            x = 1.0 if is_one else tile.values[v + q]
+            if number[i] != own:
+                if own >= 0:
+                    spent += load * load * inverse[own]
+                    z = _list(lists, t, z, own, load)
+                own, load = np.int64(number[i]), 0.0
+            load += x * h[i]
+            total += x * x * h[i]
+        stays_open = own == last and strata.goes_on[t]
+        if own >= 0 and not stays_open:
+            spent += load * load * inverse[own]
+            z = _list(lists, t, z, own, load)
+        sums.is_open[a] = stays_open
+        sums.load[a] = load if stays_open else 0.0
+        sums.total[a] += total
+        sums.spent[a] += spent
+        if lists is not None:
+            lists.indptr[t, a + 1] = z
+
+
+@device
+def _list(lists, t, z, own, load):
+    """Write a load behind the others of its tile, if loads are listed; where the next goes."""
+    if lists is not None:
+        lists.indices[lists.first_index[t] + z] = own
+        lists.values[lists.first_index[t] + z] = load
+    return z + 1
+
+
+@kernel
+def add_strata(X, columns, h, strata, sums, lists):
+    """Spend the loads of strata where these end; write them into `lists`, tiles of loads, or None.
+
+    A call owns what there is of its columns.
+    """
+    for t in range(len(X.starts) - 1):
+        own = h[X.starts[t] : X.starts[t + 1]]
+        _add_strata_of_tile(tile_at(X, t), columns, own, strata, t, sums, lists)
+
+
+def load_strata(products, columns, h, centring):
+    """Curvature of columns where each stratum is a bin, and without bins."""
+    if products.n_pieces > 1:
+        return _load_scattered(products, columns, h, centring.bins)
+    sums, source = Sums.of(len(columns)), products.source[columns]
+    strata = centring.strata(products.tiles.starts)
+
+    def part(low, high):
+        own = Sums(*(array[low:high] for array in sums))
+        add_strata(products.tiles, source[low:high], h, strata, own, None)
+
+    products.over_columns(part, source)
+    return _curvature(sums.total, sums.spent)
+
+
+def _curvature(total, spent):
+    centred = total - spent
+    return np.column_stack([np.where(centred > CONSTANT * total, centred, 0.0), total])
+
+
+def _load_scattered(products, columns, h, bins):
+    """`load_strata` where rows of a stratum are not side by side, as copies of rows in pieces."""
+    spent, n_bins = np.empty(len(columns)), len(bins.base)
+    strata = products.labels(bins.exit_bin, n_bins)
+    size = max(1, LOAD_BYTES // (8 * n_bins))
+    for low in range(0, len(columns), size):
+        loads = products.labelled(columns[low : low + size], h, strata)
+        spent[low : low + size] = (loads * loads) @ bins.inverse
+    return _curvature(products.of_columns(columns, h, SQUARE), spent)
+
+
+def loads_of_strata(products, columns, h, centring):
+    """Loads of columns as valued sparse columns over strata, in tiles, and 1 / N of each stratum.
+
+    A tile of loads has the strata that end in a tile of rows.
+    """
+    source, X = products.source[columns], products.tiles
+    strata, n = centring.strata(X.starts), len(columns)
+    stored = np.where(X.kind == DENSE, np.diff(X.starts)[:, None], np.diff(X.indptr, axis=1))
+    # a stratum from the tile before may end without an entry in this one
+    room = np.minimum(stored[:, source] + 1, np.diff(strata.ptr)[:, None]).sum(axis=1)
+    first_index = np.concatenate([[0], np.cumsum(room)])
+    indptr = np.zeros((X.n_tiles, n + 1), np.int64)
+    loads = Tiles(
+        np.full(n, SPARSE, np.uint8),
+        strata.ptr,
+        indptr,
+        first_index,
+        np.empty(first_index[-1], np.uint16),
+        indptr,
+        first_index,
+        np.empty(first_index[-1]),
+    )
+    add_strata(X, source, h, strata, Sums.of(n), loads)
+    return loads._replace(value_ptr=indptr[:, :-1].copy()), strata.inverse

@@ -1,0 +1,914 @@
+"""The quadratic model: its minimum, bases, secants, how far steps go, which base a fit takes."""
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sksurvgpu.backends.contract import Counts, Room, serve
+from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
+from sksurvgpu.penalties.groups import GroupFamily
+from sksurvgpu.solver import choose, costs, minimize, models, secants
+from sksurvgpu.solver.choose import Progress, borrow, have_model, lend
+from sksurvgpu.solver.held import HeldMatrix
+from sksurvgpu.solver.line_search import search
+from sksurvgpu.solver.minimize import Quadratic, minimize_on_model, passes_of
+from sksurvgpu.solver.models import (
+    Diagonal,
+    LentModel,
+    OwnMatrix,
+    SampledMatrix,
+    scaled_to,
+    stand_alone,
+)
+from sksurvgpu.solver.problem import Loan
+from sksurvgpu.solver.secants import DAMPING, PAIRS, Secants
+from sksurvgpu.solver.solve import Fit
+
+P = 8
+EVERY = np.arange(P)
+
+
+def draw_definite(rng, p, rank=None):
+    root = rng.normal(size=(p, 2 * p if rank is None else rank))
+    return root @ root.T
+
+
+def draw_quadratic(rng, coupled=5, n_terms=6, p=P, weight=0.7, lossless=False):
+    """A model with all that it may have, positive definite; its last column has no curvature."""
+    rows, matrix = rng.normal(size=(p, n_terms)), draw_definite(rng, coupled)
+    sign = np.tile([1.0, -1.0], n_terms)[:n_terms]
+    beyond = np.abs(rows) @ (sign < 0) * np.abs(rows).sum(axis=0).max()  # what terms may take
+    alone = 2.0 + rng.random(p) + beyond
+    if not lossless:
+        rows[-1], alone[-1] = 0.0, 0.0
+    own = np.append(weight * np.diagonal(matrix), np.zeros(p - coupled))
+    return Quadratic(matrix, weight, alone, rows, sign, alone + own + np.square(rows) @ sign)
+
+
+def whole_of(model):
+    """By the definition of `Quadratic`."""
+    whole = np.diag(model.alone) + model.rows @ np.diag(model.sign) @ model.rows.T
+    whole[: len(model.matrix), : len(model.matrix)] += model.weight * model.matrix
+    return whole
+
+
+class TestQuadratic:
+    def test_it_is_a_sum(self):
+        rng = np.random.default_rng(0)
+        model = draw_quadratic(rng)
+        whole, move = whole_of(model), rng.normal(size=P)
+        np.testing.assert_allclose(model.whole(), whole, rtol=1e-13)
+        np.testing.assert_allclose(model.times(move), whole @ move, rtol=1e-12)
+        np.testing.assert_allclose(model.curvature, np.diagonal(whole), atol=1e-12)
+        for some in (np.array([6, 1, 4]), np.array([7, 5]), EVERY[:0]):
+            np.testing.assert_allclose(model.block(some), whole[np.ix_(some, some)], rtol=1e-13)
+
+    def test_of_a_matrix(self):
+        matrix = draw_definite(np.random.default_rng(1), P)
+        np.testing.assert_array_equal(Quadratic.of_matrix(matrix).whole(), matrix)
+        steeper = Quadratic.of_matrix(matrix, 2.0 * np.diagonal(matrix)).whole()
+        np.testing.assert_allclose(steeper, matrix + np.diag(np.diagonal(matrix)), rtol=1e-14)
+
+
+# -- minima -----------------------------------------------------------------------------------
+
+
+L1, GROUP = 0.9, np.array([1, 0, 1, -1, 0, 1, -1, 0])
+PENALTIES = {
+    "lasso": ElasticNet(1.0),
+    "elastic net": ElasticNet(0.6),
+    "bounds": BoundedElasticNet(0.6, np.full(P, -0.1), np.where(EVERY == 2, 0.0, 0.2)),
+    "groups": GroupFamily(GROUP, np.array([1.7, 1.2]), 1.0),
+    "sparse groups": GroupFamily(GROUP, np.array([1.7, 1.2]), 0.6),
+}
+
+
+def of(family):
+    return family.at(L1, np.ones(P), np.zeros(P, bool))
+
+
+def violation_of_columns(family, coef, gradient):
+    """Of the elastic net, by its definition; at a bound only the slope inwards counts."""
+    l1, l2 = L1 * family.l1_ratio, L1 * (1.0 - family.l1_ratio)
+    rises = l2 * coef + l1 * np.where(coef >= 0, 1.0, -1.0) - gradient  # slope to the right
+    falls = l2 * coef + l1 * np.where(coef > 0, 1.0, -1.0) - gradient
+    if isinstance(family, BoundedElasticNet):
+        assert (family.lower <= coef).all() and (coef <= family.upper).all()
+        rises = np.where(coef == family.upper, 0.0, rises)
+        falls = np.where(coef == family.lower, 0.0, falls)
+    return np.maximum(np.maximum(-rises, falls), 0.0).max()
+
+
+def violation_of_groups(family, coef, gradient):
+    """Of norms and a lasso within, by their definition."""
+    worst = []
+    for g in range(2):
+        b, slope = coef[g == GROUP], gradient[g == GROUP]
+        level, within = L1 * family.share * family.weight[g], L1 * (1.0 - family.share)
+        left = np.maximum(np.abs(slope) - within, 0.0)
+        if not b.any():
+            worst.append(max(np.linalg.norm(left) - level, 0.0))
+            continue
+        off = slope - level * b / np.linalg.norm(b) - within * np.sign(b)
+        worst.append(np.where(b != 0, np.abs(off), left).max())
+    alone, slope = coef[GROUP < 0], gradient[GROUP < 0]
+    off = np.where(alone != 0, slope - L1 * np.sign(alone), np.maximum(np.abs(slope) - L1, 0.0))
+    return max(*worst, np.abs(off).max())
+
+
+def draw_start(rng, model, family, spread=4.0):
+    """Coefficients, and a gradient there of which those without curvature know nothing."""
+    coef = family.clip(np.where(model.curvature > 0, 0.1 * rng.normal(size=P), 0.0))
+    slope = np.where(model.curvature > 0, spread * rng.normal(size=P), 0.0)
+    return coef, slope, slope + whole_of(model) @ coef
+
+
+def check_minimum(model, family, coef, gradient, slope_at_zero, most=1e-9):
+    """Stationary by the definition, the gradient being that of the model where it ends."""
+    expected = slope_at_zero - whole_of(model) @ coef
+    is_grouped = isinstance(family, GroupFamily)
+    violation = (violation_of_groups if is_grouped else violation_of_columns)(
+        family, coef, expected
+    )
+    assert violation <= most
+    np.testing.assert_allclose(gradient, expected, atol=1e-9)
+    assert np.any(coef != 0)
+
+
+@pytest.mark.parametrize("coupled", [0, 5, P])
+@pytest.mark.parametrize("name", PENALTIES)
+class TestMinima:
+    """Of models with a matrix over some columns, others alone, and terms over all."""
+
+    def draw(self, name, coupled, seed=2):
+        rng = np.random.default_rng(seed)
+        family, model = PENALTIES[name], draw_quadratic(rng, coupled, lossless=coupled == P)
+        return family, model, *draw_start(rng, model, family)
+
+    def test_passes_alone(self, name, coupled):
+        family, model, coef, slope, at_zero = self.draw(name, coupled)
+        own = of(family).columns
+        if isinstance(family, GroupFamily):
+            own = minimize.with_matrices(own, minimize._blocks(model, own), None)
+        passes, unit = passes_of(family.formulas), np.linspace(0.5, 2.0, P)
+        largest = passes(model, coef, slope, own, unit, 1e-11, 10_000)
+        assert largest <= 1e-11
+        check_minimum(model, family, coef, slope, at_zero)
+
+    @pytest.mark.parametrize("quick", [0.0, 1.0], ids=["and steps", "first"])
+    def test_passes_and_steps(self, name, coupled, quick, monkeypatch):
+        """Newton's steps whenever passes may be followed by them, and where these are slow."""
+        monkeypatch.setattr(minimize, "QUICK", quick)
+        monkeypatch.setattr(minimize, "LEAST_PASSES", 1)
+        monkeypatch.setattr(minimize, "MOST_PASSES", 1)
+        family, model, coef, slope, at_zero = self.draw(name, coupled)
+        found = minimize_on_model(model, of(family), EVERY, coef, slope, np.ones(P), 1e-11)
+        check_minimum(model, family, found, slope, at_zero)
+
+    def test_the_unit_is_that_of_moves(self, name, coupled):
+        """Of the first pass: with units as large as the largest move, it is the last."""
+        family, model, coef, slope, _ = self.draw(name, coupled)
+        own = of(family).columns
+        if isinstance(family, GroupFamily):
+            own = minimize.with_matrices(own, minimize._blocks(model, own), None)
+        passes, once = passes_of(family.formulas), coef.copy()
+        largest = passes(model, once, slope.copy(), own, np.ones(P), 0.0, 1)
+        moved = np.abs(once - coef) * model.curvature
+        assert largest == pytest.approx(moved.max(), rel=1e-12)
+        passes(model, coef, slope, own, np.full(P, largest), 1.0 + 1e-9, 100)
+        np.testing.assert_array_equal(coef, once)
+
+
+@pytest.mark.parametrize("name", ["lasso", "elastic net", "bounds"])
+def test_steps_on_supports_are_newtons(name, monkeypatch):
+    """By Woodbury's identity where a model is a diagonal and terms, as by its matrix."""
+    rng, family = np.random.default_rng(3), PENALTIES[name]
+    model = draw_quadratic(rng, coupled=0, n_terms=2)
+    coef, slope, _ = draw_start(rng, model, family)
+    coef[[0, 5]] = 0.0
+    penalty, solves = of(family), []
+    solve_low_rank = minimize._solve_low_rank
+    monkeypatch.setattr(
+        minimize, "_solve_low_rank", lambda *call: solves.append(1) or solve_low_rank(*call)
+    )
+    ends = []
+    for form in (model, Quadratic.of_matrix(whole_of(model), model.curvature)):
+        at, left = coef.copy(), slope.copy()
+        assert minimize._support_step(form, penalty, penalty.columns, at, left) > 0
+        np.testing.assert_allclose(left, slope - whole_of(model) @ (at - coef), atol=1e-10)
+        ends.append(at)
+    assert len(solves) == 1
+    np.testing.assert_allclose(*ends, rtol=1e-10)
+    assert (ends[0] != coef).any() and (ends[0][coef == 0] == 0).all()
+    assert (np.sign(ends[0]) * np.sign(coef) >= 0).all()
+    np.testing.assert_array_equal(family.clip(ends[0]), ends[0])
+
+
+def test_woodbury():
+    rng = np.random.default_rng(4)
+    diagonal, rows, slope = 1.0 + rng.random(P), rng.normal(size=(P, 4)), rng.normal(size=P)
+    sign = np.array([1.0, -1.0, 1.0, -1.0])
+    rows[:, sign < 0] *= 0.2
+    matrix = np.diag(diagonal) + rows @ np.diag(sign) @ rows.T
+    step = minimize._solve_low_rank(diagonal, rows, sign, slope)
+    np.testing.assert_allclose(step, np.linalg.solve(matrix, slope), rtol=1e-10)
+    diagonal[3] = 0.0
+    assert minimize._solve_low_rank(diagonal, rows, sign, slope) is None
+
+
+@pytest.mark.parametrize("n_terms", [0, 2])
+def test_singular_models_end(n_terms):
+    """Columns that are the same, of which passes take the first."""
+    rng, family = np.random.default_rng(5), ElasticNet(1.0)
+    half = rng.normal(size=(20, 4))
+    half = np.hstack([half, half])
+    model = Quadratic.of_matrix(half.T @ half)
+    model = model._replace(rows=np.zeros((P, n_terms)), sign=np.ones(n_terms))
+    slope = half.T @ rng.normal(size=20)
+    coef, left = np.zeros(P), slope.copy()
+    found = minimize_on_model(model, of(family), EVERY, coef, left, np.ones(P), 1e-10)
+    check_minimum(model, family, found, left, slope)
+
+
+def test_newton_ends_what_passes_leave_however_large(monkeypatch):
+    """Columns next to equal, for which passes need thousands of rounds, and no work to spare."""
+    monkeypatch.setattr(minimize, "MOST_WORK", 0.0)
+    rng = np.random.default_rng(5)
+    half = rng.normal(size=(40, 1)) + 1e-3 * rng.normal(size=(40, 30))
+    matrix, slope, every = half.T @ half, rng.normal(size=30), np.arange(30)
+    penalty = ElasticNet(0.0).at(1e-6, np.ones(30), np.zeros(30, bool))
+    start = np.full(30, 0.1), slope.copy(), np.ones(30)
+    found = minimize_on_model(Quadratic.of_matrix(matrix), penalty, every, *start, 1e-12)
+    # `slope` is that of the model at the start
+    expected = np.linalg.solve(matrix + 1e-6 * np.eye(30), slope + matrix @ np.full(30, 0.1))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+# -- bases, by operations on a matrix that is known ---------------------------------------------
+
+
+class Known:
+    """`contract.Operations` of which M is known; what was asked for."""
+
+    def __init__(self, matrix, plain=None, room=None, counts=None):
+        self._matrix, self._plain = matrix, 2.0 * np.diagonal(matrix) if plain is None else plain
+        self._room, self._counts, self.asked, self.n_rows = room, counts, [], []
+
+    def curvature(self, columns):
+        self.asked.append("curvature")
+        return np.column_stack([np.diagonal(self._matrix), self._plain])[columns], 1.0
+
+    def matrix(self, columns, known):
+        self.asked.append("matrix")
+        return self._matrix[np.ix_(columns[known:], columns)].copy()
+
+    def sample(self, columns, n_rows):
+        self.asked.append("sample")
+        self.n_rows.append(n_rows)
+        return 1e-3 * self._matrix[np.ix_(columns, columns)]
+
+    def hold(self, columns, known):
+        self.asked.append("hold")
+        self._held = columns
+
+    def held(self):
+        return self.matrix(self._held, 0)
+
+    def count(self, columns):
+        self.asked.append("count")
+        return self._counts
+
+
+def take(kind, matrix, columns, known=None, pairs=None):
+    """A model of columns, and what it has asked for."""
+    known = Known(matrix) if known is None else known
+    pairs = Secants() if pairs is None else pairs
+    return serve(known, kind.take(len(matrix), pairs, columns, columns)), known
+
+
+def draw_loan(rng, columns):
+    """Of a matrix over some columns, others alone, and terms."""
+    model = draw_quadratic(rng, coupled=4, p=len(columns), lossless=True)
+    scaled = model.weight * model.matrix
+    scaled[np.diag_indices(4)] += model.alone[:4]
+    base = np.append(np.diagonal(scaled), model.alone[4:])
+    return Loan(columns, base, scaled, model.rows, model.sign), whole_of(model)
+
+
+HALF = np.array([5, 0, 3, 6])
+REST = np.array([1, 2, 7, 4])
+
+
+class TestBases:
+    def test_diagonals(self):
+        matrix = draw_definite(np.random.default_rng(6), P)
+        model, known = take(Diagonal, matrix, HALF)
+        expected = np.diag(np.diagonal(matrix)[HALF])
+        np.testing.assert_allclose(model.quadratic(1.0).whole(), expected, rtol=1e-14)
+        curvature = np.column_stack([np.diagonal(matrix), np.full(P, 9.0)])
+        own = Diagonal.of(Secants(), HALF, curvature)
+        np.testing.assert_array_equal(own.quadratic(1.0).whole(), model.quadratic(1.0).whole())
+        assert known.asked == ["curvature"] and not model.is_matrix
+        np.testing.assert_array_equal(model.lacks(EVERY), np.sort(REST))
+        violation = np.arange(1.0, 1.0 + P)
+        outside = np.where(np.isin(EVERY, HALF), 0.0, violation)
+        np.testing.assert_array_equal(model.outside(violation), outside)
+
+    def test_matrices_grow(self):
+        """And are those of all columns at once."""
+        matrix = draw_definite(np.random.default_rng(7), P)
+        model, known = take(OwnMatrix, matrix, HALF)
+        serve(known, model.extend(REST))
+        every = np.concatenate([HALF, REST])
+        np.testing.assert_array_equal(model.columns, every)
+        expected = matrix[np.ix_(every, every)]
+        np.testing.assert_allclose(model.quadratic(1.0).whole(), expected, rtol=1e-14)
+        assert set(known.asked) == {"matrix"} and model.is_matrix
+
+    def test_samples_keep_their_columns(self):
+        """Of all columns it has the true curvature; later ones stand alone."""
+        matrix = draw_definite(np.random.default_rng(8), P)
+        model, known = take(SampledMatrix, matrix, HALF)
+        serve(known, model.extend(REST))
+        every, n = np.concatenate([HALF, REST]), len(HALF)
+        expected = np.diag(np.diagonal(matrix)[every])
+        inside = models.KEPT * matrix[np.ix_(HALF, HALF)]
+        np.fill_diagonal(inside, np.diagonal(matrix)[HALF])
+        expected[:n, :n] = inside
+        np.testing.assert_allclose(model.quadratic(1.0).whole(), expected, rtol=1e-13)
+        assert known.asked.count("sample") == 1
+        assert known.n_rows == [models.ROWS_A_COLUMN * n]
+
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix])
+    def test_columns_that_are_known_join_for_nothing(self, kind):
+        known = Known(draw_definite(np.random.default_rng(36), P))
+        model = serve(known, kind.take(P, Secants(), HALF, EVERY))
+        asked = list(known.asked)
+        assert asked == (["curvature"] if kind is Diagonal else ["sample", "curvature"])
+        serve(known, model.extend(REST))
+        assert known.asked == asked and set(model.columns) == {*EVERY}
+
+    @pytest.mark.parametrize("scale", [1e-3, 1e3])
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
+    def test_bases_of_another_size(self, kind, scale):
+        """The first pair shows it; columns that join later are of that size, too."""
+        rng, pairs = np.random.default_rng(37), Secants()
+        matrix = draw_definite(rng, P)
+        model, known = take(kind, matrix, HALF, pairs=pairs)
+        step = np.where(np.isin(EVERY, HALF), rng.normal(size=P), 0.0)
+        pairs.learn(step, scale * matrix @ step, 1.0)
+        model.quadratic(1.0)
+        serve(known, model.extend(REST))
+        ratio = model.curvature / np.diagonal(matrix)[model.columns]
+        np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
+        assert 0.1 < ratio[0] / scale < 10.0
+
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix, HeldMatrix])
+    def test_lost_curvature(self, kind):
+        """A column goes without its second term, and alone, once it has to move."""
+        matrix = draw_definite(np.random.default_rng(9), P)
+        matrix[3, 3] = 0.0
+        known = Known(matrix, np.where(EVERY == 3, 4.0, 9.0))
+        model, _ = take(kind, matrix, HALF, known)
+        serve(known, model.loosen(np.zeros(P)))
+        assert not model.loose.any() and model.curvature[2] == 0.0
+        serve(known, model.loosen(np.ones(P)))
+        serve(known, model.have_matrix())
+        np.testing.assert_array_equal(model.loose, [False, False, True, False])
+        whole = model.quadratic(1.0).whole()
+        np.testing.assert_array_equal(whole[2], [0.0, 0.0, 4.0, 0.0])
+        np.testing.assert_array_equal(whole[:, 2], whole[2])
+        serve(known, model.extend(REST))
+        serve(known, model.have_matrix())
+        model._secants.learn(np.ones(P), np.linspace(1.0, 2.0, P), 1.0)
+        assert not np.delete(model.quadratic(1.0).whole()[2], 2).any()
+
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
+    def test_columns_that_violate_join(self, kind):
+        matrix = draw_definite(np.random.default_rng(10), P)
+        model, known = take(kind, matrix, HALF)
+        n_asked, violation = len(known.asked), np.where(EVERY == 7, 0.5, 0.0)
+        assert serve(known, model.cover(REST, np.zeros(P), P, None))
+        assert len(known.asked) == n_asked and len(model.columns) == len(HALF)
+        assert serve(known, model.cover(REST, violation, P, None))
+        assert set(model.columns) == {*EVERY}
+        is_matrix, most = kind is not Diagonal, len(HALF) + 1
+        model, known = take(kind, matrix, HALF)
+        assert serve(known, model.cover(REST, violation, most, None)) != is_matrix
+
+    @pytest.mark.parametrize("share", [0.5, 1e-6])
+    def test_a_share_of_a_model_bounds_it(self, share):
+        """Its columns are steeper, and keep what they have in common."""
+        matrix = draw_definite(np.random.default_rng(11), P)
+        model, _ = take(OwnMatrix, matrix, EVERY)
+        found = model.quadratic(share)
+        expected = matrix + (1.0 / share - 1.0) * np.diag(np.diagonal(matrix))
+        np.testing.assert_allclose(found.whole(), expected, rtol=1e-12)
+        np.testing.assert_allclose(found.curvature, np.diagonal(expected), rtol=1e-12)
+
+    def test_stiffer(self):
+        matrix = draw_definite(np.random.default_rng(12), P)
+        model, _ = take(SampledMatrix, matrix, EVERY)
+        before = model.quadratic(1.0).whole()
+        model.stiffen()
+        added = model.quadratic(1.0).whole() - before
+        np.testing.assert_allclose(added, np.diag(np.diagonal(matrix)), rtol=1e-12, atol=1e-12)
+
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
+    def test_stiffer_with_pairs(self, kind):
+        rng, pairs = np.random.default_rng(22), Secants()
+        matrix = draw_definite(rng, P)
+        model, _ = take(kind, matrix, EVERY, pairs=pairs)
+        model.stiffen()
+        for step in rng.normal(size=(3, P)):
+            pairs.learn(step, 1.2 * matrix @ step, 1.0)
+        whole = model.quadratic(1.0).whole()
+        np.testing.assert_allclose(whole @ step, 1.2 * matrix @ step, rtol=1e-8, atol=1e-8)
+        assert np.linalg.eigvalsh(whole).min() > 0
+
+
+def test_what_stands_alone():
+    matrix = draw_definite(np.random.default_rng(13), 4)
+    curvature, lost = np.arange(1.0, 6.0), np.array([False, True, False, False])
+    expected = np.where(lost | lost[:, None], 0.0, matrix)
+    np.fill_diagonal(expected, curvature[:4])
+    stand_alone(matrix, lost, curvature)
+    np.testing.assert_array_equal(matrix, expected)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 20])
+def test_samples_are_scaled(rank):
+    """To the curvature of all rows, and stay convex; what a sample does not see stands alone."""
+    rng = np.random.default_rng(14)
+    sample, curvature = 7.0 * draw_definite(rng, P, rank), 1.0 + rng.random(P)
+    sample[2], sample[:, 2], curvature[5] = 0.0, 0.0, 0.0
+    found = scaled_to(sample, curvature)
+    np.testing.assert_array_equal(np.diagonal(found), curvature)
+    assert np.linalg.eigvalsh(found).min() >= -1e-12
+    own = np.diagonal(sample)
+    for a, b in product(range(P), repeat=2):
+        if a != b:
+            size = own[a] * own[b] and np.sqrt(curvature[a] * curvature[b] / (own[a] * own[b]))
+            assert found[a, b] == pytest.approx(models.KEPT * sample[a, b] * size, abs=1e-12)
+    assert not np.delete(found[2], 2).any() and not found[5].any()
+
+
+class TestLoans:
+    """A share of a model, with columns that are fixed, and others that it lacks."""
+
+    @pytest.mark.parametrize("weight", [1.0, 0.3])
+    @pytest.mark.parametrize("fixed", [[], [7], [0, 4], [2]])
+    def test_they_are_the_model(self, fixed, weight):
+        rng, columns = np.random.default_rng(15), np.array([6, 0, 2, 7, 1, 4])
+        loan, whole = draw_loan(rng, columns)
+        is_fixed = np.isin(EVERY, fixed)
+        model = LentModel(P, Secants(), loan, weight, is_fixed)
+        kept = np.flatnonzero(~is_fixed[columns])
+        np.testing.assert_array_equal(model.columns, columns[kept])
+        found = model.quadratic(1.0).whole()
+        np.testing.assert_allclose(found, weight * whole[np.ix_(kept, kept)], rtol=1e-12)
+
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
+    def test_lent_and_taken(self, kind):
+        """Without columns of no curvature; with what the lender has learned."""
+        rng = np.random.default_rng(16)
+        matrix = draw_definite(rng, P)
+        matrix[3] = matrix[:, 3] = 0.0
+        pairs = Secants()
+        model, known = take(kind, matrix, HALF, pairs=pairs)
+        serve(known, model.extend(REST))
+        for step in rng.normal(size=(5, P)):
+            pairs.learn(step, 1.5 * matrix @ step, 1.0)
+        loan, has = model.lent(), model.columns != 3
+        np.testing.assert_array_equal(loan.columns, model.columns[has])
+        taken = LentModel(P, Secants(), loan, 1.0, np.zeros(P, bool))
+        expected = model.quadratic(1.0).whole()[np.ix_(has, has)]
+        assert len(loan.sign) == 10
+        np.testing.assert_allclose(taken.quadratic(1.0).whole(), expected, rtol=1e-10, atol=1e-10)
+
+    def test_columns_that_join_stand_alone(self):
+        rng, columns = np.random.default_rng(17), np.array([6, 0, 2, 7, 1, 4])
+        (loan, whole), matrix = draw_loan(rng, columns), draw_definite(rng, P)
+        model, fixed = LentModel(P, Secants(), loan, 1.0, np.zeros(P, bool)), np.zeros(P, bool)
+        penalty = ElasticNet(1.0).at(L1, np.ones(P), fixed)
+        violation = np.where(EVERY == 3, 1.0, 0.0)
+        assert serve(Known(matrix), model.cover(np.array([3, 5, 6]), violation, P, penalty))
+        np.testing.assert_array_equal(model.columns, [*columns, 3])
+        expected = np.zeros((7, 7))
+        expected[:6, :6], expected[6, 6] = whole, matrix[3, 3]
+        np.testing.assert_allclose(model.quadratic(1.0).whole(), expected, rtol=1e-12)
+
+
+# -- pairs ------------------------------------------------------------------------------------
+
+
+def draw_model(kind, rng, hessian, pairs):
+    """A model of some base whose matrix is far from the Hessian."""
+    if kind is not LentModel:
+        wrong = hessian + 3.0 * draw_definite(rng, P)
+        return take(kind, wrong, EVERY, pairs=pairs)[0]
+    loan, _ = draw_loan(rng, EVERY)
+    return LentModel(P, pairs, loan, 0.4, np.zeros(P, bool))
+
+
+KINDS = [Diagonal, SampledMatrix, OwnMatrix, LentModel]
+
+
+class TestSecants:
+    """On a Hessian that is known."""
+
+    def draw(self, kind, n_pairs=7, scale=1.0):
+        rng, pairs = np.random.default_rng(18), Secants()
+        hessian = draw_definite(rng, P)
+        model = draw_model(kind, rng, scale * hessian, pairs)
+        for step in rng.normal(size=(n_pairs, P)):
+            pairs.learn(step, hessian @ step, 1.0)
+        return model, hessian, pairs, rng
+
+    @pytest.mark.parametrize("n_pairs", [1, 7, 3 * PAIRS])
+    @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_last_pair_holds(self, kind, scale, n_pairs):
+        model, _, pairs, _ = self.draw(kind, n_pairs, scale)
+        whole, (step, change, _) = model.quadratic(1.0).whole(), pairs.pairs[-1]
+        np.testing.assert_allclose(whole @ step[model.columns], change[model.columns], atol=1e-6)
+        np.testing.assert_allclose(whole, whole.T, atol=1e-8 * np.abs(whole).max())
+        assert np.linalg.eigvalsh(whole).min() > 0
+        assert len(pairs.pairs) == min(n_pairs, PAIRS)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_every_pair_is_an_update(self, kind):
+        """Of Broyden, Fletcher, Goldfarb and Shanno, written out; taken one by one or at once."""
+        model, hessian, pairs, rng = self.draw(kind, 1)
+        expected = model.quadratic(1.0).whole()
+        for step in rng.normal(size=(3, P)):
+            change, product = hessian @ step, expected @ step
+            expected = expected + np.outer(change, change) / (step @ change)
+            expected -= np.outer(product, product) / (step @ product)
+            pairs.learn(step, change, 1.0)
+            np.testing.assert_allclose(model.quadratic(1.0).whole(), expected, rtol=1e-9, atol=1e-9)
+        at_once, *_, later, _ = self.draw(kind, 0)
+        for pair in pairs.pairs:
+            later.learn(*pair[:2], 1.0)
+        np.testing.assert_allclose(at_once.quadratic(1.0).whole(), expected, rtol=1e-9, atol=1e-9)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_old_pairs_go(self, kind):
+        """Where each was taken in when it came, as where all are at once."""
+        model, hessian, pairs, rng = self.draw(kind, 0)
+        own = len(model.quadratic(1.0).sign)
+        for step in rng.normal(size=(3 * PAIRS, P)):
+            pairs.learn(step, hessian @ step, 1.0)
+            found = model.quadratic(1.0)
+            assert len(found.sign) <= own + 2 * PAIRS
+        np.testing.assert_allclose(found.whole() @ step, hessian @ step, rtol=1e-6, atol=1e-6)
+
+    @pytest.mark.parametrize("bend", [0.0, -1.0, 1e-6])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_it_stays_convex(self, kind, bend):
+        """Where slopes changed the wrong way, or hardly; by so much and no more."""
+        model, _, pairs, _ = self.draw(kind)
+        step, change, _ = pairs.pairs[0]
+        before = step @ model.quadratic(1.0).whole() @ step
+        pairs.learn(step, bend * change, 1.0)
+        whole = model.quadratic(1.0).whole()
+        assert np.linalg.eigvalsh(whole).min() > 0
+        assert step @ whole @ step == pytest.approx(DAMPING * before, rel=1e-6)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_unknown_slopes_are_as_expected(self, kind):
+        model, hessian, pairs, rng = self.draw(kind)
+        before, step = model.quadratic(1.0).whole(), rng.normal(size=P)
+        step[[2, 6]] = 0.0
+        change, is_known = hessian @ step, ~np.isin(EVERY, [2, 6])
+        pairs.learn(step, np.where(is_known, change, np.nan), 1.0)
+        after = model.quadratic(1.0).whole()
+        expected = np.where(is_known, change, before @ step)
+        np.testing.assert_allclose(after @ step, expected, rtol=1e-8, atol=1e-8)
+        assert np.linalg.eigvalsh(after).min() > 0
+
+    def test_pairs_of_other_columns(self):
+        """One that is due to columns which the model lacks says nothing, and few change little."""
+        rng, pairs = np.random.default_rng(19), Secants()
+        hessian = draw_definite(rng, P)
+        model, _ = take(Diagonal, hessian, HALF, pairs=pairs)
+        before = model.quadratic(1.0).whole()
+        elsewhere = np.where(np.isin(EVERY, HALF), 0.0, rng.normal(size=P))
+        pairs.learn(elsewhere, hessian @ elsewhere, 1.0)
+        np.testing.assert_array_equal(model.quadratic(1.0).whole(), before)
+        here = np.where(np.isin(EVERY, HALF), rng.normal(size=P), 0.0)
+        pairs.learn(here, hessian @ here, 1.0)
+        after = model.quadratic(1.0).whole()
+        np.testing.assert_allclose(after @ here[HALF], (hessian @ here)[HALF], rtol=1e-9)
+
+    def test_pairs_that_are_mostly_due_to_others(self):
+        rng, pairs = np.random.default_rng(33), Secants()
+        hessian = draw_definite(rng, P)
+        model, _ = take(Diagonal, hessian, HALF, pairs=pairs)
+        before = model.quadratic(1.0).whole()
+        step = np.where(np.isin(EVERY, HALF), 0.1, 1.0)
+        pairs.learn(step, hessian @ step, 1.0)
+        np.testing.assert_array_equal(model.quadratic(1.0).whole(), before)
+
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
+    def test_columns_that_join_know_no_pair(self, kind):
+        """What others have learnt stays; and the next pair is of all."""
+        rng, pairs = np.random.default_rng(34), Secants()
+        hessian, n = draw_definite(rng, P), len(HALF)
+        model, known = take(kind, 2.0 * hessian, HALF, pairs=pairs)
+        for step in rng.normal(size=(3, P)):
+            step[REST] = 0.0
+            pairs.learn(step, hessian @ step, 1.0)
+        before = model.quadratic(1.0).whole()
+        serve(known, model.extend(REST))
+        after = model.quadratic(1.0).whole()
+        np.testing.assert_allclose(after[:n, :n], before, rtol=1e-9, atol=1e-9)
+        alone = np.diag(2.0 * np.diagonal(hessian)[REST])
+        if kind is not OwnMatrix:
+            np.testing.assert_allclose(after[n:, n:], alone, rtol=1e-9)
+        assert np.linalg.eigvalsh(after).min() > 0
+        step = rng.normal(size=P)
+        pairs.learn(step, hessian @ step, 1.0)
+        whole, columns = model.quadratic(1.0).whole(), model.columns
+        np.testing.assert_allclose(whole @ step[columns], (hessian @ step)[columns], rtol=1e-8)
+
+    def test_columns_without_curvature_take_no_part(self):
+        rng, pairs = np.random.default_rng(20), Secants()
+        hessian = draw_definite(rng, P)
+        hessian[3] = hessian[:, 3] = 0.0
+        model, _ = take(OwnMatrix, hessian, EVERY, pairs=pairs)
+        for step in rng.normal(size=(4, P)):
+            pairs.learn(step, 2.0 * hessian @ step + 0.1 * (EVERY == 3), 1.0)
+        assert not model.quadratic(1.0).whole()[3].any()
+
+    def test_a_matrix_that_knows_the_last_pair_begins_anew(self):
+        """Pairs from afar would spoil it; others are all it has to be corrected by."""
+        for scale, left in ((1.0, 0), (3.0, 5)):
+            _, hessian, pairs, _ = self.draw(Diagonal, 5)
+            take(OwnMatrix, scale * hessian, EVERY, pairs=pairs)
+            assert len(pairs.pairs) == left
+
+    def test_what_is_remembered(self):
+        pairs, step = Secants(), np.ones(P)
+        pairs.learn(step, step, 0.0)
+        pairs.learn(0.0 * step, step, 1.0)
+        assert not pairs.pairs and pairs.n_seen == 0
+        for _ in range(PAIRS + 3):
+            pairs.learn(step, step, 0.5)
+        assert len(pairs.pairs) == PAIRS and pairs.n_seen == PAIRS + 3
+        for n_applied, new in ((0, PAIRS), (PAIRS, 3), (PAIRS + 3, 0)):
+            assert len(pairs.new_since(n_applied)) == new
+        pairs.forget()
+        assert not pairs.new_since(0)
+
+    @pytest.mark.parametrize("correlation", [0.0, 0.9])
+    def test_coupling(self, correlation):
+        """What columns that move together say of a diagonal: the curvature of all over theirs."""
+        rng, pairs = np.random.default_rng(21), Secants()
+        root = np.sqrt(1.0 + rng.random(P))
+        hessian = (correlation + (1.0 - correlation) * np.eye(P)) * np.outer(root, root)
+        model, _ = take(Diagonal, hessian, EVERY, pairs=pairs)
+        step = 1.0 / root
+        pairs.see_coupling(model, step, hessian @ step)
+        assert pairs.coupling == pytest.approx(1.0 + correlation * (P - 1))
+        assert pairs.is_coupled == (correlation > 0.5)
+
+    def test_trouble(self):
+        """Shortened searches in a row, or iterations that do not halve the residual; told once."""
+        pairs, step = Secants(), np.ones(P)
+        for share in [0.5] * (secants.SHORTENED - 1) + [1.0] + [0.5] * secants.SHORTENED:
+            assert pairs.trouble(1.0) == (False, False)
+            pairs.learn(step, step, share)
+        assert pairs.trouble(0.4)[0] and not pairs.trouble(0.1)[0]
+        told = [pairs.trouble(1.0)[1] for _ in range(2 * secants.SLOW + 2)]
+        assert told.count(True) == 2 and not told[0]
+        assert not any(Secants().trouble(0.3**k)[1] for k in range(1, 30))
+
+
+# -- how far a step goes ------------------------------------------------------------------------
+
+
+class Parabola:
+    """`contract.Operations` of ``-sum (coef - 1)^2 / 2``, which has no value beyond `wall`."""
+
+    def __init__(self, wall=np.inf):
+        self.at, self._wall, self.tried = np.zeros(P), wall, []
+
+    def _value(self, coef):
+        self.tried.append(coef[0])
+        return np.nan if coef[0] > self._wall else -0.5 * np.sum((coef - 1.0) ** 2)
+
+    def attempt(self, coef, columns, longest):
+        self._trial = coef
+        return 0.0, self._value(coef)
+
+    def shorten(self, share):
+        self._trial = self.at + share * (self._trial - self.at)
+
+    def evaluate_trial(self):
+        return self._value(self._trial)
+
+    def accept(self):
+        self.at = self._trial
+
+    def evaluate(self):
+        return self._value(self.at)
+
+
+@pytest.mark.parametrize(
+    ("target", "wall", "tried"),
+    [
+        (1.5, np.inf, [1.5]),  # enough
+        (4.0, np.inf, [4.0, 1.0]),  # the minimum, a quarter of the way
+        (40.0, np.inf, [40.0, 4.0, 1.0]),  # no less than a tenth
+        (2.4, 2.0, [2.4, 1.2]),  # nothing is known of how it bends
+        (-1.0, np.inf, None),  # away from it
+    ],
+)
+def test_failed_trials_say_how_the_objective_bends(target, wall, tried):
+    fit, rows = draw_fit(np.random.default_rng(35))[0], Parabola(wall)
+    fit.loglik, fit.objective, fit.gradient = -0.5 * P, 0.5 * P, np.ones(P)
+    penalty = ElasticNet(1.0).at(0.0, np.ones(P), np.zeros(P, bool))
+    share = serve(rows, search(fit, penalty, np.full(P, target), EVERY))
+    if tried is None:
+        assert share == 0.0 and rows.tried[-1] == 0.0 and not fit.coef.any()
+        return
+    np.testing.assert_allclose(rows.tried, tried, rtol=1e-12)
+    np.testing.assert_allclose(fit.coef, rows.at)
+    assert share == pytest.approx(tried[-1] / target) and fit.shortened == (share < 1.0)
+    assert fit.objective == pytest.approx(0.5 * P * (tried[-1] - 1.0) ** 2)
+
+
+# -- which base ---------------------------------------------------------------------------------
+
+
+CHEAP = Counts(1e3, 1e3, 1e6, 1e3, 0.0, True, 10**6)
+DEAR = CHEAP._replace(pairs=1e12)  # hundreds of thousands of iterations
+SHORT = DEAR._replace(rows=40)
+NEVER = CHEAP._replace(pairs=np.inf)
+COUNTED, UNCOUNTED = Room(1e8, holds=False), Room(1e8, holds=False, counts=False)
+
+
+def draw_fit(rng, room=COUNTED, counts=CHEAP, matrix=None, **state):
+    """A fit at its start, in which all columns violate, and what answers it."""
+    matrix = draw_definite(rng, P) if matrix is None else matrix
+    nothing, ones = np.zeros(P), np.ones(P)
+    state = {"room": room, "most_columns": costs.most_columns(room)} | state
+    fit = Fit(nothing, -1.0, 9.0 + ones, -1.0, ones, ones, nothing, **state)
+    return fit, Known(matrix, counts=counts)
+
+
+def ask_for_model(fit, known, family=PENALTIES["lasso"], residuals=(8.0,), stalls=False):
+    penalty = of(family)
+    progress = Progress(list(residuals), 1e-6, stalls)
+    return serve(known, have_model(fit, penalty, fit.violation(penalty), progress))
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("room", "counts", "kind"),
+        [
+            (COUNTED, CHEAP, OwnMatrix),
+            (COUNTED, CHEAP._replace(is_exact=False, pairs=1e9), Diagonal),
+            (COUNTED, DEAR, Diagonal),
+            (COUNTED, NEVER, Diagonal),
+            (COUNTED._replace(holds=True), DEAR, HeldMatrix),
+            (COUNTED._replace(holds=True), NEVER, Diagonal),
+            (COUNTED._replace(bytes=0.0), None, Diagonal),
+            (COUNTED._replace(bytes=costs.BYTES * (P - 1) ** 2), None, Diagonal),
+            (COUNTED._replace(best="diagonal"), None, Diagonal),
+            (UNCOUNTED, None, Diagonal),
+            (UNCOUNTED._replace(first="sample"), None, SampledMatrix),
+            (UNCOUNTED._replace(first="matrix"), None, OwnMatrix),
+        ],
+    )
+    def test_first(self, room, counts, kind):
+        fit, known = draw_fit(np.random.default_rng(23), room, counts)
+        assert type(ask_for_model(fit, known)) is kind
+        assert ("count" in known.asked) == (counts is not None)
+        np.testing.assert_array_equal(fit.model.columns, EVERY)
+
+    @pytest.mark.parametrize(
+        ("counts", "kind"), [(DEAR, SampledMatrix), (SHORT, OwnMatrix), (CHEAP, OwnMatrix)]
+    )
+    def test_columns_that_are_correlated(self, counts, kind):
+        """A sample where it is much less than all rows."""
+        fit, known = draw_fit(np.random.default_rng(24), counts=counts)
+        fit.secants.coupling = 1.1 * secants.COUPLED
+        assert type(ask_for_model(fit, known)) is kind
+
+    def test_a_sample_that_does_not_serve(self):
+        """A matrix follows where it costs less than what seems to be ahead."""
+        some = Counts(1e7, 1e7, 1e7, 5e7, 0.0, False, 10**6)
+        assert 7.0 < costs.of_matrix(some, P) < 9.0
+        for residuals, kind in (
+            ((8.0,), SampledMatrix),
+            ((8.0, 6.0, 4.5, 3.5, 3.3, 3.2, 3.1, 3.0, 2.9, 2.8), OwnMatrix),
+        ):
+            fit, known = draw_fit(np.random.default_rng(25), counts=some)
+            fit.secants.coupling = 1.1 * secants.COUPLED
+            ask_for_model(fit, known)
+            assert type(fit.model) is SampledMatrix
+            for _ in range(1 + models.OLD):
+                ask_for_model(fit, known, residuals=residuals)
+            assert type(fit.model) is kind
+
+    def test_a_path_pays_for_a_matrix(self):
+        """What one fit would not, many penalties do."""
+        some = Counts(1e6, 1e6, 1e6, 1e8, 0.0, False, 10**6)
+        assert 4.0 < costs.of_matrix(some, P) < 4.0 * 50
+        for penalties_left, kind in ((0, Diagonal), (50, OwnMatrix)):
+            fit, known = draw_fit(np.random.default_rng(26), counts=some)
+            fit.penalties_left = penalties_left
+            assert type(ask_for_model(fit, known)) is kind
+
+    def test_a_model_that_serves_is_kept(self):
+        """Until it gains too little, or nothing moves; a matrix is not left for its size."""
+        fit, known = draw_fit(np.random.default_rng(27))
+        model = ask_for_model(fit, known)
+        assert ask_for_model(fit, known, residuals=(999.0, 8.0)) is model
+        assert ask_for_model(fit, known, residuals=(999.0, 8.0), stalls=True) is not model
+        known._counts, fit.counts, model = DEAR, None, fit.model
+        for _ in range(2 + models.OLD):
+            assert type(ask_for_model(fit, known, residuals=(8.0, 7.9))) is OwnMatrix
+        assert fit.model is not model
+
+    def test_the_older_a_fit_the_longer_its_models_serve(self):
+        """Pairs have taken over then."""
+        fit, known = draw_fit(np.random.default_rng(38), counts=DEAR)
+        taken, served = [], 0
+        for _ in range(3 + (1 + models.AGING) * models.OLD):
+            before, served = fit.model, served + 1
+            if ask_for_model(fit, known, residuals=(8.0, 7.9)) is not before:
+                taken, served = [*taken, served], 0
+        assert taken == [1, 1 + models.OLD, 1 + models.AGING * models.OLD]
+
+    def test_better_bases_where_nothing_is_counted(self):
+        """One after the other, as fits gain little; at the best, a longer curvature."""
+        fit, known = draw_fit(np.random.default_rng(28), UNCOUNTED)
+        kinds = []
+        for _ in range(5 * secants.SLOW):
+            kind = type(ask_for_model(fit, known))
+            kinds += [kind] if kind not in kinds else []
+        assert kinds == [Diagonal, SampledMatrix, OwnMatrix]
+        fit, known = draw_fit(np.random.default_rng(28), UNCOUNTED._replace(best="sample"))
+        fit.secants.coupling = 1.1 * secants.COUPLED
+        for _ in range(5 * secants.SLOW):
+            assert type(ask_for_model(fit, known)) is SampledMatrix
+        fit, known = draw_fit(np.random.default_rng(28), UNCOUNTED)
+        fit.secants.coupling = 1.1 * secants.COUPLED  # of the diagonal: said once
+        for _ in range(2):
+            assert type(ask_for_model(fit, known)) is SampledMatrix
+
+    @pytest.mark.parametrize("holds", [False, True])
+    def test_all_columns_where_the_penalty_says_so(self, holds):
+        family = SimpleNamespace(needs_matrix=True, is_near=None)
+        fit, known = draw_fit(np.random.default_rng(29), COUNTED._replace(holds=holds), DEAR)
+        progress = Progress([8.0], 1e-6, False)
+        serve(known, have_model(fit, family, np.ones(P), progress))
+        assert type(fit.model) is (HeldMatrix if holds else OwnMatrix)
+        np.testing.assert_array_equal(fit.model.columns, EVERY)
+        fit.most_columns = P - 1
+        with pytest.raises(ValueError, match=r"the matrix of all 8 columns, .* room for 7"):
+            serve(known, have_model(fit, family, np.ones(P), progress))
+
+    def test_the_worst_columns_first(self, monkeypatch):
+        """Of more columns than rows, where a matrix of some is cheap; twice the support follows."""
+        monkeypatch.setattr(choose, "FEWEST", 3)
+        wide = CHEAP._replace(rows=P - 1)
+        fit, known = draw_fit(np.random.default_rng(30), counts=wide, chosen=3)
+        fit.gradient = np.array([1.0, -9.0, 2.0, 1.5, 8.0, -1.0, 3.0, 7.0])
+        assert ask_for_model(fit, known).columns.tolist() == [1, 4, 7]
+        fit, known = draw_fit(np.random.default_rng(30), counts=wide, chosen=3)
+        fit.gradient = np.array([1.0, -9.0, 2.0, 1.5, 8.0, -1.0, 3.0, 7.0])
+        fit.coef = np.where(np.isin(EVERY, [0, 3]), 0.1, 0.0)
+        assert ask_for_model(fit, known).columns.tolist() == [0, 1, 3, 4]
+
+    def test_columns_of_a_loan(self):
+        """Those that are near; a matrix where it is worth it for all who borrow."""
+        rng = np.random.default_rng(31)
+        some = Counts(1e6, 1e6, 1e6, 1e9, 0.0, False, 10**6)
+        penalty = of(PENALTIES["lasso"])
+        for n_borrowers, coupling, size in ((1, 3.0, 0), (1000, 3.0, P - 1), (1000, 1.0, 0)):
+            fit, known = draw_fit(rng, counts=some)
+            fit.gradient = np.where(EVERY == 4, 0.4 * L1, 0.6 * L1)
+            fit.secants.coupling = coupling
+            two = np.array([2, 3])
+            fit.model = serve(known, Diagonal.take(P, fit.secants, two, two))
+            loan = serve(known, lend(fit, penalty, n_borrowers))
+            assert {*loan.columns} == {*EVERY} - {4} and len(loan.matrix) == size
+            borrower, _ = draw_fit(rng)
+            borrow(borrower, loan, 0.5, EVERY == 6)
+            assert 6 not in borrower.model.columns and borrower.model.weight == 0.5
+        fit, known = draw_fit(rng)
+        fit.gradient = np.zeros(P)
+        assert serve(known, lend(fit, penalty, 9)) is None
+
+    @pytest.mark.parametrize("counts", [CHEAP, NEVER])
+    def test_a_fit_without_a_model_lends_one(self, counts):
+        """One that was at its optimum when it began."""
+        fit, known = draw_fit(np.random.default_rng(32), counts=counts)
+        loan = serve(known, lend(fit, of(PENALTIES["lasso"]), 9))
+        assert loan is None or {*loan.columns} == {*EVERY}
