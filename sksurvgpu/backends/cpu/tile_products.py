@@ -20,7 +20,7 @@ import numpy as np
 from ..._compile import device, kernel
 from ...data.design.tiles import DENSE, INDICATOR, tile_at
 from .columns import lower_bound
-from .row_labels import Labels, Runs
+from .row_labels import SHORT_RUN, Labels, Runs
 
 VALUE, SIZE, SQUARE, ONE = range(4)  # what of an entry x counts: x, |x|, x^2, 1
 FEWEST = 16  # dense columns that are worth a call of BLAS
@@ -279,7 +279,8 @@ class Products:
 
     def labels(self, label, n_labels, row_ptr=None):
         """Labels of row copies, for `labelled`, by piece; `row_ptr` where they are ranges."""
-        if row_ptr is not None and self.n_pieces == 1:
+        is_long = row_ptr is not None and SHORT_RUN * len(row_ptr) <= self.n_base
+        if is_long and self.n_pieces == 1:
             return [Labels(n_labels, Runs.of(self.tiles, row_ptr, np.arange(n_labels)), None)]
         if self.n_pieces == 1:
             return [Labels.of(self.tiles, label, n_labels)]
