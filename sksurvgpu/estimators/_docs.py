@@ -6,7 +6,7 @@ __all__ = ["documented"]
 
 _ENTRIES = entries("""
     algorithm : {"majorized", "exact"}, default="majorized"
-        "majorized" sweeps over a quadratic model of the likelihood; "exact" takes an exact
+        "majorized" minimizes quadratic models of the likelihood; "exact" takes an exact
         one-dimensional Newton step for each coordinate, the published cyclic descent, which
         reaches the same optimum more slowly.
     tol : float, default=1e-6

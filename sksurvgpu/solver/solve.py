@@ -1,4 +1,4 @@
-"""The schedule: proximal Newton with coordinate sweeps, from a start to a certificate.
+"""Fits from a start to a certificate, by one of two schedules.
 
 A fit is a *coroutine*: plain sequential code that asks for operations on rows and columns
 (`backends.contract`) and is sent their results.  It never sees a row, and this folder knows neither
