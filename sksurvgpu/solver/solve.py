@@ -51,7 +51,6 @@ class Fit:
     gradient: np.ndarray
     null_loglik: float  # the log-likelihood of the null model
     unit: np.ndarray  # of the gradient's violations, see `null.Null.unit`
-    root: np.ndarray  # one over the units of the coefficients: standard errors in the null model
     noise: np.ndarray  # rounding error of the gradient
     reach: np.ndarray | None = None  # longest first step of the exact algorithm
     objective: float = np.inf
@@ -221,7 +220,6 @@ def _begin(batch, index, penalty, factor, options):
     if batch.coef is not None and np.any(state.coef != start):
         yield from _move(state, start)
         state.model = None
-    state.root = null.root
     return state, null
 
 
@@ -236,7 +234,7 @@ def _begin_with_null(batch, index, penalty, factor, options):
         still = still | unseen
         if np.any(state.coef[unseen]):
             yield from _move(state, np.where(unseen, 0.0, state.coef))
-    state.noise, state.root, state.null_loglik = null.noise, null.root, null.loglik
+    state.noise, state.null_loglik = null.noise, null.loglik
     if batch.loan is not None:
         borrow(state, batch.loan, share, still)
     return state, null
@@ -254,7 +252,7 @@ def _open(coef, options, reach):
     gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
     room = yield from ask(Operations.room)
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
-    measures = {"unit": ones, "root": ones, "noise": nothing, "reach": reach}
+    measures = {"unit": ones, "noise": nothing, "reach": reach}
     measures |= {"most_columns": costs.most_columns(room), "room": room}
     measures["secants"] = Secants(far=room.whole_gradients)
     return Fit(coef, loglik, gradient, loglik, verbose=options.verbose, **measures)
