@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from . import costs
-from .held import HeldLoan, HeldMatrix
+from .held import Held, HeldLoan, HeldMatrix
 from .models import (
     AGING,
     ROWS_A_COLUMN,
@@ -114,7 +114,8 @@ def _kind(fit, work, progress):
         return type(fit.model)
     counts = yield from count(fit, work)
     if room.holds:
-        return HeldMatrix if counts.pairs < np.inf else Diagonal
+        is_wanted = isinstance(fit.model, Held) or fit.secants.is_coupled
+        return HeldMatrix if is_wanted and counts.pairs < np.inf else Diagonal
     if costs.is_cheap(counts, len(work)):
         return OwnMatrix
     is_sampled = isinstance(fit.model, SampledMatrix)
