@@ -29,14 +29,14 @@ COLUMNS = (
 # in order of interest; the last ones may find no time
 ITEMS = (
     "cox 1e6 x 1000",
-    "cox 1e5 x 1000",
-    "exact, 1e5 x 1000",
+    "ehr 1e5 x 2000",
     "folds, 1e5 x 1000",
     "strata 50, 1e6 x 1000",
-    "strata 50000, 1e6 x 1000",
     "fine-gray 1e6 x 1000",
+    "strata 50000, 1e6 x 1000",
+    "cox 1e5 x 1000",
     "float32, 1e6 x 1000",
-    "ehr 1e5 x 2000",
+    "exact, 1e5 x 1000",
     "exact, 1e6 x 1000",
 )
 EXACT_CYCLES = 3

@@ -1,0 +1,347 @@
+"""Passes over tiles, as a device would make them: what an engine on it has to be built from.
+
+Rows lie in tiles with 16-bit numbers (`data.design.tiles`), uploaded as they are.  Ways beside each
+other: a tile's numbers gathered from shared memory or from the L2 cache; predictors by columns,
+which meet at a barrier each, or by rows, from a second copy of X; the sums of squares of all pairs
+of columns by a product of densified 16-bit numbers.  Results are compared with NumPy's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+from numba import float64
+
+from sksurvgpu.backends import choose
+from sksurvgpu.backends.cuda._cuda import cuda, kernel
+from sksurvgpu.backends.cuda.team import WARP, warp_size, warp_sum
+from sksurvgpu.data.design.tiles import tiles_of
+
+from . import problems
+from .ceilings import median_seconds
+
+ITEM_LIMIT = 60.0
+COLUMNS = (("us", "us", ".1f"), ("ns a one", "ns", ".4f"), ("error", "off", ".1e"))
+PROBLEM = "cox 1e6 x 1000"
+THREADS = 1_024
+FEWER = 4  # times fewer rows, where NumPy has to sort them
+SPARE = 0.2  # of the columns, those whose coefficients move
+BF16_BITS = 16  # that bfloat16 leaves out of float32
+
+
+def jobs(sizes):
+    """One process: the design is drawn once."""
+    gradients = [
+        f"gradient, {where}, {rows} rows"
+        for rows in (8_192, 16_384)
+        for where in ("shared memory", "shared memory in pairs", "L2")
+    ]
+    predictors = [f"predictor, columns, {rows} rows" for rows in (8_192, 16_384)]
+    return [(*gradients, *predictors, "predictor, rows", "matrix, densified")]
+
+
+def measure(item, sizes):
+    device = choose("cuda").device
+    _, n, p = problems.read_name(PROBLEM, sizes)
+    design = problems.draw_design(n, p)[0]
+    what, _, rest = item.partition(", ")
+    if what == "matrix":
+        return multiply_densified(device, design, sizes)
+    if rest == "rows":
+        return predict_by_rows(device, problems.draw_design(max(n // FEWER, 60), p)[0], sizes)
+    where, _, rows = rest.removesuffix(" rows").rpartition(", ")
+    passes = Passes(device, design, int(rows), sizes)
+    return passes.predictor() if what == "predictor" else passes.gradient(where)
+
+
+# -- kernels ----------------------------------------------------------------------------------
+
+
+@kernel
+def dot_from_shared(u, tiles, parts, out):
+    """Sums of u over the ones of a column and tile, by warps; a block has a tile's u, and some
+    columns."""
+    starts, first_index, indptr, indices = tiles
+    shared = cuda.shared.array(0, float64)
+    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
+    low, n = starts[t], starts[t + 1] - starts[t]
+    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        shared[i] = u[low + i]
+    cuda.syncthreads()
+    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
+    j = part * warps + cuda.threadIdx.x // WARP
+    while j < out.shape[1]:
+        q, end, total = first_index[t] + indptr[t, j] + lane, first_index[t] + indptr[t, j + 1], 0.0
+        while q < end:
+            total += shared[indices[q]]
+            q += warp_size()
+        total = warp_sum(total)
+        if lane == 0:
+            out[t, j] = total
+        j += parts * warps
+
+
+@kernel
+def dot_pairs_from_shared(u, tiles, pairs, parts, out):
+    """The same, two 16-bit numbers a load; `pairs` are the indices, two in each."""
+    starts, first_index, indptr, indices = tiles
+    shared = cuda.shared.array(0, float64)
+    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
+    low, n = starts[t], starts[t + 1] - starts[t]
+    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        shared[i] = u[low + i]
+    cuda.syncthreads()
+    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
+    j = part * warps + cuda.threadIdx.x // WARP
+    while j < out.shape[1]:
+        begin, end = first_index[t] + indptr[t, j], first_index[t] + indptr[t, j + 1]
+        one, two = 0.0, 0.0
+        if lane == 0 and begin & 1 and begin < end:
+            one = shared[indices[begin]]
+        if lane == 1 and end & 1 and (end - 1 > begin or not begin & 1) and begin < end:
+            one = shared[indices[end - 1]]
+        q = (begin + 1) // 2 + lane
+        while q < end // 2:
+            pair = pairs[q]
+            one += shared[pair & 0xFFFF]
+            two += shared[pair >> 16]
+            q += warp_size()
+        total = warp_sum(one + two)
+        if lane == 0:
+            out[t, j] = total
+        j += parts * warps
+
+
+@kernel
+def dot_from_cache(u, tiles, parts, out):
+    """The same, u left in global memory."""
+    starts, first_index, indptr, indices = tiles
+    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
+    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
+    j = part * warps + cuda.threadIdx.x // WARP
+    while j < out.shape[1]:
+        q, end, total = first_index[t] + indptr[t, j] + lane, first_index[t] + indptr[t, j + 1], 0.0
+        while q < end:
+            total += u[starts[t] + indices[q]]
+            q += warp_size()
+        total = warp_sum(total)
+        if lane == 0:
+            out[t, j] = total
+        j += parts * warps
+
+
+@kernel
+def add_tiles(sums, out):
+    """Sums of tiles, in their order."""
+    j, total = cuda.grid(1), 0.0
+    if j < out.shape[0]:
+        for t in range(sums.shape[0]):
+            total += sums[t, j]
+        out[j] = total
+
+
+@kernel
+def predict_by_columns(delta, moved, tiles, out):
+    """X delta of a tile, a block; its rows in shared memory, columns one after the other."""
+    starts, first_index, indptr, indices = tiles
+    shared = cuda.shared.array(0, float64)
+    t = cuda.blockIdx.x
+    low, n = starts[t], starts[t + 1] - starts[t]
+    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        shared[i] = 0.0
+    cuda.syncthreads()
+    for k in range(moved.shape[0]):
+        j = moved[k]
+        q, end = first_index[t] + indptr[t, j] + cuda.threadIdx.x, first_index[t] + indptr[t, j + 1]
+        while q < end:
+            shared[indices[q]] += delta[j]
+            q += cuda.blockDim.x
+        cuda.syncthreads()
+    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        out[low + i] = shared[i]
+
+
+@kernel
+def predict_slices(delta, begins, columns, out):
+    """X delta by rows: a warp has 32 of them, whose k-th columns lie side by side."""
+    shared = cuda.shared.array(0, float64)
+    for j in range(cuda.threadIdx.x, delta.shape[0], cuda.blockDim.x):
+        shared[j] = delta[j]
+    cuda.syncthreads()
+    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
+    s = cuda.blockIdx.x * warps + cuda.threadIdx.x // WARP
+    while s < begins.shape[0] - 1:
+        q, total = begins[s] + lane, 0.0
+        while q < begins[s + 1]:
+            total += shared[columns[q]]
+            q += warp_size()
+        if s * WARP + lane < out.shape[0]:
+            out[s * WARP + lane] = total
+        s += warps * cuda.gridDim.x
+
+
+@kernel
+def densify(root, bits, t, tiles, out):
+    """Columns of a tile, each a block, times a number a row, as bfloat16; `out` is cleared.
+
+    `bits` are those numbers' float32 bits.
+    """
+    first_index, indptr, indices = tiles
+    j = cuda.blockIdx.x
+    q, end = first_index[t] + indptr[t, j] + cuda.threadIdx.x, first_index[t] + indptr[t, j + 1]
+    while q < end:
+        i = indices[q]
+        out[j, i] = bits[root + i] >> BF16_BITS
+        q += cuda.blockDim.x
+
+
+# -- what they take ---------------------------------------------------------------------------
+
+
+class Passes:
+    """A design's tiles on a device, and the same product by NumPy."""
+
+    def __init__(self, device, design, rows, sizes):
+        self.device, self.design, self.sizes = device, design, sizes
+        rows = min(rows, max(design.n_rows // 2, 1)) if design.n_rows < rows else rows
+        cut = tiles_of(design, np.arange(design.n_rows), size=rows, n_threads=problems.n_cores())
+        self.cut, self.shared_bytes = cut, 8 * rows
+        self.tiles = tuple(
+            device.upload(array) for array in (cut.starts, cut.first_index, cut.indptr, cut.indices)
+        )
+        even = np.zeros(2 * (len(cut.indices) // 2 + 1), np.uint16)
+        even[: len(cut.indices)] = cut.indices
+        self.pairs = device.upload(even.view(np.uint32))
+        self.threads = max(sizes.threads, WARP) if sizes.threads < 64 else THREADS
+
+    def gradient(self, where):
+        device, n_tiles = self.device, self.cut.n_tiles
+        u = np.random.default_rng(1).normal(size=self.design.n_rows)
+        sums = device.zeros((n_tiles, self.design.n_columns), np.float64)
+        out = device.zeros(self.design.n_columns, np.float64)
+        per_block = 1 if self.shared_bytes > 2**16 else 3
+        parts = max(-(-per_block * device.n_multiprocessors // n_tiles), 1)
+        given = device.upload(u), self.tiles
+        function, more, shared = {
+            "shared memory": (dot_from_shared, (), self.shared_bytes),
+            "shared memory in pairs": (dot_pairs_from_shared, (self.pairs,), self.shared_bytes),
+            "L2": (dot_from_cache, (), 0),
+        }[where]
+
+        def run():
+            blocks = n_tiles * parts
+            device.launch(function, blocks, self.threads, (*given, *more, parts, sums), shared)
+            device.launch(add_tiles, -(-out.shape[0] // 256), 256, (sums, out))
+
+        expected = np.add.reduceat(u[self.design.indices], self.design.indptr[:-1])
+        return self._timed(run, out, expected, len(self.cut.indices))
+
+    def predictor(self):
+        device, p = self.device, self.design.n_columns
+        rng = np.random.default_rng(2)
+        moved = np.sort(rng.permutation(p)[: max(int(SPARE * p), 1)]).astype(np.int32)
+        delta = np.zeros(p)
+        delta[moved] = rng.normal(size=len(moved))
+        out = device.zeros(self.design.n_rows, np.float64)
+        given = device.upload(delta), device.upload(moved), self.tiles, out
+
+        def run():
+            device.launch(
+                predict_by_columns, self.cut.n_tiles, self.threads, given, self.shared_bytes
+            )
+
+        n = int(np.diff(self.design.indptr)[moved].sum())
+        return self._timed(run, out, self.design.dot(delta), n)
+
+    def _timed(self, run, out, expected, n):
+        return timed(self.device, run, out, expected, n, self.sizes)
+
+
+def timed(device, run, out, expected, n, sizes):
+    """Time on the device of one run among many, and the largest relative error."""
+    times = 20 if sizes.repeats > 1 else 1
+
+    def several():
+        for _ in range(times):
+            run()
+
+    seconds = median_seconds(several, lambda: device.download(out), sizes.repeats) / times
+    error = float(np.abs(device.download(out) - expected).max() / np.abs(expected).max())
+    return {"us": 1e6 * seconds, "ns": 1e9 * seconds / n, "off": error, "passed": error < 1e-9}
+
+
+def predict_by_rows(device, design, sizes):
+    """All columns of every row, sorted in slices of 32 rows; delta in shared memory."""
+    from scipy.sparse import csc_array
+
+    n, p = design.n_rows, design.n_columns
+    ones = np.ones(len(design.indices), np.int8)
+    X = csc_array((ones, design.indices, design.indptr), shape=(n, p)).tocsr()
+    counts = np.zeros(-(-n // WARP) * WARP, np.int64)
+    counts[:n] = np.diff(X.indptr)
+    widths = counts.reshape(-1, WARP).max(axis=1)
+    begins = np.concatenate([[0], np.cumsum(widths * WARP)])
+    row = np.repeat(np.arange(n), counts[:n])
+    within = np.arange(X.nnz) - np.repeat(X.indptr[:-1], counts[:n])
+    columns = np.full(begins[-1], p, np.uint16)  # where delta is 0
+    columns[begins[row // WARP] + within * WARP + row % WARP] = X.indices
+    delta = np.append(np.random.default_rng(2).normal(size=p), 0.0)
+    out = device.zeros(n, np.float64)
+    given = device.upload(delta), device.upload(begins), device.upload(columns), out
+    blocks = 8 * device.n_multiprocessors
+
+    def run():
+        device.launch(predict_slices, blocks, sizes.threads, given, 8 * len(delta))
+
+    return timed(device, run, out, X @ delta[:-1], X.nnz, sizes)
+
+
+def multiply_densified(device, design, sizes, rows=65_536):
+    """X' diag(h) X from chunks in bfloat16, products of which are summed in float32."""
+    if find_spec("cupy") is None:
+        return {"not_run": "cupy not found"}
+    import cupy
+    from cupy.cuda.device import get_cublas_handle
+    from cupy_backends.cuda.libs import cublas
+
+    n, p = design.n_rows, design.n_columns
+    rows = min(rows, n)
+    cut = tiles_of(design, np.arange(n), size=rows, n_threads=problems.n_cores())
+    h = np.random.default_rng(3).random(n).astype(np.float32)
+    root = np.sqrt(h)
+    bits = device.upload(root.view(np.uint32))
+    tiles = tuple(map(device.upload, (cut.first_index, cut.indptr, cut.indices)))
+    dense, out = cupy.zeros((p, rows), cupy.uint16), cupy.zeros((p, p), cupy.float32)
+    shared = device.share(dense)
+    handle = get_cublas_handle()
+    one, bf16, f32 = np.ones(1, np.float32), 14, 0  # numbers of CUDA's types
+
+    def multiply(first):
+        beta = np.zeros(1, np.float32) if first else one
+        cublas.gemmEx(
+            handle, 1, 0, p, p, rows, one.ctypes.data, dense.data.ptr, bf16, rows,
+            dense.data.ptr, bf16, rows, beta.ctypes.data, out.data.ptr, f32, p, 68, 99,
+        )  # fmt: skip
+
+    def run(with_product=True):
+        for t in range(cut.n_tiles):
+            dense.fill(0)
+            args = int(cut.starts[t]), bits, t, tiles, shared
+            device.launch(densify, p, sizes.threads, args)
+            if with_product:
+                multiply(t == 0)
+
+    seconds = median_seconds(run, cupy.cuda.Device().synchronize, sizes.repeats)
+    without = median_seconds(partial(run, False), cupy.cuda.Device().synchronize, sizes.repeats)
+    few = min(p, 50)
+    from scipy.sparse import csc_array
+
+    ones = np.ones(len(design.indices))
+    X = csc_array((ones, design.indices, design.indptr), shape=(n, p))[:, :few].toarray()
+    run()
+    expected, found = (X * h[:, None]).T @ X, cupy.asnumpy(out)[:few, :few]
+    error = float(np.abs(found - expected).max() / np.abs(expected).max())
+    note = f"{1e3 * without:.2f} ms without the products"
+    return {"us": 1e6 * seconds, "off": error, "passed": error < 1e-2, "note": note}
