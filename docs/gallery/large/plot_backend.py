@@ -4,9 +4,8 @@ Where a fit runs, and why
 
 ``backend=`` says where: ``"cpu"``, ``"cuda"`` for an NVIDIA device, or
 ``"auto"``. A fit tells where it ran and why there, and never takes another
-place in silence. The kernels for devices are compiled and simulated, and
-have not yet run on hardware: this page runs on the CPU, and claims no
-times.
+place in silence. What devices were measured to take is in the guide: this
+page runs on the CPU, and claims no times.
 """
 
 # %%
