@@ -55,9 +55,9 @@ def order_by_time(time):
     """Rows in the order of their times, those of one time as they are: int32."""
     n = len(time)
     keys, counts = np.empty((2, n), np.uint64), np.empty((N_DIGITS, N_VALUES), np.int64)
-    orders = np.empty((2, n), np.int32)
+    orders = [np.empty(n, np.int32) for _ in range(2)]  # one of them is kept
     _make_keys((time + 0.0).view(np.uint64), keys[0], counts)  # 0.0 in place of -0.0
-    orders[0] = np.arange(n)
+    orders[0][:] = np.arange(n)
     now = 0
     for digit in range(N_DIGITS):
         if counts[digit].max(initial=0) < n:

@@ -115,10 +115,11 @@ def _weigh_sets(plan, weight):
 def _weigh_risk_sets(plan, weight):
     bins, given = plan.bins, np.ones(plan.n_rows) if weight is None else weight
     live, of_bins = np.empty(plan.n_rows, bool), np.empty(bins.n_bins)
-    deaths, death_weight = np.zeros((2, plan.n_cells))
+    deaths, death_weight = np.zeros(plan.n_cells), np.zeros(plan.n_cells)
     rows = plan.exit_idx, plan.event, plan.is_in_risk_set
     weigh_cells(*rows, given, live, deaths, death_weight)
     weigh_bins(bins.start, bins.end, death_weight, of_bins)
+    deaths = death_weight if weight is None else deaths
     return WeightedRiskSets(plan, weight, live, deaths, death_weight, inverse_of(of_bins))
 
 
