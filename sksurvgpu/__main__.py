@@ -6,7 +6,6 @@ import argparse
 import logging
 import platform
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -206,7 +205,7 @@ def _note(label, begin, times):
 
 def _evaluate(prepared, alphas, coefs):
     """Solutions that are their own starts: likelihood, objective and KKT residual there."""
-    still = replace(prepared, options=replace(prepared.options, max_iter=0))
+    still = prepared.with_options(max_iter=0)
     return [path[0] for path in still.solve(alphas, coef=coefs)]
 
 

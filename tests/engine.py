@@ -18,8 +18,8 @@ from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
 from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem
-from sksurvgpu.solver.solve import Options, solve
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def fit_path(data, lam, ties="breslow", *, options=None, n_threads=1, problem=No
     if problem is None:
         problem = make_problem(data, ties, n_threads=n_threads)
     batch = make_batch(data, lam, **batch_args)
-    return solve(problem, batch, cpu, options or Options(**kwargs), n_threads)[0]
+    return Fits(problem, batch, cpu, options or Options(**kwargs), n_threads).solve()[0]
 
 
 def fit(data, lam, ties="breslow", **kwargs):

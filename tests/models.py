@@ -26,8 +26,8 @@ from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods import LIKELIHOODS
 from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Problem
-from sksurvgpu.solver.solve import Options, solve
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def fit_path(model, sample, lam, *, n_threads=1, **kwargs):
     """Solutions of one fit, one a penalty; ``tol`` and the like by name."""
     names = ("l1_ratio", "factor", "coef", "fixed")
     batch = make_batch(sample, lam, **{k: kwargs.pop(k) for k in names if k in kwargs})
-    return solve(model.problem(sample), batch, cpu, Options(**kwargs), n_threads)[0]
+    return Fits(model.problem(sample), batch, cpu, Options(**kwargs), n_threads).solve()[0]
 
 
 def fit(model, sample, lam, **kwargs):

@@ -12,8 +12,8 @@ from sksurvgpu.backends import contract, cpu
 from sksurvgpu.backends.cpu import threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 # As they are outside of tests, where a fixture lets small problems have threads.
 MEASURED = {name: getattr(threads, name) for name in ("FEWEST_ENTRIES", "LOCKED")}
@@ -52,11 +52,11 @@ def test_a_fit_has_the_same_bits_alone_and_in_a_batch(name):
     lambdas = np.outer([2.0, 0.5], np.linspace(1.0, 1.5, N_FITS))
     batch = Batch(lambdas, weight=weight, offset=sample.offset[:, None])
     alone = [
-        in_full(solve(problem, batch.part(slice(b, b + 1)), cpu, Options())[0])
+        in_full(Fits(problem, batch.part(slice(b, b + 1)), cpu, Options()).solve()[0])
         for b in range(N_FITS)
     ]
     for n_threads in (1, 2, 4):
-        found = solve(problem, batch, cpu, Options(), n_threads)
+        found = Fits(problem, batch, cpu, Options(), n_threads).solve()
         assert [in_full(solutions) for solutions in found] == alone
 
 

@@ -25,8 +25,8 @@ from sksurvgpu import (
 from sksurvgpu.backends import cpu
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.penalties import BoundedElasticNet
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 LOWER = np.where(np.arange(P) % 3 == 0, 0.0, np.where(np.arange(P) % 3 == 1, -0.2, -np.inf))
 UPPER = np.where(np.arange(P) % 4 == 0, 0.1, np.where(np.arange(P) % 4 == 1, 0.0, np.inf))
@@ -59,7 +59,7 @@ def test_optimum_of_an_oracle(name, algorithm):
         offset=column(sample.offset),
     )
     options = Options(tol=1e-10, algorithm=algorithm, max_iter=5_000)
-    [[solution]] = solve(model.problem(sample), batch, cpu, options)
+    [[solution]] = Fits(model.problem(sample), batch, cpu, options).solve()
 
     def objective(parts):
         coef = parts[:p] - parts[p:]

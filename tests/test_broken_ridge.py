@@ -31,7 +31,7 @@ from sksurvgpu.backends import cpu
 from sksurvgpu.data.simulate.draw import generator
 from sksurvgpu.penalties import Given
 from sksurvgpu.routes import PLAIN
-from sksurvgpu.solver.solve import Options
+from sksurvgpu.solver.fits import Fits, Options
 
 ALPHA = 0.001
 FACTOR = np.where(np.arange(P) == 2, 0.0, 1.0 + np.arange(P) % 3)
@@ -114,7 +114,7 @@ def test_it_is_the_limit_of_ridges(name, check_close):
     given = Given(np.arange(p), None, np.ones(p), 1.0, None, None)
     route = BrokenRidge(start=start).route(given, PLAIN)
     batch = make_batch(sample, [2 * lam, lam], factor=np.ones(p), total=np.ones(1))
-    [[_, solution]] = route.solve(model.problem(sample), batch, cpu, Options(tol=1e-9), 1)
+    [[_, solution]] = route.solve(Fits(model.problem(sample), batch, cpu, Options(tol=1e-9)))
     assert solution.converged
     expected = repeat_ridges(model, sample, lam, start)
     np.testing.assert_array_equal(solution.coef == 0, expected == 0)

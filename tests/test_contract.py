@@ -21,8 +21,8 @@ from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
 P = 6
 PIECES = "cox, pieces"
@@ -94,7 +94,8 @@ class TestFits:
         )
         backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
         check_solutions(
-            solve(problem, batch, backend, options), solve(problem, batch, cpu, options)
+            Fits(problem, batch, backend, options).solve(),
+            Fits(problem, batch, cpu, options).solve(),
         )
         assert base in backend.served
         assert base == "hold" or not backend.served & TAKEN - {base, "curvature"}
@@ -105,7 +106,8 @@ class TestFits:
         batch = make_batch(sample, [3.0, 1.0], penalty=PENALTY)
         options = Options(tol=1e-10, algorithm="exact")
         check_solutions(
-            solve(problem, batch, NumpyBackend(), options), solve(problem, batch, cpu, options)
+            Fits(problem, batch, NumpyBackend(), options).solve(),
+            Fits(problem, batch, cpu, options).solve(),
         )
 
     @pytest.mark.parametrize(
@@ -116,9 +118,9 @@ class TestFits:
         lower, upper = np.full(P, -0.05), np.where(np.arange(P) == 2, 0.0, np.inf)
         batch = make_batch(sample, [1.0, 0.1], penalty=BoundedElasticNet(0.7, lower, upper))
         options = Options(tol=1e-10, algorithm=algorithm)
-        expected = solve(problem, batch, cpu, options)
+        expected = Fits(problem, batch, cpu, options).solve()
         assert expected[0][-1].coef.min() == -0.05
-        check_solutions(solve(problem, batch, NumpyBackend(), options), expected)
+        check_solutions(Fits(problem, batch, NumpyBackend(), options).solve(), expected)
 
     @pytest.mark.parametrize("base", ROOMS)
     @pytest.mark.parametrize("name", ["cox, efron", "fine_gray, strata", "logistic", PIECES])
@@ -129,8 +131,8 @@ class TestFits:
         penalty = GroupFamily(group, np.sqrt(sizes), 0.7)
         batch = make_batch(sample, [3.0, 1.0], penalty=penalty)
         backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
-        expected = solve(problem, batch, cpu, options)
-        check_solutions(solve(problem, batch, backend, options), expected, gap=1e-6)
+        expected = Fits(problem, batch, cpu, options).solve()
+        check_solutions(Fits(problem, batch, backend, options).solve(), expected, gap=1e-6)
         assert base in backend.served and ("held" in backend.served) == (base == "hold")
         assert expected[0][-1].n_iter > 0
 
@@ -140,14 +142,14 @@ class TestFits:
         sample, problem = draw(name)
         backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
         first = make_batch(sample, 1.0, penalty=PENALTY)
-        solutions, loan = solve_and_lend(problem, first, backend, options, 1, 100)
+        solutions, loan = Fits(problem, first, backend, options).solve_and_lend(100)
         assert loan is not None
         weight, alone = folds(name, sample)[:, 1:], solutions[0]
         share = weight.sum(axis=0) / sample.weights.sum()
         batch = replace(first, lambdas=np.ones((1, 2)), weight=weight)
         batch = replace(batch, coef=alone.coef[:, None], null=(alone.null,), share=share)
-        borrowed = solve(problem, replace(batch, loan=loan), backend, options)
-        check_solutions(borrowed, solve(problem, batch, cpu, options))
+        borrowed = Fits(problem, replace(batch, loan=loan), backend, options).solve()
+        check_solutions(borrowed, Fits(problem, batch, cpu, options).solve())
 
 
 # -- single operations ------------------------------------------------------------------------
@@ -377,7 +379,7 @@ def test_nobody_writes_to_what_is_not_its_own(name, base):
             return [serve(wrap(session), coroutines[0])]
 
         options = Options(tol=1e-10, algorithm=algorithm)
-        return solve(problem, batch, SimpleNamespace(run=run), options)[0]
+        return Fits(problem, batch, SimpleNamespace(run=run), options).solve()[0]
 
     for algorithm in ("majorized", "exact"):
         plain = solve_by(lambda session: session, algorithm)

@@ -14,8 +14,8 @@ from models import FORMS, MODELS, largest_gradient, make_batch, use_form
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.penalties import BoundedElasticNet
 from sksurvgpu.penalties.folded import FoldedPenalty
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 CLOSE, SAME = 1e-9, 1e-10  # coefficients, objectives
 TOL = 1e-5  # both go the same way, so that coefficients agree far better than they are optimal
@@ -29,8 +29,8 @@ CASES = [(name, form) for name, form in FORMS if "origin" not in name or name ==
 def both(problem, batch, precision="float64", **options):
     """Solutions per fit and penalty by the CPU, and by the simulated device."""
     options = Options(**{"tol": TOL, **options})
-    expected = solve(problem, batch, cpu, options)
-    return expected, solve(problem, batch, choose("cuda", precision), options)
+    expected = Fits(problem, batch, cpu, options).solve()
+    return expected, Fits(problem, batch, choose("cuda", precision), options).solve()
 
 
 def compare(found, expected, tolerance=CLOSE):
@@ -119,7 +119,7 @@ def test_batch_is_its_fits(name, monkeypatch):
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
     _, found = both(problem, batch, tol=1e-9)
     for b in range(3):
-        expected = solve(problem, alone(batch, b), cpu, Options(tol=1e-9))[0]
+        expected = Fits(problem, alone(batch, b), cpu, Options(tol=1e-9)).solve()[0]
         for one, other in zip(found[b], expected, strict=True):
             compare(one, other, OTHER_WAY)
 
@@ -129,7 +129,7 @@ def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     model = MODELS["gaussian"]
     sample = model.sample(5, p=2, weights=False, offset=False)
     problem, batch = model.problem(sample), batch_of(model, sample, 3)
-    at_once = solve(problem, batch, choose("cuda"), Options(tol=1e-9))
+    at_once = Fits(problem, batch, choose("cuda"), Options(tol=1e-9)).solve()
     from sksurvgpu.backends.cuda import kept, memory
 
     kept.forget()  # what lies on the device already
@@ -138,7 +138,7 @@ def test_batch_that_does_not_fit_runs_in_waves(monkeypatch):
     needed += 1.5 * memory.bytes_of_fit(problem, batch, "float64")
     monkeypatch.setattr(device, "free_bytes", lambda: needed / memory.SHARE)
     assert memory.fits_at_once(problem, batch, device, "float64") == 1
-    in_waves = solve(problem, batch, choose("cuda"), Options(tol=1e-9))
+    in_waves = Fits(problem, batch, choose("cuda"), Options(tol=1e-9)).solve()
     for one, other in zip(in_waves, at_once, strict=True):
         compare(one[-1], other[-1], OTHER_WAY)
 
@@ -151,7 +151,7 @@ def test_memory_that_is_not_there_is_named(monkeypatch):
     with pytest.raises(
         MemoryError, match=r"60 rows and 4 columns needs .* GiB are free; pass prec"
     ):
-        solve(model.problem(sample), make_batch(sample, 1.0), choose("cuda"))
+        Fits(model.problem(sample), make_batch(sample, 1.0), choose("cuda")).solve()
 
 
 @pytest.mark.parametrize("algorithm", ["majorized", "exact"])
@@ -172,7 +172,7 @@ def test_estimate_of_memory_is_no_less_than_what_is_taken(name, algorithm, monke
         return launch(*arguments, **options)
 
     monkeypatch.setattr(device, "launch", watch)
-    solve(problem, batch, choose("cuda"), Options(algorithm=algorithm, max_iter=1))
+    Fits(problem, batch, choose("cuda"), Options(algorithm=algorithm, max_iter=1)).solve()
     planned = memory.shared_bytes(problem, batch, device)
     planned += memory.bytes_of_fit(problem, batch, "float64")
     assert max(most) <= planned + 4_000  # exchanges and lists of tasks are small
@@ -261,7 +261,9 @@ def test_waves_do_not_hold_two_sessions(monkeypatch):
     monkeypatch.setattr(cuda, "fits_at_once", lambda *arguments: 1)
     model = MODELS["gaussian"]
     sample = model.sample(5, p=3, weights=False, offset=False)
-    solve(model.problem(sample), batch_of(model, sample, 3), choose("cuda"), Options(tol=1e-2))
+    Fits(
+        model.problem(sample), batch_of(model, sample, 3), choose("cuda"), Options(tol=1e-2)
+    ).solve()
     assert most == [1, 1, 1]
 
 
@@ -288,7 +290,7 @@ def test_wave_that_memory_does_not_hold_is_halved(monkeypatch):
             return launch(*arguments)
 
         monkeypatch.setattr(device, "launch", watch)
-        solutions = solve(problem, batch, choose("cuda"), Options(tol=1e-6))
+        solutions = Fits(problem, batch, choose("cuda"), Options(tol=1e-6)).solve()
         return solutions, memory - min(least)
 
     at_once, needed = run(2, 2**30)
@@ -324,7 +326,9 @@ def test_fits_have_the_same_bits_whatever_the_order_of_threads(name, form, monke
     batch = make_batch(sample, 0.1 * largest_gradient(model, sample))
     for seed in (1, 2):
         simulate_backend(monkeypatch, seed=seed, threads=64)
-        found = solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-3))
+        found = Fits(
+            model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-3)
+        ).solve()
         coefs.append(found[0][0].coef)
     np.testing.assert_array_equal(*coefs)
     assert np.count_nonzero(coefs) > 0

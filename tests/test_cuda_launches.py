@@ -28,7 +28,7 @@ from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.solver import models
 from sksurvgpu.solver import solve as solving
-from sksurvgpu.solver.solve import Options, solve
+from sksurvgpu.solver.fits import Fits, Options
 
 pytestmark = pytest.mark.slow  # kernels in the simulator
 
@@ -225,7 +225,7 @@ def counts_of_iterations(device, n_fits, monkeypatch):
     sample = model.sample(3, p=4)
     batch = make_batch(sample, 0.2 * largest_gradient(model, sample))
     batch = replace(batch, lambdas=np.repeat(batch.lambdas, n_fits, axis=1))
-    solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-6))
+    Fits(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-6)).solve()
     found = {True: [], False: []}
     for (_, before, counts), (_, after, later) in pairwise(marks):
         found[before is after].append(dict(later - counts))

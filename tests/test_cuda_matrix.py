@@ -27,9 +27,9 @@ from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
 pytestmark = pytest.mark.slow  # kernels in the simulator
 
@@ -216,7 +216,9 @@ FEW = [case for case in FORMS if "many" not in case[0] and case[1] not in ("many
 
 def solve_both(problem, batch, tol=1e-9):
     """Solutions by the CPU and by the device."""
-    return [solve(problem, batch, backend, Options(tol=tol)) for backend in (cpu, choose("cuda"))]
+    return [
+        Fits(problem, batch, backend, Options(tol=tol)).solve() for backend in (cpu, choose("cuda"))
+    ]
 
 
 def compare(found, expected, tolerance=1e-6):
@@ -266,7 +268,9 @@ def test_fits_have_the_same_bits_whatever_the_order_of_threads(name, form, asked
     batch = make_batch(sample, 0.1 * largest_gradient(model, sample))
     for seed in (1, 2):
         simulate_backend(monkeypatch, seed=seed, model="matrix")
-        found = solve(model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-3))
+        found = Fits(
+            model.problem(sample), batch, choose("cuda", "float64"), Options(tol=1e-3)
+        ).solve()
         coefs.append(found[0][0].coef)
     np.testing.assert_array_equal(*coefs)
     assert np.count_nonzero(coefs) > 0 and {"hold", "descend"} <= asked
@@ -289,7 +293,7 @@ def test_loan_serves_all_fits(monkeypatch):
     sample = model.sample(6, p=6, weights=False, offset=False)
     problem, lam = model.problem(sample), 0.2 * largest_gradient(model, sample)
     first = Batch(np.array([[lam]]))
-    solutions, loan = solve_and_lend(problem, first, choose("cuda"), options, 1, 100)
+    solutions, loan = Fits(problem, first, choose("cuda"), options).solve_and_lend(100)
     weight = np.ones((sample.n, 2))
     weight[::5, 0] = weight[1::5, 1] = 0.0
     changes = {"weight": weight, "coef": solutions[0].coef[:, None]}
@@ -299,9 +303,9 @@ def test_loan_serves_all_fits(monkeypatch):
     batch = replace(first, lambdas=np.full((1, 2), lam), fixed=fixed, **changes)
     uploads, upload = [], held.Held._upload_loan
     monkeypatch.setattr(held.Held, "_upload_loan", lambda own: uploads.append(1) or upload(own))
-    borrowed = solve(problem, replace(batch, loan=loan), choose("cuda"), options)
+    borrowed = Fits(problem, replace(batch, loan=loan), choose("cuda"), options).solve()
     assert len(uploads) == 1
-    compare(borrowed, solve(problem, batch, cpu, options))
+    compare(borrowed, Fits(problem, batch, cpu, options).solve())
 
 
 def test_columns_whose_curvature_is_lost(asked, monkeypatch):

@@ -20,8 +20,8 @@ from models import MODELS
 from sksurvgpu.backends import choose, cuda
 from sksurvgpu.backends.split import Split
 from sksurvgpu.exceptions import BackendUnavailableError
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, ColumnsOnDemand
-from sksurvgpu.solver.solve import Options, solve
 
 MODEL = MODELS["cox, breslow"]
 SAMPLE = MODEL.sample(0, p=2, kind="indicator")
@@ -51,9 +51,9 @@ def batch_of(n_fits, *, on_demand=False):
 @pytest.mark.parametrize("on_demand", [False, True])
 def test_fits_are_shared_out_and_come_back_in_order(devices, on_demand):
     problem, batch = MODEL.problem(SAMPLE), batch_of(3, on_demand=on_demand)
-    expected = solve(problem, batch, choose("cuda"), OPTIONS)
+    expected = Fits(problem, batch, choose("cuda"), OPTIONS).solve()
     before = [device.n_launches for device in devices]
-    found = solve(problem, batch, choose("cuda", device="all"), OPTIONS)
+    found = Fits(problem, batch, choose("cuda", device="all"), OPTIONS).solve()
     assert all(device.n_launches > n for device, n in zip(devices, before, strict=True))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one[0].coef, other[0].coef, rtol=1e-9, atol=1e-12)
@@ -62,7 +62,7 @@ def test_fits_are_shared_out_and_come_back_in_order(devices, on_demand):
 
 def test_a_single_fit_takes_the_first_device(devices):
     problem, batch = MODEL.problem(SAMPLE), make_batch(SAMPLE, 1.0)
-    solve(problem, batch, choose("cuda", device=[1, 0]), OPTIONS)
+    Fits(problem, batch, choose("cuda", device=[1, 0]), OPTIONS).solve()
     assert devices[1].n_launches and not devices[0].n_launches
     assert not isinstance(choose("cuda", device=[1]), Split)
 
@@ -88,8 +88,8 @@ def test_the_first_device_has_the_problem_once(devices, monkeypatch):
     made, make = [], cuda.Layout
     monkeypatch.setattr(cuda, "Layout", lambda *given: made.append(given[0]) or make(*given))
     problem, backend = MODEL.problem(SAMPLE), choose("cuda", device="all")
-    solve(problem, make_batch(SAMPLE, 1.0), backend, OPTIONS)
-    solve(problem, batch_of(2), backend, OPTIONS)
+    Fits(problem, make_batch(SAMPLE, 1.0), backend, OPTIONS).solve()
+    Fits(problem, batch_of(2), backend, OPTIONS).solve()
     assert made == devices
 
 
@@ -152,11 +152,11 @@ def test_operations_have_named_ranges_where_they_are_wanted(devices, monkeypatch
     monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))
     problem, batch = MODEL.problem(SAMPLE), make_batch(SAMPLE, 1.0)
     options = Options(max_iter=1)
-    solve(problem, batch, choose("cuda"), options)
+    Fits(problem, batch, choose("cuda"), options).solve()
     assert not ranges
     monkeypatch.setenv("SKSURVGPU_NVTX", "1")
-    solve(problem, batch, choose("cuda"), options)
+    Fits(problem, batch, choose("cuda"), options).solve()
     assert ranges[0] == ("sksurvgpu", "start") and ("sksurvgpu", "gradient") in ranges
     monkeypatch.setitem(sys.modules, "nvtx", None)
     with pytest.raises(ImportError, match="pip install nvtx, or unset"):
-        solve(problem, batch, choose("cuda"), options)
+        Fits(problem, batch, choose("cuda"), options).solve()

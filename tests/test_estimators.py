@@ -2,7 +2,6 @@
 
 import copy
 import tracemalloc
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -221,7 +220,7 @@ def test_curves_of_strata_far_apart(data, strata):
     X[:, first] += shift / model.coef_[first]
     # Judged at the same coefficients: strata shift the predictor, and no curve.
     prepared = model._prepare(X, data.y, strata=strata)
-    prepared = replace(prepared, options=replace(prepared.options, max_iter=0))
+    prepared = prepared.with_options(max_iter=0)
     [[solution]] = prepared.solve([model.alpha], coef=model.coef_[:, None])
     model._adopt(prepared, solution)
     far = model.predict_survival_function(X, strata, return_array=True)

@@ -27,7 +27,7 @@ from sksurvgpu import (
     matched,
 )
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.solver.solve import solve
+from sksurvgpu.solver.fits import Fits
 
 FRAME = pd.DataFrame(X.toarray(), columns=[f"code{j}" for j in range(P)])
 
@@ -385,7 +385,7 @@ def test_a_failed_refit_leaves_the_model_whole(face, monkeypatch, error):
     def fail(*arguments):
         raise error
 
-    monkeypatch.setattr("sksurvgpu.routes.base.solve", fail)
+    monkeypatch.setattr("sksurvgpu.solver.fits.Fits.solve", fail)
     half = np.isin(SUBJECT, np.arange(30))
     fewer = face.arguments(face.needed, half)
     y = np.where(face.y == "yes", "b", "a") if face is FACES["logistic"] else face.y
@@ -461,10 +461,12 @@ def test_infinite_coefficients_are_named(face):
 
 
 def test_stalling_is_not_a_lack_of_iterations(face, monkeypatch):
+    solve = Fits.solve
+
     def stall(*arguments):
         return [[replace(solve(*arguments)[0][0], converged=False, n_iter=7)]]
 
-    monkeypatch.setattr("sksurvgpu.routes.base.solve", stall)
+    monkeypatch.setattr("sksurvgpu.solver.fits.Fits.solve", stall)
     with pytest.warns(ConvergenceWarning, match=r"the residual stopped falling, .*: raise tol="):
         face.fit()
 

@@ -30,7 +30,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.backends import cpu
 from sksurvgpu.routes.firth import MOST_COLUMNS, JeffreysRoute
-from sksurvgpu.solver.solve import Options
+from sksurvgpu.solver.fits import Fits
 
 PUBLISHED = load("firth.json")
 CASES = {case["name"]: case for case in PUBLISHED["cases"]}
@@ -73,7 +73,7 @@ def test_no_coefficients_are_better(name, seed):
     model, p = MODELS[name], 4
     sample = model.sample(seed, p=p)
     route, batch = JeffreysRoute(np.zeros(p, bool), np.arange(p)), make_batch(sample, 0.0)
-    [[solution]] = route.solve(model.problem(sample), batch, cpu, Options(), 1)
+    [[solution]] = route.solve(Fits(model.problem(sample), batch, cpu))
     columns, coef = dense(sample.X), solution.coef
     if name in ("logistic", "poisson"):  # an intercept is a coefficient
         columns = np.column_stack([columns, np.ones(sample.n)])

@@ -197,7 +197,7 @@ def test_parity_notices_a_difference():
     problem, batch = cases.problem_of(case.draw(np.random.default_rng(0), 40, 3))
     lam = parity.largest_penalty(problem, batch)
     batch = replace(batch, lambdas=np.full((1, 1), 0.2 * lam))
-    [solution] = sksurvgpu.solver.solve.solve(problem, batch, cpu)[0]
+    [solution] = sksurvgpu.solver.fits.Fits(problem, batch, cpu).solve()[0]
     right = parity.kkt_of(problem, batch, [[solution]])[0]
     expected = 1e-6 * solution.score / solution.allowed
     assert right[0] == pytest.approx(expected, rel=1e-6, abs=1e-15)

@@ -34,8 +34,8 @@ from sksurvgpu.penalties import blocks as of_blocks
 from sksurvgpu.penalties.blocks import arrange, blocks_of_size, move_block_of, with_matrices
 from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.penalties.groups import GroupFamily
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 LABELS = ["a", "b", "a", None, "b", "c", "c", "a", "c", "d", None, "c"]
 GROUP = np.array([0, 1, 0, -1, 1, 2, 2, 0, 2, 3, -1, 2])
@@ -206,7 +206,7 @@ def test_optimum_of_every_model(name, share, base, monkeypatch):
         weight=column(sample.weights),
         offset=column(sample.offset),
     )
-    for solution in solve(model.problem(sample), batch, cpu, Options(tol=1e-9))[0]:
+    for solution in Fits(model.problem(sample), batch, cpu, Options(tol=1e-9)).solve()[0]:
         at = model.reference_at(sample, solution.coef)
         own = solution.lam, share, factor
         assert solution.converged
@@ -273,7 +273,7 @@ class TestShapes:
             weight=column(sample.weights),
             offset=column(sample.offset),
         )
-        [[solution]] = solve(model.problem(sample), batch, cpu, Options(tol=1e-9))
+        [[solution]] = Fits(model.problem(sample), batch, cpu, Options(tol=1e-9)).solve()
         gradient, coef = design.T @ model.reference_at(sample, solution.coef).u, solution.coef
         assert solution.converged and np.isnan(solution.gap)
         seen, label = set(), np.where(GROUP < 0, 10 + np.arange(P), GROUP)

@@ -8,8 +8,8 @@ from models import MODELS, largest_gradient
 
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.penalties.groups import GroupFamily
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 GROUP = np.array([0, 1, 0, -1, 1, 0])
 
@@ -26,8 +26,8 @@ def test_batch_of_groups(name, share, monkeypatch):
     penalty = GroupFamily(GROUP, np.sqrt([3.0, 2.0]), share)
     batch = Batch(lambdas, penalty, offset=column(sample.offset))
     problem, options = model.problem(sample), Options(tol=1e-6)
-    found = solve(problem, batch, choose("cuda"), options)
-    for one, other in zip(found, solve(problem, batch, cpu, options), strict=True):
+    found = Fits(problem, batch, choose("cuda"), options).solve()
+    for one, other in zip(found, Fits(problem, batch, cpu, options).solve(), strict=True):
         assert one[0].converged and one[0].n_iter > 0
         np.testing.assert_allclose(one[0].coef, other[0].coef, atol=1e-6)
         assert one[0].objective == pytest.approx(other[0].objective, rel=1e-10)

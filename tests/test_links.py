@@ -33,8 +33,8 @@ from sksurvgpu.estimators._linear import LinearModel
 from sksurvgpu.estimators._separation import find_infinite
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.cv import CrossValidated
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem
-from sksurvgpu.solver.solve import Options, solve
 
 CLOSE = 1e-6
 N, P = 150, 6
@@ -90,7 +90,9 @@ def fit(case, sample, lam, intercept=True, backend=cpu, l1_ratio=1.0, **options)
         weight=sample.weights[:, None],
         offset=sample.offset[:, None],
     )
-    [solutions] = solve(problem_of(case, sample, intercept), batch, backend, Options(**options))
+    [solutions] = Fits(
+        problem_of(case, sample, intercept), batch, backend, Options(**options)
+    ).solve()
     return solutions
 
 

@@ -26,8 +26,8 @@ from sksurvgpu.likelihoods.cox import (
     efron_jump,
 )
 from sksurvgpu.penalties import ElasticNet
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem
-from sksurvgpu.solver.solve import Options, solve
 
 ALGORITHMS = ("majorized", "exact")
 
@@ -78,7 +78,7 @@ def solve_rows(sample, likelihood, lam, **options):
         weight=sample.weights[:, None],
         offset=sample.offset[:, None],
     )
-    return solve(problem, batch, cpu, Options(**options))[0][0]
+    return Fits(problem, batch, cpu, Options(**options)).solve()[0][0]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

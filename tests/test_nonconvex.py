@@ -33,8 +33,8 @@ from sksurvgpu.backends import cpu
 from sksurvgpu.exceptions import NothingSelectedWarning
 from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.solver import descend, line_search
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 ALPHA = 0.01
 SHAPES = {"mcp": (0.0, 3.0), "scad": (1.0, 3.7)}  # s and k in units of l / C
@@ -101,7 +101,7 @@ class TestOptima:
         )
         for algorithm in ("majorized", "exact")[: 1 if start == "fine_gray" else 2]:
             options = Options(tol=1e-10, algorithm=algorithm, max_iter=5_000)
-            [[solution]] = solve(model.problem(sample), batch, cpu, options)
+            [[solution]] = Fits(model.problem(sample), batch, cpu, options).solve()
             assert solution.converged
             assert solution.objective == pytest.approx(least, rel=1e-9)
             np.testing.assert_allclose(solution.coef, coef, atol=2e-5)

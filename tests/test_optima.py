@@ -22,8 +22,8 @@ from sksurvgpu.backends import cpu
 from sksurvgpu.backends.cpu import tile_products
 from sksurvgpu.data.design import tiles
 from sksurvgpu.solver import models
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 TIGHT = 1e-11
 # Other shapes of Fine and Gray's model differ in the weights of carried rows alone.
@@ -316,9 +316,9 @@ def test_a_batch_is_its_fits(routed_model):
     model = routed_model
     sample = model.sample(44, p=10)
     batch, problem = unlike_fits(model, sample, 4), model.problem(sample)
-    apart = [solve(problem, one_of(batch, b), cpu, Options(), 1)[0] for b in range(4)]
+    apart = [Fits(problem, one_of(batch, b), cpu, Options(), 1).solve()[0] for b in range(4)]
     for n_threads in (1, 2):
-        together = solve(problem, batch, cpu, Options(), n_threads)
+        together = Fits(problem, batch, cpu, Options(), n_threads).solve()
         assert len(together) == 4
         for fits, expected in zip(together, apart, strict=True):
             assert_same_bits(fits, expected)
@@ -341,5 +341,5 @@ def test_any_number_of_threads(routed_model, monkeypatch):
 def test_two_fits_of_one_batch_object_agree(model):
     sample = model.sample(46, p=5)
     problem, batch = model.problem(sample), make_batch(sample, 1.0)
-    first = solve(problem, batch, cpu)[0]
-    assert_same_bits(first, solve(problem, batch, cpu)[0])
+    first = Fits(problem, batch, cpu).solve()[0]
+    assert_same_bits(first, Fits(problem, batch, cpu).solve()[0])

@@ -15,11 +15,10 @@ from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
 from sksurvgpu.penalties.spec import Given
 from sksurvgpu.solver import costs
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.models import Diagonal, OwnMatrix
-from sksurvgpu.solver.points import gradients
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.secants import PAIRS, Secants
-from sksurvgpu.solver.solve import Options, null_models, solve, solve_and_lend
 
 P = 12
 OPTIONS = Options(tol=1e-9)
@@ -38,7 +37,7 @@ def check_stationary(found, batch, problem):
     """By the CPU's gradients."""
     for solution in found:
         assert solution.converged
-        gradient = gradients(problem, batch, solution.coef[:, None], cpu)[:, 0]
+        gradient = Fits(problem, batch, cpu).gradients(solution.coef[:, None])[:, 0]
         at = batch.penalty.at(solution.lam, np.ones(P), np.zeros(P, bool))
         assert at.violation(solution.coef, gradient).max() <= 1e-7 * solution.lam_max
 
@@ -58,8 +57,8 @@ def test_paths(name, base):
         weight=weight,
         offset=sample.offset[:, None],
     )
-    found = solve(problem, batch, FarBackend(base), OPTIONS)
-    check_same(found, solve(problem, batch, cpu, OPTIONS))
+    found = Fits(problem, batch, FarBackend(base), OPTIONS).solve()
+    check_same(found, Fits(problem, batch, cpu, OPTIONS).solve())
 
 
 PENALTIES = {
@@ -85,10 +84,10 @@ def test_penalties(penalty, name, base):
     problem = MODELS[name].problem(sample)
     batch = make_batch(sample, [3.0, 1.0], penalty=family_of(PENALTIES[penalty]))
     if batch.penalty.needs_null:
-        (null,) = null_models(problem, batch, FarBackend(base), OPTIONS, 1)
+        (null,) = Fits(problem, batch, FarBackend(base), OPTIONS).null_models()
         batch = replace(batch, penalty=batch.penalty.at_null(null.root**2))
     found, expected = (
-        solve(problem, batch, backend, OPTIONS) for backend in (FarBackend(base), cpu)
+        Fits(problem, batch, backend, OPTIONS).solve() for backend in (FarBackend(base), cpu)
     )
     assert expected[0][-1].n_iter > 0
     if batch.penalty.is_convex:
@@ -126,10 +125,12 @@ def test_any_matrix_ends_at_the_optimum(wrong, name):
     problem = MODELS[name].problem(sample)
     batch = make_batch(sample, [3.0, 1.0], penalty=ElasticNet(1.0))
     backend = FarBackend(matrix=wrong_matrices()[wrong])
-    check_same(solve(problem, batch, backend, OPTIONS), solve(problem, batch, cpu, OPTIONS))
+    check_same(
+        Fits(problem, batch, backend, OPTIONS).solve(), Fits(problem, batch, cpu, OPTIONS).solve()
+    )
     if wrong in ("large", "small"):  # one of another size costs little
         as_it_is = FarBackend("diagonal", "diagonal")
-        solve(problem, batch, as_it_is, OPTIONS)
+        Fits(problem, batch, as_it_is, OPTIONS).solve()
         assert backend.exchanges[0] <= 2.0 * as_it_is.exchanges[0]
 
 
@@ -139,7 +140,7 @@ def test_loans(base):
     sample = MODELS["cox, efron"].sample(3, p=P)
     problem = MODELS["cox, efron"].problem(sample)
     backend, first = FarBackend(base), make_batch(sample, 1.0, penalty=ElasticNet(0.9))
-    (alone,), loan = solve_and_lend(problem, first, backend, OPTIONS, 1, 100)
+    (alone,), loan = Fits(problem, first, backend, OPTIONS).solve_and_lend(100)
     label = np.arange(sample.n)[:, None] % 4
     weight = sample.weights[:, None] * (label != [[0, 1, 2]])
     share = weight.sum(axis=0) / sample.weights.sum()
@@ -147,8 +148,8 @@ def test_loans(base):
     fixed = np.zeros((P, 3), bool)
     fixed[3, 1] = True
     batch = replace(batch, coef=alone.coef[:, None], null=(alone.null,), fixed=fixed)
-    found = solve(problem, batch, backend, OPTIONS)
-    check_same(found, solve(problem, replace(batch, loan=None), cpu, OPTIONS))
+    found = Fits(problem, batch, backend, OPTIONS).solve()
+    check_same(found, Fits(problem, replace(batch, loan=None), cpu, OPTIONS).solve())
     assert len(loan.curvature) == len(loan.columns) == len(loan.rows)
     assert len(loan.matrix) or base == "diagonal"
 
@@ -170,12 +171,12 @@ def test_exchanges(case):
     problem = make_problem(Data(data.X, data.y["time"], data.y["event"]))
     lam, options = np.sqrt(2.0), Options()
     if share is not None:
-        lam = share * solve(problem, Batch(np.array([[1e6]])), cpu, options)[0][0].lam_max
+        lam = share * Fits(problem, Batch(np.array([[1e6]])), cpu, options).solve()[0][0].lam_max
     batch = Batch(np.array([[lam]]))
-    ((expected,),) = solve(problem, batch, cpu, options)
+    ((expected,),) = Fits(problem, batch, cpu, options).solve()
     for bases, most in MOST_EXCHANGES.items():
         backend = FarBackend(*bases)
-        ((found,),) = solve(problem, batch, backend, options)
+        ((found,),) = Fits(problem, batch, backend, options).solve()
         assert found.converged
         np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-11)
         assert backend.exchanges[0] <= most, bases
@@ -186,12 +187,14 @@ def test_a_path_keeps_what_it_has_learned():
     problem = MODELS["cox, breslow"].problem(sample)
     lambdas, backend = np.geomspace(4.0, 0.5, 10), FarBackend("diagonal")
     path = make_batch(sample, list(lambdas), penalty=ElasticNet(0.9))
-    check_same(solve(problem, path, backend, OPTIONS), solve(problem, path, cpu, OPTIONS))
+    check_same(
+        Fits(problem, path, backend, OPTIONS).solve(), Fits(problem, path, cpu, OPTIONS).solve()
+    )
     alone = []
     for lam in lambdas:
-        solve(problem, make_batch(sample, lam, penalty=ElasticNet(0.9)), backend, OPTIONS)
+        Fits(problem, make_batch(sample, lam, penalty=ElasticNet(0.9)), backend, OPTIONS).solve()
         alone += backend.exchanges
-    solve(problem, path, backend, OPTIONS)
+    Fits(problem, path, backend, OPTIONS).solve()
     assert backend.exchanges[0] < 0.7 * sum(alone)
 
 
@@ -201,9 +204,9 @@ def test_a_better_base_is_asked_for():
     problem = MODELS["cox, breslow"].problem(sample)
     batch = make_batch(sample, 0.3, penalty=ElasticNet(1.0))
     plain, backend = FarBackend("diagonal", "diagonal"), FarBackend("diagonal")
-    expected = solve(problem, batch, cpu, OPTIONS)
+    expected = Fits(problem, batch, cpu, OPTIONS).solve()
     for each in (plain, backend):
-        check_same(solve(problem, batch, each, OPTIONS), expected)
+        check_same(Fits(problem, batch, each, OPTIONS).solve(), expected)
     assert backend.asked["sample"] and not plain.asked
     # A third to three quarters, as the libraries of linear algebra round.
     assert backend.exchanges[0] < 0.8 * plain.exchanges[0]
@@ -215,16 +218,16 @@ def test_fewer_columns_than_the_optimum_has(room):
     sample = MODELS["logistic"].sample(3, p=30)
     problem = MODELS["logistic"].problem(sample)
     batch = make_batch(sample, [4.0, 1.0, 0.5], penalty=ElasticNet(0.9))
-    expected = solve(problem, batch, cpu, OPTIONS)
+    expected = Fits(problem, batch, cpu, OPTIONS).solve()
     assert 8 < np.count_nonzero(expected[0][-1].coef) < 30
     backend = FarBackend("diagonal", room=costs.BYTES * room**2)
-    check_same(solve(problem, batch, backend, OPTIONS), expected)
+    check_same(Fits(problem, batch, backend, OPTIONS).solve(), expected)
     fused = make_batch(sample, [1.0], penalty=family_of(Fused("chain"), 30))
     if room < 30:
         with pytest.raises(
             ValueError, match=f"all 30 columns, and the backend has room for {room}"
         ):
-            solve(problem, fused, backend, OPTIONS)
+            Fits(problem, fused, backend, OPTIONS).solve()
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -233,8 +236,8 @@ def test_infinite_coefficients_stop(base):
     sample.X[:, 0] = (sample.y["value"] == 0) & (np.arange(sample.n) % 2 == 0)
     problem = MODELS["logistic"].problem(sample)
     batch = make_batch(sample, 0.0)
-    ((expected,),) = solve(problem, batch, cpu, Options())
-    ((found,),) = solve(problem, batch, FarBackend(base), Options())
+    ((expected,),) = Fits(problem, batch, cpu, Options()).solve()
+    ((found,),) = Fits(problem, batch, FarBackend(base), Options()).solve()
     assert expected.coef[0] < -10 and found.coef[0] < -10
     assert found.n_iter < 50 and found.score <= found.allowed
     np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-6)

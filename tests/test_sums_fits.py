@@ -18,8 +18,8 @@ from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
 from sksurvgpu.data.plans import rows as row_plans
 from sksurvgpu.data.plans.rows import plan_rows
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Problem
-from sksurvgpu.solver.solve import Options, solve, solve_and_lend
 
 TIGHT = {"tol": 1e-9, "max_iter": 2000}
 
@@ -116,7 +116,7 @@ def fit_parts(model, sample, lam, n_parts, backend=None, **named):
     problem = open_parts(model, sample, n_parts, **named)
     backend = Coordinator() if backend is None else backend
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
-    return solve(problem, batch, backend, Options(**TIGHT))[0][0], problem, backend
+    return Fits(problem, batch, backend, Options(**TIGHT)).solve()[0][0], problem, backend
 
 
 def draw(name, p=8, **changes):
@@ -192,12 +192,14 @@ def test_folds_and_replicates_are_fits_under_their_weights(name, kind):
     recipes, weight = draw_recipes(kind, model, sample, problem, 4)
     batch = make_batch(sample, lam)
     batch = replace(batch, lambdas=np.full((1, 3), lam), offset=np.tile(batch.offset, 3))
-    expected = solve(model.problem(sample), replace(batch, weight=weight), cpu, Options(**TIGHT))
+    expected = Fits(
+        model.problem(sample), replace(batch, weight=weight), cpu, Options(**TIGHT)
+    ).solve()
     batch = replace(batch, weight=recipes, offset=None)
     known = backend.weigh(problem, [recipes[:, b] for b in range(3)])
     np.testing.assert_allclose([some.total for some in known], weight.sum(axis=0), rtol=1e-14)
     for [found], [wanted] in zip(
-        solve(problem, batch, backend, Options(**TIGHT)), expected, strict=True
+        Fits(problem, batch, backend, Options(**TIGHT)).solve(), expected, strict=True
     ):
         assert found.converged
         np.testing.assert_allclose(found.objective, wanted.objective, rtol=1e-11)
@@ -258,7 +260,7 @@ def borrow(seed):
     model, sample, lam = large(seed)
     problem = open_parts(model, sample, 4)
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
-    [leader], loan = solve_and_lend(problem, batch, Coordinator(), Options(**TIGHT), 1, 3)
+    [leader], loan = Fits(problem, batch, Coordinator(), Options(**TIGHT)).solve_and_lend(3)
     units = [description.rows for description in problem.descriptions]
     recipes = Recipes.of("exponential", range(3), 1, sample.n, units)
     alone = replace(batch, lambdas=np.full((1, 3), lam), weight=recipes, null=(leader.null,))
@@ -266,7 +268,7 @@ def borrow(seed):
     counts = []
     for fits in (replace(alone, loan=loan), alone):
         backend = Coordinator()
-        found = solve(problem, fits, backend, Options(**TIGHT))
+        found = Fits(problem, fits, backend, Options(**TIGHT)).solve()
         assert all(solution.converged for [solution] in found)
         counts.append([backend.counts.exchanges, backend.counts.bytes_up])
     return counts
@@ -302,9 +304,9 @@ def test_a_batch_takes_the_exchanges_of_its_slowest_fit():
     for strength in strengths[0]:
         backend = Coordinator()
         one = replace(batch, lambdas=np.array([[strength]]))
-        alone.append((solve(problem, one, backend, Options(**TIGHT))[0][0], backend.counts))
+        alone.append((Fits(problem, one, backend, Options(**TIGHT)).solve()[0][0], backend.counts))
     backend = Coordinator()
-    fits = solve(problem, replace(batch, lambdas=strengths), backend, Options(**TIGHT))
+    fits = Fits(problem, replace(batch, lambdas=strengths), backend, Options(**TIGHT)).solve()
     for (solution,), (expected, _) in zip(fits, alone, strict=True):
         np.testing.assert_array_equal(solution.coef, expected.coef)
     # the first fit has arranged and weighed for all
@@ -325,9 +327,9 @@ def test_pieces_of_time_and_columns_far_from_zero():
     plan = plan_rows(outcome_of(y), cuts)
     pooled = Problem.build(build_design(sample.X), plan, model.likelihood, source, piece_ptr)
     np.testing.assert_allclose(problem.center, pooled.center, rtol=1e-14)
-    [[expected]] = solve(pooled, batch, cpu, Options(**TIGHT))
+    [[expected]] = Fits(pooled, batch, cpu, Options(**TIGHT)).solve()
     far = replace(batch, offset=None)
-    [[solution]] = solve(problem, far, Coordinator(), Options(**TIGHT))
+    [[solution]] = Fits(problem, far, Coordinator(), Options(**TIGHT)).solve()
     np.testing.assert_allclose(solution.objective, expected.objective, rtol=1e-11)
     np.testing.assert_allclose(solution.coef, expected.coef, rtol=1e-5, atol=1e-7)
     baseline = problem.baseline_of(solution.baseline, solution.coef)
@@ -394,11 +396,11 @@ def test_a_fit_that_was_stopped_goes_on_from_its_checkpoint(tmp_path):
 
     problem.engine.ask = ask
     with pytest.raises(StoppedError):
-        solve(problem, batch, Coordinator(checkpoint=path), Options(**TIGHT))
+        Fits(problem, batch, Coordinator(checkpoint=path), Options(**TIGHT)).solve()
     problem.engine.ask = answer
     coef = read_checkpoint(path)
     assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
-    [[solution]] = solve(problem, replace(batch, coef=coef), Coordinator(), Options(**TIGHT))
+    [[solution]] = Fits(problem, replace(batch, coef=coef), Coordinator(), Options(**TIGHT)).solve()
     np.testing.assert_allclose(solution.objective, whole.objective, rtol=1e-11)
     assert solution.n_iter < whole.n_iter
 
@@ -408,9 +410,9 @@ def test_what_partitions_cannot_serve_is_refused():
     problem = open_parts(model, sample, 2)
     batch = replace(make_batch(sample, lam), weight=None, offset=None)
     with pytest.raises(ValueError, match=r"exact.*majorized"):
-        solve(problem, batch, Coordinator(), Options(algorithm="exact"))
+        Fits(problem, batch, Coordinator(), Options(algorithm="exact")).solve()
     with pytest.raises(ValueError, match="`offset` in partitions"):
-        solve(problem, make_batch(sample, lam), Coordinator(), Options())
+        Fits(problem, make_batch(sample, lam), Coordinator(), Options()).solve()
     with pytest.raises(ValueError, match="`level` is 'half'"):
         Coordinator(level="half")
     for change in (problem.uncentred, problem.without_intercept, problem.with_own_intercept):

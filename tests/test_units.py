@@ -5,7 +5,6 @@ powers of two that holds but for the order of sums, which depends on how a colum
 """
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -186,7 +185,7 @@ def test_the_residual_is_in_standard_errors(name):
 
 
 def _at_start(prepared):
-    still = replace(prepared, options=replace(prepared.options, max_iter=0))
+    still = prepared.with_options(max_iter=0)
     return still.solve([0.0])[0]
 
 

@@ -40,6 +40,7 @@ from sksurvgpu.inference._replicates import Replicates
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.folds import split_rows
 from sksurvgpu.solver import solve as solving
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
 
@@ -205,10 +206,11 @@ def measure_iterations(n, p, n_fits, runs):
     """Host seconds of outer iterations: with the model kept, and with a new one."""
     problem, penalty = cox_problem(n, p), ElasticNet(1.0)
     batch = Batch(np.full((1, n_fits), PENALTY * np.sqrt(n)), penalty=penalty)
+    every = Fits(problem, batch, None, Options(tol=1e-8))
     rows = problem, None, None, n_fits, np.dtype(float), penalty.formulas
 
     def fits():
-        return [solving.fit(batch, b, p, solving.Options(tol=1e-8)) for b in range(n_fits)]
+        return [solving.fit(every, b) for b in range(n_fits)]
 
     answers, kept, found = record(problem, penalty.formulas, fits()), solving.Fit.report, []
     with idle_device() as device:

@@ -8,13 +8,12 @@ that was measured; and how often the host copied, allocated and launched.
 from __future__ import annotations
 
 import time
-from functools import partial
 
 import numpy as np
 
 from sksurvgpu.backends import choose
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 from . import ceilings, problems
 from .ceilings import Watch
@@ -66,7 +65,7 @@ def watch_fit(problem, backend, sizes, what="cox", n_fits=1):
     algorithm = "exact" if what == "exact" else "majorized"
     most = min(EXACT_CYCLES, sizes.max_iter) if what == "exact" else sizes.max_iter
     options = Options(algorithm=algorithm, max_iter=most, baseline=False)
-    run = partial(solve, problem, batch, backend, options)
+    run = Fits(problem, batch, backend, options).solve
     run()
     begin = time.perf_counter()
     solutions = run()

@@ -92,14 +92,14 @@ class Worst:
 def compare(name, problem, batch, sizes, worst, form=nullcontext, **how):
     """Fit a batch on the CPU by a diagonal, on a device under `form`; the CPU's solutions."""
     from sksurvgpu.backends import choose, cpu
-    from sksurvgpu.solver.solve import Options, solve
+    from sksurvgpu.solver.fits import Fits, Options
 
     options = Options(TOL, sizes.parity_max_iter, how.get("algorithm", "majorized"))
     with no_matrices():
-        expected = solve(problem, batch, cpu, options)
+        expected = Fits(problem, batch, cpu, options).solve()
     with form():
         backend = choose("cuda", how.get("precision", "float64"))
-        found = solve(problem, batch, backend, options)
+        found = Fits(problem, batch, backend, options).solve()
     residuals = kkt_of(problem, batch, found)
     for fit, (one, two) in enumerate(zip(found, expected, strict=True)):
         worst.add(f"{name}, fit {fit}", one, two, residuals[fit], TOL)
@@ -134,13 +134,13 @@ def kkt_of(problem, batch, solutions):
 def largest_penalty(problem, batch):
     """The least penalty under which nothing is selected, of the first fit."""
     from sksurvgpu.backends import cpu
-    from sksurvgpu.solver.solve import solve
+    from sksurvgpu.solver.fits import Fits
 
     one = replace(batch, lambdas=np.full((1, 1), 1e100))
     for name in ("weight", "offset"):
         values = getattr(batch, name)
         one = replace(one, **{name: None if values is None else values[:, :1]})
-    return solve(problem, one, cpu)[0][0].lam_max
+    return Fits(problem, one, cpu).solve()[0][0].lam_max
 
 
 # -- items ------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ CHECKS = {
 def fit_everything(model, rows, columns, max_iter):
     """Tiny fits that launch every kernel of a model; how many."""
     from sksurvgpu.backends import choose
-    from sksurvgpu.solver.solve import Options, solve
+    from sksurvgpu.solver.fits import Fits, Options
 
     routes = [
         (nullcontext, "majorized", "float64"),
@@ -254,6 +254,8 @@ def fit_everything(model, rows, columns, max_iter):
         batch = replace(batch, lambdas=lambdas, weight=drawn.weights(rng, 2))
         for form, algorithm, precision in own:
             with layout_of(threads=64, rows_per_range=16), form():
-                solve(problem, batch, choose("cuda", precision), Options(1e-3, max_iter, algorithm))
+                Fits(
+                    problem, batch, choose("cuda", precision), Options(1e-3, max_iter, algorithm)
+                ).solve()
             n_fits += 2
     return n_fits

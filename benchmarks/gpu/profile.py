@@ -97,14 +97,14 @@ def lines(item, result):
 def fit(problem, sizes):
     """What the profiler looks at: few iterations of a fit."""
     from sksurvgpu.backends import choose
+    from sksurvgpu.solver.fits import Fits, Options
     from sksurvgpu.solver.problem import Batch
-    from sksurvgpu.solver.solve import Options, solve
 
     what = problems.read_name(problem, sizes)[0]
     algorithm, most = ("exact", 1) if what == "exact" else ("majorized", min(3, sizes.max_iter))
     options = Options(algorithm=algorithm, max_iter=most, baseline=False)
     batch = Batch(np.full((1, 1), sizes.penalty))
-    return solve(problems.problem_of(problem, sizes), batch, choose("cuda"), options)
+    return Fits(problems.problem_of(problem, sizes), batch, choose("cuda"), options).solve()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 from sksurvgpu.backends import choose, cpu
+from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch
-from sksurvgpu.solver.solve import Options, solve
 
 from . import problems
 
@@ -42,7 +42,7 @@ def measure(item, sizes):
     runs, seconds = [], []
     for backend in (choose("cuda"), choose("cuda"), cpu):
         begin = time.perf_counter()
-        runs.append([path[0] for path in solve(problem, batch, backend, options)])
+        runs.append([path[0] for path in Fits(problem, batch, backend, options).solve()])
         seconds.append(time.perf_counter() - begin)
     found, again, expected = runs
     coef, objective = (_difference(found, expected, name) for name in ("coef", "objective"))

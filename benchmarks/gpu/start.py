@@ -45,8 +45,8 @@ def first_fits(algorithm, n, p, penalty, max_iter):
     """Seconds in this process."""
     begin = time.perf_counter()
     from sksurvgpu.backends import choose
+    from sksurvgpu.solver.fits import Fits, Options
     from sksurvgpu.solver.problem import Batch
-    from sksurvgpu.solver.solve import Options, solve
 
     from .problems import cox_problem
 
@@ -55,6 +55,6 @@ def first_fits(algorithm, n, p, penalty, max_iter):
     options = Options(algorithm=algorithm, max_iter=max_iter, baseline=False)
     for _ in range(2):
         begin = time.perf_counter()
-        solve(problem, Batch(np.full((1, 1), penalty)), backend, options)
+        Fits(problem, Batch(np.full((1, 1), penalty)), backend, options).solve()
         seconds.append(time.perf_counter() - begin)
     return dict(zip(("import_s", "first_s", "second_s"), seconds, strict=True))

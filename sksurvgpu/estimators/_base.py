@@ -36,8 +36,9 @@ from ..exceptions import NothingSelectedWarning
 from ..partitions.handles import check_near, is_far
 from ..penalties import BY_NAME, Given, PenaltySpec
 from ..routes import IN_ROWS, PLAIN, Shifted
+from ..solver.fits import Fits, Options
 from ..solver.problem import Batch, Problem
-from ..solver.solve import Options, Solution
+from ..solver.solve import Solution
 from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
 from ._by_parts import predict_here
 from ._columns import check_columns, feature_names, read_columns
@@ -191,13 +192,12 @@ class PenalizedModel(Estimator):
         assembled = self._assemble(design, y, sample_weight, offset, given)
         outcome, problem, batch, by_column, of_model = assembled
         route = self._route(by_column)
+        batch = replace(batch, coef=self._start(problem.n_columns))
+        backend = self._choose_backend(served_by[0])
+        options = Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose))
         prepared = Prepared(
-            problem,
+            Fits(problem, batch, backend, options, n_threads),
             outcome,
-            replace(batch, coef=self._start(problem.n_columns)),
-            self._choose_backend(served_by[0]),
-            Options(float(self.tol), int(self.max_iter), self.algorithm, int(self.verbose)),
-            n_threads,
             served_by=route.serves(served_by),
             columns=columns,
             of_model=of_model,
@@ -395,4 +395,4 @@ class PenalizedModel(Estimator):
 
 def around_means(route, given):
     """A route, or where there are prior means what leads to it around them."""
-    return route if given.prior_mean is None else Shifted(given.prior_mean, route)
+    return route if given.prior_mean is None else Shifted(route, given.prior_mean)

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
+from ..solver.fits import Fits
 from ..solver.line_search import require_finite
-from ..solver.points import log_likelihoods
 from ._prepared import count_threads, sizes_of_rows
 from ._relaxed import evaluate
 
@@ -56,8 +56,8 @@ def _evaluate_here(model, X, y, sample_weight, offset, **given):
         batch = replace(batch, offset=known + np.full((design.n_rows, 1), shift))
         problem = problem.without_intercept()
     backend, n_threads = model._choose_backend(model.backend), count_threads(model.n_jobs)
-    found = log_likelihoods(problem, batch, model.coef_[:, None], backend, n_threads)
-    return found, sizes_of_rows(outcome, batch)
+    fits = Fits(problem, batch, backend, n_threads=n_threads)
+    return fits.log_likelihoods(model.coef_[:, None]), sizes_of_rows(outcome, batch)
 
 
 def _evaluate_far(model, X, y, sample_weight, offset, **given):

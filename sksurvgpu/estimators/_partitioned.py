@@ -22,8 +22,8 @@ from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
 from ..partitions.handles import as_rows, open_engine
 from ..routes import PLAIN
+from ..solver.fits import Fits, Options
 from ..solver.problem import Batch
-from ..solver.solve import Options
 from ._base import around_means
 from ._columns import refuse
 from ._prepared import HUGE, Prepared, count_threads
@@ -215,13 +215,10 @@ def _prepare(model, engine, n_threads, where, backend):
     [weighed] = backend.weigh(problem, [None])
     if not weighed.total > 0:
         raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
+    options = Options(float(model.tol), int(model.max_iter), "majorized", int(model.verbose))
     prepared = FarPrepared(
-        problem=problem,
+        Fits(problem, batch, backend, options, n_threads),
         outcome=None,
-        batch=batch,
-        backend=backend,
-        options=Options(float(model.tol), int(model.max_iter), "majorized", int(model.verbose)),
-        n_threads=n_threads,
         served_by=("partitions", where),
         columns=_columns_of(model, problem.given),
         of_model=of_model,

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..data.outcomes.checksum import checksum
 from ..penalties import Given, PenaltySpec
 from ..routes import Route
+from ..solver.fits import Fits
 from ..solver.null import Null
-from ..solver.points import log_likelihoods
-from ..solver.problem import Batch, Loan, Problem
-from ..solver.solve import Options, Solution
+from ..solver.problem import Loan
+from ..solver.solve import Solution
 from ._relaxed import relax
 from ._separation import find_directions, find_undetermined, is_determined
 
@@ -52,18 +53,14 @@ def sizes_of_rows(outcome, batch) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Checked input of a fit: the problem, and what all of its fits share.
+    """Checked input of a fit: what all of its fits share.
 
-    `batch` has no penalties yet; `columns` are scikit-learn's attributes of the columns of X, and
+    Those have no penalties yet; `columns` are scikit-learn's attributes of the columns of X, and
     `of_model` those that the model needs for predictions beside its solution.
     """
 
-    problem: Problem
+    fits: Fits
     outcome: Any  # of the rows as the caller has them
-    batch: Batch
-    backend: Any  # a module or an object with `run`
-    options: Options
-    n_threads: int
     served_by: tuple[str, str]  # name of the backend, and why that one
     columns: dict[str, Any]
     of_model: dict[str, Any]
@@ -74,6 +71,18 @@ class Prepared:
     null: Null | None = None  # the null model, where the penalty needs it
 
     is_far = False  # whether rows are in partitions, see `_partitioned`
+    problem: ClassVar = property(attrgetter("fits.problem"))
+    batch: ClassVar = property(attrgetter("fits.batch"))
+    backend: ClassVar = property(attrgetter("fits.backend"))
+    options: ClassVar = property(attrgetter("fits.options"))
+
+    def with_batch(self, **changes) -> Prepared:
+        """The same with other fields of the batch."""
+        return replace(self, fits=self.fits.with_batch(**changes))
+
+    def with_options(self, **changes) -> Prepared:
+        """The same with other options."""
+        return replace(self, fits=self.fits.with_options(**changes))
 
     def close(self) -> None:
         """Let go of rows that are elsewhere."""
@@ -143,12 +152,9 @@ class Prepared:
 
     def unpenalized(self) -> Prepared:
         """The same without a penalty, and not relaxed."""
-        batch = replace(
-            self.batch,
-            penalty=PenaltySpec().family(self.given),
-            factor=np.zeros(self.problem.n_columns),
-        )
-        return replace(self, batch=batch, route=self.plain_route, gamma=None)
+        nothing = np.zeros(self.problem.n_columns)
+        free = self.with_batch(penalty=PenaltySpec().family(self.given), factor=nothing)
+        return replace(free, route=self.plain_route, gamma=None)
 
     def find_unheld(self, solution) -> np.ndarray:
         """The same of coefficients that their penalty has let go, as beyond the end of MCP.
@@ -181,8 +187,7 @@ class Prepared:
         `changes` replaces fields of the batch; `total` is the sum of the weights of each fit,
         where these are replaced.
         """
-        shared = self.problem, self._batch(alphas, total, changes), self.backend, self.options
-        fits = self.route.solve(*shared, self.n_threads, on_fit)
+        fits = self.route.solve(self._fits_at(alphas, total, changes), on_fit)
         fits = [list(map(self._uncentred, solutions)) for solutions in fits]
         weight = changes.get("weight", self.batch.weight)
         return fits if self.gamma is None else relax(self, fits, self.gamma, weight)
@@ -190,32 +195,29 @@ class Prepared:
     def with_null(self):
         """The same with a penalty that knows the null model of all rows."""
         of_total = self.batch.penalty.of_total(self.total_weight)
-        null = replace(self, batch=replace(self.batch, penalty=of_total)).null_model()
-        penalty = of_total.at_null(null.root**2)
-        return replace(self, batch=replace(self.batch, penalty=penalty), null=null)
+        null = self.with_batch(penalty=of_total).null_model()
+        known = self.with_batch(penalty=of_total.at_null(null.root**2))
+        return replace(known, null=null)
 
     def null_model(self):
         """The fit without penalized columns, and its measures, as `solver.null.Null`."""
         if self.null is not None:
             return self.null
-        options = replace(self.options, verbose=0)
-        batch = replace(self.batch, total=np.array([self.total_weight]))
-        shared = self.problem, batch, self.backend, options
-        return self.route.null_model(*shared, self.n_threads)
+        quiet = self.fits.with_options(verbose=0)
+        return self.route.null_model(quiet.with_batch(total=np.array([self.total_weight])))
 
     def null_log_likelihood(self, solution) -> float:
         """Log-likelihood without coefficients; a solution knows it unless they rest elsewhere."""
         rest = self.route.rest(self.problem)
         if not rest.any():
             return solution.null.loglik
-        shared = self.backend, self.n_threads
-        [loglik] = log_likelihoods(self.problem, self.batch, np.zeros((len(rest), 1)), *shared)
+        [loglik] = self.fits.log_likelihoods(np.zeros((len(rest), 1)))
         return float(loglik)
 
     def solve_and_lend(self, alpha, n_borrowers, **changes) -> tuple[Solution, Loan | None]:
         """Fit at one penalty; also its quadratic model, where that will serve other fits."""
-        shared = self.problem, self._batch([alpha], None, changes), self.backend, self.options
-        solutions, loan = self.route.solve_and_lend(*shared, self.n_threads, n_borrowers)
+        one = self._fits_at([alpha], None, changes)
+        solutions, loan = self.route.solve_and_lend(one, n_borrowers)
         fits = [[self._uncentred(solutions[0])]]
         if self.gamma is not None:
             fits = relax(self, fits, self.gamma, self.batch.weight)
@@ -226,9 +228,9 @@ class Prepared:
         baseline = self.problem.baseline_of(solution.baseline, solution.coef)
         return replace(solution, baseline=baseline)
 
-    def _batch(self, alphas, total, changes):
+    def _fits_at(self, alphas, total, changes):
         alphas = np.asarray(alphas, dtype=np.float64)
         total = np.atleast_1d(self.total_weight if total is None else total)
         lambdas = alphas.reshape(len(alphas), -1) * total
         total = np.broadcast_to(total, lambdas.shape[1])
-        return replace(self.batch, lambdas=lambdas, total=total, **changes)
+        return self.fits.with_batch(lambdas=lambdas, total=total, **changes)

@@ -114,8 +114,7 @@ def _of_fit(values, index):
 
 def _solve(prepared, jobs, weight):
     free, n_fits = prepared.unpenalized(), len(jobs)
-    options = replace(prepared.options, verbose=max(prepared.options.verbose - 1, 0))
-    fits = replace(free, options=options).solve(
+    fits = free.with_options(verbose=max(prepared.options.verbose - 1, 0)).solve(
         np.zeros((1, n_fits)),
         total=np.ones(n_fits),
         weight=columns_of(weight, [b for b, *_ in jobs]),
@@ -204,7 +203,7 @@ def evaluate(prepared, pairs, weight):
         changes["offset"] = ColumnsOnDemand(shape, offset, marks if given is None else None)
     elif prepared.options.baseline:
         names.append("baseline")
-    batch = replace(prepared.batch, lambdas=np.zeros((0, len(pairs))), **changes)
+    fits = prepared.fits.with_batch(lambdas=np.zeros((0, len(pairs))), **changes)
 
     def at(coef):
         values = [(yield from ask(Operations.start, coef))]
@@ -214,7 +213,7 @@ def evaluate(prepared, pairs, weight):
         return dict(zip(names, values, strict=True))
 
     coroutines = [at(np.ascontiguousarray(solution.coef)) for _, solution in pairs]
-    return prepared.backend.run(problem, batch, coroutines, prepared.n_threads)
+    return replace(fits, problem=problem).run(coroutines)
 
 
 def names_of_undetermined(model, prepared, solution) -> str:

@@ -29,7 +29,7 @@ def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
             "the choice of a penalty in every replicate takes a cross-validation each",
             "pass `refit_model()` of a fitted estimator, whose replicates share its penalty",
         )
-    quiet = replace(prepared, options=replace(prepared.options, verbose=0))
+    quiet = prepared.with_options(verbose=0)
     progress, numbers = Progress(model), np.flatnonzero(totals).tolist()
     full, of_all = _solve(model, X, y, quiet, progress)
     vars(model).update({f"{name}_": value for name, value in of_all.items()})
@@ -38,11 +38,12 @@ def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
     def fit(number):
         if refits is None:
             weight = replicates.weight(number)
-            own = replace(quiet, batch=replace(quiet.batch, weight=weight[:, None]))
+            own = quiet.with_batch(weight=weight[:, None])
             is_missing = np.zeros(n_coef, bool)
         else:
             _, own, is_missing = refits.prepare(replicates, number)
-            own = replace(own, options=quiet.options, backend=quiet.backend)
+            fits = replace(own.fits, options=quiet.options, backend=quiet.backend)
+            own = replace(own, fits=fits)
         try:
             solution, chosen = _solve(model, X, y, own, progress)
         except ValueError:  # no event in a split, or no score

@@ -13,7 +13,7 @@ Hessian unless the intercept has a prior, does the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky
@@ -82,11 +82,8 @@ def find_mode(model, prepared, problem, prior) -> Mode:
     base = prepared.problem
     n_coef, n_base = problem.n_columns, base.n_columns
     precision = prior.precision[:n_base]
-    ridge = replace(
-        prepared,
-        batch=replace(prepared.batch, factor=np.maximum(precision, _weak_precision(base))),
-        options=replace(prepared.options, verbose=0),
-    )
+    ridge = prepared.with_options(verbose=0)
+    ridge = ridge.with_batch(factor=np.maximum(precision, _weak_precision(base)))
     offset = _offset_of_means(prepared, prior.mean[:n_base])
     [solution] = ridge.solve([1.0], total=1.0, penalty=ElasticNet(l1_ratio=0.0), offset=offset)[0]
     start = prior.mean[:n_base] + solution.coef

@@ -13,7 +13,7 @@ on top.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,6 @@ from ..backends.cpu.threads import Threads
 from ..information.rows import FittedRows
 from ..information.views import view_of
 from ..selection.progress import Progress
-from ..solver.points import curvatures, slopes
 from .curve import Bound, Curve
 
 __all__ = ["Profile", "Profiler"]
@@ -127,8 +126,8 @@ class Profiler:
         self._wanted = wanted
         self._progress, verbose = Progress(model), max(int(model.verbose) - 1, 0)
         tol = min(prepared.options.tol, TIGHTEST)
-        options = replace(prepared.options, tol=tol, baseline=False, verbose=verbose)
-        self._model, self._prepared = model, replace(prepared, options=options)
+        self._model = model
+        self._prepared = prepared.with_options(tol=tol, baseline=False, verbose=verbose)
         self._problem, self._factor = prepared.problem, prepared.batch.factor
         self.n_fits = self.n_failed = 0
         with self._progress.batch("fit of all columns", 1) as done:
@@ -198,11 +197,9 @@ class Profiler:
             return
         prepared, columns = self._prepared, [p.column for p, _ in points]
         coefs = [p.coefs[p.curve.nearest(v)] for p, v in points]
-        batch = replace(prepared.batch, lambdas=np.zeros((1, len(points))), coef=None)
-        given = np.stack(coefs, axis=1), columns, prepared.backend, prepared.n_threads
-        for (p, v), coef, slope in zip(
-            points, coefs, slopes(self._problem, batch, *given), strict=True
-        ):
+        fits = prepared.fits.with_batch(lambdas=np.zeros((1, len(points))), coef=None)
+        slopes = fits.slopes(np.stack(coefs, axis=1), columns)
+        for (p, v), coef, slope in zip(points, coefs, slopes, strict=True):
             alone = self._wanted.with_penalty
             p.slopes[v] = slope + (0.0 if alone else self._penalty_slope(p.column, coef))
 
@@ -280,11 +277,11 @@ class Profiler:
 
     def _first_steps(self, profiles):
         """Standard errors if the other coefficients were known, which are too small."""
-        prepared, columns = self._prepared, np.array([profile.column for profile in profiles])
-        given = prepared.batch, self._full.coef, columns, prepared.backend, prepared.n_threads
+        columns = np.array([profile.column for profile in profiles])
+        curvature = self._prepared.fits.curvatures(self._full.coef, columns)
         dispersion = np.array([profile.curve.dispersion for profile in profiles])
         with np.errstate(divide="ignore"):
-            return np.sqrt(dispersion / np.maximum(curvatures(self._problem, *given), 0.0))
+            return np.sqrt(dispersion / np.maximum(curvature, 0.0))
 
     def _proposed(self, profiles):
         found = [(profile, [bound.propose() for bound in profile.bounds]) for profile in profiles]

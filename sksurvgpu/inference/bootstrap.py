@@ -271,8 +271,7 @@ def _fit(model, prepared, replicates, totals, journal):
     numbers = np.flatnonzero(totals)
     verbose = max(int(model.verbose) - 1, 0)
     has_intercept = prepared.problem.has_intercept  # the only baselines that blends ask for
-    options = replace(prepared.options, baseline=has_intercept, verbose=verbose)
-    prepared = replace(prepared, options=options)
+    prepared = prepared.with_options(baseline=has_intercept, verbose=verbose)
     # its quadratic model serves the replicates, which are near it
     full, loan = prepared.solve_and_lend(float(model.alpha), len(numbers))
     progress = Progress(model)

@@ -208,7 +208,7 @@ def posterior(
         make_sampler,
         schedule,
         storage=replace(storage, of=of),
-        n_threads=prepared.n_threads,
+        n_threads=prepared.fits.n_threads,
         batched=prepared.backend.batched,
         verbose=verbose,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from numbers import Integral
 
@@ -183,15 +182,14 @@ def _fit(model, prepared, halves, alphas, n_subsamples, journal, refits):
             "nothing to compare; there are too few events for stability selection."
         )
     has_intercept = prepared.problem.has_intercept  # the only baselines that blends ask for
-    verbose = max(int(model.verbose) - 1, 0)
-    options = replace(prepared.options, baseline=has_intercept, verbose=verbose)
-    prepared, rest = replace(prepared, options=options), _rest_of(prepared)
+    options = {"baseline": has_intercept, "verbose": max(int(model.verbose) - 1, 0)}
+    prepared, rest = prepared.with_options(**options), _rest_of(prepared)
     progress = Progress(model)
 
     def fit(some):
         if refits is not None:
             each = (refits.prepare(halves, int(number))[1] for number in some)
-            fits = [replace(own, options=options).solve(alphas, on_fit=done)[0] for own in each]
+            fits = [own.with_options(**options).solve(alphas, on_fit=done)[0] for own in each]
             return _count(fits, rest, is_penalized)
         fits = prepared.solve(
             np.repeat(alphas[:, None], len(some), axis=1),

@@ -14,7 +14,6 @@ from ..information.inverse import Inverse, invert
 from ..information.views import view_of
 from ..partitions.handles import is_far
 from ..selection.criteria import basis_of, basis_of_rows
-from ..solver.points import gradients
 from ._covariance import (
     add_intercept,
     check_whole_clusters,
@@ -340,7 +339,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
             return *found, fit.df, None
         null = np.zeros(prepared.problem.n_columns)
         _, *at_null, meat = prepared.backend.information(*shared, null, robust)
-        [score] = gradients(*shared, null[:, None], prepared.backend).T
+        [score] = prepared.fits.gradients(null[:, None]).T
         basis = basis_of(estimator, *shared[:1], prepared.sizes, prepared.batch, prepared.route)
         table = _tests(fit, score, at_null, meat, n_rows)
         given = estimator, prepared.problem, basis, n_rows, table["df"]["score"]

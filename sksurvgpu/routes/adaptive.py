@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data.by_column import check_by_column
 from ..penalties import Given, PenaltySpec
-from .base import Route
+from .base import Detour
 from .pilots import LARGEST_FACTOR, Pilots, by_fit
 
 __all__ = ["Adaptive"]
@@ -135,56 +135,38 @@ def _read_pilot(pilot, given: Given):
 
 
 @dataclass(frozen=True)
-class Adapted(Route):
+class Adapted(Detour):
     """Fits with factors from a pilot."""
 
-    inner: Route
     power: float
     pilots: Pilots | None = None
     given: np.ndarray | None = None  # or (n_columns,) coefficients from elsewhere
 
-    def solve(self, problem, batch, backend, options, n_threads, on_fit=None):
-        pilot, batch = self._adapt(problem, batch, backend, options, n_threads)
-        fits = self.inner.solve(problem, batch, backend, options, n_threads, on_fit)
-        return [self._describe(fit, pilot, batch, b) for b, fit in enumerate(fits)]
+    def leave(self, fits):
+        """Null models and quadratic models of fits before serve on: neither has a factor in it.
 
-    def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
-        pilot, batch = self._adapt(problem, batch, backend, options, n_threads)
-        given = problem, batch, backend, options, n_threads, n_borrowers
-        solutions, loan = self.inner.solve_and_lend(*given)
-        return self._describe(solutions, pilot, batch, 0), loan
-
-    def null_model(self, problem, batch, backend, options, n_threads):
-        _, batch = self._adapt(problem, batch, backend, options, n_threads)
-        return self.inner.null_model(problem, batch, backend, options, n_threads)
-
-    def _adapt(self, problem, batch, backend, options, n_threads):
-        """Coefficients of the pilots, (n_columns, n_fits), and the batch with factors from them.
-
-        Null models and quadratic models of fits before serve on: neither has a factor in it but
-        the least penalty that selects nothing, and null models come from fits of this route.
+        But for the least penalty that selects nothing, and null models come from fits of this
+        route.
         """
-        shape = problem.n_columns, batch.n_fits
+        batch, shape = fits.batch, (fits.problem.n_columns, fits.batch.n_fits)
         if self.pilots is None:
             pilot = np.broadcast_to(self.given[:, None], shape)
         else:
-            fits = self.pilots.fit(problem, batch, backend, options, n_threads)
-            pilot = np.stack([fit.coef for fit in fits], axis=1)
+            pilot = np.stack([fit.coef for fit in self.pilots.fit(fits)], axis=1)
         base = by_fit(batch.factor, shape)
         size = np.abs(pilot)
         with np.errstate(divide="ignore", over="ignore"):
             weight = np.where(base > 0, size**-self.power, 1.0)
         leaves = ~(weight * base <= LARGEST_FACTOR)
         factor = np.where(leaves, 1.0, weight) * base
-        start = np.zeros(shape) if batch.coef is None else by_fit(batch.coef, shape)
-        return pilot, replace(
-            batch,
-            factor=factor,
-            fixed=leaves if batch.fixed is None else leaves | batch.fixed,
-            coef=None if batch.coef is None else np.where(leaves, 0.0, start),
-        )
+        fixed = leaves if batch.fixed is None else leaves | batch.fixed
+        start = batch.coef
+        if start is not None:
+            start = np.where(leaves, 0.0, by_fit(start, shape))
 
-    def _describe(self, solutions, pilot, batch, b):
-        factor = np.where(batch.fixed[:, b], np.inf, batch.factor[:, b])
-        of_route = {"penalty_factor_": factor, "pilot_coef_": pilot[:, b].copy()}
-        return [replace(s, of_route=s.of_route | of_route) for s in solutions]
+        def back(solution, b):
+            own = np.where(fixed[:, b], np.inf, factor[:, b])
+            of_route = {"penalty_factor_": own, "pilot_coef_": pilot[:, b].copy()}
+            return replace(solution, of_route=solution.of_route | of_route)
+
+        return fits.with_batch(factor=factor, fixed=fixed, coef=start), back

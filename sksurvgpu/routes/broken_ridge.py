@@ -26,7 +26,6 @@ import numpy as np
 from ..data.by_fit import columns_of
 from ..penalties import ElasticNet, PenaltySpec
 from ..penalties.base import Pieces
-from ..solver.points import gradients
 from ..solver.problem import Batch
 from ..solver.solve import Solution
 from .base import Route
@@ -133,16 +132,17 @@ class Broken(Route):
     inner: Route
     pilots: Pilots
 
-    def solve(self, problem, batch, backend, options, n_threads, on_fit=None):
-        pilots = self.pilots.fit(problem, batch, backend, options, n_threads)
+    def solve(self, fits, on_fit=None):
+        pilots, batch, options = self.pilots.fit(fits), fits.batch, fits.options
         n, positions = len(batch.lambdas), range(len(batch.lambdas))
         runs = [_Run(batch, b, k, pilot) for b, pilot in enumerate(pilots) for k in positions]
         # half of the tolerance is for the change of the penalties
-        halved = replace(options, tol=0.5 * options.tol, verbose=max(options.verbose - 1, 0))
+        verbose = max(options.verbose - 1, 0)
+        halved = fits.with_options(tol=0.5 * options.tol, verbose=verbose)
         left = runs
         for _ in range(options.max_iter):
-            given = problem, _batch_of(batch, left), backend, halved, n_threads
-            for run, [solution] in zip(left, self.inner.solve(*given), strict=True):
+            ridges = replace(halved, batch=_batch_of(batch, left))
+            for run, [solution] in zip(left, self.inner.solve(ridges), strict=True):
                 run.advance(solution, options.max_iter)
             going = [run for run in left if not run.is_done]
             _report(left, going, on_fit)
@@ -151,16 +151,15 @@ class Broken(Route):
                 break
         _report(left, [], on_fit)
         coefs = np.stack([run.solution.coef for run in runs], axis=1)
-        slopes = gradients(problem, _batch_of(batch, runs), coefs, backend, n_threads)
+        slopes = replace(fits, batch=_batch_of(batch, runs)).gradients(coefs)
         found = [run.finish(slopes[:, k], options.tol) for k, run in enumerate(runs)]
         return [found[first : first + n] for first in range(0, len(found), n)]
 
-    def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
-        return self.solve(problem, batch, backend, options, n_threads)[0], None
+    def solve_and_lend(self, fits, n_borrowers):
+        return self.solve(fits)[0], None
 
-    def null_model(self, problem, batch, backend, options, n_threads):
-        null = self.inner.null_model(problem, batch, backend, options, n_threads)
-        return replace(null, lam_max=np.nan)
+    def null_model(self, fits):
+        return replace(self.inner.null_model(fits), lam_max=np.nan)
 
 
 class _Run:

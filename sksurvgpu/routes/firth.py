@@ -134,19 +134,19 @@ class JeffreysRoute(Route):
     def serves(self, asked):
         return "cpu", f"{NO_COUNTERPART}; {asked[1]}"
 
-    def solve(self, problem, batch, backend, options, n_threads, on_fit=None):
-        self._check(problem)
-        fits = []
-        with Threads(n_threads) as threads, one_blas_thread():
-            for index in range(batch.n_fits):
-                solution = _Fit(self, problem, batch, index, threads).solve(options)
-                fits.append([solution])
+    def solve(self, fits, on_fit=None):
+        self._check(fits.problem)
+        found = []
+        with Threads(fits.n_threads) as threads, one_blas_thread():
+            for index in range(fits.batch.n_fits):
+                own = _Fit(self, fits.problem, fits.batch, index, threads)
+                found.append([own.solve(fits.options)])
                 if on_fit is not None:
                     on_fit(index)
-        return fits
+        return found
 
-    def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
-        return self.solve(problem, batch, backend, options, n_threads)[0], None
+    def solve_and_lend(self, fits, n_borrowers):
+        return self.solve(fits)[0], None
 
     def _check(self, problem):
         likelihood, n_coef = problem.likelihood, problem.n_columns

@@ -22,7 +22,7 @@ from scipy.sparse import csc_array
 from ..data.by_column import by_column
 from ..penalties import ElasticNet, Given, PenaltySpec
 from ..penalties.parts import ROUNDS, Parts
-from .base import PLAIN, Route
+from .base import Detour
 
 __all__ = ["Classes", "Hierarchical"]
 
@@ -115,12 +115,12 @@ class Hierarchical(PenaltySpec):
         above = [self.above] if isinstance(self.above, str) else list(self.above)
         above = _by_level(np.array([_ratio(name, "above") for name in above]), "above", n_levels)
         within, named = self.prior_ratio(given.l1_ratio), _attributes(names, levels)
-        return Classes(members, of_coef, strength, within, above[levels], named, inner)
+        return Classes(inner, members, of_coef, strength, within, above[levels], named)
 
 
 @dataclass(frozen=True, eq=False)
-class Classes(Route):
-    """Fits with columns for classes, carried out by another route."""
+class Classes(Detour):
+    """Fits with columns for classes."""
 
     members: csc_array  # (n_columns of X, n_classes), of ones
     of_coef: csc_array  # (n_coef, n_classes)
@@ -128,24 +128,21 @@ class Classes(Route):
     within: float  # l1_ratio of the columns' own parts
     above: np.ndarray  # (n_classes,) l1_ratio
     attributes: dict[str, np.ndarray]
-    inner: Route = PLAIN
     _last: dict[str, Any] = field(default_factory=dict, repr=False)  # problem, with classes
 
-    def solve(self, problem, batch, backend, options, n_threads, on_fit=None):
-        wide = self._with_classes(problem)
-        batch = self._of_parts(batch)
-        fits = self.inner.solve(wide, batch, backend, options, n_threads, on_fit)
-        return [self._sums(wide, solutions) for solutions in fits]
+    def leave(self, fits):
+        wide, n_coef = self._with_classes(fits.problem), self.of_coef.shape[0]
 
-    def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
-        wide, batch = self._with_classes(problem), self._of_parts(batch)
-        given = wide, batch, backend, options, n_threads, n_borrowers
-        solutions, loan = self.inner.solve_and_lend(*given)
-        return self._sums(wide, solutions), loan
+        def back(solution, _):
+            own, of_classes = np.split(solution.coef, [n_coef])
+            return replace(
+                solution,
+                coef=own + self.of_coef @ of_classes,
+                baseline=wide.baseline_of(solution.baseline, solution.coef),
+                of_route=self.attributes | {"class_coef_": of_classes},
+            )
 
-    def null_model(self, problem, batch, backend, options, n_threads):
-        wide, batch = self._with_classes(problem), self._of_parts(batch)
-        return self.inner.null_model(wide, batch, backend, options, n_threads)
+        return replace(fits, problem=wide, batch=self._of_parts(fits.batch)), back
 
     def _with_classes(self, problem):
         """The problem with a column for each class, made once for all calls."""
@@ -186,17 +183,6 @@ class Classes(Route):
             factor = batch.factor if batch.factor.ndim == 1 else batch.factor[:, b]
             starts[:, b] = batch.penalty.at(1.0, factor, nothing).settled(start)
         return starts
-
-    def _sums(self, wide, solutions):
-        """Solutions with the coefficients of columns."""
-        n_coef, found = self.of_coef.shape[0], []
-        for solution in solutions:
-            own, of_classes = np.split(solution.coef, [n_coef])
-            baseline = wide.baseline_of(solution.baseline, solution.coef)
-            of_route = self.attributes | {"class_coef_": of_classes}
-            coef = own + self.of_coef @ of_classes
-            found.append(replace(solution, coef=coef, baseline=baseline, of_route=of_route))
-        return found
 
 
 def _below(values, n_more):

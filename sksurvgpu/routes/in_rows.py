@@ -28,37 +28,36 @@ CLOSER = 1e-2  # of the tolerance, so that the fit of X has converged where it s
 class InRows(Route):
     """The straight route, but for ridges with fewer rows than columns."""
 
-    def solve(self, problem, batch, backend, options, n_threads, on_fit=None):
-        shared = backend, options, n_threads
-        if not _is_wide_ridge(problem, batch, options):
-            return super().solve(problem, batch, *shared, on_fit)
-        rows = _Rows.of(problem, batch.factor)
-        closer = replace(options, tol=CLOSER * options.tol, baseline=False, verbose=0)
-        found = super().solve(rows.problem, rows.batch(batch), backend, closer, n_threads)
-        fits = [[] for _ in found]
+    def solve(self, fits, on_fit=None):
+        if not _is_wide_ridge(fits):
+            return super().solve(fits, on_fit)
+        batch, rows = fits.batch, _Rows.of(fits.problem, fits.batch.factor)
+        closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
+        found = replace(closer, problem=rows.problem, batch=rows.batch(batch)).solve()
+        ends = [[] for _ in found]
         for k in range(len(batch.lambdas)):
             start = rows.coef_of(np.column_stack([solutions[k].coef for solutions in found]))
-            one = replace(batch, lambdas=batch.lambdas[k : k + 1], coef=start)
-            for b, [solution] in enumerate(super().solve(problem, one, *shared)):
+            one = fits.with_batch(lambdas=batch.lambdas[k : k + 1], coef=start)
+            for b, [solution] in enumerate(one.solve()):
                 n_iter = solution.n_iter + found[b][k].n_iter
-                fits[b].append(replace(solution, n_iter=n_iter))
-        for b in range(len(fits)):
+                ends[b].append(replace(solution, n_iter=n_iter))
+        for b in range(len(ends)):
             if on_fit is not None:
                 on_fit(b)
-        return fits
+        return ends
 
-    def solve_and_lend(self, problem, batch, backend, options, n_threads, n_borrowers):
-        shared = problem, batch, backend, options, n_threads
-        if _is_wide_ridge(problem, batch, options):
-            return self.solve(*shared)[0], None
-        return super().solve_and_lend(*shared, n_borrowers)
+    def solve_and_lend(self, fits, n_borrowers):
+        if _is_wide_ridge(fits):
+            return self.solve(fits)[0], None
+        return super().solve_and_lend(fits, n_borrowers)
 
 
 IN_ROWS = InRows()
 
 
-def _is_wide_ridge(problem, batch, options):
-    """Whether a batch is of ridges alone, of columns that outnumber the rows."""
+def _is_wide_ridge(fits):
+    """Whether fits are ridges alone, of columns that outnumber the rows."""
+    problem, batch = fits.problem, fits.batch
     n_rows, n_columns = problem.given.n_rows, problem.n_columns
     return (
         max(n_rows, FEWEST_COLUMNS) < n_columns
@@ -69,7 +68,7 @@ def _is_wide_ridge(problem, batch, options):
         and batch.lambdas.min(initial=np.inf) > 0.0
         and batch.fixed is None
         and batch.loan is None
-        and options.algorithm == "majorized"
+        and fits.options.algorithm == "majorized"
         and bool(np.all(problem.piece_ptr == [0, problem.plan.n_pieces]))
     )
 

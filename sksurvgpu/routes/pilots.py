@@ -24,7 +24,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ..data.by_fit import columns_of
 from ..penalties.base import Family
 from ..solver.problem import Batch
-from ..solver.solve import null_models
 from .base import Route
 
 __all__ = ["LARGEST_FACTOR", "Pilots", "by_fit", "unit_strength"]
@@ -43,32 +42,33 @@ class Pilots:
     alpha: float | None = None  # of all of them; None makes the predictor's variance 1
     known: OrderedDict = field(default_factory=OrderedDict, compare=False, repr=False)
 
-    def fit(self, problem, batch, backend, options, n_threads):
-        """Solution of the pilot of every fit of a batch."""
+    def fit(self, fits):
+        """Solution of the pilot of every fit."""
+        batch = fits.batch
         keys = [_key(batch, b) for b in range(batch.n_fits)]
         new = [b for b, key in enumerate(keys) if key not in self.known]
         found = {key: self.known[key] for key in keys if key in self.known}
         if new:
-            shared = backend, replace(options, verbose=0, baseline=False), n_threads
-            own = self._with_strengths(problem, _of_fits(batch, new, self.family), *shared)
-            solutions = [fit[0] for fit in self.inner.solve(problem, own, *shared)]
+            own = replace(fits, batch=_of_fits(batch, new, self.family))
+            own = self._with_strengths(own.with_options(verbose=0, baseline=False))
+            solutions = [fit[0] for fit in self.inner.solve(own)]
             _warn_of(solutions)
             found |= {keys[b]: s for b, s in zip(new, solutions, strict=True)}
         self._remember(found)
         return [found[key] for key in keys]
 
-    def _with_strengths(self, problem, batch, *shared):
-        """The batch of the pilots with their penalties, on the sum scale."""
+    def _with_strengths(self, fits):
+        """The pilots with their penalties, on the sum scale."""
+        batch, shape = fits.batch, (fits.problem.n_columns, fits.batch.n_fits)
         if self.alpha is not None:
-            return replace(batch, lambdas=self.alpha * batch.total[None, :])
-        nulls = null_models(problem, batch, *shared)
-        shape = problem.n_columns, batch.n_fits
+            return fits.with_batch(lambdas=self.alpha * batch.total[None, :])
+        nulls = fits.null_models()
         factor, fixed = by_fit(batch.factor, shape), by_fit(batch.fixed, shape)
         strengths = [
             unit_strength(null, np.where(fixed[:, b], 0.0, factor[:, b]))
             for b, null in enumerate(nulls)
         ]
-        return replace(batch, lambdas=np.array([strengths]), null=tuple(nulls))
+        return fits.with_batch(lambdas=np.array([strengths]), null=tuple(nulls))
 
     def _remember(self, found):
         self.known.update(found)

@@ -197,10 +197,9 @@ class CrossValidated(CallbackSupport):
         if self.l1_ratios is not None:
             model.l1_ratio, model.l1_ratios = ratio, None
             given = model._read_by_column(prepared.problem.given, prepared.problem.source)
-            batch = replace(prepared.batch, penalty=model._spec().family(given))
-            route = model._route(given)
-            prepared = replace(prepared, given=given, batch=batch, route=route, null=None)
-            if batch.penalty.needs_null:
+            prepared = prepared.with_batch(penalty=model._spec().family(given))
+            prepared = replace(prepared, given=given, route=model._route(given), null=None)
+            if prepared.batch.penalty.needs_null:
                 prepared = prepared.with_null()
         model._adopt_data(prepared)
         return model, prepared

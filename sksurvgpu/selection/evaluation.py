@@ -33,10 +33,8 @@ class Evaluation:
         self._score, self._model, self._splits = SCORINGS[scoring], model, splits
         self._is_sum, self._gammas = scoring != "concordance", check_shares(model.relax)
         verbose = max(int(model.verbose) - 1, 0)
-        options = replace(
-            prepared.options, verbose=verbose, baseline=prepared.problem.has_intercept
-        )
-        self._prepared = replace(prepared, options=options)
+        has_intercept = prepared.problem.has_intercept
+        self._prepared = prepared.with_options(verbose=verbose, baseline=has_intercept)
         self._sizes, self._totals = sizes_of(prepared, splits), splits.totals()
         self._n_repeats = splits.n_repeats()
         self._starts = {}  # fields of the next batch

@@ -7,7 +7,7 @@ likelihood nor backend nor penalty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,26 +20,9 @@ from .exact import descend_exactly
 from .line_search import require_finite
 from .models import Model
 from .null import Null, descend_by, find_null
-from .points import serve_all
 from .secants import Secants
 
 SCHEDULES = {"majorized": descend, "exact": descend_exactly}
-LARGEST_PENALTY = 1e150
-FIRST_REACH = 2.0  # of an indicator
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to solve: `tol` bounds scores in standard errors, relative to the null model's largest.
-
-    `null.Null` has the details.
-    """
-
-    tol: float = 1e-6
-    max_iter: int = 1000
-    algorithm: str = "majorized"
-    verbose: int = 0
-    baseline: bool = True  # whether solutions keep their baseline, one number a cell
 
 
 @dataclass
@@ -119,26 +102,25 @@ class Solution:
     of_route: dict = field(default_factory=dict)  # fitted attributes that a route adds
 
 
-def fit(batch, index, n_columns, options):
+def fit(fits, index):
     """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
-    solutions, _ = yield from _fit(batch, index, n_columns, options)
+    solutions, _ = yield from _fit(fits, index)
     return solutions
 
 
-def _fit(batch, index, n_columns, options):
+def _fit(fits, index):
     """The solutions, and the state at the last one, with its penalty."""
-    with _line(batch, index, options) as line:
-        return (yield from _fit_in_turn(batch, index, n_columns, options, line))
+    with _line(fits, index) as line:
+        return (yield from _fit_in_turn(fits, index, line))
 
 
-def _fit_in_turn(batch, index, n_columns, options, line):
-    fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
-    factor = _column(batch.factor, index, np.ones(n_columns))
+def _fit_in_turn(fits, index, line):
+    batch, options, (fixed, factor) = fits.batch, fits.options, _by_column(fits, index)
     lambdas = batch.lambdas[:, index]
     family = batch.family(index)
     penalties = [family.at(lam, factor, fixed) for lam in lambdas]
     begin = _begin if batch.null is None else _begin_with_null
-    state, null = yield from begin(batch, index, penalties[0], factor, options)
+    state, null = yield from begin(fits, index, penalties[0], factor)
     bound = yield from ask(Operations.largest_loglik)
     state.line = line if len(lambdas) == 1 else None
     solutions = []
@@ -190,9 +172,10 @@ def _largest(violation):
     return float(violation.max(initial=0.0))
 
 
-def _line(batch, index, options):
+def _line(fits, index):
     """Line about a fit by itself; others, and those of which all is told, have one a penalty."""
-    is_shown = is_wanted(options.verbose) if batch.n_fits == 1 else False
+    batch = fits.batch
+    is_shown = is_wanted(fits.options.verbose) if batch.n_fits == 1 else False
     if len(batch.lambdas) > 1:
         return Line("path", len(batch.lambdas), "penalties", is_shown)
     return Line(f"alpha {_alpha(batch, index, 0):.6g}", unit="iterations", is_shown=is_shown)
@@ -210,24 +193,25 @@ def _alpha(batch, index, position):
     return batch.lambdas[position, index] / (1.0 if batch.total is None else batch.total[index])
 
 
-def _begin(batch, index, penalty, factor, options):
+def _begin(fits, index, penalty, factor):
     """State at the start of a fit, after its null model was found."""
-    fixed, start = penalty.fixed, _start(batch, index, penalty)
-    state = yield from _open(np.where(fixed, start, 0.0), options, batch.reach)
+    fixed, start = penalty.fixed, _start(fits.batch, index, penalty)
+    state = yield from _open(np.where(fixed, start, 0.0), fits)
     state.noise = yield from ask(Operations.rounding)
-    null = yield from find_null(state, penalty, factor, options)
+    null = yield from find_null(state, penalty, factor, fits.options)
     start = np.where(fixed | (state.noise > 0), start, 0.0)  # nothing would move the others
-    if batch.coef is not None and np.any(state.coef != start):
+    if fits.batch.coef is not None and np.any(state.coef != start):
         yield from _move(state, start)
         state.model = None
     return state, null
 
 
-def _begin_with_null(batch, index, penalty, factor, options):
+def _begin_with_null(fits, index, penalty, factor):
     """The same with the null model of a fit like it, and perhaps its quadratic model."""
+    batch = fits.batch
     share = 1.0 if batch.share is None else float(batch.share[index])
     null = batch.null[index if len(batch.null) > 1 else 0].of_share(share)
-    state = yield from _open(_start(batch, index, penalty), options, batch.reach)
+    state = yield from _open(_start(batch, index, penalty), fits)
     still = penalty.fixed
     if np.any(state.gradient == 0.0):  # perhaps of columns without a row in this fit: no effect
         unseen = ~still & ((yield from ask(Operations.rounding)) == 0)
@@ -245,17 +229,17 @@ def _start(batch, index, penalty):
     return np.where(penalty.fixed, start, penalty.family.clip(start))
 
 
-def _open(coef, options, reach):
+def _open(coef, fits):
     """State at coefficients."""
     loglik = yield from ask(Operations.start, coef)
     require_finite(loglik)
     gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
     room = yield from ask(Operations.room)
     nothing, ones = np.zeros(len(coef)), np.ones(len(coef))
-    measures = {"unit": ones, "noise": nothing, "reach": reach}
+    measures = {"unit": ones, "noise": nothing, "reach": fits.batch.reach}
     measures |= {"most_columns": costs.most_columns(room), "room": room}
     measures["secants"] = Secants(far=room.whole_gradients)
-    return Fit(coef, loglik, gradient, loglik, verbose=options.verbose, **measures)
+    return Fit(coef, loglik, gradient, loglik, verbose=fits.options.verbose, **measures)
 
 
 def _move(state, coef):
@@ -266,78 +250,30 @@ def _move(state, coef):
     state.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
 
 
-def find_null_of(batch, index, n_columns, options):
+def find_null_of(fits, index):
     """Coroutine: null model of a fit."""
-    fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
-    factor = _column(batch.factor, index, np.ones(n_columns))
-    penalty = batch.penalty.at(1.0, factor, fixed)
-    _, null = yield from _begin(batch, index, penalty, factor, options)
+    fixed, factor = _by_column(fits, index)
+    penalty = fits.batch.penalty.at(1.0, factor, fixed)
+    _, null = yield from _begin(fits, index, penalty, factor)
     return null
 
 
-def fit_and_lend(batch, n_columns, options, n_borrowers):
+def fit_and_lend(fits, n_borrowers):
     """Coroutine: solutions of the first fit, and a loan of its model if that serves others."""
-    solutions, (state, penalty) = yield from _fit(batch, 0, n_columns, options)
-    if options.algorithm != "majorized":
+    solutions, (state, penalty) = yield from _fit(fits, 0)
+    if fits.options.algorithm != "majorized":
         return solutions, None
     return solutions, (yield from lend(state, penalty, n_borrowers))
+
+
+def _by_column(fits, index):
+    """Which columns are held, and penalty factors."""
+    batch, n_columns = fits.batch, fits.problem.n_columns
+    fixed = _column(batch.fixed, index, np.zeros(n_columns, bool))
+    return fixed, _column(batch.factor, index, np.ones(n_columns))
 
 
 def _column(values, index, default):
     if values is None:
         return default
     return values if values.ndim == 1 else values[:, index if values.shape[1] > 1 else 0]
-
-
-def solve(problem, batch, backend, options=None, n_threads=1, on_fit=None):
-    """Fit a batch: a list, per fit, of one `Solution` for each of its penalties.
-
-    `on_fit` is called with the position of every fit that is done, in the thread that did it.
-    """
-    options = Options() if options is None else options
-    _check_penalties(batch)
-
-    def report(b):
-        solutions = yield from fit(batch, b, problem.n_columns, options)
-        if on_fit is not None:
-            on_fit(b)
-        return solutions
-
-    batch = _with_reach(problem, batch, options)
-    return serve_all(backend, problem, batch, [report(b) for b in range(batch.n_fits)], n_threads)
-
-
-def solve_and_lend(problem, batch, backend, options, n_threads, n_borrowers):
-    """Solutions of the first fit of a batch, and a `Loan` for fits like it, or None."""
-    _check_penalties(batch)
-    batch = _with_reach(problem, batch, options)
-    leader = fit_and_lend(batch, problem.n_columns, options, n_borrowers)
-    return serve_all(backend, problem, batch, [leader], n_threads)[0]
-
-
-def null_model(problem, batch, backend, options, n_threads):
-    """`null.Null` of the first fit of a batch, which needs no penalties."""
-    return null_models(problem, batch, backend, options, n_threads, 1)[0]
-
-
-def null_models(problem, batch, backend, options, n_threads, n_fits=None):
-    """`null.Null` of every fit of a batch, or of the first ones."""
-    fits = range(batch.n_fits if n_fits is None else n_fits)
-    coroutines = [find_null_of(batch, b, problem.n_columns, options) for b in fits]
-    return serve_all(backend, problem, batch, coroutines, n_threads)
-
-
-def _check_penalties(batch):
-    factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
-    largest = float(batch.lambdas.max(initial=0.0)) * factor  # Python's product does not warn
-    if not largest <= LARGEST_PENALTY:
-        raise ValueError(
-            f"the penalty of a column is {largest:.3g} on the sum scale, more than a fit can "
-            "compute with; make `alpha` or `penalty_factor` smaller."
-        )
-
-
-def _with_reach(problem, batch, options):
-    if options.algorithm != "exact":
-        return batch
-    return replace(batch, reach=FIRST_REACH / problem.design.typical_values()[problem.source])
