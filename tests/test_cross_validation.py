@@ -37,7 +37,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.datasets import simulate_cox, simulate_ehr
 from sksurvgpu.selection.cv import CrossValidated
-from sksurvgpu.solver import solve
+from sksurvgpu.solver.way import Way
 
 # The fits of the loop may select nothing, and say so.
 pytestmark = pytest.mark.filterwarnings("ignore::sksurvgpu.exceptions.NothingSelectedWarning")
@@ -135,8 +135,8 @@ def loans(monkeypatch):
     monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 1)
     monkeypatch.setattr("sksurvgpu.selection.evaluation.WIDE_STEP", 1.0)
     monkeypatch.setattr("sksurvgpu.solver.costs.ITERATIONS_OF_BORROWER", np.inf)
-    taken, take = [], solve.borrow
-    monkeypatch.setattr(solve, "borrow", lambda *call: taken.append(take(*call)))
+    taken, take = [], Way.borrow
+    monkeypatch.setattr(Way, "borrow", lambda *call: taken.append(take(*call)))
     return taken
 
 
@@ -183,7 +183,7 @@ def test_loans_change_no_result(lacks, loans, monkeypatch):
     params = {"alphas": [0.01, 0.004, 0.0015], "cv": 6, "tol": 1e-9}
     with monkeypatch.context() as patch:
         if lacks:
-            patch.setattr("sksurvgpu.solver.choose.NEAR_LATER", 1.1)
+            patch.setattr("sksurvgpu.solver.way.NEAR_LATER", 1.1)
         lent = CoxLassoCV(**params).fit(data.X, data.y)
     assert len(loans) == 18
     monkeypatch.setattr("sksurvgpu.selection.evaluation.FEWEST_BORROWERS", 100)

@@ -27,8 +27,8 @@ from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.solver import models
-from sksurvgpu.solver import solve as solving
 from sksurvgpu.solver.fits import Fits, Options
+from sksurvgpu.solver.way import Way
 
 pytestmark = pytest.mark.slow  # kernels in the simulator
 
@@ -217,11 +217,11 @@ def counts_of_iterations(device, n_fits, monkeypatch):
     model, marks = MODELS["cox, breslow"], []
     use_form("few", monkeypatch)
 
-    def report(fit, iteration, residual):
-        if fit.penalties_left == 0 and (not marks or fit is marks[0][0]):
-            marks.append((fit, fit.model, device.counts.copy()))
+    def report(way, point, iteration, residual):
+        if way.penalties_left == 0 and (not marks or way is marks[0][0]):
+            marks.append((way, way.model, device.counts.copy()))
 
-    monkeypatch.setattr(solving.Fit, "report", report)
+    monkeypatch.setattr(Way, "report", report)
     sample = model.sample(3, p=4)
     batch = make_batch(sample, 0.2 * largest_gradient(model, sample))
     batch = replace(batch, lambdas=np.repeat(batch.lambdas, n_fits, axis=1))

@@ -9,8 +9,8 @@ import pytest
 from sksurvgpu.backends.contract import Counts, Room, serve
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
-from sksurvgpu.solver import choose, costs, minimize, models, secants
-from sksurvgpu.solver.choose import Progress, borrow, have_model, lend
+from sksurvgpu.solver import costs, minimize, models, secants
+from sksurvgpu.solver.fits import Options
 from sksurvgpu.solver.held import HeldMatrix
 from sksurvgpu.solver.line_search import search
 from sksurvgpu.solver.minimize import Quadratic, minimize_on_model, passes_of
@@ -22,9 +22,10 @@ from sksurvgpu.solver.models import (
     scaled_to,
     stand_alone,
 )
+from sksurvgpu.solver.point import Goal, Point
 from sksurvgpu.solver.problem import Loan
 from sksurvgpu.solver.secants import DAMPING, PAIRS, Secants
-from sksurvgpu.solver.solve import Fit
+from sksurvgpu.solver.way import PATIENCE, Progress, Way
 
 P = 8
 EVERY = np.arange(P)
@@ -690,6 +691,10 @@ class TestSecants:
 # -- how far a step goes ------------------------------------------------------------------------
 
 
+def goal_under(penalty):
+    return Goal(penalty, 1e-6, np.ones(P), np.ones(P), magnitude=1.0)
+
+
 class Parabola:
     """`contract.Operations` of ``-sum (coef - 1)^2 / 2``, which has no value beyond `wall`."""
 
@@ -728,17 +733,16 @@ class Parabola:
     ],
 )
 def test_failed_trials_say_how_the_objective_bends(target, wall, tried):
-    fit, rows = draw_fit(np.random.default_rng(35))[0], Parabola(wall)
-    fit.loglik, fit.objective, fit.gradient = -0.5 * P, 0.5 * P, np.ones(P)
-    penalty = ElasticNet(1.0).at(0.0, np.ones(P), np.zeros(P, bool))
-    share = serve(rows, search(fit, penalty, np.full(P, target), EVERY))
+    point, rows = Point(np.zeros(P), -0.5 * P, np.ones(P), 0.5 * P), Parabola(wall)
+    goal = goal_under(ElasticNet(1.0).at(0.0, np.ones(P), np.zeros(P, bool)))
+    share = serve(rows, search(point, goal, np.full(P, target), EVERY))
     if tried is None:
-        assert share == 0.0 and rows.tried[-1] == 0.0 and not fit.coef.any()
+        assert share == 0.0 and rows.tried[-1] == 0.0 and not point.coef.any()
         return
     np.testing.assert_allclose(rows.tried, tried, rtol=1e-12)
-    np.testing.assert_allclose(fit.coef, rows.at)
-    assert share == pytest.approx(tried[-1] / target) and fit.shortened == (share < 1.0)
-    assert fit.objective == pytest.approx(0.5 * P * (tried[-1] - 1.0) ** 2)
+    np.testing.assert_allclose(point.coef, rows.at)
+    assert share == pytest.approx(tried[-1] / target) and point.shortened == (share < 1.0)
+    assert point.objective == pytest.approx(0.5 * P * (tried[-1] - 1.0) ** 2)
 
 
 # -- which base ---------------------------------------------------------------------------------
@@ -751,19 +755,16 @@ NEVER = CHEAP._replace(pairs=np.inf)
 COUNTED, UNCOUNTED = Room(1e8, holds=False), Room(1e8, holds=False, counts=False)
 
 
-def draw_fit(rng, room=COUNTED, counts=CHEAP, matrix=None, **state):
-    """A fit at its start, in which all columns violate, and what answers it."""
-    matrix = draw_definite(rng, P) if matrix is None else matrix
-    nothing, ones = np.zeros(P), np.ones(P)
-    state = {"room": room, "most_columns": costs.most_columns(room)} | state
-    fit = Fit(nothing, -1.0, 9.0 + ones, -1.0, ones, ones, nothing, **state)
-    return fit, Known(matrix, counts=counts)
+def draw_fit(rng, room=COUNTED, counts=CHEAP):
+    """A fit at its start, in which all columns violate, its way, and what answers it."""
+    known = Known(draw_definite(rng, P), counts=counts)
+    return Point(np.zeros(P), -1.0, np.full(P, 10.0)), Way(room, Options()), known
 
 
-def ask_for_model(fit, known, family=PENALTIES["lasso"], residuals=(8.0,), stalls=False):
-    penalty = of(family)
-    progress = Progress(list(residuals), 1e-6, stalls)
-    return serve(known, have_model(fit, penalty, fit.violation(penalty), progress))
+def ask_for_model(point, way, known, residuals=(8.0,), stalls=False):
+    goal = goal_under(of(PENALTIES["lasso"]))
+    progress = Progress(1e-6, list(residuals), stalled=stalls * PATIENCE // 2)
+    return serve(known, way.have_model(point, goal, goal.violation(point), progress))
 
 
 class TestChoice:
@@ -785,19 +786,19 @@ class TestChoice:
         ],
     )
     def test_first(self, room, counts, kind):
-        fit, known = draw_fit(np.random.default_rng(23), room, counts)
-        assert type(ask_for_model(fit, known)) is kind
+        point, way, known = draw_fit(np.random.default_rng(23), room, counts)
+        assert type(ask_for_model(point, way, known)) is kind
         assert ("count" in known.asked) == (counts is not None)
-        np.testing.assert_array_equal(fit.model.columns, EVERY)
+        np.testing.assert_array_equal(way.model.columns, EVERY)
 
     @pytest.mark.parametrize(
         ("counts", "kind"), [(DEAR, SampledMatrix), (SHORT, OwnMatrix), (CHEAP, OwnMatrix)]
     )
     def test_columns_that_are_correlated(self, counts, kind):
         """A sample where it is much less than all rows."""
-        fit, known = draw_fit(np.random.default_rng(24), counts=counts)
-        fit.secants.coupling = 1.1 * secants.COUPLED
-        assert type(ask_for_model(fit, known)) is kind
+        point, way, known = draw_fit(np.random.default_rng(24), counts=counts)
+        way.secants.coupling = 1.1 * secants.COUPLED
+        assert type(ask_for_model(point, way, known)) is kind
 
     def test_a_sample_that_does_not_serve(self):
         """A matrix follows where it costs less than what seems to be ahead."""
@@ -807,84 +808,84 @@ class TestChoice:
             ((8.0,), SampledMatrix),
             ((8.0, 6.0, 4.5, 3.5, 3.3, 3.2, 3.1, 3.0, 2.9, 2.8), OwnMatrix),
         ):
-            fit, known = draw_fit(np.random.default_rng(25), counts=some)
-            fit.secants.coupling = 1.1 * secants.COUPLED
-            ask_for_model(fit, known)
-            assert type(fit.model) is SampledMatrix
+            point, way, known = draw_fit(np.random.default_rng(25), counts=some)
+            way.secants.coupling = 1.1 * secants.COUPLED
+            ask_for_model(point, way, known)
+            assert type(way.model) is SampledMatrix
             for _ in range(1 + models.OLD):
-                ask_for_model(fit, known, residuals=residuals)
-            assert type(fit.model) is kind
+                ask_for_model(point, way, known, residuals=residuals)
+            assert type(way.model) is kind
 
     def test_a_path_pays_for_a_matrix(self):
         """What one fit would not, many penalties do."""
         some = Counts(1e6, 1e6, 1e6, 1e8, 0.0, False, 10**6)
         assert 4.0 < costs.of_matrix(some, P) < 4.0 * 50
         for penalties_left, kind in ((0, Diagonal), (50, OwnMatrix)):
-            fit, known = draw_fit(np.random.default_rng(26), counts=some)
-            fit.penalties_left = penalties_left
-            assert type(ask_for_model(fit, known)) is kind
+            point, way, known = draw_fit(np.random.default_rng(26), counts=some)
+            way.penalties_left = penalties_left
+            assert type(ask_for_model(point, way, known)) is kind
 
     def test_a_model_that_serves_is_kept(self):
         """Until it gains too little, or nothing moves; a matrix is not left for its size."""
-        fit, known = draw_fit(np.random.default_rng(27))
-        model = ask_for_model(fit, known)
-        assert ask_for_model(fit, known, residuals=(999.0, 8.0)) is model
-        assert ask_for_model(fit, known, residuals=(999.0, 8.0), stalls=True) is not model
-        known._counts, fit.counts, model = DEAR, None, fit.model
+        point, way, known = draw_fit(np.random.default_rng(27))
+        model = ask_for_model(point, way, known)
+        assert ask_for_model(point, way, known, residuals=(999.0, 8.0)) is model
+        assert ask_for_model(point, way, known, residuals=(999.0, 8.0), stalls=True) is not model
+        known._counts, way.counts, model = DEAR, None, way.model
         for _ in range(2 + models.OLD):
-            assert type(ask_for_model(fit, known, residuals=(8.0, 7.9))) is OwnMatrix
-        assert fit.model is not model
+            assert type(ask_for_model(point, way, known, residuals=(8.0, 7.9))) is OwnMatrix
+        assert way.model is not model
 
     def test_the_older_a_fit_the_longer_its_models_serve(self):
         """Pairs have taken over then."""
-        fit, known = draw_fit(np.random.default_rng(38), counts=DEAR)
+        point, way, known = draw_fit(np.random.default_rng(38), counts=DEAR)
         taken, served = [], 0
         for _ in range(3 + (1 + models.AGING) * models.OLD):
-            before, served = fit.model, served + 1
-            if ask_for_model(fit, known, residuals=(8.0, 7.9)) is not before:
+            before, served = way.model, served + 1
+            if ask_for_model(point, way, known, residuals=(8.0, 7.9)) is not before:
                 taken, served = [*taken, served], 0
         assert taken == [1, 1 + models.OLD, 1 + models.AGING * models.OLD]
 
     def test_better_bases_where_nothing_is_counted(self):
         """One after the other, as fits gain little; at the best, a longer curvature."""
-        fit, known = draw_fit(np.random.default_rng(28), UNCOUNTED)
+        point, way, known = draw_fit(np.random.default_rng(28), UNCOUNTED)
         kinds = []
         for _ in range(5 * secants.SLOW):
-            kind = type(ask_for_model(fit, known))
+            kind = type(ask_for_model(point, way, known))
             kinds += [kind] if kind not in kinds else []
         assert kinds == [Diagonal, SampledMatrix, OwnMatrix]
-        fit, known = draw_fit(np.random.default_rng(28), UNCOUNTED._replace(best="sample"))
-        fit.secants.coupling = 1.1 * secants.COUPLED
+        point, way, known = draw_fit(np.random.default_rng(28), UNCOUNTED._replace(best="sample"))
+        way.secants.coupling = 1.1 * secants.COUPLED
         for _ in range(5 * secants.SLOW):
-            assert type(ask_for_model(fit, known)) is SampledMatrix
-        fit, known = draw_fit(np.random.default_rng(28), UNCOUNTED)
-        fit.secants.coupling = 1.1 * secants.COUPLED  # of the diagonal: said once
+            assert type(ask_for_model(point, way, known)) is SampledMatrix
+        point, way, known = draw_fit(np.random.default_rng(28), UNCOUNTED)
+        way.secants.coupling = 1.1 * secants.COUPLED  # of the diagonal: said once
         for _ in range(2):
-            assert type(ask_for_model(fit, known)) is SampledMatrix
+            assert type(ask_for_model(point, way, known)) is SampledMatrix
 
     @pytest.mark.parametrize("holds", [False, True])
     def test_all_columns_where_the_penalty_says_so(self, holds):
         family = SimpleNamespace(needs_matrix=True, is_near=None)
-        fit, known = draw_fit(np.random.default_rng(29), COUNTED._replace(holds=holds), DEAR)
-        progress = Progress([8.0], 1e-6, False)
-        serve(known, have_model(fit, family, np.ones(P), progress))
-        assert type(fit.model) is (HeldMatrix if holds else OwnMatrix)
-        np.testing.assert_array_equal(fit.model.columns, EVERY)
-        fit.most_columns = P - 1
+        point, way, known = draw_fit(np.random.default_rng(29), COUNTED._replace(holds=holds), DEAR)
+        request = point, goal_under(family), np.ones(P), Progress(1e-6, [8.0])
+        serve(known, way.have_model(*request))
+        assert type(way.model) is (HeldMatrix if holds else OwnMatrix)
+        np.testing.assert_array_equal(way.model.columns, EVERY)
+        way.most_columns = P - 1
         with pytest.raises(ValueError, match=r"the matrix of all 8 columns, .* room for 7"):
-            serve(known, have_model(fit, family, np.ones(P), progress))
+            serve(known, way.have_model(*request))
 
     def test_the_worst_columns_first(self, monkeypatch):
         """Of more columns than rows, where a matrix of some is cheap; twice the support follows."""
-        monkeypatch.setattr(choose, "FEWEST", 3)
+        monkeypatch.setattr("sksurvgpu.solver.way.FEWEST", 3)
         wide = CHEAP._replace(rows=P - 1)
-        fit, known = draw_fit(np.random.default_rng(30), counts=wide, chosen=3)
-        fit.gradient = np.array([1.0, -9.0, 2.0, 1.5, 8.0, -1.0, 3.0, 7.0])
-        assert ask_for_model(fit, known).columns.tolist() == [1, 4, 7]
-        fit, known = draw_fit(np.random.default_rng(30), counts=wide, chosen=3)
-        fit.gradient = np.array([1.0, -9.0, 2.0, 1.5, 8.0, -1.0, 3.0, 7.0])
-        fit.coef = np.where(np.isin(EVERY, [0, 3]), 0.1, 0.0)
-        assert ask_for_model(fit, known).columns.tolist() == [0, 1, 3, 4]
+        point, way, known = draw_fit(np.random.default_rng(30), counts=wide)
+        point.gradient = np.array([1.0, -9.0, 2.0, 1.5, 8.0, -1.0, 3.0, 7.0])
+        assert ask_for_model(point, way, known).columns.tolist() == [1, 4, 7]
+        point, way, known = draw_fit(np.random.default_rng(30), counts=wide)
+        point.gradient = np.array([1.0, -9.0, 2.0, 1.5, 8.0, -1.0, 3.0, 7.0])
+        point.coef = np.where(np.isin(EVERY, [0, 3]), 0.1, 0.0)
+        assert ask_for_model(point, way, known).columns.tolist() == [0, 1, 3, 4]
 
     def test_columns_of_a_loan(self):
         """Those that are near; a matrix where it is worth it for all who borrow."""
@@ -892,23 +893,23 @@ class TestChoice:
         some = Counts(1e6, 1e6, 1e6, 1e9, 0.0, False, 10**6)
         penalty = of(PENALTIES["lasso"])
         for n_borrowers, coupling, size in ((1, 3.0, 0), (1000, 3.0, P - 1), (1000, 1.0, 0)):
-            fit, known = draw_fit(rng, counts=some)
-            fit.gradient = np.where(EVERY == 4, 0.4 * L1, 0.6 * L1)
-            fit.secants.coupling = coupling
+            point, way, known = draw_fit(rng, counts=some)
+            point.gradient = np.where(EVERY == 4, 0.4 * L1, 0.6 * L1)
+            way.secants.coupling = coupling
             two = np.array([2, 3])
-            fit.model = serve(known, Diagonal.take(P, fit.secants, two, two))
-            loan = serve(known, lend(fit, penalty, n_borrowers))
+            way.model = serve(known, Diagonal.take(P, way.secants, two, two))
+            loan = serve(known, way.lend(point, penalty, n_borrowers))
             assert {*loan.columns} == {*EVERY} - {4} and len(loan.matrix) == size
-            borrower, _ = draw_fit(rng)
-            borrow(borrower, loan, 0.5, EVERY == 6)
+            _, borrower, _ = draw_fit(rng)
+            borrower.borrow(loan, 0.5, EVERY == 6)
             assert 6 not in borrower.model.columns and borrower.model.weight == 0.5
-        fit, known = draw_fit(rng)
-        fit.gradient = np.zeros(P)
-        assert serve(known, lend(fit, penalty, 9)) is None
+        point, way, known = draw_fit(rng)
+        point.gradient = np.zeros(P)
+        assert serve(known, way.lend(point, penalty, 9)) is None
 
     @pytest.mark.parametrize("counts", [CHEAP, NEVER])
     def test_a_fit_without_a_model_lends_one(self, counts):
         """One that was at its optimum when it began."""
-        fit, known = draw_fit(np.random.default_rng(32), counts=counts)
-        loan = serve(known, lend(fit, of(PENALTIES["lasso"]), 9))
+        point, way, known = draw_fit(np.random.default_rng(32), counts=counts)
+        loan = serve(known, way.lend(point, of(PENALTIES["lasso"]), 9))
         assert loan is None or {*loan.columns} == {*EVERY}

@@ -39,10 +39,11 @@ from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.inference._replicates import Replicates
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.folds import split_rows
-from sksurvgpu.solver import solve as solving
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
+from sksurvgpu.solver.solve import fit
+from sksurvgpu.solver.way import Way
 
 from ..processes import TookTooLongError, environment, run, timed
 from .problems import cox_problem
@@ -177,8 +178,8 @@ class Replay:
         self.session.serve(name, fits, requests)
         return next(self.answers)
 
-    def report(self, fit, iteration, residual):
-        self.marks.append((time.thread_time(), fit, fit.model))
+    def report(self, way, point, iteration, residual):
+        self.marks.append((time.thread_time(), way, way.model))
 
     def iterations(self):
         """Seconds of the first fit's outer iterations, and whether its model was kept."""
@@ -210,19 +211,19 @@ def measure_iterations(n, p, n_fits, runs):
     rows = problem, None, None, n_fits, np.dtype(float), penalty.formulas
 
     def fits():
-        return [solving.fit(every, b) for b in range(n_fits)]
+        return [fit(every, b) for b in range(n_fits)]
 
-    answers, kept, found = record(problem, penalty.formulas, fits()), solving.Fit.report, []
+    answers, kept, found = record(problem, penalty.formulas, fits()), Way.report, []
     with idle_device() as device:
         layout = Layout(device, problem)
         try:
             for _ in range(runs):
                 replay = Replay(Session(layout, *rows), iter(deepcopy(answers)))
-                solving.Fit.report = lambda fit, *state, to=replay: to.report(fit, *state)
+                Way.report = lambda way, *state, to=replay: to.report(way, *state)
                 serve_in_rounds(replay.serve, fits())
                 found.append(replay.iterations()[1:])
         finally:
-            solving.Fit.report = kept
+            Way.report = kept
     least = np.min([[seconds for seconds, _ in run] for run in found], axis=0)
     is_kept = np.array([is_kept for _, is_kept in found[0]])
     return least[is_kept], least[~is_kept]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
 from ..solver.fits import Fits
-from ..solver.line_search import require_finite
+from ..solver.point import require_finite
 from ._prepared import count_threads, sizes_of_rows
 from ._relaxed import evaluate
 

@@ -9,22 +9,22 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.contract import Operations, ask
-from .line_search import rounding
 
 SHORTEST = 1e-14  # of the first reach: steps no longer count
 
 
-def descend_exactly(fit, penalty, tolerance, max_iter):
-    """Coroutine: move `fit` to the optimum under `penalty`; objectives from first to last."""
+def descend_exactly(point, goal, way, max_iter):
+    """Coroutine: move `point` to the goal; objectives from first to last."""
+    penalty = goal.penalty
     columns = np.flatnonzero(~penalty.fixed)
-    first = reach = fit.reach[columns]
-    objectives, overshot = [fit.objective], False
+    first = reach = way.reach[columns]
+    objectives, overshot = [point.objective], False
     for iteration in range(max_iter + 1):
-        residual = float(fit.violation(penalty).max(initial=0.0))
-        fit.report(iteration, residual)
-        if residual <= tolerance or iteration == max_iter or np.all(reach < SHORTEST * first):
+        residual = float(goal.violation(point).max(initial=0.0))
+        way.report(point, iteration, residual)
+        if residual <= goal.tolerance or iteration == max_iter or np.all(reach < SHORTEST * first):
             break
-        coef = fit.coef.copy()
+        coef = point.coef.copy()
         # short steps to a minimum beyond a hill of the penalty would climb it
         under = penalty.tangent(coef) if overshot else penalty
         request = columns, coef[columns], under.of_columns(columns), reach
@@ -32,11 +32,11 @@ def descend_exactly(fit, penalty, tolerance, max_iter):
         # The predictor is rebuilt from the coefficients: a cycle only adds to it.
         loglik = yield from ask(Operations.start, coef)
         objective = penalty.value(coef) - loglik
-        if objective <= fit.objective + rounding(fit):
-            fit.coef, fit.loglik, fit.objective, reach = coef, loglik, objective, wider
-            fit.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
+        if objective <= point.objective + goal.rounding(point):
+            point.coef, point.loglik, point.objective, reach = coef, loglik, objective, wider
+            yield from point.take_gradient()
         else:  # Newton steps overshot: go back and keep them shorter
             reach, overshot = np.minimum(reach, wider) / 8, True
-            yield from ask(Operations.start, fit.coef)
-        objectives.append(fit.objective)
+            yield from ask(Operations.start, point.coef)
+        objectives.append(point.objective)
     return objectives

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.contract import Operations, ask
-from .line_search import require_finite
+from .point import require_finite
 from .problem import Batch, Problem
 from .solve import find_null_of, fit, fit_and_lend
 

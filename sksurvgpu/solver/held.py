@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backends.contract import Operations, ask
-from .models import LentModel, OwnMatrix, left_over
+from .models import LentModel, OwnMatrix
 
 
 class Held:
@@ -17,17 +17,17 @@ class Held:
         """Positions of its columns in the backend's matrix; -1 for those that stand alone."""
         raise NotImplementedError
 
-    def minimize_nearer(self, fit, penalty, accuracy, share):
-        start, least, columns = None, left_over(accuracy), self.columns
-        if penalty.formulas.block is None:
-            point = self.where(), fit.coef[columns], fit.gradient[columns]
+    def _minimize(self, point, goal, least, share):
+        start, columns = None, self.columns
+        if goal.penalty.formulas.block is None:
+            at = self.where(), point.coef[columns], point.gradient[columns]
             model = self.curvature / share, self.weight
-            rest = penalty.of_columns(columns), fit.unit[columns], least, self.is_lent
-            start, largest = yield from ask(Operations.descend, *point, *model, *rest)
+            rest = goal.penalty.of_columns(columns), goal.unit[columns], least, self.is_lent
+            start, largest = yield from ask(Operations.descend, *at, *model, *rest)
             if largest <= least:
                 return start
         yield from self.have_matrix()
-        return self._minimize_here(fit, penalty, least, share, start)
+        return self._minimize_here(point, goal, least, share, start)
 
 
 class HeldMatrix(Held, OwnMatrix):

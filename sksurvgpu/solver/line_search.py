@@ -11,38 +11,32 @@ LEAST_FACTOR, MOST_FACTOR = 0.1, 0.5  # of the share of a step that failed
 STIFFER = 0.25  # share of a share that is tried next
 LONGEST_MOVE = 10.0  # range of the predictor's move within one step
 SHORTEST = 1e-10
-ROUNDING = 1e-13  # relative: below it an increase of the objective cannot be told from rounding
 
 
-def rounding(fit):
-    """Difference of objectives that means nothing."""
-    return ROUNDING * max(abs(fit.objective), fit.magnitude)
-
-
-def _promise(fit, penalty, target):
+def _promise(point, goal, target):
     """Decrease of the objective along the step to `target`, to first order."""
-    slope = float(fit.gradient @ (target - fit.coef))
-    return slope - (penalty.value(target) - penalty.value(fit.coef))
+    slope = float(point.gradient @ (target - point.coef))
+    return slope - (goal.penalty.value(target) - goal.penalty.value(point.coef))
 
 
-def _take(fit, penalty, coef, loglik, enough, share=1.0):
+def _take(point, goal, coef, loglik, enough, share=1.0):
     """Coroutine: accept the trial, that of `coef`, on a decrease that is enough; whether it did."""
-    objective = penalty.value(coef) - loglik
-    if not objective <= fit.objective + rounding(fit) - max(enough, 0.0):
+    objective = goal.penalty.value(coef) - loglik
+    if not objective <= point.objective + goal.rounding(point) - max(enough, 0.0):
         return False
     yield from ask(Operations.accept)
-    fit.coef, fit.loglik, fit.objective = coef, loglik, objective
-    fit.shortened = share < 1.0
+    point.coef, point.loglik, point.objective = coef, loglik, objective
+    point.shortened = share < 1.0
     return True
 
 
-def search(fit, penalty, target, columns):
-    """Coroutine: move `fit` towards the coefficients `target`; the accepted share of the step.
+def search(point, goal, target, columns):
+    """Coroutine: move `point` towards the coefficients `target`; the accepted share of the step.
 
     A trial that fails says how the objective bends along the step: the next one is where a parabola
     through both ends has its minimum.
     """
-    change = target - fit.coef
+    change = target - point.coef
     reach, loglik = yield from ask(Operations.attempt, target, columns, LONGEST_MOVE)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
     while share >= SHORTEST:
@@ -50,11 +44,11 @@ def search(fit, penalty, target, columns):
             share *= factor
             yield from ask(Operations.shorten, factor)
             loglik = yield from ask(Operations.evaluate_trial)
-        coef = target if share == 1.0 else fit.coef + share * change
-        promised = _promise(fit, penalty, coef)
-        if (yield from _take(fit, penalty, coef, loglik, SUFFICIENT * promised, share)):
+        coef = target if share == 1.0 else point.coef + share * change
+        promised = _promise(point, goal, coef)
+        if (yield from _take(point, goal, coef, loglik, SUFFICIENT * promised, share)):
             return share
-        bend = penalty.value(coef) - loglik - fit.objective + promised
+        bend = goal.penalty.value(coef) - loglik - point.objective + promised
         factor = (
             float(np.clip(0.5 * promised / bend, LEAST_FACTOR, MOST_FACTOR))
             if bend > 0
@@ -64,7 +58,7 @@ def search(fit, penalty, target, columns):
     return 0.0
 
 
-def approach(fit, penalty, target, columns, nearer):
+def approach(point, goal, target, columns, nearer):
     """Coroutine: the same under a penalty that is not convex; the share that was accepted.
 
     Such a penalty may be larger between two points than at both, so that nothing is interpolated:
@@ -75,20 +69,10 @@ def approach(fit, penalty, target, columns, nearer):
     share = 1.0
     while share >= SHORTEST:
         _, loglik = yield from ask(Operations.attempt, target, columns, np.inf)
-        enough = SUFFICIENT * _promise(fit, penalty, target)
-        if (yield from _take(fit, penalty, target, loglik, enough)):
+        enough = SUFFICIENT * _promise(point, goal, target)
+        if (yield from _take(point, goal, target, loglik, enough)):
             return share
         share *= STIFFER
         target = yield from nearer(share)
     yield from ask(Operations.evaluate)
     return 0.0
-
-
-def require_finite(loglik):
-    """Refuse a point where nothing can be computed."""
-    if not np.isfinite(loglik).all():
-        raise ValueError(
-            "the log-likelihood is not finite: the linear predictor (offset and coefficients) "
-            "spans too many orders of magnitude, or `y` does; rescale `offset`, `y` or the columns "
-            "of X, refit with `warm_start=False`, or use `algorithm='majorized'`"
-        )

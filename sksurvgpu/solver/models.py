@@ -20,8 +20,6 @@ from .problem import Loan
 from .secants import OUTSIDE, Terms
 
 STALE, STALE_IF_CHEAP = 0.5, 0.05  # a model is retaken where more of the residual is left
-# A model is minimized until violations are these shares of the tolerance, or of the residual.
-SHARE_OF_TOLERANCE, SHARE_OF_RESIDUAL = 0.2, 0.02
 # A matrix that is off by no more than this share is better than pairs from afar.
 ACCURATE = 0.2
 OLD, AGING = 2, 4  # iterations until a model may be taken anew; times as many for the next diagonal
@@ -123,43 +121,43 @@ class Model:
         """Let lost columns stand alone."""
         self._learnt = None
 
-    def without_effect(self, fit, penalty):
+    def without_effect(self, point, goal):
         """Penalized columns that the likelihood does not see at this point, as constant ones."""
-        columns = self.columns[self.loose]
+        columns, penalty = self.columns[self.loose], goal.penalty
         if not len(columns):
             return columns
-        return columns[(penalty.rests(fit.gradient, fit.noise) & penalty.is_penalized)[columns]]
+        return columns[(penalty.rests(point.gradient, goal.noise) & penalty.is_penalized)[columns]]
 
     # -- its minimum ------------------------------------------------------------------------------
-    def minimize(self, fit, penalty, accuracy):
-        """Coroutine: coefficients of its columns that bring the model near its minimum."""
-        if penalty.needs_matrix:
-            yield from self.have_matrix()
-            matrix, least = self.quadratic(1.0).whole(), left_over(accuracy) * fit.unit
-            return penalty.minimize_on_matrix(matrix, fit.gradient, fit.coef, least)
-        return (yield from self.minimize_nearer(fit, penalty, accuracy, 1.0))
+    def minimize(self, point, goal, least, share=1.0):
+        """Coroutine: its columns where violations of the model's minimum are `least`.
 
-    def minimize_nearer(self, fit, penalty, accuracy, share):
-        """Coroutine: its columns under the model with their curvature divided by `share`.
-
-        What the columns have in common stays, so that no direction is without curvature, as those
-        are that only rows of nearly no curvature see.
+        That is with their curvature divided by `share`.  What the columns have in common stays, so
+        that no direction is without curvature, as those are that only rows of nearly no curvature
+        see.
         """
+        if not goal.penalty.needs_matrix:
+            return (yield from self._minimize(point, goal, least, share))
+        yield from self.have_matrix()
+        given = self.quadratic(1.0).whole(), point.gradient, point.coef
+        return goal.penalty.minimize_on_matrix(*given, least * goal.unit)
+
+    def _minimize(self, point, goal, least, share):
         yield from ()
-        return self._minimize_here(fit, penalty, left_over(accuracy), share)
+        return self._minimize_here(point, goal, least, share)
 
     def have_matrix(self):
         """Coroutine: have its matrix in the memory of the host."""
         yield from ()
 
-    def _minimize_here(self, fit, penalty, least, share, start=None):
+    def _minimize_here(self, point, goal, least, share, start=None):
         """Coefficients that minimize it in the memory of the host, by way of those at `start`."""
         columns, model = self.columns, self.quadratic(share)
-        coef, gradient = fit.coef[columns], fit.gradient[columns]
+        coef, gradient, unit = point.coef[columns], point.gradient[columns], goal.unit[columns]
         if start is not None:
             gradient -= model.times(start - coef)
             coef = start.copy()
-        return minimize_on_model(model, penalty, columns, coef, gradient, fit.unit[columns], least)
+        return minimize_on_model(model, goal.penalty, columns, coef, gradient, unit, least)
 
     def quadratic(self, share):
         """What is minimized, with its curvature divided by `share`."""
@@ -331,12 +329,6 @@ class LentModel(Model):
         if len(missing):
             yield from self.extend(missing)
         return not np.any((self.curvature <= 0) & (violation[self.columns] > 0))
-
-
-def left_over(accuracy):
-    """Violations until which a model is minimized."""
-    tolerance, residual = accuracy
-    return max(SHARE_OF_TOLERANCE * tolerance, SHARE_OF_RESIDUAL * residual)
 
 
 def stand_alone(matrix, lost, curvature):

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..backends.contract import Operations, ask
-from .choose import near
 from .descend import descend
 from .models import Diagonal
+from .point import Goal
 
 LARGEST_SCALE = 100.0  # standard errors: beyond, `tol` would allow too much of one
 LEAST_DEVIATION = 1e-4  # of errors, over that of the null model
@@ -66,17 +66,18 @@ class Null:
         """
         return tol * min(self.scale, LARGEST_SCALE * deviation)
 
-    def unit(self, penalty, allowed):
-        """Units in which violations are compared with what is `allowed`.
+    def goal(self, penalty, allowed):
+        """What is to be reached, in units in which violations are compared with what is `allowed`.
 
         Where a penalty is small beside that, its share is all that is allowed: else a path would
         stand still where its penalties are below the tolerance.
         """
-        if not allowed > 0:
-            return self.root
-        threshold = penalty.threshold
-        limit = np.where(threshold > 0, SHARE_OF_PENALTY / allowed * threshold, np.inf)
-        return np.minimum(self.root, np.maximum(limit, SHARE_OF_PENALTY * self.noise / allowed))
+        unit, threshold = self.root, penalty.threshold
+        if allowed > 0:
+            limit = np.where(threshold > 0, SHARE_OF_PENALTY / allowed * threshold, np.inf)
+            least = SHARE_OF_PENALTY * self.noise / allowed
+            unit = np.minimum(unit, np.maximum(limit, least))
+        return Goal(penalty, allowed, unit, self.noise, self.magnitude)
 
     def plain_unit(self, factor, is_free):
         """Units of the plain residual: of the penalty, and for free columns their deviation.
@@ -87,51 +88,50 @@ class Null:
         return np.where(is_free, deviation, factor)
 
 
-def find_null(state, penalty, factor, options):
-    """Coroutine: move `state`, whose free coefficients are zero, to the null model; returns it.
+def find_null(point, way, penalty, factor):
+    """Coroutine: move `point`, whose free coefficients are zero, to the null model; returns it.
 
     The quadratic model is left there, of the columns with which the fit under `penalty` begins.
     """
+    noise, loglik = (yield from ask(Operations.rounding)), point.loglik
     is_penalized = ~penalty.fixed & (factor > 0)
     is_free = ~penalty.fixed & ~is_penalized
     scale = 0.0
     if is_penalized.any() and is_free.any():
-        scale = LEAST_SCALE * (yield from _fit_free(state, penalty.family, is_free, options))
-    root, events = yield from _measure(state, near(state, penalty))
+        free = _fit_free(point, way, penalty.family, is_free, noise)
+        scale = LEAST_SCALE * (yield from free)
+    root, events = yield from _measure(point, way, way.near(point, penalty))
     judged = is_penalized if is_penalized.any() else is_free
-    gradient = penalty.family.reduced(state.gradient)
-    gradient = np.where(gradient > state.noise, gradient, 0.0)
+    gradient = penalty.family.reduced(point.gradient)
+    gradient = np.where(gradient > noise, gradient, 0.0)
     scale = max(scale, float((gradient / root)[judged].max(initial=0.0)))
     pulled = np.where(is_penalized, factor, 0.0)
-    signed = np.where(gradient > 0.0, state.gradient, 0.0)
+    signed = np.where(gradient > 0.0, point.gradient, 0.0)
     lam_max = penalty.family.least_strength(signed, gradient, pulled, root**2)
-    null = Null(root, state.noise, state.null_loglik, events, scale, lam_max)
+    null = Null(root, noise, loglik, events, scale, lam_max)
     is_ridge = penalty.family.is_always_there(pulled)
     if is_ridge.any() and lam_max > 0:
-        coef = state.coef.copy()
+        coef = point.coef
         moves = is_ridge | is_free
-        lam_max = yield from _least_beside(state, penalty.family, null, pulled, moves, options)
+        lam_max = yield from _least_beside(point, way, null, penalty.family, pulled, moves)
         null = replace(null, lam_max=lam_max)
-        state.coef, state.loglik = coef, (yield from ask(Operations.start, coef))
-        state.gradient = yield from ask(Operations.gradient, np.arange(len(coef)))
-        yield from _measure(state, near(state, penalty))
+        yield from point.go_to(coef)
+        yield from _measure(point, way, way.near(point, penalty))
     return null
 
 
-def _least_beside(state, family, null, factor, moves, options):
+def _least_beside(point, way, null, family, factor, moves):
     """Coroutine: least strength that leaves columns at zero beside ridges at their optimum.
 
     As ridges shrink with the strength it is the largest one at which slopes reach their threshold,
     a fixed point, which is met from above.
     """
-    yield from _measure(state, np.flatnonzero(moves), np.flatnonzero(moves))
+    yield from _measure(point, way, np.flatnonzero(moves), np.flatnonzero(moves))
 
     def reached(lam):
-        penalty = family.at(lam, factor, ~moves)
-        state.objective = penalty.value(state.coef) - state.loglik
-        yield from descend_by(descend, state, null, penalty, options)
+        yield from descend_by(descend, point, way, null, family.at(lam, factor, ~moves))
         return family.least_strength(
-            state.gradient, family.reduced(state.gradient), factor, null.root**2
+            point.gradient, family.reduced(point.gradient), factor, null.root**2
         )
 
     high = null.lam_max
@@ -147,55 +147,55 @@ def _least_beside(state, family, null, factor, moves, options):
     return float(high)
 
 
-def _fit_free(state, family, is_free, options):
+def _fit_free(point, way, family, is_free, noise):
     """Coroutine: fit the unpenalized columns alone; their largest score before that."""
     columns = np.flatnonzero(is_free)
-    root, events = yield from _measure(state, columns, columns)
-    scale = float((np.abs(state.gradient) / root)[columns].max())
-    point = Null(root, state.noise, state.null_loglik, events, scale, 0.0)
-    state.objective = -state.loglik
+    root, events = yield from _measure(point, way, columns, columns)
+    scale = float((np.abs(point.gradient) / root)[columns].max())
+    null = Null(root, noise, point.loglik, events, scale, 0.0)
     penalty = family.at(0.0, np.zeros(len(is_free)), ~is_free)
-    yield from descend_by(descend, state, point, penalty, options)
+    yield from descend_by(descend, point, way, null, penalty)
     return scale
 
 
-def _measure(state, first, columns=None):
+def _measure(point, way, first, columns=None):
     """Coroutine: roots of the curvature of columns at the last evaluation, and its sum over rows.
 
     The quadratic model is taken there, of the columns `first`. An empty column has a root of 1, as
     if it had an event.
     """
-    columns = np.arange(len(state.coef)) if columns is None else columns
+    columns = np.arange(len(point.coef)) if columns is None else columns
     found, events = yield from ask(Operations.curvature, columns)
-    curvature = np.full((len(state.coef), 2), np.nan)
+    curvature = np.full((len(point.coef), 2), np.nan)
     curvature[columns] = found
-    state.model = Diagonal.of(state.secants, first, curvature)
+    way.model = Diagonal.of(way.secants, first, curvature)
     centred, plain = np.nan_to_num(curvature.T)
     known = np.where(centred > 0.0, centred, CONSTANT * plain)
     return np.sqrt(np.where(known > 0.0, known, 1.0)), events
 
 
-def descend_by(schedule, state, null, penalty, options):
+def descend_by(schedule, point, way, null, penalty):
     """Coroutine: descend until scores are what the null model allows.
 
-    Objectives, what was allowed, and the deviation of the errors: where that is estimated, it is
-    smaller at the optimum than before.
+    Objectives, the goal that was reached, and the deviation of the errors: where that is estimated,
+    it is smaller at the optimum than before.
     """
-    objectives, weight = [state.objective], (yield from ask(Operations.error_weight))
-    allowed = null.allows(options.tol, _deviation(state, null, weight))
+    point.objective = penalty.value(point.coef) - point.loglik
+    objectives, weight = [point.objective], (yield from ask(Operations.error_weight))
+    deviation = _deviation(point, null, weight)
+    goal = null.goal(penalty, null.allows(way.options.tol, deviation))
     while True:
-        state.unit, given = null.unit(penalty, allowed), allowed
-        left = options.max_iter - (len(objectives) - 1)
-        objectives += (yield from schedule(state, penalty, allowed, left))[1:]
-        deviation = _deviation(state, null, weight)
-        allowed = null.allows(options.tol, deviation)
-        residual = state.violation(penalty).max(initial=0.0)
+        left = way.options.max_iter - (len(objectives) - 1)
+        objectives += (yield from schedule(point, goal, way, left))[1:]
+        deviation = _deviation(point, null, weight)
+        allowed, given = null.allows(way.options.tol, deviation), goal.tolerance
+        residual = goal.violation(point).max(initial=0.0)
+        goal = null.goal(penalty, allowed)
         if not allowed < residual <= given:  # else errors have become smaller on the way: go on
-            state.unit = null.unit(penalty, allowed)
-            return objectives, allowed, deviation
+            return objectives, goal, deviation
 
 
-def _deviation(state, null, weight):
+def _deviation(point, null, weight):
     """Standard deviation of the errors; 1 where the likelihood knows it, and `weight` is 0.
 
     Errors next to none, as of a fit with more columns than rows, are no unit of accuracy.
@@ -203,4 +203,4 @@ def _deviation(state, null, weight):
     if not weight > 0:
         return 1.0
     least = LEAST_DEVIATION * np.sqrt(2.0 * null.magnitude / weight)
-    return max(least, np.sqrt(max(0.0, -2.0 * state.loglik) / weight))
+    return max(least, np.sqrt(max(0.0, -2.0 * point.loglik) / weight))

@@ -1,0 +1,306 @@
+"""By which way a fit goes on: its quadratic model, and which base that has, over which columns.
+
+`costs` says what bases cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..backends.contract import Operations, ask
+from . import costs
+from .held import Held, HeldLoan, HeldMatrix
+from .models import (
+    AGING,
+    ROWS_A_COLUMN,
+    Diagonal,
+    LentModel,
+    OwnMatrix,
+    SampledMatrix,
+)
+from .secants import Secants
+
+NEAR = 0.95  # columns whose slope exceeds this share of what moves them are worked on
+NEAR_LATER = 0.5  # ... join the model where smaller penalties follow, or where it is lent
+NEAR_CHEAP = 0.8  # ... join it where it is a diagonal
+# Once the residual has fallen to this share, the columns of a matrix are those of the optimum.
+SETTLED = 0.2
+LARGEST_SAMPLE = 0.5  # of the rows; a larger one would be all of them
+FEWEST = 100  # columns with which a fit by cheap models begins
+LOOK_AGAIN = 0.1  # share of the residual of all columns below which all are looked at again
+PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
+# A model is minimized until violations are these shares of the tolerance, or of the residual.
+SHARE_OF_TOLERANCE, SHARE_OF_RESIDUAL = 0.2, 0.02
+
+BASES = {"diagonal": Diagonal, "sample": SampledMatrix, "matrix": OwnMatrix}
+
+
+@dataclass
+class Progress:
+    """What the iterations of a descent say so far."""
+
+    tolerance: float
+    residuals: list = field(default_factory=list)
+    residual_of_all: float = np.inf  # the last one that was of all columns
+    stalled: int = 0  # iterations without a gain
+
+    def see(self, violation, point):
+        """Take in violations; the largest."""
+        residual = float(violation.max(initial=0.0))
+        self.residuals.append(residual)
+        if not point.partial:
+            self.residual_of_all = residual
+        return residual
+
+    def end(self, gained):
+        """Take in whether the objective has gained."""
+        gained = gained or self.residuals[-1] < 0.9 * min(self.residuals[:-1], default=np.inf)
+        self.stalled = 0 if gained else self.stalled + 1
+
+    @property
+    def stalls(self):
+        return self.stalled == PATIENCE // 2
+
+    @property
+    def least(self):
+        """Violations until which a model is minimized."""
+        return max(SHARE_OF_TOLERANCE * self.tolerance, SHARE_OF_RESIDUAL * self.residuals[-1])
+
+    @property
+    def done(self):
+        return len(self.residuals) - 1
+
+    @property
+    def previous(self):
+        return self.residuals[-2] if self.done else np.inf
+
+    @property
+    def gains_little(self):
+        return self.residuals[-1] > 0.5 * self.previous
+
+    @property
+    def left(self):
+        """Iterations to come, as the last ones went; 0 where nothing is known of them."""
+        span = min(3, self.done)
+        if span < 2 or not self.tolerance > 0:
+            return 0.0
+        now, before = self.residuals[-1], self.residuals[-1 - span]
+        if not now < before:
+            return np.inf
+        return span * np.log(now / self.tolerance) / np.log(before / now)
+
+
+class Way:
+    """The quadratic model in use, the secants, and what decides over the next model."""
+
+    def __init__(self, room, options, reach=None):
+        self.room, self.options, self.reach = room, options, reach
+        self.most_columns = costs.most_columns(room)  # that the model may have as a matrix
+        self.model, self.secants = None, Secants(far=room.whole_gradients)
+        self.level = 0  # of the bases, where these are not counted
+        self.counts, self.counted = None, 0  # the last that were asked for, of so many columns
+        # share of its threshold above which a slope is worked on, in a cheap matrix
+        self.share = NEAR
+        self.chosen = FEWEST  # columns that are enough to go on with
+        self.penalties_left = 0  # after the one at hand
+        self.line = None  # of progress, where a fit has one by itself
+
+    def report(self, point, iteration, residual):
+        """Print the state of an iteration where that is wanted."""
+        if self.line is not None:
+            self.line.step(int(iteration > 0), f"KKT {residual:.3g}")
+        if self.options.verbose > 1:
+            by_matrix = self.model is not None and self.model.is_matrix
+            print(
+                f"  {iteration:5d}  objective {point.objective:.10g}  KKT {residual:.3g}  "
+                f"{np.count_nonzero(point.coef):,} nonzero{'  (matrix)' if by_matrix else ''}"
+            )
+
+    def near(self, point, penalty, share=NEAR):
+        """Columns that are not zero or whose known slope exceeds a share of what moves them."""
+        is_near = penalty.is_near(point.coef, point.gradient, share)
+        return np.flatnonzero(is_near & self.model.has if point.partial else is_near)
+
+    def watched(self, violation, progress):
+        """Columns whose gradient the next iteration needs; None: all.
+
+        By matrix, the others matter only to stop, unless they have just joined.
+        """
+        if not self.model.is_matrix or self.room.whole_gradients:
+            return None
+        is_nearly_done = progress.residuals[-1] <= LOOK_AGAIN * progress.residual_of_all
+        others_matter = is_nearly_done or self.model.outside(violation).any()
+        return None if others_matter else self.model.columns
+
+    def learn(self, before, point, share, is_first):
+        """Take in a step from one point to another; whether it had better not been made."""
+        step, change = point.coef - before.coef, before.gradient - point.gradient
+        if before.partial or point.partial:
+            change = np.where(self.model.has, change, np.nan)
+        if is_first and not self.model.is_matrix:
+            self.secants.see_coupling(self.model, step, change)
+            may_return = not (self.room.whole_gradients or self.secants.pairs)
+            if may_return and self.most_columns > 0 and self.secants.is_coupled:
+                return True  # a matrix begins better where no step was made
+        self.secants.learn(step, change, share)
+        return False
+
+    # -- a model --------------------------------------------------------------------------------
+    def have_model(self, point, goal, violation, progress):
+        """Coroutine: have a model of the columns to work on; returns it."""
+        penalty, every = goal.penalty, np.arange(len(point.coef))
+        if penalty.needs_matrix:
+            work, kind = self._all_columns(every), self._kind_of_all(progress)
+        else:
+            work = yield from self._columns(point, penalty, violation)
+            kind = yield from self._kind(work, progress)
+        model = self.model
+        stale = progress.stalls or model is None or model.is_stale(violation, progress.previous)
+        serves = not stale and self._serves(kind)
+        if serves and (yield from model.cover(work, violation, self.most_columns, penalty)):
+            return model
+        known = every if self.room.whole_gradients else work
+        self.model = yield from kind.take(len(every), self.secants, work, known)
+        if kind is Diagonal and isinstance(model, Diagonal):
+            self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
+        if kind is OwnMatrix and self.room.counts:
+            self.model.is_cheap = costs.is_cheap((yield from self.count(work)), len(work))
+            if self.model.is_cheap and not progress.gains_little:
+                self.secants.forget()  # it is the Hessian, unless that has lost its digits
+        yield from self.model.loosen(violation)
+        return self.model
+
+    def _serves(self, kind):
+        """Whether the model has the base of a new one, or one that need not be taken."""
+        model = self.model
+        is_lent = isinstance(model, LentModel) and (self.room.holds or not self.room.counts)
+        return is_lent or isinstance(model, kind) or (model.is_matrix and kind is Diagonal)
+
+    def _kind_of_all(self, progress):
+        """The base under a penalty that is minimized on one matrix; not counted, as any other."""
+        if self.room.holds:
+            return HeldMatrix
+        return OwnMatrix if self.room.counts else self._better(progress)
+
+    def _kind(self, work, progress):
+        """Coroutine: the base that a new model would have."""
+        room = self.room
+        if not 0 < len(work) <= self.most_columns or room.best == "diagonal":
+            return Diagonal
+        if not room.counts:
+            return self._better(progress)
+        if isinstance(self.model, OwnMatrix):
+            return type(self.model)
+        counts = yield from self.count(work)
+        if room.holds:
+            is_wanted = isinstance(self.model, Held) or self.secants.is_coupled
+            return HeldMatrix if is_wanted and counts.pairs < np.inf else Diagonal
+        if costs.is_cheap(counts, len(work)):
+            return OwnMatrix
+        is_sampled = isinstance(self.model, SampledMatrix)
+        ahead = costs.iterations_ahead(self.penalties_left, progress.left, progress.done)
+        if is_sampled and progress.residuals[-1] < SETTLED * progress.residuals[0]:
+            ahead = max(ahead, costs.ITERATIONS_IF_COUPLED)
+        if costs.of_matrix(counts, len(work)) < ahead:
+            return OwnMatrix
+        if is_sampled or self.secants.is_coupled:
+            is_small = ROWS_A_COLUMN * len(work) < LARGEST_SAMPLE * counts.rows
+            return SampledMatrix if is_small else OwnMatrix
+        return Diagonal
+
+    def _better(self, progress):
+        """The base where nothing is counted: the first one, and better ones where it is poor."""
+        names = list(BASES)
+        steps = names[names.index(self.room.first) : names.index(self.room.best) + 1]
+        too_long, too_slow = self.secants.trouble(progress.residuals[-1])
+        is_poor = too_long or too_slow or self.secants.is_coupled
+        if is_poor and self.level < len(steps) - 1:
+            self.level += 1
+            self.secants.coupling, self.model = 1.0, None
+        elif too_long and self.model is not None:
+            self.model.stiffen()
+        return BASES[steps[self.level]]
+
+    # -- its columns ----------------------------------------------------------------------------
+    def _columns(self, point, penalty, violation):
+        """Coroutine: columns to work on: at first some, where a matrix of them is cheap."""
+        # where no column costs more than others, none should join late
+        is_cheap = isinstance(self.model, Diagonal) or self.room.whole_gradients
+        work = self.near(point, penalty, NEAR_CHEAP if is_cheap else self.share)
+        most = self._first_choice(point)
+        if most < len(work) and most <= self.most_columns and self.room.counts:
+            counts = yield from self.count(work)
+            # once there is a matrix, it grows with the support: it would not be left for its size
+            is_cheap = self.room.holds or isinstance(self.model, OwnMatrix)
+            is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
+            if is_cheap and len(work) > counts.rows:  # most of them will not stay
+                return penalty.whole(_worst(point, work, violation, most))
+        return work
+
+    def _all_columns(self, columns):
+        """All, if a matrix may have them."""
+        if len(columns) > self.most_columns:
+            raise ValueError(
+                f"`penalty` needs the matrix of all {len(columns):,} columns, and the backend has "
+                f'room for {self.most_columns:,}: use backend="cpu", more memory or fewer columns.'
+            )
+        return columns
+
+    def _first_choice(self, point):
+        """Columns that are enough to go on with, where models are cheap: the support may double.
+
+        A step that was cut short holds all columns of its target, most of which will leave again.
+        """
+        if not point.shortened:
+            self.chosen = max(FEWEST, 2 * np.count_nonzero(point.coef))
+        return self.chosen
+
+    def count(self, columns):
+        """Coroutine: `Counts` of columns; those of others in proportion, if nearly as many."""
+        if self.counts is None or not 0.8 < len(columns) / max(self.counted, 1) < 1.25:
+            self.counted = len(columns)
+            self.counts = yield from ask(Operations.count, columns)
+        return self.counts.scaled(len(columns) / max(self.counted, 1))
+
+    # -- of other fits --------------------------------------------------------------------------
+    def lend(self, point, penalty, n_borrowers):
+        """Coroutine: the model at the optimum as a `Loan`; None where it is not worth it."""
+        columns = self.near(point, penalty, NEAR_LATER)
+        if penalty.needs_matrix or not len(columns):  # its own matrix, always
+            return None
+        kind = yield from self._kind_lent(columns, n_borrowers)
+        if kind is None and self.model is None:
+            kind = Diagonal
+        if kind is not None and not isinstance(self.model, kind):
+            self.model = yield from kind.take(len(point.coef), self.secants, columns, columns)
+        if len(missing := self.model.lacks(columns)):
+            yield from self.model.extend(missing)
+        yield from self.model.have_matrix()
+        return replace(self.model.lent(), level=self.level)
+
+    def _kind_lent(self, columns, n_borrowers):
+        """Coroutine: the base that is worth being taken for a loan; None: as it is."""
+        if not (self.room.counts and len(columns) <= self.most_columns):
+            return None
+        counts = yield from self.count(columns)
+        if self.room.holds:
+            return HeldMatrix if counts.pairs < np.inf else None
+        is_coupled = isinstance(self.model, SampledMatrix | OwnMatrix) or self.secants.is_coupled
+        cost = costs.of_matrix(counts, len(columns), n_borrowers)
+        return OwnMatrix if is_coupled and cost < costs.ITERATIONS_OF_BORROWER else None
+
+    def borrow(self, loan, share, fixed):
+        """Take a share of another fit's model, without the columns that are fixed here."""
+        form = HeldLoan if self.room.holds and len(loan.matrix) else LentModel
+        self.model = form(len(fixed), self.secants, loan, share, fixed)
+        self.level = loan.level
+
+
+def _worst(point, columns, violation, size):
+    """The columns that are not zero, and those of the others that violate most."""
+    is_zero = point.coef[columns] == 0.0
+    order = np.argsort(-violation[columns[is_zero]], kind="stable")
+    chosen = columns[is_zero][order[: size - np.count_nonzero(~is_zero)]]
+    return np.sort(np.concatenate([columns[~is_zero], chosen]))
