@@ -119,11 +119,7 @@ class FarBackend:
         return solutions
 
     def _open(self, problem, batch, b):
-        weight, offset = (
-            None if values is None else values[:, b if values.shape[1] > 1 else 0]
-            for values in (batch.weight, batch.offset)
-        )
-        n = problem.plan.n_base
+        (weight, offset), n = batch.rows(b), problem.plan.n_base
         sampled = np.zeros(n) if weight is None else 0.0 * weight
         some = slice(0, max(1, int(SAMPLED * n)))
         sampled[some] = 1.0 if weight is None else weight[some]

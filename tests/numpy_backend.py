@@ -167,11 +167,10 @@ class NumpyBackend:
         self._room, self.served = room, set()
 
     def _open(self, problem, batch, formulas=None):
-        def column(values, b):
-            return None if values is None else values[:, b if values.shape[1] > 1 else 0]
-
-        rows = [(column(batch.weight, b), column(batch.offset, b)) for b in range(batch.n_fits)]
-        return [Session(problem, *each, formulas, self._room, batch.loan) for each in rows]
+        return [
+            Session(problem, *batch.rows(b), formulas, self._room, batch.loan)
+            for b in range(batch.n_fits)
+        ]
 
     def run(self, problem, batch, coroutines, n_threads):
         sessions = self._open(problem, batch, batch.penalty.formulas)

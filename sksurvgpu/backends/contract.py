@@ -11,9 +11,9 @@ rows (`data.design.tiles`), made when first asked for; ``problem.likelihood`` na
 has the formulas (``docs/extending.rst``).  Column j of a fit is column
 ``problem.source[j]`` of the design, in the pieces of time from ``piece_ptr[j, 0]`` to before
 ``piece_ptr[j, 1]``; piece b has a copy of each row from ``plan.first[b]`` on, and copies of one
-piece follow those of the one before.  Weights and offsets of a batch, (n_rows, n_fits) or one
-column for all fits, or None, are in the caller's order: ``plan.per_copy(weight[plan.order])``.  A
-row of weight 0 is absent.  Numbers are float64; columns int64 without repetitions, perhaps none.
+piece follow those of the one before.  ``batch.rows(b)`` are weights and offsets of fit b, or None,
+in the caller's order: ``plan.per_copy(weight[plan.order])``.  A row of weight 0 is absent.  Numbers
+are float64; columns int64 without repetitions, perhaps none.
 
 **Order.**  `start` comes first.  An *evaluation* (`start`, `attempt`, `evaluate_trial`, `evaluate`)
 finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`,

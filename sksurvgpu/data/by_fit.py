@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["ColumnsOnDemand", "Marks", "columns_of"]
+__all__ = ["ColumnsOnDemand", "Marks", "columns_of", "of_fit"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ class ColumnsOnDemand:
         if np.ndim(fits) == 0 and not isinstance(fits, slice):
             return self.make(int(fits))
         return np.stack([self.make(b) for b in range(*fits.indices(self.shape[1]))], axis=1)
+
+
+def of_fit(values, index):
+    """What one fit has; None, and numbers or a column that are those of all fits, stand for it."""
+    if values is None or len(values.shape) == 1:
+        return values
+    return values[:, index if values.shape[1] > 1 else 0]
 
 
 def columns_of(values, fits):

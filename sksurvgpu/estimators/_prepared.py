@@ -134,9 +134,7 @@ class Prepared:
     def find_directions(self, is_free, coef=None) -> tuple[np.ndarray, int]:
         """The same, and how many directions change nothing."""
         is_free = is_free & ~self.batch.penalty.is_bounded(self.problem.n_columns)
-        given = self.batch.weight, self.batch.offset
-        weight, offset = (None if value is None else value[:, 0] for value in given)
-        point = None if coef is None else (weight, offset, coef)
+        point = None if coef is None else (*self.batch.rows(0), coef)
         return find_directions(self.problem, self.weight, is_free, point)
 
     def find_undetermined(self, is_free, weight) -> np.ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from ..backends.cpu.threads import one_blas_thread
-from ..data.by_fit import ColumnsOnDemand, Marks, columns_of
+from ..data.by_fit import ColumnsOnDemand, Marks, columns_of, of_fit
 
 __all__ = [
     "blend",
@@ -91,7 +91,7 @@ def _find_undetermined(prepared, supports, weight, index) -> set:
     What holds for a support holds for those within it, what does not, for those around it: of the
     supports of a path, which are nearly nested, few have to be looked at.
     """
-    weight = prepared.weight if weight is None else _of_fit(weight, index)
+    weight = prepared.weight if weight is None else of_fit(weight, index)
 
     left = sorted(supports.items(), key=lambda item: np.count_nonzero(item[1]))
     if prepared.is_determined(np.any([support for _, support in left], axis=0), weight):
@@ -106,10 +106,6 @@ def _find_undetermined(prepared, supports, weight, index) -> set:
             undetermined |= around
             left = [item for item in left if item[0] not in around]
     return undetermined
-
-
-def _of_fit(values, index):
-    return values[:, index if values.shape[1] > 1 else 0]
 
 
 def _solve(prepared, jobs, weight):

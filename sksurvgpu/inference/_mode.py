@@ -121,12 +121,9 @@ class _Climber:
 
     def __init__(self, model, prepared, problem, prior):
         self._model, self._prepared, self._problem = model, prepared, problem
-        weight, offset = (
-            None if values is None else values[:, 0]
-            for values in (prepared.batch.weight, prepared.batch.offset)
-        )
-        self._weight, self._precision = weight, prior.precision
-        self._session = Session(problem, weight, offset, Threads(1))
+        rows = prepared.batch.rows(0)
+        self._weight, self._precision = rows[0], prior.precision
+        self._session = Session(problem, *rows, Threads(1))
         self._density = Density(self._evaluate, prior)
 
     def _evaluate(self, coefs):

@@ -227,9 +227,7 @@ class Profiler:
 
     @cached_property
     def _session(self):
-        batch = self._prepared.batch
-        weight, offset = (None if v is None else v[:, 0] for v in (batch.weight, batch.offset))
-        return Session(self._problem, weight, offset, Threads(1))
+        return Session(self._problem, *self._prepared.batch.rows(0), Threads(1))
 
     @cached_property
     def _rows(self):

@@ -55,11 +55,10 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
     design = estimator._read_features(X)
     assembled = estimator._assemble(design, y, weight, offset, given)
     outcome, problem, batch, by_column, _ = assembled
-    weight, offset = (None if v is None else v[:, 0] for v in (batch.weight, batch.offset))
-    session = Session(problem, weight, offset, Threads(1))
+    session = Session(problem, *batch.rows(0), Threads(1))
     _check_same(estimator, problem, session)
     route = estimator._route(by_column)
-    return FittedRows(estimator, outcome, problem, session, weight, batch, route)
+    return FittedRows(estimator, outcome, problem, session, batch.rows(0)[0], batch, route)
 
 
 def _check_same(estimator, problem, session) -> None:

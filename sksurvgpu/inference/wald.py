@@ -340,7 +340,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         null = np.zeros(prepared.problem.n_columns)
         _, *at_null, meat = prepared.backend.information(*shared, null, robust)
         [score] = prepared.fits.gradients(null[:, None]).T
-        basis = basis_of(estimator, *shared[:1], prepared.sizes, prepared.batch, prepared.route)
+        basis = basis_of(estimator, prepared, prepared.sizes)
         table = _tests(fit, score, at_null, meat, n_rows)
         given = estimator, prepared.problem, basis, n_rows, table["df"]["score"]
         return *found, fit.df, (table, statistics_of(*given))

@@ -47,11 +47,7 @@ class FittedRows:
 
     def at(self, coef) -> FittedRows:
         """The same rows at other coefficients."""
-        weight, offset = (
-            None if values is None else values[:, 0]
-            for values in (self.batch.weight, self.batch.offset)
-        )
-        session = Session(self.problem, weight, offset, Threads(1))
+        session = Session(self.problem, *self.batch.rows(0), Threads(1))
         session.start(coef)
         return replace(self, session=session)
 

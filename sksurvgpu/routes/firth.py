@@ -19,6 +19,7 @@ import numpy as np
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..data.by_column import find_column
+from ..data.by_fit import of_fit
 from ..penalties import ElasticNet, PenaltySpec
 from ..solver.null import Null
 from ..solver.solve import Solution
@@ -174,18 +175,12 @@ class _Fit:
 
     def __init__(self, route, problem, batch, index, threads):
         self._problem, self._names, self._corrects = problem, route.names, route.corrects
-        weight, offset, coef, fixed = (
-            None if values is None else values[:, index if values.shape[1] > 1 else 0]
-            for values in (batch.weight, batch.offset, batch.coef, batch.fixed)
-        )
-        self._rows = weight, offset, threads
+        coef, fixed = of_fit(batch.coef, index), of_fit(batch.fixed, index)
+        self._rows = *batch.rows(index), threads
         self._is_held = route.held if fixed is None else route.held | fixed
         coef = np.zeros(problem.n_columns) if coef is None else coef
         self._start = np.where(route.held, 0.0, coef)
-        self._null = None
-        if batch.null is not None:
-            share = 1.0 if batch.share is None else float(batch.share[index])
-            self._null = batch.null[index if len(batch.null) > 1 else 0].of_share(share)
+        self._null = batch.null_of(index)
 
     def solve(self, options) -> Solution:
         problem, origin = self._problem, np.where(self._is_held, self._start, 0.0)

@@ -21,7 +21,7 @@ from hashlib import blake2b
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data.by_fit import columns_of
+from ..data.by_fit import columns_of, of_fit
 from ..penalties.base import Family
 from ..solver.problem import Batch
 from .base import Route
@@ -105,21 +105,14 @@ def _of_fits(batch, fits, family) -> Batch:
     return Batch(none, family, factor, fixed=fixed, coef=coef, total=total, **rows)
 
 
-def _column(values, index):
-    """Numbers of one fit, where a column may stand for all."""
-    if values is None or len(values.shape) == 1:
-        return values
-    return values[:, index if values.shape[1] > 1 else 0]
-
-
 def _key(batch, index):
     """Checksum of all that a pilot depends on beside the problem."""
     digest = blake2b(digest_size=16)
     for name in ("weight", "offset", "factor", "fixed"):
-        values = _column(getattr(batch, name), index)
+        values = of_fit(getattr(batch, name), index)
         digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes() + b"+")
     if batch.fixed is not None and batch.coef is not None:
-        held = np.where(_column(batch.fixed, index), _column(batch.coef, index), 0.0)
+        held = np.where(of_fit(batch.fixed, index), of_fit(batch.coef, index), 0.0)
         digest.update(held.tobytes())
     digest.update(batch.total[index].tobytes())
     return digest.digest()

@@ -71,8 +71,12 @@ class Basis:
             return -0.5 * weight * (np.log(2.0 * np.pi * -2.0 * loglik / weight) + 1.0)
 
 
-def basis_of(estimator, problem, sizes, batch, route) -> Basis:
-    """What the criteria of all fits to some data share; `sizes` are those of `Prepared`."""
+def basis_of(estimator, rows, sizes) -> Basis:
+    """What the criteria of all fits to some data share.
+
+    These are `Prepared` or `FittedRows`; `sizes` are those of the former.
+    """
+    problem, batch, route = rows.problem, rows.batch, rows.route
     rest: np.ndarray | float = 0.0
     if isinstance(route, Shifted):
         rest, route = route.mean[problem.source], route.inner
@@ -93,8 +97,7 @@ def basis_of(estimator, problem, sizes, batch, route) -> Basis:
 
 def basis_of_rows(estimator, rows) -> Basis:
     """The same of a fitted estimator and its rows."""
-    sizes = sizes_of_rows(rows.outcome, rows.batch)
-    return basis_of(estimator, rows.problem, sizes, rows.batch, rows.route)
+    return basis_of(estimator, rows, sizes_of_rows(rows.outcome, rows.batch))
 
 
 @documented

@@ -341,7 +341,7 @@ def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):
     fitted.alpha = float(alphas[-1])
     fitted._adopt(prepared, solutions[-1])
     infinite = _find_infinite(fitted, prepared, solutions)
-    basis = basis_of(fitted, prepared.problem, prepared.sizes, prepared.batch, prepared.route)
+    basis = basis_of(fitted, prepared, prepared.sizes)
     path = _gather(fitted, alphas, solutions, infinite, basis)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data.by_fit import ColumnsOnDemand, columns_of
+from ..data.by_fit import ColumnsOnDemand, columns_of, of_fit
 from ..data.design.tiles import OrderedDesign
 from ..data.design.units import find_centers
 from ..data.model_columns import ModelColumns
@@ -167,6 +167,20 @@ class Batch:
         some = np.arange(self.n_fits)[fits]
         weight, offset = (columns_of(values, some) for values in (self.weight, self.offset))
         return replace(self, lambdas=self.lambdas[:, fits], weight=weight, offset=offset)
+
+    def rows(self, index):
+        """Weight and offset of the rows of one fit, (n_rows,) or None."""
+        return of_fit(self.weight, index), of_fit(self.offset, index)
+
+    def share_of(self, index):
+        """Share of the weight behind `null` that one fit has."""
+        return 1.0 if self.share is None else float(self.share[index])
+
+    def null_of(self, index):
+        """The null model of one fit, from fits before; None where it is not known."""
+        if self.null is None:
+            return None
+        return self.null[index if len(self.null) > 1 else 0].of_share(self.share_of(index))
 
     def family(self, index):
         """Penalties of one fit, of every strength."""

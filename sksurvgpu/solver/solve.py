@@ -13,6 +13,7 @@ import numpy as np
 
 from .._progress import Line, is_wanted
 from ..backends.contract import Operations, ask
+from ..data.by_fit import of_fit
 from .descend import descend
 from .exact import descend_exactly
 from .null import Null, descend_by, find_null
@@ -147,9 +148,7 @@ def _begin(fits, index, penalty, factor):
 
 def _begin_with_null(fits, index, penalty, factor):
     """The same with the null model of a fit like it, and perhaps its quadratic model."""
-    batch = fits.batch
-    share = 1.0 if batch.share is None else float(batch.share[index])
-    null = batch.null[index if len(batch.null) > 1 else 0].of_share(share)
+    batch, null = fits.batch, fits.batch.null_of(index)
     point, way = yield from _open(_start(batch, index, penalty), fits)
     still = penalty.fixed
     if np.any(point.gradient == 0.0):  # perhaps of columns without a row in this fit: no effect
@@ -158,12 +157,12 @@ def _begin_with_null(fits, index, penalty, factor):
         if np.any(point.coef[unseen]):
             yield from point.go_to(np.where(unseen, 0.0, point.coef))
     if batch.loan is not None:
-        way.borrow(batch.loan, share, still)
+        way.borrow(batch.loan, batch.share_of(index), still)
     return point, way, null
 
 
 def _start(batch, index, penalty):
-    start = np.array(_column(batch.coef, index, np.zeros(len(penalty.fixed))), dtype=np.float64)
+    start = _column(batch.coef, index, np.zeros(len(penalty.fixed))).astype(np.float64)
     return np.where(penalty.fixed, start, penalty.family.clip(start))
 
 
@@ -198,6 +197,4 @@ def _by_column(fits, index):
 
 
 def _column(values, index, default):
-    if values is None:
-        return default
-    return values if values.ndim == 1 else values[:, index if values.shape[1] > 1 else 0]
+    return default if values is None else of_fit(values, index)

@@ -25,8 +25,8 @@ def run(problem, batch, coroutines, n_threads):
     with one_blas_thread(), Threads(outer) as fits, Threads(within) as inner:
 
         def serve(index):
-            rows = _column(batch.weight, index), _column(batch.offset, index)
-            session = Session(problem, *rows, inner, batch.penalty.formulas, room)
+            rows = problem, *batch.rows(index), inner
+            session = Session(*rows, batch.penalty.formulas, room)
             return serve_fit(session, coroutines[index])
 
         return fits.map(serve, range(len(coroutines)))
@@ -49,11 +49,8 @@ class Evaluator:
     """Log-likelihoods and their gradients, of fits whose rows are set up once."""
 
     def __init__(self, problem, batch):
-        arrays = batch.weight, batch.offset
-        self._sessions = [
-            Session(problem, *(_column(values, b) for values in arrays), Threads(1))
-            for b in range(batch.n_fits)
-        ]
+        fits = range(batch.n_fits)
+        self._sessions = [Session(problem, *batch.rows(b), Threads(1)) for b in fits]
         self._columns = np.arange(problem.n_columns)
 
     def evaluate(self, coefs):
@@ -63,8 +60,3 @@ class Evaluator:
             logliks[b] = session.start(coef)
             gradients[b] = session.gradient(self._columns)
         return logliks, gradients
-
-
-def _column(values, index):
-    """Column of a fit; one column stands for all fits."""
-    return None if values is None else values[:, index if values.shape[1] > 1 else 0]

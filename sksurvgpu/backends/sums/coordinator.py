@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...data.by_fit import of_fit
 from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link, Step
@@ -64,7 +65,7 @@ class Coordinator:
     def run(self, problem, batch, coroutines, n_threads):
         """Serve all fits to their ends; threads are the engine's."""
         link = self._link(problem)
-        weights = [_column(batch.weight, b) for b in range(len(coroutines))]
+        weights = [of_fit(batch.weight, b) for b in range(len(coroutines))]
         known = _known_of(batch)
         try:
             link.open(weights, self.counts)
@@ -193,11 +194,6 @@ def _serve(session, fit):
         result = getattr(session, name)(*arguments)
         if isgenerator(result):
             result = yield from result
-
-
-def _column(values, index):
-    """Weight of a fit; one column stands for all fits."""
-    return None if values is None else values[:, index if values.shape[1] > 1 else 0]
 
 
 def _known_of(batch):
