@@ -913,3 +913,75 @@ class TestChoice:
         point, way, known = draw_fit(np.random.default_rng(32), counts=counts)
         loan = serve(known, way.lend(point, of(PENALTIES["lasso"]), 9))
         assert loan is None or {*loan.columns} == {*EVERY}
+
+
+# -- where a fit is, where it goes, and by which way -----------------------------------------------
+
+
+class TestState:
+    def test_violations_are_in_units_and_nothing_within_rounding(self):
+        noise = np.where(EVERY == 3, 5.0, 0.0)
+        goal = Goal(of(PENALTIES["lasso"]), 1e-6, 1.0 + EVERY, noise, magnitude=4.0)
+        point = Point(np.zeros(P), gradient=np.array([0.5, L1 + 1.0, -L1 - 2.0, 5.0, 0, 0, 0, -L1]))
+        expected = np.array([0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0]) / goal.unit
+        np.testing.assert_allclose(goal.violation(point), expected, atol=1e-12)
+        point.objective = -3.0
+        assert goal.rounding(point) == pytest.approx(4e-13)
+
+    def test_a_restart_forgets_what_was_interpolated(self):
+        point = Point(np.full(P, 2.0), loglik=7.0, gradient=np.ones(P), shortened=True)
+        rows = Parabola()
+        rows.start = lambda coef: -0.5 * np.sum((coef - 1.0) ** 2)
+        serve(rows, point.restart(of(PENALTIES["lasso"])))
+        assert not point.shortened and point.loglik == -0.5 * P
+        assert point.objective == pytest.approx(0.5 * P + 2.0 * P * L1)
+
+    def test_the_residual_of_all_columns_is_kept(self):
+        progress, point = Progress(1e-6), Point(np.zeros(P))
+        assert progress.see(np.array([1.0, 3.0]), point) == 3.0
+        point.partial = True
+        assert progress.see(np.array([0.5, 0.25]), point) == 0.5
+        assert progress.residuals == [3.0, 0.5] and progress.residual_of_all == 3.0
+
+    def test_patience(self):
+        """Spent by iterations that gain nothing; a residual that falls is a gain."""
+        progress = Progress(1e-6, [1.0])
+        for n in range(PATIENCE):
+            assert progress.stalled == n and progress.stalls == (n == PATIENCE // 2)
+            progress.residuals.append(1.0)
+            progress.end(False)
+        progress.end(True)
+        assert progress.stalled == 0
+        progress.end(False)
+        progress.residuals.append(0.8)
+        progress.end(False)
+        assert progress.stalled == 0
+
+    def test_gradients_that_an_iteration_needs(self):
+        """Of the columns of a matrix, until others violate or it is nearly done."""
+        _, way, known = draw_fit(np.random.default_rng(40))
+        inside = np.where(np.isin(EVERY, HALF), 1.0, 0.0)
+        progress = Progress(1e-6, [4.0, 1.0], residual_of_all=4.0)
+        way.model = serve(known, Diagonal.take(P, way.secants, HALF, HALF))
+        assert way.watched(inside, progress) is None
+        way.model = serve(known, OwnMatrix.take(P, way.secants, HALF, HALF))
+        np.testing.assert_array_equal(way.watched(inside, progress), HALF)
+        assert way.watched(np.ones(P), progress) is None
+        progress.residual_of_all = 100.0
+        assert way.watched(inside, progress) is None
+
+    @pytest.mark.parametrize("correlation", [0.0, 0.9])
+    def test_a_first_step_of_correlated_columns_is_better_not_made(self, correlation):
+        """A matrix begins better where it was; a later step, or one by matrix, is learnt."""
+        hessian = correlation + (1.0 - correlation) * np.eye(P)
+        before = Point(np.zeros(P), gradient=np.ones(P))
+        after = Point(np.ones(P), gradient=np.ones(P) - hessian @ np.ones(P))
+        for kind, is_first in product((Diagonal, OwnMatrix), (True, False)):
+            way = Way(COUNTED, Options())
+            way.model = serve(Known(hessian), kind.take(P, way.secants, EVERY, EVERY))
+            returns = way.learn(before, after, 1.0, is_first)
+            assert returns == (kind is Diagonal and is_first and correlation > 0)
+            assert len(way.secants.pairs) == (not returns)
+        far = Way(COUNTED._replace(whole_gradients=True), Options())
+        far.model = serve(Known(hessian), Diagonal.take(P, far.secants, EVERY, EVERY))
+        assert not far.learn(before, after, 1.0, True) and far.secants.pairs

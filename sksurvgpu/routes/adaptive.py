@@ -143,11 +143,8 @@ class Adapted(Detour):
     given: np.ndarray | None = None  # or (n_columns,) coefficients from elsewhere
 
     def leave(self, fits):
-        """Null models and quadratic models of fits before serve on: neither has a factor in it.
-
-        But for the least penalty that selects nothing, and null models come from fits of this
-        route.
-        """
+        # Null models and quadratic models of fits before serve on: neither has a factor in it but
+        # the least penalty that selects nothing, and null models come from fits of this route.
         batch, shape = fits.batch, (fits.problem.n_columns, fits.batch.n_fits)
         if self.pilots is None:
             pilot = np.broadcast_to(self.given[:, None], shape)

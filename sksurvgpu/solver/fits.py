@@ -72,7 +72,7 @@ class Fits:
         fits = self._checked()
 
         def report(b):
-            solutions = yield from fit(fits, b)
+            solutions, _ = yield from fit(fits, b)
             if on_fit is not None:
                 on_fit(b)
             return solutions

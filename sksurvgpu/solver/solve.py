@@ -46,13 +46,10 @@ class Solution:
 
 
 def fit(fits, index):
-    """Coroutine of one fit of a batch: its penalties in order; returns the list of solutions."""
-    solutions, _ = yield from _fit(fits, index)
-    return solutions
+    """Coroutine of one fit of a batch: its penalties in order, a solution for each.
 
-
-def _fit(fits, index):
-    """The solutions, and where, by which way and under which penalty the fit was last."""
+    Returns the list of these, and where, by which way and under which penalty the fit was last.
+    """
     with _line(fits, index) as line:
         return (yield from _fit_in_turn(fits, index, line))
 
@@ -183,7 +180,7 @@ def find_null_of(fits, index):
 
 def fit_and_lend(fits, n_borrowers):
     """Coroutine: solutions of the first fit, and a loan of its model if that serves others."""
-    solutions, (point, way, penalty) = yield from _fit(fits, 0)
+    solutions, (point, way, penalty) = yield from fit(fits, 0)
     if fits.options.algorithm != "majorized":
         return solutions, None
     return solutions, (yield from way.lend(point, penalty, n_borrowers))

@@ -12,14 +12,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from . import costs
 from .held import Held, HeldLoan, HeldMatrix
-from .models import (
-    AGING,
-    ROWS_A_COLUMN,
-    Diagonal,
-    LentModel,
-    OwnMatrix,
-    SampledMatrix,
-)
+from .models import AGING, ROWS_A_COLUMN, Diagonal, LentModel, OwnMatrix, SampledMatrix
 from .secants import Secants
 
 NEAR = 0.95  # columns whose slope exceeds this share of what moves them are worked on
