@@ -753,6 +753,7 @@ DEAR = CHEAP._replace(pairs=1e12)  # hundreds of thousands of iterations
 SHORT = DEAR._replace(rows=40)
 NEVER = CHEAP._replace(pairs=np.inf)
 COUNTED, UNCOUNTED = Room(1e8, holds=False), Room(1e8, holds=False, counts=False)
+HOLDING = COUNTED._replace(holds=True)
 
 
 def draw_fit(rng, room=COUNTED, counts=CHEAP):
@@ -775,8 +776,8 @@ class TestChoice:
             (COUNTED, CHEAP._replace(is_exact=False, pairs=1e9), Diagonal),
             (COUNTED, DEAR, Diagonal),
             (COUNTED, NEVER, Diagonal),
-            (COUNTED._replace(holds=True), DEAR, HeldMatrix),
-            (COUNTED._replace(holds=True), NEVER, Diagonal),
+            (HOLDING, CHEAP, Diagonal),
+            (HOLDING, NEVER, Diagonal),
             (COUNTED._replace(bytes=0.0), None, Diagonal),
             (COUNTED._replace(bytes=costs.BYTES * (P - 1) ** 2), None, Diagonal),
             (COUNTED._replace(best="diagonal"), None, Diagonal),
@@ -792,11 +793,18 @@ class TestChoice:
         np.testing.assert_array_equal(way.model.columns, EVERY)
 
     @pytest.mark.parametrize(
-        ("counts", "kind"), [(DEAR, SampledMatrix), (SHORT, OwnMatrix), (CHEAP, OwnMatrix)]
+        ("room", "counts", "kind"),
+        [
+            (COUNTED, DEAR, SampledMatrix),
+            (COUNTED, SHORT, OwnMatrix),
+            (COUNTED, CHEAP, OwnMatrix),
+            (HOLDING, DEAR, HeldMatrix),
+            (HOLDING, NEVER, Diagonal),
+        ],
     )
-    def test_columns_that_are_correlated(self, counts, kind):
-        """A sample where it is much less than all rows."""
-        point, way, known = draw_fit(np.random.default_rng(24), counts=counts)
+    def test_columns_that_are_correlated(self, room, counts, kind):
+        """A sample where it is much less than all rows; where a backend holds it, the matrix."""
+        point, way, known = draw_fit(np.random.default_rng(24), room, counts)
         way.secants.coupling = 1.1 * secants.COUPLED
         assert type(ask_for_model(point, way, known)) is kind
 
