@@ -86,8 +86,9 @@ class FarSession:
         return self._session.evaluate()
 
     def room(self):
-        of_bases = {"first": self._backend.first, "best": self._backend.best}
-        return Room(self._backend.room, holds=False, whole_gradients=True, counts=False, **of_bases)
+        names = ("diagonal", "sample", "matrix")
+        first, best = names.index(self._backend.first), names.index(self._backend.best)
+        return Room(self._backend.room, True, names[first : best + 1], counts=False)
 
     def __getattr__(self, name):
         assert name in LOCAL, name

@@ -11,13 +11,13 @@ from sksurvgpu.backends.contract import Counts, Room, serve_in_rounds
 
 LOST = 1e-13  # curvatures are rounding below this share of x' diag(h) x
 MOST_PASSES = 1000
-ROOM = Room(1e8, holds=False)
+ROOM = Room(1e8)
 
 
 class Session:
     """`contract.Operations` on the rows of one fit."""
 
-    def __init__(self, problem, weight=None, offset=None, formulas=None, room=None, loan=None):
+    def __init__(self, problem, weight=None, offset=None, formulas=None, room=None):
         plan, source, ptr = problem.plan, problem.source, problem.piece_ptr
         table = problem.design.to_scipy().toarray()
         applies = [(ptr[:, 0] <= b) & (b < ptr[:, 1]) for b in range(plan.n_pieces)]
@@ -30,7 +30,6 @@ class Session:
         self._pattern = PATTERNS[likelihood.pattern](likelihood, plan, weight)
         self._offset = plan.per_copy(offset[plan.order])
         self._minimum, self._room = formulas and plain(formulas.minimum), room
-        self._lent = None if loan is None else loan.matrix
 
     def _evaluate(self, eta):
         self._evaluated, self._now = eta, self._pattern.evaluate(eta)
@@ -120,29 +119,6 @@ class Session:
     def room(self):
         return self._room
 
-    def hold(self, columns, known):
-        rows = self.matrix(columns, known)
-        self._held = rows if known == 0 else self._model(self._point, columns)[0]
-
-    def held(self):
-        return self._held.copy()
-
-    def descend(self, where, coef, gradient, curvature, weight, penalty, unit, enough, lent):
-        M = weight * (self._lent if lent else self._held)[np.ix_(where, where)]
-        M[(where < 0) | (where < 0)[:, None]] = 0.0
-        M[np.diag_indices_from(M)] = curvature
-        coef, slope = coef.copy(), gradient.copy()
-        for _ in range(MOST_PASSES):
-            largest = 0.0
-            for a in np.flatnonzero(curvature > 0):
-                new = self._minimum(coef[a] * M[a, a] + slope[a], M[a, a], penalty, a)
-                slope -= M[:, a] * (new - coef[a])
-                largest = max(largest, M[a, a] * abs(new - coef[a]) / unit[a])
-                coef[a] = new
-            if largest <= enough:
-                break
-        return coef, largest
-
     def cycle(self, columns, coef, penalty, reach):
         coef, reach, eta = coef.copy(), reach.copy(), self._here()
         for a, j in enumerate(columns):
@@ -167,10 +143,7 @@ class NumpyBackend:
         self._room, self.served = room, set()
 
     def _open(self, problem, batch, formulas=None):
-        return [
-            Session(problem, *batch.rows(b), formulas, self._room, batch.loan)
-            for b in range(batch.n_fits)
-        ]
+        return [Session(problem, *batch.rows(b), formulas, self._room) for b in range(batch.n_fits)]
 
     def run(self, problem, batch, coroutines, n_threads):
         sessions = self._open(problem, batch, batch.penalty.formulas)

@@ -28,7 +28,6 @@ P = 6
 PIECES = "cox, pieces"
 BY_CYCLES = ["cox, efron", "fine_gray, strata", "conditional_logistic", "logistic"]
 NAMED = {name: operation for name, operation in vars(Operations).items() if name[0] != "_"}
-HELD = {"hold", "held", "descend"}  # by backends that keep matrices
 PENALTY = ElasticNet(0.7)
 ALIKE = 3.0  # bound of M by a matrix of the same trace that simplifies it
 
@@ -68,14 +67,13 @@ def check_solutions(found, expected, gap=1e-8):
 
 # -- whole fits -------------------------------------------------------------------------------
 
-SMALL = {"bytes": 1e8, "holds": False, "counts": False}
+SMALL = {"bytes": 1e8, "counts": False}
 ROOMS = {  # by the operation that takes the only base which fits may have there
-    "curvature": Room(0.0, holds=False),
-    "sample": Room(**SMALL, first="sample", best="sample"),
-    "matrix": Room(**SMALL, first="matrix"),
-    "hold": Room(1e8, holds=True),
+    "curvature": Room(0.0),
+    "sample": Room(**SMALL, bases=("sample",)),
+    "matrix": Room(**SMALL, bases=("matrix",)),
 }
-TAKEN = {"curvature", "sample", "matrix", "hold"}
+TAKEN = {"curvature", "sample", "matrix"}
 
 
 class TestFits:
@@ -98,7 +96,7 @@ class TestFits:
             Fits(problem, batch, cpu, options).solve(),
         )
         assert base in backend.served
-        assert base == "hold" or not backend.served & TAKEN - {base, "curvature"}
+        assert not backend.served & TAKEN - {base, "curvature"}
 
     @pytest.mark.parametrize("name", BY_CYCLES)
     def test_exact_algorithm(self, name):
@@ -133,7 +131,7 @@ class TestFits:
         backend, options = NumpyBackend(ROOMS[base]), Options(tol=1e-10)
         expected = Fits(problem, batch, cpu, options).solve()
         check_solutions(Fits(problem, batch, backend, options).solve(), expected, gap=1e-6)
-        assert base in backend.served and ("held" in backend.served) == (base == "hold")
+        assert base in backend.served
         assert expected[0][-1].n_iter > 0
 
     @pytest.mark.parametrize("base", ROOMS)
@@ -313,8 +311,6 @@ class TestOperations:
 @pytest.mark.parametrize("session", [CpuSession, NumpySession])
 def test_names_and_parameters(session):
     for name, operation in NAMED.items():
-        if session is CpuSession and name in HELD:
-            continue
         expected = list(inspect.signature(operation).parameters)
         assert list(inspect.signature(getattr(session, name)).parameters) == expected, name
 
@@ -389,7 +385,7 @@ def test_nobody_writes_to_what_is_not_its_own(name, base):
             np.testing.assert_array_equal(one.baseline, other.baseline)
             assert one.objective == other.objective
     rare = {"shorten", "evaluate", "evaluate_trial"}
-    assert served | rare >= (set(NAMED) - HELD - {"sample", "matrix", "count"}) | {base}
+    assert served | rare >= (set(NAMED) - {"sample", "matrix", "count"}) | {base}
 
 
 @BY_FORM

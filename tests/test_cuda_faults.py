@@ -7,7 +7,6 @@ barriers would not matter; teams two members with several fits each, so that scr
 
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import models
@@ -21,7 +20,7 @@ pytest.importorskip("greenlet")
 
 from gpu.launches import SITES, FaultyMachine, Recorder
 
-from sksurvgpu.backends.cuda import descent, gram, held, products
+from sksurvgpu.backends.cuda import gram, held, products
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
 from sksurvgpu.backends.cuda.patterns import subsets
@@ -219,7 +218,7 @@ def record_matrices():
         del device.launches[:]
         for way in ("tiles", "columns"):
             patch.setattr(held, "WAY", way)
-            session.hold(fits, columns, [0] * N_FITS)
+            session.matrix(fits, columns, [0] * N_FITS)
     # two of the arguments are one memory, but not in another run
     return [one._replace(results=one.run(0, FaultyMachine())) for one in device.launches]
 
@@ -237,26 +236,6 @@ def record_copies():
     session.start(fits, [0.3 * rng.normal(size=3) for _ in fits])
     session.curvature(fits, [np.arange(3)] * N_FITS)
     return [one for one in device.launches if one.name == "model.load_copies"]
-
-
-def record_descent():
-    """Launches of descent on matrices by one block a fit, with several groups that move."""
-    rng, p, found = np.random.default_rng(5), 70, []
-    half = rng.normal(size=(N_FITS, 9 * p, p))
-    matrices = np.swapaxes(half, 1, 2) @ half / (9 * p)
-    for shared_bytes in (48 * 1024, 0):
-        device = Recorder(shared_bytes=shared_bytes)
-        layout = SimpleNamespace(device=device, many_threads=2 * THREADS)
-        every, ones = np.tile(np.arange(p), N_FITS), np.ones(N_FITS * p)
-        level = np.tile(np.where(np.arange(p) < 40, 9.0, 0.1), N_FITS)  # the first group rests
-        slope, zeros = rng.normal(size=N_FITS * p), np.zeros(N_FITS * p)
-        of_fits = np.arange(N_FITS), np.ones(N_FITS), np.full(N_FITS, 0.1)
-        numbers = every, ones, slope, ones, ones, zeros, Strengths(level, zeros)
-        work = descent.Work(p * np.arange(N_FITS + 1), *of_fits, *numbers)
-        given = device.upload(matrices.astype(np.float32)), work, p
-        descent.descend(layout, ElasticNet.formulas.minimum, *given)
-        found += device.launches
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -281,7 +260,7 @@ def launches(long_columns):
         names = {launch.name for launch in recorded}
         assert all(any(one.startswith(kernel) for one in names) for kernel in case.kernels)
         found.update({f"{name}: {launch.name}": launch for launch in recorded if launch.met})
-    others = [*record_gram(), *record_lists(), *record_matrices(), *record_descent()]
+    others = [*record_gram(), *record_lists(), *record_matrices()]
     others += record_copies()
     return found | {f"others: {launch.name}": launch for launch in others if launch.met}
 

@@ -20,12 +20,10 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 from gpu.compiler import (
     CAPABILITIES,
     RecordingDevice,
-    compile_kernel,
     compile_launched,
     compile_ptx,
     differences,
     read_table,
-    signature_of,
     slow_memory,
     target_of,
     write_table,
@@ -33,12 +31,12 @@ from gpu.compiler import (
 from gpu.cupy import simulate_sampling
 
 from sksurvgpu.backends import choose_sampling
-from sksurvgpu.backends.cuda import descent, held, team
+from sksurvgpu.backends.cuda import held, team
 from sksurvgpu.backends.cuda._cuda import kernel
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import INDICATOR
-from sksurvgpu.penalties import ElasticNet, folded
+from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
 
 # Models whose kernels are not those of another one.
@@ -110,20 +108,18 @@ def draw_problem(name):
     return model.problem(sample), sample.weights
 
 
-def descend_on_matrices(session, fits, columns, penalties):
-    """Extend matrices in every way that they can be made, and descend on them."""
+def extend_matrices(session, fits, columns):
+    """Extend matrices in every way that they can be made."""
     p = len(columns[0])
     # what these fits have is lost on the way back from an idle device
     pieces = np.tile([0, len(session.X.first)], (p, 1))
     session._held._kinds = np.full(p, INDICATOR), np.arange(p), pieces
-    numbers = [np.arange(p)] * 2, *3 * ([np.ones(p)] * 2,), [1.0] * 2, penalties, [np.ones(p)] * 2
     for way in ("tiles", "in place", "columns"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(held, "WAY", way)
             patch.setattr(held, "CAPACITY", 2)  # so that matrices move when they grow
-            session.hold(fits, [own[:2] for own in columns], [0, 0])
-            session.hold(fits, columns, [2, 2])
-    session.descend(fits, *numbers, [0.1] * 2, [False] * 2)
+            session.matrix(fits, [own[:2] for own in columns], [0, 0])
+            session.matrix(fits, columns, [2, 2])
 
 
 def ask_everything(session, p):
@@ -138,7 +134,7 @@ def ask_everything(session, p):
     session.error_weight(fits)
     session.curvature(fits, columns)
     if session.pattern.few:
-        descend_on_matrices(session, fits, columns, penalties)
+        extend_matrices(session, fits, columns)
     session.attempt(fits, ones, columns, [1.0, 1.0])
     session.shorten(fits, [0.5, 0.5])
     session.evaluate_trial(fits)
@@ -212,18 +208,6 @@ def test_teams_are_launched_together():
 
     for ptx in compile_ptx(run, (), CAPABILITIES).values():
         assert "cudaCGSynchronize" in ptx
-
-
-def test_blocks_of_descent_have_their_registers():
-    """Under the formula that takes most of them; a launch would fail."""
-    number, place = np.ones(1), np.zeros(1, np.int64)
-    penalty = folded.Folded(*[number] * 6)
-    work = descent.Work(place, place, number, number, place, *[number] * 5, penalty)
-    run = descent._kernel_of(folded.FORMULAS.minimum, is_near=False)
-    signature = signature_of(run, (work, np.ones((1, 1, 1), np.float32), number))
-    figures = compile_kernel(run, signature, (8, 0))
-    registers = -(-figures.registers // 8) * 8  # in eights
-    assert registers * descent.MOST_THREADS <= 2**16 and not figures.spills
 
 
 PARTS = 4  # of the kernels, by name: each is compiled for its architectures at once

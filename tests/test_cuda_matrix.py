@@ -1,8 +1,6 @@
-"""Matrices that the device holds, and descent on them, in the simulator against the CPU."""
+"""Matrices that the device makes, in the simulator against the CPU."""
 
 from dataclasses import replace
-from functools import cache
-from types import SimpleNamespace
 
 import engine
 import numpy as np
@@ -22,13 +20,12 @@ from sksurvgpu import Fused, GroupLasso, LogisticCCD
 from sksurvgpu.backends import choose, cpu
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
-from sksurvgpu.backends.cuda import descent, held
+from sksurvgpu.backends.cuda import held
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
-from sksurvgpu.penalties.elastic_net import Strengths
 from sksurvgpu.solver.fits import Fits, Options
-from sksurvgpu.solver.minimize import Quadratic, passes_of
+from sksurvgpu.solver.models import grown
 from sksurvgpu.solver.problem import Batch
 
 pytestmark = pytest.mark.slow  # kernels in the simulator
@@ -37,11 +34,11 @@ WAYS = ("tiles", "in place", "columns")
 N_FITS = 2
 
 
-def open_both(problem, weights, offsets, coefs, seed=0, threads=32, loan=None, **settings):
+def open_both(problem, weights, offsets, coefs, seed=0, threads=32, **settings):
     """Sessions of fits at coefficients: of the CPU, one a fit, and of a device."""
     device = SimulatedDevice(seed, **settings)
     layout = Layout(device, problem, threads=threads, rows_per_range=16)
-    rows = weights, offsets, len(coefs), np.dtype(float), ElasticNet.formulas, loan
+    rows = weights, offsets, len(coefs), np.dtype(float), ElasticNet.formulas
     session, fits = Session(layout, problem, *rows), np.arange(len(coefs), dtype=np.int32)
     session.start(fits, coefs)
     alone = []
@@ -64,11 +61,12 @@ def check_matrices(alone, session, fits, coefs, columns, known, tolerance):
     They stay where they were taken, while others are evaluated and curvatures are taken there.
     """
     if known:
-        session.hold(fits, [own[:known] for own in columns], [0] * len(fits))
+        first = session.matrix(fits, [own[:known] for own in columns], [0] * len(fits))
         session.start(fits, [0.5 - coef for coef in coefs])
         elsewhere = session.curvature(fits, columns)
-    session.hold(fits, columns, [known] * len(fits))
-    found = session.held(fits)
+    found = session.matrix(fits, columns, [known] * len(fits))
+    if known:
+        found = [grown(one, rows) for one, rows in zip(first, found, strict=True)]
     session.start(fits, coefs)
     again = session.matrix(fits, columns, [0] * len(fits))
     for fit, (own, one, matrix, same) in enumerate(zip(columns, alone, found, again, strict=True)):
@@ -108,9 +106,8 @@ def open_with_empty_column(rng):
 def test_empty_column_that_joins_has_no_products():
     alone, session, fits, _ = open_with_empty_column(np.random.default_rng(6))
     columns = np.arange(4)
-    for size in (2, 4):
-        session.hold(fits, [columns[:size]], [size - 2])
-    (found,) = session.held(fits)
+    first, rows = (session.matrix(fits, [columns[:size]], [size - 2])[0] for size in (2, 4))
+    found = grown(first, rows)
     assert found[3, 3] == 0.0 and not found[:3, 3].any() and not found[3, :3].any()
     np.testing.assert_allclose(found, alone[0].matrix(columns, 0), atol=1e-2)
 
@@ -160,55 +157,6 @@ def test_matrix_of_other_models(name, form, way, monkeypatch):
     check_matrices(*both, columns, 2, 2e-3 if way != "columns" else 1e-6)
 
 
-def draw_model(rng, p, n_zero):
-    """A matrix of columns that have much in common, slopes, and a penalty that leaves some at 0."""
-    half = rng.normal(size=(9 * p, p)) + 0.3 * rng.normal(size=(9 * p, 1))
-    matrix, slope = half.T @ half, 30.0 * rng.normal(size=p)
-    l1 = np.where(np.arange(p) < n_zero, 1e3, rng.choice([0.0, 8.0], p))
-    return matrix, slope, Strengths(l1, np.ones(p))
-
-
-@pytest.mark.parametrize(
-    ("shared_bytes", "enough"), [(48 * 1024, 1e-9), (48 * 1024, 1e9), (0, 0.5)]
-)
-def test_descent_is_that_of_cyclic_passes(shared_bytes, enough):
-    """As many of them, for fits of all sizes: groups at rest, columns alone or still."""
-    rng, sizes, weight = np.random.default_rng(2), [70, 1, 110], 0.5
-    device = SimulatedDevice(3, shared_bytes=shared_bytes)
-    layout = SimpleNamespace(device=device, many_threads=64)
-    matrices, parts, expected = np.zeros((3, 110, 110), np.float32), [], []
-    for m, size in enumerate(sizes):
-        matrix, slope, own = draw_model(rng, size, 40)
-        root, where = np.sqrt(np.diagonal(matrix)), rng.permutation(size)
-        matrices[2 - m, :size, :size] = matrix / np.outer(root, root)
-        where[3::7] = -1
-        curvature = weight * np.diagonal(matrix)[where]
-        curvature[5::11] = 0.0
-        coef, unit = rng.normal(size=size) * (own.l1 < 100.0), rng.uniform(0.5, 2.0, size)
-        parts.append((where, np.append(root, 0.0)[where], slope, curvature, unit, coef, own))
-        model = matrix[np.ix_(where, where)] * ((where >= 0) & (where >= 0)[:, None])
-        np.fill_diagonal(model, curvature / weight)
-        model, moved = Quadratic.of_matrix(weight * model), coef.copy()
-        passes = passes_of(ElasticNet.formulas)
-        largest = passes(model, moved, slope.copy(), own, unit, enough, descent.MOST_PASSES)
-        expected.append((moved, largest))
-    columns = list(zip(*parts, strict=True))
-    work = descent.Work(
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.array([2, 1, 0]),
-        np.full(3, weight),
-        np.full(3, enough),
-        *map(np.concatenate, columns[:-1]),
-        Strengths(*map(np.concatenate, zip(*columns[-1], strict=True))),
-    )
-    minimum = ElasticNet.formulas.minimum
-    found = descent.descend(layout, minimum, device.upload(matrices), work, max(sizes))
-    assert any(np.all(coef[:32] == 0.0) and np.any(coef) for coef, _ in expected)
-    np.testing.assert_allclose(found[0], np.concatenate([c for c, _ in expected]), atol=1e-6)
-    np.testing.assert_allclose(found[1], [size for _, size in expected], rtol=1e-3, atol=1e-9)
-    assert np.all(found[1] <= enough)
-
-
 # -- whole fits --------------------------------------------------------------------------------
 
 FEW = [case for case in FORMS if "many" not in case[0] and case[1] not in ("many", "one a stratum")]
@@ -252,7 +200,7 @@ def test_fit_of_every_model(name, form, asked, monkeypatch):
     lam = np.array([0.3, 0.1]) * largest_gradient(model, sample)
     batch = make_batch(sample, lam, l1_ratio=0.8, factor=np.where(np.arange(5) == 1, 0.0, 1.0))
     compare(*solve_both(model.problem(sample), batch)[::-1])
-    assert {"hold", "descend"} <= asked
+    assert "matrix" in asked
 
 
 SUMS = [("cox, efron", "few"), ("logistic", "one")]
@@ -273,7 +221,7 @@ def test_fits_have_the_same_bits_whatever_the_order_of_threads(name, form, asked
         ).solve()
         coefs.append(found[0][0].coef)
     np.testing.assert_array_equal(*coefs)
-    assert np.count_nonzero(coefs) > 0 and {"hold", "descend"} <= asked
+    assert np.count_nonzero(coefs) > 0 and "matrix" in asked
 
 
 def test_batch_is_its_fits(asked, monkeypatch):
@@ -284,7 +232,7 @@ def test_batch_is_its_fits(asked, monkeypatch):
     lam = largest_gradient(model, sample) * np.array([[0.8, 0.3, 0.5], 3 * [0.15]])
     batch = Batch(lam, weight=rng.choice([1.0, 2.0], (sample.n, 3)))
     compare(*solve_both(problem, batch)[::-1])
-    assert {"hold", "descend"} <= asked
+    assert "matrix" in asked
 
 
 def test_loan_serves_all_fits(monkeypatch):
@@ -301,10 +249,7 @@ def test_loan_serves_all_fits(monkeypatch):
     fixed = np.zeros((6, 2), bool)
     fixed[2, 1] = True
     batch = replace(first, lambdas=np.full((1, 2), lam), fixed=fixed, **changes)
-    uploads, upload = [], held.Held._upload_loan
-    monkeypatch.setattr(held.Held, "_upload_loan", lambda own: uploads.append(1) or upload(own))
     borrowed = Fits(problem, replace(batch, loan=loan), choose("cuda"), options).solve()
-    assert len(uploads) == 1
     compare(borrowed, Fits(problem, batch, cpu, options).solve())
 
 
@@ -321,11 +266,11 @@ def test_columns_whose_curvature_is_lost(asked, monkeypatch):
     found, expected = solve_both(make_problem(data), batch)[::-1]
     compare(found, expected)
     assert found[0][0].coef[0] == -0.05
-    assert "descend" in asked
+    assert "matrix" in asked
 
 
 @pytest.mark.parametrize("penalty", [Fused("chain"), GroupLasso([0, 0, 1, 1, 2])])
-def test_penalties_that_are_minimized_on_the_host(penalty, asked, monkeypatch):
+def test_penalties_that_are_minimized_on_the_matrix(penalty, asked, monkeypatch):
     simulate_backend(monkeypatch, seed=5, model="matrix")
     rng = np.random.default_rng(8)
     X, y = rng.normal(size=(40, 5)), rng.random(40) < 0.5
@@ -334,27 +279,4 @@ def test_penalties_that_are_minimized_on_the_host(penalty, asked, monkeypatch):
     ]
     found, expected = (model.fit(X, y) for model in models)
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
-    assert "held" in asked and "descend" not in asked
-
-
-def test_newton_goes_on_where_passes_are_slow(asked, monkeypatch):
-    """Columns next to equal: the matrix comes down to the host."""
-    simulate_backend(monkeypatch, seed=6, model="matrix")
-    monkeypatch.setattr(descent, "PASSES", 3)
-    # kernels keep the constants with which they were made: other tests' are others
-    monkeypatch.setattr(descent, "_kernel_of", cache(descent._kernel_of.__wrapped__))
-    rng = np.random.default_rng(9)
-    X = rng.normal(size=(50, 1)) + 0.05 * rng.normal(size=(50, 4))
-    data = draw_outcome(rng, 50).with_(X=X)
-    compare(*solve_both(make_problem(data), engine.make_batch(data, 1e-3))[::-1])
-    assert {"held", "descend"} <= asked
-
-
-def test_many_columns_that_are_no_pairs_have_no_matrix(asked, monkeypatch):
-    """Dense ones are multiplied one by one."""
-    simulate_backend(monkeypatch, seed=7, model="matrix")
-    monkeypatch.setattr(held, "MOST_SINGLE", 2)
-    rng = np.random.default_rng(10)
-    data = draw_outcome(rng, 40).with_(X=rng.normal(size=(40, 3)))
-    compare(*solve_both(make_problem(data), engine.make_batch(data, 1.0), tol=1e-7)[::-1])
-    assert "hold" not in asked
+    assert "matrix" in asked

@@ -302,7 +302,7 @@ def test_what_does_not_go_together(given, message):
 
 
 def test_backends_without_a_matrix_are_refused(monkeypatch):
-    room = Room(0.0, holds=False)
+    room = Room(0.0)
     monkeypatch.setattr("sksurvgpu.backends.cpu.session.Session.room", lambda self: room)
     face = FACES["case series"]
     with pytest.raises(ValueError, match=r"`penalty` needs the matrix of all 12 columns, .*cpu"):

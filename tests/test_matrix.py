@@ -110,7 +110,7 @@ def test_room(monkeypatch):
         _, problem, *_ = draw_pieces(22, "mixed", bins, monkeypatch)
         return Session(problem, None, None, Threads(1), room=5.0).room()
 
-    assert room("few") == Room(5.0, holds=False)
+    assert room("few") == Room(5.0)
     assert room("one a stratum").bytes == 0.0
     data = draw_outcome(np.random.default_rng(22), 30, n_strata=9).with_(X=np.ones((30, 1)))
     assert Session(make_problem(data), None, None, Threads(1), room=5.0).room().bytes == 5.0

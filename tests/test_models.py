@@ -11,7 +11,6 @@ from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
 from sksurvgpu.solver import costs, minimize, models, secants
 from sksurvgpu.solver.fits import Options
-from sksurvgpu.solver.held import HeldMatrix
 from sksurvgpu.solver.line_search import search
 from sksurvgpu.solver.minimize import Quadratic, minimize_on_model, passes_of
 from sksurvgpu.solver.models import (
@@ -270,13 +269,6 @@ class Known:
         self.n_rows.append(n_rows)
         return 1e-3 * self._matrix[np.ix_(columns, columns)]
 
-    def hold(self, columns, known):
-        self.asked.append("hold")
-        self._held = columns
-
-    def held(self):
-        return self.matrix(self._held, 0)
-
     def count(self, columns):
         self.asked.append("count")
         return self._counts
@@ -366,7 +358,7 @@ class TestBases:
         np.testing.assert_allclose(ratio, ratio[0], rtol=1e-12)
         assert 0.1 < ratio[0] / scale < 10.0
 
-    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix, HeldMatrix])
+    @pytest.mark.parametrize("kind", [Diagonal, SampledMatrix, OwnMatrix])
     def test_lost_curvature(self, kind):
         """A column goes without its second term, and alone, once it has to move."""
         matrix = draw_definite(np.random.default_rng(9), P)
@@ -376,13 +368,11 @@ class TestBases:
         serve(known, model.loosen(np.zeros(P)))
         assert not model.loose.any() and model.curvature[2] == 0.0
         serve(known, model.loosen(np.ones(P)))
-        serve(known, model.have_matrix())
         np.testing.assert_array_equal(model.loose, [False, False, True, False])
         whole = model.quadratic(1.0).whole()
         np.testing.assert_array_equal(whole[2], [0.0, 0.0, 4.0, 0.0])
         np.testing.assert_array_equal(whole[:, 2], whole[2])
         serve(known, model.extend(REST))
-        serve(known, model.have_matrix())
         model._secants.learn(np.ones(P), np.linspace(1.0, 2.0, P), 1.0)
         assert not np.delete(model.quadratic(1.0).whole()[2], 2).any()
 
@@ -752,8 +742,8 @@ CHEAP = Counts(1e3, 1e3, 1e6, 1e3, 0.0, True, 10**6)
 DEAR = CHEAP._replace(pairs=1e12)  # hundreds of thousands of iterations
 SHORT = DEAR._replace(rows=40)
 NEVER = CHEAP._replace(pairs=np.inf)
-COUNTED, UNCOUNTED = Room(1e8, holds=False), Room(1e8, holds=False, counts=False)
-HOLDING = COUNTED._replace(holds=True)
+COUNTED, UNCOUNTED = Room(1e8), Room(1e8, counts=False)
+WITHOUT_SAMPLES = COUNTED._replace(bases=("diagonal", "matrix"))
 
 
 def draw_fit(rng, room=COUNTED, counts=CHEAP):
@@ -776,14 +766,12 @@ class TestChoice:
             (COUNTED, CHEAP._replace(is_exact=False, pairs=1e9), Diagonal),
             (COUNTED, DEAR, Diagonal),
             (COUNTED, NEVER, Diagonal),
-            (HOLDING, CHEAP, Diagonal),
-            (HOLDING, NEVER, Diagonal),
             (COUNTED._replace(bytes=0.0), None, Diagonal),
             (COUNTED._replace(bytes=costs.BYTES * (P - 1) ** 2), None, Diagonal),
-            (COUNTED._replace(best="diagonal"), None, Diagonal),
+            (COUNTED._replace(bases=("diagonal",)), None, Diagonal),
             (UNCOUNTED, None, Diagonal),
-            (UNCOUNTED._replace(first="sample"), None, SampledMatrix),
-            (UNCOUNTED._replace(first="matrix"), None, OwnMatrix),
+            (UNCOUNTED._replace(bases=("sample", "matrix")), None, SampledMatrix),
+            (UNCOUNTED._replace(bases=("matrix",)), None, OwnMatrix),
         ],
     )
     def test_first(self, room, counts, kind):
@@ -798,8 +786,7 @@ class TestChoice:
             (COUNTED, DEAR, SampledMatrix),
             (COUNTED, SHORT, OwnMatrix),
             (COUNTED, CHEAP, OwnMatrix),
-            (HOLDING, DEAR, HeldMatrix),
-            (HOLDING, NEVER, Diagonal),
+            (WITHOUT_SAMPLES, DEAR, OwnMatrix),
         ],
     )
     def test_columns_that_are_correlated(self, room, counts, kind):
@@ -862,7 +849,9 @@ class TestChoice:
             kind = type(ask_for_model(point, way, known))
             kinds += [kind] if kind not in kinds else []
         assert kinds == [Diagonal, SampledMatrix, OwnMatrix]
-        point, way, known = draw_fit(np.random.default_rng(28), UNCOUNTED._replace(best="sample"))
+        point, way, known = draw_fit(
+            np.random.default_rng(28), UNCOUNTED._replace(bases=("diagonal", "sample"))
+        )
         way.secants.coupling = 1.1 * secants.COUPLED
         for _ in range(5 * secants.SLOW):
             assert type(ask_for_model(point, way, known)) is SampledMatrix
@@ -871,13 +860,12 @@ class TestChoice:
         for _ in range(2):
             assert type(ask_for_model(point, way, known)) is SampledMatrix
 
-    @pytest.mark.parametrize("holds", [False, True])
-    def test_all_columns_where_the_penalty_says_so(self, holds):
+    def test_all_columns_where_the_penalty_says_so(self):
         family = SimpleNamespace(needs_matrix=True, is_near=None)
-        point, way, known = draw_fit(np.random.default_rng(29), COUNTED._replace(holds=holds), DEAR)
+        point, way, known = draw_fit(np.random.default_rng(29), COUNTED, DEAR)
         request = point, goal_under(family), np.ones(P), Progress(1e-6, [8.0])
         serve(known, way.have_model(*request))
-        assert type(way.model) is (HeldMatrix if holds else OwnMatrix)
+        assert type(way.model) is OwnMatrix
         np.testing.assert_array_equal(way.model.columns, EVERY)
         way.most_columns = P - 1
         with pytest.raises(ValueError, match=r"the matrix of all 8 columns, .* room for 7"):

@@ -33,14 +33,12 @@ from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.backends.cuda import _cuda
 from sksurvgpu.backends.cuda.arrays import address_of
-from sksurvgpu.backends.cuda.descent import MOST_PASSES
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.inference._replicates import Replicates
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.folds import split_rows
 from sksurvgpu.solver.fits import Fits, Options
-from sksurvgpu.solver.minimize import Quadratic, passes_of
 from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import fit
 from sksurvgpu.solver.way import Way
@@ -142,28 +140,10 @@ def idle_device():
 
 
 class Answers(CpuSession):
-    """A session on the CPU, with the matrix that a device would hold."""
+    """A session on the CPU that says of itself what a device's does."""
 
     def room(self):
-        return Room(2.0**34, holds=True, whole_gradients=True)
-
-    def hold(self, columns, known):
-        rows = self.matrix(columns, known)
-        grown = np.empty((len(columns), len(columns)))
-        grown[:known, :known] = self._kept[:known, :known] if known else 0.0
-        grown[known:], grown[:, known:] = rows, rows.T
-        self._kept = grown
-
-    def held(self):
-        return self._kept
-
-    def descend(self, where, coef, gradient, curvature, weight, penalty, unit, enough, lent):
-        matrix = weight * self._kept[np.ix_(where, where)]
-        np.fill_diagonal(matrix, curvature)
-        model = Quadratic.of_matrix(matrix)
-        coef, passes = coef.copy(), passes_of(self._formulas)
-        point = coef, gradient.copy(), penalty, unit, enough
-        return coef, passes(model, *point, MOST_PASSES)
+        return Room(2.0**34, True, ("diagonal", "matrix"))
 
 
 @dataclass

@@ -19,16 +19,16 @@ are float64; columns int64 without repetitions, perhaps none.
 finds the log-likelihood and the score residuals u of a predictor; `gradient`, `rounding`,
 `curvature`, `sample`, `cycle` and `baseline` speak of the last one.  `attempt` makes a trial
 predictor, `shorten` and `evaluate_trial` may follow, and `accept` makes it the predictor; a trial
-that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix` and `hold`
-are of the last evaluation where nothing is `known`, and then stay at that point until nothing is
-known again, whatever is evaluated in between.  Only `start` follows `cycle`.
+that is not accepted is left by `evaluate`, before anything but them is asked.  `matrix` is of
+the last evaluation where nothing is `known`, and then stays at that point until nothing is known
+again, whatever is evaluated in between.  Only `start` follows `cycle`.
 
 **Ownership.**  Arguments belong to the caller and are not written to; results belong to the caller
 and are not written to any more.  No array of a backend is ever lent.
 
 **Optional.**  A backend whose `room` has no bytes is not asked for `count`, `matrix` or `sample`;
-one that holds matrices is not asked for `sample`, and only such a one for `hold`, `held` and
-`descend`; one without `cycle` refuses `algorithm="exact"` when it is asked for.
+one whose `room` does not name "sample" is not asked for that; one without `cycle` refuses
+`algorithm="exact"` when it is asked for.
 """
 
 from __future__ import annotations
@@ -73,12 +73,9 @@ class Room(NamedTuple):
     """Which bases the quadratic model of a fit may have, see `solver.models`."""
 
     bytes: float  # that a matrix may take; 0 where there is none
-    holds: bool  # whether the backend keeps it, and minimizes it by `descend`
     # Whether the gradient of all columns costs no more than that of some.
     whole_gradients: bool = False
-    # Bases with which fits begin, and the best they may have: "diagonal", "sample" or "matrix".
-    first: str = "diagonal"
-    best: str = "matrix"
+    bases: tuple[str, ...] = ("diagonal", "sample", "matrix")  # from the first to the best
     counts: bool = True  # whether `count` has numbers; else a base is bettered where it is poor
 
 
@@ -168,35 +165,6 @@ class Operations(Protocol):
     def room(self) -> Room:
         """Room for a matrix of this fit."""
 
-    def hold(self, columns: np.ndarray, known: int) -> None:
-        """Keep what `matrix` would give; rows before `known` are there since the last.
-
-        It may be rounded: its diagonal is not used, and the others set the rate of convergence.
-        """
-
-    def held(self) -> np.ndarray:
-        """The matrix that is kept, all of it."""
-
-    def descend(
-        self,
-        where: np.ndarray,
-        coef: np.ndarray,
-        gradient: np.ndarray,
-        curvature: np.ndarray,
-        weight: float,
-        penalty: NamedTuple,
-        unit: np.ndarray,
-        enough: float,
-        lent: bool,
-    ) -> tuple[np.ndarray, float]:
-        """Coordinate descent on ``weight`` times the matrix that is held, or lent to the batch.
-
-        Column a is ``where[a]`` of the matrix, or (-1) stands alone; its curvature is given, and
-        columns of no curvature stay.  `gradient` is that at `coef`.  Cyclic passes go on until the
-        largest move of one, in units of the gradient and over `unit`, is no more than `enough`, or
-        they are slow.  New coefficients, and the largest move of the last pass.
-        """
-
     # -- the exact algorithm ----------------------------------------------------------------------
     def cycle(
         self, columns: np.ndarray, coef: np.ndarray, penalty: NamedTuple, reach: np.ndarray
@@ -224,7 +192,7 @@ class Backend(Protocol):
         """Serve the requests of every fit of a batch to its end; what the coroutines return.
 
         Coroutine b is that of fit b; the last fits may have none.  ``batch.penalty.formulas`` are
-        those that `descend` and `cycle` compute with (`penalties.base`).
+        those that `cycle` computes with (`penalties.base`).
         """
 
     def open_evaluator(self, problem: Any, batch: Any) -> Evaluator:

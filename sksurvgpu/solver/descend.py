@@ -58,9 +58,9 @@ def _look(point, goal, way, decisive):
 
 
 def _target(point, goal, model, least, share):
-    """Coroutine: coefficients near the minimum of the model, its curvature divided by `share`."""
+    """Coefficients near the minimum of the model, its curvature divided by `share`."""
     target = point.coef.copy()
-    target[model.columns] = yield from model.minimize(point, goal, least, share)
+    target[model.columns] = model.minimize(point, goal, least, share)
     target[model.without_effect(point, goal)] = 0.0
     return goal.penalty.settled(target)
 
@@ -71,7 +71,7 @@ def _step(point, goal, model, columns, least):
     The gradient is then that of `columns`, or (None) of all.
     """
     nearer = partial(_target, point, goal, model, least)
-    target = yield from nearer(1.0)
+    target = nearer(1.0)
     likely = np.arange(len(point.coef)) if columns is None else columns
     if goal.penalty.family.is_convex:
         share = yield from search(point, goal, target, likely)

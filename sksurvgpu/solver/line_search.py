@@ -62,7 +62,7 @@ def approach(point, goal, target, columns, nearer):
     """Coroutine: the same under a penalty that is not convex; the share that was accepted.
 
     Such a penalty may be larger between two points than at both, so that nothing is interpolated:
-    the coroutine ``nearer(share)`` minimizes the model anew with the curvature of its columns
+    ``nearer(share)`` minimizes the model anew with the curvature of its columns
     divided by `share`.  Of a small share that is an upper bound, which has the penalty as it is:
     nothing can rise.
     """
@@ -73,6 +73,6 @@ def approach(point, goal, target, columns, nearer):
         if (yield from _take(point, goal, target, loglik, enough)):
             return share
         share *= STIFFER
-        target = yield from nearer(share)
+        target = nearer(share)
     yield from ask(Operations.evaluate)
     return 0.0

@@ -7,7 +7,6 @@ are exact, whatever its age.  Bases are
     SampledMatrix   a matrix of some rows
     OwnMatrix   the matrix of all rows, taken for this fit
     LentModel   the model of another fit, a `problem.Loan`
-    HeldMatrix, HeldLoan    matrices where the backend keeps them, and minimizes them (`held`)
 """
 
 from __future__ import annotations
@@ -130,34 +129,18 @@ class Model:
 
     # -- its minimum ------------------------------------------------------------------------------
     def minimize(self, point, goal, least, share=1.0):
-        """Coroutine: its columns where violations of the model's minimum are `least`.
+        """Its columns where violations of the model's minimum are `least`.
 
         That is with their curvature divided by `share`.  What the columns have in common stays, so
         that no direction is without curvature, as those are that only rows of nearly no curvature
         see.
         """
-        if not goal.penalty.needs_matrix:
-            return (yield from self._minimize(point, goal, least, share))
-        yield from self.have_matrix()
-        given = self.quadratic(1.0).whole(), point.gradient, point.coef
-        return goal.penalty.minimize_on_matrix(*given, least * goal.unit)
-
-    def _minimize(self, point, goal, least, share):
-        yield from ()
-        return self._minimize_here(point, goal, least, share)
-
-    def have_matrix(self):
-        """Coroutine: have its matrix in the memory of the host."""
-        yield from ()
-
-    def _minimize_here(self, point, goal, least, share, start=None):
-        """Coefficients that minimize it in the memory of the host, by way of those at `start`."""
+        if goal.penalty.needs_matrix:
+            given = self.quadratic(1.0).whole(), point.gradient, point.coef
+            return goal.penalty.minimize_on_matrix(*given, least * goal.unit)
         columns, model = self.columns, self.quadratic(share)
-        coef, gradient, unit = point.coef[columns], point.gradient[columns], goal.unit[columns]
-        if start is not None:
-            gradient -= model.times(start - coef)
-            coef = start.copy()
-        return minimize_on_model(model, goal.penalty, columns, coef, gradient, unit, least)
+        at = point.coef[columns], point.gradient[columns], goal.unit[columns]
+        return minimize_on_model(model, goal.penalty, columns, *at, least)
 
     def quadratic(self, share):
         """What is minimized, with its curvature divided by `share`."""

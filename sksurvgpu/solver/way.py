@@ -11,7 +11,6 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from . import costs
-from .held import Held, HeldLoan, HeldMatrix
 from .models import AGING, ROWS_A_COLUMN, Diagonal, LentModel, OwnMatrix, SampledMatrix
 from .secants import Secants
 
@@ -168,28 +167,23 @@ class Way:
     def _serves(self, kind):
         """Whether the model has the base of a new one, or one that need not be taken."""
         model = self.model
-        is_lent = isinstance(model, LentModel) and (self.room.holds or not self.room.counts)
+        is_lent = isinstance(model, LentModel) and not self.room.counts
         return is_lent or isinstance(model, kind) or (model.is_matrix and kind is Diagonal)
 
     def _kind_of_all(self, progress):
         """The base under a penalty that is minimized on one matrix; not counted, as any other."""
-        if self.room.holds:
-            return HeldMatrix
         return OwnMatrix if self.room.counts else self._better(progress)
 
     def _kind(self, work, progress):
         """Coroutine: the base that a new model would have."""
         room = self.room
-        if not 0 < len(work) <= self.most_columns or room.best == "diagonal":
+        if not 0 < len(work) <= self.most_columns or room.bases[-1] == "diagonal":
             return Diagonal
         if not room.counts:
             return self._better(progress)
         if isinstance(self.model, OwnMatrix):
             return type(self.model)
         counts = yield from self.count(work)
-        if room.holds:
-            is_wanted = isinstance(self.model, Held) or self.secants.is_coupled
-            return HeldMatrix if is_wanted and counts.pairs < np.inf else Diagonal
         if costs.is_cheap(counts, len(work)):
             return OwnMatrix
         is_sampled = isinstance(self.model, SampledMatrix)
@@ -200,21 +194,19 @@ class Way:
             return OwnMatrix
         if is_sampled or self.secants.is_coupled:
             is_small = ROWS_A_COLUMN * len(work) < LARGEST_SAMPLE * counts.rows
-            return SampledMatrix if is_small else OwnMatrix
+            return SampledMatrix if is_small and "sample" in room.bases else OwnMatrix
         return Diagonal
 
     def _better(self, progress):
         """The base where nothing is counted: the first one, and better ones where it is poor."""
-        names = list(BASES)
-        steps = names[names.index(self.room.first) : names.index(self.room.best) + 1]
         too_long, too_slow = self.secants.trouble(progress.residuals[-1])
         is_poor = too_long or too_slow or self.secants.is_coupled
-        if is_poor and self.level < len(steps) - 1:
+        if is_poor and self.level < len(self.room.bases) - 1:
             self.level += 1
             self.secants.coupling, self.model = 1.0, None
         elif too_long and self.model is not None:
             self.model.stiffen()
-        return BASES[steps[self.level]]
+        return BASES[self.room.bases[self.level]]
 
     # -- its columns ----------------------------------------------------------------------------
     def _columns(self, point, penalty, violation):
@@ -226,7 +218,7 @@ class Way:
         if most < len(work) and most <= self.most_columns and self.room.counts:
             counts = yield from self.count(work)
             # once there is a matrix, it grows with the support: it would not be left for its size
-            is_cheap = self.room.holds or isinstance(self.model, OwnMatrix)
+            is_cheap = isinstance(self.model, OwnMatrix)
             is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
             if is_cheap and len(work) > counts.rows:  # most of them will not stay
                 return penalty.whole(_worst(point, work, violation, most))
@@ -270,7 +262,6 @@ class Way:
             self.model = yield from kind.take(len(point.coef), self.secants, columns, columns)
         if len(missing := self.model.lacks(columns)):
             yield from self.model.extend(missing)
-        yield from self.model.have_matrix()
         return replace(self.model.lent(), level=self.level)
 
     def _kind_lent(self, columns, n_borrowers):
@@ -278,16 +269,13 @@ class Way:
         if not (self.room.counts and len(columns) <= self.most_columns):
             return None
         counts = yield from self.count(columns)
-        if self.room.holds:
-            return HeldMatrix if counts.pairs < np.inf else None
         is_coupled = isinstance(self.model, SampledMatrix | OwnMatrix) or self.secants.is_coupled
         cost = costs.of_matrix(counts, len(columns), n_borrowers)
         return OwnMatrix if is_coupled and cost < costs.ITERATIONS_OF_BORROWER else None
 
     def borrow(self, loan, share, fixed):
         """Take a share of another fit's model, without the columns that are fixed here."""
-        form = HeldLoan if self.room.holds and len(loan.matrix) else LentModel
-        self.model = form(len(fixed), self.secants, loan, share, fixed)
+        self.model = LentModel(len(fixed), self.secants, loan, share, fixed)
         self.level = loan.level
 
 

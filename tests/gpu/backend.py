@@ -18,8 +18,8 @@ THREADS, ROWS_PER_RANGE = 32, 8
 def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal", **options):
     """Have ``backend="cuda"`` run on a simulated device from here on; the device.
 
-    By a ``"diagonal"`` and what it learns, on the CPU too, so that both go the same way; or by the
-    ``"matrix"`` that it holds.
+    By a ``"diagonal"`` and what it learns, on the CPU too, so that both go the same way; or by a
+    ``"matrix"``, always.
     """
     from sksurvgpu.backends import cuda
     from sksurvgpu.backends.cuda import weights
@@ -30,9 +30,12 @@ def simulate_backend(monkeypatch, device=None, threads=THREADS, model="diagonal"
         device = SimulatedDevice(**{"n_multiprocessors": 2, **options})
     layout = partial(Layout, threads=threads, rows_per_range=ROWS_PER_RANGE)
     if model == "diagonal":
-        room = Room(0.0, holds=True, whole_gradients=True)
+        room = Room(0.0, True)
         monkeypatch.setattr(Session, "room", lambda self, fits: [room] * len(fits))
-        monkeypatch.setattr(CpuSession, "room", lambda self: Room(0.0, holds=False))
+        monkeypatch.setattr(CpuSession, "room", lambda self: Room(0.0))
+    if model == "matrix":
+        room = Room(1e8, True, ("matrix",), counts=False)
+        monkeypatch.setattr(Session, "room", lambda self, fits: [room] * len(fits))
     monkeypatch.setattr(weights, "PARTS", 2)
     monkeypatch.setattr(cuda, "Layout", layout)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: device)

@@ -115,7 +115,7 @@ class Session:
     def room(self):
         """Room for a matrix, in memory of the host."""
         has_matrix = self.plan.few or self.plan.n_pieces == 1
-        return Room(self._room if has_matrix else 0.0, holds=False)
+        return Room(self._room if has_matrix else 0.0)
 
     def count(self, columns):
         """What a model over columns would touch, from counts of entries alone."""

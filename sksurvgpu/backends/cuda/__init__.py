@@ -74,7 +74,7 @@ class Backend:
         """What coroutines return; None where they are too many, less being free than was."""
         fits = np.arange(start, start + len(part))
         arrays = columns_of(batch.weight, fits), columns_of(batch.offset, fits)
-        rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas, batch.loan
+        rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
         try:
             session = Session(layout, problem, *rows)
         except MemoryError:

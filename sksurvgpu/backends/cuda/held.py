@@ -1,4 +1,4 @@
-"""The matrices that a session holds for its fits, and the one that is lent to all of them."""
+"""The matrices that a session makes for its fits, and what more of their rows need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ...data.design.columns import DENSE
-from . import descent, matrix
+from . import matrix
 from .layout import RESERVED_SHARED
 from .memory import BYTES_HELD
 
@@ -18,7 +18,6 @@ SIDE = 1_024  # of tiles in place: entries of a row that lists hold
 TASKS = 2  # for each multiprocessor
 # Below this share of its curvature without the second term, rounding of a column's integers shows.
 NEARLY_CONSTANT = 0.1
-MOST_SINGLE = 128  # columns that are multiplied one by one; without a matrix, more cost less
 CAPACITY = 32  # matrices grow by multiples
 
 
@@ -28,14 +27,13 @@ class Held:
     That is `model`, where they were taken; None where bins are many, and there are none.
     """
 
-    def __init__(self, layout, curvatures, model, n_fits, loan):
-        self._layout, self._device, self._loan = layout, layout.device, loan
+    def __init__(self, layout, curvatures, model, n_fits):
+        self._layout, self._device = layout, layout.device
         self._curvatures, self.model = curvatures, model
         self._columns = [np.empty(0, np.int64)] * n_fits
         self._curvature = [np.empty((0, 2))] * n_fits  # of these columns
         self._held, self._scales, self._loads = self._take(0)
         self._parts = self._device.empty((0, 0), np.float64)  # of `multiply`
-        self._lent = None
 
     def _take(self, capacity):
         """Memory of matrices with so many columns, of what these are scaled by, of their loads."""
@@ -108,10 +106,6 @@ class Held:
         """Kind of every column of X; of every column, which of these it is, and its pieces."""
         X = self._layout.X
         return [self._device.download(given) for given in (X.kind, X.source, X.piece_ptr)]
-
-    def pays(self, columns):
-        """Whether a matrix over columns costs less than what it saves."""
-        return np.count_nonzero(~self._is_paired(columns)) <= MOST_SINGLE
 
     def _is_paired(self, columns):
         """Which columns are added up by rows: sparse ones that do not change over time."""
@@ -193,48 +187,6 @@ class Held:
         given = layout.X, sets, tasks, others, self.model, self._loads
         arguments = *given, self._parts, n_values, self._held
         device.launch(matrix.multiply, blocks, layout.threads, arguments, shared)
-
-    # -- descending -----------------------------------------------------------------------------
-    def descend(self, fits, minimum, asked):
-        """Coefficients and largest moves of fits, from the arguments of `descend` of each."""
-        kinds, results = {request[-1] for request in asked}, [None] * len(fits)
-        if len(kinds) == 1:
-            return self._descend(fits.tolist(), minimum, asked, *kinds)
-        for is_lent in kinds:
-            chosen = [t for t, request in enumerate(asked) if request[-1] == is_lent]
-            own = [asked[t] for t in chosen]
-            found = self._descend([int(fits[t]) for t in chosen], minimum, own, is_lent)
-            for t, result in zip(chosen, found, strict=True):
-                results[t] = result
-        return results
-
-    def _descend(self, fits, minimum, asked, is_lent):
-        where, coefs, gradients, curvatures, weights, penalties, units, enoughs, _ = zip(
-            *asked, strict=True
-        )
-        if is_lent and self._lent is None:
-            self._lent = self._upload_loan()
-        roots = [self._lent[1] if is_lent else self._root(fit) for fit in fits]
-        roots = [np.append(root, 0.0)[own] for root, own in zip(roots, where, strict=True)]
-        sizes, join = list(map(len, where)), np.concatenate
-        work = descent.Work(
-            join([[0], np.cumsum(sizes)]),
-            np.array([0] * len(fits) if is_lent else fits, np.int64),
-            np.array(weights, np.float64),
-            np.array(enoughs, np.float64),
-            join(where).astype(np.int64, copy=False),
-            *map(join, (roots, gradients, curvatures, units, coefs)),
-            type(penalties[0])(*map(join, zip(*penalties, strict=True))),
-        )
-        matrices = self._lent[0] if is_lent else self._held
-        coef, largest = descent.descend(self._layout, minimum, matrices, work, max(sizes))
-        return list(zip(np.split(coef, work.ptr[1:-1]), map(float, largest), strict=True))
-
-    def _upload_loan(self):
-        root = np.sqrt(np.diagonal(self._loan.matrix))
-        size = np.outer(root, root)
-        given = np.divide(self._loan.matrix, size, out=np.zeros_like(size), where=size > 0)
-        return self._device.upload(given[None].astype(np.float32)), root
 
 
 def _list_others(columns, knowns, paired):

@@ -16,6 +16,7 @@ PLAN_BYTES = 112
 # Of a matrix that a fit holds: an element, and the smaller matrix that it replaces; columns that it
 # is expected to have at least, if there are so many.  More are a matter of what is left.
 BYTES_HELD, EXPECTED = 8, 1_024
+HOST_ELEMENTS = 3  # times as many bytes for an element on the host (`solver.costs`)
 BYTES_LOADS = 16  # ... of a column's load in a bin
 GIB = 2**30
 REMEDY = (

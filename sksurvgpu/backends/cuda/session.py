@@ -6,20 +6,19 @@ import numpy as np
 
 from ...data.design.columns import DENSE
 from ..contract import Counts, Room
+from ..cpu.memory import available
 from . import products
 from .curvatures import Curvatures
 from .exact import run_cycle
 from .held import Held
-from .memory import SHARE
+from .memory import HOST_ELEMENTS, SHARE
 from .predictor import Rows, Tasks
 
 
 class Session(Rows):
     """Rows and quadratic models; `formulas` are those of a penalty, for whole fits."""
 
-    def __init__(
-        self, layout, problem, weights, offsets, n_fits, row_type, formulas=None, loan=None
-    ):
+    def __init__(self, layout, problem, weights, offsets, n_fits, row_type, formulas=None):
         super().__init__(layout, problem, weights, offsets, n_fits)
         self._formulas, few = formulas, self.pattern.few
         self.model = self.pattern.new_model(row_type)  # as last taken
@@ -27,7 +26,7 @@ class Session(Rows):
         self._curvatures = Curvatures(layout, few, *sizes)
         # A matrix stays at its point, while curvatures are taken at later ones.
         at_rest = self.pattern.new_model(row_type) if few else None
-        self._held = Held(layout, self._curvatures, at_rest, n_fits, loan)
+        self._held = Held(layout, self._curvatures, at_rest, n_fits)
 
     # -- the quadratic model ------------------------------------------------------------------
     def curvature(self, fits, columns):
@@ -51,49 +50,24 @@ class Session(Rows):
 
     # -- matrices -----------------------------------------------------------------------------
     def room(self, fits):
-        """Room for matrices, which are held where bins are few; else there are none."""
-        room = Room(self._room if self.pattern.few else 0.0, holds=True, whole_gradients=True)
-        return [room] * len(fits)
+        """Room for matrices on the host, where bins are few; else there are none."""
+        n_bytes = 0.0
+        if self.pattern.few:
+            n_bytes = min(SHARE * available() / len(self._side), HOST_ELEMENTS * self._room)
+        return [Room(n_bytes, True, ("diagonal", "matrix"))] * len(fits)
 
     @cached_property
     def _room(self):
-        """Bytes of free memory for the matrix of each fit."""
+        """Bytes of free memory for the matrix of each fit, on the device."""
         return SHARE * self.device.free_bytes() / len(self._side)
 
-    def hold(self, fits, columns, knowns):
-        """Keep the model's matrices over columns, whose rows before the known ones are there."""
+    def matrix(self, fits, columns, knowns):
+        """Rows of matrices over columns; what more rows need stays on the device."""
         anew = fits[np.equal(knowns, 0)]
         self._take_model(anew)
         self._refer(anew, self._held.model)
         self._held.hold(fits, columns, knowns, self._room)
-        return [None] * len(fits)
-
-    def matrix(self, fits, columns, knowns):
-        """Rows of matrices over columns, which are held from then on."""
-        self.hold(fits, columns, knowns)
         return [self._held.rows(fit, known) for fit, known in zip(fits, knowns, strict=True)]
-
-    def held(self, fits):
-        """The matrices that are kept."""
-        return [self._held.rows(fit, 0) for fit in fits]
-
-    def descend(
-        self,
-        fits,
-        where,
-        coefs,
-        gradients,
-        curvatures,
-        weights,
-        penalties,
-        units,
-        enoughs,
-        lents,
-    ):
-        """Coordinate descent on matrices, each in a block."""
-        numbers = where, coefs, gradients, curvatures, weights, penalties, units, enoughs, lents
-        asked = list(zip(*numbers, strict=True))
-        return self._held.descend(fits, self._formulas.minimum, asked)
 
     def count(self, fits, columns):
         """What a model over columns would touch, from counts of entries alone."""
@@ -102,9 +76,8 @@ class Session(Rows):
         rows = int(self.layout.cut[-1])
         found = []
         for where in columns:
-            own, pairs = float(size[source[where]].sum()), np.inf
-            if self.pattern.few and self._held.pays(where):
-                pairs = 0.0  # as good as nothing: adding them up takes no longer than an iteration
+            own = float(size[source[where]].sum())
+            pairs = own**2 / (2.0 * max(rows, 1))  # as if columns were independent
             others = float(size.sum()), pairs, 0.0, self.pattern.is_exact, rows
             found.append(Counts(own, copies * own, *others))
         return found

@@ -256,13 +256,12 @@ class Session:
 
     def room(self):
         options = self._options
-        best = max(options.level, options.highest, key=LEVELS.index)
+        first = LEVELS.index(options.level)
+        best = max(first, LEVELS.index(options.highest))
         return Room(
             options.room,
-            holds=False,
             whole_gradients=True,
-            first=BASES[options.level],
-            best=BASES[best],
+            bases=tuple(BASES.values())[first : best + 1],
             counts=False,
         )
 
