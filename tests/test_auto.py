@@ -96,3 +96,11 @@ def test_work_is_of_all_fits(measure, monkeypatch, ask, n_fits):
 def test_what_a_user_names_is_taken(measure):
     measure(FITS)
     assert explain("cpu", 1e12) == ("cpu", 'asked for with backend="cpu"')
+
+
+def test_the_exact_algorithm_stays_on_the_cpu(measure, monkeypatch):
+    """However much work there is: devices lack it for most models, and are no faster."""
+    measure(FITS)
+    monkeypatch.setattr("sksurvgpu.backends._open_cuda", never)
+    name, reason = explain("auto", 1e12, 0, "exact")
+    assert name == "cpu" and 'for algorithm="exact"' in reason

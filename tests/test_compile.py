@@ -235,6 +235,12 @@ def test_models_are_compiled_for_where_they_will_run(monkeypatch):
     assert {(model.backend, model.device) for model in asked} == {("cuda", 3)}
 
 
+@pytest.mark.parametrize(("backend", "has_exact"), [("cpu", True), ("cuda", False)])
+def test_the_exact_algorithm_is_compiled_for_the_cpu(backend, has_exact):
+    names = [name for name, _ in _warm_up.tasks({CoxLassoCCD}, backend=backend, device=0)]
+    assert names and any("exact" in name for name in names) == has_exact
+
+
 def test_what_cannot_be_compiled_is_refused(monkeypatch):
     with pytest.raises(ValueError, match=r"none of the models BayesianLasso, .*CoxLassoCCD"):
         warm_up([Design])

@@ -88,12 +88,7 @@ def check(cycles, seed=0):
     np.testing.assert_allclose(found, cycles.expected(), rtol=0, atol=1e-11)
 
 
-SHAPES = {
-    "no ties": {},
-    "ties": {"n_times": 6},
-    "strata": {"n_times": 5, "n_strata": 4},
-    "entries": {"n_times": 9, "start": True},
-}
+SHAPES = {"no ties": {}, "ties": {"n_times": 6}, "strata": {"n_times": 5, "n_strata": 4}}
 
 
 @pytest.mark.parametrize(
@@ -129,20 +124,6 @@ def test_numbers_of_rows(n):
     check(Cycles(problem, rng, team=2, weighted=False))
 
 
-@pytest.mark.parametrize(
-    ("shared_bytes", "name"),
-    thin(5, [PLENTY, RESERVED_SHARED], ["fine_gray", "fine_gray, strata", "fine_gray, curves"]),
-)
-def test_rows_that_are_carried(name, shared_bytes):
-    problem, rng = draw_model(name)
-    check(Cycles(problem, rng, 4, 32, shared_bytes))
-
-
-def draw_model(name):
-    sample = models.MODELS[name].sample(1, p=P)
-    return models.MODELS[name].problem(sample), np.random.default_rng(1)
-
-
 # -- what a column costs, and whether another order of threads changes anything ----------------
 
 
@@ -174,57 +155,30 @@ def barriers_of(cycles, columns, l1):
     return machine.barriers, found
 
 
-def draw_survival(**shape):
-    def draw():
-        return draw_problem(5, "efron", **shape)
-
-    return draw
-
-
-# Team barriers of a column, and of a step that it takes.
-COSTS = {
-    "risk sets": (draw_survival(), 2, 0),
-    "late entry": (draw_survival(start=True, n_times=9), 3, 0),
-    "carried": (lambda: draw_model("fine_gray"), 3, 0),
-    "carried on several curves": (lambda: draw_model("fine_gray, curves"), 4, 0),
-    "large groups": (lambda: draw_model("conditional_poisson"), 2, 1),
-    "small groups": (lambda: draw_model("conditional_poisson, many"), 1, 0),
-    "matched sets": (lambda: draw_model("conditional_logistic"), 1, 1),
-    "rows": (lambda: draw_model("logistic"), 1, 0),
-}
-
-
-@pytest.mark.parametrize("case", COSTS)
-def test_barriers_of_a_column(case, monkeypatch):
-    draw, of_column, of_step = COSTS[case]
-    if "groups" in case:
-        models.use_form("many" if case == "small groups" else "few", monkeypatch)
-    cycles = Cycles(*draw(), team=2, weighted="groups" not in case and "sets" not in case)
+def test_barriers_of_a_column():
+    """Two, and none of the step that it takes."""
+    cycles = Cycles(*draw_problem(5), team=2)
     cycles.coefs = [np.zeros(P)] * 2
     every, first = np.arange(3), np.arange(1)
     once, _ = barriers_of(cycles, first, 1e6)  # no coefficient leaves zero
     resting, found = barriers_of(cycles, every, 1e6)
     assert not found[:, 0].any()
-    assert resting - once == (len(every) - 1) * of_column
+    assert resting - once == 2 * (len(every) - 1)
     moving, found = barriers_of(cycles, every, 0.0)
-    n_moved = np.count_nonzero(found[:, 0], axis=1)
-    assert n_moved.min() > 1
-    assert (moving - resting) * 2 == n_moved.sum() * of_step
+    assert np.count_nonzero(found[:, 0], axis=1).min() > 1
+    assert moving == resting
 
 
-def test_order_of_threads_changes_no_bit(monkeypatch):
-    """Where members own their cells, in all that a step leaves behind."""
-    for name in ("risk sets", "carried", "small groups"):
-        models.use_form("many" if name == "small groups" else "few", monkeypatch)
-        cycles = Cycles(*COSTS[name][0](), team=2, threads=64, weighted=name != "small groups")
-        runs = []
-        for seed in range(2):
-            session = cycles.open()
-            session.device.seed = seed
-            eta = session.settle(np.arange(2))
-            runs.append((cycles.run(session, ORDER[:2]), session.device.download(eta)))
-        for found, other in zip(*runs, strict=True):
-            np.testing.assert_array_equal(found, other)
+def test_order_of_threads_changes_no_bit():
+    """In all that a step leaves behind."""
+    cycles, runs = Cycles(*draw_problem(5), team=2, threads=64), []
+    for seed in range(2):
+        session = cycles.open()
+        session.device.seed = seed
+        eta = session.settle(np.arange(2))
+        runs.append((cycles.run(session, ORDER[:2]), session.device.download(eta)))
+    for found, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(found, other)
 
 
 def test_step_that_is_no_number_is_none_to_the_edge():

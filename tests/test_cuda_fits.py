@@ -6,12 +6,13 @@ demanded here is far less than that.
 
 import numpy as np
 import pytest
-from engine import column
+from engine import column, draw_outcome, make_problem
 from gpu.backend import simulate_backend
 from grids import thin
 from models import FORMS, MODELS, largest_gradient, make_batch, use_form
 
-from sksurvgpu.backends import choose, cpu
+from sksurvgpu import LogisticCCD
+from sksurvgpu.backends import choose, cpu, cuda
 from sksurvgpu.penalties import BoundedElasticNet
 from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.solver.fits import Fits, Options
@@ -56,14 +57,68 @@ def test_fit_of_every_model(name, form, monkeypatch):
     compare(found[0][0], expected[0][0])
 
 
-@pytest.mark.parametrize("name", thin(5, [name for name in MODELS if "origin" not in name]))
-def test_exact_algorithm_of_every_model(name, monkeypatch):
+# -- the exact algorithm -----------------------------------------------------------------------
+
+
+def sample_exact(name, seed, **shape):
+    """Rows that devices have the exact algorithm for."""
+    sample = MODELS[name].sample(seed, **shape)
+    return sample.with_y(start=None) if "start" in sample.y else sample
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_exact_algorithm(ties, monkeypatch):
     simulate_backend(monkeypatch, seed=2)
-    model = MODELS[name]
-    sample = model.sample(4, p=3)
+    model, sample = MODELS[f"cox, {ties}"], sample_exact(f"cox, {ties}", 4, p=3)
     batch = make_batch(sample, 0.3 * largest_gradient(model, sample))
     expected, found = both(model.problem(sample), batch, algorithm="exact", tol=1e-4)
     compare(found[0][0], expected[0][0])
+
+
+def draw(name):
+    return MODELS[name].problem(MODELS[name].sample(1, p=P))
+
+
+def draw_pieces():
+    """A coefficient that changes over time."""
+    data = draw_outcome(np.random.default_rng(0), 40)
+    data, pieces = data.with_(X=np.eye(40, 2)), np.array([[0, 1], [1, 2], [0, 2]])
+    return make_problem(data, "breslow", np.array([4.0]), np.array([0, 0, 1]), pieces)
+
+
+REFUSED = {
+    "fine_gray": (lambda: draw("fine_gray"), "the likelihood is FineGray"),
+    "groups": (lambda: draw("conditional_poisson"), "the likelihood is ConditionalPoisson"),
+    "sets": (lambda: draw("conditional_logistic"), "the likelihood is ConditionalLogistic"),
+    "rows": (lambda: draw("logistic"), "the likelihood is Logistic"),
+    "entries": (lambda: draw("cox, efron"), "rows enter late"),
+    "pieces": (draw_pieces, "coefficients change over time"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_exact_fits_are_refused_before_the_device_is_used(case):
+    problem, found = REFUSED[case][0](), REFUSED[case][1]
+    with pytest.raises(ValueError) as raised:
+        solve(problem, Batch(np.ones((1, 1))), cuda.Backend(None), Options(algorithm="exact"))
+    assert str(raised.value) == (
+        'algorithm="exact" with backend="cuda" is there for Cox models whose rows are at risk '
+        f"from the beginning and whose coefficients are constant over time, and here {found}; "
+        'pass backend="cpu", or the default, algorithm="majorized".'
+    )
+
+
+def test_exact_estimators_are_refused_and_sent_to_the_cpu(monkeypatch):
+    simulate_backend(monkeypatch)
+    X, y = np.eye(6), np.arange(6) % 2
+    model = LogisticCCD(alpha=0.01, algorithm="exact", backend="cuda")
+    with pytest.raises(ValueError, match=r'here the likelihood is Logistic; pass backend="cpu"'):
+        model.fit(X, y)
+    model.set_params(backend="auto").fit(X, y)
+    assert model.backend_ == "cpu" and 'for algorithm="exact"' in model.backend_reason_
+
+
+# -- penalties and batches ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -72,14 +127,14 @@ def test_exact_algorithm_of_every_model(name, monkeypatch):
         ("cox, breslow", "majorized", "folded"),
         ("cox, breslow", "exact", "bounded"),
         ("logistic", "majorized", "bounded"),
-        ("logistic", "exact", "folded"),
+        ("cox, efron", "exact", "folded"),
     ],
 )
 def test_another_penalty(name, algorithm, shape, monkeypatch):
     """Kernels compute with its formulas, and take its arrays for every fit of a batch."""
     simulate_backend(monkeypatch, seed=4)
     model = MODELS[name]
-    sample = model.sample(6, p=4, weights=False)
+    sample = sample_exact(name, 6, p=4, weights=False)
     lambdas = largest_gradient(model, sample) * np.array([[0.1, 0.02]])
     lower, upper = np.array([-np.inf, -0.05, 0.0, -0.1]), np.array([np.inf, 0.1, 0.2, 0.0])
     penalty = BoundedElasticNet(0.9, lower=lower, upper=upper)
@@ -154,14 +209,20 @@ def test_memory_that_is_not_there_is_named(monkeypatch):
         Fits(model.problem(sample), make_batch(sample, 1.0), choose("cuda")).solve()
 
 
-@pytest.mark.parametrize("algorithm", ["majorized", "exact"])
 @pytest.mark.parametrize(
-    "name", ["cox, efron", "fine_gray, curves", "conditional_logistic, many", "logistic"]
+    ("name", "algorithm"),
+    [
+        ("cox, efron", "majorized"),
+        ("cox, efron", "exact"),
+        ("fine_gray, curves", "majorized"),
+        ("conditional_logistic, many", "majorized"),
+        ("logistic", "majorized"),
+    ],
 )
 def test_estimate_of_memory_is_no_less_than_what_is_taken(name, algorithm, monkeypatch):
     from sksurvgpu.backends.cuda import memory
 
-    sample = MODELS[name].sample(5, p=3)
+    sample = sample_exact(name, 5, p=3) if algorithm == "exact" else MODELS[name].sample(5, p=3)
     problem, batch = MODELS[name].problem(sample), make_batch(sample, 1.0)
     device = simulate_backend(monkeypatch)
     free, most = device.free_bytes(), []

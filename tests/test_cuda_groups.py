@@ -8,7 +8,7 @@ from grids import thin
 pytest.importorskip("numba_cuda")
 pytest.importorskip("greenlet")
 
-from gpu.grouped import N_COLUMNS, TEAMS, check, close, open_groups, open_model
+from gpu.grouped import TEAMS, check, close, open_groups, open_model
 
 NAME = "conditional_poisson"
 FORMS = ("few", "many")
@@ -92,13 +92,3 @@ def test_fits_that_rest_stay_as_they_are():
     after, _ = fits.u()
     np.testing.assert_array_equal(after[:2], before[:2])
     assert (after[2] != before[2]).any()
-
-
-def test_column_that_is_constant_within_groups_has_no_exact_step():
-    rng = np.random.default_rng(4)
-    count, group = draw_counts(rng, [30, 7, 25, 6])
-    X = np.tile(group[:, None] * 0.7 + 1.0, (1, N_COLUMNS))
-    fits = open_groups(NAME, rng, count, group, X=X)
-    found, _ = fits.cycle()
-    for (coef, _), before in zip(found, fits.coefs, strict=True):
-        np.testing.assert_array_equal(coef, np.roll(before, 1))

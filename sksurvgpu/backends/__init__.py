@@ -61,13 +61,17 @@ _CPU = Entry(_open_cpu, _sample_on_cpu)
 BACKENDS = {"auto": _CPU, "cpu": _CPU, "cuda": Entry(_open_cuda, _sample_on_cuda)}
 
 
-def explain(backend: str, work: float | None = None, device: Any = 0) -> tuple[str, str]:
+def explain(
+    backend: str, work: float | None = None, device: Any = 0, algorithm: str = "majorized"
+) -> tuple[str, str]:
     """Name of the backend that serves a request, and why; never a silent replacement.
 
     `work` is the number of nonzeros of X times the number of fits, where it is known.
     """
     if backend != "auto":
         return backend, f'asked for with backend="{backend}"'
+    if algorithm == "exact":
+        return "cpu", 'backend="auto" takes the CPU for algorithm="exact", no faster elsewhere'
     return decide(work, lambda: _find_obstacle(device))
 
 

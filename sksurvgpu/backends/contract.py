@@ -27,8 +27,8 @@ again, whatever is evaluated in between.  Only `start` follows `cycle`.
 and are not written to any more.  No array of a backend is ever lent.
 
 **Optional.**  A backend whose `room` has no bytes is not asked for `count`, `matrix` or `sample`;
-one whose `room` does not name "sample" is not asked for that; one without `cycle` refuses
-`algorithm="exact"` when it is asked for.
+one whose `room` does not name "sample" is not asked for that; one without `cycle`, or with it for
+some problems only, refuses the exact algorithm, of which ``batch.reach`` tells.
 """
 
 from __future__ import annotations

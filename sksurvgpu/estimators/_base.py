@@ -187,7 +187,8 @@ class PenalizedModel(Estimator):
         n_threads = count_threads(self.n_jobs)
         self._choose_backend(self.backend)  # what cannot run is an error before any work
         design, columns = read_columns(self, X)
-        served_by = explain(self.backend, n_fits * design.n_entries, self._devices())
+        work = n_fits * design.n_entries
+        served_by = explain(self.backend, work, self._devices(), self.algorithm)
         check_magnitudes(design)
         assembled = self._assemble(design, y, sample_weight, offset, given)
         outcome, problem, batch, by_column, of_model = assembled

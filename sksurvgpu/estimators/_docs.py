@@ -8,7 +8,8 @@ _ENTRIES = entries("""
     algorithm : {"majorized", "exact"}, default="majorized"
         "majorized" minimizes quadratic models of the likelihood; "exact" takes an exact
         one-dimensional Newton step for each coordinate, the published cyclic descent, which
-        reaches the same optimum more slowly.
+        reaches the same optimum more slowly. Of "exact", ``backend="cuda"`` has Cox models whose
+        rows are at risk from the beginning and whose coefficients are constant over time.
     tol : float, default=1e-6
         Bound of the violations of the optimality conditions in standard errors, relative to the
         largest score of the null model, of which 100 standard errors count at most. By default

@@ -9,7 +9,6 @@ from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import LIKELIHOODS
 from sksurvgpu.penalties import ElasticNet
-from sksurvgpu.penalties.elastic_net import Strengths
 from sksurvgpu.solver.problem import Problem
 
 from .device import SimulatedDevice
@@ -93,24 +92,9 @@ class Fits:
     def inverse(self):
         return self.download(self.session.model.inverse), [model_of(cpu)[1] for cpu in self.cpu]
 
-    def cycle(self):
-        """Coefficients and reaches after one cycle of exact steps: device, CPU."""
-        columns, n_fits = np.roll(np.arange(N_COLUMNS), 1), len(self.cpu)
-        penalty = Strengths(np.linspace(0.0, 1.0, N_COLUMNS), np.linspace(0.3, 0.0, N_COLUMNS))
-        reach = np.full(N_COLUMNS, 0.3)
-        shared = [penalty] * n_fits, [reach] * n_fits
-        own = [coef[columns] for coef in self.coefs]
-        self.start()
-        found = self.session.cycle(self.fits, [columns] * n_fits, own, *shared)
-        expected = [
-            cpu.cycle(columns, coef, penalty, reach)
-            for cpu, coef in zip(self.cpu, own, strict=True)
-        ]
-        return found, expected
-
 
 def check(fits, check_equal):
-    """Everything that an evaluation, the quadratic model and a cycle leave behind."""
+    """Everything that an evaluation and the quadratic model leave behind."""
     check_equal(*fits.start())
     check_equal(*fits.u())
     check_equal(*fits.curvature())
@@ -118,7 +102,6 @@ def check(fits, check_equal):
     check_equal(*fits.inverse())
     fits.move()
     check_equal(*fits.curvature())
-    check_equal(*fits.cycle())
 
 
 def close(found, expected, rtol=1e-11):

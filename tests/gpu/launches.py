@@ -17,14 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sksurvgpu.backends import cuda as backend
-from sksurvgpu.backends.cuda import (
-    exact,
-    risk_set_steps,
-    rows,
-    subset_cycle,
-    team,
-    workers,
-)
+from sksurvgpu.backends.cuda import exact, risk_set_steps, team, workers
 
 from .compiler import name_of
 from .device import SimulatedDevice
@@ -36,9 +29,7 @@ from .simulator import Machine, SimulationError
 _SCRATCH = {
     team.Exchange: team.Exchange._fields,
     exact.Own: exact.Own._fields,
-    risk_set_steps.RiskSteps: ("change", "moments"),
-    rows.RowSteps: ("intercept",),
-    subset_cycle.SubsetSteps: ("law",),
+    risk_set_steps.RiskSteps: ("moments",),
 }
 _TOLERANCE = 1e-9
 

@@ -16,6 +16,7 @@ from ...data.by_fit import columns_of
 from ..contract import serve_in_rounds
 from ..ranges import named
 from ._cuda import count_devices, open_device
+from .exact import require_steps
 from .kept import forget, layout_of
 from .layout import Layout
 from .memory import fits_at_once, ran_out
@@ -53,6 +54,8 @@ class Backend:
 
         What a session needs it takes at once, before a coroutine moves: none could begin again.
         """
+        if batch.reach is not None:  # of the exact algorithm
+            require_steps(problem)
         self.device.use()
         wave, results = fits_at_once(problem, batch, self.device, self.precision), []
         try:

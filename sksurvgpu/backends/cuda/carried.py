@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from ...data.plans.described import LAST_OF_LANE
 from ._cuda import cuda, device, inlined, kernel, specialize
 from .products import of_fit
 from .rake import add_exactly, make_rake
@@ -41,7 +40,7 @@ class Carry(NamedTuple):
     is_first: np.ndarray  # uint8 per carried row: whether it is the first of its lane
     before: np.ndarray  # int32 per lane cell: rows carried from lane cells before it, of any lane
     cell: np.ndarray  # int32 per lane cell
-    flags: np.ndarray  # uint8 per lane cell
+    is_last: np.ndarray  # uint8 per lane cell: whether it is the last of its lane
     survival: np.ndarray  # float64 (1 or fits, lane cells): G_k
     lane_ptr: np.ndarray  # int64
     lane_cell: np.ndarray  # int64 per lane: first cell of its stratum
@@ -94,17 +93,17 @@ def _take_carried(context, m, before, after):
 @device
 def _load_back(context, position):
     carry, part, lanes = context
-    q = carry.flags.shape[0] - 1 - position
+    q = carry.is_last.shape[0] - 1 - position
     k = carry.cell[q]
     jump = part.jump[k] * lanes.survival[q] if part.deaths[k] > 0.0 else 0.0
-    return jump, 0.0, 0.0, int64(int64(carry.flags[q]) & LAST_OF_LANE != 0)
+    return jump, 0.0, 0.0, int64(carry.is_last[q])
 
 
 @device
 def _take_back(context, position, before, after):
     """What is summed up after a cell is its B."""
     carry, _, lanes = context
-    lanes.back[carry.flags.shape[0] - 1 - position] = before[0] + before[1]
+    lanes.back[carry.is_last.shape[0] - 1 - position] = before[0] + before[1]
     return 0.0, 0.0
 
 
@@ -158,7 +157,7 @@ def _evaluate(exchange, sets, carry, rows, cells, eta_of_fits, loglik_of_fits, t
         loglik, _ = scan_risk(exchange, n_marks, context, turn + 2, scratch)  # noqa: F821 (bound)
         cuda.syncthreads()  # a member scans the jumps that it has found
         scan_hazard(exchange, n_cells, (sets, part), turn + 3, scratch)
-        _scan_back(exchange, carry.flags.shape[0], (carry, part, lanes), turn + 4, scratch)
+        _scan_back(exchange, carry.is_last.shape[0], (carry, part, lanes), turn + 4, scratch)
         loglik = team_sum(exchange, loglik, turn + 5, scratch)
         _take_expected(exchange, sets, part, carry, lanes)
         turn += 6

@@ -75,7 +75,6 @@ def entry(X, q, kind, base):
 class Span(NamedTuple):
     """Where a member's entries of a model column lie."""
 
-    j: int
     low: int
     high: int
     kind: int
@@ -104,11 +103,11 @@ def read_spans(X, columns, ranges, spans):
 
 
 @device
-def span_of(j, spans, k):
-    """Of column j, the k-th that was read."""
+def span_of(spans, k):
+    """Of the k-th column that was read."""
     at = uint32(4) * (uint32(k) % uint32(SPANS))
     low, high = spans[uint64(at)], spans[uint64(at + uint32(1))]
-    return Span(j, low, high, spans[uint64(at + uint32(2))], spans[uint64(at + uint32(3))])
+    return Span(low, high, spans[uint64(at + uint32(2))], spans[uint64(at + uint32(3))])
 
 
 @kernel

@@ -1,22 +1,25 @@
 """One cycle of exact coordinate steps on the device: one launch, whatever the number of columns.
 
 The method is that of `backends.cpu.exact`: an exact Newton step a column, at the current predictor.
-A pattern supplies `Steps`: three functions of its state, each called by all threads of a team:
+Cox models have it here whose rows are all at risk from the beginning and have no copies
+(`risk_set_steps`); the others would be no faster than on a core of a CPU.  `Steps` has three
+functions of a state, each called by all threads of a team:
 
     start(exchange, X, fit, state, own, turn, scratch)            -> turn
-    derivatives(exchange, X, span, t, state, own, turn, scratch)  -> slope, curvature, extra, turn
-    advance(exchange, X, span, t, move, state, own, scratch)      -> turn
+    derivatives(exchange, X, span, t, state, own, turn, scratch)  -> slope, curvature, turn
+    advance(exchange, X, span, t, step, state, own)
 
 for the t-th fit served and a member's entries (`columns.Span`) of a column.  They read its number,
 ``exchange.fits[t]``, anew after each barrier: the arrays of the fit are then found anew, and not
 kept in registers all the while; nor are `own`, shared memory for `OWN` integers of a member.
 
 `derivatives` gives the team's totals, the same bits in every thread; so every block computes the
-same step, and moves what belongs to its own rows: `move` is (step, extra, turn).
+same step, and moves what belongs to its own rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -25,13 +28,14 @@ from numba import int64, uint64
 
 from ._cuda import cuda, device, inlined, specialize
 from .columns import SPANS, my_ranges, new_spans, read_spans, span_of
+from .layout import RESERVED_SHARED
 from .team import begin, my_team, n_teams, new_scratch
 
 OWN = 8
 
 
 class Functions(NamedTuple):
-    """How a pattern steps along columns."""
+    """How fits step along columns."""
 
     start: Any
     derivatives: Any
@@ -44,8 +48,8 @@ class Steps(NamedTuple):
     label: str  # of the kernel
     state: NamedTuple
     far: Functions
-    near: Functions | None = None
-    bytes_of: Any = None  # of a member, by the size of the team
+    near: Functions
+    bytes_of: Callable[[int], int]  # of a member, by the size of the team
 
 
 class Work(NamedTuple):
@@ -99,9 +103,9 @@ def _cycle(exchange, X, work, own, state):
             a = at - low
             if a % SPANS == 0:
                 read_spans(X, work.column[at:high], ranges, spans)
-            span = span_of(work.column[at], spans, a)
+            span = span_of(spans, a)
             coef, reach = own.coef[block, uint64(a)], own.reach[block, uint64(a)]
-            slope, curvature, extra, turn = derivatives(  # noqa: F821 (bound)
+            slope, curvature, turn = derivatives(  # noqa: F821 (bound)
                 exchange, X, span, t, state, mine, turn, scratch
             )
             if not curvature > 0.0:
@@ -114,8 +118,7 @@ def _cycle(exchange, X, work, own, state):
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
                 own.coef[block, uint64(a)] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                move, span = (step, extra, turn), span_of(work.column[at], spans, a)
-                turn = advance(exchange, X, span, t, move, state, mine, scratch)  # noqa: F821
+                advance(exchange, X, span_of(spans, a), t, step, state, mine)  # noqa: F821
             cuda.syncthreads()
         if member == 0:
             at = low + cuda.threadIdx.x
@@ -129,7 +132,7 @@ def _cycle(exchange, X, work, own, state):
 
 @cache
 def _make_cycle(label, functions, minimum):
-    """Kernel of one cycle over a pattern's state, under a penalty's `minimum`."""
+    """Kernel of one cycle over a state, under a penalty's `minimum`."""
     label = f"{label}_{minimum.__name__}"
     return specialize(_cycle, label, **functions._asdict(), minimum=minimum)
 
@@ -156,10 +159,45 @@ def run_cycle(layout, steps, minimum, fits, numbers):
         own = Own(*(device.empty((blocks, max(sizes)), np.float64) for _ in range(2)))
         return layout.X, work, own, steps.state
 
-    far, near = (
-        functions and _make_cycle(f"{steps.label}{place}", functions, minimum)
-        for functions, place in ((steps.far, ""), (steps.near, "_near"))
-    )
-    layout.launch_near(near, far, steps.bytes_of, fits, arguments)
+    _launch(layout, steps, minimum, fits, arguments)
     coef, reach = (np.split(device.download(a), ptr[1:-1]) for a in (work.coef, work.reach))
     return list(zip(coef, reach, strict=True))
+
+
+def _launch(layout, steps, minimum, fits, arguments):
+    """Launch with what members keep in shared memory, or else in the device's.
+
+    In shared memory as many fits are served at the same time as without, if it holds that much.
+    ``arguments(blocks)`` are those of either kernel.
+    """
+    far = _make_cycle(steps.label, steps.far, minimum)
+    near = _make_cycle(f"{steps.label}_near", steps.near, minimum)
+    n_fits, probe, size = len(fits), arguments(1), layout.n_ranges
+    for wanted in (n_fits, size), None:
+        shape = wanted or layout.shape_of_teams(far, n_fits, probe)
+        needed = steps.bytes_of(shape[1])
+        if needed + RESERVED_SHARED > layout.device.shared_bytes:
+            continue
+        if layout.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
+            full = arguments(shape[0] * shape[1])
+            return layout.launch_teams(near, fits, *full, shape=shape, shared_bytes=needed)
+    shape = layout.shape_of_teams(far, n_fits, probe)
+    return layout.launch_teams(far, fits, *arguments(shape[0] * shape[1]), shape=shape)
+
+
+def require_steps(problem):
+    """Refuse a problem that has no exact steps, before anything of it is on the device."""
+    likelihood, plan = problem.likelihood, problem.plan
+    if likelihood.pattern != "risk_sets":
+        found = f"the likelihood is {type(likelihood).__name__}"
+    elif plan.enter_idx is not None:
+        found = "rows enter late"
+    elif plan.n_pieces > 1:
+        found = "coefficients change over time"
+    else:
+        return
+    raise ValueError(
+        'algorithm="exact" with backend="cuda" is there for Cox models whose rows are at risk '
+        f"from the beginning and whose coefficients are constant over time, and here {found}; "
+        'pass backend="cpu", or the default, algorithm="majorized".'
+    )

@@ -91,25 +91,6 @@ class Layout:
         full = exchange, *arguments
         self.device.launch(kernel, teams * size, self.threads, full, shared_bytes)
 
-    def launch_near(self, near, far, bytes_of, fits, arguments):
-        """Launch `near`, whose members have ``bytes_of(size)`` of shared memory, or else `far`.
-
-        `near` needs as much as there is (not None), and serves as many fits at the same time;
-        ``arguments(blocks)`` are those of either.
-        """
-        n_fits, probe, size = len(fits), arguments(1), self.n_ranges
-        if near is not None:
-            for wanted in (n_fits, size), None:
-                shape = wanted or self.shape_of_teams(far, n_fits, probe)
-                needed = bytes_of(shape[1])
-                if needed is None or needed + RESERVED_SHARED > self.device.shared_bytes:
-                    continue
-                if self.shape_of_teams(near, n_fits, probe, needed, shape[1]) == shape:
-                    full = arguments(shape[0] * shape[1])
-                    return self.launch_teams(near, fits, *full, shape=shape, shared_bytes=needed)
-        shape = self.shape_of_teams(far, n_fits, probe)
-        return self.launch_teams(far, fits, *arguments(shape[0] * shape[1]), shape=shape)
-
     def shape_of_teams(self, kernel, n_fits, arguments, shared_bytes=0, size=None):
         """How many teams of how many members: a team for every fit, if all can be resident."""
         blocks = self._resident_blocks(kernel, arguments, shared_bytes)

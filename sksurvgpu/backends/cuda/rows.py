@@ -8,26 +8,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import bind
-from ..cpu.bins import CONSTANT
 from ..cpu.rows import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, observed_row
 from ._cuda import cuda, device, specialize
-from .columns import entry
-from .exact import Functions, Steps
 from .products import of_fit, product_with
 from .team import (
     begin,
     meet_maxima,
-    meet_sums,
     my_team,
     n_teams,
     new_scratch,
     part_of,
     stage_max,
-    stage_sum,
     team_sum,
     team_sums,
     total_max,
-    total_sum,
 )
 
 
@@ -201,72 +195,3 @@ def _size(state, fit, i, x):
 @cache
 def multiply_sizes(row_formula):
     return product_with(device(bind(_size, row_formula=row_formula)))
-
-
-# -- exact steps ------------------------------------------------------------------------------
-
-
-class RowSteps(NamedTuple):
-    """State of exact steps; every block keeps the intercept of the fit it works on for itself."""
-
-    rows: object
-    eta: np.ndarray  # float64 (fits, rows)
-    intercepts: np.ndarray  # float64 per fit, where they start
-    inverse: np.ndarray  # float64 (fits, 1): 1 / sum h, 0 without an intercept
-    intercept: np.ndarray  # float64 per block
-
-
-@device
-def _start_steps(exchange, X, fit, state, own, turn, scratch):
-    if cuda.threadIdx.x == 0:
-        state.intercept[cuda.blockIdx.x] = state.intercepts[fit]
-    return turn
-
-
-def _row_derivatives(exchange, X, span, t, state, own, turn, scratch):
-    """Slope, the curvature that is left when the intercept moves along, and how it would move."""
-    fit = exchange.fits[t]
-    weight, intercept = of_fit(state.rows.weight, fit), state.intercept[cuda.blockIdx.x]
-    slope, curvature, tilt = 0.0, 0.0, 0.0
-    q = span.low + cuda.threadIdx.x
-    while q < span.high:
-        i, x = entry(X, q, span.kind, span.base)
-        if weight[i] > 0.0:
-            eta = state.eta[fit, i] + intercept
-            _, score, h = row_formula(eta, state.rows.value[i])  # noqa: F821 (bound)
-            slope += weight[i] * x * score
-            curvature += weight[i] * x * x * h
-            tilt += weight[i] * x * h
-        q += cuda.blockDim.x
-    stage_sum(slope, 0, scratch)
-    stage_sum(curvature, 1, scratch)
-    stage_sum(tilt, 2, scratch)
-    meet_sums(exchange, 3, turn, scratch)
-    slope, total = total_sum(exchange, 0, turn), total_sum(exchange, 1, turn)
-    tilt = total_sum(exchange, 2, turn) * state.inverse[fit, 0]
-    centred = total - total_sum(exchange, 2, turn) * tilt
-    return slope, centred if centred > CONSTANT * total else 0.0, tilt, turn + 1
-
-
-@device
-def _row_advance(exchange, X, span, t, move, state, own, scratch):
-    fit, (step, tilt, turn) = exchange.fits[t], move
-    q = span.low + cuda.threadIdx.x
-    while q < span.high:
-        i, x = entry(X, q, span.kind, span.base)
-        state.eta[fit, i] += x * step
-        q += cuda.blockDim.x
-    if cuda.threadIdx.x == 0:
-        state.intercept[cuda.blockIdx.x] -= tilt * step
-    return turn
-
-
-@cache
-def _derivatives_of(row_formula):
-    return device(bind(_row_derivatives, row_formula=row_formula))
-
-
-def steps_of(formula, state):
-    """Exact steps under a likelihood's `row_formula`."""
-    functions = Functions(_start_steps, _derivatives_of(formula), _row_advance)
-    return Steps(formula.__name__, state, functions)

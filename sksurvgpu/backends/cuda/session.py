@@ -93,6 +93,6 @@ class Session(Rows):
     def cycle(self, fits, columns, coefs, penalties, reaches):
         """One exact Newton step a column; new coefficients and trust region."""
         events = self._multiply(products.multiply_events, fits, columns, self.rows)
-        steps = self.pattern.exact_steps(fits, self.settle(fits), self.model)
+        steps = self.pattern.exact_steps(self.settle(fits))
         numbers = columns, coefs, penalties, events, reaches
         return run_cycle(self.layout, steps, self._formulas.minimum, fits, numbers)

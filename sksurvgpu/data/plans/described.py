@@ -10,7 +10,6 @@ import numpy as np
 
 # What marks say; a scan from the last one reads the first two as SEGMENT and TALLY of rakes.
 LAST_OF_GROUP, LAST_OF_CELL, FIRST_OF_CELL = 1, 2, 4
-FIRST_OF_LANE, LAST_OF_LANE = 1, 2  # what lane cells say; the first as SEGMENT of a rake
 
 
 def describe(plan, pattern):
@@ -132,7 +131,7 @@ def _describe_lanes(plan):
         "lane_cell_idx": (
             np.arange(len(lane)) + (carrying.lane_cell - carrying.lane_ptr[:-1])[lane]
         ).astype(np.int32),
-        "lane_flags": _flag_last(lane, LAST_OF_LANE) | _flag_first(lane, FIRST_OF_LANE),
+        "lane_last": _flag_last(lane, 1),
         "lane_ptr": carrying.lane_ptr,
         "lane_cell": carrying.lane_cell,
         "stratum_lanes": carrying.stratum_lanes,

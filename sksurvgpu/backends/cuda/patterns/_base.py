@@ -69,7 +69,7 @@ class Pattern:
 
     @staticmethod
     def bytes_of_fit(plan):
-        """Memory that the pattern takes for every fit, exact steps included."""
+        """Memory that the pattern takes for every fit."""
         return 0
 
     def evaluate(self, fits, eta, loglik):
@@ -86,10 +86,6 @@ class Pattern:
 
     def refer(self, fits, eta, model):
         """Take the quadratic model at the last evaluation."""
-        raise NotImplementedError
-
-    def exact_steps(self, fits, eta, model):
-        """`exact.Steps` from the predictors, which they move; `model` may be used."""
         raise NotImplementedError
 
     def sizes(self, eta):

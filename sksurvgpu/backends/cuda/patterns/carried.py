@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import carried as kernels
-from .. import carried_steps, weights
+from .. import weights
 from .risk_sets import RiskSetPattern
 
 
@@ -13,14 +13,12 @@ class CarriedPattern(RiskSetPattern):
     def __init__(self, layout, problem, weights, n_fits):
         super().__init__(layout, problem, weights, n_fits)
         self._carry = layout.device.pack(self._find_carry(layout.plan))
-        self._has_one_lane = problem.plan.one_lane_a_stratum
         self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
 
     @staticmethod
     def bytes_of_fit(plan):
-        """More: 1/G, sums and c of carried rows; G, B, moments of lane cells, and late ones."""
-        lane_cells = plan.carrying.lane_ptr[-1]
-        own = 32 * plan.n_rows + 8 * 3 * plan.n_cells + 8 * 5 * lane_cells
+        """More: 1/G, sums and c of carried rows; G and B of lane cells."""
+        own = 32 * plan.n_rows + 16 * plan.carrying.lane_ptr[-1]
         return RiskSetPattern.bytes_of_fit(plan) + own
 
     def _is_carried(self, plan):
@@ -36,14 +34,14 @@ class CarriedPattern(RiskSetPattern):
             plan.carried_first,
             plan.carried_before,
             plan.lane_cell_idx,
-            plan.lane_flags,
+            plan.lane_last,
             survival,
             plan.lane_ptr,
             plan.lane_cell,
             plan.stratum_lanes,
             plan.stratum,
             self._take(plan.carried_row.shape[0]),
-            self._take(plan.lane_flags.shape[0]),
+            self._take(plan.lane_last.shape[0]),
         )
 
     def _find_curves(self, plan):
@@ -79,12 +77,3 @@ class CarriedPattern(RiskSetPattern):
     def _refer(self, fits, eta, model):
         numbers = self.rows, self._cells, eta, self._top, self._bin_cells, model
         self._launch_rows(kernels.curvature, fits, self._sets, self._carry, *numbers)
-
-    def exact_steps(self, fits, eta, model):
-        formula, n_ranges = self.likelihood.coordinate_formula, self.layout.n_ranges
-        if self._has_one_lane:
-            state = self._state_of_steps(eta, 1 + carried_steps.LATE, n_ranges, self._carry)
-            return carried_steps.own_steps_of(formula, state, self._most_cells)
-        n_lane_cells = self._carry.flags.shape[0]
-        state = self._state_of_steps(eta, 1 + carried_steps.LATE, 0, self._carry, n_lane_cells)
-        return carried_steps.steps_of(formula, state)

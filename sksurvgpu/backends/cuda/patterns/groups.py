@@ -27,7 +27,7 @@ class GroupPattern(Pattern):
 
     @staticmethod
     def bytes_of_fit(plan):
-        """Numbers of groups, those of exact steps included."""
+        """Numbers of groups."""
         return 8 * 4 * plan.n_strata
 
     @cached_property
@@ -44,6 +44,3 @@ class GroupPattern(Pattern):
     def refer(self, fits, eta, model):
         arguments = self.layout.served(fits), self.rows, self._groups, eta, model.h
         self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
-
-    def exact_steps(self, fits, eta, model):
-        return kernels.steps_of(kernels.GroupSteps(self.rows, self._groups, eta), self.few)

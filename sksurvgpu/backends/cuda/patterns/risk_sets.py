@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from .. import risk_set_logs as in_logs
-from .. import risk_set_steps, shared_steps
+from .. import risk_set_steps
 from .. import risk_sets as kernels
 from ..model import Model
 from ..weights import add_all, add_runs, number_of
@@ -22,7 +22,6 @@ class RiskSetPattern(Pattern):
         self._is_delayed, self.few = plan.enter_idx is not None, plan.few
         self._uses_ties = self.likelihood.uses_ties
         self._sets = device.pack(self._find_sets(layout.plan))
-        self._exit_idx = plan.exit_idx.astype(np.int64)
         self._cells = device.pack(self._take_cells(plan.n_cells))
         self._top = device.zeros(n_fits, np.float64)
         self._is_in_logs = np.zeros(n_fits, bool)
@@ -34,8 +33,8 @@ class RiskSetPattern(Pattern):
 
     @staticmethod
     def bytes_of_fit(plan):
-        """w of rows; sums, hazards, deaths, moments of cells; bins: models are two."""
-        return 16 * plan.n_rows + 8 * 14 * plan.n_cells + 8 * 10 * plan.n_bins
+        """w of rows; hazards, deaths, sums of exact steps of cells; bins: models are two."""
+        return 16 * plan.n_rows + 8 * 11 * plan.n_cells + 8 * 10 * plan.n_bins
 
     def _find_sets(self, plan):
         """Risk sets of the plan on the device, and the deaths that count in every cell."""
@@ -125,27 +124,21 @@ class RiskSetPattern(Pattern):
         fits = self.layout.served(fits)
         self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
 
-    def exact_steps(self, fits, eta, model):
-        formula = self.likelihood.coordinate_formula
-        if self._is_delayed or not self.layout.is_whole:
-            state = self._state_of_steps(eta, 1 + self._uses_ties, 0)
-            return shared_steps.steps_of(formula, state)
+    def exact_steps(self, eta):
+        """`exact.Steps` from the predictors, which they move."""
+        layout, n_sums = self.layout, 1 + self._uses_ties
         # neighbouring members may have a cell in common
-        state = self._state_of_steps(eta, 1 + self._uses_ties, self.layout.n_ranges)
-        return risk_set_steps.steps_of(formula, state, self._most_cells)
-
-    def _state_of_steps(self, eta, n_sums, n_shared, carry=0, n_lane_cells=0):
-        width, n_cells = self.layout.width, self._cells.jump.shape[1] + n_shared
-        size = width * (n_sums * n_cells + n_lane_cells)
-        moments = self.layout.device.empty((self.n_fits, size), np.float64)
-        of_rows = self._sets, self.rows, self._cells, eta
-        return risk_set_steps.RiskSteps(*of_rows, carry, moments, width, n_sums * width)
+        size = n_sums * layout.width * (self._cells.jump.shape[1] + layout.n_ranges)
+        moments = layout.device.empty((self.n_fits, size), np.float64)
+        numbers = moments, layout.width, n_sums * layout.width
+        state = risk_set_steps.RiskSteps(self._sets, self.rows, self._cells, eta, *numbers)
+        return risk_set_steps.steps_of(self.likelihood.coordinate_formula, state, self._most_cells)
 
     def _most_cells(self, size):
         """Cells in which the rows of a member exit, at most."""
         cut = self.layout.cut[:: self.layout.n_ranges // size]
-        low, high = cut[:-1], cut[1:]
-        first, last = self._exit_idx[np.minimum(low, high - 1)], self._exit_idx[high - 1]
+        (low, high), exits = (cut[:-1], cut[1:]), self._plan.exit_idx
+        first, last = exits[np.minimum(low, high - 1)], exits[high - 1]
         return int((last - first)[high > low].max()) + 1
 
     def baseline(self, fit):

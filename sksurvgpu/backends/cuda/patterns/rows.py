@@ -46,14 +46,6 @@ class RowPattern(Pattern):
         state = kernels.RowSizes(self._rows, eta, self._intercept)
         return kernels.multiply_sizes(self.likelihood.row_formula), state
 
-    def exact_steps(self, fits, eta, model):
-        if self.likelihood.intercept:
-            self.refer(fits, eta, model)
-        most_blocks = len(fits) * self.layout.n_ranges
-        own = self.layout.device.empty(most_blocks, np.float64)
-        state = kernels.RowSteps(self._rows, eta, self._intercept, model.inverse, own)
-        return kernels.steps_of(self.likelihood.row_formula, state)
-
     @cached_property
     def _largest(self):
         terms = self.likelihood.largest_terms(self._plan.value)

@@ -4,7 +4,6 @@ from functools import cached_property
 
 import numpy as np
 
-from .. import subset_cycle
 from .. import subsets as kernels
 from ..team import WARP
 from ._base import Pattern
@@ -45,8 +44,8 @@ class SubsetPattern(Pattern):
 
     @staticmethod
     def bytes_of_fit(plan):
-        """Probabilities, laws and shares of rows, laws of exact steps; numbers of sets."""
-        return 8 * 11 * plan.n_rows + 8 * 13 * plan.n_strata
+        """Probabilities, laws and shares of rows; numbers of sets."""
+        return 8 * 5 * plan.n_rows + 8 * 7 * plan.n_strata
 
     def evaluate(self, fits, eta, loglik):
         self._launch_sets(kernels.laws, self.layout.served(fits), eta)
@@ -59,12 +58,6 @@ class SubsetPattern(Pattern):
     def refer(self, fits, eta, model):
         arguments = self.layout.served(fits), self.rows, model.h, model.inverse
         self._launch_sets(kernels.curvature, *arguments)
-
-    def exact_steps(self, fits, eta, model):
-        shape = self.n_fits, 6, self._sets.law.shape[2]
-        law = self.layout.device.empty(shape, np.float64)
-        state = subset_cycle.SubsetSteps(self.rows, self._sets, eta, law)
-        return subset_cycle.steps_of("block" if "block" in self._workers else "warp", state)
 
     def _launch_sets(self, kernel_of, fits, *arguments):
         """Launch a kernel over all sets of some fits, with a worker that suits the size of each."""
