@@ -189,10 +189,8 @@ def test_steps_on_supports_are_newtons(name, monkeypatch):
     coef, slope, _ = draw_start(rng, model, family)
     coef[[0, 5]] = 0.0
     penalty, solves = of(family), []
-    solve_low_rank = minimize._solve_low_rank
-    monkeypatch.setattr(
-        minimize, "_solve_low_rank", lambda *call: solves.append(1) or solve_low_rank(*call)
-    )
+    low_rank = minimize._low_rank
+    monkeypatch.setattr(minimize, "_low_rank", lambda *call: solves.append(1) or low_rank(*call))
     ends = []
     for form in (model, Quadratic.of_matrix(whole_of(model), model.curvature)):
         at, left = coef.copy(), slope.copy()
@@ -212,10 +210,41 @@ def test_woodbury():
     sign = np.array([1.0, -1.0, 1.0, -1.0])
     rows[:, sign < 0] *= 0.2
     matrix = np.diag(diagonal) + rows @ np.diag(sign) @ rows.T
-    step = minimize._solve_low_rank(diagonal, rows, sign, slope)
-    np.testing.assert_allclose(step, np.linalg.solve(matrix, slope), rtol=1e-10)
+    solve = minimize._low_rank(diagonal, rows, sign)
+    for right in (slope, rng.normal(size=(P, 3))):
+        np.testing.assert_allclose(solve(right), np.linalg.solve(matrix, right), rtol=1e-10)
     diagonal[3] = 0.0
-    assert minimize._solve_low_rank(diagonal, rows, sign, slope) is None
+    assert minimize._low_rank(diagonal, rows, sign) is None
+
+
+def test_newton_knows_which_coefficients_stop():
+    """Those within are at the optimum beside those at their ends, whatever became of these."""
+    rng = np.random.default_rng(6)
+    half = rng.normal(size=(60, 1)) + 0.3 * rng.normal(size=(60, 40))
+    matrix, slope = half.T @ half, 8.0 * rng.normal(size=40)
+    low = np.where(rng.random(40) < 0.2, -0.01, -np.inf)
+    solve = minimize._factored(matrix.copy())
+    free = solve(slope)
+    np.testing.assert_allclose(free, np.linalg.solve(matrix, slope), rtol=1e-8)
+    step = minimize._within(solve, slope, low, np.full(40, np.inf))
+    inside = step > low
+    assert 2 < (~inside).sum() < 9 and (step >= low).all()
+    assert ((free < low) != ~inside).any()  # others, once some had stopped
+    expected = slope[inside] - matrix[np.ix_(inside, ~inside)] @ step[~inside]
+    expected = np.linalg.solve(matrix[np.ix_(inside, inside)], expected)
+    np.testing.assert_allclose(step[inside], expected, rtol=1e-8)
+
+
+def test_near_duplicates_take_one_step():
+    """One of two stops at zero: if the other went on as far as it would, all would be worse."""
+    rng = np.random.default_rng(7)
+    half = np.repeat(rng.normal(size=(50, 6)), 2, axis=1) + 1e-3 * rng.normal(size=(50, 12))
+    matrix, penalty = half.T @ half, ElasticNet(1.0).at(2.0, np.ones(12), np.zeros(12, bool))
+    coef, step = np.full(12, 0.5), np.array([1.0, -1.0] + 5 * [0.1, -0.1])
+    gradient = 2.0 + matrix @ step
+    minimize._support_step(Quadratic.of_matrix(matrix), penalty, penalty.columns, coef, gradient)
+    assert coef[1] == 0.0
+    np.testing.assert_allclose(coef[0], 1.0, atol=0.01)
 
 
 @pytest.mark.parametrize("n_terms", [0, 2])

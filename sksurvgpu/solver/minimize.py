@@ -6,7 +6,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dposv
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._compile import device, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
@@ -16,6 +16,9 @@ from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, QUICK = 5, 40, 1e6, 0.1
 # Of rounds, and of the products that they take, once there were some of Newton's steps.
 MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
+# Of the coefficients that Newton's step would take beyond their ends, the share that stops at a time,
+# and of all, the share that may: solving for them costs as much as a factor.
+FIRST_TO_STOP, MOST_STOPPED = 0.25, 0.2
 
 
 class Quadratic(NamedTuple):
@@ -244,15 +247,20 @@ def _support_step(model, penalty, own, coef, gradient):
     n_terms, is_low = len(model.sign), not len(model.matrix) and penalty.formulas.block is None
     if is_low and n_terms < len(support):
         diagonal = model.alone[support] + pieces.curvature[support]
-        step = _solve_low_rank(diagonal, model.terms[support], model.sign, slope)
+        solve = _low_rank(diagonal, model.terms[support], model.sign)
         cost = float(len(support)) * n_terms**2
     else:
         block = model.block(support)
         penalty.add_curvature(block, support, pieces, coef, own)
-        step, cost = _solve(block, slope), len(support) ** 3 / 3
-    if step is None:
+        solve, cost = _factored(block), len(support) ** 3 / 3
+    if solve is None:
         return cost
-    step = np.clip(old + step, pieces.low[support], pieces.high[support]) - old
+    try:
+        step = _within(solve, slope, pieces.low[support] - old, pieces.high[support] - old)
+    except np.linalg.LinAlgError:
+        return cost
+    if not np.isfinite(step).all():
+        return cost
     change = np.zeros(len(coef))
     change[support] = step
     change = model.times(change)
@@ -263,25 +271,53 @@ def _support_step(model, penalty, own, coef, gradient):
     return cost
 
 
-def _solve(block, slope):
-    """Newton's step; None where the matrix is singular, which is overwritten.
+def _within(solve, slope, low, high):
+    """Newton's step, of which what would go beyond its end stops there, and the others know.
 
-    Duplicate columns are one reason: the passes alone converge.
+    That matters where columns are nearly the same: one of them stops, and another one must not move
+    by what the first has left.  With E their columns of the unit matrix and r how much they stop
+    short, ``B^-1 E (E'B^-1 E)^-1 r`` is taken from the step.  Those whose ends come first along it
+    stop first: without them, others may stay within.
+    """
+    free = step = solve(slope)
+    stopped, columns = np.empty(0, np.int64), np.empty((len(slope), 0))
+    while True:
+        beyond = (step < low) | (step > high)
+        beyond[stopped] = False
+        new = np.flatnonzero(beyond)
+        if not len(new):
+            return np.clip(step, low, high)
+        share = np.where(step[new] < 0.0, low[new], high[new]) / step[new]
+        new = new[share <= np.quantile(share, FIRST_TO_STOP)]
+        if len(stopped) + len(new) > MOST_STOPPED * len(slope):
+            return np.clip(step, low, high)
+        unit = np.zeros((len(slope), len(new)))
+        unit[new, np.arange(len(new))] = 1.0
+        stopped = np.concatenate([stopped, new])
+        columns = np.hstack([columns, solve(unit)])
+        end = np.clip(step[stopped], low[stopped], high[stopped])
+        step = free - columns @ np.linalg.solve(columns[stopped], free[stopped] - end)
+        step[stopped] = end
+
+
+def _factored(block):
+    """Function that solves for right-hand sides by a factor in the place of a symmetric matrix.
+
+    None where it is singular: duplicate columns are one reason, and the passes alone converge.
     """
     # of a symmetric matrix, rows are columns: LAPACK works in place
-    _, step, failed = dposv(block.T, slope, lower=0, overwrite_a=1)
-    return None if failed or not np.isfinite(step).all() else step
+    factor, failed = dpotrf(block.T, lower=0, clean=0, overwrite_a=1)
+    return None if failed else lambda right: dpotrs(factor, right, lower=0)[0]
 
 
-def _solve_low_rank(diagonal, rows, sign, slope):
+def _low_rank(diagonal, rows, sign):
     """The same for a diagonal and terms (Woodbury)."""
     if not np.all(diagonal > 0.0):
         return None
     scaled = rows / diagonal[:, None]
     inner = np.diag(sign) + rows.T @ scaled
-    try:
-        mix = np.linalg.solve(inner, scaled.T @ slope)
-    except np.linalg.LinAlgError:
-        return None
-    step = slope / diagonal - scaled @ mix
-    return step if np.isfinite(step).all() else None
+
+    def solve(right):
+        return (right.T / diagonal).T - scaled @ np.linalg.solve(inner, scaled.T @ right)
+
+    return solve
