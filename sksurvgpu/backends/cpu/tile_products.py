@@ -24,7 +24,8 @@ from .row_labels import SHORT_RUN, Labels, Runs
 
 VALUE, SIZE, SQUARE, ONE = range(4)  # what of an entry x counts: x, |x|, x^2, 1
 FEWEST = 16  # dense columns that are worth a call of BLAS
-BLOCK = 32  # columns of a call, whatever the number of threads: sums are the same for any
+# Columns of a call, and values, whatever the number of threads: sums are the same for any.
+BLOCK, VALUES = 32, 2**17
 ENTRIES_A_THREAD = 50_000  # below, waking a thread costs more than its work
 
 
@@ -361,10 +362,10 @@ def _tables_of(tile, dense):
     begin = tile.value_ptr[dense]
     follows = np.diff(begin) == tile.n_rows
     edges = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(begin)]])
-    tables = []
+    tables, size = [], max(BLOCK, VALUES // max(1, tile.n_rows))
     for low, high in pairwise(edges):
-        for first in range(low, high, BLOCK):
-            end = min(first + BLOCK, high)
+        for first in range(low, high, size):
+            end = min(first + size, high)
             values = tile.values[begin[first] : begin[first] + (end - first) * tile.n_rows]
             tables.append((first, values.reshape(end - first, tile.n_rows)))
     return tables
