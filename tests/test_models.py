@@ -552,7 +552,7 @@ class TestSecants:
     @pytest.mark.parametrize("kind", KINDS)
     def test_the_last_pair_holds(self, kind, scale, n_pairs):
         model, _, pairs, _ = self.draw(kind, n_pairs, scale)
-        whole, (step, change, _) = model.quadratic(1.0).whole(), pairs.pairs[-1]
+        whole, (step, change, *_) = model.quadratic(1.0).whole(), pairs.pairs[-1]
         np.testing.assert_allclose(whole @ step[model.columns], change[model.columns], atol=1e-6)
         np.testing.assert_allclose(whole, whole.T, atol=1e-8 * np.abs(whole).max())
         assert np.linalg.eigvalsh(whole).min() > 0
@@ -590,7 +590,7 @@ class TestSecants:
     def test_it_stays_convex(self, kind, bend):
         """Where slopes changed the wrong way, or hardly; by so much and no more."""
         model, _, pairs, _ = self.draw(kind)
-        step, change, _ = pairs.pairs[0]
+        step, change, *_ = pairs.pairs[0]
         before = step @ model.quadratic(1.0).whole() @ step
         pairs.learn(step, bend * change, 1.0)
         whole = model.quadratic(1.0).whole()

@@ -270,7 +270,7 @@ class TestPairs:
     @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
     def test_the_last_pair_holds(self, draw, scale, n_pairs):
         model, _, secants = draw(scale, n_pairs)
-        matrix, (step, change, _) = model.quadratic(1.0).whole(), secants.pairs[-1]
+        matrix, (step, change, *_) = model.quadratic(1.0).whole(), secants.pairs[-1]
         np.testing.assert_allclose(matrix @ step, change, rtol=1e-9, atol=1e-8)
         np.testing.assert_allclose(matrix, matrix.T, atol=1e-10)
         assert np.linalg.eigvalsh(matrix).min() > 0
@@ -289,7 +289,7 @@ class TestPairs:
     def test_it_stays_positive(self, draw, bend):
         """Where slopes changed the wrong way, or hardly."""
         model, _, secants = draw()
-        step, change, _ = secants.pairs[0]
+        step, change, *_ = secants.pairs[0]
         secants.learn(step, bend * change, 1.0)
         matrix = model.quadratic(1.0).whole()
         assert np.linalg.eigvalsh(matrix).min() > 0
@@ -299,7 +299,7 @@ class TestPairs:
         """G + y y' / s'y - G s s'G / s'Gs, pair by pair."""
         model, _, secants = draw()
         expected = np.column_stack([model._times(unit) for unit in np.eye(P)])
-        for step, change, _ in secants.pairs:
+        for step, change, *_ in secants.pairs:
             product = expected @ step
             expected = expected + np.outer(change, change) / (step @ change)
             expected -= np.outer(product, product) / (step @ product)

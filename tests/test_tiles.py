@@ -223,6 +223,21 @@ def test_products_are_those_of_dense_arrays(cut, size):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * abs(other).max())
 
 
+@pytest.mark.parametrize("values", [1, 700, 2**17])
+def test_dense_columns_are_multiplied_in_blocks(values, monkeypatch):
+    """Blocks of the longest tile, which the last one has, too."""
+    for name, value in {"BLOCK": 2, "FEWEST": 2, "VALUES": values}.items():
+        monkeypatch.setattr(tile_products, name, value)
+    cut, rng = model(1), np.random.default_rng(0)
+    products, u = cut.products(size=200), rng.normal(size=N)
+    dense, every = np.flatnonzero(products.kind == DENSE), np.arange(cut.n_columns)
+    sizes = {tuple(len(table) for _, table in tables) for tables in products._tables}
+    assert len(sizes) == 1 and sum(*sizes) == len(dense)
+    for columns in (every, dense, dense[:2], dense[::-1]):
+        found = products.of_columns(columns, u)
+        np.testing.assert_allclose(found, cut.X.T[columns] @ u, rtol=1e-12, atol=1e-11)
+
+
 def test_labels_in_runs_are_ranges_of_rows(cut):
     if cut.n_copies > N:
         pytest.skip("labels of copies are not ranges of rows")

@@ -145,10 +145,10 @@ class Model:
     def quadratic(self, share):
         """What is minimized, with its curvature divided by `share`."""
         terms = self._follow()
-        curvature = np.maximum(self.curvature + terms.diagonal(), 0.0) / share
-        own = np.zeros(len(self.columns))
-        own[: len(self.matrix)] = self.weight * np.diagonal(self.matrix)
-        alone = curvature - own - terms.diagonal()
+        of_terms = terms.diagonal()
+        curvature = np.maximum(self.curvature + of_terms, 0.0) / share
+        alone = curvature - of_terms
+        alone[: len(self.matrix)] -= self.weight * np.diagonal(self.matrix)
         return Quadratic(self.matrix, self.weight, alone, terms.rows, terms.sign, curvature)
 
     def _times(self, move):
@@ -168,13 +168,12 @@ class Model:
         if not terms.n_applied:
             self._rescale()
         has_slope = (self.curvature > 0.0) & ~self.loose
-        for step, change, is_short in secants.new_since(terms.n_applied):
-            whole = step @ np.nan_to_num(change)
-            step, change = has_slope * step[self.columns], change[self.columns]
+        for pair in secants.new_since(terms.n_applied):
+            step, change = has_slope * pair.step[self.columns], pair.change[self.columns]
             product = has_slope * (self._times(step) + terms.times(step))
             change = np.where(np.isnan(change), product, has_slope * change)
-            if abs(whole - step @ change) <= OUTSIDE * abs(whole):
-                terms.add(step, change, product, is_short)
+            if abs(pair.seen - step @ change) <= OUTSIDE * abs(pair.seen):
+                terms.add(step, change, product, pair.is_short)
         terms.n_applied = secants.n_seen
         return terms
 
@@ -184,8 +183,8 @@ class Model:
 
     def _rescale(self):
         """Have the base be of the right size along the last step."""
-        for step, change, _ in self._secants.pairs[-1:]:
-            step, change = step[self.columns], np.nan_to_num(change[self.columns])
+        for pair in self._secants.pairs[-1:]:
+            step, change = pair.step[self.columns], np.nan_to_num(pair.change[self.columns])
             own = step @ self._times(step)
             ratio = step @ change / own if own > 0.0 else 1.0
             if ratio > 0.0 and not 1.0 / FAR_OFF < ratio < FAR_OFF:
@@ -269,8 +268,8 @@ class OwnMatrix(Model):
 
     def _is_accurate(self):
         """Whether the matrix itself has the last pair, nearly."""
-        for step, change, _ in self._secants.pairs[-1:]:
-            step, change = step[self.columns], change[self.columns]
+        for pair in self._secants.pairs[-1:]:
+            step, change = pair.step[self.columns], pair.change[self.columns]
             known = ~np.isnan(change) & (self.curvature > 0.0)
             inverse = np.divide(1.0, self.curvature, out=np.zeros(len(known)), where=known)
             change = np.where(known, change, 0.0)

@@ -37,6 +37,7 @@ class Pair(NamedTuple):
     step: np.ndarray
     change: np.ndarray
     is_short: bool
+    seen: float  # s'y, as far as y is known
 
 
 class Secants:
@@ -63,8 +64,10 @@ class Secants:
     def learn(self, step, change, share):
         """Take in an iteration, of which a share was taken."""
         self._shortened = 0 if share == 1.0 else self._shortened + 1
-        if share > 0 and step.any():
-            self.pairs = [*self.pairs, Pair(step, change, share < SHORT)][-PAIRS:]
+        moved = np.flatnonzero(step)
+        if share > 0 and len(moved):
+            seen = float(step[moved] @ np.nan_to_num(change[moved]))
+            self.pairs = [*self.pairs, Pair(step, change, share < SHORT, seen)][-PAIRS:]
             self.n_seen += 1
 
     def see_coupling(self, model, step, change):

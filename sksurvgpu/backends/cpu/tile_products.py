@@ -185,7 +185,8 @@ class Products:
         code, self._which = np.unique(low * (self.n_pieces + 1) + high, return_inverse=True)
         self.piece_ranges = [divmod(int(k), self.n_pieces + 1) for k in code]
         self._dense = np.flatnonzero(self.kind == DENSE)
-        self._tables = [_tables_of(tile, self._dense) for tile in tiles.each()]
+        size = max(BLOCK, VALUES // max(1, int(np.diff(tiles.starts).max(initial=0))))
+        self._tables = [_tables_of(tile, self._dense, size) for tile in tiles.each()]
         self._plain = Labels(1, Runs.of_tiles(tiles), None)
 
     # -- pieces of time -----------------------------------------------------------------------
@@ -229,6 +230,9 @@ class Products:
         def part(low, high):
             add_products(self.tiles, low, high, columns, coef, form, base)
 
+        if self.threads.n_threads == 1:
+            part(0, self.tiles.n_tiles)
+            return
         share = self.entries[columns].sum() / max(1, self.n_base)
         self._share_out(part, share * np.diff(self.tiles.starts))
 
@@ -245,16 +249,18 @@ class Products:
 
     def over_columns(self, function, columns):
         """Call ``function(low, high)`` on ranges of columns of X, over threads."""
-        self._share_out(function, self.entries[columns])
+        if self.threads.n_threads == 1:
+            function(0, len(columns))
+        else:
+            self._share_out(function, self.entries[columns])
 
     def _share_out(self, function, entries):
         """Call ``function(low, high)`` on ranges of about as many entries, one a thread.
 
         More of them would read the numbers of rows more often: 14 % of a gradient's time for 8.
         """
-        total = np.cumsum(entries)
-        n_parts = 1
-        if self.threads.n_threads > 1 and len(total):
+        total, n_parts = np.cumsum(entries), 1
+        if len(total):
             n_parts = min(self.threads.n_threads, int(total[-1]) // ENTRIES_A_THREAD)
         if n_parts < 2:
             function(0, len(entries))
@@ -309,18 +315,20 @@ class Products:
         """Sums of x times numbers of rows, columns being those of X: (columns, labels)."""
         labels = self._plain if labels is None else labels
         out = np.zeros((len(columns), labels.n_labels))
-        if (
-            form != VALUE
-            or labels.runs is None
-            or not self._by_tables(columns, numbers, labels, out)
-        ):
+        if form != VALUE or labels.runs is None or not self._has_tables(columns):
             self._by_loops(columns, numbers, form, labels, out)
             return out
-        beside = np.flatnonzero(self.kind[columns] != DENSE)
-        if len(beside):
-            found = np.zeros((len(beside), labels.n_labels))
-            self._by_loops(columns[beside], numbers, form, labels, found)
-            out[beside] = found
+        if len(self._dense) == len(columns):
+            self._by_tables(numbers, labels, out)
+            return out
+        for is_dense in (True, False):
+            some = np.flatnonzero((self.kind[columns] == DENSE) == is_dense)
+            found = np.zeros((len(some), labels.n_labels))
+            if is_dense:
+                self._by_tables(numbers, labels, found)
+            else:
+                self._by_loops(columns[some], numbers, form, labels, found)
+            out[some] = found
         return out
 
     def _by_loops(self, columns, numbers, form, labels, out):
@@ -333,36 +341,39 @@ class Products:
 
         self.over_columns(part, columns)
 
-    def _by_tables(self, columns, numbers, labels, out):
-        """Sums of all dense columns by BLAS; whether these are among the columns."""
-        is_dense = self.kind[columns] == DENSE
-        if not self._tables[0] or not np.array_equal(columns[is_dense], self._dense):
+    def _has_tables(self, columns):
+        """Whether all dense columns are among the given ones, once and in order."""
+        if not self._tables[0] or len(columns) < len(self._dense):
             return False
-        found = np.zeros((len(self._dense), labels.n_labels))
+        if len(columns) > len(self._dense):
+            columns = columns[self.kind[columns] == DENSE]
+        return np.array_equal(columns, self._dense)
+
+    def _by_tables(self, numbers, labels, out):
+        """Sums of all dense columns, by BLAS."""
         runs, starts = labels.runs, self.tiles.starts
 
         def multiply(k):
             for t, tables in enumerate(self._tables):
                 first, table = tables[k]
                 own, low = numbers[starts[t] : starts[t + 1]], 0
+                part = out[first : first + len(table)]
                 for r in range(runs.ptr[t], runs.ptr[t + 1]):
-                    part, high = found[first : first + len(table)], runs.end[r]
+                    high = runs.end[r]
                     part[:, runs.label[r]] += table[:, low:high] @ own[low:high]
                     low = high
 
         self.threads.map(multiply, range(len(self._tables[0])))
-        out[is_dense] = found
-        return True
 
 
-def _tables_of(tile, dense):
+def _tables_of(tile, dense, size):
     """Values of a tile's dense columns, (columns, n_rows), in blocks; where each begins."""
     if len(dense) < FEWEST:
         return []
     begin = tile.value_ptr[dense]
     follows = np.diff(begin) == tile.n_rows
     edges = np.concatenate([[0], np.flatnonzero(~follows) + 1, [len(begin)]])
-    tables, size = [], max(BLOCK, VALUES // max(1, tile.n_rows))
+    tables = []
     for low, high in pairwise(edges):
         for first in range(low, high, size):
             end = min(first + size, high)
