@@ -202,7 +202,8 @@ def _add_dense(tiles, source, dense, h, known, rows):
     if not len(new):
         return
     chunk = max(64, _DENSE_BYTES // (8 * len(dense)))
-    total = np.zeros((len(new), len(dense)))
+    is_all = len(dense) == rows.shape[1]
+    total = rows if is_all else np.zeros((len(new), len(dense)))
     for tile in tiles.each():
         values = _rows_of_values(tile, source[dense])
         of_tile = np.sqrt(np.maximum(h[tile.first : tile.end], 0.0))  # may be negative by rounding
@@ -210,7 +211,8 @@ def _add_dense(tiles, source, dense, h, known, rows):
             part = values(low, min(low + chunk, tile.n_rows))
             part *= of_tile[low : low + chunk]
             total += part[len(dense) - len(new) :] @ part.T  # of all with all: half, by NumPy
-    rows[np.ix_(new - known, dense)] = total
+    if not is_all:
+        rows[np.ix_(new - known, dense)] = total
 
 
 def _rows_of_values(tile, columns):
@@ -237,10 +239,10 @@ def _add_single(products, columns, split, h, known, rows):
 
 def subtract_loads(rows, loads, inverse, known):
     """Take the second term from rows of the matrix, `loads` being those of all its columns."""
-    weighted = loads[known:] * inverse
+    weighted = loads * np.sqrt(inverse)
     step = max(1, _DENSE_BYTES // (8 * max(1, rows.shape[1])))
-    for low in range(0, len(rows), step):
-        rows[low : low + step] -= weighted[low : low + step] @ loads.T
+    for low in range(0, len(rows), step):  # of all with all: half of it, by NumPy
+        rows[low : low + step] -= weighted[known + low : known + low + step] @ weighted.T
 
 
 def _subtract_strata(rows, products, columns, h, centring, known):

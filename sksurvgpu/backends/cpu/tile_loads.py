@@ -42,7 +42,7 @@ def load_few(products, columns, h, bins, loads, curvature):
 
     exits = products.labels(bins.exit_bin, loads.shape[1], bins.row_ptr)
     loads[:], later, carried = (
-        np.zeros(loads.shape) if numbers is None else products.labelled(columns, numbers, exits)
+        _nothing(columns) if numbers is None else products.labelled(columns, numbers, exits)
         for numbers in (h, bins.w_row, bins.carried_row)
     )
     curvature[:, 1] = loads.sum(axis=1)
@@ -58,6 +58,11 @@ def load_few(products, columns, h, bins, loads, curvature):
     combine(*of_bins(bins), loads, later, carried, curvature)
 
 
+def _nothing(columns):
+    """Sums of columns over no bins."""
+    return np.empty((len(columns), 0))
+
+
 def load_ones(h, bins):
     """Loads of a column of ones in all bins, which are few."""
 
@@ -66,7 +71,7 @@ def load_ones(h, bins):
         return np.bincount(label, numbers, minlength=n_bins).astype(np.float64)[None]
 
     loads, later, carried = (
-        np.zeros((1, len(bins.base))) if numbers is None else by_bin(bins.exit_bin, numbers)
+        _nothing([0]) if numbers is None else by_bin(bins.exit_bin, numbers)
         for numbers in (h, bins.w_row, bins.carried_row)
     )
     if bins.enter_bin is not None:
@@ -86,21 +91,24 @@ def of_bins(bins):
 
 @kernel
 def combine(last, base, jump, after, fall, inverse, loads, later, carried, curvature):
-    """Turn sums of x h into loads, by sums of x w and x c; a call owns all arrays of columns.
+    """Turn sums of x h into loads, by sums of x w and x c, over no bins where there are none.
 
-    ``curvature[:, 1]`` is given, ``curvature[:, 0]`` written.
+    A call owns all arrays of columns.  ``curvature[:, 1]`` is given, ``curvature[:, 0]`` written.
     """
     for a in range(len(loads)):
-        load, before = loads[a], 0.0
-        for k in range(len(load)):
+        load, before, above = loads[a], 0.0, 0.0
+        for k in range(carried.shape[1]):
             load[k] += fall[k] * before - after[k] * carried[a, k]
             before = before + carried[a, k] if k < last[k] else 0.0
-        centred = curvature[a, 1]
-        for k in range(len(load) - 1, -1, -1):
+        for k in range(later.shape[1] - 1, -1, -1):
             load[k] -= base[k] * later[a, k]
             if k < last[k]:
-                load[k] += jump[k] * later[a, k + 1]
-                later[a, k] += later[a, k + 1]
+                load[k] += jump[k] * above
+                above += later[a, k]
+            else:
+                above = later[a, k]
+        centred = curvature[a, 1]
+        for k in range(len(load) - 1, -1, -1):
             centred -= load[k] * load[k] * inverse[k]
         curvature[a, 0] = centred if centred > CONSTANT * curvature[a, 1] else 0.0
 
