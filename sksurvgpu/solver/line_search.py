@@ -13,15 +13,13 @@ LONGEST_MOVE = 10.0  # range of the predictor's move within one step
 SHORTEST = 1e-10
 
 
-def _promise(point, goal, target):
-    """Decrease of the objective along the step to `target`, to first order."""
-    slope = float(point.gradient @ (target - point.coef))
-    return slope - (goal.penalty.value(target) - goal.penalty.value(point.coef))
+def _promise(point, step, rise):
+    """Decrease of the objective along a step, to first order, the penalty's rise being known."""
+    return float(point.gradient @ step) - rise
 
 
-def _take(point, goal, coef, loglik, enough, share=1.0):
+def _take(point, goal, coef, loglik, objective, enough, share=1.0):
     """Coroutine: accept the trial, that of `coef`, on a decrease that is enough; whether it did."""
-    objective = goal.penalty.value(coef) - loglik
     if not objective <= point.objective + goal.rounding(point) - max(enough, 0.0):
         return False
     yield from ask(Operations.accept)
@@ -36,7 +34,8 @@ def search(point, goal, target, columns):
     A trial that fails says how the objective bends along the step: the next one is where a parabola
     through both ends has its minimum.
     """
-    change = target - point.coef
+    coef, change = target, target - point.coef
+    before, value = goal.penalty.value(point.coef), goal.penalty.value(target)
     reach, loglik = yield from ask(Operations.attempt, target, columns, LONGEST_MOVE)
     share, factor = 1.0, min(1.0, LONGEST_MOVE / reach) if reach > 0 else 1.0
     while share >= SHORTEST:
@@ -44,11 +43,13 @@ def search(point, goal, target, columns):
             share *= factor
             yield from ask(Operations.shorten, factor)
             loglik = yield from ask(Operations.evaluate_trial)
-        coef = target if share == 1.0 else point.coef + share * change
-        promised = _promise(point, goal, coef)
-        if (yield from _take(point, goal, coef, loglik, SUFFICIENT * promised, share)):
+            coef = point.coef + share * change
+            value = goal.penalty.value(coef)
+        promised = _promise(point, coef - point.coef, value - before)
+        objective = value - loglik
+        if (yield from _take(point, goal, coef, loglik, objective, SUFFICIENT * promised, share)):
             return share
-        bend = goal.penalty.value(coef) - loglik - point.objective + promised
+        bend = objective - point.objective + promised
         factor = (
             float(np.clip(0.5 * promised / bend, LEAST_FACTOR, MOST_FACTOR))
             if bend > 0
@@ -66,11 +67,12 @@ def approach(point, goal, target, columns, nearer):
     divided by `share`.  Of a small share that is an upper bound, which has the penalty as it is:
     nothing can rise.
     """
-    share = 1.0
+    share, before = 1.0, goal.penalty.value(point.coef)
     while share >= SHORTEST:
         _, loglik = yield from ask(Operations.attempt, target, columns, np.inf)
-        enough = SUFFICIENT * _promise(point, goal, target)
-        if (yield from _take(point, goal, target, loglik, enough)):
+        value = goal.penalty.value(target)
+        enough = SUFFICIENT * _promise(point, target - point.coef, value - before)
+        if (yield from _take(point, goal, target, loglik, value - loglik, enough)):
             return share
         share *= STIFFER
         target = nearer(share)

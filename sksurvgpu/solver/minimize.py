@@ -197,7 +197,7 @@ def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
     size, work, steps = max(1, len(model.matrix) + 2 * len(model.sign)), 0.0, 0
     for _ in range(MOST_ROUNDS):
         products = size * max(1, np.count_nonzero(coef))
-        n_passes = int(np.clip(PRODUCTS_OF_STEP / products, LEAST_PASSES, MOST_PASSES))
+        n_passes = min(max(int(PRODUCTS_OF_STEP / products), LEAST_PASSES), MOST_PASSES)
         previous = largest
         largest = passes(model, coef, gradient, own, unit, tolerance, n_passes)
         work += n_passes * products

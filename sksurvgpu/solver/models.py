@@ -184,9 +184,10 @@ class Model:
     def _rescale(self):
         """Have the base be of the right size along the last step."""
         for pair in self._secants.pairs[-1:]:
-            step, change = pair.step[self.columns], np.nan_to_num(pair.change[self.columns])
+            step, change = pair.step[self.columns], pair.change[self.columns]
             own = step @ self._times(step)
-            ratio = step @ change / own if own > 0.0 else 1.0
+            seen = step @ np.where(np.isnan(change), 0.0, change)
+            ratio = seen / own if own > 0.0 else 1.0
             if ratio > 0.0 and not 1.0 / FAR_OFF < ratio < FAR_OFF:
                 self.weight *= ratio
                 self._scale *= ratio

@@ -66,7 +66,8 @@ class Secants:
         self._shortened = 0 if share == 1.0 else self._shortened + 1
         moved = np.flatnonzero(step)
         if share > 0 and len(moved):
-            seen = float(step[moved] @ np.nan_to_num(change[moved]))
+            seen = step[moved] * change[moved]
+            seen = float(seen[~np.isnan(seen)].sum())
             self.pairs = [*self.pairs, Pair(step, change, share < SHORT, seen)][-PAIRS:]
             self.n_seen += 1
 
