@@ -20,30 +20,47 @@ import numpy as np
 from ..._compile import device, kernel
 from ...data.design.tiles import DENSE, SPARSE, tile_at
 from .bins import CONSTANT
-from .columns import entry_value
+from .columns import entry_value, lower_bound
 from .optional import write
 from .tile_loads import loads_of_strata
 from .tile_products import ONE
 
 _CHUNK = 4096
+_GAP = 256  # rows without weight that are worth looking up where columns go on, as in samples
 _DENSE_BYTES = 2**24  # of the rows of dense columns that are multiplied at once
+_SPARSE = 0.5  # share of rows with weight, of fewer dense columns are copied without the others
 
 
 @device
-def _list_rows(tile, columns, label, row, cursor, start, member, value):
-    """Row lists of the columns for the chunk of a tile's rows that begins at `row`.
+def _next_rows(h, row):
+    """First and end of the next rows with weight, from `row` on, until a gap or a chunk ends."""
+    while row < len(h) and h[row] == 0.0:
+        row += 1
+    end, limit, i = row, min(row + _CHUNK, len(h)), row
+    while i < limit and i - end < _GAP:
+        i += 1
+        if h[i - 1] != 0.0:
+            end = i
+    return row, end
 
-    Entries of chunk row i are ``start[i]:start[i + 1]`` of `member` (labels of the columns, which
-    ascend) and `value`.  `cursor` remembers how far each column has been read.
+
+@device
+def _list_rows(tile, columns, label, row, end, cursor, start, member, value):
+    """Row lists of the columns for some of a tile's rows, `row` to before `end`.
+
+    Entries of row i of these are ``start[i]:start[i + 1]`` of `member` (labels of the columns,
+    which ascend) and `value`.  `cursor` remembers how far each column has been read.
     """
-    end = row + _CHUNK
-    start[:] = 0
+    start[: end - row + 2] = 0
     for a in range(len(columns)):
-        for q in range(cursor[a], tile.indptr[columns[a] + 1]):
+        stop = tile.indptr[columns[a] + 1]
+        if cursor[a] < stop and tile.indices[cursor[a]] < row:
+            cursor[a] += lower_bound(tile.indices[cursor[a] : stop], row)
+        for q in range(cursor[a], stop):
             if tile.indices[q] >= end:
                 break
             start[tile.indices[q] - row + 2] += 1
-    for i in range(2, len(start)):
+    for i in range(2, end - row + 2):
         start[i] += start[i - 1]
     for a in range(len(columns)):
         c = columns[a]
@@ -68,16 +85,18 @@ def add_pairs(X, columns, label, h, low, member, value, rows):
         tile = tile_at(X, t)
         for a in range(len(columns)):
             cursor[a] = tile.indptr[columns[a]]
-        for row in range(0, tile.n_rows, _CHUNK):
-            _list_rows(tile, columns, label, row, cursor, start, member, value)
-            own = h[tile.first + row : tile.first + min(row + _CHUNK, tile.n_rows)]
-            _add_pairs_of_lists(start, own, low, member, value, rows)
+        own = h[tile.first : tile.first + tile.n_rows]
+        row, end = _next_rows(own, 0)
+        while row < tile.n_rows:
+            _list_rows(tile, columns, label, row, end, cursor, start, member, value)
+            _add_pairs_of_lists(start, own[row:end], low, member, value, rows)
+            row, end = _next_rows(own, end)
 
 
 @device
 def _add_pairs_of_lists(start, h, low, member, value, rows):
     for i in range(len(h)):
-        if h[i] == 0.0:  # it has no weight, or is not of a sample
+        if h[i] == 0.0:
             continue
         for s in range(start[i + 1] - 1, start[i] - 1, -1):
             if member[s] < low:
@@ -206,22 +225,25 @@ def _add_dense(tiles, source, dense, h, known, rows):
     total = rows if is_all else np.zeros((len(new), len(dense)))
     for tile in tiles.each():
         values = _rows_of_values(tile, source[dense])
-        of_tile = np.sqrt(np.maximum(h[tile.first : tile.end], 0.0))  # may be negative by rounding
-        for low in range(0, tile.n_rows, chunk):
-            part = values(low, min(low + chunk, tile.n_rows))
-            part *= of_tile[low : low + chunk]
+        root = np.sqrt(np.maximum(h[tile.first : tile.end], 0.0))  # may be negative by rounding
+        some = np.flatnonzero(root)
+        is_sample = len(some) < _SPARSE * tile.n_rows
+        for low in range(0, len(some) if is_sample else tile.n_rows, chunk):
+            which = some[low : low + chunk] if is_sample else slice(low, low + chunk)
+            part = values(which)
+            part *= root[which]
             total += part[len(dense) - len(new) :] @ part.T  # of all with all: half, by NumPy
     if not is_all:
         rows[np.ix_(new - known, dense)] = total
 
 
 def _rows_of_values(tile, columns):
-    """Function ``(low, high)`` of the values of dense columns on rows of a tile, a copy."""
+    """Function of the values of dense columns on some rows of a tile, a copy."""
     begin = tile.value_ptr[columns]
     if not np.any(begin % tile.n_rows) and len(tile.values) % tile.n_rows == 0:
         table, which = tile.values.reshape(-1, tile.n_rows), begin // tile.n_rows
-        return lambda low, high: table[which, low:high]
-    return lambda low, high: np.stack([tile.values[v + low : v + high] for v in begin])
+        return lambda rows: table[which[:, None], rows] if np.ndim(rows) else table[which, rows]
+    return lambda rows: np.stack([tile.values[v : v + tile.n_rows][rows] for v in begin])
 
 
 def _add_single(products, columns, split, h, known, rows):
