@@ -34,6 +34,7 @@ class Model:
     is_matrix = False  # whether the base is one
     oldest = OLD
     is_cheap = False  # whether taking it anew costs less than the rest of an iteration
+    is_here = False  # whether curvatures that it knows are those of the last evaluation
 
     def __init__(self, n_columns, secants, weight=1.0):
         self.columns = np.empty(0, np.int64)
@@ -47,12 +48,15 @@ class Model:
         self._secants, self._learnt, self._age = secants, None, 0
 
     @classmethod
-    def take(cls, n_columns, secants, columns, known):
+    def take(cls, n_columns, secants, columns, known, before=None):
         """Coroutine: the model at the last evaluation, with some columns.
 
-        Those that are to be `known` may join later without another question.
+        Those that are to be `known` may join later without another question.  What the model
+        `before` knows of that point is not asked for again.
         """
         model = cls(n_columns, secants)
+        if before is not None and before.is_here:
+            model._found = before._found
         yield from model.begin(columns, known)
         return model
 
