@@ -11,9 +11,9 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from .._compile import device, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 
-# Passes of a round: as many as cost about what Newton's step does.  A round is quick if its moves
-# shrink that much.
-LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, QUICK = 5, 40, 1e6, 0.1
+# Passes of a round: as many as cost about what Newton's step does, by the products of a small one
+# and by what those of a factor cost.  A round is quick if its moves shrink that much.
+LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, IN_A_FACTOR, QUICK = 5, 40, 1e6, 0.05, 0.1
 # Of rounds, and of the products that they take, once there were some of Newton's steps.
 MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # Of the coefficients that Newton's step would take beyond their ends, the share that stops at a time,
@@ -196,8 +196,9 @@ def minimize_on_model(model, penalty, columns, coef, gradient, unit, tolerance):
         own = with_matrices(own, _blocks(model, own), partial(_bound, model))
     size, work, steps = max(1, len(model.matrix) + 2 * len(model.sign)), 0.0, 0
     for _ in range(MOST_ROUNDS):
-        products = size * max(1, np.count_nonzero(coef))
-        n_passes = min(max(int(PRODUCTS_OF_STEP / products), LEAST_PASSES), MOST_PASSES)
+        n_moving = max(1, np.count_nonzero(coef))
+        products, of_step = size * n_moving, PRODUCTS_OF_STEP + IN_A_FACTOR * n_moving**3
+        n_passes = min(max(int(of_step / products), LEAST_PASSES), MOST_PASSES)
         previous = largest
         largest = passes(model, coef, gradient, own, unit, tolerance, n_passes)
         work += n_passes * products
