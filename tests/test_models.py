@@ -10,6 +10,7 @@ from sksurvgpu.backends.contract import Counts, Room, serve
 from sksurvgpu.penalties import BoundedElasticNet, ElasticNet
 from sksurvgpu.penalties.groups import GroupFamily
 from sksurvgpu.solver import costs, minimize, models, secants
+from sksurvgpu.solver import way as ways
 from sksurvgpu.solver.fits import Options
 from sksurvgpu.solver.line_search import search
 from sksurvgpu.solver.minimize import Quadratic, minimize_on_model, passes_of
@@ -691,7 +692,7 @@ class TestSecants:
         hessian = (correlation + (1.0 - correlation) * np.eye(P)) * np.outer(root, root)
         model, _ = take(Diagonal, hessian, EVERY, pairs=pairs)
         step = 1.0 / root
-        pairs.see_coupling(model, step, hessian @ step)
+        pairs.see_coupling(model, step, step @ hessian @ step)
         assert pairs.coupling == pytest.approx(1.0 + correlation * (P - 1))
         assert pairs.is_coupled == (correlation > 0.5)
 
@@ -792,6 +793,7 @@ class TestChoice:
         ("room", "counts", "kind"),
         [
             (COUNTED, CHEAP, OwnMatrix),
+            (COUNTED, CHEAP._replace(is_exact=False), OwnMatrix),
             (COUNTED, CHEAP._replace(is_exact=False, pairs=1e9), Diagonal),
             (COUNTED, DEAR, Diagonal),
             (COUNTED, NEVER, Diagonal),
@@ -823,6 +825,29 @@ class TestChoice:
         point, way, known = draw_fit(np.random.default_rng(24), room, counts)
         way.secants.coupling = 1.1 * secants.COUPLED
         assert type(ask_for_model(point, way, known)) is kind
+
+    def test_a_matrix_that_costs_little(self):
+        """Half an iteration: too much only where columns seem to be independent."""
+        some = Counts(1e6, 1e6, 1e6, 1.2e6, 0.0, False, 10**6)
+        extra = costs.of_matrix(some, P) - costs.ITERATIONS_BY_MATRIX
+        assert ways.NOTHING < extra < ways.LITTLE
+        for coupling, kind in ((1.0, Diagonal), (1.1 * secants.COUPLED, OwnMatrix)):
+            point, way, known = draw_fit(np.random.default_rng(39), counts=some)
+            way.secants.coupling = coupling
+            assert type(ask_for_model(point, way, known)) is kind
+
+    def test_few_columns_where_a_sample_is_no_small_one(self):
+        """The worst of correlated ones, whatever they cost."""
+        for counts, coupling, n in (
+            (SHORT, 1.1 * secants.COUPLED, 3),
+            (SHORT, 1.0, P),
+            (DEAR, 1.1 * secants.COUPLED, P),
+        ):
+            point, way, known = draw_fit(np.random.default_rng(40), counts=counts)
+            way.secants.coupling, way._first_choice = coupling, lambda point: 3
+            point.gradient = 9.0 + np.arange(P)[::-1]
+            model = ask_for_model(point, way, known)
+            np.testing.assert_array_equal(model.columns, np.arange(n))
 
     def test_a_sample_that_does_not_serve(self):
         """A matrix follows where it costs less than what seems to be ahead."""
@@ -917,10 +942,9 @@ class TestChoice:
         rng = np.random.default_rng(31)
         some = Counts(1e6, 1e6, 1e6, 1e9, 0.0, False, 10**6)
         penalty = of(PENALTIES["lasso"])
-        for n_borrowers, coupling, size in ((1, 3.0, 0), (1000, 3.0, P - 1), (1000, 1.0, 0)):
+        for n_borrowers, size in ((1, 0), (1000, P - 1)):
             point, way, known = draw_fit(rng, counts=some)
             point.gradient = np.where(EVERY == 4, 0.4 * L1, 0.6 * L1)
-            way.secants.coupling = coupling
             two = np.array([2, 3])
             way.model = serve(known, Diagonal.take(P, way.secants, two, two))
             loan = serve(known, way.lend(point, penalty, n_borrowers))
@@ -997,16 +1021,15 @@ class TestState:
 
     @pytest.mark.parametrize("correlation", [0.0, 0.9])
     def test_a_first_step_of_correlated_columns_is_better_not_made(self, correlation):
-        """A matrix begins better where it was; a later step, or one by matrix, is learnt."""
+        """A matrix begins better where it was; a step by matrix, and one of far rows, stay."""
         hessian = correlation + (1.0 - correlation) * np.eye(P)
-        before = Point(np.zeros(P), gradient=np.ones(P))
-        after = Point(np.ones(P), gradient=np.ones(P) - hessian @ np.ones(P))
-        for kind, is_first in product((Diagonal, OwnMatrix), (True, False)):
+        before = Point(np.zeros(P), 0.0, np.ones(P))
+        after = Point(np.ones(P), P - 0.5 * hessian.sum())  # of a quadratic log-likelihood
+        for kind in (Diagonal, OwnMatrix):
             way = Way(COUNTED, Options())
             way.model = serve(Known(hessian), kind.take(P, way.secants, EVERY, EVERY))
-            returns = way.learn(before, after, 1.0, is_first)
-            assert returns == (kind is Diagonal and is_first and correlation > 0)
-            assert len(way.secants.pairs) == (not returns)
+            assert way.regrets(before, after) == (kind is Diagonal and correlation > 0)
         far = Way(COUNTED._replace(whole_gradients=True), Options())
         far.model = serve(Known(hessian), Diagonal.take(P, far.secants, EVERY, EVERY))
-        assert not far.learn(before, after, 1.0, True) and far.secants.pairs
+        assert not far.regrets(before, after)
+        assert far.secants.is_coupled == (correlation > 0)

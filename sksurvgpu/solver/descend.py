@@ -30,11 +30,15 @@ def descend(point, goal, way, max_iter):
         if residual <= goal.tolerance or last:
             break
         model = yield from way.have_model(point, goal, violation, progress)
-        before, columns = replace(point), way.watched(violation, progress)
+        before, columns, model.is_here = replace(point), way.watched(violation, progress), False
         share = yield from _step(point, goal, model, columns, progress.least)
-        if way.learn(before, point, share, iteration == 0):
-            point.coef, point.gradient, point.partial = before.coef, before.gradient, False
+        if iteration == 0 and way.regrets(before, point):
+            point.coef, model.is_here = before.coef, True
             yield from point.restart(goal.penalty)
+        else:
+            if share > 0:
+                yield from point.take_gradient(columns)
+            way.learn(before, point, share)
         progress.end(before.objective - point.objective > goal.rounding(point))
         objectives.append(point.objective)
     return objectives
@@ -68,15 +72,11 @@ def _target(point, goal, model, least, share):
 def _step(point, goal, model, columns, least):
     """Coroutine: move towards the minimum of the model; the share of the step that was taken.
 
-    The gradient is then that of `columns`, or (None) of all.
+    The gradient of `columns`, or (None) of all, is likely to follow.
     """
     nearer = partial(_target, point, goal, model, least)
     target = nearer(1.0)
     likely = np.arange(len(point.coef)) if columns is None else columns
     if goal.penalty.family.is_convex:
-        share = yield from search(point, goal, target, likely)
-    else:
-        share = yield from approach(point, goal, target, likely, nearer)
-    if share > 0:
-        yield from point.take_gradient(columns)
-    return share
+        return (yield from search(point, goal, target, likely))
+    return (yield from approach(point, goal, target, likely, nearer))

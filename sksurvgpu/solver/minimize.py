@@ -16,8 +16,8 @@ from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
 LEAST_PASSES, MOST_PASSES, PRODUCTS_OF_STEP, IN_A_FACTOR, QUICK = 5, 40, 1e6, 0.05, 0.1
 # Of rounds, and of the products that they take, once there were some of Newton's steps.
 MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
-# Of the coefficients that Newton's step would take beyond their ends, the share that stops at a time,
-# and of all, the share that may: solving for them costs as much as a factor.
+# Of the coefficients that Newton's step would take beyond their ends, the share that stops at a
+# time, and of all, the share that may: solving for them costs as much as a factor.
 FIRST_TO_STOP, MOST_STOPPED = 0.25, 0.2
 
 

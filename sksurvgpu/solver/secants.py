@@ -71,11 +71,10 @@ class Secants:
             self.pairs = [*self.pairs, Pair(step, change, share < SHORT, seen)][-PAIRS:]
             self.n_seen += 1
 
-    def see_coupling(self, model, step, change):
+    def see_coupling(self, model, step, curvature):
         """Take in how columns that move together curve: by a diagonal model, before it learns."""
-        step, change = step[model.columns], change[model.columns]
-        own = model.curvature @ step**2
-        self.coupling = step @ change / own if own > 0.0 else 1.0
+        own = model.curvature @ step[model.columns] ** 2
+        self.coupling = curvature / own if own > 0.0 else 1.0
 
     @property
     def is_coupled(self):

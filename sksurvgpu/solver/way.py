@@ -19,7 +19,9 @@ NEAR_LATER = 0.5  # ... join the model where smaller penalties follow, or where 
 NEAR_CHEAP = 0.8  # ... join it where it is a diagonal
 # Once the residual has fallen to this share, the columns of a matrix are those of the optimum.
 SETTLED = 0.2
-LARGEST_SAMPLE = 0.5  # of the rows; a larger one would be all of them
+LARGEST_SAMPLE = 0.25  # of the rows; a matrix of fewer columns costs less than a larger one
+# Iterations for which a matrix may be taken in any case, where columns are correlated, or not.
+LITTLE, NOTHING = 1.0, 0.25
 FEWEST = 100  # columns with which a fit by cheap models begins
 LOOK_AGAIN = 0.1  # share of the residual of all columns below which all are looked at again
 PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
@@ -126,18 +128,25 @@ class Way:
         others_matter = is_nearly_done or self.model.outside(violation).any()
         return None if others_matter else self.model.columns
 
-    def learn(self, before, point, share, is_first):
-        """Take in a step from one point to another; whether it had better not been made."""
+    def regrets(self, before, point):
+        """Whether the first step, of which the log-likelihood is known, was better not made.
+
+        A matrix begins better where there was none.
+        """
+        if self.model.is_matrix:
+            return False
+        step = point.coef - before.coef
+        curvature = 2.0 * (before.gradient @ step - (point.loglik - before.loglik))
+        self.secants.see_coupling(self.model, step, curvature)
+        may_return = not (self.room.whole_gradients or self.secants.pairs)
+        return may_return and self.most_columns > 0 and self.secants.is_coupled
+
+    def learn(self, before, point, share):
+        """Take in a step from one point to another."""
         step, change = point.coef - before.coef, before.gradient - point.gradient
         if before.partial or point.partial:
             change = np.where(self.model.has, change, np.nan)
-        if is_first and not self.model.is_matrix:
-            self.secants.see_coupling(self.model, step, change)
-            may_return = not (self.room.whole_gradients or self.secants.pairs)
-            if may_return and self.most_columns > 0 and self.secants.is_coupled:
-                return True  # a matrix begins better where no step was made
         self.secants.learn(step, change, share)
-        return False
 
     # -- a model --------------------------------------------------------------------------------
     def have_model(self, point, goal, violation, progress):
@@ -154,7 +163,7 @@ class Way:
         if serves and (yield from model.cover(work, violation, self.most_columns, penalty)):
             return model
         known = every if self.room.whole_gradients else work
-        self.model = yield from kind.take(len(every), self.secants, work, known)
+        self.model = yield from kind.take(len(every), self.secants, work, known, model)
         if kind is Diagonal and isinstance(model, Diagonal):
             self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
         if kind is OwnMatrix and self.room.counts:
@@ -190,12 +199,18 @@ class Way:
         ahead = costs.iterations_ahead(self.penalties_left, progress.left, progress.done)
         if is_sampled and progress.residuals[-1] < SETTLED * progress.residuals[0]:
             ahead = max(ahead, costs.ITERATIONS_IF_COUPLED)
+        is_coupled = is_sampled or self.secants.is_coupled
+        ahead = max(ahead, costs.ITERATIONS_BY_MATRIX + (LITTLE if is_coupled else NOTHING))
         if costs.of_matrix(counts, len(work)) < ahead:
             return OwnMatrix
-        if is_sampled or self.secants.is_coupled:
-            is_small = ROWS_A_COLUMN * len(work) < LARGEST_SAMPLE * counts.rows
-            return SampledMatrix if is_small and "sample" in room.bases else OwnMatrix
-        return Diagonal
+        if not is_coupled:
+            return Diagonal
+        return SampledMatrix if self._may_sample(counts, work) else OwnMatrix
+
+    def _may_sample(self, counts, columns):
+        """Whether there are samples of rows, and one would be much smaller than all of them."""
+        is_small = ROWS_A_COLUMN * len(columns) < LARGEST_SAMPLE * counts.rows
+        return is_small and "sample" in self.room.bases
 
     def _better(self, progress):
         """The base where nothing is counted: the first one, and better ones where it is poor."""
@@ -210,7 +225,7 @@ class Way:
 
     # -- its columns ----------------------------------------------------------------------------
     def _columns(self, point, penalty, violation):
-        """Coroutine: columns to work on: at first some, where a matrix of them is cheap."""
+        """Coroutine: columns to work on: at first some, where most of the others will not stay."""
         # where no column costs more than others, none should join late
         is_cheap = isinstance(self.model, Diagonal) or self.room.whole_gradients
         work = self.near(point, penalty, NEAR_CHEAP if is_cheap else self.share)
@@ -220,7 +235,8 @@ class Way:
             # once there is a matrix, it grows with the support: it would not be left for its size
             is_cheap = isinstance(self.model, OwnMatrix)
             is_cheap = is_cheap or costs.is_cheap(counts.scaled(most / len(work)), most)
-            if is_cheap and len(work) > counts.rows:  # most of them will not stay
+            is_large = self.secants.is_coupled and not self._may_sample(counts, work)
+            if is_large or (is_cheap and len(work) > counts.rows):
                 return penalty.whole(_worst(point, work, violation, most))
         return work
 
@@ -269,9 +285,8 @@ class Way:
         if not (self.room.counts and len(columns) <= self.most_columns):
             return None
         counts = yield from self.count(columns)
-        is_coupled = isinstance(self.model, SampledMatrix | OwnMatrix) or self.secants.is_coupled
         cost = costs.of_matrix(counts, len(columns), n_borrowers)
-        return OwnMatrix if is_coupled and cost < costs.ITERATIONS_OF_BORROWER else None
+        return OwnMatrix if cost < costs.ITERATIONS_OF_BORROWER else None
 
     def borrow(self, loan, share, fixed):
         """Take a share of another fit's model, without the columns that are fixed here."""
