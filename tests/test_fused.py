@@ -23,7 +23,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.backends.contract import Room
 from sksurvgpu.penalties.flow import Graph
-from sksurvgpu.penalties.partition import minimize_on_partition
+from sksurvgpu.penalties.partition import Partition, minimize_on_partition
 
 ALPHA, STRENGTH = 0.02, 0.5
 EDGES = [(0, 1), (1, 2), (2, 3), (5, 6), (6, 7), (0, 7), (8, 9), (9, 10)]
@@ -118,6 +118,22 @@ def test_models_are_minimized_on_any_graph():
         found = minimize_on_partition(design.T @ design, slope, start, graph, weight, enough)
         left = imbalance(found, design.T @ (y - design @ found), l1, edges, strength)
         assert left < 1e-8
+
+
+def test_what_only_rounding_gains_is_an_end(monkeypatch):
+    """Where less may be left over of a slope than rounding leaves of it."""
+    rounds, split = [], Partition.split
+    monkeypatch.setattr(Partition, "split", lambda *call: rounds.append(1) or split(*call))
+    for seed in (3, 7, 25, 27):
+        rng, unit = np.random.default_rng(seed), np.array([1.0, 1e3, 1e-3, 1.0])
+        design = rng.normal(size=(30, 4)) * unit * [1.0, 1.0, 1.0, 0.0]
+        y = design @ (rng.normal(size=4) / unit) + rng.normal(size=30)
+        slope, tail = design.T @ y, np.array([0, 1, 2, 0, 1, 2, 3])
+        graph = Graph.of(tail, np.array([1, 2, 3, 4, 4, 4, 4]), 5)
+        weight, least = np.full(7, 0.1 * np.abs(slope).max()), 1e-16 * (30.0 * unit)
+        rounds.clear()
+        minimize_on_partition(design.T @ design, slope, np.zeros(4), graph, weight, least)
+        assert len(rounds) < 20
 
 
 @pytest.mark.parametrize("factors", FACTORS)

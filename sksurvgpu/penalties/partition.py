@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from .._compile import kernel
 
 MOST_ROUNDS = 10_000
+NOTHING = 1e-22  # of slopes times values: the square of what rounding leaves of a slope
 SAME_TIME = 1e-12  # relative: sets that meet together
 SINGULAR = 1e-12  # of the largest eigenvalue
 FLAT = 1e-9  # of the slope, what is not rounding along directions without curvature
@@ -163,7 +164,7 @@ def minimize_on_partition(matrix, gradient, coef, graph, weight, enough):
     for _ in range(MOST_ROUNDS):
         if not state.split(enough, cautious):
             break
-        if state.descend() > 0.0:
+        if state.descend() > NOTHING * (np.abs(state.gradient) @ np.abs(state.value)):
             cautious = False
         elif cautious:  # nothing but rounding is left
             break
