@@ -156,14 +156,17 @@ def _by_steps(z, x, c, i, work):
 
 
 def _block_minimum(gradient, x, c, i, work):
-    """Move the coefficients x of the block at position i, whose gradient is overwritten."""
+    """Move the coefficients x of the block at position i, whose gradient is overwritten.
+
+    The curvature that has majorized its own; 0 where x is its minimum.
+    """
     size, at = c.size[i], c.at[i]
+    bound = c.eigenvalues[i + size - 1]
     if at < 0:
-        bound = c.eigenvalues[i + size - 1]
         for s in range(size):
             work[s] = bound * x[s] + gradient[s]
         shrink(x, c, i, bound, work)  # noqa: F821 (bound)
-        return
+        return bound
     for s in range(size):
         gradient[s] += _times(c.matrix, at, x, size, s)
     if rests(gradient, c, i):  # noqa: F821
@@ -173,6 +176,8 @@ def _block_minimum(gradient, x, c, i, work):
         to_minimum(gradient, x, c, i, work)
     else:
         by_steps(gradient, x, c, i, work)  # noqa: F821
+        return bound
+    return 0.0
 
 
 @njit(error_model="numpy")
@@ -212,13 +217,14 @@ def block_minimum_of(radial, is_norm):
 
 
 def _move_block(gradient, x, curvature, c, i, work):
-    """Move the coefficients x of the block at position i, or of the column that is alone there."""
+    """`_block_minimum` of the block at position i, or of the column that is alone there."""
     if c.at[i] != LONE:
-        block(gradient, x, c, i, work)  # noqa: F821 (bound)
-    elif c.size[i] > 0 and curvature[c.member[i]] > 0.0:
+        return block(gradient, x, c, i, work)  # noqa: F821 (bound)
+    if c.size[i] > 0 and curvature[c.member[i]] > 0.0:
         a = c.member[i]
         z = x[0] * curvature[a] + gradient[0]
         x[0] = minimum(z, curvature[a], c, a)  # noqa: F821
+    return 0.0
 
 
 @cache

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf
 
 from .._compile import device, specialize
 from ..penalties.blocks import blocks_of_size, move_block_of, with_matrices
@@ -19,6 +20,7 @@ MOST_ROUNDS, MOST_WORK, FEWEST_STEPS = 100, 1e10, 2
 # Of the coefficients that Newton's step would take beyond their ends, the share that stops at a
 # time, and of all, the share that may: solving for them costs as much as a factor.
 FIRST_TO_STOP, MOST_STOPPED = 0.25, 0.2
+INDEPENDENT = 1e-12  # share of a column's curvature that others leave of it, at least
 
 
 class Quadratic(NamedTuple):
@@ -160,14 +162,14 @@ def _block_passes(model, coef, gradient, penalty, unit, enough, passes):
                 new[s], slope[s] = coef[a], 0.0
                 if curvature[a] > 0.0:
                     slope[s] = gradient[a] - _slope(rows, moved, a)
-            move_block(slope, new, curvature, penalty, i, work)  # noqa: F821 (bound)
+            steepest = move_block(slope, new, curvature, penalty, i, work)  # noqa: F821 (bound)
             for s in range(penalty.size[i]):
                 a = penalty.member[i + s]
                 step = new[s] - coef[a]
                 if step == 0.0:
                     continue
                 coef[a] = new[s]
-                largest = max(largest, curvature[a] * abs(step) / unit[a])
+                largest = max(largest, max(steepest, curvature[a]) * abs(step) / unit[a])
                 gradient[a] -= alone[a] * step
                 if a < coupled:
                     _subtract(weight * step, matrix[a], gradient)
@@ -248,28 +250,31 @@ def _support_step(model, penalty, own, coef, gradient):
     n_terms, is_low = len(model.sign), not len(model.matrix) and penalty.formulas.block is None
     if is_low and n_terms < len(support):
         diagonal = model.alone[support] + pieces.curvature[support]
-        solve = _low_rank(diagonal, model.terms[support], model.sign)
+        solvers = _low_rank(diagonal, model.terms[support], model.sign)
         cost = float(len(support)) * n_terms**2
     else:
         block = model.block(support)
         penalty.add_curvature(block, support, pieces, coef, own)
-        solve, cost = _factored(block), len(support) ** 3 / 3
-    if solve is None:
-        return cost
-    try:
-        step = _within(solve, slope, pieces.low[support] - old, pieces.high[support] - old)
-    except np.linalg.LinAlgError:
-        return cost
-    if not np.isfinite(step).all():
-        return cost
-    change = np.zeros(len(coef))
-    change[support] = step
-    change = model.times(change)
-    rise = penalty.rise(support, step, pieces, coef, own)
-    if step @ slope - 0.5 * step @ change[support] - rise > 0:
-        coef[support] = old + step
-        gradient -= change
+        solvers, cost = _factors(block), len(support) ** 3 / 3
+    for step in _steps(solvers, slope, pieces.low[support] - old, pieces.high[support] - old):
+        change = np.zeros(len(coef))
+        change[support] = step
+        change = model.times(change)
+        rise = penalty.rise(support, step, pieces, coef, own)
+        if step @ slope - 0.5 * step @ change[support] - rise > 0:
+            coef[support] = old + step
+            gradient -= change
+            break
     return cost
+
+
+def _steps(solvers, slope, low, high):
+    """Newton's steps that are finite, of which the first that gains anything is to be taken."""
+    for solve in solvers:
+        with suppress(np.linalg.LinAlgError):
+            step = _within(solve, slope, low, high)
+            if np.isfinite(step).all():
+                yield step
 
 
 def _within(solve, slope, low, high):
@@ -301,24 +306,41 @@ def _within(solve, slope, low, high):
         step[stopped] = end
 
 
-def _factored(block):
-    """Function that solves for right-hand sides by a factor in the place of a symmetric matrix.
+def _factors(block):
+    """Functions that solve for right-hand sides, by factors in the place of a symmetric matrix.
 
-    None where it is singular: duplicate columns are one reason, and the passes alone converge.
+    The second one, where the matrix is singular, is along independent columns alone: the others,
+    such as duplicates, stay.  An indefinite one has no end.
     """
+    own = np.diagonal(block).copy()
     # of a symmetric matrix, rows are columns: LAPACK works in place
-    factor, failed = dpotrf(block.T, lower=0, clean=0, overwrite_a=1)
-    return None if failed else lambda right: dpotrs(factor, right, lower=0)[0]
+    upper, failed = dpotrf(block.T, lower=0, clean=0, overwrite_a=1)
+    if not failed:
+        yield lambda right: dpotrs(upper, right, lower=0)[0]
+    if not own.min() > 0.0:
+        return
+    scale = 1.0 / np.sqrt(own)
+    np.fill_diagonal(block, own)  # the triangle above it is as it was
+    block *= scale
+    block *= scale[:, None]
+    factor, order, rank, _ = dpstrf(block.T, tol=INDEPENDENT, lower=1, overwrite_a=1)
+    left = 1.0 - np.square(factor[rank:, :rank]).sum(axis=1)
+    if np.all(left > -INDEPENDENT):
+        chosen, lower = order[:rank] - 1, factor[:rank, :rank]
+
+        def solve(right):
+            out = np.zeros(right.shape)
+            solution = dpotrs(lower, (right.T * scale).T[chosen], lower=1)[0]
+            out[chosen] = (solution.T * scale[chosen]).T
+            return out
+
+        yield solve
 
 
 def _low_rank(diagonal, rows, sign):
     """The same for a diagonal and terms (Woodbury)."""
     if not np.all(diagonal > 0.0):
-        return None
+        return
     scaled = rows / diagonal[:, None]
     inner = np.diag(sign) + rows.T @ scaled
-
-    def solve(right):
-        return (right.T / diagonal).T - scaled @ np.linalg.solve(inner, scaled.T @ right)
-
-    return solve
+    yield lambda right: (right.T / diagonal).T - scaled @ np.linalg.solve(inner, scaled.T @ right)
