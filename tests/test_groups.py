@@ -22,6 +22,7 @@ from sksurvgpu import (
     CoxLassoCCD,
     CoxLassoCV,
     GroupLasso,
+    LinearCCD,
     LogisticCCD,
     PoissonCCD,
     bootstrap,
@@ -101,6 +102,19 @@ class TestFormulas:
         free = PoissonCCD(alpha=0.0).fit(X, FACES["poisson"].y)
         least = PoissonCCD(alpha=1e-300, penalty=GroupLasso(np.arange(12) // 3))
         np.testing.assert_allclose(least.fit(X, FACES["poisson"].y).coef_, free.coef_, atol=1e-9)
+
+    @pytest.mark.parametrize("mix", [1.0, 0.5])
+    def test_columns_without_effect_are_zero(self, mix):
+        """To the last bit, in groups that are not."""
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            table = rng.normal(size=(50, 8))
+            table[:, [2, 5]], table[:, 6] = 0.0, 1.0
+            y = table[:, 0] + table[:, 3] + rng.normal(size=50)
+            penalty = GroupLasso([0] * 4 + [1] * 4, mix=mix)
+            coef = LinearCCD(alpha=0.01, penalty=penalty).fit(table, y).coef_
+            assert coef[0] != 0
+            assert not coef[[2, 5, 6]].any()
 
     def test_blocks_too_large_for_a_matrix_descend(self, monkeypatch):
         monkeypatch.setattr(of_blocks, "LARGEST_BLOCK", 3)

@@ -156,10 +156,7 @@ def _by_steps(z, x, c, i, work):
 
 
 def _block_minimum(gradient, x, c, i, work):
-    """Move the coefficients x of the block at position i, whose gradient is overwritten.
-
-    The curvature that has majorized its own; 0 where x is its minimum.
-    """
+    """Move x, the block at position i, and overwrite its gradient; what has majorized it, or 0."""
     size, at = c.size[i], c.at[i]
     bound = c.eigenvalues[i + size - 1]
     if at < 0:
@@ -219,7 +216,10 @@ def block_minimum_of(radial, is_norm):
 def _move_block(gradient, x, curvature, c, i, work):
     """`_block_minimum` of the block at position i, or of the column that is alone there."""
     if c.at[i] != LONE:
-        return block(gradient, x, c, i, work)  # noqa: F821 (bound)
+        bound = block(gradient, x, c, i, work)  # noqa: F821 (bound)
+        for s in range(c.size[i]):
+            x[s] *= curvature[c.member[i + s]] > 0.0  # else eigenvectors leave their rounding
+        return bound
     if c.size[i] > 0 and curvature[c.member[i]] > 0.0:
         a = c.member[i]
         z = x[0] * curvature[a] + gradient[0]
