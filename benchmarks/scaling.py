@@ -153,7 +153,7 @@ def forbid_matrices():
     from sksurvgpu.backends.cpu.session import Session
 
     own = Session.room
-    Session.room = lambda session: own(session)._replace(best="diagonal")
+    Session.room = lambda session: own(session)._replace(bases=("diagonal",))
 
 
 # -- memory -----------------------------------------------------------------------------------

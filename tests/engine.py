@@ -133,7 +133,7 @@ BASES = ("diagonal", "sample", "matrix")
 
 def use_model(base, monkeypatch):
     """Have fits take one base of the quadratic model, whatever it costs."""
-    kept = {"best": base, "first": base, "counts": False}
+    kept = {"bases": (base,), "counts": False}
     room = Session.room
     monkeypatch.setattr(Session, "room", lambda session: room(session)._replace(**kept))
 

@@ -928,6 +928,22 @@ class TestChoice:
             assert type(ask_for_model(point, way, known, residuals=(8.0, 7.9))) is OwnMatrix
         assert way.model is not model
 
+    @pytest.mark.parametrize(("penalties_left", "is_kept"), [(0, True), (50, False)])
+    def test_a_dear_matrix_serves_as_long_as_anything_is_gained(self, penalties_left, is_kept):
+        """Unless others have use of another one, too."""
+        some = Counts(1e6, 1e6, 1e6, 2e7, 0.0, False, 10**6)
+        assert costs.of_matrix(some, P) > ways.DEAR
+        point, way, known = draw_fit(np.random.default_rng(41), counts=some)
+        way.penalties_left, way.secants.coupling = penalties_left, 1.1 * secants.COUPLED
+        way.model = serve(known, OwnMatrix.take(P, way.secants, EVERY[:2], EVERY[:2]))
+        way.most_columns = P - 1
+        point.gradient = np.where(EVERY < 6, 10.0, 0.0)
+        model = ask_for_model(point, way, known, stalls=True)
+        for _ in range(1 + models.OLD):
+            found = ask_for_model(point, way, known, residuals=(12.0, 10.0))
+        assert (found is model) == is_kept
+        assert ask_for_model(point, way, known, residuals=(9.5, 9.5)) is not model
+
     def test_the_older_a_fit_the_longer_its_models_serve(self):
         """Pairs have taken over then."""
         point, way, known = draw_fit(np.random.default_rng(38), counts=DEAR)

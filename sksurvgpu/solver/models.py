@@ -18,7 +18,8 @@ from .minimize import Quadratic, minimize_on_model
 from .problem import Loan
 from .secants import OUTSIDE, Terms
 
-STALE, STALE_IF_CHEAP = 0.5, 0.05  # a model is retaken where more of the residual is left
+# A model is retaken where more of the residual is left.
+STALE, STALE_IF_CHEAP, STALE_IF_DEAR = 0.5, 0.05, 0.9
 # A matrix that is off by no more than this share is better than pairs from afar.
 ACCURATE = 0.2
 OLD, AGING = 2, 4  # iterations until a model may be taken anew; times as many for the next diagonal
@@ -33,6 +34,7 @@ class Model:
 
     is_matrix = False  # whether the base is one
     oldest = OLD
+    stale = STALE
     is_cheap = False  # whether taking it anew costs less than the rest of an iteration
     is_here = False  # whether curvatures that it knows are those of the last evaluation
 
@@ -95,7 +97,7 @@ class Model:
     def is_stale(self, violation, previous):
         """Whether its columns have gained too little; columns new to it do not count."""
         self._age += 1
-        oldest, stale = (0, STALE_IF_CHEAP) if self.is_cheap else (self.oldest, STALE)
+        oldest, stale = (0, STALE_IF_CHEAP) if self.is_cheap else (self.oldest, self.stale)
         return self._age > oldest and violation[self.columns].max(initial=0.0) > stale * previous
 
     def cover(self, work, violation, n_fitting, penalty):

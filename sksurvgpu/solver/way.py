@@ -11,7 +11,15 @@ import numpy as np
 
 from ..backends.contract import Operations, ask
 from . import costs
-from .models import AGING, ROWS_A_COLUMN, Diagonal, LentModel, OwnMatrix, SampledMatrix
+from .models import (
+    AGING,
+    ROWS_A_COLUMN,
+    STALE_IF_DEAR,
+    Diagonal,
+    LentModel,
+    OwnMatrix,
+    SampledMatrix,
+)
 from .secants import Secants
 
 NEAR = 0.95  # columns whose slope exceeds this share of what moves them are worked on
@@ -22,6 +30,7 @@ SETTLED = 0.2
 LARGEST_SAMPLE = 0.25  # of the rows; a matrix of fewer columns costs less than a larger one
 # Iterations for which a matrix may be taken in any case, where columns are correlated, or not.
 LITTLE, NOTHING = 1.0, 0.25
+DEAR = 10.0  # cost of a fit by a matrix that is not taken again unless nothing is gained
 FEWEST = 100  # columns with which a fit by cheap models begins
 LOOK_AGAIN = 0.1  # share of the residual of all columns below which all are looked at again
 PATIENCE = 20  # iterations without a gain, some with a fresh model, before a fit ends
@@ -167,7 +176,10 @@ class Way:
         if kind is Diagonal and isinstance(model, Diagonal):
             self.model.oldest = AGING * model.oldest  # the pairs are worth more than another one
         if kind is OwnMatrix and self.room.counts:
-            self.model.is_cheap = costs.is_cheap((yield from self.count(work)), len(work))
+            counts = yield from self.count(work)
+            self.model.is_cheap = costs.is_cheap(counts, len(work))
+            if costs.of_matrix(counts, len(work)) > DEAR and not self.penalties_left:
+                self.model.stale = STALE_IF_DEAR  # its pairs make up for its age
             if self.model.is_cheap and not progress.gains_little:
                 self.secants.forget()  # it is the Hessian, unless that has lost its digits
         yield from self.model.loosen(violation)
