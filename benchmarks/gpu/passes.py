@@ -15,7 +15,7 @@ import numpy as np
 from numba import float64
 
 from sksurvgpu.backends import choose
-from sksurvgpu.backends.cuda._cuda import cuda, kernel
+from sksurvgpu.backends.cuda._cuda import Device, cuda, kernel
 from sksurvgpu.backends.cuda.team import WARP, warp_size, warp_sum
 from sksurvgpu.data.design.tiles import tiles_of
 
@@ -300,8 +300,8 @@ def predict_by_rows(device, design, sizes):
 
 def multiply_densified(device, design, sizes, rows=65_536):
     """X' diag(h) X from chunks in bfloat16, products of which are summed in float32."""
-    if find_spec("cupy") is None:
-        return {"not_run": "cupy not found"}
+    if find_spec("cupy") is None or not isinstance(device, Device):
+        return {"not_run": "cupy not found, or no device"}
     import cupy
     from cupy.cuda.device import get_cublas_handle
     from cupy_backends.cuda.libs import cublas
