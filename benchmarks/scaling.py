@@ -184,6 +184,7 @@ def measure_memory(directory, penalty, route, n_cuts):
     from sksurvgpu import CoxLassoCCD, surv
     from sksurvgpu.backends.cpu.session import Session
     from sksurvgpu.data.design.columns import build_design
+    from sksurvgpu.data.design.tiles import tiles_of
     from sksurvgpu.data.plans.rows import plan_rows
     from sksurvgpu.solver.costs import BYTES
 
@@ -209,9 +210,9 @@ def measure_memory(directory, penalty, route, n_cuts):
         model.fit(X, y)
         seconds = time.perf_counter() - begin
     growth = memory_mb() - before
-    design = build_design(X)
+    tiles = tiles_of(build_design(X), np.arange(len(y)))
     copies = plan_rows(model._read_outcome(y, len(y), None), np.array(cuts)).n_rows
-    bound = design.nbytes + ROW_BYTES * len(y) + COEF_BYTES * len(model.coef_)
+    bound = tiles.nbytes + ROW_BYTES * len(y) + COEF_BYTES * len(model.coef_)
     return {
         "rows": len(y),
         "columns": X.shape[1],
@@ -222,7 +223,7 @@ def measure_memory(directory, penalty, route, n_cuts):
         "growth_mb": growth,
         "peak_before_mb": peak_before - before,
         "bound_mb": (bound + BYTES * max(elements, default=0)) / MB,
-        "design_mb": design.nbytes / MB,
+        "design_mb": tiles.nbytes / MB,
         "matrix_mb": 8 * max(elements, default=0) / MB,
         "seconds": seconds,
         "iterations": model.n_iter_,
