@@ -49,7 +49,7 @@ def decide(work: float | None, find_obstacle: Callable[[], str | None]) -> tuple
     """Backend for some work, and why; `find_obstacle` says why a device cannot be used, if so."""
     measured = read_crossover()
     if measured is None:
-        return "cpu", f'{_CPU}: backend="cuda" is not measured yet'
+        return "cpu", f'{_CPU}: from which size on backend="cuda" is faster is not known yet'
     if measured.work is None:
         return "cpu", f'{_CPU}: backend="cuda" won nowhere, measured on {measured.device}'
     pays = f'backend="cuda" pays from {measured.work:,.0f} nonzeros times fits on'
