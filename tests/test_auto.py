@@ -33,7 +33,7 @@ def never(*asked):
 def test_no_table_is_in_the_package_before_anything_is_measured():
     assert auto.read_crossover() is None
     name, reason = auto.decide(1e12, never)
-    assert name == "cpu" and "not measured yet" in reason
+    assert name == "cpu" and "not known yet" in reason
 
 
 def test_work_pays_from_where_the_device_always_won(measure):
