@@ -88,7 +88,7 @@ def test_device_that_is_not_there(monkeypatch):
 
 def test_auto_takes_the_cpu_and_says_why(data):
     model = CoxLassoCCD(backend="auto").fit(data.X, data.y)
-    assert model.backend_ == "cpu" and "not measured" in model.backend_reason_
+    assert model.backend_ == "cpu" and "not known yet" in model.backend_reason_
 
 
 @pytest.mark.parametrize("name", FACES)
