@@ -2,8 +2,9 @@
 
 The method is that of `backends.cpu.exact`: an exact Newton step a column, at the current predictor.
 Cox models have it here whose rows are all at risk from the beginning and have no copies
-(`risk_set_steps`); the others would be no faster than on a core of a CPU.  `Steps` has three
-functions of a state, each called by all threads of a team:
+(`risk_set_steps`), for comparison with what was published: the default algorithm is five to
+fourteen times as fast.  `Steps` has three functions of a state, each called by all threads of a
+team:
 
     start(exchange, X, fit, state, own, turn, scratch)            -> turn
     derivatives(exchange, X, span, t, state, own, turn, scratch)  -> slope, curvature, turn
