@@ -22,7 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # From the bottom up. A module imports from layers below its own and from its own layer.
 LAYERS = [
     {"exceptions", "_calls", "_compile", "_docs", "_journal", "_progress", "_tables"}
-    | {"_threads", "_versioned", "_waiting"},
+    | {"_threads", "_versioned", "_waiting", "_warnings"},
     {"data"},
     {"penalties"},
     {"backends"},

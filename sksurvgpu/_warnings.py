@@ -1,0 +1,41 @@
+"""Warnings that point at the line of the user: the first one outside of the package.
+
+A thread that fits one of many models keeps what its fits warn of, for a table of results.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["keep_warnings", "warn"]
+
+PACKAGE = str(Path(__file__).parent)
+_of_thread = threading.local()
+
+
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
+    """Warn at the first caller outside of the package, or tell who keeps this thread's warnings."""
+    category = type(message) if isinstance(message, Warning) else category
+    kept = getattr(_of_thread, "kept", None)
+    if kept is not None and issubclass(category, UserWarning):
+        kept.append(message)
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def keep_warnings() -> Iterator[list[str | Warning]]:
+    """List of what the package warns of in this thread meanwhile, in place of warnings."""
+    before, _of_thread.kept = getattr(_of_thread, "kept", None), []
+    try:
+        yield _of_thread.kept
+    finally:
+        _of_thread.kept = before
