@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import repeat
-from numbers import Integral
 
 import numpy as np
 
 from ..backends.cpu.threads import Threads, one_blas_thread
+from ..data import options
 from .doubts import doubts_of_divergence
 from .draws import Storage
 from .run import Run, Sampled, name_chains
@@ -58,12 +58,9 @@ class Schedule:
     def __post_init__(self):
         least = {"n_chains": 1, "n_tune": 0, "n_draws": 1, "thin": 1, "seed": 0}
         for name, smallest in least.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < smallest:
-                raise ValueError(
-                    f"`{name}` is {value!r}, must be an integer of at least {smallest}."
-                )
-            object.__setattr__(self, name, int(value))
+            rule = f"must be an integer of at least {smallest}"
+            value = options.whole(getattr(self, name), name, smallest, rule)
+            object.__setattr__(self, name, value)
 
     @property
     def n_sweeps(self) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from .._tables import Result, counted
 from ..data.intervals import check_level, with_ratios
+from ..data.options import is_whole
 from .arviz import to_arviz
 from .chains import Schedule
 from .diagnostics import Diagnostics, diagnose
@@ -362,8 +362,7 @@ class Posterior(Result):
         """
         if label in self.labels:
             label = self.labels.index(label)
-        is_row = isinstance(label, Integral) and not isinstance(label, bool)
-        if not is_row or not 0 <= label < len(self.labels):
+        if not is_whole(label) or not 0 <= label < len(self.labels):
             raise ValueError(f"there is no parameter {label!r}, but {some_of(self.labels)}.")
         sizes = [prod(shape) for shape in self.shapes.values()]
         ends = np.cumsum(sizes)

@@ -13,14 +13,14 @@ number of rows (sum w)^2 / sum w^2 for n under weights (Austin and Stuart 2015).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
 from .._tables import Result, counted
+from .._warnings import warn
 from ..backends import to_host
+from ..data import options
 from ..data.design.columns import build_design
 from ..data.design.sums import column_names, sum_by_group
 from ..data.vectors import check_length
@@ -28,7 +28,7 @@ from ..estimators._columns import require_here
 from ..estimators._prepared import count_threads
 from ..exceptions import TreatmentPredictedWarning
 from .adjustment import ARMS, ESTIMANDS, weights_after
-from .checks import check_choice, check_treatment
+from .checks import check_treatment
 
 __all__ = ["BalanceResult", "balance"]
 
@@ -218,9 +218,9 @@ def balance(
     before     6229       13771     0.31      2   0.04
     after      6229       13771     0.04      0   0.00
     """
-    check_choice(scale, "scale", SCALES)
-    check_choice(scale_of, "scale_of", ("before", "each"))
-    check_choice(estimand, "estimand", ESTIMANDS)
+    options.choice(scale, "scale", SCALES)
+    options.choice(scale_of, "scale_of", ("before", "each"))
+    options.choice(estimand, "estimand", ESTIMANDS)
     suspect = _check_threshold(suspect, "suspect")
     design = build_design(to_host(require_here(X)))
     treated = check_treatment(treatment)
@@ -235,8 +235,8 @@ def balance(
 
 
 def _check_threshold(value, name):
-    if isinstance(value, bool) or not isinstance(value, Real) or not value > 0:
-        raise ValueError(f"`{name}` is {value!r}, must be a positive number.")
+    if not options.is_number(value) or not value > 0:
+        options.refuse(value, name, "must be a positive number")
     return float(value)
 
 
@@ -301,13 +301,12 @@ def _warn_of_suspects(correlation, suspect):
     if not len(found):
         return
     found = found.iloc[np.argsort(-found.abs().to_numpy(), kind="stable")]
-    listed = ", ".join(f"{name} ({value:.3f})" for name, value in found.iloc[:LISTED].items())
-    more = f" and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
-    warnings.warn(
+    named = [f"{name} ({value:.3f})" for name, value in found.items()]
+    warn(
         f"{len(found):,} column(s) have a correlation with the treatment of {suspect:g} or more: "
-        f"{listed}{more}. Leave out columns that are part of the treatment's definition.",
+        f"{options.first_of(named, LISTED)}. Leave out columns that are part of the treatment's "
+        "definition.",
         TreatmentPredictedWarning,
-        stacklevel=3,
     )
 
 

@@ -7,7 +7,6 @@ be exposed in all of them, but for the effect, is compared with himself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..data.episodes.cutting import Lines, Rows, arrange, fill_columns
 from ..data.episodes.periods import Periods, clip
 from ..data.long.grouping import MAX
 from ..data.long.names import name_covariates
+from ..data.options import is_whole
 from ..data.outcomes.counts import matched
 from ..exceptions import NothingToCompareError
 from .case_series_data import CaseSeriesReport
@@ -142,8 +142,7 @@ def case_crossover_windows(
 def _window(argument, days):
     """First and last day of a window."""
     days = tuple(days) if np.iterable(days) else (days,)
-    is_whole = all(isinstance(d, Integral) and not isinstance(d, bool) for d in days)
-    if len(days) != 2 or not is_whole or days[0] > days[1]:
+    if len(days) != 2 or not all(map(is_whole, days)) or days[0] > days[1]:
         raise ValueError(f"`{argument}` has a window {days!r}; pass its first and last day.")
     return days
 

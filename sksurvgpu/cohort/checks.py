@@ -1,7 +1,6 @@
 """What the steps of a study ask of tables and options."""
 
 from difflib import get_close_matches
-from numbers import Integral
 
 import numpy as np
 
@@ -10,8 +9,6 @@ from ..data.vectors import check_flags, check_numbers, check_row_values
 
 __all__ = [
     "check_bounds",
-    "check_choice",
-    "check_count",
     "check_exact",
     "check_ids",
     "check_scores",
@@ -31,19 +28,6 @@ def require_column(table, column, argument, otherwise=", or add it."):
         f"the table of the cohort has no column {column!r}; name one of its columns ({listed}) by "
         f"{argument}={otherwise}"
     )
-
-
-def check_choice(value, argument, choices):
-    """Check that an option is one of those there are."""
-    if not isinstance(value, str) or value not in choices:
-        listed = ", ".join(map(repr, choices))
-        raise ValueError(f"`{argument}` is {value!r}, must be one of {listed}.")
-
-
-def check_count(value, argument):
-    """Check that an option is a whole number of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{argument}` is {value!r}, must be a whole number of at least 1.")
 
 
 def check_bounds(bounds):

@@ -7,13 +7,13 @@ table; whoever is left out stays in `Cohort.left_out`, by the name of the step.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._tables import Result
+from .._warnings import warn
 from ..data.long.sources import read_whole
 from ..data.vectors import check_flags
 from .checks import check_ids, check_scores, check_treatment, require_column
@@ -293,10 +293,9 @@ class Cohort(Result):
 def add_column(cohort, column, values) -> Cohort:
     """Add a column that a step found, and warn where one of that name goes."""
     if column in cohort.table.columns:
-        warnings.warn(
+        warn(
             f"the table of the cohort has a column {column!r}, which another one takes the place "
-            "of; rename it, if it is to stay.",
-            stacklevel=3,
+            "of; rename it, if it is to stay."
         )
     return cohort.with_columns(**{column: values})
 

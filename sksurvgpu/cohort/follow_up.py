@@ -6,12 +6,11 @@ time 1, and so has who is at risk on one day only. CohortMethod's study populati
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-
 import numpy as np
 
 from .._calls import renamed
-from .checks import check_count, require_column
+from ..data import options
+from .checks import require_column
 from .cohort import Cohort, as_cohort
 from .events import Days, persons_of, read_events
 
@@ -201,15 +200,8 @@ def _keep(cohort, steps, code, time):
 
 def _check_options(risk_start, risk_end, washout, minimum):
     for name, value in (("risk_start", risk_start), ("risk_end", risk_end)):
-        if value is not None and not _is_whole(value):
+        if value is not None and not options.is_whole(value):
             raise ValueError(f"`{name}` is {value!r}, must be a whole number of days.")
-    is_number = isinstance(washout, Real) and not isinstance(washout, bool)
-    if washout is not None and not (is_number and washout >= 0):
-        raise ValueError(
-            f"`washout` is {washout!r}, must be a number of days of at least 0, or None."
-        )
-    check_count(minimum, "minimum")
-
-
-def _is_whole(value):
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    if washout is not None and not (options.is_number(washout) and washout >= 0):
+        options.refuse(washout, "washout", "must be a number of days of at least 0, or None")
+    options.whole(minimum, "minimum", 1)

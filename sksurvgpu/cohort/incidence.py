@@ -13,7 +13,6 @@ that is as far from 0 as z_{1 - alpha / 2} + z_power standard errors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +20,7 @@ from scipy.special import ndtri
 
 from .._calls import called_as
 from .._tables import Result
+from ..data import options
 from ..data.intervals import check_level
 from ..data.vectors import check_flags, check_length, check_row_values
 from ..nonparametric.groups import read_groups
@@ -241,8 +241,7 @@ def minimal_detectable_effect(event, treatment, *, level=0.95, power=0.8, two_si
     from pandas import Series
 
     check_level(level)
-    if isinstance(power, bool) or not isinstance(power, Real) or not 0 < power < 1:
-        raise ValueError(f"`power` is {power!r}, must lie between 0 and 1, such as 0.8.")
+    options.number(power, "power", "must lie between 0 and 1, such as 0.8", above=0, below=1)
     events, share = _count_events(event), _share(treatment)
     if np.ndim(event) and np.ndim(treatment):
         check_length(np.asarray(event), "event", np.size(treatment), "treatment")
@@ -257,7 +256,7 @@ def minimal_detectable_effect(event, treatment, *, level=0.95, power=0.8, two_si
 def _count_events(event):
     if np.ndim(event):
         return int(np.count_nonzero(check_flags(event, "event")))
-    if isinstance(event, bool) or not isinstance(event, Integral) or event < 0:
+    if not options.is_whole(event) or event < 0:
         raise ValueError(
             f"`event` is {event!r}; pass a whole number of events, or a flag for each row."
         )
@@ -267,7 +266,7 @@ def _count_events(event):
 def _share(treatment):
     if np.ndim(treatment):
         return float(check_treatment(treatment).mean())
-    if isinstance(treatment, bool) or not isinstance(treatment, Real) or not 0 < treatment < 1:
+    if not options.is_number(treatment) or not 0 < treatment < 1:
         raise ValueError(
             f"`treatment` is {treatment!r}; pass the share of the treated, between 0 and 1, or a "
             "flag for each row."
@@ -276,8 +275,7 @@ def _share(treatment):
 
 
 def _check_positive(value, name, example):
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < np.inf:
-        raise ValueError(f"`{name}` is {value!r}, must be a positive number, such as {example}.")
+    options.number(value, name, f"must be a positive number, such as {example}", above=0)
 
 
 def _table(rows, index, names):

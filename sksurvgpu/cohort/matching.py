@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 
-from .checks import check_choice, check_count, codes_of
+from ..data import options
+from .checks import codes_of
 from .cohort import Cohort, add_column, as_cohort
 from .pairing import pair_closest, pair_in_order
 
@@ -86,8 +85,8 @@ def match(
        id  row     step
     0   5    5  matched
     """
-    check_choice(scale, "scale", SCALES)
-    check_choice(order, "order", ORDERS)
+    options.choice(scale, "scale", SCALES)
+    options.choice(order, "order", ORDERS)
     _check_limits(ratio, caliper)
     cohort = as_cohort(cohort, names)
     score = cohort.scores
@@ -147,9 +146,7 @@ def _refuse_empty(value, group, is_treated, caliper):
 
 def _check_limits(ratio, caliper):
     if ratio is not None:
-        check_count(ratio, "ratio")
-    is_number = isinstance(caliper, Real) and not isinstance(caliper, bool) and caliper >= 0
-    if caliper is not None and not is_number:
-        raise ValueError(
-            f"`caliper` is {caliper!r}, must be a number of at least 0, or None for no caliper."
-        )
+        options.whole(ratio, "ratio", 1)
+    if caliper is not None and not (options.is_number(caliper) and caliper >= 0):
+        rule = "must be a number of at least 0, or None for no caliper"
+        options.refuse(caliper, "caliper", rule)

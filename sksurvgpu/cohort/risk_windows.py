@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ..data import options
 
 __all__ = ["Eras", "RiskWindow", "Windows", "lay"]
 
@@ -67,13 +68,10 @@ class RiskWindow:
         after = 0 if self.after_previous is None else self.after_previous
         days = {"start": self.start, "end": self.end, "after_previous": after}
         for argument, value in days.items():
-            if not isinstance(value, Integral) or isinstance(value, bool):
+            if not options.is_whole(value):
                 raise TypeError(f"`{argument}` is {value!r}; pass a whole number of days.")
         for argument in ("start_anchor", "end_anchor"):
-            if getattr(self, argument) not in ANCHORS:
-                raise ValueError(
-                    f"`{argument}` is {getattr(self, argument)!r}, must be one of 'start', 'end'."
-                )
+            options.choice(getattr(self, argument), argument, ANCHORS)
         if self.start_anchor == self.end_anchor and self.start > self.end:
             raise ValueError(
                 f"the window starts on day {self.start} and ends on day {self.end} from the same "

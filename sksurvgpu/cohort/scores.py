@@ -10,16 +10,15 @@ so that 0.5 is the preference for neither arm, whichever is the rarer one.
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
 
+from .._warnings import warn
+from ..data import options
 from ..data.vectors import check_length
 from .checks import (
     check_bounds,
-    check_choice,
-    check_count,
     check_scores,
     check_treatment,
     codes_of,
@@ -151,7 +150,7 @@ def trim(cohort, by="score", *, bounds=None, **names) -> Cohort:
        id  row                 step
     0   1    0  score in [0.1, 0.9]
     """
-    check_choice(by, "by", WAYS)
+    options.choice(by, "by", WAYS)
     if by == "overlap" and bounds is not None:
         raise ValueError("`bounds` are found in the data with by='overlap'; leave them out.")
     lower, upper = check_bounds(WAYS[by] if bounds is None else bounds)
@@ -232,8 +231,8 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
     >>> stratify(persons.assign(score=[0.9, 0.6, 0.5, 0.4]), 2).table["stratum"].tolist()
     [1, 1, 0, 0]
     """
-    check_count(n_strata, "n_strata")
-    check_choice(base, "base", ("all", "treated", "comparators"))
+    options.whole(n_strata, "n_strata", 1)
+    options.choice(base, "base", ("all", "treated", "comparators"))
     cohort = as_cohort(cohort, names)
     score = cohort.scores
     is_treated = cohort.arms()
@@ -244,15 +243,12 @@ def stratify(cohort, n_strata=5, *, base="all", exact=None, **names) -> Cohort:
     _, stratum = np.unique(group * (edges.size + 1) + place, return_inverse=True)
     n_found = np.unique(place).size
     if n_found < n_strata:
-        warnings.warn(
-            f"`n_strata` is {n_strata:,}, but equal scores leave {n_found:,} strata.", stacklevel=2
-        )
+        warn(f"`n_strata` is {n_strata:,}, but equal scores leave {n_found:,} strata.")
     n_rows, n_treated = np.bincount(stratum), np.bincount(stratum, is_treated)
     n_alone = np.count_nonzero((n_treated == 0) | (n_treated == n_rows))
     if n_alone:
-        warnings.warn(
+        warn(
             f"{n_alone:,} of {n_rows.size:,} strata have persons of one arm only, who say nothing "
-            "about the treatment; trim before, or take fewer strata.",
-            stacklevel=2,
+            "about the treatment; trim before, or take fewer strata."
         )
     return add_column(cohort, "stratum", stratum)

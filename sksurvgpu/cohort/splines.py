@@ -9,11 +9,10 @@ of the calendar month.
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import numpy as np
 from scipy.interpolate import BSpline
 
+from ..data import options
 from ..data.vectors import check_numbers
 
 __all__ = ["age_basis", "age_knots", "month_starts", "season_basis", "season_knots"]
@@ -22,6 +21,7 @@ DEGREE = 2
 MONTHS = 12.0
 DAYS = 30  # of a month, where days are numbers without a calendar
 FEWEST_KNOTS = 3
+RULE = f"pass a number of knots of at least {FEWEST_KNOTS}, or the knots themselves"
 
 
 def _checked(knots, name):
@@ -34,19 +34,11 @@ def _checked(knots, name):
     return knots
 
 
-def _check_count(n, name):
-    if not isinstance(n, Integral) or isinstance(n, bool) or n < FEWEST_KNOTS:
-        raise ValueError(
-            f"`{name}` is {n!r}; pass a number of knots of at least {FEWEST_KNOTS}, or the knots "
-            "themselves."
-        )
-
-
 def age_knots(age, ages_of_outcomes):
     """Knots as given, in days, or as many quantiles of the ages of outcomes, 1 % to 99 %."""
     if np.ndim(age):
         return _checked(age, "age")
-    _check_count(age, "age")
+    options.whole(age, "age", FEWEST_KNOTS, RULE)
     if age > ages_of_outcomes.size:
         raise ValueError(
             f"`age` asks for {age} knots, but there are {ages_of_outcomes.size:,} outcomes; pass "
@@ -66,7 +58,7 @@ def age_basis(knots, ages):
 def season_knots(season):
     """Knots as given, of a period of 12 months, or as many at equal distances from 0.5 on."""
     if not np.ndim(season):
-        _check_count(season, "season")
+        options.whole(season, "season", FEWEST_KNOTS, RULE)
         season = 0.5 + np.linspace(0.0, MONTHS, season)
     knots = _checked(season, "season")
     if knots[-1] - knots[0] != MONTHS:

@@ -15,7 +15,7 @@ from numbers import Real
 
 import numpy as np
 
-from .checks import check_choice
+from ..data import options
 from .cohort import Cohort, add_column, as_cohort
 
 __all__ = ["weigh"]
@@ -68,9 +68,8 @@ def weigh(cohort, kind="iptw", *, stabilized=True, truncate=None, **names) -> Co
     >>> weigh(persons, "overlap").table["weight"].round(2).tolist()
     [0.2, 0.5, 0.6, 0.2]
     """
-    check_choice(kind, "kind", KINDS)
-    if not isinstance(stabilized, bool | np.bool_):
-        raise TypeError(f"`stabilized` is {stabilized!r}, must be True or False.")
+    options.choice(kind, "kind", KINDS)
+    options.flag(stabilized, "stabilized")
     if truncate is not None and not (isinstance(truncate, Real) and 0.0 <= truncate < 0.5):
         raise ValueError(f"`truncate` is {truncate!r}, must be a share from 0 to below 0.5.")
     cohort = as_cohort(cohort, names)

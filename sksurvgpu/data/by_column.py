@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from numbers import Integral
 
 import numpy as np
 
+from .options import is_whole
 from .vectors import check_numbers
 
 __all__ = [
@@ -173,7 +173,7 @@ def by_column(mapping, argument, n_columns, names):
 
 def find_column(column, argument, n_columns, names):
     """Return the position of a column given by name or position; `argument` is what names it."""
-    if isinstance(column, Integral) and not isinstance(column, bool):
+    if is_whole(column):
         if 0 <= column < n_columns:
             return int(column)
         raise ValueError(

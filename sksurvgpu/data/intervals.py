@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
+
+from .options import number
 
 __all__ = ["add_tests", "check_level", "interval_table", "with_ratios"]
 
 
 def check_level(level) -> float:
     """Check the coverage that intervals are meant to have."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
-        raise ValueError(f"`level` is {level!r}, must lie between 0 and 1, such as 0.95.")
-    return float(level)
+    return number(level, "level", "must lie between 0 and 1, such as 0.95", above=0, below=1)
 
 
 def with_ratios(table, effect):

@@ -41,8 +41,9 @@ def is_number(value) -> bool:
 
 
 def refuse(value, argument: str, rule: str, error: type[Exception] = ValueError) -> NoReturn:
-    """Say that an argument has a value against the rule, which ends the sentence."""
-    raise error(f"`{argument}` is {value!r}, {rule}.")
+    """Say that an argument has a value against the rule: what it must be, or what to pass."""
+    mark = "," if rule.startswith("must") else ";"
+    raise error(f"`{argument}` is {value!r}{mark} {rule}.")
 
 
 def flag(value, argument: str, remark: str = "") -> bool:

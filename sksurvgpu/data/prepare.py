@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._versioned import Versioned
+from . import options
 from .design.columns import Design, build_design
 from .design.entries import describe_entries, divided, entries_of
 
@@ -92,11 +91,7 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
         """
         del y
         for argument, choices in CHOICES.items():
-            if getattr(self, argument) not in choices:
-                raise ValueError(
-                    f"`{argument}` is {getattr(self, argument)!r}, must be one of "
-                    f"{', '.join(map(repr, choices))}."
-                )
+            options.choice(getattr(self, argument), argument, choices)
         design = build_design(X)
         validate_data(self, _header(X), skip_check_array=True)
         found = describe_entries(design)
@@ -166,18 +161,11 @@ class PrepareColumns(Versioned, TransformerMixin, BaseEstimator):
 
     def _fewest(self, n_rows):
         """Fewest rows of a column that stays."""
-        given = self.min_count
-        if not isinstance(given, Real) or isinstance(given, bool) or not given >= 0:
-            raise ValueError(
-                f"`min_count` is {given!r}, must be a number of rows, or a share below 1."
-            )
-        if given < 1:
-            return given * n_rows
-        if not isinstance(given, Integral):
-            raise ValueError(
-                f"`min_count` is {given!r}, must be a whole number of rows, or a share below 1."
-            )
-        return given
+        least = self.min_count
+        rule = "must be a number of rows, or a share below 1"
+        if options.number(least, "min_count", rule, least=0) < 1:
+            return least * n_rows
+        return options.whole(least, "min_count", 1, rule.replace("a number", "a whole number"))
 
     def _labels(self, design):
         """Label of every column, None for those in no group."""
@@ -233,8 +221,7 @@ def _find_redundant(design, found, labels, left_out):
         if len(members) > 1 and _share_out_rows(design, members):
             most = max(members, key=lambda j: found.n_rows_of[j])
             others = [repr(str(names[j])) for j in members if j != most]
-            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-            left_out[most] = f"with {', '.join(others[:3])}{more}, each row has exactly one"
+            left_out[most] = f"with {options.first_of(others, 3)}, each row has exactly one"
 
 
 def _groups(labels, left_out):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
 from ..data.design.columns import DENSE, INDICATOR, Design
+from ..data.options import whole
 from .grid import few
 
 __all__ = [
@@ -73,9 +74,7 @@ class Rules:
     def __post_init__(self):
         names = ("min_rows", 1), ("max_exchanges", 0), ("max_models", 0), ("max_matrices", 0)
         for name, least in names:
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(f"`{name}` is {value!r}, must be an integer from {least} on.")
+            whole(getattr(self, name), name, least, f"must be an integer from {least} on")
         most_of = {"largest_share": 1.0, "longest_range": 700.0, "max_work": np.inf}
         for name, most in most_of.items():
             value = getattr(self, name)

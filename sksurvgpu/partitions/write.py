@@ -14,6 +14,7 @@ import numpy as np
 
 from .._progress import Line
 from ..data.design.tables import value_sizes
+from ..data.options import is_whole, refuse
 from ..data.vectors import encode
 from .batches import Key, read_batches
 from .packing import find_field, gather, pack
@@ -140,12 +141,8 @@ def _put_in_place(unfinished, path):
 
 def check_size(rows) -> int:
     """Rows of a partition."""
-    if (
-        not isinstance(rows, int | np.integer)
-        or isinstance(rows, bool)
-        or not 1 <= rows <= MOST_ROWS
-    ):
-        raise ValueError(f"`rows` is {rows!r}, must be an integer from 1 to {MOST_ROWS:,}.")
+    if not is_whole(rows) or not 1 <= rows <= MOST_ROWS:
+        refuse(rows, "rows", f"must be an integer from 1 to {MOST_ROWS:,}")
     return int(rows)
 
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from ..data import options
 from ..data.by_column import check_by_column
 from .base import Formulas, Kernels, kernels_of
 from .bounded import BoundedElasticNet
@@ -166,8 +166,7 @@ class FoldedPenalty(BoundedElasticNet):
 
 def make_folded(given, scale, flat, knot) -> FoldedPenalty:
     """Penalties for what an estimator was given, with knots for every column of X."""
-    if scale not in SCALES:
-        raise ValueError(f"`scale` is {scale!r}, must be one of {', '.join(map(repr, SCALES))}.")
+    options.choice(scale, "scale", SCALES)
     ratio, everywhere = given.l1_ratio, np.full(len(given.factor), np.inf)
     lower, upper = (-everywhere, everywhere) if given.bounds is None else given.bounds
     return FoldedPenalty(
@@ -186,10 +185,9 @@ def read_shape(values, name, least, default, given) -> np.ndarray:
     if isinstance(values, Mapping) or np.ndim(values):
         numbers = check_by_column(values, name, n_columns, given.names, default=default)
     else:
-        if isinstance(values, bool) or not isinstance(values, Real):
-            raise TypeError(
-                f"`{name}` is {values!r}, must be a number above {least:g}, or one for each column."
-            )
+        if not options.is_number(values):
+            rule = f"must be a number above {least:g}, or one for each column"
+            options.refuse(values, name, rule, TypeError)
         numbers = np.full(n_columns, float(values))
     if not (numbers > least).all():
         j = int(np.argmin(numbers > least))

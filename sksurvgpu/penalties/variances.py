@@ -5,10 +5,11 @@ On the sum scale a Laplace prior of variance v has strength sqrt(2 / v), a norma
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
+from ..data import options
 from ..data.by_column import by_column
 
 __all__ = ["alpha_of_variance", "mixed_priors", "variance_of_alpha"]
@@ -152,10 +153,8 @@ def _positive(values, name):
 
 
 def _check(prior, total_weight):
-    if prior not in PRIORS:
-        raise ValueError(f"`prior` is {prior!r}, must be one of {', '.join(map(repr, PRIORS))}.")
-    if not isinstance(total_weight, Real) or not 0 < total_weight < np.inf:
-        raise ValueError(f"`total_weight` is {total_weight!r}, must be positive and finite.")
+    options.choice(prior, "prior", PRIORS)
+    options.number(total_weight, "total_weight", "must be positive and finite", above=0)
 
 
 def _as_given(numbers):

@@ -5,7 +5,7 @@ from numbers import Real
 import numpy as np
 
 from .._calls import renamed
-from ..cohort.checks import check_count
+from ..data import options
 from ._labels import legend_in_corner
 from ._style import (
     CHARACTER,
@@ -121,7 +121,7 @@ class BalanceDisplay:
         """
         if kind not in KINDS:
             raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(KINDS)}.")
-        check_count(n_top, "n_top")
+        options.whole(n_top, "n_top", 1)
         if threshold is not None and not isinstance(threshold, Real):
             raise TypeError(f"`threshold` is {threshold!r}, must be a number or None.")
         self._read(kind, threshold)

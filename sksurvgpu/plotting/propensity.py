@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ..cohort.checks import check_bounds, check_choice, check_count, require_column
+from ..cohort.checks import check_bounds, require_column
 from ..cohort.cohort import as_cohort
 from ..cohort.scores import preference_score
+from ..data import options
 from ..data.vectors import check_row_values
 from ._labels import legend_in_corner
 from ._results import require_columns
@@ -107,8 +108,8 @@ class PropensityDisplay:
         """
         from pandas import DataFrame
 
-        check_choice(scale, "scale", SCALES)
-        check_count(n_bins, "n_bins")
+        options.choice(scale, "scale", SCALES)
+        options.whole(n_bins, "n_bins", 1)
         bounds = check_bounds(bounds)
         edges = np.linspace(0.0, 1.0, n_bins + 1)
         bins, titles = DataFrame({"lower": edges[:-1], "upper": edges[1:]}), []

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Real
 
 import numpy as np
 
+from ..data import options
 from ..data.by_column import check_by_column
 from ..penalties import Given, PenaltySpec
 from .base import Detour
@@ -97,13 +97,9 @@ class Adaptive(PenaltySpec):
             )
 
     def _check(self):
-        if not _is_number(self.power) or not 0 < self.power < np.inf:
-            raise ValueError(f"`power` is {self.power!r}, must be a positive number.")
-        if isinstance(self.pilot, str) and self.pilot not in RATIOS:
-            raise ValueError(
-                f"`pilot` is {self.pilot!r}, must be one of {', '.join(map(repr, RATIOS))}, or "
-                "have coefficients."
-            )
+        options.number(self.power, "power", "must be a positive number", above=0)
+        if isinstance(self.pilot, str):
+            options.choice(self.pilot, "pilot", RATIOS, ", or have coefficients")
         alpha = self.pilot_alpha
         if alpha is None:
             if isinstance(self.pilot, str) and self.pilot == "lasso":
@@ -113,15 +109,8 @@ class Adaptive(PenaltySpec):
             raise ValueError(
                 f'`pilot_alpha` is {alpha!r}, which is for pilot="ridge" and "lasso" only.'
             )
-        if not _is_number(alpha) or not 0 < alpha < np.inf:
-            raise ValueError(
-                f"`pilot_alpha` is {alpha!r}, must be a positive number; "
-                'pilot="mle" is the fit without a penalty.'
-            )
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool)
+        rule = 'must be a positive number; pilot="mle" is the fit without a penalty'
+        options.number(alpha, "pilot_alpha", rule, above=0)
 
 
 def _read_pilot(pilot, given: Given):

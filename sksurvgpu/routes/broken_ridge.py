@@ -18,11 +18,11 @@ hardly move, rounds are extrapolated, unless that raises the sum.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 
+from ..data import options
 from ..data.by_fit import columns_of
 from ..penalties import ElasticNet, PenaltySpec
 from ..penalties.base import Pieces
@@ -116,12 +116,8 @@ class BrokenRidge(PenaltySpec):
     def route(self, given, inner):
         start = self.start
         if start is not None:
-            is_number = isinstance(start, Real) and not isinstance(start, bool)
-            if not is_number or not 0 < start < np.inf:
-                raise ValueError(
-                    f"`start` is {start!r}, must be the positive `alpha` of a ridge, or None."
-                )
-            start = float(start)
+            rule = "must be the positive `alpha` of a ridge, or None"
+            start = options.number(start, "start", rule, above=0)
         return Broken(inner, Pilots(inner, RIDGE, start))
 
 

@@ -20,6 +20,7 @@ from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..data.by_column import find_column
 from ..data.by_fit import of_fit
+from ..data.options import first_of, flag
 from ..penalties import ElasticNet, PenaltySpec
 from ..solver.null import Null
 from ..solver.solve import Solution
@@ -96,12 +97,9 @@ class Firth(PenaltySpec):
         n_columns = len(given.factor)
         names = [f"x{j}" for j in range(n_columns)] if given.names is None else given.names
         held = self.find_held(n_columns, given.names)
-        if not isinstance(self.correct_intercept, bool | np.bool_):
-            raise TypeError(
-                f"`correct_intercept` is {self.correct_intercept!r}, must be True or False."
-            )
+        correct_intercept = flag(self.correct_intercept, "correct_intercept")
         names = np.array([str(names[j]) for j in given.source])
-        return JeffreysRoute(np.isin(given.source, held), names, bool(self.correct_intercept))
+        return JeffreysRoute(np.isin(given.source, held), names, correct_intercept)
 
     def find_held(self, n_columns, names) -> list[int]:
         """Positions of the columns that are held at zero."""
@@ -257,12 +255,10 @@ class _Fit:
                 "the penalized likelihood is lost to floating point where the fit starts; offsets, "
                 "or coefficients that it starts from, are too large: make them smaller."
             )
-        names = self._names[unknown]
-        listed = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
-        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+        named = first_of([f"`{name}`" for name in self._names[unknown]], MOST_NAMES)
         return ValueError(
             "`penalty` is Firth(), and the information, whose determinant it needs, is singular: "
-            f"the data do not determine the coefficients of {listed}{more}. They are constant or "
+            f"the data do not determine the coefficients of {named}. They are constant or "
             "collinear, perhaps within strata or sets, or zero for all rows at risk of an event; "
             "leave some of them out."
         )

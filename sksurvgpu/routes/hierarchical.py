@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from ..data.by_column import by_column
+from ..data.options import is_number, refuse
 from ..penalties import ElasticNet, Given, PenaltySpec
 from ..penalties.parts import ROUNDS, Parts
 from .base import Detour
@@ -278,9 +279,8 @@ def _check_constant(given, of_coef):
 def _numbers(between):
     numbers = np.atleast_1d(np.asarray(between, dtype=object))
     for number in numbers.ravel():
-        is_number = isinstance(number, (int, float, np.integer, np.floating))
-        if isinstance(number, bool) or not is_number or not 0.0 < number < np.inf:
-            raise ValueError(f"`between` is {between!r}, must be positive and finite.")
+        if not is_number(number) or not 0.0 < number < np.inf:
+            refuse(between, "between", "must be positive and finite")
     return numbers.astype(np.float64)
 
 

@@ -13,7 +13,6 @@ The strength at which this is 1 is taken.
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -21,6 +20,7 @@ from hashlib import blake2b
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._warnings import warn
 from ..data.by_fit import columns_of, of_fit
 from ..penalties.base import Family
 from ..solver.problem import Batch
@@ -122,10 +122,9 @@ def _warn_of(solutions):
     failed = [s for s in solutions if not s.converged]
     if failed:
         worst = max(failed, key=lambda s: s.score)
-        warnings.warn(
+        warn(
             f"{len(failed):,} of {len(solutions):,} pilot fits did not converge: a violation of "
             f"the optimality conditions is {worst.score:.3g} standard errors, where `tol` allows "
             f"{worst.allowed:.3g}; raise `max_iter`, or the penalty of the pilots.",
             ConvergenceWarning,
-            stacklevel=2,
         )

@@ -1,10 +1,10 @@
 """What the readers of all outcomes share: vectors, structured arrays, strata."""
 
 from dataclasses import replace
-from numbers import Integral
 
 import numpy as np
 
+from ..options import first_of, is_whole
 from ..vectors import (
     as_array,
     check_flags,
@@ -222,7 +222,7 @@ def check_code(code, event) -> int:
                 f"{', '.join(map(repr, codes))} of competing_risks."
             )
         return codes[code]
-    if not isinstance(code, Integral) or isinstance(code, bool):
+    if not is_whole(code):
         raise TypeError(
             f"`event_of_interest` is {code!r} of type {type(code).__name__}; pass an integer code"
             f"{', or give `labels` to competing_risks' * isinstance(code, str)}."
@@ -244,12 +244,10 @@ def check_event_of_interest(code, event, name="y") -> int:
                 "know one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
             )
     elif whole_lacks((event == code).any()):
-        found = np.unique(event[event != 0])
-        more = f" and {found.size - MOST_CODES:,} more" if found.size > MOST_CODES else ""
-        listed = ", ".join(map(str, found[:MOST_CODES])) or "none"
+        found = first_of(np.unique(event[event != 0]), MOST_CODES) or "none"
         raise ValueError(
             f"`event_of_interest` is {code}, but no row of `{name}` has this code; its codes of "
-            f"events are {listed}{more}."
+            f"events are {found}."
         )
     return code
 
