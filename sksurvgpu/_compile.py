@@ -192,8 +192,8 @@ class OwnFiles:
 
     def __init__(self, function):
         super().__init__(function)
-        made_of = _parts_of(function), _digest_sources(_files_of(function))
-        self._cache_file = _Files(self.cache_path, self._impl.filename_base, *made_of)
+        parts, sources = _parts_of(function), _digest_sources(_files_of(function))
+        self._cache_file = _Files(self.cache_path, self._impl.filename_base, parts, sources)
         _folders.add(Path(self.cache_path))
 
     def load_overload(self, sig, target_context):

@@ -172,7 +172,7 @@ def table(n, seed=0):
 
 
 def same_design(one, other):
-    arrays = [np.array_equal(a, b) for a, b in zip(one._columns(), other._columns(), strict=True)]
+    arrays = [np.array_equal(a, b) for a, b in zip(one.arrays(), other.arrays(), strict=True)]
     return one.n_rows == other.n_rows and all(arrays)
 
 

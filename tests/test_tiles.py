@@ -129,7 +129,7 @@ def test_what_cannot_be_numbered_is_refused():
     with pytest.raises(ValueError, match=r"`order` has shape \(3,\) .* 401 row numbers"):
         tiles_of(X, np.arange(3))
     for design in (X, short(X)):
-        beyond = Design(N - 1, *design._columns())
+        beyond = Design(N - 1, *design.arrays())
         with pytest.raises(
             ValueError, match=r"column \d+ in row 400, .* 0 to 399; build it anew, .* least 401"
         ):

@@ -56,18 +56,27 @@ def reduce_rows(X, y, weight=None, *, fit_intercept=True):
     outcome = (y - outcome_mean[:, None]) * root
     direction = root / np.sqrt(precision) if fit_intercept else None
     if X.shape[0] > X.shape[1]:
-        reduced, direction = _factor_blocks(X, column_mean, root, outcome), None
+        (matrix, outcome, rest), direction = _factor_blocks(X, column_mean, root, outcome), None
     elif sparse.issparse(X):
-        scaled = sparse.diags_array(root) @ _shift_full_columns(X, column_mean)
-        reduced = scaled, outcome, np.zeros(len(outcome))
+        matrix = sparse.diags_array(root) @ _shift_full_columns(X, column_mean)
+        rest = np.zeros(len(outcome))
     else:
         rows = np.hstack([(X - column_mean) * root[:, None], outcome.T])
         rows = rows if direction is None else _rotate_away(rows, direction)
-        reduced = rows[:, : X.shape[1]], rows[:, X.shape[1] :].T, np.zeros(len(outcome))
-        direction = None
+        matrix, outcome, direction = rows[:, : X.shape[1]], rows[:, X.shape[1] :].T, None
+        rest = np.zeros(len(outcome))
     degrees = X.shape[0] - int(fit_intercept)
-    square = _column_squares(reduced[0], direction)
-    return GaussianRows(*reduced, direction, degrees, precision, column_mean, square, outcome_mean)
+    return GaussianRows(
+        matrix,
+        outcome,
+        rest,
+        direction,
+        degrees,
+        precision,
+        column_mean,
+        _column_squares(matrix, direction),
+        outcome_mean,
+    )
 
 
 def _column_squares(matrix, direction):

@@ -111,22 +111,22 @@ def _pair(value, is_treated, group, caliper, ratio, order):
     sorted_rows = np.argsort(value, kind="stable")
     if group.any():
         sorted_rows = sorted_rows[np.argsort(group[sorted_rows], kind="stable")]
-    along = value[sorted_rows], group[sorted_rows], is_treated[sorted_rows]
+    value, group, is_treated = value[sorted_rows], group[sorted_rows], is_treated[sorted_rows]
     partner = np.full(n, -1)
     rounds = n if ratio is None else min(int(ratio), n)
     if order == "closest":
-        pair_closest(*along, caliper, rounds, partner)
+        pair_closest(value, group, is_treated, caliper, rounds, partner)
     else:
-        treated = np.flatnonzero(along[2])
-        key = {"largest": -along[0], "smallest": along[0], "data": sorted_rows}[order]
+        treated = np.flatnonzero(is_treated)
+        key = {"largest": -value, "smallest": value, "data": sorted_rows}[order]
         first = treated[np.lexsort((sorted_rows[treated], key[treated]))]
-        pair_in_order(*along, caliper, rounds, first, partner)
-    taken = np.flatnonzero(partner >= 0)
-    if not taken.size:
-        _refuse_empty(*along, caliper)
-    treated_of, label = sorted_rows[partner[taken]], np.full(n, -1)
+        pair_in_order(value, group, is_treated, caliper, rounds, first, partner)
+    paired = np.flatnonzero(partner >= 0)
+    if not paired.size:
+        _refuse_empty(value, group, is_treated, caliper)
+    treated_of, label = sorted_rows[partner[paired]], np.full(n, -1)
     label[np.unique(treated_of)] = np.arange(np.unique(treated_of).size)
-    label[sorted_rows[taken]] = label[treated_of]
+    label[sorted_rows[paired]] = label[treated_of]
     return label
 
 

@@ -125,14 +125,15 @@ def _check_labels(tables, rows):
     """Check that labels of the rows are those of the problem, and lanes have all pairs of them."""
     outcome, n_rows = rows.outcome, rows.n_rows
     try:
-        given = numbered(outcome.stratum, outcome.stratum_labels, n_rows)
-        of_rows = renumbered(*given, tables["labels_strata"])
+        stratum, labels = numbered(outcome.stratum, outcome.stratum_labels, n_rows)
+        of_rows = renumbered(stratum, labels, tables["labels_strata"])
         if "lane_group" not in tables:
             return
+        group = stratum
         if outcome.censoring_group is not None:
-            given = outcome.censoring_group, outcome.censoring_labels
+            group, labels = outcome.censoring_group, outcome.censoring_labels
         n_groups = len(tables["labels_censoring"])
-        of_rows = of_rows * n_groups + renumbered(*given, tables["labels_censoring"])
+        of_rows = of_rows * n_groups + renumbered(group, labels, tables["labels_censoring"])
     except (ValueError, TypeError):  # of text beside numbers
         raise FormError("lacks labels of the site's rows") from None
     stratum = tables["lane_stratum"]

@@ -194,8 +194,7 @@ class FusedPenalty(Penalty):
 
         `gradient` is at `coef`, and `enough` of it, by column, may be left over.
         """
-        given = matrix, gradient, coef, self.graph, self.weight, enough
-        return minimize_on_partition(*given)
+        return minimize_on_partition(matrix, gradient, coef, self.graph, self.weight, enough)
 
 
 def _with_ground(gradient):

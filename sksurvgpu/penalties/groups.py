@@ -50,6 +50,13 @@ def _norms(values, label, n_groups):
     return np.sqrt(np.bincount(label, weights=values**2, minlength=n_groups))
 
 
+def _without_matrices(group):
+    """Blocks of columns with these numbers of groups, whose matrices are not known yet."""
+    member, size, at = arrange(group)
+    names = ("member", "size", "at", "eigenvalues", "matrix", "vectors")
+    return dict(zip(names, (member, size, at, *3 * [np.empty(0)]), strict=True))
+
+
 def shares_at_rest(size, within, level, label, n_groups):
     """By group, the share t of slopes of such a size that leaves it at rest, and no larger one.
 
@@ -91,12 +98,11 @@ class GroupPenalty(Penalty):
 
     def of_columns(self, which):
         """The named tuple for some of the columns, the others of their groups being zero."""
-        member, size, at = arrange(self.group[which])
-        nothing, own = np.empty(0), self.columns
-        strengths = (own.l1[which], own.l2[which], own.within[which])
-        values = np.zeros(len(member))
-        of_shape = (part[which] for part in own[9:])
-        return type(own)(*strengths, member, size, at, values, nothing, nothing, *of_shape)
+        blocks = _without_matrices(self.group[which])
+        blocks["eigenvalues"] = np.zeros(len(blocks["member"]))
+        named = self.columns._asdict().items()
+        strengths = {name: values[which] for name, values in named if name not in blocks}
+        return self.columns._replace(**strengths, **blocks)
 
     def value(self, coef):
         """Of every group's norm, and of coefficients."""
@@ -289,8 +295,8 @@ class GroupFamily(Family):
         return int(np.sum(sizes[sizes <= LARGEST_BLOCK] ** 2))
 
     def at(self, lam, factor, fixed):
-        lam = lam if lam > LEAST_PENALTY else 0.0  # its square is computed with
         """Columns that are fixed, and all where there is no penalty, belong to no group."""
+        lam = lam if lam > LEAST_PENALTY else 0.0  # its square is computed with
         group = np.where(fixed | (factor == 0) | (lam == 0), -1, self._group)
         return GroupPenalty(self, self._columns(lam, factor, group), fixed, group)
 
@@ -299,10 +305,9 @@ class GroupFamily(Family):
         is_member = group >= 0
         of_norm[is_member] = self.share * self.weight[group[is_member]]
         within[is_member] = (1.0 - self.share) * lam * factor[is_member]
-        strengths, nothing = tuple(self.radial.strengths(lam, of_norm)), np.empty(0)
-        of_blocks = *arrange(group), nothing, nothing, nothing
-        grouped: Any = Grouped if len(strengths) == 2 else GroupedFolded
-        return grouped(*strengths[:2], within, *of_blocks, *strengths[2:])
+        strengths = self.radial.strengths(lam, of_norm)._asdict()
+        grouped: Any = GroupedFolded if "knot" in strengths else Grouped
+        return grouped(within=within, **strengths, **_without_matrices(group))
 
     def lam_max(self, gradient, factor, curvature):
         columns = np.flatnonzero((self._group >= 0) & (factor > 0))
@@ -310,8 +315,10 @@ class GroupFamily(Family):
         if not len(columns):
             return least
         within, level = (1.0 - self.share) * factor[columns], self.share * self.weight
-        found = gradient[columns], within, level, self.group[columns], len(self.weight)
-        largest = shares_at_rest(*found)  # in units of 1 / lam
+        # in units of 1 / lam
+        largest = shares_at_rest(
+            gradient[columns], within, level, self.group[columns], len(self.weight)
+        )
         return max(least, float((1.0 / largest[np.isfinite(largest)]).max(initial=0.0)))
 
     def dual(self, columns, gradient):
@@ -324,6 +331,6 @@ class GroupFamily(Family):
         if alone.any():
             scale, _ = self.radial.dual(of_alone, gradient[alone])
         level = columns.l1[columns.member[np.flatnonzero(columns.size)]]
-        found = np.abs(gradient), columns.within, level, label, len(level)
-        at_rest = shares_at_rest(*found)[is_group]
+        at_rest = shares_at_rest(np.abs(gradient), columns.within, level, label, len(level))
+        at_rest = at_rest[is_group]
         return min(scale, float(np.min(at_rest[~np.isnan(at_rest)], initial=1.0))), 0.0

@@ -102,10 +102,10 @@ class Parts(ElasticNet):
 
 
 class PartsPenalty(Penalty):
-    """It, at one strength."""
+    """Penalties of parts of coefficients, at one strength."""
 
     def settled(self, coef):
         family, c, settled = self.family, self.columns, coef.copy()
-        members = family.indptr, family.indices
-        _settle(settled, family.n_own, *members, c.l1, c.l2, family.rounds)
+        indptr, indices = family.indptr, family.indices
+        _settle(settled, family.n_own, indptr, indices, c.l1, c.l2, family.rounds)
         return settled

@@ -152,8 +152,10 @@ class Classes(Detour):
             design = names_apart.with_columns(names_apart.to_scipy() @ self.members)
             added = np.arange(problem.design.n_columns, design.n_columns)
             whole = np.tile([[0, getattr(problem.plan, "n_pieces", 1)]], (len(added), 1))
-            maps = np.concatenate([problem.source, added]), np.vstack([problem.piece_ptr, whole])
-            wide = problem.with_design(design, *maps)  # whose columns are centred already
+            source = np.concatenate([problem.source, added])
+            piece_ptr = np.vstack([problem.piece_ptr, whole])
+            # columns are centred already
+            wide = problem.with_design(design, source, piece_ptr)
             self._last.update(problem=problem, wide=wide.centred())
         return self._last["wide"]
 
@@ -172,9 +174,9 @@ class Classes(Detour):
 
     def _penalty(self):
         ratio = np.concatenate([np.full(self.of_coef.shape[0], self.within), self.above])
-        classes = self.of_coef.indptr, self.of_coef.indices
-        overlap = self.of_coef.sum(axis=1).max() > 1
-        return Parts(ratio, self.of_coef.shape[0], *classes, ROUNDS if overlap else 1)
+        of_coef = self.of_coef
+        rounds = ROUNDS if of_coef.sum(axis=1).max() > 1 else 1
+        return Parts(ratio, of_coef.shape[0], of_coef.indptr, of_coef.indices, rounds)
 
     def _starts(self, batch):
         """Parts of coefficients: those of the least penalty, or near it where classes overlap."""

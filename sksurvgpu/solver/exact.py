@@ -27,8 +27,9 @@ def descend_exactly(point, goal, way, max_iter):
         coef = point.coef.copy()
         # short steps to a minimum beyond a hill of the penalty would climb it
         under = penalty.tangent(coef) if overshot else penalty
-        request = columns, coef[columns], under.of_columns(columns), reach
-        coef[columns], wider = yield from ask(Operations.cycle, *request)
+        coef[columns], wider = yield from ask(
+            Operations.cycle, columns, coef[columns], under.of_columns(columns), reach
+        )
         # The predictor is rebuilt from the coefficients: a cycle only adds to it.
         loglik = yield from ask(Operations.start, coef)
         objective = penalty.value(coef) - loglik

@@ -142,11 +142,12 @@ class Model:
         see.
         """
         if goal.penalty.needs_matrix:
-            given = self.quadratic(1.0).whole(), point.gradient, point.coef
-            return goal.penalty.minimize_on_matrix(*given, least * goal.unit)
+            matrix = self.quadratic(1.0).whole()
+            enough = least * goal.unit
+            return goal.penalty.minimize_on_matrix(matrix, point.gradient, point.coef, enough)
         columns, model = self.columns, self.quadratic(share)
-        at = point.coef[columns], point.gradient[columns], goal.unit[columns]
-        return minimize_on_model(model, goal.penalty, columns, *at, least)
+        coef, gradient, unit = (part[columns] for part in (point.coef, point.gradient, goal.unit))
+        return minimize_on_model(model, goal.penalty, columns, coef, gradient, unit, least)
 
     def quadratic(self, share):
         """What is minimized, with its curvature divided by `share`."""

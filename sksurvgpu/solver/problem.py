@@ -43,9 +43,9 @@ class Problem(ModelColumns):
         if source is None:
             source = np.arange(design.n_columns)
             piece_ptr = np.tile([[0, plan.n_pieces]], (design.n_columns, 1))
-        maps = source.astype(np.int64), piece_ptr.astype(np.int64)
+        source, piece_ptr = source.astype(np.int64), piece_ptr.astype(np.int64)
         X = OrderedDesign(design, plan.order, n_threads=n_threads)
-        return cls(X, plan, likelihood, *maps).centred()
+        return cls(X, plan, likelihood, source, piece_ptr).centred()
 
     @property
     def given(self):

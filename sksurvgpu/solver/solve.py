@@ -69,8 +69,8 @@ def _fit_in_turn(fits, index, line):
         way.share = _near(lambdas[max(position - 1, 0)], lam, family.haste)
         if options.verbose and not line.is_shown:
             _announce(batch, index, position)
-        given = SCHEDULES[options.algorithm], point, way, null, penalty
-        trace, goal, deviation = yield from descend_by(*given)
+        schedule = SCHEDULES[options.algorithm]
+        trace, goal, deviation = yield from descend_by(schedule, point, way, null, penalty)
         violation, is_free = goal.violation(point), factor * lam == 0
         error = deviation if deviation > 0 else 1.0
         solutions.append(

@@ -135,12 +135,12 @@ class Design(Versioned):
         chain_rows(rows, first, following)
         counts = np.empty(self.n_columns, dtype=np.int64)
         copies = np.bincount(rows, minlength=self.n_rows).astype(np.int32)
-        count_taken(copies, self._columns(), counts)
+        count_taken(copies, self.arrays(), counts)
         indptr = np.concatenate([[0], np.cumsum(counts)])
         sizes = value_sizes(self.kind, indptr, rows.size)
         indices = np.empty(indptr[-1], dtype=np.int32)
         taken = Columns(self.kind, indptr, indices, np.empty(sizes.sum()), packed_offsets(sizes))
-        take_columns(rows, first, following, self._columns(), taken)
+        take_columns(rows, first, following, self.arrays(), taken)
         return Design(rows.size, *taken, self.names)
 
     @property
@@ -150,9 +150,9 @@ class Design(Versioned):
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._columns())
+        return sum(array.nbytes for array in self.arrays())
 
-    def _columns(self) -> Columns:
+    def arrays(self) -> Columns:
         return Columns(self.kind, self.indptr, self.indices, self.values, self.value_ptr)
 
     def reordered(self, order, *, n_threads: int = 1) -> "Design":
@@ -174,9 +174,13 @@ class Design(Versioned):
         indices = np.empty(self.indptr[-1], dtype=self.indices.dtype)
         values = np.empty(sizes.sum())
         moved = Columns(self.kind, self.indptr, indices, values, value_ptr)
-        shared = (np.asarray(order, np.int32), inverse, self._columns(), moved)
+        order, columns = np.asarray(order, np.int32), self.arrays()
         cost = np.diff(self.indptr) + sizes + 64
-        over_columns(lambda *part: reorder_columns(*part, *shared), cost, n_threads)
+
+        def reorder(first, last):
+            reorder_columns(first, last, order, inverse, columns, moved)
+
+        over_columns(reorder, cost, n_threads)
         return Design(self.n_rows, *moved, self.names)
 
     def span(self, j: int) -> float:
@@ -336,7 +340,7 @@ class Design(Versioned):
                 f"`coef` has shape {coef.shape}, the design has {self.n_columns:,} columns."
             )
         out = np.zeros(self.n_rows)
-        add_products(np.flatnonzero(coef), coef, self._columns(), out)
+        add_products(np.flatnonzero(coef), coef, self.arrays(), out)
         return out
 
 

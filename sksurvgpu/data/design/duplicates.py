@@ -52,7 +52,7 @@ def find_duplicates(design, threshold, *, n_threads=1):
             if not varies[j] or not len(others):
                 continue
             correlation = np.empty(len(others))
-            _correlate(j, others, design._columns(), design.n_rows, moments, correlation)
+            _correlate(j, others, design.arrays(), design.n_rows, moments, correlation)
             best = int(np.argmax(np.abs(correlation)))
             if abs(correlation[best]) >= threshold - ROUNDING[1]:
                 is_original[j] = False

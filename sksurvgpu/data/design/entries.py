@@ -40,17 +40,17 @@ def describe_entries(design: Design) -> Entries:
         np.zeros(p, np.int64), *np.zeros((2, p)), np.zeros(p, np.bool_), np.zeros(p, np.uint64)
     )
     random = np.random.default_rng(0).integers(0, 2**64, design.n_rows, dtype=np.uint64)
-    given = design.kind, design.indptr, design.indices, design.values, design.value_ptr
-    _describe(design.n_rows, *given, random, found)
+    _describe(design.n_rows, design.arrays(), random, found)
     return found
 
 
 @kernel
-def _describe(n_rows, kind, indptr, indices, values, value_ptr, random, found):
+def _describe(n_rows, columns, random, found):
     """Write what `Entries` has, one column after the other.
 
     Squares are of values divided by the largest, which keeps them in the range of floating point.
     """
+    kind, indptr, indices, values, value_ptr = columns
     one = np.ones(1)
     bits = np.zeros(1)
     for j in range(kind.size):

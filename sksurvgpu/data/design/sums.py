@@ -190,9 +190,13 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
     weights = np.empty(0) if weight is None else np.ascontiguousarray(weight, np.float64)
     sums = _empty_sums(design, n_all, weight is not None)
     center = find_centers(design, rounding=0.0)
-    shared = design._columns(), RowGroups(group, weights), center, sums
+    columns, groups = design.arrays(), RowGroups(group, weights)
     cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + 64
-    over_columns(lambda *part: _sum_columns(*part, *shared), cost, n_threads)
+
+    def add_up(first, last):
+        _sum_columns(first, last, columns, groups, center, sums)
+
+    over_columns(add_up, cost, n_threads)
     sums = Sums(*(part[:, :n_groups] for part in sums[:-1]), sums.has_others)
     _fill_indicators(design, sums)
     _count_zeros(design, n_rows, sums)

@@ -210,9 +210,13 @@ def tiles_of(design: Design, order, center=None, *, size=None, n_threads: int = 
         )
     tiles = _plan(design, inverse, size, n_threads)
     center = np.zeros(design.n_columns) if center is None else center
-    shared = np.asarray(order, np.int32), inverse, is_moved, center, _unsigned(design), tiles
+    order, columns = np.asarray(order, np.int32), _unsigned(design)
     cost = np.diff(design.indptr) + np.where(design.kind == DENSE, design.n_rows, 64)
-    over_columns(lambda *part: _fill(*part, *shared), cost, n_threads)
+
+    def fill(first, last):
+        _fill(first, last, order, inverse, is_moved, center, columns, tiles)
+
+    over_columns(fill, cost, n_threads)
     return tiles
 
 
@@ -224,9 +228,16 @@ def _unsigned(design):
 
 def _shared(design):
     """One tile of a design's own arrays."""
-    of_indices = design.indptr[None], np.array([0, len(design.indices)]), design.indices
-    of_values = design.value_ptr[None], np.array([0, len(design.values)]), design.values
-    return Tiles(design.kind, np.array([0, design.n_rows]), *of_indices, *of_values)
+    return Tiles(
+        design.kind,
+        np.array([0, design.n_rows]),
+        design.indptr[None],
+        np.array([0, len(design.indices)]),
+        design.indices,
+        design.value_ptr[None],
+        np.array([0, len(design.values)]),
+        design.values,
+    )
 
 
 def _check_rows(design):
@@ -258,7 +269,7 @@ def _plan(design, inverse, size, n_threads):
     counts = np.zeros((design.n_columns, n_tiles), np.int64)
     tile_of_row, columns = (inverse // np.int32(size)).view(np.uint32), _unsigned(design)
     cost = np.diff(design.indptr) + 64
-    over_columns(lambda *part: _count(*part, tile_of_row, columns, counts), cost, n_threads)
+    over_columns(lambda a, b: _count(a, b, tile_of_row, columns, counts), cost, n_threads)
     indptr = np.zeros((n_tiles, design.n_columns + 1), np.int64)
     np.cumsum(counts.T, axis=1, out=indptr[:, 1:])
     first_index = np.concatenate([[0], np.cumsum(indptr[:, -1])])
@@ -275,8 +286,7 @@ def _plan(design, inverse, size, n_threads):
         first_value[1:] = np.cumsum(ends[:, -1])
     indices = np.empty(first_index[-1], np.uint16)
     values = np.empty(first_value[-1])
-    of_values = value_ptr, first_value, values
-    return Tiles(design.kind, starts, indptr, first_index, indices, *of_values)
+    return Tiles(design.kind, starts, indptr, first_index, indices, value_ptr, first_value, values)
 
 
 @kernel
