@@ -90,7 +90,7 @@ def main(arguments=None) -> None:
 
 
 def _describe(options, data):
-    """What runs, where, on what."""
+    """Facts of a run in words: versions, backend, threads, cohort."""
     name, reason = explain("auto")
     n_threads = count_threads(options.threads)
     versions = [f"{lib} {_version_of(lib)}" for lib in ("numpy", "numba", "scikit-learn")]

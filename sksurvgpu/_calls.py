@@ -73,7 +73,7 @@ def called_as(form: str, before: Callable | None = None) -> Callable[[Function],
 
 
 def _misfit(function, args, given):
-    """What of the arguments does not fit a signature, or None."""
+    """Error of the first argument that does not fit a signature, or None."""
     try:
         signature(function).bind(*args, **given)
     except TypeError as problem:

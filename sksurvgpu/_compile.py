@@ -63,7 +63,7 @@ def _files_of(function):
 
 
 def _parts_of(function):
-    """What was bound into a function, all the way down: copies of one name may differ in it."""
+    """Functions bound into a function, all the way down: copies of one name may differ in them."""
     return getattr(getattr(function, "py_func", function), "parts", "")
 
 
@@ -217,7 +217,7 @@ class _Cache(OwnFiles, FunctionCache):
 
 
 def _root_of(folder):
-    """What to call the place of a file: the package's own folders, or the one that was chosen."""
+    """Name for the place of a file: the package's own folders, or the one that was chosen."""
     return f"{_PACKAGE} (__pycache__)" if _PACKAGE in folder.parents else str(folder.parent)
 
 

@@ -201,7 +201,7 @@ def check_folder(folder):
 
 
 def describe_call(name, estimator, **data) -> dict:
-    """What the results of a call depend on, by names that users know.
+    """Values that the results of a call depend on, by names that users know.
 
     Parameters
     ----------

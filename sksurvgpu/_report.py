@@ -82,7 +82,7 @@ def write_report(path, title, facts, sections) -> Path:
 
 
 class Figure(NamedTuple):
-    """What is drawn on axes, where matplotlib is there, and what it shows."""
+    """A plot of a report, where matplotlib is there, and the sentence that says what it shows."""
 
     draw: Callable
     label: str

@@ -16,7 +16,7 @@ SHOWN = "attrition", "groups", "table"  # the first of these that a result has
 
 
 class Result(Versioned):
-    """What functions return: says the same in a terminal and, with a table, in a notebook.
+    """Base of returned results: text in a terminal, and a table in a notebook.
 
     Classes have a `_title`. What is shown is one of their tables, `SHOWN`, or the `summary` of the
     first parts of some attributes, `_arrays`; others have a `_head`. It makes the rows that are
@@ -68,7 +68,7 @@ class Result(Versioned):
 
 
 class Report(Result):
-    """What was read and what was left out: `_begin` says what there is, `COUNTED` what to add.
+    """Base of counts of what was read and left out: `_begin` says what there is, `COUNTED` the rest.
 
     That is, by the name of an attribute, what it counts; what did not occur is not said.
     """

@@ -1,4 +1,4 @@
-"""What a process has waited for beside its work, and whether it has a user who reads of it.
+"""Seconds that a process waited beside its work, and whether a user reads messages about it.
 
 Apart from `_progress`, because kernels come from disk before scikit-learn is imported.
 """

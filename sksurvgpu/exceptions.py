@@ -1,4 +1,4 @@
-"""What users catch or filter. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
+"""Errors and warnings. Non-convergence warns with scikit-learn's ``ConvergenceWarning``."""
 
 __all__ = [
     "BackendUnavailableError",

@@ -36,7 +36,7 @@ DRIVER_LIBRARIES = ("libcuda.so.1", "nvcuda.dll")
 
 
 class _Driver(NamedTuple):
-    """What the CUDA driver says; ``problem`` is None where it answers."""
+    """Answers of the CUDA driver; ``problem`` is None where it answers."""
 
     version: str | None
     devices: list[str]

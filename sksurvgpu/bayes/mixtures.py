@@ -47,7 +47,7 @@ class Normal:
 
     @staticmethod
     def penalty(scale):
-        """What multiplies half the square of a coefficient in minus the log density."""
+        """Factor of half the square of a coefficient in minus the log density."""
         return scale**-2
 
 
@@ -67,7 +67,7 @@ class Laplace:
 
     @staticmethod
     def penalty(scale):
-        """What multiplies the absolute value of a coefficient."""
+        """Factor of the absolute value of a coefficient in minus the log density."""
         return math.sqrt(2.0) / scale
 
 

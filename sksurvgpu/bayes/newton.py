@@ -1,4 +1,4 @@
-"""What searches for modes by Newton's method share: steps that are halved until they go up."""
+"""Newton's method for modes of densities: steps that are halved until they go up."""
 
 __all__ = ["MOST_STEPS", "STILL", "search_line"]
 

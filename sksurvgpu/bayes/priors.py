@@ -72,7 +72,7 @@ class _GammaGlobal:
         return -self.shape * log_scale - self.rate * xp.exp(-log_scale)
 
     def report(self, scale):
-        """What is recorded of g, by name."""
+        """Recorded values of g, by name."""
         return {"lambda2": 1.0 / scale} if self.lam is None else {}
 
 

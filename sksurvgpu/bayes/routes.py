@@ -31,7 +31,7 @@ MATRICES, VECTORS = 6, 12
 
 
 class Factor(NamedTuple):
-    """What is known of every chain at its scales."""
+    """Factored precision of the coefficients of every chain, at its scales."""
 
     log_det: Any  # (n_chains,)
     quadratic: Any  # (n_chains,)

@@ -1,4 +1,4 @@
-"""What the chains of one run share: room for draws, the wish to stop, progress.
+"""One run of several chains: room for their draws, a common wish to stop, progress.
 
 A `Run` is a context: Ctrl-C asks for its end while chains are driven within it.  Each chain, or
 batch of chains, gives its state to a `Recorder`, which says whether to go on.  In a folder it also
@@ -32,7 +32,7 @@ SHARE = 0.05  # of its time that a chain may spend on them
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What chains have drawn.
+    """Draws of all chains of a run.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Stop:
 
 
 class Run:
-    """What the chains of one run share; a context, within which they are driven.
+    """State common to the chains of one run; a context, within which they are driven.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What rows weigh after an adjustment: given weights, or strata and matched sets as weights.
+"""Weights of rows after an adjustment: given weights, or strata and matched sets as weights.
 
 Of n1 treated rows and n0 comparators in a stratum, with n = n1 + n0,
 

@@ -1,4 +1,4 @@
-"""What `eras_to_intervals` returns: rows of a case series, and who and what was left out."""
+"""Result of `eras_to_intervals`: rows of a case series, and who and what was left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CaseSeriesData", "CaseSeriesReport"]
 
 @dataclass(frozen=True, repr=False)
 class CaseSeriesReport(Report):
-    """What `eras_to_intervals` or `case_crossover_windows` read, and what it left out.
+    """Counts of what `eras_to_intervals` or `case_crossover_windows` read and left out.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the steps of a study ask of tables and options."""
+"""Checks of tables and options that the steps of a study have in common."""
 
 from difflib import get_close_matches
 

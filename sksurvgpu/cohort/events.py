@@ -34,7 +34,7 @@ class Events:
         return np.bincount(self.row[is_between], minlength=self.n_rows) > 0
 
     def join(self, day, code) -> Events:
-        """The same with another event of those rows that have a day of it."""
+        """Outcomes with another event in those rows that have a day of it."""
         row = np.flatnonzero(np.isfinite(day))
         return Events(
             self.n_rows,

@@ -1,4 +1,4 @@
-"""What propensity scores say of a cohort, whom they leave out, and strata of them.
+"""Propensity scores of a cohort: overlap of the arms, trimming, strata.
 
 With the score e and the share P of treated, the preference score F (Walker et al. 2013) is what the
 score would be with arms of one size,

@@ -1,4 +1,4 @@
-"""What fits of a batch have of rows: arrays (n_rows, n_fits), or the same in less memory."""
+"""Numbers of rows by fit of a batch: arrays (n_rows, n_fits), or less memory for as much."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Marks:
     times: np.ndarray  # (n_fits, marks)
 
     def of(self, fits):
-        """Those of some fits."""
+        """Numbers of some fits of the batch."""
         return replace(self, layer=self.layer[fits], times=self.times[fits])
 
 
@@ -46,7 +46,7 @@ class ColumnsOnDemand:
 
 
 def of_fit(values, index):
-    """What one fit has; None, and numbers or a column that are those of all fits, stand for it."""
+    """Numbers of one fit; None, and numbers or a column that are those of all fits, stand for it."""
     if values is None or len(values.shape) == 1:
         return values
     return values[:, index if values.shape[1] > 1 else 0]

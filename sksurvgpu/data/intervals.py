@@ -1,4 +1,4 @@
-"""What all results with intervals share."""
+"""Tables of estimates with intervals and tests, for all results that have some."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class ModelColumns:
-    """What a problem knows of its columns, wherever its rows are.
+    """Columns of a problem, wherever its rows are: names, pieces, centres.
 
     Model column j is column ``source[j]`` of X in the pieces of time from ``piece_ptr[j, 0]`` to
     before ``piece_ptr[j, 1]``.  The mean of a centred column times its coefficient belongs to the
@@ -36,7 +36,7 @@ class ModelColumns:
         return self.likelihood.pattern != "rows" or self.has_intercept
 
     def shift_of(self, coef):
-        """What centring has taken from the predictor, (n_pieces,)."""
+        """Constant that centring has taken from the predictor, (n_pieces,)."""
         shift = np.zeros(getattr(self.plan, "n_pieces", 1))
         if self.center is not None:
             for j in np.flatnonzero(coef * self.center[self.source]):

@@ -1,4 +1,4 @@
-"""What a coordinator asks, checked before a site works on it: its form, and how much work it is.
+"""Checks of a coordinator's messages before a site works on them: their form, and their work.
 
 Compiled code trusts what is checked here.  Work is counted in numbers that are read, a billion of
 which take about a second and a half: a message may ask for a few times what its site has anyway,

@@ -1,4 +1,4 @@
-"""What sites answer, checked before the coordinator relies on it, compiled code most of all.
+"""Checks of sites' answers before the coordinator relies on them, compiled code most of all.
 
 Answers have the form that their messages ask for, and no numbers that no rows can have: counts and
 curvatures are not negative, places lie within what they are places of.

@@ -374,7 +374,7 @@ class Coordinator:
         yield from self._inbox.get().items()
 
     def _take(self):
-        """What the fit says next."""
+        """Next message of the fit, or its end."""
         kind, value = self._outbox.get()
         self._pending = value if kind == "messages" else {}
         self.done = kind != "messages"

@@ -45,7 +45,7 @@ class Times(NamedTuple):
     ptr: np.ndarray
 
     def of(self, label) -> np.ndarray:
-        """Those of a stratum; none where it has none."""
+        """Times of a stratum; none where it has none."""
         [at] = np.nonzero(self.labels == label)
         return self.times[self.ptr[at[0]] : self.ptr[at[0] + 1]] if len(at) else self.times[:0]
 
@@ -97,7 +97,7 @@ def _places(outcome, grid):
 
 
 def propose(outcome, unit, grid, min_rows) -> Proposed:
-    """What a site tells of its times."""
+    """Times that a site proposes for the grid."""
     labels, stratum = labels_of(outcome)
     present, stratum = np.unique(stratum, return_inverse=True)
     labels = labels[present]

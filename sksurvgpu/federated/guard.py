@@ -1,4 +1,4 @@
-"""What a site looks at before it answers: how many rows are behind each number, and how much.
+"""Guard of a site's answers: how many rows are behind each number, and how much of it is of one.
 
 A guard knows the rows of one problem under one vector of weights.  It counts the rows of every cell
 of every table, refuses points at which one row is much of a cell, checks what a coordinator has

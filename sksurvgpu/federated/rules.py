@@ -1,4 +1,4 @@
-"""What a site releases: rules, and what of its rows they leave."""
+"""Rules of what a site releases, and what of its rows they leave."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class NotReleasedError(Exception):
 
 
 class OutsideError(NotReleasedError):
-    """... at a point that a fit may come across on its way, and shall turn away from."""
+    """A refusal at a point that a fit may come across on its way, and shall turn away from."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a site releases of its rows: checked there, whatever a coordinator asks.
+    """Rules of what a site releases of its rows: checked there, whatever a coordinator asks.
 
     Where an outcome names persons (``subject``, matched sets), each counts as one row.
 

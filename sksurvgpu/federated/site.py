@@ -377,7 +377,7 @@ class Site:
 
 
 def _name(message):
-    """What a message asks for."""
+    """Name of the operation that a message asks for."""
     if not isinstance(message, Ask):
         return type(message).__name__
     return ", ".join(sorted({type(request).__name__ for request in message.requests}))

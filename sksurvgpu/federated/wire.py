@@ -67,7 +67,7 @@ class Coarsen:
 
 @dataclass(frozen=True)
 class Coarsened:
-    """What a site does without: columns that are zero there, by name, and how many strata."""
+    """Parts that a site does without: columns that are zero there, by name, and how many strata."""
 
     absent: tuple[str, ...]
     left_out: int
@@ -151,7 +151,7 @@ def decode(data: bytes, expected: tuple[type, ...] | None = None) -> Any:
 
 
 def read(data: bytes, expected: tuple[type, ...] | None = None) -> Stamped:
-    """... with its stamp."""
+    """Read a message with its stamp."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TypeError(f"A message is bytes, got {type(data).__name__}.")
     if len(data) > LARGEST:

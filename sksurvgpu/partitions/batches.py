@@ -46,7 +46,7 @@ class Batch:
         return cls(design, fields)
 
     def reordered(self, order: np.ndarray) -> Batch:
-        """The same rows in another order."""
+        """Rows of the batch in another order."""
         fields = {key: np.ascontiguousarray(values[order]) for key, values in self.fields.items()}
         return Batch(self.design.reordered(order), fields)
 

@@ -71,7 +71,7 @@ class Held:
         return Held, (*self._made_of, self._problem)
 
     def __sizeof__(self) -> int:
-        """What a scheduler reads to leave tasks where the rows are."""
+        """Bytes, which a scheduler reads to leave tasks where the rows are."""
         from dask.sizeof import sizeof
 
         return sizeof(self._made_of[1])
@@ -100,7 +100,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Failed:
-    """What a partition raised."""
+    """Error that a partition raised."""
 
     error: Exception
 
@@ -120,7 +120,7 @@ def _answer(parts: list[Held], letter: bytes) -> tuple[bool, list]:
 
 
 def _move(part: Held) -> Held:
-    """The same on another worker; where it was is where it comes from, should that be lost."""
+    """Copy of a partition on another worker; where it was is its origin, should the copy be lost."""
     return part
 
 

@@ -111,7 +111,7 @@ class Rows:
         return self.loaders[part]()
 
     def map(self, function, like: np.ndarray | None = None, **others: Any) -> Any:
-        """What a function makes of the partitions, each when it is asked for.
+        """Results of a function of the partitions, each made when it is asked for.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Rows:
 
 
 class Results(Rows):
-    """What was made of rows, as often as it is asked for; `numpy.asarray` brings it together."""
+    """Results by partition, made as often as asked for; `numpy.asarray` brings them together."""
 
     def __array__(self, dtype=None, copy=None):
         parts = [np.asarray(self.load(part)) for part in range(self.n_parts)]

@@ -271,7 +271,7 @@ def digest_of(path):
 
 
 def _count_bytes(part):
-    """What a partition takes in memory."""
+    """Bytes of a partition in memory."""
     return sum(file["bytes"] for file in part["files"].values()) + BYTES_A_ROW * part["rows"]
 
 

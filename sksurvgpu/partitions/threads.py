@@ -33,7 +33,7 @@ class Answering(Protocol):
     room: float  # bytes of what it may keep besides its rows
 
     def answer(self, message: Message) -> Any:
-        """What the partition says."""
+        """Answer of the partition to a message."""
 
     def drop(self) -> None:
         """Let go of the rows."""

@@ -86,7 +86,7 @@ class Penalty:
 
     @property
     def formulas(self) -> Formulas:
-        """What kernels bind."""
+        """Formulas that kernels bind."""
         return self.family.formulas
 
     def of_columns(self, which):
@@ -141,7 +141,7 @@ class Penalty:
         block[np.diag_indices_from(block)] += pieces.curvature[support]
 
     def rise(self, support, step, pieces, coef, columns):
-        """What the penalty gains along a step beyond its slope."""
+        """Growth of the penalty along a step beyond its slope."""
         return 0.5 * pieces.curvature[support] @ step**2
 
     @property
@@ -199,11 +199,11 @@ class Family:
     haste: float = 1.0  # how much faster than the strength a slope may be expected to change
 
     def of_total(self, total):
-        """The same penalty of the mean, for fits whose weights have another sum."""
+        """Family of the same penalty of the mean, for fits whose weights have another sum."""
         return self
 
     def at_null(self, curvature):
-        """The same penalty, which now knows the curvature of every column in the null model.
+        """Family that knows the curvature of every column in the null model.
 
         `of_total` must have come before.
         """
@@ -247,7 +247,7 @@ class Family:
         return np.zeros(len(factor), bool)
 
     def least_strength(self, signed, size, factor, curvature):
-        """The same where signs of slopes matter: `signed`, of which `size` are `reduced`."""
+        """Least strength at rest where signs of slopes matter: `signed`, of which `size` are `reduced`."""
         return self.lam_max(size, factor, curvature)
 
     def tangent(self, columns, coef):

@@ -51,7 +51,7 @@ class Grouped(NamedTuple):
 
 
 class GroupedFolded(NamedTuple):
-    """The same with what `folded.Folded` has."""
+    """Strengths of columns and their blocks, with the knots and bounds of `folded.Folded`."""
 
     l1: np.ndarray
     l2: np.ndarray
@@ -229,7 +229,7 @@ def _move_block(gradient, x, curvature, c, i, work):
 
 @cache
 def move_block_of(formulas):
-    """What kernels bind: a step of a block, or of a column alone."""
+    """Step of a block, or of a column alone, which kernels bind."""
     bound = bind(_move_block, block=formulas.block, minimum=formulas.minimum)
     bound.__name__ = bound.__qualname__ = f"_move_block_{formulas.minimum.__name__}"
     return njit(error_model="numpy")(bound)

@@ -138,7 +138,7 @@ class Graph:
         return len(self.arcs.ptr) - 1
 
     def balance(self, capacity, supply):
-        """What of the supplies stays where it is, and which nodes it could still reach."""
+        """Supplies that no flow can carry away, and the nodes that they could still reach."""
         excess, level = supply.copy(), np.empty(self.n_nodes, np.int64)
         total = np.maximum(supply, 0.0).sum()  # more than that flows nowhere
         arcs = np.minimum(capacity, total)[self.edge]

@@ -141,7 +141,7 @@ class FusedLasso(ElasticNet):
 
 @dataclass(frozen=True)
 class FusedPenalty(Penalty):
-    """It, at one strength."""
+    """A fused penalty at one strength."""
 
     graph: Graph
     weight: np.ndarray  # of edges
@@ -156,7 +156,7 @@ class FusedPenalty(Penalty):
         return value[self.graph.tail] - value[self.graph.head]
 
     def violation(self, coef, gradient):
-        """What no flow along edges between equal coefficients can balance."""
+        """Slopes that no flow along edges between equal coefficients can balance."""
         graph, size = self.graph, self.graph.n_nodes
         sign = np.sign(self._differences(coef))
         pull, tied = self.weight * sign, sign == 0.0

@@ -137,7 +137,7 @@ class GroupPenalty(Penalty):
         return Pieces(*(np.where(grouped, *both) for both in zip(of_groups, pieces, strict=True)))
 
     def least_curvature(self, coef):
-        """The same of groups, whose second derivatives this bounds from below."""
+        """Least curvature of groups, whose second derivatives this bounds from below."""
         columns, label = self._members
         norm = _norms(coef[columns], label, self._n_groups)[label]
         size = np.array(coef)
@@ -167,7 +167,7 @@ class GroupPenalty(Penalty):
                 block[np.ix_(where, where)] -= product
 
     def rise(self, support, step, pieces, coef, columns):
-        """What the penalty gains along a step beyond its slope."""
+        """Growth of the penalty along a step beyond its slope."""
         new = coef.copy()
         new[support] += step
         gain = self._value(new, columns) - self._value(coef, columns)

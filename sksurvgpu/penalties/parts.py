@@ -40,7 +40,7 @@ def _slope(t, side, coef, own, k, l1, l2):
 
 @device
 def _best_move(coef, own, k, l1, l2):
-    """What to take from the members of class k and to give to the class."""
+    """Best amount to take from the members of class k and to give to the class."""
     strength, bend = l1[k] + l2[k] * abs(coef[k]), l2[k]
     for j in own:
         strength += l1[j] + l2[j] * abs(coef[j])

@@ -1,4 +1,4 @@
-"""What the parameter `penalty` of estimators may be."""
+"""Base of the classes that the parameter `penalty` of estimators takes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Given", "PenaltySpec"]
 
 @dataclass(frozen=True)
 class Given:
-    """What an estimator says of the columns of X beside its penalty, checked."""
+    """Parameters of an estimator by column of X, beside its penalty, checked."""
 
     source: np.ndarray  # (n_coef,) column of X that a coefficient belongs to
     names: np.ndarray | None

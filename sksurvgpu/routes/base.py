@@ -1,4 +1,4 @@
-"""What a route is: the way from fits, as users see them, to solutions, as users see them.
+"""Routes, the ways from fits, as users see them, to solutions, as users see them.
 
 Between, a route may solve others: of another problem or other coordinates, with columns of its own,
 or one after another.

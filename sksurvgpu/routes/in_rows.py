@@ -99,7 +99,7 @@ class _Rows:
         return cls(problem, factor, vectors / root, small)
 
     def batch(self, batch):
-        """The same fits in the span of the rows."""
+        """Batch of the same fits in the span of the rows."""
         factor = np.zeros(self.problem.n_columns)
         factor[: self.to_rows.shape[1]] = 1.0
         nothing = dict.fromkeys(("coef", "null", "share", "reach"))

@@ -1,4 +1,4 @@
-"""What the forms of the quadratic model cost, from counts: one table of measured constants.
+"""Costs of the forms of the quadratic model, from counts: one table of measured constants.
 
 ``python -m benchmarks costs`` measures the table on a machine.  Times are nanoseconds of one core;
 only their ratios matter, and on a device they are alike: on an H100 a matrix took 23 iterations by

@@ -48,15 +48,15 @@ class Fits:
     n_threads: int = 1
 
     def with_batch(self, **changes) -> Fits:
-        """The same with other fields of the batch."""
+        """Fits with other fields of the batch."""
         return replace(self, batch=replace(self.batch, **changes))
 
     def with_options(self, **changes) -> Fits:
-        """The same with other options."""
+        """Fits with other options."""
         return replace(self, options=replace(self.options, **changes))
 
     def run(self, coroutines):
-        """What coroutines return; none is left open by an error, whoever keeps its traceback."""
+        """Results of coroutines; none is left open by an error, whoever keeps its traceback."""
         try:
             return self.backend.run(self.problem, self.batch, coroutines, self.n_threads)
         finally:
@@ -90,7 +90,7 @@ class Fits:
         return self.run([find_null_of(self, b) for b in range(n_fits)])
 
     def _checked(self):
-        """The same, as a search needs it."""
+        """Fits as a search needs them."""
         batch = self.batch
         factor = 1.0 if batch.factor is None else float(batch.factor.max(initial=0.0))
         # Python's product does not warn

@@ -81,7 +81,7 @@ class Quadratic(NamedTuple):
 
 @device
 def _slope(rows, moved, a):
-    """What the moves so far have taken from the gradient of a column, by way of the terms."""
+    """Change of a column's gradient by the moves so far, by way of the terms."""
     n, s0, s1, s2, s3 = len(moved), 0.0, 0.0, 0.0, 0.0
     whole = n - n % 4
     for k in range(0, whole, 4):
@@ -338,7 +338,7 @@ def _factors(block):
 
 
 def _low_rank(diagonal, rows, sign):
-    """The same for a diagonal and terms (Woodbury)."""
+    """Solve with a diagonal and terms of low rank (Woodbury), where the diagonal is positive."""
     if not np.all(diagonal > 0.0):
         return
     scaled = rows / diagonal[:, None]

@@ -135,7 +135,7 @@ class Model:
 
     # -- its minimum ------------------------------------------------------------------------------
     def minimize(self, point, goal, least, share=1.0):
-        """Its columns where violations of the model's minimum are `least`.
+        """Coefficients of the model's columns where violations of its minimum are `least`.
 
         That is with their curvature divided by `share`.  What the columns have in common stays, so
         that no direction is without curvature, as those are that only rows of nearly no curvature
@@ -150,7 +150,7 @@ class Model:
         return minimize_on_model(model, goal.penalty, columns, coef, gradient, unit, least)
 
     def quadratic(self, share):
-        """What is minimized, with its curvature divided by `share`."""
+        """Quadratic function to be minimized, with its curvature divided by `share`."""
         terms = self._follow()
         of_terms = terms.diagonal()
         curvature = np.maximum(self.curvature + of_terms, 0.0) / share

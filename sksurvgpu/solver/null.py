@@ -27,7 +27,7 @@ SHARE_OF_PENALTY = 1e-2  # of a column's lasso penalty: the largest violation be
 
 @dataclass(frozen=True)
 class Null:
-    """What fits keep of their null model."""
+    """Numbers that fits keep of their null model."""
 
     root: np.ndarray  # (n_columns,) square root of the curvature
     noise: np.ndarray  # (n_columns,) rounding error of the gradient
@@ -67,7 +67,7 @@ class Null:
         return tol * min(self.scale, LARGEST_SCALE * deviation)
 
     def goal(self, penalty, allowed):
-        """What is to be reached, in units in which violations are compared with what is `allowed`.
+        """Goal of a fit, in units in which violations are compared with what is `allowed`.
 
         Where a penalty is small beside that, its share is all that is allowed: else a path would
         stand still where its penalties are below the tolerance.

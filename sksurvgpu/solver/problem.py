@@ -63,12 +63,12 @@ class Problem(ModelColumns):
         return self.X.tiles
 
     def with_design(self, design, source, piece_ptr):
-        """The same outcome with other columns, whose rows are in the order of the plan."""
+        """Problem of the same outcome with other columns, whose rows are in the order of the plan."""
         X = OrderedDesign(design, np.arange(design.n_rows, dtype=np.int32))
         return replace(self, X=X, source=source, piece_ptr=piece_ptr, center=None)
 
     def centred(self):
-        """The same problem with columns far from zero centred, if none is yet."""
+        """Problem whose columns far from zero are centred, if none is yet."""
         if not self.ignores_shifts or not (center := find_centers(self.given)).any():
             return self
         # their sums in the order of the plan: the caller's is to change no bit
@@ -85,17 +85,17 @@ class Problem(ModelColumns):
         return offset
 
     def uncentred(self):
-        """The same problem with the columns as they were given."""
+        """Problem whose columns are as they were given."""
         if self.center is None:
             return self
         return replace(self, X=self.X.centred(None), center=None)
 
     def without_intercept(self):
-        """The same problem where the intercept is known, and part of the offset."""
+        """Problem where the intercept is known, and part of the offset."""
         return replace(self, likelihood=replace(self.likelihood, intercept=False))
 
     def with_own_intercept(self):
-        """The same problem with the intercept as the coefficient of a last column, of ones.
+        """Problem with the intercept as the coefficient of a last column, of ones.
 
         Columns stay centred if they are: the coefficient is that of `baseline_of` this problem.
         """

@@ -144,7 +144,7 @@ def _begin(fits, index, penalty, factor):
 
 
 def _begin_with_null(fits, index, penalty, factor):
-    """The same with the null model of a fit like it, and perhaps its quadratic model."""
+    """Begin a fit with the null model of a fit like it, and perhaps its quadratic model."""
     batch, null = fits.batch, fits.batch.null_of(index)
     point, way = yield from _open(_start(batch, index, penalty), fits)
     still = penalty.fixed

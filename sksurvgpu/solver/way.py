@@ -42,7 +42,7 @@ BASES = {"diagonal": Diagonal, "sample": SampledMatrix, "matrix": OwnMatrix}
 
 @dataclass
 class Progress:
-    """What the iterations of a descent say so far."""
+    """Record of the iterations of a descent so far."""
 
     tolerance: float
     residuals: list = field(default_factory=list)

@@ -227,7 +227,7 @@ class Design(Versioned):
         return Design(self.n_rows, kind, indptr, indices, self.values, value_ptr, names)
 
     def with_names(self, names) -> "Design":
-        """The same columns under other names."""
+        """Design with these columns under other names."""
         return replace(self, names=names)
 
     def with_columns(self, table) -> "Design":

@@ -1,4 +1,4 @@
-"""What the columns of a design hold, in one pass over each, and columns divided by a number.
+"""Summaries of the columns of a design, in one pass over each, and columns divided by a number.
 
 Columns are compared by a sum over their entries, of a random number of the row times a hash of the
 value, modulo 2^64 (Carter and Wegman 1979): equal columns have equal sums, indicators that share

@@ -15,7 +15,7 @@ NUMBERS = "biuf"
 
 
 class _MalformedError(ValueError):
-    """What is wrong with an array; who catches it says whose array it is."""
+    """Fault of an array of a sparse table; who catches it says whose array it is."""
 
 
 def trusted_matrix(X, name):

@@ -31,7 +31,7 @@ ROUNDING = 1e-12  # share of a square that a sum over all rows leaves of nothing
 
 
 class RowGroups(NamedTuple):
-    """What a kernel knows of the rows."""
+    """Group and weight of every row, as kernels take them."""
 
     group: np.ndarray  # int32
     weight: np.ndarray  # float64; empty where all weigh 1
@@ -120,7 +120,7 @@ def _add_ones(column, q, stop, groups, j, sums):
 
 @device
 def _add_values(columns, j, q, stop, groups, shift, sums):
-    """The same of a column with values; entries of a dense one are its rows."""
+    """Add up a column with values by group; entries of a dense one are its rows."""
     column = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
     values, is_dense = columns.values[columns.value_ptr[j] :], columns.kind[j] == DENSE
     group, weight = groups

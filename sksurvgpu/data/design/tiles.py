@@ -133,7 +133,7 @@ class OrderedDesign:
         self.__init__(*state)
 
     def centred(self, center):
-        """The same with other numbers taken from its columns, or (None) with none."""
+        """Tiles with other numbers taken from their columns, or (None) with none."""
         return OrderedDesign(self.given, self.order, center, self._n_threads)
 
     def select(self, columns):

@@ -88,7 +88,7 @@ def check_largest(largest, names, name="X"):
 
 
 def find_centers(design, rounding=ROUNDING):
-    """What to take from each column: the mean of one that lies far from zero, 0 from others.
+    """Number to take from each column: the mean of one that lies far from zero, 0 from others.
 
     Only columns with a value for every row can lie so far. With `rounding` 0 those count whose
     deviation may be that of rounding.

@@ -36,7 +36,7 @@ class TwoClasses:
 
     @property
     def kind(self) -> np.ndarray:
-        """What folds have equal shares of."""
+        """Number of the kind of each row, of which folds have equal shares."""
         return self.value
 
     @property

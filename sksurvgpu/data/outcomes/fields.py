@@ -1,4 +1,4 @@
-"""What the readers of all outcomes share: vectors, structured arrays, strata."""
+"""Reading of outcomes: vectors, fields of structured arrays, strata."""
 
 from dataclasses import replace
 
@@ -203,7 +203,7 @@ def refuse_no_event(n_rows, model):
 
 
 def labels_of(event) -> dict:
-    """What codes of events are called, {code: label}, as the dtype of `event` has it."""
+    """Labels of the codes of events, {code: label}, as the dtype of `event` has them."""
     return dict((event.dtype.metadata or {}).get("labels", {}))
 
 

@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def kind(self) -> np.ndarray:
-        """What folds have equal shares of."""
+        """Number of the kind of each row, of which folds have equal shares."""
         return self.event if self.status is None else self.status
 
     @property
