@@ -68,7 +68,7 @@ class Result(Versioned):
 
 
 class Report(Result):
-    """Base of counts of what was read and left out: `_begin` says what there is, `COUNTED` the rest.
+    """Base of counts of what was read and left out: `_begin` says what there is, `COUNTED` more.
 
     That is, by the name of an attribute, what it counts; what did not occur is not said.
     """

@@ -224,7 +224,7 @@ class ShrinkageSampler(HmcSampler):
         _take((self._log_scale,), (proposed,), accepted)
 
     def _stretch(self, group, move, tuning):
-        """Move a group's scales, with coefficients held in units of them; frames stay as they are."""
+        """Move a group's scales with coefficients held in units of them; frames stay."""
         prior, here = self._prior, self._point
         proposed, step = self._propose(group, STRETCH + STRIDE * move, 1)
         factor = np.where(prior.members[:, group] > 0, np.exp(step), 1.0)

@@ -46,7 +46,7 @@ class ColumnsOnDemand:
 
 
 def of_fit(values, index):
-    """Numbers of one fit; None, and numbers or a column that are those of all fits, stand for it."""
+    """Numbers of one fit; None, and numbers or a column that are of all fits, stand for it."""
     if values is None or len(values.shape) == 1:
         return values
     return values[:, index if values.shape[1] > 1 else 0]

@@ -1,4 +1,4 @@
-"""Arrays and tables of CUDA devices brought to the host: one copy, by their own library if it can."""
+"""Arrays and tables of CUDA devices brought to the host: one copy, by their library if it can."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CUDA_DEVICES = (2, 13)  # of DLPack: a device's memory, and managed memory
 
 
 def to_host(values: Any) -> Any:
-    """Copy of a device's array or table in NumPy, SciPy or pandas; what lies on the host as it is."""
+    """Copy of a device's array or table in NumPy, SciPy or pandas; others as they are."""
     library = type(values).__module__.partition(".")[0]
     if library in ("cupy", "cupyx") and hasattr(values, "get"):
         return values.get()  # sparse matrices, too

@@ -120,7 +120,7 @@ def _answer(parts: list[Held], letter: bytes) -> tuple[bool, list]:
 
 
 def _move(part: Held) -> Held:
-    """Copy of a partition on another worker; where it was is its origin, should the copy be lost."""
+    """Copy of a partition on another worker; the old place is its origin, should it be lost."""
     return part
 
 

@@ -247,7 +247,7 @@ class Family:
         return np.zeros(len(factor), bool)
 
     def least_strength(self, signed, size, factor, curvature):
-        """Least strength at rest where signs of slopes matter: `signed`, of which `size` are `reduced`."""
+        """Least strength at rest where signs of slopes matter; `size` has `signed` ones reduced."""
         return self.lam_max(size, factor, curvature)
 
     def tangent(self, columns, coef):

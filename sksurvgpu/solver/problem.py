@@ -63,7 +63,7 @@ class Problem(ModelColumns):
         return self.X.tiles
 
     def with_design(self, design, source, piece_ptr):
-        """Problem of the same outcome with other columns, whose rows are in the order of the plan."""
+        """Problem of this outcome with other columns, whose rows are in the order of the plan."""
         X = OrderedDesign(design, np.arange(design.n_rows, dtype=np.int32))
         return replace(self, X=X, source=source, piece_ptr=piece_ptr, center=None)
 

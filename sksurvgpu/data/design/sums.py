@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from .columns import DENSE, INDICATOR
+from .kernels import DENSE, INDICATOR
 from .ranges import over_columns
 from .units import check_largest, find_centers
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..._compile import kernel
-from .columns import DENSE, INDICATOR
+from .kernels import DENSE, INDICATOR
 
 __all__ = ["check_magnitudes", "find_centers", "moved"]
 
