@@ -157,10 +157,10 @@ def measure_our_multinomial(kind, problem, seconds, n_tune, seed):
 def multinomial_sampler(kind, problem):
     """What makes the sampler of some chains; all find the same mode."""
     from sksurvgpu.bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
-    from sksurvgpu.bayes.softmax import NormalPrior, SoftmaxTarget, find_mode
+    from sksurvgpu.bayes.softmax import CategoriesPrior, SoftmaxTarget, find_mode
 
     shape = (problem.n_classes - 1, problem.X.shape[1])
-    prior = NormalPrior(np.zeros(shape), np.full(shape, COEF_SD**-2))
+    prior = CategoriesPrior(np.zeros(shape), np.full(shape, COEF_SD**-2))
     counts = np.eye(problem.n_classes, dtype=np.int64)[problem.labels]
     rows = collapse_rows(problem.X, counts)
     one = new_sampling(0)

@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.stats import chi2, norm
 
 from sksurvgpu.backends.cpu.sampling import Sampling
-from sksurvgpu.bayes.priors import Horseshoe, Lasso, Ridge, Site, draw_gamma
+from sksurvgpu.bayes.priors import DrawSite, HorseshoePrior, Lasso, Ridge, draw_gamma
 from sksurvgpu.bayes.reduction import reduce_rows
 from sksurvgpu.bayes.regression import SAMPLERS, CollapsedSampler, ThreeStepSampler, TwoBlockSampler
 from sksurvgpu.bayes.routes import ColumnsRoute, DiagonalRoute, RowsRoute, choose_route
@@ -59,7 +59,7 @@ PRIORS = {
     "ridge": (Ridge(shape=1.5, rate=0.8), scale_mixtures.log_gamma_global(1.5, 0.8), 0.0),
     "ridge fixed": (Ridge(lam=1.3), -2 * np.log(1.3), 0.0),
     "horseshoe": (
-        Horseshoe(global_scale=0.7, local_df=3.0, global_df=2.0),
+        HorseshoePrior(global_scale=0.7, local_df=3.0, global_df=2.0),
         scale_mixtures.log_half_t(0.7, 2.0),
         scale_mixtures.log_half_t(1.0, 3.0),
     ),
@@ -119,7 +119,7 @@ class SumOfPrecisions(Lasso):
     def draw_global(self, sampling, coef, sigma2, scale, local):
         product = scale[:, None] * local
         rate = self.rate + 0.5 * (1.0 / product).sum(axis=1)
-        lambda2 = draw_gamma(sampling, Site.GLOBAL, self.shape + coef.shape[1], rate)
+        lambda2 = draw_gamma(sampling, DrawSite.GLOBAL, self.shape + coef.shape[1], rate)
         return 1.0 / lambda2, product * lambda2[:, None]
 
 
@@ -172,14 +172,14 @@ class PrecisionForCovariance(ColumnsRoute):
     def draw(self, factor, scale, local, sigma2):
         xp, root = np, np.sqrt(scale[:, None] * local)
         mean = self._sampling.linalg.solve_upper(factor.factor, factor.solved)
-        noise = xp.sqrt(sigma2)[:, None] * self._normal(Site.COEF, self.n_columns)
+        noise = xp.sqrt(sigma2)[:, None] * self._normal(DrawSite.COEF, self.n_columns)
         return root * (mean + np.matmul(np.tril(factor.factor), noise[:, :, None])[:, :, 0])
 
 
 def draw_from_prior(prior, noise, n_draws, p, random):
     """Coefficients, variance, global and local scales."""
     sigma2 = noise[1] / random.gamma(noise[0], size=n_draws)
-    if isinstance(prior, Horseshoe):
+    if isinstance(prior, HorseshoePrior):
         g = (prior.global_scale * random.standard_t(prior.global_df, n_draws)) ** 2
         local = random.standard_t(prior.local_df, (n_draws, p)) ** 2
     else:
@@ -228,7 +228,7 @@ def joint_z(kind, prior, shape, route=None, n_chains=3000, n_sweeps=25):
 JOINT_PRIORS = {
     "lasso": Lasso(shape=5.0, rate=5.0),
     "ridge": Ridge(shape=5.0, rate=5.0),
-    "horseshoe": Horseshoe(local_df=10.0, global_df=10.0),
+    "horseshoe": HorseshoePrior(local_df=10.0, global_df=10.0),
 }
 
 
@@ -266,7 +266,7 @@ def test_slips_move_the_joint_distribution(kind, prior, route):
 def test_true_parameters_rank_anywhere_among_draws(prior):
     """500 sets of data from the prior, a chain each: ranks of the truth are uniform."""
     n_sets, n_ranked, n_apart, (n, p) = 500, 15, 12, (6, 3)
-    prior = Horseshoe(global_scale=0.5) if prior == "horseshoe" else JOINT_PRIORS[prior]
+    prior = HorseshoePrior(global_scale=0.5) if prior == "horseshoe" else JOINT_PRIORS[prior]
     random = np.random.default_rng(seed_of(repr(prior)))
     X = random.normal(size=(n, p))
     truth = draw_from_prior(prior, NOISE, n_sets, p, random)
@@ -334,7 +334,9 @@ def test_draws_are_exact_in_their_noise(route, shape, storage, fit_intercept):
     rows = reduce_rows(storage(X), y[None], fit_intercept=fit_intercept)
     if fit_intercept:  # exact: rows are a power of two in number
         X, y = X - X.mean(axis=0), y - y.mean()
-    sizes = {Site.COEF: p} | ({Site.ERROR: len(rows.target[0])} if route is RowsRoute else {})
+    sizes = {DrawSite.COEF: p} | (
+        {DrawSite.ERROR: len(rows.target[0])} if route is RowsRoute else {}
+    )
     sampling = noise_by_units(sizes)
     scales, local = np.full(len(sampling.chains), scale), np.tile(local, (len(sampling.chains), 1))
     way = route(sampling, rows)
@@ -440,7 +442,7 @@ def test_weak_priors_of_more_columns_than_rows(storage):
 
 
 # -- chains --------------------------------------------------------------------------------------
-ANY_PRIOR = {"lasso": Lasso(), "ridge": Ridge(), "horseshoe": Horseshoe()}
+ANY_PRIOR = {"lasso": Lasso(), "ridge": Ridge(), "horseshoe": HorseshoePrior()}
 
 
 def run_chains(X, y, prior, chains=(0,), name="collapsed", n_sweeps=20, route=None, **given):
@@ -514,7 +516,7 @@ def test_what_is_recorded():
     one = {"coef": (5,), "intercept": (), "sigma2": ()}
     assert names(Lasso()) == one | {"lambda2": ()}
     assert names(Lasso(lam=2.0)) == one
-    assert names(Horseshoe()) == one | {"global_scale2": ()}
+    assert names(HorseshoePrior()) == one | {"global_scale2": ()}
     assert names(Ridge(), record_local=True) == one | {"lambda2": ()}  # they never change
     assert names(Lasso(), record_local=True) == one | {"lambda2": (), "local_scale2": (5,)}
     assert "intercept" not in names(Lasso(), fit_intercept=False)

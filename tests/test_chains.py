@@ -11,7 +11,7 @@ import pytest
 from sksurvgpu.bayes import draws as draws_module
 from sksurvgpu.bayes.chains import Schedule, run_chains
 from sksurvgpu.bayes.draws import Storage
-from sksurvgpu.bayes.moments import Moments
+from sksurvgpu.bayes.moments import RunningMoments
 from sksurvgpu.bayes.run import Run, Stop
 
 SIZE = 20  # more than are always kept
@@ -290,7 +290,7 @@ def test_moments_are_those_of_the_draws(largest, monkeypatch):
     random = np.random.default_rng(0)
     rows = 1e6 + random.standard_normal((2, 50, SIZE)) @ random.standard_normal((SIZE, SIZE))
     rows[1] += 3.0
-    moments = Moments(2, (4, 5))
+    moments = RunningMoments(2, (4, 5))
     for chain, stop in ((0, 1), (0, 20), (1, 50), (0, 50)):
         start = int(moments.count[chain])
         moments.add(chain, rows[chain, start:stop].astype(np.float64))

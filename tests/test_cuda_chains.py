@@ -20,7 +20,7 @@ from sksurvgpu.backends.cuda import gram, random, softmax
 from sksurvgpu.bayes import priors, reduction, regression, routes
 from sksurvgpu.bayes import softmax as softmax_target
 from sksurvgpu.bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
-from sksurvgpu.bayes.softmax import NormalPrior, SoftmaxTarget, factor_curvature, find_mode
+from sksurvgpu.bayes.softmax import CategoriesPrior, SoftmaxTarget, factor_curvature, find_mode
 
 SEED, CHAINS = 3, np.arange(2)
 
@@ -65,7 +65,7 @@ def gaussian_rows(n, p, is_sparse=False):
     return reduction.reduce_rows(X, y[None])
 
 
-PRIORS = {"lasso": priors.Lasso(), "ridge": priors.Ridge(), "horseshoe": priors.Horseshoe()}
+PRIORS = {"lasso": priors.Lasso(), "ridge": priors.Ridge(), "horseshoe": priors.HorseshoePrior()}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def multinomial_chains(backend, name, chains, n_iterations):
     rng = np.random.default_rng(1)
     X, n_trials = rng.normal(size=(12, 2)), rng.integers(1, 3, 12)
     reduced = collapse_rows(X, rng.multinomial(n_trials, [0.5, 0.3, 0.2]))
-    prior = NormalPrior(np.zeros((2, 2)), np.ones((2, 2)))
+    prior = CategoriesPrior(np.zeros((2, 2)), np.ones((2, 2)))
     cpu = choose_sampling("cpu")
     alone, sampling = (choose_sampling(backend)(SEED, c) for c in (CHAINS[:1], chains))
     mode, factor = find_mode(alone, SoftmaxTarget(reduced.put(alone), prior))
@@ -131,7 +131,7 @@ def test_curvature_of_any_form(order, blocks, is_sparse, device, monkeypatch):
     X = rng.normal(size=(9, 2))
     X = sp.csr_array(X * (X > -0.5)) if is_sparse else X
     reduced = collapse_rows(X, rng.multinomial(2, [0.4, 0.3, 0.3], size=9))
-    prior = NormalPrior(np.zeros((2, 2)), np.ones((2, 2)))
+    prior = CategoriesPrior(np.zeros((2, 2)), np.ones((2, 2)))
     for backend in ("cpu", "cuda"):
         sampling = choose_sampling(backend)(SEED, CHAINS[:1])
         target = SoftmaxTarget(reduced.put(sampling), prior)

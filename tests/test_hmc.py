@@ -175,7 +175,7 @@ def test_steps_stay_as_they_are_after_tuning():
     sampler.sweep(tuning=False)
     first = sampler.state()["coef"].copy()
     run(sampler, 0, 30)
-    sampler._point = hmc.Point(*before)
+    sampler._point = hmc.ChainPoints(*before)
     sampler.sampling.random.iteration = 26
     sampler.sweep(tuning=False)
     np.testing.assert_array_equal(sampler.state()["coef"], first)

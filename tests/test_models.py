@@ -25,7 +25,7 @@ from sksurvgpu.solver.models import (
 from sksurvgpu.solver.point import Goal, Point
 from sksurvgpu.solver.problem import Loan
 from sksurvgpu.solver.secants import DAMPING, PAIRS, Secants
-from sksurvgpu.solver.way import PATIENCE, Progress, Way
+from sksurvgpu.solver.way import PATIENCE, DescentRecord, Way
 
 P = 8
 EVERY = np.arange(P)
@@ -827,7 +827,7 @@ def draw_fit(rng, room=COUNTED, counts=CHEAP):
 
 def ask_for_model(point, way, known, residuals=(8.0,), stalls=False):
     goal = goal_under(of(PENALTIES["lasso"]))
-    progress = Progress(1e-6, list(residuals), stalled=stalls * PATIENCE // 2)
+    progress = DescentRecord(1e-6, list(residuals), stalled=stalls * PATIENCE // 2)
     return serve(known, way.have_model(point, goal, goal.violation(point), progress))
 
 
@@ -976,7 +976,7 @@ class TestChoice:
     def test_all_columns_where_the_penalty_says_so(self):
         family = SimpleNamespace(needs_matrix=True, is_near=None)
         point, way, known = draw_fit(np.random.default_rng(29), COUNTED, DEAR)
-        request = point, goal_under(family), np.ones(P), Progress(1e-6, [8.0])
+        request = point, goal_under(family), np.ones(P), DescentRecord(1e-6, [8.0])
         serve(known, way.have_model(*request))
         assert type(way.model) is OwnMatrix
         np.testing.assert_array_equal(way.model.columns, EVERY)
@@ -1045,7 +1045,7 @@ class TestState:
         assert point.objective == pytest.approx(0.5 * P + 2.0 * P * L1)
 
     def test_the_residual_of_all_columns_is_kept(self):
-        progress, point = Progress(1e-6), Point(np.zeros(P))
+        progress, point = DescentRecord(1e-6), Point(np.zeros(P))
         assert progress.see(np.array([1.0, 3.0]), point) == 3.0
         point.partial = True
         assert progress.see(np.array([0.5, 0.25]), point) == 0.5
@@ -1053,7 +1053,7 @@ class TestState:
 
     def test_patience(self):
         """Spent by iterations that gain nothing; a residual that falls is a gain."""
-        progress = Progress(1e-6, [1.0])
+        progress = DescentRecord(1e-6, [1.0])
         for n in range(PATIENCE):
             assert progress.stalled == n and progress.stalls == (n == PATIENCE // 2)
             progress.residuals.append(1.0)
@@ -1069,7 +1069,7 @@ class TestState:
         """Of the columns of a matrix, until others violate or it is nearly done."""
         _, way, known = draw_fit(np.random.default_rng(40))
         inside = np.where(np.isin(EVERY, HALF), 1.0, 0.0)
-        progress = Progress(1e-6, [4.0, 1.0], residual_of_all=4.0)
+        progress = DescentRecord(1e-6, [4.0, 1.0], residual_of_all=4.0)
         way.model = serve(known, Diagonal.take(P, way.secants, HALF, HALF))
         assert way.watched(inside, progress) is None
         way.model = serve(known, OwnMatrix.take(P, way.secants, HALF, HALF))

@@ -21,7 +21,7 @@ from sksurvgpu.bayes.multinomial import (
     MultinomialRows,
     collapse_rows,
 )
-from sksurvgpu.bayes.softmax import NormalPrior, SoftmaxTarget, find_mode
+from sksurvgpu.bayes.softmax import CategoriesPrior, SoftmaxTarget, find_mode
 
 FARTHEST, WRONG = 4.5, 6.0
 SAMPLERS = {"gibbs": MultinomialGibbs, "hmc": MultinomialHmc}
@@ -39,7 +39,7 @@ def small_problem(k=3, n=12, most=3):
     count = rng.integers(1, most + 1, n)
     counts = draw_counts(rng, X, np.array([[1.5], [-1.0]])[: k - 1], count)
     mean, precision = np.array([[1.6], [-1.2]])[: k - 1], np.array([[0.2], [0.4]])[: k - 1]
-    return X, counts, NormalPrior(mean, precision)
+    return X, counts, CategoriesPrior(mean, precision)
 
 
 def make(name, X, counts, prior, chains, *, seed=1, cls=None, rows_type=SoftmaxRows, start=None):
@@ -127,12 +127,12 @@ class OffsetOfLastSweep(SoftmaxRows):
         self._predictor[:, j] = coef @ self.X.T
 
 
-class NoPriorMean(NormalPrior):
+class NoPriorMean(CategoriesPrior):
     def times(self, j, coef):
         return np.zeros_like(coef)
 
 
-class MeanInPrecision(NormalPrior):
+class MeanInPrecision(CategoriesPrior):
     def add_precision(self, j, matrices):
         super().add_precision(j, matrices)
         matrices += abs(self.mean[j])
@@ -172,7 +172,7 @@ def test_chains_stay_where_one_category_dominates():
 def test_chains_stay_where_predictors_are_hundreds():
     """Separated by the sign of X: the prior, cut off at zero."""
     X = np.array([[-320.0], [-90.0], [-25.0], [110.0], [250.0]])
-    prior = NormalPrior(np.array([[1.0], [-2.0]]), np.array([[0.5], [0.5]]))
+    prior = CategoriesPrior(np.array([[1.0], [-2.0]]), np.array([[0.5], [0.5]]))
     check_stays(X, np.where(X > 0, [1, 0, 0], [0, 1, 0]), prior)
 
 
@@ -192,7 +192,7 @@ def joint_chains(sampler_type, chains, seed=0):
     X, count = rng.normal(size=(n, q)), np.sort(rng.integers(1, 4, n))
     mean = rng.normal(size=(m, q))
     root = 0.5 * rng.normal(size=(m, q, q)) + 1.2 * np.eye(q)
-    prior = NormalPrior(mean, root @ np.swapaxes(root, 1, 2))
+    prior = CategoriesPrior(mean, root @ np.swapaxes(root, 1, 2))
     factor = list(np.linalg.cholesky(prior.precision))
     noise = rng.normal(size=(chains, m, q))
     coef = np.stack(
@@ -249,7 +249,7 @@ def test_hmc_and_gibbs_agree():
     rng = np.random.default_rng(8)
     X = np.column_stack([rng.normal(size=(30, 2)), np.ones(30)])
     counts = draw_counts(rng, X, rng.normal(size=(3, 3)), np.ones(30, int))
-    prior = NormalPrior(np.zeros((3, 3)), np.full((3, 3), 0.5))
+    prior = CategoriesPrior(np.zeros((3, 3)), np.full((3, 3), 0.5))
     found = {}
     for name, n_tune, n_draws in (("gibbs", 40, 60), ("hmc", 40, 20)):
         sampler = make(name, X, counts, prior, 100)
@@ -327,7 +327,7 @@ def test_equal_rows_are_added_up(is_sparse):
 def test_intercepts_have_their_own_name():
     X, counts, prior = small_problem()
     rows, sampling = collapse_rows(np.hstack([X, np.ones_like(X)]), counts), Sampling(0, [0, 1])
-    prior = NormalPrior(np.zeros((2, 2)), np.ones((2, 2)))
+    prior = CategoriesPrior(np.zeros((2, 2)), np.ones((2, 2)))
     for cls in SAMPLERS.values():
         sampler = cls(
             sampling, rows.put(sampling), prior, np.arange(4.0), np.full(4, 1e9), has_intercept=True
@@ -342,7 +342,7 @@ def test_sparse_rows_give_the_same_chains():
     rng = np.random.default_rng(9)
     X = sp.random_array((80, 4), density=0.4, format="csr", rng=rng)
     counts = draw_counts(rng, X.toarray(), rng.normal(size=(2, 4)), np.ones(80, int))
-    prior = NormalPrior(np.zeros((2, 4)), np.ones((2, 4)))
+    prior = CategoriesPrior(np.zeros((2, 4)), np.ones((2, 4)))
     for name in SAMPLERS:
         sparse = run(make(name, X, counts, prior, 2), 2, 3)
         dense = run(make(name, X.toarray(), counts, prior, 2), 2, 3)

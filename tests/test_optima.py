@@ -235,13 +235,13 @@ def test_sequence_is_the_separate_fits(routed_model, check_close):
 def test_routes_are_taken(name, form, base, monkeypatch):
     """Bases are what tests have asked for, in every iteration."""
     take_route(form, base, monkeypatch)
-    kinds, take = [], models.Model.take.__func__
+    kinds, take = [], models.LocalModel.take.__func__
 
     def watch(kind, *arguments):
         kinds.append(kind.__name__)
         return take(kind, *arguments)
 
-    monkeypatch.setattr(models.Model, "take", classmethod(watch))
+    monkeypatch.setattr(models.LocalModel, "take", classmethod(watch))
     model = MODELS[name]
     sample = model.sample(40, p=10)
     fit(model, sample, 0.02 * largest_gradient(model, sample), tol=1e-10)

@@ -12,7 +12,7 @@ from sksurvgpu.bayes.chains import Schedule
 from sksurvgpu.bayes.diagnostics import diagnose
 from sksurvgpu.bayes.doubts import badness
 from sksurvgpu.bayes.draws import Draws
-from sksurvgpu.bayes.moments import Moments
+from sksurvgpu.bayes.moments import RunningMoments
 from sksurvgpu.bayes.run import Sampled
 
 FEATURES = ["age", "sex", "a|b"]
@@ -177,7 +177,7 @@ def test_parameters_without_diagnostics_are_doubted(value, doubt, keep):
 
 def summarized(arrays, full=True):
     size = arrays["coef"].shape[2]
-    moments = Moments(4, (size,))
+    moments = RunningMoments(4, (size,))
     if not full:
         moments.scatters = np.zeros((4, size))
     for chain, rows in enumerate(arrays["coef"]):

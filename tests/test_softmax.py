@@ -14,8 +14,8 @@ from sksurvgpu.bayes import newton, softmax
 from sksurvgpu.bayes.hmc import Whitening
 from sksurvgpu.bayes.multinomial import collapse_rows
 from sksurvgpu.bayes.softmax import (
+    CategoriesPrior,
     NoModeError,
-    NormalPrior,
     SoftmaxTarget,
     factor_curvature,
     find_mode,
@@ -27,11 +27,11 @@ X = RNG.normal(size=(N, Q)) * (RNG.random((N, Q)) < 0.8)
 COUNTS = RNG.multinomial(RNG.integers(1, 4, N), [0.1, 0.2, 0.3, 0.4])
 ROOT = RNG.normal(size=(K - 1, Q, Q))
 PRIORS = {
-    "diagonal": NormalPrior(RNG.normal(size=(K - 1, Q)), RNG.random((K - 1, Q)) + 0.1),
-    "matrices": NormalPrior(
+    "diagonal": CategoriesPrior(RNG.normal(size=(K - 1, Q)), RNG.random((K - 1, Q)) + 0.1),
+    "matrices": CategoriesPrior(
         RNG.normal(size=(K - 1, Q)), ROOT @ ROOT.swapaxes(1, 2) + 0.1 * np.eye(Q)
     ),
-    "flat": NormalPrior(np.zeros((K - 1, Q)), np.zeros((K - 1, Q))),
+    "flat": CategoriesPrior(np.zeros((K - 1, Q)), np.zeros((K - 1, Q))),
 }
 ALONE = Sampling(0, [0])
 
@@ -71,7 +71,7 @@ def test_density_where_predictors_are_extreme(check_close):
     counts = np.eye(3, dtype=int)[[0, 1, 2, 0, 1, 2]]
     coef = RNG.normal(size=(2, 6))
     eta = np.vstack([coef @ rows, np.zeros(6)])
-    prior = NormalPrior(np.zeros((2, 6)), np.zeros((2, 6)))
+    prior = CategoriesPrior(np.zeros((2, 6)), np.zeros((2, 6)))
     [value], [gradient] = make(prior, rows, counts).value_and_gradient(coef.reshape(1, -1))
     log_p = eta - logsumexp(eta, axis=0)
     check_close(value, (counts.T * log_p).sum(), "loglik")
@@ -129,8 +129,8 @@ def test_mode_without_a_prior_is_that_of_scikit_learn(check_close):
 
 
 def test_a_prior_of_a_far_mean_is_climbed_from():
-    prior = NormalPrior(np.full((K - 1, Q), 300.0), np.full((K - 1, Q), 1e-6))
-    near = NormalPrior(np.zeros((K - 1, Q)), np.full((K - 1, Q), 1e-6))
+    prior = CategoriesPrior(np.full((K - 1, Q), 300.0), np.full((K - 1, Q), 1e-6))
+    near = CategoriesPrior(np.zeros((K - 1, Q)), np.full((K - 1, Q), 1e-6))
     np.testing.assert_allclose(
         find_mode(ALONE, make(prior))[0], find_mode(ALONE, make(near))[0], atol=1e-2
     )
@@ -157,7 +157,9 @@ def test_no_mode(case, route, monkeypatch):
     assert size.shape == (K - 1, Q)
     if case == "absent" and route == "newton":
         assert size[2, 2] == size.max()
-    mode, _ = find_mode(ALONE, make(NormalPrior(prior.mean, prior.precision + 1e-3), table, counts))
+    mode, _ = find_mode(
+        ALONE, make(CategoriesPrior(prior.mean, prior.precision + 1e-3), table, counts)
+    )
     assert np.isfinite(mode).all()
 
 
@@ -172,7 +174,7 @@ def test_a_column_that_says_nothing_is_blamed():
 def test_the_mode_of_huge_counts_is_found(check_close):
     """The log-likelihood is a difference of terms that leave it no digits; two rows fit exactly."""
     counts = np.array([[2**31 - 10, 5, 4], [3, 2**31 - 10, 6]])
-    prior = NormalPrior(np.zeros((2, 2)), np.array([[0.0, 1e-9], [0.0, 1e-9]]))
+    prior = CategoriesPrior(np.zeros((2, 2)), np.array([[0.0, 1e-9], [0.0, 1e-9]]))
     table = np.array([[0.0, 1.0], [1.0, 1.0]])
     coef = find_mode(ALONE, make(prior, table, counts))[0].reshape(2, 2)
     check_close(table @ coef.T, np.log(counts[:, :2] / counts[:, 2:]), "other package")
@@ -181,14 +183,14 @@ def test_the_mode_of_huge_counts_is_found(check_close):
 @pytest.mark.parametrize(("module", "limit"), [(softmax, "MOST_STEPS"), (newton, "MOST_HALVINGS")])
 def test_a_mode_that_is_not_found_is_not_called_improper(module, limit, monkeypatch):
     monkeypatch.setattr(module, limit, 1)
-    far = NormalPrior(np.full((K - 1, Q), 300.0), np.full((K - 1, Q), 1e-6))
+    far = CategoriesPrior(np.full((K - 1, Q), 300.0), np.full((K - 1, Q), 1e-6))
     with pytest.raises(ValueError, match="mode of the posterior was not found") as raised:
         find_mode(ALONE, make(far))
     assert not isinstance(raised.value, NoModeError)
 
 
 def test_a_weak_prior_of_collinear_columns_is_not_called_improper():
-    weak = NormalPrior(np.zeros((K - 1, Q)), np.full((K - 1, Q), 1e-20))
+    weak = CategoriesPrior(np.zeros((K - 1, Q)), np.full((K - 1, Q), 1e-20))
     with pytest.raises(ValueError, match="prior is next to flat") as raised:
         find_mode(ALONE, make(weak, X[:, [0, 0, 1]]))
     assert not isinstance(raised.value, NoModeError)

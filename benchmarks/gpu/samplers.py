@@ -18,7 +18,7 @@ from sksurvgpu.bayes.multinomial import MultinomialGibbs, MultinomialHmc, collap
 from sksurvgpu.bayes.priors import Lasso
 from sksurvgpu.bayes.reduction import reduce_rows
 from sksurvgpu.bayes.regression import CollapsedSampler
-from sksurvgpu.bayes.softmax import NormalPrior, SoftmaxTarget, find_mode
+from sksurvgpu.bayes.softmax import CategoriesPrior, SoftmaxTarget, find_mode
 from sksurvgpu.exceptions import BackendUnavailableError
 from sksurvgpu.solver.problem import Batch
 
@@ -70,7 +70,7 @@ class Multinomial:
         coef = rng.normal(size=(p, k - 1)) / np.sqrt(p)
         level = np.column_stack([X @ coef, np.zeros(n)]) + rng.gumbel(size=(n, k))
         self.rows = collapse_rows(X, np.eye(k, dtype=np.int64)[level.argmax(axis=1)])
-        self.prior = NormalPrior(np.zeros((k - 1, p)), np.ones((k - 1, p)))
+        self.prior = CategoriesPrior(np.zeros((k - 1, p)), np.ones((k - 1, p)))
         alone = make(SEED, np.arange(1))
         self.mode = find_mode(alone, SoftmaxTarget(self.rows.put(alone), self.prior))
 

@@ -13,7 +13,7 @@ from sksurvgpu.bayes.multinomial import MultinomialGibbs, MultinomialHmc, collap
 from sksurvgpu.bayes.priors import Lasso
 from sksurvgpu.bayes.reduction import reduce_rows
 from sksurvgpu.bayes.regression import SAMPLERS
-from sksurvgpu.bayes.softmax import NormalPrior, SoftmaxTarget, find_mode
+from sksurvgpu.bayes.softmax import CategoriesPrior, SoftmaxTarget, find_mode
 
 from .figures import draw_bars, draw_lines, panels, series_of
 from .rig import SEED, item, timed
@@ -57,7 +57,7 @@ def lasso_chain(kind, X, y):
 def multinomial_chain(kind, X, y, n_classes=N_CLASSES):
     """One chain of the multinomial model, about its mode."""
     shape = n_classes - 1, X.shape[1]
-    prior = NormalPrior(np.zeros(shape), np.ones(shape))
+    prior = CategoriesPrior(np.zeros(shape), np.ones(shape))
     rows = collapse_rows(X, np.eye(n_classes, dtype=np.int64)[y])
     sampling = Sampling(SEED, np.array([0]))
     mode, factor = find_mode(sampling, SoftmaxTarget(rows.put(sampling), prior))

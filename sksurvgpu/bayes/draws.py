@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._journal import Journal, check_folder, replace
-from .moments import Moments
+from .moments import RunningMoments
 
 __all__ = ["Draws", "Storage"]
 
@@ -88,12 +88,14 @@ class Storage:
             drawn = {name: s for name, s in shapes.items() if name not in summed}
         dtype = np.dtype("float32" if self.keep == "float32" else "float64")
         n_bytes = n_chains * n_draws * dtype.itemsize * sum(map(prod, drawn.values()))
-        n_bytes += sum(Moments.bytes_needed(n_chains, prod(shape)) for shape in summed.values())
+        n_bytes += sum(
+            RunningMoments.bytes_needed(n_chains, prod(shape)) for shape in summed.values()
+        )
         about = f"{n_draws:,} draws of {sum(map(prod, shapes.values())):,} numbers"
         if self.folder is not None:
             n_bytes -= sum(path.stat().st_size for path in _files(self.folder, drawn))
         self._check_room(n_bytes, f"{n_chains:,} chains with {about}")
-        moments = {name: Moments(n_chains, shape) for name, shape in summed.items()}
+        moments = {name: RunningMoments(n_chains, shape) for name, shape in summed.items()}
         of = {**self.of, "keep": self.keep, "n_chains": n_chains, "n_draws": n_draws, **of}
         journal = Journal(self.folder, of | {"quantities": drawn}).open()
         draws = Draws({}, moments, journal)

@@ -191,10 +191,10 @@ class HmcSampler:
             np.where(finite[:, None], position, self._mode)
         )
         value = np.where(finite, value, -np.inf)
-        return Point(q, position, value, self._map.to_slopes(gradient))
+        return ChainPoints(q, position, value, self._map.to_slopes(gradient))
 
 
-class Point(NamedTuple):
+class ChainPoints(NamedTuple):
     """Where chains are: arrays of (B, d), and the log density (B,)."""
 
     q: np.ndarray

@@ -71,7 +71,7 @@ class Laplace:
         return math.sqrt(2.0) / scale
 
 
-class Horseshoe:
+class HorseshoeMixture:
     """Local scales are half-Cauchy; the prior is no penalty of this package."""
 
     l1_ratio = None
@@ -127,4 +127,4 @@ def log_half_t(log_scale, median):
     return log_scale - 0.5 * (DF + 1.0) * np.logaddexp(0.0, log_ratio)
 
 
-MIXTURES = {"normal": Normal, "laplace": Laplace, "horseshoe": Horseshoe}
+MIXTURES = {"normal": Normal, "laplace": Laplace, "horseshoe": HorseshoeMixture}

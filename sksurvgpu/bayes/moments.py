@@ -14,12 +14,12 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["Moments"]
+__all__ = ["RunningMoments"]
 
 LARGEST_COVARIANCE = 2_000  # parameters: 32 MB a chain; beyond, variances only
 
 
-class Moments:
+class RunningMoments:
     """Running means and covariances, or variances, of the chains of one quantity.
 
     Parameters

@@ -26,7 +26,7 @@ from enum import IntEnum, auto
 SMALLEST_RATIO = 1e-150
 
 
-class Site(IntEnum):
+class DrawSite(IntEnum):
     """Which draw of an iteration; proposal k adds 2 k to the last two."""
 
     START_NOISE = auto()
@@ -82,20 +82,20 @@ class Lasso(_GammaGlobal):
     has_local = True
 
     def start_local(self, sampling, size):
-        return -2.0 * sampling.xp.log(sampling.random.uniform(Site.START_LOCAL, size))
+        return -2.0 * sampling.xp.log(sampling.random.uniform(DrawSite.START_LOCAL, size))
 
     def draw_local(self, sampling, coef, variance, local):
         """v_j given coefficients and sigma2 g; what v_j was is not needed."""
         xp = sampling.xp
         ratio = xp.maximum(xp.abs(coef) / xp.sqrt(variance)[:, None], SMALLEST_RATIO)
-        inverse = sampling.random.inverse_gaussian(Site.LOCAL, 1.0 / ratio, xp.ones_like(ratio))
+        inverse = sampling.random.inverse_gaussian(DrawSite.LOCAL, 1.0 / ratio, xp.ones_like(ratio))
         return 1.0 / inverse
 
     def draw_global(self, sampling, coef, sigma2, scale, local):
         """g and v_j given the products g v_j."""
         product = scale[:, None] * local
         shape, rate = self.shape + coef.shape[1], self.rate + 0.5 * product.sum(axis=1)
-        lambda2 = draw_gamma(sampling, Site.GLOBAL, shape, rate)
+        lambda2 = draw_gamma(sampling, DrawSite.GLOBAL, shape, rate)
         return 1.0 / lambda2, product * lambda2[:, None]
 
 
@@ -113,11 +113,11 @@ class Ridge(_GammaGlobal):
     def draw_global(self, sampling, coef, sigma2, scale, local):
         shape = self.shape + 0.5 * coef.shape[1]
         rate = self.rate + 0.5 * (coef * coef).sum(axis=1) / sigma2
-        return draw_inverse_gamma(sampling, Site.GLOBAL, shape, rate), local
+        return draw_inverse_gamma(sampling, DrawSite.GLOBAL, shape, rate), local
 
 
 @dataclass(frozen=True)
-class Horseshoe:
+class HorseshoePrior:
     """Half-t local scales, and a half-t global one with the scale `global_scale`."""
 
     global_scale: float = 1.0
@@ -137,18 +137,18 @@ class Horseshoe:
         return {"global_scale2": scale}
 
     def start_local(self, sampling, size):
-        return sampling.xp.exp(sampling.random.normal(Site.START_LOCAL, size))
+        return sampling.xp.exp(sampling.random.normal(DrawSite.START_LOCAL, size))
 
     def draw_local(self, sampling, coef, variance, local):
         df, shape = self.local_df, 0.5 * (self.local_df + 1.0)
-        mixture = draw_inverse_gamma(sampling, Site.LOCAL_MIXTURE, shape, 1.0 + df / local)
+        mixture = draw_inverse_gamma(sampling, DrawSite.LOCAL_MIXTURE, shape, 1.0 + df / local)
         rate = df / mixture + 0.5 * coef * coef / variance[:, None]
-        return draw_inverse_gamma(sampling, Site.LOCAL, shape, rate)
+        return draw_inverse_gamma(sampling, DrawSite.LOCAL, shape, rate)
 
     def draw_global(self, sampling, coef, sigma2, scale, local):
         df = self.global_df
         rate = self.global_scale**-2 + df / scale
-        mixture = draw_inverse_gamma(sampling, Site.GLOBAL_MIXTURE, 0.5 * (df + 1.0), rate)
+        mixture = draw_inverse_gamma(sampling, DrawSite.GLOBAL_MIXTURE, 0.5 * (df + 1.0), rate)
         rate = df / mixture + 0.5 * (coef * coef / local).sum(axis=1) / sigma2
         shape = 0.5 * (df + coef.shape[1])
-        return draw_inverse_gamma(sampling, Site.GLOBAL, shape, rate), local
+        return draw_inverse_gamma(sampling, DrawSite.GLOBAL, shape, rate), local

@@ -18,7 +18,7 @@ differ in what they integrate out:
 
 import numpy as np
 
-from .priors import Site, draw_inverse_gamma
+from .priors import DrawSite, draw_inverse_gamma
 from .routes import Factor, choose_route
 
 # Share of proposals accepted at which a normal random walk in one dimension moves fastest (Gelman,
@@ -60,12 +60,12 @@ class GaussianSampler:
         self.local = self._prior.start_local(sampling, p)
         shape, rate = self._noise
         self.sigma2 = self._disperse(
-            Site.START_NOISE, (rate + 0.5 * rows.square) / (shape + 0.5 * rows.degrees)
+            DrawSite.START_NOISE, (rate + 0.5 * rows.square) / (shape + 0.5 * rows.degrees)
         )
         fixed = self._prior.fixed_scale
         if fixed is None:
             square = float(rows.column_square.sum()) or 1.0  # all columns may be constant
-            self.scale = self._disperse(Site.START_GLOBAL, np.array([rows.degrees / square]))
+            self.scale = self._disperse(DrawSite.START_GLOBAL, np.array([rows.degrees / square]))
         else:
             self.scale = xp.full(len(sampling.chains), fixed)
         if not self._prior.has_local:
@@ -112,7 +112,7 @@ class GaussianSampler:
         """sigma2 given a sum of squares of so many normal variables."""
         shape, rate = self._noise
         self.sigma2 = draw_inverse_gamma(
-            self.sampling, Site.NOISE, shape + 0.5 * n_squares, rate + 0.5 * quadratic
+            self.sampling, DrawSite.NOISE, shape + 0.5 * n_squares, rate + 0.5 * quadratic
         )
 
     def _draw_coef(self, factor):
@@ -132,7 +132,7 @@ class GaussianSampler:
     def _draw_intercept(self):
         if not self._precision:
             return None
-        noise = self.sampling.random.normal(Site.INTERCEPT, 1)[:, 0]
+        noise = self.sampling.random.normal(DrawSite.INTERCEPT, 1)[:, 0]
         center = self._outcome_mean - self.coef @ self._column_mean
         return center + self.sampling.xp.sqrt(self.sigma2 / self._precision) * noise
 
@@ -214,13 +214,13 @@ class CollapsedSampler(GaussianSampler):
     def _move_scale(self, factor, turn, tuning):
         """Metropolis step of log g, with coefficients and variance integrated out."""
         xp, random = self.sampling.xp, self.sampling.random
-        step = xp.exp(self._log_step) * random.normal(Site.PROPOSAL + turn, 1)[:, 0]
+        step = xp.exp(self._log_step) * random.normal(DrawSite.PROPOSAL + turn, 1)[:, 0]
         proposed = self.scale * xp.exp(step)
         moved = self._route.factor(proposed)
         gain = self._log_density(moved, proposed) - self._log_density(factor, self.scale)
         probability = xp.exp(xp.minimum(gain, 0.0))
         self._doubtful["probability of a proposed scale"] = probability
-        accepted = random.uniform(Site.ACCEPTANCE + turn, 1)[:, 0] < probability
+        accepted = random.uniform(DrawSite.ACCEPTANCE + turn, 1)[:, 0] < probability
         if tuning:
             self._n_tuned += 1
             self._log_step = self._log_step + (probability - ACCEPTED) / self._n_tuned**0.6

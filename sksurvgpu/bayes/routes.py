@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from .priors import Site
+from .priors import DrawSite
 
 # What a chain holds at once: the weighted Gram matrix, two factors, what they are made from and
 # copies in between; scales, coefficients and what is drawn for them.
@@ -122,7 +122,7 @@ class ColumnsRoute(_Route):
 
     def draw(self, factor, scale, local, sigma2):
         xp = self._sampling.xp
-        noise = xp.sqrt(sigma2)[:, None] * self._normal(Site.COEF, self.n_columns)
+        noise = xp.sqrt(sigma2)[:, None] * self._normal(DrawSite.COEF, self.n_columns)
         white = self._sampling.linalg.solve_upper(factor.factor, factor.solved + noise)
         return xp.sqrt(scale[:, None] * local) * white
 
@@ -172,8 +172,10 @@ class RowsRoute(_Route):
     def draw(self, factor, scale, local, sigma2):
         linalg, xp = self._sampling.linalg, self._sampling.xp
         sigma = xp.sqrt(sigma2)[:, None]
-        prior = sigma * xp.sqrt(scale[:, None] * local) * self._normal(Site.COEF, self.n_columns)
-        error = sigma * self._normal(Site.ERROR, self.target.shape[1])
+        prior = (
+            sigma * xp.sqrt(scale[:, None] * local) * self._normal(DrawSite.COEF, self.n_columns)
+        )
+        error = sigma * self._normal(DrawSite.ERROR, self.target.shape[1])
         white = linalg.solve_lower(factor.factor, self.target - self._fitted(prior) - error)
         dual = self._center(linalg.solve_upper(factor.factor, white))
         return prior + scale[:, None] * local * linalg.product(self._turned, dual)
@@ -210,7 +212,7 @@ class DiagonalRoute(_Route):
 
     def draw(self, factor, scale, local, sigma2):
         xp = self._sampling.xp
-        noise = xp.sqrt(sigma2 * scale)[:, None] * self._normal(Site.COEF, self.n_columns)
+        noise = xp.sqrt(sigma2 * scale)[:, None] * self._normal(DrawSite.COEF, self.n_columns)
         turned = noise @ self._right.T
         mean = scale[:, None] * self._value * factor.solved
         coef = (mean + turned / xp.sqrt(factor.factor)) @ self._right

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .hmc import HmcSampler, Point
+from .hmc import ChainPoints, HmcSampler
 from .mixtures import STRIDE, log_half_t
 from .slices import draw_from_slices
 
@@ -143,7 +143,7 @@ class Frame(NamedTuple):
 
 
 class SeenPoint(NamedTuple):
-    """Where chains are, as `Point`, and what the likelihood alone is there."""
+    """Where chains are, as `ChainPoints`, and what the likelihood alone is there."""
 
     q: np.ndarray
     position: np.ndarray
@@ -152,7 +152,7 @@ class SeenPoint(NamedTuple):
     loglik: np.ndarray
     gradient: np.ndarray
 
-    is_finite, energy = Point.is_finite, Point.energy
+    is_finite, energy = ChainPoints.is_finite, ChainPoints.energy
 
 
 class ShrinkageSampler(HmcSampler):

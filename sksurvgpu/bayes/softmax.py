@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from .hmc import Whitening
 from .newton import MOST_STEPS, STILL, search_line
 
-__all__ = ["NoModeError", "NormalPrior", "SoftmaxTarget", "factor_curvature", "find_mode"]
+__all__ = ["CategoriesPrior", "NoModeError", "SoftmaxTarget", "factor_curvature", "find_mode"]
 
 LARGEST_ORDER = 2_000  # of a Hessian that is factored whole
 LARGEST_BLOCKS = 1 << 25  # numbers in the blocks of single categories, 256 MiB
@@ -36,7 +36,7 @@ COLLINEAR = 1e-10  # share of a coefficient's information that others leave to i
 
 
 @dataclass(frozen=True, eq=False)
-class NormalPrior:
+class CategoriesPrior:
     """Normal priors of the coefficients of m categories.
 
     Attributes

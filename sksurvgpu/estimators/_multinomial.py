@@ -7,7 +7,7 @@ from scipy.sparse import hstack, issparse
 
 from ..backends.cpu.threads import one_blas_thread
 from ..backends.random import LARGEST_COUNT
-from ..bayes.softmax import NoModeError, NormalPrior, SoftmaxTarget, find_mode
+from ..bayes.softmax import CategoriesPrior, NoModeError, SoftmaxTarget, find_mode
 
 __all__ = [
     "check_size",
@@ -22,7 +22,7 @@ __all__ = [
 ROUNDING = 1e-10  # of a matrix, relative to its largest entry
 
 
-def read_prior(mean, precision, intercept_precision, shape, fit_intercept) -> NormalPrior:
+def read_prior(mean, precision, intercept_precision, shape, fit_intercept) -> CategoriesPrior:
     """Check means and precisions; the prior of coefficients, with the intercepts' last.
 
     Parameters
@@ -51,12 +51,12 @@ def read_prior(mean, precision, intercept_precision, shape, fit_intercept) -> No
         precision = _spread(precision, "prior_precision", shape, _forms(shape))
         _check_not_negative(precision, "prior_precision")
     if not fit_intercept:
-        return NormalPrior(mean, precision)
+        return CategoriesPrior(mean, precision)
     of_intercept = _numbers(intercept_precision, "intercept_precision")
     forms = ["a number", f"shape ({n_categories},)"]
     of_intercept = _spread(of_intercept, "intercept_precision", (n_categories,), forms)
     _check_not_negative(of_intercept, "intercept_precision")
-    return NormalPrior(
+    return CategoriesPrior(
         np.column_stack([mean, np.zeros(n_categories)]), _bordered(precision, of_intercept)
     )
 

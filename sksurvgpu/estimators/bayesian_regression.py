@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..bayes.priors import Horseshoe, Lasso, Ridge
+from ..bayes.priors import HorseshoePrior, Lasso, Ridge
 from ..bayes.reduction import GaussianRows, reduce_rows
 from ..bayes.regression import SAMPLERS
 from ..data.checks import check_sample_weight
@@ -259,7 +259,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
     def _maker(self, rows, resolved):
         """A function that makes the sampler of some chains."""
         if self.prior == "horseshoe":
-            prior = Horseshoe(resolved["global_scale_"], float(self.local_df))
+            prior = HorseshoePrior(resolved["global_scale_"], float(self.local_df))
         else:
             kind = Lasso if self.prior == "lasso" else Ridge
             lam = None if self.lam is None else float(self.lam)

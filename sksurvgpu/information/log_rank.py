@@ -22,7 +22,7 @@ import numpy as np
 
 from .._compile import device, kernel
 from ..data.design.columns import DENSE, INDICATOR
-from ..data.design.kernels import Columns
+from ..data.design.kernels import DesignArrays
 from ..data.design.ranges import over_columns
 
 __all__ = ["LogRank", "log_rank_columns"]
@@ -163,7 +163,7 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:
     shape = 2, design.n_columns
     out = LogRank(*np.zeros(shape), *np.ones(shape, bool))
     arrays = design.kind, design.indptr, design.indices, design.values, design.value_ptr
-    shared = Columns(*arrays), center, rows, cells, out
+    shared = DesignArrays(*arrays), center, rows, cells, out
     cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + plan.n_cells
     over_columns(lambda *part: _test_columns(*part, *shared), cost, n_threads)
     return out

@@ -138,7 +138,7 @@ class JeffreysRoute(Route):
         found = []
         with Threads(fits.n_threads) as threads, one_blas_thread():
             for index in range(fits.batch.n_fits):
-                own = _Fit(self, fits.problem, fits.batch, index, threads)
+                own = _JeffreysFit(self, fits.problem, fits.batch, index, threads)
                 found.append([own.solve(fits.options)])
                 if on_fit is not None:
                     on_fit(index)
@@ -168,7 +168,7 @@ class JeffreysRoute(Route):
             )
 
 
-class _Fit:
+class _JeffreysFit:
     """One fit of a batch, with the intercept as its last coefficient where there is one."""
 
     def __init__(self, route, problem, batch, index, threads):

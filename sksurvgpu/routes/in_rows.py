@@ -31,7 +31,7 @@ class InRows(Route):
     def solve(self, fits, on_fit=None):
         if not _is_wide_ridge(fits):
             return super().solve(fits, on_fit)
-        batch, rows = fits.batch, _Rows.of(fits.problem, fits.batch.factor)
+        batch, rows = fits.batch, _RowSpan.of(fits.problem, fits.batch.factor)
         closer = fits.with_options(tol=CLOSER * fits.options.tol, baseline=False, verbose=0)
         found = replace(closer, problem=rows.problem, batch=rows.batch(batch)).solve()
         ends = [[] for _ in found]
@@ -74,7 +74,7 @@ def _is_wide_ridge(fits):
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowSpan:
     """A problem in the span of its rows: penalized columns, and after them the free ones."""
 
     whole: object

@@ -24,13 +24,13 @@ from ..information.inverse import COLLINEAR, CONSTANT, invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
 
-__all__ = ["Climb", "Likelihood", "Point"]
+__all__ = ["Climb", "JeffreysPoint", "Likelihood"]
 
 SMALLER = 0.9  # scores of a step that gained nothing, or it would creep
 SMALLEST_UPDATE = 1e-8  # cosine between a step and what it taught, below which it was rounding
 
 
-class Point(NamedTuple):
+class JeffreysPoint(NamedTuple):
     """Coefficients, and the penalized likelihood there."""
 
     coef: np.ndarray
@@ -53,7 +53,7 @@ class Likelihood:
         self.session.start(coef)
         return ~invert(*view_of(self._rows).information()).identified
 
-    def at(self, coef) -> Point | None:
+    def at(self, coef) -> JeffreysPoint | None:
         """The likelihood at coefficients; None where it, or the information, is lost."""
         loglik = self.session.start(coef)
         if not np.isfinite(loglik):
@@ -66,7 +66,7 @@ class Likelihood:
             return None
         pull = 0.5 * view.traces(inverse)
         score = self.session.gradient(np.arange(len(coef))) + pull
-        return Point(coef, loglik, loglik + 0.5 * log_det, score, pull, information)
+        return JeffreysPoint(coef, loglik, loglik + 0.5 * log_det, score, pull, information)
 
     def rounding(self) -> float:
         """Rounding error of the log-likelihood where it was evaluated last."""
@@ -100,7 +100,7 @@ class Climb:
         self.root, self._likelihood, self._free = root, likelihood, np.flatnonzero(free)
         self._learned = np.zeros((len(self._free),) * 2)  # minus the Hessian of the penalty
 
-    def to_top(self, point, goal, max_iter, verbose=False) -> list[Point]:
+    def to_top(self, point, goal, max_iter, verbose=False) -> list[JeffreysPoint]:
         """Points from the given one to the first whose scores are as small as `goal`.
 
         It ends before at the accuracy of floating point, or after `max_iter` steps.
@@ -123,7 +123,7 @@ class Climb:
     def _in_units(self, slope):
         return slope[self._free] / self.root[self._free]
 
-    def step(self, point) -> Point | None:
+    def step(self, point) -> JeffreysPoint | None:
         """The next point; None where no step goes up."""
         free, score = self._free, self._in_units(point.score)
         root = self.root[free]

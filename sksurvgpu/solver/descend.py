@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from .line_search import approach, search
-from .way import PATIENCE, Progress
+from .way import PATIENCE, DescentRecord
 
 
 def descend(point, goal, way, max_iter):
@@ -21,7 +21,7 @@ def descend(point, goal, way, max_iter):
 
     It ends early where nothing moves: at the accuracy of floating point.
     """
-    objectives, progress = [point.objective], Progress(goal.tolerance)
+    objectives, progress = [point.objective], DescentRecord(goal.tolerance)
     for iteration in range(max_iter + 1):
         last = iteration == max_iter or progress.stalled >= PATIENCE
         violation = yield from _look(point, goal, way, np.inf if last else goal.tolerance)

@@ -16,7 +16,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from .minimize import Quadratic, minimize_on_model
 from .problem import Loan
-from .secants import OUTSIDE, Terms
+from .secants import OUTSIDE, SecantTerms
 
 # A model is retaken where more of the residual is left.
 STALE, STALE_IF_CHEAP, STALE_IF_DEAR = 0.5, 0.05, 0.9
@@ -29,7 +29,7 @@ PAIRS_KEPT = 5  # by a matrix that grows
 FAR_OFF = 10.0  # times too large or too small: scaled
 
 
-class Model:
+class LocalModel:
     """A base and the pairs of its fit; coroutines ask for what they need."""
 
     is_matrix = False  # whether the base is one
@@ -186,7 +186,7 @@ class Model:
 
     def _new_terms(self):
         """Terms without pairs."""
-        return Terms(np.empty((len(self.columns), 0)), np.empty(0))
+        return SecantTerms(np.empty((len(self.columns), 0)), np.empty(0))
 
     def _rescale(self):
         """Have the base be of the right size along the last step."""
@@ -216,7 +216,7 @@ class Model:
         return Loan(self.columns[kept], base[kept], matrix, model.terms[kept], model.sign)
 
 
-class Diagonal(Model):
+class Diagonal(LocalModel):
     """Curvature alone, of which taking more costs a pass over its columns."""
 
     @classmethod
@@ -235,7 +235,7 @@ class Diagonal(Model):
         return super().cover(work, violation, np.inf, penalty)
 
 
-class SampledMatrix(Model):
+class SampledMatrix(LocalModel):
     """A matrix of a sample of rows, scaled to the curvature of all; later columns stand alone."""
 
     is_matrix = True
@@ -252,7 +252,7 @@ class SampledMatrix(Model):
         self._learnt = None
 
 
-class OwnMatrix(Model):
+class OwnMatrix(LocalModel):
     """A matrix, taken for this fit."""
 
     is_matrix = True
@@ -286,7 +286,7 @@ class OwnMatrix(Model):
         return False
 
 
-class LentModel(Model):
+class LentModel(LocalModel):
     """A share of another fit's model.  Columns that it lacks move as if they were alone.
 
     These are few, near zero, and the line search watches over them.
@@ -309,7 +309,9 @@ class LentModel(Model):
 
     def _new_terms(self):
         rows, sign = self._lent
-        return Terms(np.vstack([rows, np.zeros((len(self.columns) - len(rows), len(sign)))]), sign)
+        return SecantTerms(
+            np.vstack([rows, np.zeros((len(self.columns) - len(rows), len(sign)))]), sign
+        )
 
     def cover(self, work, violation, n_fitting, penalty):
         missing = self.lacks(work)

@@ -97,7 +97,7 @@ class Secants:
         return self.pairs[len(self.pairs) - new :]
 
 
-class Terms:
+class SecantTerms:
     """Pairs as terms of a model: ``rows diag(sign) rows'``, two of each pair.
 
     `rows` has room for more terms than there are signs; those beyond do not count.

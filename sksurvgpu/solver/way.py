@@ -41,7 +41,7 @@ BASES = {"diagonal": Diagonal, "sample": SampledMatrix, "matrix": OwnMatrix}
 
 
 @dataclass
-class Progress:
+class DescentRecord:
     """Record of the iterations of a descent so far."""
 
     tolerance: float

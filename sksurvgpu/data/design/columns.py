@@ -16,7 +16,7 @@ from .kernels import (
     DENSE,
     INDICATOR,
     SPARSE,
-    Columns,
+    DesignArrays,
     add_products,
     chain_rows,
     count_taken,
@@ -139,7 +139,9 @@ class Design(Versioned):
         indptr = np.concatenate([[0], np.cumsum(counts)])
         sizes = value_sizes(self.kind, indptr, rows.size)
         indices = np.empty(indptr[-1], dtype=np.int32)
-        taken = Columns(self.kind, indptr, indices, np.empty(sizes.sum()), packed_offsets(sizes))
+        taken = DesignArrays(
+            self.kind, indptr, indices, np.empty(sizes.sum()), packed_offsets(sizes)
+        )
         take_columns(rows, first, following, self.arrays(), taken)
         return Design(rows.size, *taken, self.names)
 
@@ -152,8 +154,8 @@ class Design(Versioned):
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
 
-    def arrays(self) -> Columns:
-        return Columns(self.kind, self.indptr, self.indices, self.values, self.value_ptr)
+    def arrays(self) -> DesignArrays:
+        return DesignArrays(self.kind, self.indptr, self.indices, self.values, self.value_ptr)
 
     def reordered(self, order, *, n_threads: int = 1) -> "Design":
         """Return the design whose row i is row ``order[i]`` of this one.
@@ -173,7 +175,7 @@ class Design(Versioned):
         value_ptr = packed_offsets(sizes)
         indices = np.empty(self.indptr[-1], dtype=self.indices.dtype)
         values = np.empty(sizes.sum())
-        moved = Columns(self.kind, self.indptr, indices, values, value_ptr)
+        moved = DesignArrays(self.kind, self.indptr, indices, values, value_ptr)
         order, columns = np.asarray(order, np.int32), self.arrays()
         cost = np.diff(self.indptr) + sizes + 64
 

@@ -16,12 +16,12 @@ from .columns import Design
 from .kernels import DENSE, INDICATOR, SPARSE
 from .tables import packed_offsets
 
-__all__ = ["Entries", "describe_entries", "divided", "entries_of"]
+__all__ = ["ColumnSummary", "describe_entries", "divided", "entries_of"]
 
 MULTIPLIER, SHIFT = np.uint64(0xBF58476D1CE4E5B9), np.uint64(31)
 
 
-class Entries(NamedTuple):
+class ColumnSummary(NamedTuple):
     """Of every column: rows that are not zero, and of all rows the largest absolute value, the
     standard deviation, whether there are values other than 0 and 1, and the sum it is known by.
     """
@@ -33,10 +33,10 @@ class Entries(NamedTuple):
     fingerprint: np.ndarray
 
 
-def describe_entries(design: Design) -> Entries:
+def describe_entries(design: Design) -> ColumnSummary:
     """Pass over all columns."""
     p = design.n_columns
-    found = Entries(
+    found = ColumnSummary(
         np.zeros(p, np.int64), *np.zeros((2, p)), np.zeros(p, np.bool_), np.zeros(p, np.uint64)
     )
     random = np.random.default_rng(0).integers(0, 2**64, design.n_rows, dtype=np.uint64)
@@ -46,7 +46,7 @@ def describe_entries(design: Design) -> Entries:
 
 @kernel
 def _describe(n_rows, columns, random, found):
-    """Write what `Entries` has, one column after the other.
+    """Write what `ColumnSummary` has, one column after the other.
 
     Squares are of values divided by the largest, which keeps them in the range of floating point.
     """

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._compile import kernel
 from .columns import Design
-from .kernels import DENSE, INDICATOR, SPARSE, Columns
+from .kernels import DENSE, INDICATOR, SPARSE, DesignArrays
 from .tables import MAX_INDICATOR_DENSITY, MAX_SPARSE_DENSITY, packed_offsets, value_sizes
 
 __all__ = ["join_rows"]
@@ -33,7 +33,7 @@ def join_rows(parts: Sequence[tuple[Design, int, int]]) -> Design:
     indptr = np.concatenate([[0], np.cumsum(np.where(kind == DENSE, 0, nonzero))])
     sizes = value_sizes(kind, indptr, n_rows)
     indices, values = np.empty(indptr[-1], dtype=np.int32), np.zeros(sizes.sum())
-    joined = Columns(kind, indptr, indices, values, packed_offsets(sizes))
+    joined = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
     following, offset = indptr[:-1].copy(), 0
     for design, low, high in parts:
         _append(_columns_of(design), (low, high, offset), following, joined)
@@ -42,7 +42,7 @@ def join_rows(parts: Sequence[tuple[Design, int, int]]) -> Design:
 
 
 def _columns_of(design):
-    return Columns(design.kind, design.indptr, design.indices, design.values, design.value_ptr)
+    return DesignArrays(design.kind, design.indptr, design.indices, design.values, design.value_ptr)
 
 
 @kernel

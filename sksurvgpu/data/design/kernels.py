@@ -25,7 +25,7 @@ INSERTION_LIMIT = 32
 SLACK = 4  # rows that are written for every word, marked or not
 
 
-class Columns(NamedTuple):
+class DesignArrays(NamedTuple):
     """The arrays of a Design (documented there) as kernels take them."""
 
     kind: np.ndarray

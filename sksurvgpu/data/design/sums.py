@@ -24,7 +24,7 @@ from .kernels import DENSE, INDICATOR
 from .ranges import over_columns
 from .units import check_largest, find_centers
 
-__all__ = ["GroupSums", "Moments", "column_names", "describe_columns", "sum_by_group"]
+__all__ = ["ColumnMoments", "GroupSums", "column_names", "describe_columns", "sum_by_group"]
 
 BLOCK_ROWS = 8192  # of 12 bytes each
 ROUNDING = 1e-12  # share of a square that a sum over all rows leaves of nothing
@@ -37,7 +37,7 @@ class RowGroups(NamedTuple):
     weight: np.ndarray  # float64; empty where all weigh 1
 
 
-class Sums(NamedTuple):
+class ColumnSums(NamedTuple):
     """Arrays of shape (n_columns, n_groups); weighted ones are empty without weights."""
 
     count: np.ndarray  # int64
@@ -51,7 +51,7 @@ class Sums(NamedTuple):
     has_others: np.ndarray  # bool (n_columns,): values beside 0 and 1
 
 
-class Moments(NamedTuple):
+class ColumnMoments(NamedTuple):
     """Of columns (first axis) in groups (second); variances divide by the sum of weights."""
 
     size: np.ndarray  # (n_groups,): sum of weights
@@ -73,7 +73,7 @@ class Moments(NamedTuple):
 class GroupSums:
     """Sums of a design's columns over groups of rows."""
 
-    sums: Sums
+    sums: ColumnSums
     center: np.ndarray  # (n_columns,)
     n_rows: np.ndarray  # (n_groups,)
     weight: np.ndarray | None  # (n_groups, 2): sums of weights and of their squares
@@ -83,7 +83,7 @@ class GroupSums:
         """Columns of zeros and ones, bool (n_columns,)."""
         return ~self.sums.has_others
 
-    def moments(self, weighted=False) -> Moments:
+    def moments(self, weighted=False) -> ColumnMoments:
         """Means and variances; NaN in groups without weight."""
         if weighted:
             _, _, _, count, total, square, *_ = self.sums
@@ -97,7 +97,7 @@ class GroupSums:
             variance[variance <= ROUNDING * square / size] = 0.0
             effective = size**2 / squares
             mean = shifted + self.center[:, None]
-            return Moments(size, effective, shifted, mean, variance, count / size)
+            return ColumnMoments(size, effective, shifted, mean, variance, count / size)
 
 
 # Both loops are functions of arrays, without another call: references to arrays are counted at
@@ -197,7 +197,7 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
         _sum_columns(first, last, columns, groups, center, sums)
 
     over_columns(add_up, cost, n_threads)
-    sums = Sums(*(part[:, :n_groups] for part in sums[:-1]), sums.has_others)
+    sums = ColumnSums(*(part[:, :n_groups] for part in sums[:-1]), sums.has_others)
     _fill_indicators(design, sums)
     _count_zeros(design, n_rows, sums)
     largest = np.maximum(np.abs(sums.least), np.abs(sums.most))
@@ -208,7 +208,7 @@ def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) ->
 def _empty_sums(design, n_groups, is_weighted):
     shape = design.n_columns, n_groups
     weighted = shape if is_weighted else (design.n_columns, 0)
-    return Sums(
+    return ColumnSums(
         np.zeros(shape, np.int64),
         *np.zeros((2, *shape)),
         *np.zeros((3, *weighted)),

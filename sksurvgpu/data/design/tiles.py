@@ -24,7 +24,7 @@ from .kernels import (
     INDICATOR,
     SLACK,
     SPARSE,
-    Columns,
+    DesignArrays,
     drain_bitmap,
     drain_words,
     invert_order,
@@ -223,7 +223,7 @@ def tiles_of(design: Design, order, center=None, *, size=None, n_threads: int = 
 def _unsigned(design):
     """Columns whose row numbers are unsigned: a signed index is tested at every access."""
     indices = design.indices.view(f"u{design.indices.itemsize}")
-    return Columns(design.kind, design.indptr, indices, design.values, design.value_ptr)
+    return DesignArrays(design.kind, design.indptr, indices, design.values, design.value_ptr)
 
 
 def _shared(design):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._compile import device, kernel
 from ..design.columns import Design
-from ..design.kernels import INDICATOR, SPARSE, Columns
+from ..design.kernels import INDICATOR, SPARSE, DesignArrays
 from ..design.tables import packed_offsets, value_sizes
 from ..long.grouping import ERROR, LAST, SUM
 
@@ -150,7 +150,7 @@ def fill_columns(lines: Lines, rows: Rows, policy, keeps_zeros=None) -> Filled:
     indptr = np.zeros(n_columns + 1, dtype=np.int64)
     found, conflict = np.zeros(2, dtype=np.int64), np.full(2, -1, dtype=np.int64)
     order, column_ptr = _by_column(lines, n_columns)
-    out = Columns(kind, indptr, indices, values, column_ptr)
+    out = DesignArrays(kind, indptr, indices, values, column_ptr)
     _fill(lines, (order, first, end), policy, keeps_zeros, out, found, conflict)
     sizes = value_sizes(kind, indptr, rows.start.size)
     indices.resize(indptr[-1], refcheck=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._compile import device, kernel
 from ..design.columns import Design
-from ..design.kernels import DENSE, INDICATOR, Columns
+from ..design.kernels import DENSE, INDICATOR, DesignArrays
 from ..long.ids import MULTIPLIERS, SHIFTS
 
 __all__ = ["group_equal_rows"]
@@ -37,7 +37,7 @@ def group_equal_rows(X: Design, unit) -> tuple[np.ndarray, np.ndarray]:
         First row of every number, ascending.
     """
     code = np.zeros(X.n_rows, dtype=np.uint64)
-    columns = Columns(X.kind, X.indptr, X.indices, X.values.view(np.uint64), X.value_ptr)
+    columns = DesignArrays(X.kind, X.indptr, X.indices, X.values.view(np.uint64), X.value_ptr)
     _hash_rows(columns, X.values, code)
     order = np.lexsort((code, unit))  # stable
     is_new = np.ones(order.size, dtype=np.bool_)

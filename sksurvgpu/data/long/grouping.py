@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._compile import device, kernel
 from ..design.columns import Design
-from ..design.kernels import INDICATOR, SPARSE, Columns, drain_bitmap
+from ..design.kernels import INDICATOR, SPARSE, DesignArrays, drain_bitmap
 from ..design.tables import packed_offsets, value_sizes
 
 __all__ = ["POLICIES", "Grouping", "Settled", "Tally"]
@@ -47,7 +47,7 @@ class Settled(NamedTuple):
     line that must not be there.
     """
 
-    columns: Columns
+    columns: DesignArrays
     n_rows_of: np.ndarray
     is_kept: np.ndarray
     has_lines: np.ndarray
@@ -115,7 +115,7 @@ class Grouping:
         indptr = np.concatenate([[0], np.cumsum(tally.counts[order])])
         sizes = value_sizes(kind, indptr, n_rows)
         indices, values = np.empty(indptr[-1], dtype=np.int32), np.empty(sizes.sum())
-        self._given = Columns(kind, indptr, indices, values, packed_offsets(sizes))
+        self._given = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
         self._moments = np.empty(indptr[-1] if has_moments else 0, dtype=np.int64)
         self._column_of = np.empty(order.size, dtype=np.int32)
         self._column_of[order] = np.arange(order.size, dtype=np.int32)
@@ -145,7 +145,7 @@ class Grouping:
         # These arrays have no other owner, and this object is not used again: free what is unused.
         indices.resize(indptr[-1], refcheck=False)
         values.resize(sizes.sum(), refcheck=False)
-        columns = Columns(kind, indptr, indices, values, packed_offsets(sizes))
+        columns = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
         found = n_rows_of, is_kept, has_lines
         return Settled(columns, *found, int(dropped[0]), int(dropped[1]), repeated)
 
