@@ -41,6 +41,7 @@ def sharing(texts: dict[str, str]) -> Callable[[Documented], Documented]:
 
     def documented(item):
         for part in (item, *vars(item).values()):
+            part = getattr(part, "__func__", part)  # of a class method
             if callable(part) and part.__doc__:
                 part.__doc__ = _PLACE.sub(written_out, part.__doc__)
         return item

@@ -22,6 +22,13 @@ PUBLIC = {
     for attribute in dir(cls)
     if not attribute.startswith("_")
 }
+DISPLAYS = {
+    f"{name}.{attribute}": getattr(getattr(sksurvgpu, name), attribute)
+    for name in sksurvgpu.__all__
+    if name.endswith("Display")
+    for attribute in dir(getattr(sksurvgpu, name))
+    if not attribute.startswith("_")
+}
 # Methods that scikit-learn makes, and documents in its own way.
 OF_SKLEARN = re.compile(r"\.(set_\w+_request|set_callbacks|(get|set)_params|get_metadata_routing)$")
 METHODS = {
@@ -72,11 +79,12 @@ def test_parameters_of_the_constructor_are_documented(name):
         assert len(text.splitlines()) > 1, parameter
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, *DISPLAYS])
 def test_arguments_of_methods_are_documented(name):
-    documented = section(cleandoc(METHODS[name].__doc__), "Parameters")
-    assert [n for n in documented if not n.startswith("*")] == arguments(METHODS[name])
-    assert section(cleandoc(METHODS[name].__doc__), "Returns")
+    method = (METHODS | DISPLAYS)[name]
+    documented = section(cleandoc(method.__doc__), "Parameters")
+    assert [n for n in documented if not n.startswith("*")] == arguments(method)
+    assert section(cleandoc(method.__doc__), "Returns")
     assert all(len(text.splitlines()) > 1 for text in documented.values())
 
 
@@ -84,6 +92,7 @@ def test_methods_are_found():
     assert {"FineGrayCCD.predict_cumulative_incidence_function", "CaseSeriesCCD.predict"} < {
         *METHODS
     }
+    assert {"SurvivalDisplay.from_functions", "PathDisplay.plot"} < {*DISPLAYS}
     assert {"LogisticCCD.score", "PoissonCCD.predict", "LinearCCD.summary"} < {*METHODS}
 
 

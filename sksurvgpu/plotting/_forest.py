@@ -6,20 +6,8 @@ from numbers import Real
 
 import numpy as np
 
-from ._style import (
-    CHARACTER,
-    LARGEST_LOG,
-    MARKERS,
-    MUTED,
-    colours_on,
-    lay_out,
-    shorten,
-    show_logarithmic,
-    show_ratios,
-    size_of,
-    text_size,
-    within_floats,
-)
+from ._ratios import LARGEST_LOG, EffectAxis
+from ._style import CHARACTER, MARKERS, colours_on, lay_out, shorten, size_of, text_size
 
 __all__ = ["Forest"]
 
@@ -45,15 +33,10 @@ class Forest:
     """
 
     def __init__(self, tables, effect, xlim):
-        self.tables, self.effect = tables, effect
+        self.tables, self.axis = tables, EffectAxis(effect)
         self.names = list(next(iter(tables.values())).index)
         self.points, self.intervals, self.arrows = {}, {}, {}
         self.limits = self._limits(xlim)
-
-    def shown(self, coefs):
-        """Coefficients as the axis has them."""
-        with np.errstate(over="ignore"):
-            return np.exp(coefs) if self.effect else np.asarray(coefs)
 
     def height(self):
         """Inches that the figure needs."""
@@ -79,40 +62,39 @@ class Forest:
 
     def _limits(self, xlim):
         """Limits of the axis on the scale of the coefficients."""
+        is_ratio = bool(self.axis.effect)
         if xlim is not None:
             ends = np.ravel(xlim).tolist()
-            if len(ends) != 2 or not ends[0] < ends[1] or (self.effect and ends[0] <= 0):
-                kind = "positive and ascending" if self.effect else "ascending"
+            if len(ends) != 2 or not ends[0] < ends[1] or (is_ratio and ends[0] <= 0):
+                kind = "positive and ascending" if is_ratio else "ascending"
                 raise ValueError(f"`xlim` is {xlim!r}, must be two numbers, {kind}.")
             low, high = ends
-            return (np.log(low), np.log(high)) if self.effect else (low, high)
+            return (np.log(low), np.log(high)) if is_ratio else (low, high)
         coef, lower, upper = np.concatenate([table.to_numpy() for table in self.tables.values()]).T
-        finite = np.isfinite(coef) & (np.abs(coef) <= (LARGEST_LOG if self.effect else np.inf))
+        finite = np.isfinite(coef) & (np.abs(coef) <= (LARGEST_LOG if is_ratio else np.inf))
         places = np.append(coef[finite], 0.0)  # where the line of no effect is
         halves = np.abs(np.stack([lower, upper]) - coef)
         known = halves[np.isfinite(halves)]
         typical = np.median(known) if len(known) else 1.0
-        far = np.log(FAR_RATIO) if self.effect else FAR * np.ptp(places)
+        far = np.log(FAR_RATIO) if is_ratio else FAR * np.ptp(places)
         # what is cut leaves room for its arrow, and stretches the axis no further
         halves = np.where(halves > max(REACH * typical, far), typical, np.nan_to_num(halves))
         low = np.min(places[:-1] - halves[0, finite], initial=0.0)
         high = np.max(places[:-1] + halves[1, finite], initial=0.0)
         margin = MARGIN * (high - low) if high > low else 1.0
-        low, high = low - margin, high + margin
-        return within_floats(low, high) if self.effect else (low, high)
+        return self.axis.limits(low - margin, high + margin)
 
     def draw(self, ax):
         """Draw points, intervals and the axis."""
-        if self.effect:
-            show_logarithmic(ax)
-        ax.set_xlim(*self.shown(np.array(self.limits)))
-        ax.axvline(self.shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
+        self.axis.set_scale(ax)
+        ax.set_xlim(*self.axis.shown(np.array(self.limits)))
+        self.axis.mark_no_effect(ax)
         colours = colours_on(ax)
         for i, (key, table) in enumerate(self.tables.items()):
             self._draw_table(ax, key, table, colours[i % len(colours)], MARKERS[i % len(MARKERS)])
         edge = 0.5 * (1.0 + (0.2 if len(self.names) == 1 else 0.0))
         ax.set_ylim(len(self.names) - 1 + edge, -edge)
-        ax.set_xlabel(self.effect or "coefficient", parse_math=False)
+        ax.set_xlabel(self.axis.name, parse_math=False)
         if len(self.tables) > 1:
             ax.legend(
                 self.points.values(),
@@ -135,11 +117,11 @@ class Forest:
         ends = np.clip(ends, left, right)
         drawn = np.isfinite(coef)
         self.intervals[key] = ax.hlines(
-            height[drawn], *self.shown(ends[:, drawn]), color=colour, linewidth=1.2, zorder=2
+            height[drawn], *self.axis.shown(ends[:, drawn]), color=colour, linewidth=1.2, zorder=2
         )
         is_inside = drawn & (coef >= left) & (coef <= right)
         self.points[key] = ax.scatter(
-            self.shown(coef[is_inside]),
+            self.axis.shown(coef[is_inside]),
             height[is_inside],
             s=16,
             color=colour,
@@ -153,7 +135,7 @@ class Forest:
             if not beyond.any():  # a line without points would widen the figure
                 continue
             [self.arrows[key, name]] = ax.plot(
-                np.full(np.count_nonzero(beyond), self.shown(x)),
+                np.full(np.count_nonzero(beyond), self.axis.shown(x)),
                 height[beyond],
                 linestyle="none",
                 marker=head,
@@ -180,9 +162,9 @@ class Forest:
 
     def mark_axis(self, ax):
         """Numbers on the axis, once its width is known."""
-        if self.effect:
+        if self.axis.effect:
             lay_out(ax)
-            show_ratios(ax)
+            self.axis.set_ticks(ax)
 
     def write_numbers(self, ax, level):
         """Write estimates, aligned right, and intervals, aligned left; after the names."""
@@ -243,15 +225,15 @@ class Forest:
 
     def _in_words(self, *row):
         """Estimate and interval of a row, with decimals that tell its bounds apart."""
-        coef, lower, upper = self.shown(np.array(row))
+        coef, lower, upper = self.axis.shown(np.array(row))
         wide = upper - lower
         if not np.isfinite(wide):  # then tell the estimate from no effect, to one digit
-            wide = 10.0 * abs(coef - self.shown(0.0))
+            wide = 10.0 * abs(coef - self.axis.shown(0.0))
         n_decimals = 2
         if wide > 0.0:
             n_decimals = int(np.clip(1.0 - np.floor(np.log10(2.0 * wide)), 2, MOST_DECIMALS))
         estimate, lower, upper = (
-            number(value, bool(self.effect), n_decimals) for value in (coef, lower, upper)
+            number(value, bool(self.axis.effect), n_decimals) for value in (coef, lower, upper)
         )
         return estimate, "" if np.isnan(row[1:]).all() else f"({lower}, {upper})"
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from ._labels import label_ends
-from ._style import MUTED, colours_on, room_for_names, shorten, show_logarithmic, show_ratios
+from ._ratios import show_logarithmic, show_ratios
+from ._style import MUTED, colours_on, room_for_names, shorten
 
 __all__ = ["count_on_top", "draw_curves", "name_curves", "refuse_zero", "show_penalties"]
 

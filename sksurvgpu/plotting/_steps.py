@@ -1,6 +1,8 @@
-"""Step curves of a few rows, and their names."""
+"""Step curves of a few rows: how they are read, drawn and named."""
 
 import numpy as np
+from pandas import RangeIndex
+from sksurv.functions import StepFunction
 
 from ..estimators._pipelines import open_pipeline
 from ._labels import legend_in_corner
@@ -19,6 +21,7 @@ __all__ = [
     "name_of_event",
     "name_rows",
     "predict_steps",
+    "read_predicted",
 ]
 
 MOST_CURVES = 20
@@ -58,6 +61,36 @@ def predict_steps(estimator, method, X, strata, labels):
     given = {} if strata is None else {"strata": strata}
     functions = getattr(model, method)(rows, **given)
     return functions, name_rows(X) if labels is None else labels
+
+
+def read_predicted(result, known, limits, start):
+    """Step functions, names and areas of the rows of a `CurveIntervals` of certain curves."""
+    kind = getattr(result, "what", None)
+    if kind not in known:
+        found = f"of type {type(result).__name__}" if kind is None else f"of the {kind}"
+        raise ValueError(
+            f"`result` is {found}; pass what curve_intervals(..., "
+            f"what={' or '.join(map(repr, known))}) returns."
+        )
+    bounds = {
+        None: (),
+        "interval": (result.lower, result.upper),
+        "band": (result.band_lower, result.band_upper),
+    }
+    if limits not in bounds:
+        raise ValueError(f"`limits` is {limits!r}, must be 'interval', 'band' or None.")
+    if limits == "band" and result.band_lower is None:
+        raise ValueError("`result` has no bands; pass band=True to curve_intervals.")
+    edge = start if limits == "interval" else np.nan  # a band begins later
+    functions, areas = [], []
+    for i, curve in enumerate(result.estimate):
+        there = ~np.isnan(curve)
+        times = np.append(0.0, result.times[there])
+        functions.append(StepFunction(times, np.append(start, curve[there])))
+        areas.append((times, *(np.append(edge, bound[i, there]) for bound in bounds[limits])))
+    is_unnamed = result.index.equals(RangeIndex(len(result.index)))
+    names = None if is_unnamed else [str(label) for label in result.index]
+    return functions, names, None if limits is None else areas
 
 
 def check_functions(functions, labels):

@@ -16,7 +16,8 @@ __all__ = [
     "CHARACTER",
     "COLOURS",
     "COLOURS_ON_DARK",
-    "LARGEST_LOG",
+    "DASHED_GUIDE",
+    "GUIDE",
     "LEADER",
     "MARKERS",
     "MUTED",
@@ -33,13 +34,10 @@ __all__ = [
     "require_pyplot",
     "room_for_names",
     "shorten",
-    "show_logarithmic",
-    "show_ratios",
     "size_of",
     "styled",
     "text_size",
     "title_panels",
-    "within_floats",
 ]
 
 # Okabe and Ito (2008), without their yellow and black: yellow lines vanish on white. The last four
@@ -50,7 +48,9 @@ COLOURS = (*OKABE_ITO, "#882255", "#999933", "#332288", "#44AA99")
 SHINING = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#D55E00"]
 COLOURS_ON_DARK = (*SHINING, "#DDCC77", "#AA4499", "#BBBBBB", "#44AA99")
 MARKERS = ("o", "s", "D", "^", "v", "P")
-MUTED = "0.6"  # what is there to be compared with; visible on white and on black
+MUTED = "0.6"  # of lines to compare with; visible on white and on black
+GUIDE = {"color": MUTED, "linewidth": 0.8, "zorder": 1}  # such a line, and one that is dashed
+DASHED_GUIDE = {**GUIDE, "linestyle": (0, (4, 2))}
 LEADER = 0.5  # points, lines from a text to what it names
 BAND, BAND_ON_DARK = 0.2, 0.3  # opacity of the area of an interval
 INK = "0.1"
@@ -82,20 +82,9 @@ STYLE = {
     "ytick.minor.width": 0.4,
 }
 PLAIN_TEXT = {"text.parse_math": False, "axes.formatter.use_mathtext": False}
-MOST_TICKS, LEAST_TICKS = 6, 3
 CHARACTER = 0.62  # its width in units of the size of the text, about
-APART = 1.2  # what keeps numbers on an axis apart, in the same units
 _made = WeakSet()  # figures of ours
 _lent = ContextVar("axes of users that are drawn on", default=())
-LARGEST_LOG = 230.0  # ratios of 1e100: twice as many decades on, ticks would be infinite
-RATIO_STEPS = (  # from dense to sparse, within a decade
-    (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0),
-    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
-    (1.0, 2.0, 3.0, 5.0),
-    (1.0, 2.0, 5.0),
-    (1.0, 3.0),
-    (1.0,),
-)
 
 
 def require_pyplot():
@@ -146,7 +135,7 @@ def _make_room(axes):
 
 
 def _is_cut(figure, axes):
-    """Whether something of the axes lies outside of the figure, or on other axes."""
+    """Tell whether parts of the axes lie outside of the figure, or on other axes."""
     figure.draw_without_rendering()
     for ax in axes:
         box, (width, height) = ax.get_tightbbox(), figure.bbox.size
@@ -229,7 +218,7 @@ def grow(ax, points):
 
 
 def is_dark(ax):
-    """Whether the background is dark; what is transparent of it counts as white."""
+    """Tell whether the background is dark; what is transparent of it counts as white."""
     ground = np.ones(3)
     for face in (ax.figure.canvas.figure.get_facecolor(), ax.get_facecolor()):
         *colour, opacity = face
@@ -297,47 +286,3 @@ def size_of(ax):
     """Width and height of the axes in points, as of the last layout."""
     extent = ax.get_window_extent()
     return extent.width * 72.0 / ax.figure.dpi, extent.height * 72.0 / ax.figure.dpi
-
-
-def within_floats(low, high):
-    """Limits of coefficients whose ratios an axis can show."""
-    return max(low, -LARGEST_LOG), min(high, LARGEST_LOG)
-
-
-def show_logarithmic(ax):
-    """Logarithmic horizontal axis with plain numbers; matplotlib's own are formulas."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-
-
-def show_ratios(ax):
-    """Numbers like 0.5, 1, 2 on a logarithmic horizontal axis, as many as have room."""
-    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
-
-    low, high = sorted(ax.get_xlim())
-    for steps in RATIO_STEPS:
-        locator = LogLocator(base=10.0, subs=steps, numticks=MOST_TICKS + 3)
-        ticks = locator.tick_values(low, high)
-        ticks = ticks[(ticks >= low) & (ticks <= high)]
-        # Over many decades matplotlib gives no ticks between them.
-        if 0 < len(ticks) <= _most_ticks(ax, ticks):
-            break
-    else:
-        decades = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1.0)
-        every = -(-len(decades) // max(1, _most_ticks(ax, ticks)))  # second, third, ... decade
-        locator = FixedLocator(10.0 ** decades[decades % every == 0])
-    if len(ticks) < LEAST_TICKS and high < 10.0 * low:
-        locator = MaxNLocator(LEAST_TICKS, steps=[1, 2, 2.5, 5, 10])
-        ticks = 1.0 + locator.tick_values(low - 1.0, high - 1.0)  # 1 is one of them
-        locator = FixedLocator(ticks[ticks > 0])
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _most_ticks(ax, ticks):
-    """How many numbers as long as the longest of these have room on the horizontal axis."""
-    longest = max((len(f"{tick:g}") for tick in ticks), default=1)
-    return min(MOST_TICKS, int(size_of(ax)[0] / (text_size(ax) * (CHARACTER * longest + APART))))

@@ -1,22 +1,24 @@
 """Standardized differences before and after an adjustment."""
 
+from functools import partial
 from numbers import Real
 
 import numpy as np
 
 from .._calls import renamed
 from ..data import options
+from ._display import Display, wrong_type
 from ._labels import legend_in_corner
 from ._style import (
     CHARACTER,
+    DASHED_GUIDE,
+    GUIDE,
     MUTED,
     colours_on,
     count_of,
     lay_out,
-    new_axes,
     shorten,
     size_of,
-    styled,
     text_size,
 )
 
@@ -29,7 +31,7 @@ MARGIN, LEFT = 1.05, -0.015  # ends of an axis, in units of the largest differen
 MANY = 200  # points of a scatter that are drawn opaque
 
 
-class BalanceDisplay:
+class BalanceDisplay(Display):
     """How far apart treated rows and comparators are, before and after an adjustment.
 
     Parameters
@@ -39,8 +41,7 @@ class BalanceDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     points_ : dict of matplotlib PathCollection
         Absolute differences: "before" and "after" of a love plot, "columns" of a scatter.
     beyond_ : list of matplotlib Line2D
@@ -63,15 +64,12 @@ class BalanceDisplay:
     """
 
     def __init__(self, result):
-        if not hasattr(result, "table") or "std_diff_before" not in result.table:
-            raise TypeError(
-                f"`result` is of type {type(result).__name__}; pass a BalanceResult, from "
-                "cohort.balance."
-            )
+        if "std_diff_before" not in getattr(result, "table", ()):
+            raise wrong_type("result", result, "; pass a BalanceResult, from cohort.balance")
         self.result = result
 
-    def __repr__(self) -> str:
-        return f"<BalanceDisplay of {count_of(self.result.table, 'column')}>"
+    def _shows(self):
+        return count_of(self.result.table, "column")
 
     @classmethod
     @renamed(n="n_top")
@@ -82,20 +80,11 @@ class BalanceDisplay:
         ----------
         result : BalanceResult
             From `cohort.balance`.
-        kind : {"love", "scatter"}, default="love"
-            Love plot: a line for each of the columns that differ most, by name, with its absolute
-            difference before and after. Scatter: all columns, after against before.
-        n_top : int, default=20
-            Lines of a love plot; columns that differ most before come first.
-        threshold : float or None, default=0.1
-            Where a line is drawn.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<kind, n_top, threshold, ax>>
 
         Returns
         -------
-        display : BalanceDisplay
-            What was drawn.
+        <<drawn>>
         """
         return cls(result).plot(ax, kind=kind, n_top=n_top, threshold=threshold)
 
@@ -105,19 +94,18 @@ class BalanceDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         kind : {"love", "scatter"}, default="love"
-            Love plot of the columns that differ most, or scatter of all.
+            Love plot: a line for each of the columns that differ most, by name, with its absolute
+            difference before and after. Scatter: all columns, after against before.
         n_top : int, default=20
-            Lines of a love plot.
+            Lines of a love plot; columns that differ most before come first.
         threshold : float or None, default=0.1
             Where a line is drawn.
 
         Returns
         -------
-        display : BalanceDisplay
-            This object.
+        <<display>>
         """
         if kind not in KINDS:
             raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(KINDS)}.")
@@ -125,11 +113,12 @@ class BalanceDisplay:
         if threshold is not None and not isinstance(threshold, Real):
             raise TypeError(f"`threshold` is {threshold!r}, must be a number or None.")
         self._read(kind, threshold)
-        with styled():
+        rows = np.argsort(-self._sizes["before"].to_numpy(), kind="stable")[:n_top]
+        with self._on_axes(ax, partial(_height_of, len(rows)) if kind == "love" else None):
             if kind == "love":
-                self._draw_love(ax, n_top, threshold)
+                self._draw_love(rows, threshold)
             else:
-                self._draw_scatter(ax, threshold)
+                self._draw_scatter(threshold)
         return self
 
     def _read(self, kind, threshold):
@@ -145,17 +134,11 @@ class BalanceDisplay:
         self._top = MARGIN * max(finite.max(initial=0.0), 0.1, threshold or 0.0)
         self.points_, self.beyond_, self.threshold_ = {}, [], None
 
-    def _draw_love(self, ax, n, threshold):
-        from matplotlib import rcParams
-
-        before = self._sizes["before"]
-        chosen = np.argsort(-before.to_numpy(), kind="stable")[:n]
-        height = FRAME + len(chosen) * LINE * rcParams["font.size"] / 72.0
-        self.ax_, self.figure_ = new_axes(ax, height)
-        places = np.arange(len(chosen))
+    def _draw_love(self, rows, threshold):
+        places = np.arange(len(rows))
         colours = colours_on(self.ax_)
         for i, (when, sizes) in enumerate(self._sizes.items()):
-            x = sizes.to_numpy()[chosen]
+            x = sizes.to_numpy()[rows]
             # hollow before, so that what lies below is seen
             style = {"facecolor": "none"} if when == "before" else {"facecolor": colours[0]}
             edge = colours[1 - i]
@@ -165,10 +148,10 @@ class BalanceDisplay:
             )
             self._point_beyond(places[~here], edge)
         if threshold is not None:
-            self.threshold_ = self._line(self.ax_.axvline, threshold)
-        self.ax_.set(xlim=(LEFT * self._top, self._top), ylim=(len(chosen) - 0.4, -0.6))
+            self.threshold_ = self.ax_.axvline(threshold, **GUIDE)
+        self.ax_.set(xlim=(LEFT * self._top, self._top), ylim=(len(rows) - 0.4, -0.6))
         self.ax_.set_xlabel("absolute standardized difference")
-        self._name_rows(before.index[chosen])
+        self._name_rows(self._sizes["before"].index[rows])
         if len(self.points_) > 1:
             corners = ("lower right", "center right")
             legend_in_corner(self.ax_, self.points_.values(), list(self.points_), corners)
@@ -184,8 +167,7 @@ class BalanceDisplay:
         self.ax_.set_axisbelow(True)
         lay_out(self.ax_)
 
-    def _draw_scatter(self, ax, threshold):
-        self.ax_, self.figure_ = new_axes(ax)
+    def _draw_scatter(self, threshold):
         before, after = (self._sizes[when].to_numpy() for when in ("before", "after"))
         here, colour = np.isfinite(before) & np.isfinite(after), colours_on(self.ax_)[0]
         self.points_["columns"] = self.ax_.scatter(
@@ -198,17 +180,13 @@ class BalanceDisplay:
             zorder=3,
         )
         self._point_beyond(np.where(np.isfinite(after), after, self._top)[~here], colour)
-        style = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 1}
-        self.ax_.plot([0.0, self._top], [0.0, self._top], **style)
+        self.ax_.plot([0.0, self._top], [0.0, self._top], **DASHED_GUIDE)
         if threshold is not None:
-            self.threshold_ = self._line(self.ax_.axhline, threshold)
+            self.threshold_ = self.ax_.axhline(threshold, **GUIDE)
         limits = LEFT * self._top, self._top
         self.ax_.set(xlim=limits, ylim=limits, aspect="equal")
         self.ax_.set_xlabel("absolute standardized difference before")
         self.ax_.set_ylabel("after")
-
-    def _line(self, draw, threshold):
-        return draw(threshold, color=MUTED, linewidth=0.8, zorder=1)
 
     def _point_beyond(self, heights, colour):
         """Arrows at the right edge, at these heights."""
@@ -216,3 +194,10 @@ class BalanceDisplay:
             style = {"linestyle": "none", "marker": ">", "markersize": 4, "clip_on": False}
             x = np.full(len(heights), self._top)
             self.beyond_ += self.ax_.plot(x, heights, color=colour, zorder=4, **style)
+
+
+def _height_of(n_rows):
+    """Inches that a figure with so many lines needs."""
+    from matplotlib import rcParams
+
+    return FRAME + n_rows * LINE * rcParams["font.size"] / 72.0

@@ -4,22 +4,18 @@ from numbers import Integral, Real
 
 import numpy as np
 
+from ._display import Display, wrong_type
 from ._labels import label_ends
+from ._ratios import EffectAxis
 from ._results import effect_of, read_intervals
 from ._style import (
-    MUTED,
     colours_on,
     count_of,
     is_dark,
     lay_out,
-    new_axes,
     room_for_names,
     shorten,
-    show_logarithmic,
-    show_ratios,
     size_of,
-    styled,
-    within_floats,
 )
 
 __all__ = ["BootstrapDisplay"]
@@ -31,7 +27,7 @@ ROOM = 0.05  # of the axis, on both sides of the estimates and their typical bou
 WIDEST = 99.0  # percentile of the bounds' distances from 0 that the axis shows
 
 
-class BootstrapDisplay:
+class BootstrapDisplay(Display):
     """Percentile intervals ranked by estimate, shaded by selection frequency.
 
     Parameters
@@ -40,15 +36,11 @@ class BootstrapDisplay:
         Columns coef, lower and upper, with the features as index.
     frequency : ndarray of shape (n_coef,)
         Share of the replicates in which each coefficient was not 0.
-    effect : str or None, default=None
-        What exp(coef) is called; None where it is no ratio.
-    level : float, default=0.95
-        Of the intervals.
+    <<effect, level>>
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     intervals_ : matplotlib LineCollection
         Intervals, from the least estimate at height 0.
     points_ : matplotlib PathCollection
@@ -81,8 +73,8 @@ class BootstrapDisplay:
         self.effect = effect
         self.level = level
 
-    def __repr__(self) -> str:
-        return f"<BootstrapDisplay of {count_of(self.table, 'coefficient')}>"
+    def _shows(self):
+        return count_of(self.table, "coefficient")
 
     @classmethod
     def from_result(
@@ -94,29 +86,22 @@ class BootstrapDisplay:
         ----------
         result : BootstrapResult
             From `bootstrap`.
-        ratio : bool, default=True
-            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
+        <<ratio>>
         min_frequency : float, default=0.0
             Coefficients selected in a smaller share of the replicates are left out, and always
             those that never were.
         n_top : int, optional
             Show only so many coefficients, those whose estimates are farthest from 0.
-        n_labels : int, default=20
-            How many of them are named at most; fewer where the figure has no room.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<n_labels, ax>>
 
         Returns
         -------
-        display : BootstrapDisplay
-            What was drawn.
+        <<drawn>>
         """
         intervals = read_intervals(result)
         if not hasattr(result, "selection_frequency"):
-            raise TypeError(
-                f"`result` is of type {type(result).__name__}, which has no `selection_frequency`; "
-                "pass what bootstrap returns, or use CoefficientDisplay."
-            )
+            remedy = "; pass what bootstrap returns, or use CoefficientDisplay"
+            raise wrong_type("result", result, f", which has no `selection_frequency`{remedy}")
         if not isinstance(min_frequency, Real) or not 0 <= min_frequency <= 1:
             raise ValueError(f"`min_frequency` is {min_frequency!r}, must lie between 0 and 1.")
         if n_top is not None and (not isinstance(n_top, Integral) or n_top < 1):
@@ -142,25 +127,23 @@ class BootstrapDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         n_labels : int, default=20
-            How many coefficients are named at most.
+            How many coefficients are named at most; fewer where the figure has no room.
 
         Returns
         -------
-        display : BootstrapDisplay
-            This object.
+        <<display>>
         """
         self._check_drawable()
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
-            self._draw_intervals()
-            self._draw_axes()
-            self._name_largest(int(n_labels))
-            if self.effect:
-                lay_out(self.ax_)
-                show_ratios(self.ax_)
+        axis = EffectAxis(self.effect)
+        with self._on_axes(ax) as ax:
+            self._draw_intervals(axis)
+            self._draw_axes(axis)
+            self._name_largest(axis, int(n_labels))
+            if axis.effect:
+                lay_out(ax)
+                axis.set_ticks(ax)
         return self
 
     def _check_drawable(self):
@@ -171,11 +154,7 @@ class BootstrapDisplay:
                 "smaller `alpha`."
             )
 
-    def _shown(self, coefs):
-        with np.errstate(over="ignore"):
-            return np.exp(coefs) if self.effect else np.asarray(coefs)
-
-    def _limits(self):
+    def _limits(self, axis):
         """Limits on the scale of the coefficients, that a few endless intervals do not stretch."""
         ends = self.table[["coef", "lower", "upper"]].to_numpy()
         finite = np.where(np.isfinite(ends), ends, ends[:, :1])
@@ -183,10 +162,9 @@ class BootstrapDisplay:
         low = min(np.fmax(finite, -widest).min(), ends[:, 0].min(), 0.0)
         high = max(np.fmin(finite, widest).max(), ends[:, 0].max(), 0.0)
         margin = ROOM * (high - low) or 1.0
-        low, high = low - margin, high + margin
-        return within_floats(low, high) if self.effect else (low, high)
+        return axis.limits(low - margin, high + margin)
 
-    def _draw_intervals(self):
+    def _draw_intervals(self, axis):
         from matplotlib import colormaps
         from matplotlib.colors import ListedColormap, Normalize
 
@@ -194,14 +172,14 @@ class BootstrapDisplay:
         blues = ListedColormap(colormaps["Blues"](np.linspace(*ends, 256)))
         coef, lower, upper, frequency = self.table.to_numpy().T
         rank = np.arange(len(coef))
-        low, high = self._limits()
+        low, high = self._limits(axis)
         lower = np.clip(np.where(np.isnan(lower), coef, lower), low, high)
         upper = np.clip(np.where(np.isnan(upper), coef, upper), low, high)
         room = size_of(self.ax_)[1] / len(rank)
         self.intervals_ = self.ax_.hlines(
             rank,
-            self._shown(lower),
-            self._shown(upper),
+            axis.shown(lower),
+            axis.shown(upper),
             array=frequency,
             linewidth=np.clip(0.75 * room, 0.3, 1.5),
             zorder=2,
@@ -209,7 +187,7 @@ class BootstrapDisplay:
             norm=Normalize(0.0, 1.0),
         )
         self.points_ = self.ax_.scatter(
-            self._shown(coef),
+            axis.shown(coef),
             rank,
             color=colours_on(self.ax_)[1],
             s=np.clip(room, 1.2, 4.0) ** 2,
@@ -217,17 +195,16 @@ class BootstrapDisplay:
             zorder=3,
         )
 
-    def _draw_axes(self):
+    def _draw_axes(self, axis):
         ax, n_rows = self.ax_, len(self.table)
-        if self.effect:
-            show_logarithmic(ax)
-        ax.set_xlim(*self._shown(np.array(self._limits())))
-        ax.axvline(self._shown(0.0), color=MUTED, linewidth=0.8, zorder=1)
+        axis.set_scale(ax)
+        ax.set_xlim(*axis.shown(np.array(self._limits(axis))))
+        axis.mark_no_effect(ax)
         ax.set_ylim(-0.02 * n_rows - 0.5, 1.02 * n_rows - 0.5)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_xlabel(
-            f"{self.effect or 'coefficient'}, {100 * self.level:g} % interval\n"
+            f"{axis.name}, {100 * self.level:g} % interval\n"
             f"({n_rows:,} coefficients, from the largest)",
             parse_math=False,
         )
@@ -247,11 +224,11 @@ class BootstrapDisplay:
             "share of replicates that select it", size=ax.xaxis.label.get_size(), loc="left"
         )
 
-    def _name_largest(self, n_labels):
+    def _name_largest(self, axis, n_labels):
         """Names at the ends of the intervals that point away from no effect."""
         coef, lower, upper = self.table[["coef", "lower", "upper"]].to_numpy().T
         largest = np.argsort(-np.abs(coef), kind="stable")[: max(n_labels, 0)]
-        low, high = self._limits()
+        low, high = self._limits(axis)
         self.labels_ = []
         for side, bound, chosen in (
             ("left", lower, largest[coef[largest] < 0]),
@@ -260,7 +237,7 @@ class BootstrapDisplay:
             ends = np.clip(np.where(np.isnan(bound), coef, bound), low, high)
             self.labels_ += label_ends(
                 self.ax_,
-                np.column_stack([self._shown(ends), np.arange(len(coef))])[chosen],
+                np.column_stack([axis.shown(ends), np.arange(len(coef))])[chosen],
                 shorten(self.table.index[chosen], room_for_names(self.ax_, NAMES_SHARE)),
                 [None] * len(chosen),
                 side,

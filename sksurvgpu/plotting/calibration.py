@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ._display import Display, wrong_type
 from ._labels import legend_in_corner
 from ._results import require_columns
-from ._style import MARKERS, MUTED, colours_on, count_of, new_axes, opacity_on, styled
+from ._style import DASHED_GUIDE, MARKERS, MUTED, colours_on, count_of, opacity_on
 
 __all__ = ["CalibrationDisplay"]
 
@@ -16,7 +17,7 @@ BELOW, HEADROOM = 0.2, 1.15  # height of histograms in units of the axes, and ov
 ASIDE = 0.008  # of the axis, between the points of several models
 
 
-class CalibrationDisplay:
+class CalibrationDisplay(Display):
     """Observed risks with their confidence limits over predicted ones, in groups of like risk.
 
     Parameters
@@ -28,8 +29,7 @@ class CalibrationDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     points_ : dict of {str: matplotlib PathCollection}
         Groups of each model whose observed risk is known.
     intervals_ : dict of {str: matplotlib LineCollection}
@@ -62,8 +62,8 @@ class CalibrationDisplay:
             require_columns(table, WANTED, "tables")
         self.distributions = dict(distributions or {})
 
-    def __repr__(self) -> str:
-        return f"<CalibrationDisplay of {count_of(self.tables, 'model')}>"
+    def _shows(self):
+        return count_of(self.tables, "model")
 
     @classmethod
     def from_result(cls, result, *, histogram=True, ax=None):
@@ -73,15 +73,11 @@ class CalibrationDisplay:
         ----------
         result : Calibration, or dict of {str: Calibration}
             From `metrics.calibration`; of a dictionary all, in one figure.
-        histogram : bool, default=True
-            Draw the distribution of the predicted risks under the axes, as far as these reach.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<histogram, ax>>
 
         Returns
         -------
-        display : CalibrationDisplay
-            What was drawn.
+        <<drawn>>
         """
         results = dict(result) if isinstance(result, Mapping) else {"": result}
         if not results:
@@ -89,10 +85,8 @@ class CalibrationDisplay:
         for value in results.values():
             groups = getattr(value, "groups", None)
             if groups is None or not set(WANTED) <= set(groups):
-                raise TypeError(
-                    f"`result` is of type {type(value).__name__}, which has no table `groups` with "
-                    f"columns {', '.join(WANTED)}; pass what metrics.calibration returns."
-                )
+                lacks = f", which has no table `groups` with columns {', '.join(WANTED)}"
+                raise wrong_type("result", value, f"{lacks}; pass what metrics.calibration returns")
         times = {value.horizon for value in results.values()}
         if len(times) > 1:
             listed = ", ".join("none" if time is None else f"{time:g}" for time in times)
@@ -115,15 +109,13 @@ class CalibrationDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         histogram : bool, default=True
             Draw the distribution of the predicted risks under the axes, as far as these reach.
 
         Returns
         -------
-        display : CalibrationDisplay
-            This object.
+        <<display>>
         """
         known = {
             key: table[WANTED].dropna(subset="observed").to_numpy(dtype=np.float64)
@@ -133,27 +125,24 @@ class CalibrationDisplay:
         top = MARGIN * max(largest, default=0.0)
         if not top > 0:
             raise ValueError("no group has a known risk above 0, so there is nothing to draw.")
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
+        with self._on_axes(ax) as ax:
             self.points_, self.intervals_ = {}, {}
-            colours = colours_on(self.ax_)
+            colours = colours_on(ax)
             for i, (key, table) in enumerate(known.items()):
                 predicted, observed, lower, upper = table.T
                 style = {"color": colours[i % len(colours)], "zorder": 2 + i}
                 place = predicted + ASIDE * top * (i - 0.5 * (len(known) - 1))
-                self.intervals_[key] = self.ax_.vlines(place, lower, upper, linewidth=0.9, **style)
+                self.intervals_[key] = ax.vlines(place, lower, upper, linewidth=0.9, **style)
                 marker = MARKERS[i % len(MARKERS)]
-                self.points_[key] = self.ax_.scatter(place, observed, s=16, marker=marker, **style)
-            [self.diagonal_] = self.ax_.plot(
-                [0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1
-            )
-            self.ax_.set(xlim=(0.0, top), ylim=(0.0, top), aspect="equal")
-            self.ax_.set_xlabel("predicted risk")
-            self.ax_.set_ylabel("observed risk")
+                self.points_[key] = ax.scatter(place, observed, s=16, marker=marker, **style)
+            [self.diagonal_] = ax.plot([0, 1], [0, 1], **DASHED_GUIDE)
+            ax.set(xlim=(0.0, top), ylim=(0.0, top), aspect="equal")
+            ax.set_xlabel("predicted risk")
+            ax.set_ylabel("observed risk")
             self._draw_histograms(histogram)
             if len(known) > 1:
                 corners = ("upper left", "lower right")
-                legend_in_corner(self.ax_, self.points_.values(), list(self.points_), corners)
+                legend_in_corner(ax, self.points_.values(), list(self.points_), corners)
         return self
 
     def _draw_histograms(self, histogram):

@@ -6,6 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from ..estimators._pipelines import open_pipeline, refuse_type
+from ._display import Display
 from ._forest import Forest
 from ._results import (
     WANTED,
@@ -16,7 +17,7 @@ from ._results import (
     read_intervals,
     require_columns,
 )
-from ._style import count_of, new_axes, styled
+from ._style import count_of
 
 __all__ = ["CoefficientDisplay"]
 
@@ -24,7 +25,7 @@ MOST_ROWS = 100
 SORTS = ("coef", "magnitude", None)
 
 
-class CoefficientDisplay:
+class CoefficientDisplay(Display):
     """Forest plot of coefficients or ratios, of one result or of several side by side.
 
     Parameters
@@ -33,15 +34,13 @@ class CoefficientDisplay:
         For each result the coefficients and bounds, with columns coef, lower and upper and the
         features as index, at most 100; the first one orders the rows. NaN where there is no
         bound.
-    effect : str or None, default=None
-        What exp(coef) is called; None where it is no ratio.
+    <<effect>>
     level : float or None, default=None
         Of the intervals.
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     points_ : dict of {str: matplotlib PathCollection}
         Estimates of each result.
     intervals_ : dict of {str: matplotlib LineCollection}
@@ -75,9 +74,8 @@ class CoefficientDisplay:
         self.effect = effect
         self.level = level
 
-    def __repr__(self) -> str:
-        [first, *_] = self.tables.values()
-        return f"<CoefficientDisplay of {count_of(first, 'coefficient')}>"
+    def _shows(self):
+        return count_of(next(iter(self.tables.values())), "coefficient")
 
     @classmethod
     def from_result(
@@ -102,27 +100,21 @@ class CoefficientDisplay:
         columns : list of str or int, optional
             Coefficients, by name or by position, that are shown; by default those that all results
             have.
-        ratio : bool, default=True
-            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
+        <<ratio>>
         sort : {"auto", "coef", "magnitude", None}, default="auto"
             Order of the rows by the first result: from the largest coefficient, from the one
             farthest from 0, or as in `columns` or the result. "auto" is "coef", but None for
             results with factors, whose levels stay below their reference.
-        numbers : bool, default=True
-            Write estimates and intervals beside the axes.
+        <<numbers>>
         beside : list of str or DataFrame, optional
             What else is written beside the axes, of one result: columns of its ``summary()``, such
             as ``["p_value"]``, or a table with the coefficients as index, such as numbers of
             persons.
-        xlim : (float, float), optional
-            Limits of the axis, of ratios where these are shown; arrows stand for what is beyond.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<xlim, ax>>
 
         Returns
         -------
-        display : CoefficientDisplay
-            What was drawn.
+        <<drawn>>
         """
         results = dict(result) if isinstance(result, Mapping) else {"": result}
         if not results:
@@ -154,19 +146,11 @@ class CoefficientDisplay:
             Fitted.
         n_top : int, default=20
             How many coefficients, of those that are not 0.
-        ratio : bool, default=True
-            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
-        numbers : bool, default=True
-            Write the estimates beside the axes.
-        xlim : (float, float), optional
-            Limits of the axis, of ratios where these are shown.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ratio, numbers, xlim, ax>>
 
         Returns
         -------
-        display : CoefficientDisplay
-            What was drawn.
+        <<drawn>>
         """
         [model] = open_pipeline(estimator)
         if not hasattr(model, "summary"):
@@ -198,20 +182,18 @@ class CoefficientDisplay:
 
         Returns
         -------
-        display : CoefficientDisplay
-            This object.
+        <<display>>
         """
         _check_drawable(self.tables, "tables")
-        with styled():
-            forest = Forest(self.tables, self.effect, xlim)
-            self.ax_, self.figure_ = new_axes(ax, forest.height())
-            forest.draw(self.ax_)
+        forest = Forest(self.tables, self.effect, xlim)
+        with self._on_axes(ax, forest.height) as ax:
+            forest.draw(ax)
             self.points_, self.intervals_ = forest.points, forest.intervals
             self.arrows_ = forest.arrows
-            forest.name_rows(self.ax_)
-            self.numbers_ = forest.write_numbers(self.ax_, self.level) if numbers else []
-            self.beside_ = {} if beside is None else forest.write_beside(self.ax_, beside)
-            forest.mark_axis(self.ax_)
+            forest.name_rows(ax)
+            self.numbers_ = forest.write_numbers(ax, self.level) if numbers else []
+            self.beside_ = {} if beside is None else forest.write_beside(ax, beside)
+            forest.mark_axis(ax)
         return self
 
 

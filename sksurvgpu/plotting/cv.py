@@ -4,17 +4,11 @@ import numpy as np
 
 from .._tables import counted
 from ..estimators._pipelines import split_pipeline
+from ._display import Display, wrong_type
 from ._labels import legend_in_corner
 from ._penalties import count_on_top, refuse_zero, show_penalties
-from ._style import (
-    MUTED,
-    colours_on,
-    lay_out,
-    new_axes,
-    opacity_on,
-    show_ratios,
-    styled,
-)
+from ._ratios import show_ratios
+from ._style import GUIDE, colours_on, lay_out, opacity_on
 
 __all__ = ["CVDisplay"]
 
@@ -22,7 +16,7 @@ MOST_BARS = 40  # of errors; a band for more penalties
 WANTED = ("alpha", "mean_score", "standard_error", "n_nonzero")
 
 
-class CVDisplay:
+class CVDisplay(Display):
     """Mean score of cross-validation over the penalty, with its standard error.
 
     Parameters
@@ -36,8 +30,7 @@ class CVDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     top_axis_ : matplotlib SecondaryAxis
         Numbers of nonzero coefficients, of cross-validation their means over the folds.
     line_ : matplotlib Line2D
@@ -90,8 +83,8 @@ class CVDisplay:
         within = int(np.argmax(means >= means[best] - errors[best]))
         self.alpha_one_se = float(self.table["alpha"][within])
 
-    def __repr__(self) -> str:
-        return f"<CVDisplay of scores at {counted(len(self.table), 'penalties')}>"
+    def _shows(self):
+        return f"scores at {counted(len(self.table), 'penalties')}"
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
@@ -102,24 +95,22 @@ class CVDisplay:
         estimator : estimator
             Fitted, such as CoxLassoCV; where it has chosen between relaxed fits or shares of the
             lasso, the scores are those of its `relax_` and `l1_ratio_`.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
 
         Returns
         -------
-        display : CVDisplay
-            What was drawn.
+        <<drawn>>
         """
         from sklearn.utils.validation import check_is_fitted
 
         _, estimator = split_pipeline(estimator)
         check_is_fitted(estimator)
         if not hasattr(estimator, "cv_results_") or not hasattr(estimator, "alpha_"):
-            raise TypeError(
-                f"`estimator` is of type {type(estimator).__name__}, which has chosen no alpha by "
-                "cross-validation; pass a fitted one that has, such as CoxLassoCV, or a pipeline "
-                "that ends in one."
+            remedy = (
+                ", which has chosen no alpha by cross-validation; pass a fitted one that has, such "
+                "as CoxLassoCV, or a pipeline that ends in one"
             )
+            raise wrong_type("estimator", estimator, remedy)
         scoring = getattr(estimator, "scoring", "score")
         if not isinstance(scoring, str):
             scoring = getattr(scoring, "__name__", "score")
@@ -135,30 +126,27 @@ class CVDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
 
         Returns
         -------
-        display : CVDisplay
-            This object.
+        <<display>>
         """
         alphas = self.table["alpha"].to_numpy(dtype=np.float64)
         refuse_zero(alphas, "leave it out of `alphas`")
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
+        with self._on_axes(ax) as ax:
             self._draw_scores(alphas)
             self._mark_choice()
-            show_penalties(self.ax_, alphas)
+            show_penalties(ax, alphas)
             counts = self.table["n_nonzero"].to_numpy(dtype=np.float64)
-            self.top_axis_ = count_on_top(self.ax_, alphas, counts, "mean nonzero coefficients")
+            self.top_axis_ = count_on_top(ax, alphas, counts, "mean nonzero coefficients")
             name = "held-out log-likelihood" if self.scoring == "loglik" else self.scoring
-            self.ax_.set_ylabel(f"mean {name.replace('_', ' ')}")
+            ax.set_ylabel(f"mean {name.replace('_', ' ')}")
             named = self.best_, self.one_se_, self.chosen_
             corners = ("lower right", "lower left", "upper right")
-            legend_in_corner(self.ax_, named, [line.get_label() for line in named], corners)
-            lay_out(self.ax_)
-            show_ratios(self.ax_)
+            legend_in_corner(ax, named, [line.get_label() for line in named], corners)
+            lay_out(ax)
+            show_ratios(ax)
         return self
 
     def _draw_scores(self, alphas):
@@ -188,9 +176,7 @@ class CVDisplay:
 
         def mark(alpha, name, style):
             label = f"{name}: {alpha:.3g} ({round(n_of[alpha], 1):,g} nonzero)"
-            return self.ax_.axvline(
-                alpha, color=MUTED, linestyle=style, linewidth=0.8, zorder=1, label=label
-            )
+            return self.ax_.axvline(alpha, linestyle=style, label=label, **GUIDE)
 
         self.best_ = mark(self.alpha_best, "best", "-")
         self.one_se_ = mark(self.alpha_one_se, "one s.e.", (0, (4, 2)))

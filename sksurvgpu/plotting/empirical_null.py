@@ -2,19 +2,11 @@
 
 import numpy as np
 
+from ._display import Display, wrong_type
 from ._labels import legend_in_corner
+from ._ratios import EffectAxis, within_floats
 from ._results import require_columns
-from ._style import (
-    MUTED,
-    colours_on,
-    count_of,
-    new_axes,
-    opacity_on,
-    show_logarithmic,
-    show_ratios,
-    styled,
-    within_floats,
-)
+from ._style import DASHED_GUIDE, colours_on, count_of, opacity_on
 
 __all__ = ["EmpiricalNullDisplay"]
 
@@ -22,7 +14,7 @@ MARGIN = 1.08  # the axes end at so many times the largest of what is shown
 N_POINTS = 101  # of the boundaries
 
 
-class EmpiricalNullDisplay:
+class EmpiricalNullDisplay(Display):
     """Controls and estimates over their standard errors, and the boundaries of significance.
 
     Parameters
@@ -30,7 +22,7 @@ class EmpiricalNullDisplay:
     controls : DataFrame
         Columns coef and standard_error.
     estimates : DataFrame
-        The same.
+        Columns coef and standard_error.
     mean, sd : float
         Of the systematic error.
     level : float, default=0.95
@@ -38,8 +30,7 @@ class EmpiricalNullDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     controls_, estimates_ : matplotlib PathCollection
         Points of both.
     before_ : list of matplotlib Line2D
@@ -64,9 +55,8 @@ class EmpiricalNullDisplay:
         self.controls, self.estimates = controls, estimates
         self.mean, self.sd, self.level = float(mean), float(sd), float(level)
 
-    def __repr__(self) -> str:
-        controls = count_of(self.controls, "control")
-        return f"<EmpiricalNullDisplay of {controls} and {count_of(self.estimates, 'estimate')}>"
+    def _shows(self):
+        return f"{count_of(self.controls, 'control')} and {count_of(self.estimates, 'estimate')}"
 
     @classmethod
     def from_result(cls, result, *, ratio=True, ax=None):
@@ -76,22 +66,16 @@ class EmpiricalNullDisplay:
         ----------
         result : CalibratedEffects
             From `calibrate`, by estimates of negative controls.
-        ratio : bool, default=True
-            Show exp(coef) on a logarithmic axis.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ratio, ax>>
 
         Returns
         -------
-        display : EmpiricalNullDisplay
-            What was drawn.
+        <<drawn>>
         """
         null, controls = getattr(result, "null", None), getattr(result, "controls", None)
         if null is None or controls is None:
-            raise TypeError(
-                f"`result` is of type {type(result).__name__}, which has no `null` and `controls`; "
-                "pass what calibrate returns."
-            )
+            remedy = ", which has no `null` and `controls`; pass what calibrate returns"
+            raise wrong_type("result", result, remedy)
         controls = controls[controls["true_coef"] == 0]
         display = cls(controls, result.table, null["mean"], null["sd"], level=result.level)
         return display.plot(ax, ratio=ratio)
@@ -101,15 +85,13 @@ class EmpiricalNullDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         ratio : bool, default=True
             Show exp(coef) on a logarithmic axis.
 
         Returns
         -------
-        display : EmpiricalNullDisplay
-            This object.
+        <<display>>
         """
         from scipy.stats import norm
 
@@ -121,28 +103,25 @@ class EmpiricalNullDisplay:
         half = norm.ppf(0.5 + 0.5 * self.level)
         wide = half * np.hypot(error, self.sd)
         low, high = within_floats(*self._limits(both[:, 0], wide[-1]))
-        shown = np.exp if ratio else np.asarray
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
-            if ratio:
-                show_logarithmic(self.ax_)
-            blue, red, *_ = colours_on(self.ax_)
-            opacity = opacity_on(self.ax_)
-            sides = [_drawable(self.mean + sign * wide) for sign in (-1, 1)]
-            self.after_ = self.ax_.fill_betweenx(
-                error, *map(shown, sides), color=red, alpha=opacity, linewidth=0, zorder=1
-            )
-            line = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (4, 2)), "zorder": 2}
+        axis = EffectAxis("effect, as a ratio" if ratio else None)
+        with self._on_axes(ax) as ax:
+            axis.set_scale(ax)
+            blue, red, *_ = colours_on(ax)
+            left, right = (axis.shown(_drawable(self.mean + sign * wide)) for sign in (-1, 1))
+            area = {"color": red, "alpha": opacity_on(ax), "linewidth": 0, "zorder": 1}
+            self.after_ = ax.fill_betweenx(error, left, right, **area)
+            line = {**DASHED_GUIDE, "zorder": 2}
             self.before_ = [
-                self.ax_.plot(shown(_drawable(sign * half * error)), error, **line)[0]
+                ax.plot(axis.shown(_drawable(sign * half * error)), error, **line)[0]
                 for sign in (-1, 1)
             ]
             style = [(blue, "o", 12), (red, "D", 22)]
             self.controls_, self.estimates_ = (
-                self.ax_.scatter(shown(x), y, s=size, color=color, marker=marker, zorder=3)
+                ax.scatter(axis.shown(x), y, s=size, color=color, marker=marker, zorder=3)
                 for (x, y), (color, marker, size) in zip((p.T for p in points), style, strict=True)
             )
-            self._finish(shown([low, high]), error[-1], ratio)
+            ax.set(xlim=axis.shown([low, high]), ylim=(0.0, error[-1]))
+            self._name_axes(axis)
         return self
 
     def _points(self, table):
@@ -155,12 +134,10 @@ class EmpiricalNullDisplay:
         far = max(np.abs(ends - self.mean).max(), 0.5 * wide) * MARGIN
         return self.mean - far, self.mean + far
 
-    def _finish(self, limits, top, ratio):
-        self.ax_.set(xlim=limits, ylim=(0.0, top))
-        self.ax_.set_xlabel("effect, as a ratio" if ratio else "coefficient")
+    def _name_axes(self, axis):
+        self.ax_.set_xlabel(axis.name)
         self.ax_.set_ylabel("standard error")
-        if ratio:
-            show_ratios(self.ax_)
+        axis.set_ticks(self.ax_)
         named = [self.controls_, self.estimates_, self.before_[0], self.after_]
         share = f"{1 - self.level:.2g}"
         names = ["negative controls", "estimates", f"p = {share} before", f"p > {share} calibrated"]

@@ -5,57 +5,28 @@ import numpy as np
 from ..data.outcomes.fields import labels_of
 from ..estimators._pipelines import split_pipeline
 from ..nonparametric import AalenJohansen
-from ._at_risk import show_at_risk
-from ._docs import documented
-from ._observed import draw_observed, named_lines, observe
-from ._predicted import parts_of
-from ._steps import (
-    check_functions,
-    check_result,
-    draw_areas,
-    draw_steps,
-    limits_of,
-    name_beside,
-    name_inside,
-    name_of_areas,
-    name_of_event,
-    predict_steps,
-)
-from ._style import count_of, new_axes, styled
+from ._curves import CurvesDisplay
+from ._observed import draw_observed
+from ._steps import check_result, draw_areas, draw_steps, name_of_event
 
 __all__ = ["CumulativeIncidenceDisplay"]
 
-NAME = "Aalen-Johansen"
+CORNERS = "upper left", "lower right"  # for the legend
 
 
-class CumulativeIncidenceDisplay:
+class CumulativeIncidenceDisplay(CurvesDisplay):
     """Cumulative incidence curves of an event among competing ones.
 
     Parameters
     ----------
-    functions : sequence of sksurv.functions.StepFunction
-        Cumulative incidence functions.
-    labels : sequence of str, optional
-        Their names; by default "row 0" and so on.
-    areas : sequence of tuple, optional
-        Times, lower and upper limits for each function, None for those without.
+    <<functions, labels, areas>>
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
-    lines_ : list of matplotlib Line2D
-        Curves of the functions.
-    areas_ : list of matplotlib PolyCollection
-        Areas between their limits.
+    <<ax_, lines_, areas_>>
     observed_ : dict of {str: matplotlib Line2D}
         Aalen-Johansen curves of the groups.
-    legend_ : matplotlib Legend
-        Their names.
-    at_risk_ : dict of {str: list of int}
-        Numbers at risk in each group.
-    at_risk_times_ : list of float
-        The times that they are for.
+    <<legend_, at_risk_, at_risk_times_>>
 
     See Also
     --------
@@ -75,70 +46,11 @@ class CumulativeIncidenceDisplay:
     ['a', 'b', 'c']
     """
 
-    def __init__(self, functions, labels=None, *, areas=None):
-        self.functions, self.labels = check_functions(functions, labels)
-        self.areas, self._result, self._styles, self._shade = areas, None, None, None
-
-    def __repr__(self) -> str:
-        return f"<CumulativeIncidenceDisplay of {count_of(self.functions, 'curve')}>"
+    _method, _start = "predict_cumulative_incidence_function", 0.0
+    _kinds = "cumulative_incidence", "risk"
+    _outcome, _estimate = "aalen_johansen", "Aalen-Johansen"
 
     @classmethod
-    @documented
-    def from_estimator(
-        cls,
-        estimator,
-        X,
-        *,
-        strata=None,
-        labels=None,
-        ax=None,
-        **options,
-    ):
-        """Draw the curves that an estimator predicts.
-
-        Parameters
-        ----------
-        estimator : FineGrayCCD
-            Fitted, with ``predict_cumulative_incidence_function``. Observed curves are of its
-            event of interest unless another one is given.
-        <<X, strata, labels, ax, **options>>
-
-        Returns
-        -------
-        display : CumulativeIncidenceDisplay
-            What was drawn.
-        """
-        method = "predict_cumulative_incidence_function"
-        display = cls(*predict_steps(estimator, method, X, strata, labels))
-        _, model = split_pipeline(estimator)
-        own = {"event_of_interest": getattr(model, "event_of_interest", 1)}
-        return display.plot(ax, **own | options)
-
-    @classmethod
-    @documented
-    def from_functions(
-        cls,
-        functions,
-        *,
-        labels=None,
-        ax=None,
-        **options,
-    ):
-        """Draw cumulative incidence functions.
-
-        Parameters
-        ----------
-        <<functions, labels, ax, **options>>
-
-        Returns
-        -------
-        display : CumulativeIncidenceDisplay
-            What was drawn.
-        """
-        return cls(functions, labels).plot(ax, **options)
-
-    @classmethod
-    @documented
     def from_result(
         cls, result, *, events=None, labels=None, limits="interval", ax=None, **options
     ):
@@ -160,56 +72,25 @@ class CumulativeIncidenceDisplay:
 
         Returns
         -------
-        display : CumulativeIncidenceDisplay
-            What was drawn.
+        <<drawn>>
         """
         check_result(result, AalenJohansen, limits)
         events = result.events if events is None else list(dict.fromkeys(np.ravel(events).tolist()))
         if not set(events) <= set(result.events):
             raise ValueError(f"`events` is {events}; the curves are of {result.events}.")
-        curves = result.functions
-        functions = {(g, e): curves[g, e] for g in result.groups for e in events}
+        keys = [(group, event) for group in result.groups for event in events]
         if labels is None:
-            labels = [_name(*key, len(result.groups), len(events)) for key in functions]
-        own = result.table.groupby(["group", "event"], observed=True)
-        areas = [limits_of(own.get_group(key), limits, 0.0) for key in functions]
-        display = cls(functions.values(), labels, areas=areas)
-        display._result, display._shade = result, name_of_areas(result, limits)
+            labels = [_name(*key, len(result.groups), len(events)) for key in keys]
+        display = cls._of_result(result, keys, ["group", "event"], labels, limits)
         if len(result.groups) > 1:
-            display._styles = [(result.groups.index(g), events.index(e)) for g, e in functions]
+            display._styles = [(result.groups.index(g), events.index(e)) for g, e in keys]
         return display.plot(ax, **options)
 
-    @classmethod
-    @documented
-    def from_intervals(
-        cls,
-        result,
-        *,
-        labels=None,
-        limits="interval",
-        ax=None,
-        **options,
-    ):
-        """Draw predicted incidences or risks with their intervals.
+    @staticmethod
+    def _options_of(estimator):
+        _, model = split_pipeline(estimator)
+        return {"event_of_interest": getattr(model, "event_of_interest", 1)}
 
-        Parameters
-        ----------
-        result : CurveIntervals
-            Of the cumulative incidence or the risk of at most 20 rows, see `curve_intervals`.
-        <<labels, limits, ax, **options>>
-
-        Returns
-        -------
-        display : CumulativeIncidenceDisplay
-            What was drawn.
-        """
-        known = ("cumulative_incidence", "risk")
-        functions, names, areas = parts_of(result, known, limits, 0.0)
-        display = cls(functions, names if labels is None else labels, areas=areas)
-        display._shade = name_of_areas(result, limits)
-        return display.plot(ax, **options)
-
-    @documented
     def plot(
         self,
         ax=None,
@@ -225,48 +106,46 @@ class CumulativeIncidenceDisplay:
 
         Parameters
         ----------
-        <<ax, aalen_johansen, groups, event_of_interest, at_risk, colors, legend_title>>
+        <<ax>>
+        aalen_johansen : structured ndarray of shape (n_samples,), optional
+            Outcome from `competing_risks` whose Aalen-Johansen curves are drawn, dashed.
+        <<groups>>
+        event_of_interest : int or str, default=1
+            Code or label of the event of the observed curves; all others compete with it.
+        <<at_risk, colors, legend_title>>
 
         Returns
         -------
-        display : CumulativeIncidenceDisplay
-            This object.
+        <<display>>
         """
-        if self._result is not None and (aalen_johansen is not None or groups is not None):
-            raise ValueError("the curves are those of a result; draw other ones beside a model's.")
-        seen = self._result or observe("aalen_johansen", aalen_johansen, groups, at_risk)
+        observed = self._observe(aalen_johansen, groups, at_risk)
         if aalen_johansen is not None:
             labels = labels_of(aalen_johansen[aalen_johansen.dtype.names[0]])
             event_of_interest = labels.get(event_of_interest, event_of_interest)
-        if self._result is None and seen and event_of_interest not in seen.events:
+        is_beside = self._result is None and observed is not None
+        if is_beside and event_of_interest not in observed.events:
             raise ValueError(
                 f"`event_of_interest` is {event_of_interest!r}; `aalen_johansen` has the events "
-                f"{seen.events}."
+                f"{observed.events}."
             )
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
+        with self._on_axes(ax) as ax:
             self.lines_ = draw_steps(
-                self.ax_, self.functions, self.labels, 0.0, self._styles, colors
+                ax, self.functions, self.labels, self._start, self._styles, colors
             )
-            self.areas_ = draw_areas(self.ax_, self.lines_, self.areas)
+            self.areas_ = draw_areas(ax, self.lines_, self.areas)
             self.observed_ = {}
-            if self._result is None and seen:
-                curves = {group: seen.functions[group, event_of_interest] for group in seen.groups}
-                self.observed_ = draw_observed(self.ax_, curves, self.lines_, NAME)
-            self.ax_.set_ylim(bottom=0.0)
-            self.ax_.set_ylabel("cumulative incidence")
-            named = named_lines(self.ax_, self.lines_, self.observed_, NAME, areas=self._shade)
-            self.legend_ = name_beside(self.ax_, named, legend_title)
-            self.at_risk_, self.at_risk_times_, depth = show_at_risk(
-                self.ax_, seen if at_risk else None, self._curves()
+            if is_beside:
+                curves = {g: observed.functions[g, event_of_interest] for g in observed.groups}
+                self.observed_ = draw_observed(ax, curves, self.lines_, self._estimate)
+            ax.set_ylim(bottom=0.0)
+            ax.set_ylabel("cumulative incidence")
+            self._name_lines(
+                legend_title, CORNERS, observed if at_risk else None, self._first_curves()
             )
-            if self.legend_ is None:
-                corners = ("upper left", "lower right")
-                self.legend_ = name_inside(self.ax_, named, corners, depth, legend_title)
         return self
 
-    def _curves(self):
-        """A curve of each group, in whose colour it is drawn."""
+    def _first_curves(self):
+        """First curve of each group, in whose colour all of the group are."""
         if self._styles is None:
             return self.observed_
         first = {k: i for i, (k, _) in reversed([*enumerate(self._styles)])}
@@ -274,7 +153,7 @@ class CumulativeIncidenceDisplay:
 
 
 def _name(group, event, n_groups, n_events):
-    """What tells a curve from the others."""
+    """Name that tells a curve from the others."""
     if n_groups == 1:
         return name_of_event(event)
     return str(group) if n_events == 1 else f"{group}, {name_of_event(event)}"

@@ -3,20 +3,15 @@
 import numpy as np
 
 from .._tables import counted
+from ._display import Display, wrong_type
 from ._penalties import count_on_top, draw_curves, name_curves, refuse_zero, show_penalties
-from ._style import (
-    MUTED,
-    count_of,
-    lay_out,
-    new_axes,
-    show_ratios,
-    styled,
-)
+from ._ratios import show_ratios
+from ._style import DASHED_GUIDE, MUTED, count_of, lay_out
 
 __all__ = ["PathDisplay"]
 
 
-class PathDisplay:
+class PathDisplay(Display):
     """Coefficients over the penalty or over their norm.
 
     Parameters
@@ -32,8 +27,7 @@ class PathDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     top_axis_ : matplotlib SecondaryAxis
         Numbers of nonzero coefficients.
     lines_ : list of matplotlib Line2D
@@ -72,9 +66,9 @@ class PathDisplay:
         if not np.isfinite(self.coefs).all():
             raise ValueError("`coefs` has values that are not finite.")
 
-    def __repr__(self) -> str:
-        what = count_of(self.feature_names, "coefficient")
-        return f"<PathDisplay of {what} at {counted(len(self.alphas), 'penalties')}>"
+    def _shows(self):
+        penalties = counted(len(self.alphas), "penalties")
+        return f"{count_of(self.feature_names, 'coefficient')} at {penalties}"
 
     @classmethod
     def from_path(cls, path, *, x="alpha", highlight=None, n_labels=10, ax=None):
@@ -87,23 +81,14 @@ class PathDisplay:
         x : {"alpha", "norm"}, default="alpha"
             Horizontal axis: the penalty, on a logarithmic axis that descends, or the sum of the
             absolute values of the coefficients.
-        highlight : float, optional
-            Penalty at which a vertical line is drawn.
-        n_labels : int, default=10
-            How many of the coefficients that end largest are named and coloured.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<highlight, n_labels, ax>>
 
         Returns
         -------
-        display : PathDisplay
-            What was drawn.
+        <<drawn>>
         """
-        for name in ("alphas", "coefs", "feature_names"):
-            if not hasattr(path, name):
-                raise TypeError(
-                    f"`path` is of type {type(path).__name__}; pass a Path, from fit_path."
-                )
+        if not all(hasattr(path, name) for name in ("alphas", "coefs", "feature_names")):
+            raise wrong_type("path", path, "; pass a Path, from fit_path")
         display = cls(path.alphas, path.coefs, path.feature_names, x=x)
         return display.plot(ax, highlight=highlight, n_labels=n_labels)
 
@@ -112,8 +97,7 @@ class PathDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         highlight : float, optional
             Penalty at which a vertical line is drawn.
         n_labels : int, default=10
@@ -121,25 +105,19 @@ class PathDisplay:
 
         Returns
         -------
-        display : PathDisplay
-            This object.
+        <<display>>
         """
         position = self._positions()
         marked = None if highlight is None else self._position_of(highlight, position)
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
-            self._draw_lines(position, int(n_labels))
+        with self._on_axes(ax) as ax:
+            colour_of = self._draw_lines(position, int(n_labels))
             self._draw_axes(position)
-            self.highlight_ = None
-            if marked is not None:
-                self.highlight_ = self.ax_.axvline(
-                    marked, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1
-                )
+            self.highlight_ = None if marked is None else ax.axvline(marked, **DASHED_GUIDE)
             names = self.feature_names
-            self.labels_ = name_curves(self.ax_, position, self.coefs, names, self._colour)
+            self.labels_ = name_curves(ax, position, self.coefs, names, colour_of)
             if self.x == "alpha":
-                lay_out(self.ax_)
-                show_ratios(self.ax_)
+                lay_out(ax)
+                show_ratios(ax)
         return self
 
     def _positions(self):
@@ -161,19 +139,15 @@ class PathDisplay:
         return float(np.interp(-alpha, -self.alphas, position))
 
     def _draw_lines(self, position, n_labels):
+        """Draw the coefficients that are ever nonzero; return the colours of those named."""
         is_selected = (self.coefs != 0).any(axis=1)
         selected = np.flatnonzero(is_selected)
         # a coefficient that has gone back to zero is not named before one that is still there
         size = np.abs(self.coefs[selected])
         order = selected[np.lexsort((-size.max(axis=1), -size[:, -1]))]
-        self.lines_, self._colour = draw_curves(
-            self.ax_,
-            position,
-            self.coefs,
-            self.feature_names,
-            selected,
-            order[: max(n_labels, 0)],
-        )
+        named, names = order[: max(n_labels, 0)], self.feature_names
+        self.lines_, colour_of = draw_curves(self.ax_, position, self.coefs, names, selected, named)
+        return colour_of
 
     def _draw_axes(self, position):
         ax = self.ax_

@@ -2,28 +2,21 @@
 
 import numpy as np
 
+from ._display import Display, wrong_type
+from ._ratios import EffectAxis
 from ._results import WANTED, choose_rows, effect_of, read_intervals, require_columns
-from ._style import (
-    MUTED,
-    colours_on,
-    count_of,
-    new_panels,
-    show_logarithmic,
-    show_ratios,
-    styled,
-    title_panels,
-)
+from ._style import DASHED_GUIDE, colours_on, count_of, title_panels
 
 __all__ = ["ProfileDisplay"]
 
 MOST_PANELS = 30
-PANEL_WIDTH, PANEL_HEIGHT = 1.7, 1.5  # inches, at least and about
+PANEL_SIZE = 1.7, 1.5  # inches: width at least, height about
 FAR = 0.5  # widths of the curve between it and no effect, where this is not shown
 HEADROOM = 1.6  # height of the axes in units of the cut
 CURVE = ("feature", "value", "log_likelihood_ratio")
 
 
-class ProfileDisplay:
+class ProfileDisplay(Display):
     """Twice the drop of the profile log-likelihood over each coefficient.
 
     Parameters
@@ -32,15 +25,11 @@ class ProfileDisplay:
         Columns feature, value and log_likelihood_ratio, 0 at the maximum.
     intervals : DataFrame
         Columns coef, lower and upper, with the features that are shown as index.
-    effect : str or None, default=None
-        What exp(coef) is called; None where it is no ratio.
-    level : float, default=0.95
-        Of the intervals.
+    <<effect, level>>
 
     Attributes
     ----------
-    axes_, figure_ : ndarray of matplotlib Axes, and Figure
-        What was drawn on, an axes for each coefficient.
+    <<axes_>>
     curves_ : list of matplotlib Line2D
         Curve of each.
     cuts_ : list of matplotlib Line2D
@@ -83,8 +72,8 @@ class ProfileDisplay:
         self.level = level
         self.cut = float(chi2.ppf(level, 1))
 
-    def __repr__(self) -> str:
-        return f"<ProfileDisplay of {count_of(self.intervals, 'coefficient')}>"
+    def _shows(self):
+        return count_of(self.intervals, "coefficient")
 
     @classmethod
     def from_result(cls, result, *, columns=None, ratio=True, axes=None):
@@ -94,24 +83,16 @@ class ProfileDisplay:
         ----------
         result : ProfileResult
             From `profile_likelihood`.
-        columns : list of str or int, optional
-            Coefficients, by name or by position, that are shown; all by default.
-        ratio : bool, default=True
-            Show exp(coef) on a logarithmic axis where it is a ratio of hazards, odds or rates.
-        axes : array of matplotlib Axes, optional
-            Where to draw, an axes for each coefficient; a new figure by default.
+        <<columns, ratio, axes>>
 
         Returns
         -------
-        display : ProfileDisplay
-            What was drawn.
+        <<drawn>>
         """
         intervals = read_intervals(result)
         if not hasattr(result, "curves"):
-            raise TypeError(
-                f"`result` is of type {type(result).__name__}, which has no `curves`; pass what "
-                "profile_likelihood returns."
-            )
+            remedy = ", which has no `curves`; pass what profile_likelihood returns"
+            raise wrong_type("result", result, remedy)
         if columns is not None:
             intervals = intervals.iloc[choose_rows(intervals.index, columns)]
         effect = effect_of(result) if ratio else None
@@ -122,13 +103,11 @@ class ProfileDisplay:
 
         Parameters
         ----------
-        axes : array of matplotlib Axes, optional
-            Where to draw, an axes for each coefficient; a new figure by default.
+        <<axes>>
 
         Returns
         -------
-        display : ProfileDisplay
-            This object.
+        <<display>>
         """
         n_panels = len(self.intervals)
         if n_panels == 0:
@@ -138,44 +117,38 @@ class ProfileDisplay:
                 f"there are {n_panels:,} coefficients, a figure shows at most {MOST_PANELS}; name "
                 "some in `columns`, or use CoefficientDisplay."
             )
-        with styled():
-            size = PANEL_WIDTH, PANEL_HEIGHT
-            self.axes_, self.figure_ = new_panels(axes, n_panels, "coefficient", size)
-            if axes is None:
-                self.figure_.supxlabel(self.effect or "coefficient", size="medium")
-                self.figure_.supylabel("2 × drop of the log-likelihood", size="medium")
+        axis = EffectAxis(self.effect)
+        with self._on_panels(axes, n_panels, "coefficient", PANEL_SIZE) as panels:
+            self._name_axes_of_figure(axes, axis.name, "2 × drop of the log-likelihood")
             self.curves_, self.cuts_, self.nulls_, self.bounds_ = [], [], [], []
-            for ax, (name, row) in zip(self.axes_, self.intervals.iterrows(), strict=True):
-                self._draw_panel(ax, name, row)
-            title_panels(self.axes_, self.intervals.index)
-            for ax in self.axes_ if self.effect else ():
-                show_ratios(ax)
+            for ax, (name, row) in zip(panels, self.intervals.iterrows(), strict=True):
+                self._draw_panel(ax, axis, name, row)
+            title_panels(panels, self.intervals.index)
+            for ax in panels:
+                axis.set_ticks(ax)
         return self
 
-    def _draw_panel(self, ax, name, row):
+    def _draw_panel(self, ax, axis, name, row):
         curve = self.curves[self.curves["feature"] == name].sort_values("value")
         value, drop = curve["value"].to_numpy(), curve["log_likelihood_ratio"].to_numpy()
         near = drop <= HEADROOM * self.cut
         value, drop = value[_widened(near)], drop[_widened(near)]
-        shown = np.exp if self.effect else np.asarray
         blue, red, *_ = colours_on(ax)
-        if self.effect:
-            show_logarithmic(ax)
-        self.curves_ += ax.plot(shown(value), drop, color=blue, zorder=3)
-        self.cuts_.append(
-            ax.axhline(self.cut, color=MUTED, linewidth=0.8, linestyle=(0, (4, 2)), zorder=1)
-        )
+        axis.set_scale(ax)
+        self.curves_ += ax.plot(axis.shown(value), drop, color=blue, zorder=3)
+        self.cuts_.append(ax.axhline(self.cut, **DASHED_GUIDE))
         reach = FAR * np.ptp(value)
         is_near = value.min() - reach <= 0.0 <= value.max() + reach
-        style = {"color": MUTED, "linewidth": 0.8, "zorder": 1}
-        self.nulls_.append(ax.axvline(shown(0.0), **style) if is_near else None)
+        self.nulls_.append(axis.mark_no_effect(ax) if is_near else None)
         bounds = row[["lower", "upper"]].to_numpy(dtype=np.float64)
         bounds = bounds[np.isfinite(bounds)]
-        ax.vlines(shown(bounds), 0.0, self.cut, color=red, linewidth=0.8, zorder=2)
+        ax.vlines(axis.shown(bounds), 0.0, self.cut, color=red, linewidth=0.8, zorder=2)
         self.bounds_.append(
-            ax.scatter(shown(bounds), np.full(len(bounds), self.cut), s=14, color=red, zorder=4)
+            ax.scatter(
+                axis.shown(bounds), np.full(len(bounds), self.cut), s=14, color=red, zorder=4
+            )
         )
-        ax.plot(shown(row["coef"]), 0.0, "o", color=blue, clip_on=False, zorder=4)
+        ax.plot(axis.shown(row["coef"]), 0.0, "o", color=blue, clip_on=False, zorder=4)
         ax.set_ylim(0.0, HEADROOM * self.cut)
 
 

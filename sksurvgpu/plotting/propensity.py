@@ -7,9 +7,10 @@ from ..cohort.cohort import as_cohort
 from ..cohort.scores import preference_score
 from ..data import options
 from ..data.vectors import check_row_values
+from ._display import Display
 from ._labels import legend_in_corner
 from ._results import require_columns
-from ._style import MUTED, colours_on, count_of, new_axes, opacity_on, styled
+from ._style import MUTED, colours_on, count_of, opacity_on
 
 __all__ = ["PropensityDisplay"]
 
@@ -18,7 +19,7 @@ SCALES = ("preference", "score")
 AXIS = {"preference": "preference score", "score": "propensity score"}
 
 
-class PropensityDisplay:
+class PropensityDisplay(Display):
     """Distributions of the propensity score in both arms, before and after an adjustment.
 
     Parameters
@@ -31,12 +32,11 @@ class PropensityDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     areas_ : dict of {str: matplotlib StepPatch}
         Distribution of each arm.
     before_ : dict of {str: matplotlib StepPatch}
-        The same before the adjustment; empty without one.
+        Distribution of each arm before the adjustment; empty without one.
     band_ : matplotlib Rectangle or None
         Scores in equipoise.
 
@@ -63,8 +63,8 @@ class PropensityDisplay:
         self.equipoise = equipoise
         self._title, self._name = "", "score"
 
-    def __repr__(self) -> str:
-        return f"<PropensityDisplay of both arms in {count_of(self.bins, 'bin')}>"
+    def _shows(self):
+        return f"both arms in {count_of(self.bins, 'bin')}"
 
     @classmethod
     def from_cohort(
@@ -96,15 +96,13 @@ class PropensityDisplay:
             Smallest and largest preference score of those in equipoise.
         n_bins : int, default=50
             How many bins the scores from 0 to 1 are divided into.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         **names : str
             Of tables, their columns ``id=``, ``treatment=`` and ``score=``, if they have others.
 
         Returns
         -------
-        display : PropensityDisplay
-            What was drawn.
+        <<drawn>>
         """
         from pandas import DataFrame
 
@@ -138,42 +136,37 @@ class PropensityDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
 
         Returns
         -------
-        display : PropensityDisplay
-            This object.
+        <<display>>
         """
         edges = np.append(self.bins["lower"], self.bins["upper"].iloc[-1])
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
-            opacity = opacity_on(self.ax_)
+        with self._on_axes(ax) as ax:
+            opacity = opacity_on(ax)
             self.areas_, self.before_, self.band_ = {}, {}, None
             if self.equipoise is not None:
-                self.band_ = self.ax_.axvspan(
+                self.band_ = ax.axvspan(
                     *self.equipoise, color=MUTED, alpha=0.5 * opacity, linewidth=0.0, zorder=0
                 )
-            for arm, colour in zip(ARMS, colours_on(self.ax_)[1::-1], strict=True):
+            for arm, colour in zip(ARMS, colours_on(ax)[1::-1], strict=True):
                 density = self.bins[arm].to_numpy()
-                self.areas_[arm] = self.ax_.stairs(
-                    density, edges, fill=True, color=colour, alpha=opacity
-                )
+                self.areas_[arm] = ax.stairs(density, edges, fill=True, color=colour, alpha=opacity)
                 outline = {"color": colour, "linewidth": 1.0, "baseline": None}
-                self.ax_.stairs(density, edges, **outline)
+                ax.stairs(density, edges, **outline)
                 if f"{arm} before" in self.bins:
-                    self.before_[arm] = self.ax_.stairs(
+                    self.before_[arm] = ax.stairs(
                         self.bins[f"{arm} before"].to_numpy(), edges, linestyle=":", **outline
                     )
-            self.ax_.set_xlim(edges[0], edges[-1])
-            self.ax_.set_ylim(0.0, None)
-            self.ax_.set_xlabel(self._name)
-            self.ax_.set_title(self._title)
-            self.ax_.set_ylabel("density")
+            ax.set_xlim(edges[0], edges[-1])
+            ax.set_ylim(0.0, None)
+            ax.set_xlabel(self._name)
+            ax.set_title(self._title)
+            ax.set_ylabel("density")
             shown = {**self.areas_, **{f"{arm} before": line for arm, line in self.before_.items()}}
             corners = ("upper right", "upper left")
-            legend_in_corner(self.ax_, list(shown.values()), list(shown), corners)
+            legend_in_corner(ax, list(shown.values()), list(shown), corners)
         return self
 
 

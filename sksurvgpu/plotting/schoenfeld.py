@@ -3,18 +3,19 @@
 import numpy as np
 
 from ..data.intervals import check_level
+from ._display import Display, wrong_type
 from ._forest import in_column
 from ._results import choose_rows
-from ._style import MUTED, colours_on, count_of, new_panels, opacity_on, styled, title_panels
+from ._style import MUTED, colours_on, count_of, opacity_on, title_panels
 
 __all__ = ["SchoenfeldDisplay"]
 
-PANEL_WIDTH, PANEL_HEIGHT = 2.3, 1.9  # inches, at least and about
+PANEL_SIZE = 2.3, 1.9  # inches: width at least, height about
 N_KNOTS, N_TICKS, N_POINTS = 4, 5, 200
 MOST_PANELS = 30
 
 
-class SchoenfeldDisplay:
+class SchoenfeldDisplay(Display):
     """Scaled Schoenfeld residuals over time, with a natural spline and its pointwise interval.
 
     The coefficient of a hazard that is proportional is a horizontal line, dashed.
@@ -25,13 +26,11 @@ class SchoenfeldDisplay:
         From `proportional_hazards_test`, whose transformation is the scale of time.
     columns : list of str or int, optional
         Columns that are shown, by name or by position; by default those that were tested.
-    level : float, default=0.95
-        Of the intervals.
+    <<level>>
 
     Attributes
     ----------
-    axes_, figure_ : ndarray of matplotlib Axes, and Figure
-        What was drawn on, an axes for each column.
+    <<axes_>>
     points_ : list of matplotlib PathCollection
         Residuals of each.
     curves_, constants_ : list of matplotlib Line2D
@@ -52,10 +51,7 @@ class SchoenfeldDisplay:
 
     def __init__(self, result, columns=None, *, level=0.95):
         if not hasattr(result, "transformed_time"):
-            raise TypeError(
-                f"`result` is of type {type(result).__name__}; pass what proportional_hazards_test "
-                "returns."
-            )
+            raise wrong_type("result", result, "; pass what proportional_hazards_test returns")
         names = result.table.index[:-1].astype(str)  # without that of all together
         self.level, self.result = check_level(level), result
         rows = choose_rows(names, names if columns is None else columns)
@@ -66,8 +62,8 @@ class SchoenfeldDisplay:
                 f"figure shows between 1 and {MOST_PANELS}; name others in `columns`."
             )
 
-    def __repr__(self) -> str:
-        return f"<SchoenfeldDisplay of {count_of(self.rows, 'column')}>"
+    def _shows(self):
+        return count_of(self.rows, "column")
 
     @classmethod
     def from_result(cls, result, *, columns=None, level=0.95, axes=None):
@@ -79,15 +75,11 @@ class SchoenfeldDisplay:
             From `proportional_hazards_test`.
         columns : list of str or int, optional
             Columns that are shown, by name or by position.
-        level : float, default=0.95
-            Of the intervals.
-        axes : array of matplotlib Axes, optional
-            Where to draw, an axes for each column; a new figure by default.
+        <<level, axes>>
 
         Returns
         -------
-        display : SchoenfeldDisplay
-            What was drawn.
+        <<drawn>>
         """
         return cls(result, columns, level=level).plot(axes)
 
@@ -96,26 +88,20 @@ class SchoenfeldDisplay:
 
         Parameters
         ----------
-        axes : array of matplotlib Axes, optional
-            Where to draw, an axes for each column; a new figure by default.
+        <<axes>>
 
         Returns
         -------
-        display : SchoenfeldDisplay
-            This object.
+        <<display>>
         """
         tests = self.result.table.iloc[self.rows]
-        with styled():
-            size = PANEL_WIDTH, PANEL_HEIGHT
-            self.axes_, self.figure_ = new_panels(axes, len(self.rows), "column", size)
+        with self._on_panels(axes, len(self.rows), "column", PANEL_SIZE) as panels:
             self.points_, self.curves_, self.constants_, self.areas_ = [], [], [], []
-            for ax, row in zip(self.axes_, self.rows, strict=True):
+            for ax, row in zip(panels, self.rows, strict=True):
                 self._draw_panel(ax, self.result.residuals[:, row])
-            if axes is None:
-                self.figure_.supxlabel("time", size="medium")
-                self.figure_.supylabel("coefficient", size="medium")
+            self._name_axes_of_figure(axes, "time", "coefficient")
             p_values = [in_column(p, "p") for p in tests["p_value"]]
-            title_panels(self.axes_, map("{}, p {}".format, tests.index, p_values))
+            title_panels(panels, map("{}, p {}".format, tests.index, p_values))
         return self
 
     def _draw_panel(self, ax, residuals):

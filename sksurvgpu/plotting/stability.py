@@ -2,24 +2,18 @@
 
 import numpy as np
 
+from ._display import Display, wrong_type
 from ._labels import text_in_corner
 from ._penalties import draw_curves, name_curves, refuse_zero, show_penalties
-from ._style import (
-    BAND,
-    MUTED,
-    count_of,
-    lay_out,
-    new_axes,
-    show_ratios,
-    styled,
-)
+from ._ratios import show_ratios
+from ._style import BAND, DASHED_GUIDE, MUTED, count_of, lay_out
 
 __all__ = ["StabilityDisplay"]
 
 NOTE_CORNERS = "upper left", "upper right", "lower right", "lower left"
 
 
-class StabilityDisplay:
+class StabilityDisplay(Display):
     """How often coefficients are selected in halves of the data, over the penalty.
 
     Parameters
@@ -29,8 +23,7 @@ class StabilityDisplay:
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on.
+    <<ax_>>
     lines_ : list of matplotlib Line2D
         A line for each penalized coefficient that was ever selected, labelled with its name.
     labels_ : list of matplotlib Annotation
@@ -58,15 +51,13 @@ class StabilityDisplay:
 
     def __init__(self, result):
         if not hasattr(result, "probabilities") or not hasattr(result, "threshold"):
-            raise TypeError(
-                f"`result` is of type {type(result).__name__}; pass a StabilityResult, from "
-                "stability_selection."
-            )
+            remedy = "; pass a StabilityResult, from stability_selection"
+            raise wrong_type("result", result, remedy)
         self.result = result
 
-    def __repr__(self) -> str:
-        what = count_of(self.result.feature_names, "coefficient")
-        return f"<StabilityDisplay of {what} at {len(self.result.alphas):,} penalties>"
+    def _shows(self):
+        coefficients = count_of(self.result.feature_names, "coefficient")
+        return f"{coefficients} at {len(self.result.alphas):,} penalties"
 
     @classmethod
     def from_result(cls, result, *, n_labels=10, ax=None):
@@ -76,15 +67,11 @@ class StabilityDisplay:
         ----------
         result : StabilityResult
             From `stability_selection`.
-        n_labels : int, default=10
-            How many of the stable coefficients are named and coloured, the most stable first.
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<n_labels, ax>>
 
         Returns
         -------
-        display : StabilityDisplay
-            What was drawn.
+        <<drawn>>
         """
         return cls(result).plot(ax, n_labels=n_labels)
 
@@ -93,49 +80,34 @@ class StabilityDisplay:
 
         Parameters
         ----------
-        ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+        <<ax>>
         n_labels : int, default=10
             How many of the stable coefficients are named and coloured, the most stable first.
 
         Returns
         -------
-        display : StabilityDisplay
-            This object.
+        <<display>>
         """
-        alphas = self.result.alphas
+        result, alphas = self.result, self.result.alphas
+        probabilities, names = result.probabilities, result.feature_names
         refuse_zero(alphas, "leave it out of `alphas`")
-        with styled():
-            self.ax_, self.figure_ = new_axes(ax)
-            self._draw_lines(alphas, max(int(n_labels), 0))
-            self.threshold_ = self.ax_.axhline(
-                self.result.threshold, color=MUTED, linestyle=(0, (4, 2)), linewidth=0.8, zorder=1
-            )
-            show_penalties(self.ax_, alphas)
-            self._shade_beyond(alphas)
-            self.ax_.set_ylim(0.0, 1.02)
-            self.ax_.set_ylabel("probability of selection")
-            given = self.result.probabilities, self.result.feature_names
-            self.labels_ = name_curves(self.ax_, alphas, *given, self._colour)
-            if not self.result.support.any():
-                text_in_corner(self.ax_, "no coefficient is stable", NOTE_CORNERS)
-            lay_out(self.ax_)
-            show_ratios(self.ax_)
-        return self
-
-    def _draw_lines(self, alphas, n_labels):
-        result = self.result
-        is_seen = result.is_penalized & (result.probabilities > 0).any(axis=1)
+        is_seen = result.is_penalized & (probabilities > 0).any(axis=1)
         stable = np.flatnonzero(result.support)
         stable = stable[np.argsort(-result.max_probabilities[stable], kind="stable")]
-        self.lines_, self._colour = draw_curves(
-            self.ax_,
-            alphas,
-            result.probabilities,
-            result.feature_names,
-            np.flatnonzero(is_seen),
-            stable[:n_labels],
-        )
+        seen, named = np.flatnonzero(is_seen), stable[: max(int(n_labels), 0)]
+        with self._on_axes(ax) as ax:
+            self.lines_, colour_of = draw_curves(ax, alphas, probabilities, names, seen, named)
+            self.threshold_ = ax.axhline(result.threshold, **DASHED_GUIDE)
+            show_penalties(ax, alphas)
+            self._shade_beyond(alphas)
+            ax.set_ylim(0.0, 1.02)
+            ax.set_ylabel("probability of selection")
+            self.labels_ = name_curves(ax, alphas, probabilities, names, colour_of)
+            if not result.support.any():
+                text_in_corner(ax, "no coefficient is stable", NOTE_CORNERS)
+            lay_out(ax)
+            show_ratios(ax)
+        return self
 
     def _shade_beyond(self, alphas):
         self.beyond_, least = None, self.result.alpha_min

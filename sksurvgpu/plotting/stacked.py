@@ -5,6 +5,7 @@ import numpy as np
 from ..nonparametric import AalenJohansen
 from ..nonparametric.groups import ALL
 from ._at_risk import count_at_risk, write_at_risk
+from ._display import Display
 from ._labels import label_ends
 from ._steps import MARGIN, check_functions, check_result, name_of_event
 from ._style import (
@@ -12,23 +13,21 @@ from ._style import (
     colours_on,
     count_of,
     lay_out,
-    new_panels,
     room_for_names,
     shorten,
-    styled,
     title_panels,
 )
 
 __all__ = ["StackedIncidenceDisplay"]
 
 MOST_PANELS, MOST_EVENTS = 12, 6
-PANEL_WIDTH, PANEL_HEIGHT = 2.4, 3.0  # inches, at least and about
+PANEL_SIZE = 2.4, 3.0  # inches: width at least, height about
 NAMES_SHARE = 0.36  # of the width of the figure
 FILL, REST = 0.85, 0.3  # opacity of an event, and of no event
 NO_EVENT = "no event"
 
 
-class StackedIncidenceDisplay:
+class StackedIncidenceDisplay(Display):
     """Cumulative incidences of all events on top of each other, a panel a group.
 
     The height of an area is the probability of its event by a time; what is left above them is
@@ -39,19 +38,16 @@ class StackedIncidenceDisplay:
     functions : dict of {str: sequence of sksurv.functions.StepFunction}
         For each group the cumulative incidence functions of the events, from below.
     labels : sequence of str, optional
-        Names of the events; by default their labels, or "event 1"
-            and so on.
+        Names of the events; by default their labels, or "event 1" and so on.
 
     Attributes
     ----------
-    axes_, figure_ : ndarray of matplotlib Axes, and Figure
-        What was drawn on, an axes for each group.
+    <<axes_>>
     areas_ : dict of {str: list of matplotlib PolyCollection}
         Areas of each group: those of the events from below, and that of none.
     labels_ : list of matplotlib Annotation
         Names of the areas, beside the last panel.
-    at_risk_ : dict of {str: list of int}
-        Numbers at risk in each group.
+    <<at_risk_>>
 
     See Also
     --------
@@ -74,16 +70,16 @@ class StackedIncidenceDisplay:
 
     def __init__(self, functions, labels=None):
         self.functions, self._result = {}, None
-        for key, own in functions.items():
-            n_own = 1 if hasattr(own, "x") else len(own)
-            names = [f"event {i + 1}" for i in range(n_own)] if labels is None else labels
-            self.functions[str(key)], self.labels = check_functions(own, names)
+        for key, curves in functions.items():
+            n_events = 1 if hasattr(curves, "x") else len(curves)
+            names = [f"event {i + 1}" for i in range(n_events)] if labels is None else labels
+            self.functions[str(key)], self.labels = check_functions(curves, names)
         n_groups = len(self.functions)
         if not 1 <= n_groups <= MOST_PANELS:
             raise ValueError(
                 f"there are {n_groups:,} groups, a figure shows between 1 and {MOST_PANELS}."
             )
-        if {len(own) for own in self.functions.values()} != {len(self.labels)}:
+        if {len(curves) for curves in self.functions.values()} != {len(self.labels)}:
             raise ValueError("the groups have different numbers of events; pass as many for each.")
         if len(self.labels) > MOST_EVENTS:
             raise ValueError(
@@ -91,9 +87,8 @@ class StackedIncidenceDisplay:
                 "join some."
             )
 
-    def __repr__(self) -> str:
-        events, groups = count_of(self.labels, "event"), count_of(self.functions, "group")
-        return f"<StackedIncidenceDisplay of {events} in {groups}>"
+    def _shows(self):
+        return f"{count_of(self.labels, 'event')} in {count_of(self.functions, 'group')}"
 
     @classmethod
     def from_result(cls, result, *, labels=None, at_risk=False, axes=None):
@@ -105,15 +100,11 @@ class StackedIncidenceDisplay:
             Curves of all events, of at most 12 groups.
         labels : sequence of str, optional
             Names of the events in the order of their codes; by default "event 1" and so on.
-        at_risk : bool, default=False
-            Write below the axes how many are at risk in each group.
-        axes : array of matplotlib Axes, optional
-            Where to draw, an axes for each group; a new figure by default.
+        <<at_risk, axes>>
 
         Returns
         -------
-        display : StackedIncidenceDisplay
-            What was drawn.
+        <<drawn>>
         """
         check_result(result, AalenJohansen, None)
         if labels is None:
@@ -129,30 +120,26 @@ class StackedIncidenceDisplay:
 
         Parameters
         ----------
-        axes : array of matplotlib Axes, optional
-            Where to draw, an axes for each group; a new figure by default.
+        <<axes>>
         at_risk : bool, default=False
             Write below the axes how many are at risk in each group; for curves from a result.
 
         Returns
         -------
-        display : StackedIncidenceDisplay
-            This object.
+        <<display>>
         """
         if at_risk and self._result is None:
             raise ValueError("`at_risk` needs curves of rows; draw them by from_result.")
-        with styled():
-            size = PANEL_WIDTH, PANEL_HEIGHT
-            self.axes_, self.figure_ = new_panels(axes, len(self.functions), "group", size)
+        with self._on_panels(axes, len(self.functions), "group", PANEL_SIZE) as panels:
             self.areas_, self.at_risk_ = {}, {}
-            for ax, (key, functions) in zip(self.axes_, self.functions.items(), strict=True):
+            for ax, (key, functions) in zip(panels, self.functions.items(), strict=True):
                 times, tops = _stack(functions)
                 self.areas_[key] = _draw_areas(ax, times, tops)
                 ax.set(xlim=(0.0, MARGIN * times[-1]), ylim=(0.0, max(1.0, tops[-2].max())))
                 ax.set_xlabel("time")
-            self.axes_[0].set_ylabel("probability")
+            panels[0].set_ylabel("probability")
             if list(self.functions) != [ALL]:
-                title_panels(self.axes_, self.functions)
+                title_panels(panels, self.functions)
             self._name_areas(tops[:, -1])
             if at_risk:
                 self._write_at_risk()

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..bayes.doubts import badness
 from ..estimators._pipelines import split_pipeline
+from ._display import Display, wrong_type
 from ._results import choose_rows
 from ._style import (
     CHARACTER,
@@ -30,7 +31,7 @@ N_GRID = 200  # values at which densities are drawn
 KINDS = ("density", "rank")
 
 
-class TraceDisplay:
+class TraceDisplay(Display):
     """Draws of each chain in their order, beside their density or the histogram of their ranks.
 
     Chains that have mixed look alike: traces without trends or steps, densities on top of each
@@ -76,8 +77,8 @@ class TraceDisplay:
                     "chain."
                 )
 
-    def __repr__(self) -> str:
-        return f"<TraceDisplay of {count_of(self.draws, 'parameter')}>"
+    def _shows(self):
+        return count_of(self.draws, "parameter")
 
     @classmethod
     def from_posterior(cls, posterior, *, columns=None, n_worst=3, kind="density", axes=None):
@@ -92,21 +93,15 @@ class TraceDisplay:
             with the worst diagnostics.
         n_worst : int, default=3
             How many these are.
-        kind : {"density", "rank"}, default="density"
-            What is drawn beside the traces.
-        axes : array of matplotlib Axes of shape (n_parameters, 2), optional
-            Where to draw; a new figure by default.
+        <<kind, axes>>
 
         Returns
         -------
-        display : TraceDisplay
-            What was drawn.
+        <<drawn>>
         """
         if not hasattr(posterior, "parameter") or not hasattr(posterior, "worst"):
-            raise TypeError(
-                f"`posterior` is of type {type(posterior).__name__}; pass a Posterior, such as "
-                "the `posterior_` of a fit."
-            )
+            remedy = "; pass a Posterior, such as the `posterior_` of a fit"
+            raise wrong_type("posterior", posterior, remedy)
         labels = list(posterior.labels)
         if columns is None:
             columns = _worst(posterior, n_worst)
@@ -133,22 +128,16 @@ class TraceDisplay:
             with the worst diagnostics.
         n_worst : int, default=3
             How many these are.
-        kind : {"density", "rank"}, default="density"
-            What is drawn beside the traces.
-        axes : array of matplotlib Axes of shape (n_parameters, 2), optional
-            Where to draw; a new figure by default.
+        <<kind, axes>>
 
         Returns
         -------
-        display : TraceDisplay
-            What was drawn.
+        <<drawn>>
         """
         _, estimator = split_pipeline(estimator)
         if not hasattr(estimator, "posterior_"):
-            raise TypeError(
-                f"`estimator` is of type {type(estimator).__name__} and has no `posterior_`; pass "
-                "a Bayesian estimator that is fitted."
-            )
+            remedy = " and has no `posterior_`; pass a Bayesian estimator that is fitted"
+            raise wrong_type("estimator", estimator, remedy)
         return cls.from_posterior(
             estimator.posterior_, columns=columns, n_worst=n_worst, kind=kind, axes=axes
         )
@@ -165,8 +154,7 @@ class TraceDisplay:
 
         Returns
         -------
-        display : TraceDisplay
-            This object.
+        <<display>>
         """
         if kind not in KINDS:
             raise ValueError(f'`kind` is {kind!r}, must be "density" or "rank".')

@@ -1,0 +1,126 @@
+"""Step curves of rows or of groups: what displays of survival and of incidences have in common."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar
+
+from ._at_risk import show_at_risk
+from ._display import Display
+from ._observed import named_lines, observe
+from ._steps import (
+    check_functions,
+    limits_of,
+    name_beside,
+    name_inside,
+    name_of_areas,
+    predict_steps,
+    read_predicted,
+)
+from ._style import count_of
+
+__all__ = ["CurvesDisplay"]
+
+
+class CurvesDisplay(Display):
+    """Step curves with areas around them, beside curves of groups that were observed."""
+
+    _method: ClassVar[str]  # of estimators, which predicts such curves
+    _kinds: ClassVar[tuple[str, ...]]  # of intervals of such curves, as `curve_intervals` says
+    _start: ClassVar[float]  # height of all curves at time 0
+    _outcome: ClassVar[str]  # argument with what was observed
+    _estimate: ClassVar[str]  # name of its curves
+
+    def __init__(self, functions, labels=None, *, areas=None):
+        self.functions, self.labels = check_functions(functions, labels)
+        self.areas, self._result, self._areas_name, self._styles = areas, None, None, None
+
+    def _shows(self):
+        return count_of(self.functions, "curve")
+
+    @classmethod
+    def from_estimator(cls, estimator, X, *, strata=None, labels=None, ax=None, **options):
+        """Draw the curves that an estimator predicts.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with ``predict_survival_function`` or, for incidences,
+            ``predict_cumulative_incidence_function``; observed incidences are then of its event of
+            interest unless another one is given.
+        <<X, strata, labels, ax, **options>>
+
+        Returns
+        -------
+        <<drawn>>
+        """
+        display = cls(*predict_steps(estimator, cls._method, X, strata, labels))
+        return display.plot(ax, **cls._options_of(estimator) | options)
+
+    @classmethod
+    def from_functions(cls, functions, *, labels=None, ax=None, **options):
+        """Draw step functions, from wherever they are.
+
+        Parameters
+        ----------
+        <<functions, labels, ax, **options>>
+
+        Returns
+        -------
+        <<drawn>>
+        """
+        return cls(functions, labels).plot(ax, **options)
+
+    @classmethod
+    def from_intervals(cls, result, *, labels=None, limits="interval", ax=None, **options):
+        """Draw predicted curves with their intervals.
+
+        Parameters
+        ----------
+        result : CurveIntervals
+            Of at most 20 rows, see `curve_intervals`: of their survival or, for incidences, of
+            their cumulative incidence or risk.
+        <<labels, limits, ax, **options>>
+
+        Returns
+        -------
+        <<drawn>>
+        """
+        functions, names, areas = read_predicted(result, cls._kinds, limits, cls._start)
+        display = cls(functions, names if labels is None else labels, areas=areas)
+        display._areas_name = name_of_areas(result, limits)
+        return display.plot(ax, **options)
+
+    @classmethod
+    def _of_result(cls, result, keys, by, labels, limits):
+        """Display of a result's curves of these keys, which are those of its table by columns."""
+        curves, lines = result.functions, result.table.groupby(by, observed=True)
+        areas = [limits_of(lines.get_group(key), limits, cls._start) for key in keys]
+        display = cls([curves[key] for key in keys], labels, areas=areas)
+        display._result, display._areas_name = result, name_of_areas(result, limits)
+        return display
+
+    @staticmethod
+    def _options_of(estimator):
+        """Options of `plot` that are those of an estimator."""
+        return {}
+
+    def _observe(self, y, groups, at_risk):
+        """Curves of groups without a model: those of the result or of an outcome; or None."""
+        if self._result is not None and (y is not None or groups is not None):
+            raise ValueError("the curves are those of a result; draw other ones beside a model's.")
+        return self._result or observe(self._outcome, y, groups, at_risk)
+
+    def _name_lines(self, title, corners, counted, curves, has_ticks=False):
+        """Write the legend and, of a result, the numbers at risk in the colours of its curves.
+
+        Returns what places the legend again where something else has moved the axes; None for a
+        legend beside them.
+        """
+        ax, lines = self.ax_, self.lines_
+        named = named_lines(ax, lines, self.observed_, self._estimate, has_ticks, self._areas_name)
+        beside = name_beside(ax, named, title)  # which moves the numbers of the axis
+        self.at_risk_, self.at_risk_times_, depth = show_at_risk(ax, counted, curves)
+        place = partial(name_inside, ax, named, corners, depth, title)
+        self.legend_ = beside or place()
+        return None if beside else place
