@@ -20,7 +20,8 @@ PAGES = [
     path for path in sorted(DOCS.rglob("*.rst")) if not set(path.relative_to(DOCS).parts) & NO_PAGES
 ]
 # Shown by what they contain.
-MODULES = {"cohort", "datasets", "exceptions", "metrics", "nonparametric"}
+MODULES = {"cohort", "datasets", "exceptions", "federated", "metrics", "nonparametric", "plotting"}
+MODULES |= {"results"}  # whose names are those of the package
 # Their examples take seconds each, or kernels that nothing else needs.
 LONG = {
     "examples/cohort_study",

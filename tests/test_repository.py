@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # From the bottom up. A module imports from layers below its own and from its own layer.
 LAYERS = [
-    {"exceptions", "_calls", "_compile", "_docs", "_journal", "_progress", "_tables"}
+    {"exceptions", "_calls", "_compile", "_docs", "_journal", "_lazy", "_progress", "_tables"}
     | {"_threads", "_versioned", "_waiting", "_warnings"},
     {"data"},
     {"penalties"},
@@ -33,7 +33,7 @@ LAYERS = [
     {"estimators"},
     {"cohort", "selection", "inference", "plotting"},
     {"federated"},
-    {"datasets", "show_versions", "_report", "_warm_up", "__main__", "__init__"},
+    {"datasets", "results", "show_versions", "_report", "_warm_up", "__main__", "__init__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # (importing module, imported module) -> why.
@@ -443,7 +443,12 @@ def test_show_versions_asks_the_driver(library, expected, capsys, monkeypatch):
 
 
 def test_public_names_are_listed_and_unknown_ones_refused():
-    assert set(sksurvgpu.__all__) <= set(dir(sksurvgpu))
+    results, displays = sksurvgpu.results.__all__, sksurvgpu.plotting.__all__
+    shown = {name for name in dir(sksurvgpu) if not name.startswith("__")} | {"__version__"}
+    assert shown.isdisjoint({*results, *displays})
+    assert shown.union(results, displays) == {*sksurvgpu.__all__}
+    assert all(getattr(sksurvgpu, name) is getattr(sksurvgpu.results, name) for name in results)
+    assert all(name.endswith("Display") for name in dir(sksurvgpu.plotting) if name[0] != "_")
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = sksurvgpu.nonsense
 
@@ -451,6 +456,11 @@ def test_public_names_are_listed_and_unknown_ones_refused():
 @pytest.mark.parametrize("name", sksurvgpu.__all__)
 def test_public_name_loads(name):
     assert getattr(sksurvgpu, name) is not None
+
+
+def test_modules_load_on_first_use():
+    code = "import sksurvgpu; sksurvgpu.federated.Site, sksurvgpu.plotting.PathDisplay"
+    assert run_python(code) == ""
 
 
 def test_show_versions_is_a_function_whatever_was_imported_first():

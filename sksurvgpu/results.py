@@ -1,0 +1,45 @@
+"""What functions return: results with their tables, which nobody makes by hand."""
+
+from .bayes.posterior import Posterior
+from .data.episodes.report import Episodes, EpisodesReport
+from .data.long.result import LongData, LongReport
+from .inference.bootstrap import BootstrapResult
+from .inference.calibration import CalibratedEffects
+from .inference.certificate import Certificate
+from .inference.combination import CombinedProfiles
+from .inference.curve_result import CurveIntervals
+from .inference.debiased import DebiasedResult
+from .inference.joint import JointTest
+from .inference.likelihood_ratio import LikelihoodRatioResult
+from .inference.outcomes import OutcomesResult
+from .inference.profile import ProfileResult
+from .inference.proportional_hazards import ProportionalHazardsResult
+from .inference.stability_result import StabilityResult
+from .inference.wald import WaldResult
+from .partitions.store import PartitionedData
+from .selection.path import Path
+from .selection.screen import ScreenResult
+
+__all__ = [
+    "BootstrapResult",
+    "CalibratedEffects",
+    "Certificate",
+    "CombinedProfiles",
+    "CurveIntervals",
+    "DebiasedResult",
+    "Episodes",
+    "EpisodesReport",
+    "JointTest",
+    "LikelihoodRatioResult",
+    "LongData",
+    "LongReport",
+    "OutcomesResult",
+    "PartitionedData",
+    "Path",
+    "Posterior",
+    "ProfileResult",
+    "ProportionalHazardsResult",
+    "ScreenResult",
+    "StabilityResult",
+    "WaldResult",
+]
