@@ -1,4 +1,4 @@
-"""Whether as many have met the event as was predicted, in groups of like risk and in all rows."""
+"""Calibration: observed beside predicted risks, in groups of like risk and in all rows."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ NO_START = (
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """How and when each row ended.
+    """Time and kind of the end of each row.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ def nearest_horizon(risk, horizons):
 
 
 def is_competing(risk):
-    """Whether risks say that they are of one event among competing ones."""
+    """Tell whether risks say that they are of one event among competing ones."""
     return _event_of(risk) is not None
 
 

@@ -44,27 +44,27 @@ _documented = sharing(
         Outcome of the rows whose risk was predicted.
     risk : DataFrame or array-like of shape (n_samples, n_times)
         Predicted risks, those of the event of interest, as from ``predict_risk``.
-    event_of_interest : int or str, default=1
-        Its code or label; all other events compete with it.
+    times : float or array-like of shape (n_times,), optional
+        Horizons, increasing, before the last times of both outcomes; by default the columns of
+        `risk`. Without competing events the first lies within the follow-up of `y_test`; a mean
+        over time takes two or more.
+    event_of_interest : int or str, optional
+        Its code or label, for outcomes of `competing_risks`: all other events compete with it.
+        None for those of `surv`.
     area : pandas.Series of shape (n_times,)
         By horizon; 0.5 for risks that say nothing.
-    score : float
-        Integral by the trapezoidal rule, divided by the time between the horizons.
     """)
 )
 
 
 @called_as("brier_score(y_train, y_test, risk, times), " + BOTH)
 @_documented
-def brier_score(y_train, y_test, risk, times=None):
+def brier_score(y_train, y_test, risk, times=None, *, event_of_interest=None):
     """Mean squared error of predicted risks at horizons, weighted for censoring.
 
     Parameters
     ----------
-    <<y_train, y_test, risk>>
-    times : float or array-like of shape (n_times,), optional
-        Horizons, increasing; by default the columns of `risk`. They must lie within the follow-up
-        of `y_test` and before the last time of `y_train`.
+    <<y_train, y_test, risk, times, event_of_interest>>
 
     Returns
     -------
@@ -73,42 +73,53 @@ def brier_score(y_train, y_test, risk, times=None):
 
     See Also
     --------
-    brier_score_competing : With competing events.
     integrated_brier_score : Its mean over time.
+    auc : Discrimination alone.
 
     Notes
     -----
-    That of ``sksurv.metrics.brier_score``. Strata of the outcomes are not used; outcomes with a
-    field ``start`` are refused.
+    Rows with an event at T by the horizon t weigh ``1 / G(T-)``, those free of events ``1 / G(t)``
+    and those censored by then nothing; G is the Kaplan-Meier estimate of the probability not to be
+    censored, where events come before censorings at the same time. Without competing events it is
+    ``1 / G(T)``, as in ``sksurv.metrics.brier_score``, which differs where an event is tied with a
+    censoring. Strata of the outcomes are not used; outcomes with a field ``start`` are refused.
 
     Examples
     --------
-    >>> from sksurvgpu import CoxLassoCCD
-    >>> from sksurvgpu.datasets import simulate_cox
+    >>> from sksurvgpu import CoxLassoCCD, FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
     >>> from sksurvgpu.metrics import brier_score
     >>> data = simulate_cox(1_000, 50, random_state=0)
     >>> model = CoxLassoCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
     >>> risk = model.predict_risk(data.X[500:], [10, 20, 40])
     >>> brier_score(data.y[:500], data.y[500:], risk).round(3).tolist()
     [0.157, 0.215, 0.203]
+
+    Of an event among competing ones:
+
+    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
+    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
+    >>> brier_score(data.y[:500], data.y[500:], risk, event_of_interest=1).round(3).tolist()
+    [0.087, 0.174]
     """
-    return _brier_score(*_read(y_train, y_test, risk, times))
+    is_case, weights, risks, horizons = _read(y_train, y_test, risk, times, event_of_interest)
+    return _by_horizon(np.mean(weights * (is_case - risks) ** 2, axis=0), horizons, "brier_score")
 
 
 @called_as("integrated_brier_score(y_train, y_test, risk, times), " + BOTH)
 @_documented
-def integrated_brier_score(y_train, y_test, risk, times=None):
+def integrated_brier_score(y_train, y_test, risk, times=None, *, event_of_interest=None):
     """Brier score, averaged over the time between the first and the last horizon.
 
     Parameters
     ----------
-    <<y_train, y_test, risk>>
-    times : array-like of shape (n_times,), optional
-        Two horizons or more; see `brier_score`.
+    <<y_train, y_test, risk, times, event_of_interest>>
 
     Returns
     -------
-    <<score>>
+    score : float
+        Integral by the trapezoidal rule, divided by the time between the horizons.
 
     Examples
     --------
@@ -121,130 +132,14 @@ def integrated_brier_score(y_train, y_test, risk, times=None):
     >>> round(integrated_brier_score(data.y[:500], data.y[500:], risk), 3)
     0.201
     """
-    return _mean_over_time(brier_score(y_train, y_test, risk, times))
+    score = brier_score(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+    return _mean_over_time(score)
 
 
 @called_as("auc(y_train, y_test, risk, times), " + BOTH)
 @_documented
-def auc(y_train, y_test, risk, times=None):
+def auc(y_train, y_test, risk, times=None, *, event_of_interest=None):
     """Area under the cumulative/dynamic ROC curve at horizons, weighted for censoring.
-
-    The probability that a row with the event by the horizon has a higher predicted risk than one
-    that is free of it then; ties count one half.
-
-    Parameters
-    ----------
-    <<y_train, y_test, risk>>
-    times : float or array-like of shape (n_times,), optional
-        Horizons; see `brier_score`.
-
-    Returns
-    -------
-    <<area>>
-
-    See Also
-    --------
-    auc_competing : With competing events.
-    concordance : One number for all times.
-
-    Notes
-    -----
-    That of ``sksurv.metrics.cumulative_dynamic_auc``, but that risks which hardly differ are not
-    tied. Strata of the outcomes are not used; outcomes with a field ``start`` are refused.
-
-    Examples
-    --------
-    >>> from sksurvgpu import CoxLassoCCD
-    >>> from sksurvgpu.datasets import simulate_cox
-    >>> from sksurvgpu.metrics import auc
-    >>> data = simulate_cox(1_000, 50, random_state=0)
-    >>> model = CoxLassoCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
-    >>> risk = model.predict_risk(data.X[500:], [10, 20, 40])
-    >>> auc(data.y[:500], data.y[500:], risk).round(3).tolist()
-    [0.679, 0.685, 0.691]
-    """
-    return _auc(*_read(y_train, y_test, risk, times, first=0))
-
-
-@called_as("brier_score_competing(y_train, y_test, risk, times), " + BOTH)
-@_documented
-def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
-    """Mean squared error of predicted risks of one kind of event, weighted for censoring.
-
-    Parameters
-    ----------
-    <<y_train, y_test, risk>>
-    times : float or array-like of shape (n_times,), optional
-        Horizons, increasing, before the last times of both outcomes; by default the columns of
-        `risk`.
-    <<event_of_interest>>
-
-    Returns
-    -------
-    score : pandas.Series of shape (n_times,)
-        By horizon; 0 is best.
-
-    See Also
-    --------
-    brier_score : For a single kind of event.
-    integrated_brier_score_competing : Its mean over time.
-
-    Notes
-    -----
-    Rows with an event at T by the horizon t weigh ``1 / G(T-)``, those free of events ``1 / G(t)``
-    and those censored by then nothing; G is the Kaplan-Meier estimate of the probability not to be
-    censored, where events come before censorings at the same time. Without competing events this
-    is `brier_score` wherever no event is tied with a censoring: scikit-survival has ``G(T)``.
-
-    Examples
-    --------
-    >>> from sksurvgpu import FineGrayCCD
-    >>> from sksurvgpu.datasets import simulate_fine_gray
-    >>> from sksurvgpu.metrics import brier_score_competing
-    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
-    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
-    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
-    >>> brier_score_competing(data.y[:500], data.y[500:], risk).round(3).tolist()
-    [0.087, 0.174]
-    """
-    return _brier_score(*_read(y_train, y_test, risk, times, event_of_interest))
-
-
-@called_as("integrated_brier_score_competing(y_train, y_test, risk, times), " + BOTH)
-@_documented
-def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
-    """Brier score, averaged over the time between the first and the last horizon.
-
-    Parameters
-    ----------
-    <<y_train, y_test, risk>>
-    times : array-like of shape (n_times,), optional
-        Two horizons or more; see `brier_score_competing`.
-    <<event_of_interest>>
-
-    Returns
-    -------
-    <<score>>
-
-    Examples
-    --------
-    >>> from sksurvgpu import FineGrayCCD
-    >>> from sksurvgpu.datasets import simulate_fine_gray
-    >>> from sksurvgpu.metrics import integrated_brier_score_competing
-    >>> data = simulate_fine_gray(1_000, 50, random_state=0)
-    >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
-    >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
-    >>> round(integrated_brier_score_competing(data.y[:500], data.y[500:], risk), 3)
-    0.13
-    """
-    score = brier_score_competing(y_train, y_test, risk, times, event_of_interest=event_of_interest)
-    return _mean_over_time(score)
-
-
-@called_as("auc_competing(y_train, y_test, risk, times), " + BOTH)
-@_documented
-def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
-    """Area under the cumulative/dynamic ROC curve for one kind of event, weighted for censoring.
 
     The probability that a row with the event of interest by the horizon has a higher predicted
     risk than one without it, be it free of events or kept from it by another one; ties count one
@@ -252,10 +147,7 @@ def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
 
     Parameters
     ----------
-    <<y_train, y_test, risk>>
-    times : float or array-like of shape (n_times,), optional
-        Horizons; see `brier_score_competing`.
-    <<event_of_interest>>
+    <<y_train, y_test, risk, times, event_of_interest>>
 
     Returns
     -------
@@ -263,28 +155,95 @@ def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
 
     See Also
     --------
-    auc : For a single kind of event.
-    concordance_competing : One number for all times.
+    concordance, concordance_competing : One number for all times.
 
     Notes
     -----
-    Pairs weigh the product of their rows' weights, which are those of `brier_score_competing`.
-    This is the second of the two definitions of Blanche, Dartigues and Jacqmin-Gadda (Statistics
-    in Medicine 32, 2013, 5381-5397). Without competing events it is `auc`, wherever no event is
-    tied with a censoring.
+    Pairs weigh the product of their rows' weights, which are those of `brier_score`. Without
+    competing events this is ``sksurv.metrics.cumulative_dynamic_auc``, but that risks which hardly
+    differ are not tied; with competing events the second of the two definitions of Blanche,
+    Dartigues and Jacqmin-Gadda (Statistics in Medicine 32, 2013, 5381-5397). Strata of the outcomes
+    are not used; outcomes with a field ``start`` are refused.
 
     Examples
     --------
-    >>> from sksurvgpu import FineGrayCCD
-    >>> from sksurvgpu.datasets import simulate_fine_gray
-    >>> from sksurvgpu.metrics import auc_competing
+    >>> from sksurvgpu import CoxLassoCCD, FineGrayCCD
+    >>> from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
+    >>> from sksurvgpu.metrics import auc
+    >>> data = simulate_cox(1_000, 50, random_state=0)
+    >>> model = CoxLassoCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
+    >>> risk = model.predict_risk(data.X[500:], [10, 20, 40])
+    >>> auc(data.y[:500], data.y[500:], risk).round(3).tolist()
+    [0.679, 0.685, 0.691]
+
+    Of an event among competing ones:
+
     >>> data = simulate_fine_gray(1_000, 50, random_state=0)
     >>> model = FineGrayCCD(alpha=0.02).fit(data.X[:500], data.y[:500])
     >>> risk = model.predict_risk(data.X[500:], [0.2, 0.5])
-    >>> auc_competing(data.y[:500], data.y[500:], risk).round(3).tolist()
+    >>> auc(data.y[:500], data.y[500:], risk, event_of_interest=1).round(3).tolist()
     [0.549, 0.541]
     """
-    return _auc(*_read(y_train, y_test, risk, times, event_of_interest, first=0))
+    read = _read(y_train, y_test, risk, times, event_of_interest, first=0)
+    is_case, weights, risks, horizons = read
+    area = [_area(*column) for column in zip(is_case.T, weights.T, risks.T, strict=True)]
+    return _by_horizon(area, horizons, "auc")
+
+
+@called_as("brier_score_competing(y_train, y_test, risk, times), " + BOTH)
+@_documented
+def brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """`brier_score` of one of several kinds of events.
+
+    Parameters
+    ----------
+    <<y_train, y_test, risk, times>>
+    event_of_interest : int or str, default=1
+        Its code or label; all other events compete with it.
+
+    Returns
+    -------
+    score : pandas.Series of shape (n_times,)
+        By horizon; 0 is best.
+    """
+    return brier_score(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+
+
+@called_as("integrated_brier_score_competing(y_train, y_test, risk, times), " + BOTH)
+@_documented
+def integrated_brier_score_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """`integrated_brier_score` of one of several kinds of events.
+
+    Parameters
+    ----------
+    <<y_train, y_test, risk, times>>
+    event_of_interest : int or str, default=1
+        Its code or label; all other events compete with it.
+
+    Returns
+    -------
+    score : float
+        Integral by the trapezoidal rule, divided by the time between the horizons.
+    """
+    return integrated_brier_score(y_train, y_test, risk, times, event_of_interest=event_of_interest)
+
+
+@called_as("auc_competing(y_train, y_test, risk, times), " + BOTH)
+@_documented
+def auc_competing(y_train, y_test, risk, times=None, *, event_of_interest=1):
+    """`auc` of one of several kinds of events.
+
+    Parameters
+    ----------
+    <<y_train, y_test, risk, times>>
+    event_of_interest : int or str, default=1
+        Its code or label; all other events compete with it.
+
+    Returns
+    -------
+    <<area>>
+    """
+    return auc(y_train, y_test, risk, times, event_of_interest=event_of_interest)
 
 
 def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
@@ -318,15 +277,6 @@ def _read(y_train, y_test, risk, times, event_of_interest=None, first=-1):
     ended = np.where(test.status > 0, 1.0 / in_sight, 0.0)
     weights = np.where(is_over, ended[:, None], 1.0 / censoring.at(horizons))
     return is_case, weights, risks, horizons
-
-
-def _brier_score(is_case, weights, risks, horizons):
-    return _by_horizon(np.mean(weights * (is_case - risks) ** 2, axis=0), horizons, "brier_score")
-
-
-def _auc(is_case, weights, risks, horizons):
-    area = [_area(*column) for column in zip(is_case.T, weights.T, risks.T, strict=True)]
-    return _by_horizon(area, horizons, "auc")
 
 
 def _area(is_case, weight, risk):
