@@ -20,7 +20,7 @@ from sksurvgpu.metrics import (
     integrated_brier_score,
     integrated_brier_score_competing,
 )
-from sksurvgpu.metrics.observed import Observed
+from sksurvgpu.metrics.observed import ObservedOutcome
 from sksurvgpu.nonparametric.risk import Censoring
 
 TIMES = [4.0, 7.5, 11.0]
@@ -110,7 +110,7 @@ def test_competing_brier_score_equals_hazardous(code):
 def test_censoring_equals_scikit_survival(seed):
     codes, time, _ = draw(seed)
     times, expected = kaplan_meier_estimator(codes > 0, time, reverse=True)
-    censoring = Censoring.of(Observed(codes, time, "y"))
+    censoring = Censoring.of(ObservedOutcome(codes, time, "y"))
     np.testing.assert_allclose(censoring.at(times), expected, rtol=1e-13)
     np.testing.assert_allclose(censoring.at(times + 0.5), expected, rtol=1e-13)
     np.testing.assert_allclose(censoring.before(times), [1.0, *expected[:-1]], rtol=1e-13)

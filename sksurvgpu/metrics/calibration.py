@@ -13,7 +13,7 @@ from .._tables import Result
 from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
-    Observed,
+    ObservedOutcome,
     check_rising,
     check_same_event,
     is_competing,
@@ -226,7 +226,7 @@ def _read_binary(y, risk):
         values = values[:, 1]
     [values] = read_risks(values, [1.0], len(y), "y")[0].T
     status = (y == 1).astype(np.uint8)
-    return Observed(status, np.where(status == 1, 1.0, 2.0), "y"), values
+    return ObservedOutcome(status, np.where(status == 1, 1.0, 2.0), "y"), values
 
 
 def _check_outcome(y):

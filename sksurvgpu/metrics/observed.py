@@ -21,7 +21,7 @@ from ..data.outcomes.fields import (
 from ..data.vectors import as_array
 
 __all__ = [
-    "Observed",
+    "ObservedOutcome",
     "check_same_event",
     "is_competing",
     "nearest_horizon",
@@ -37,7 +37,7 @@ NO_START = (
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class ObservedOutcome:
     """Time and kind of the end of each row.
 
     Attributes
@@ -87,7 +87,7 @@ class Observed:
         )
 
 
-def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> Observed:
+def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> ObservedOutcome:
     """Check an outcome of `surv`, or given the event of interest one of `competing_risks`.
 
     With an event of interest, those of `surv` are read as well unless `may_be_flags` is False.
@@ -101,7 +101,7 @@ def read_observed(y, name, event_of_interest=None, *, may_be_flags=True) -> Obse
     code = check_code(code, event)
     if event_of_interest is not None and event.any():
         check_event_of_interest(code, event, name)
-    return Observed(status_of(event, code), items["time"], name)
+    return ObservedOutcome(status_of(event, code), items["time"], name)
 
 
 def read_risks(risk, times, n_rows, name):

@@ -1,4 +1,4 @@
-"""What can be said of outcomes without a model: curves, tests and means of groups."""
+"""Outcomes without a model: curves, tests and means of groups."""
 
 from .aalen_johansen import AalenJohansen, aalen_johansen
 from .kaplan_meier import KaplanMeier, kaplan_meier

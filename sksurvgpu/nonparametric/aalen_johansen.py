@@ -18,7 +18,7 @@ from ..data.checks import check_horizons
 from ..data.intervals import check_level
 from .counts import count
 from .curves import counts_table, describe, entries_of, look_up, step_functions
-from .groups import read_rows
+from .groups import documented, read_rows
 from .incidence import delta_variance, incidence, jackknife_variance
 from .limits import check_interval, limits, normal_bound
 
@@ -111,16 +111,17 @@ class AalenJohansen(Result):
         initial = {"incidence": 0.0, "standard_error": 0.0}
         if self.interval == "plain":
             initial |= {"lower": 0.0, "upper": 0.0}
-        given = self.table, KEYS, check_horizons(times), initial, self._is_open()
-        return look_up(*given, self._entries)
+        times = check_horizons(times)
+        return look_up(self.table, KEYS, times, initial, self._is_open(), self._entries)
 
     def _is_open(self):
-        """Whether some are left without an event, by line."""
+        """Tell of each line whether some rows are left without an event."""
         lines = self.table.groupby(["group", "time"], observed=True)["n_events"]
         return (self.table["n_at_risk"] > lines.transform("sum")).to_numpy()
 
 
 @called_as("aalen_johansen(competing_risks(event, time), groups=...)")
+@documented
 def aalen_johansen(
     y, *, groups=None, sample_weight=None, level=0.95, interval="log"
 ) -> AalenJohansen:
@@ -131,14 +132,7 @@ def aalen_johansen(
     y : structured ndarray of shape (n_rows,)
         Outcome from `sksurvgpu.competing_risks`. A field ``start`` is read as in `surv`, and rows
         of one ``subject`` count as one person.
-    groups : array-like of shape (n_rows,), optional
-        Label of the group of each row, such as its treatment; by default the strata of `y`, where
-        it has a field ``stratum``. Categories keep their order, numbers ascend, other labels come
-        as they appear.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights, such as those of inverse probability of treatment.
-    level : float, default=0.95
-        Of the intervals.
+    <<groups, sample_weight, level>>
     interval : {"log", "log-log", "plain", "logit", "arcsin"}, default="log"
         Scale on which limits are symmetric, with F the incidence: that of log F, log(-log F), F,
         log(F / (1 - F)), or arcsin of the root of F.
@@ -188,8 +182,10 @@ def aalen_johansen(
     tables = []
     for kind, code in enumerate(rows.codes):
         risk = np.minimum(risks[kind], 1.0)
-        given = counts, kind, risk, before
-        variance = jackknife_variance(*given, rows) if robust else delta_variance(*given)
+        if robust:
+            variance = jackknife_variance(counts, kind, risk, before, rows)
+        else:
+            variance = delta_variance(counts, kind, risk, before)
         error = np.sqrt(variance)
         with np.errstate(divide="ignore", invalid="ignore"):
             spread = normal_bound(level) * error / risk

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Counts", "count"]
+__all__ = ["EventCounts", "count"]
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class EventCounts:
     """Lines of all groups, and where each row comes in and goes out.
 
     Attributes
@@ -80,7 +80,7 @@ class Counts:
         return Series(values).groupby(self.group)
 
 
-def count(time, event, n_kinds=1, *, start=None, weight=None, group=None) -> Counts:
+def count(time, event, n_kinds=1, *, start=None, weight=None, group=None) -> EventCounts:
     """Count rows and events at all times of all groups.
 
     Parameters
@@ -122,7 +122,7 @@ def count(time, event, n_kinds=1, *, start=None, weight=None, group=None) -> Cou
     is_counted = None if weight is None else (weight > 0).astype(np.int64)
     n_at_risk = at_risk(is_counted)
     n_events = per_line(event > 0, is_counted)
-    return Counts(
+    return EventCounts(
         time=times[keys % (len(times) + 1)],
         group=line_group,
         bounds=bounds,

@@ -12,7 +12,7 @@ __all__ = ["at_risk_at", "counts_table", "describe", "entries_of", "look_up", "s
 
 
 def describe(result, content) -> str:
-    """What a result is, in a line."""
+    """Name and size of a result in a line."""
     robust = ", robust" if result.robust else ""
     return (
         f"{type(result).__name__} of {counted(len(result.groups), 'groups')}, {content}, "

@@ -7,17 +7,31 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
+from .._docs import entries, sharing
 from ..data.checks import check_sample_weight
 from ..data.outcomes.fields import labels_of, read_survival
 from ..data.vectors import check_labels, encode
 
-__all__ = ["ALL", "Rows", "is_robust", "read_groups", "read_rows"]
+__all__ = ["ALL", "GroupedRows", "documented", "is_robust", "read_groups", "read_rows"]
 
 ALL = "all"  # the name of the only group
 
+documented = sharing(
+    entries("""
+    groups : array-like of shape (n_rows,), optional
+        Label of the group of each row, such as its treatment; by default the strata of `y`, where
+        it has a field ``stratum``. Categories keep their order, numbers ascend, other labels come
+        as they appear.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights, such as those of inverse probability of treatment.
+    level : float, default=0.95
+        Of the intervals.
+    """)
+)
+
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class GroupedRows:
     """Checked rows of an outcome, in the caller's order.
 
     Attributes
@@ -47,7 +61,9 @@ class Rows:
     labels: list
 
 
-def read_rows(y, groups=None, sample_weight=None, *, is_competing=False, strata=None) -> Rows:
+def read_rows(
+    y, groups=None, sample_weight=None, *, is_competing=False, strata=None
+) -> GroupedRows:
     """Check an outcome and its groups; without `groups`, its strata are groups.
 
     With `strata`, or where it is False, strata are kept apart from groups.
@@ -70,7 +86,7 @@ def read_rows(y, groups=None, sample_weight=None, *, is_competing=False, strata=
         called = labels_of(items["event"])
         codes = [called.get(code, code) for code in codes]
     subject = items["subject"]
-    return Rows(
+    return GroupedRows(
         event=event,
         codes=codes,
         time=items["time"],
@@ -84,7 +100,7 @@ def read_rows(y, groups=None, sample_weight=None, *, is_competing=False, strata=
 
 
 def is_robust(rows, robust) -> bool:
-    """Whether variances must not take weights, or rows of a subject, for rows."""
+    """Tell whether variances must not take weights, or rows of a subject, for rows."""
     if robust is not None:
         return bool(robust)
     if rows.weight is not None and (rows.weight != np.floor(rows.weight)).any():

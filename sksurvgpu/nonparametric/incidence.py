@@ -48,41 +48,41 @@ def incidence(counts):
 def delta_variance(counts, kind, risk, before):
     """Variance of the risk of a kind at every line, rows being counted."""
     hazard, own = counts.divide(counts.events.sum(axis=0)), counts.divide(counts.events[kind])
-    rest = _rest(counts, risk)
+    growth = _growth(counts, risk)
     last = counts.divide(before * own)
     square = without_event(counts) * hazard  # h / (n (1 - h))
-    constant = last * before * (1.0 - own) - 2.0 * rest * last + rest**2 * square
-    linear = last - rest * square
+    constant = last * before * (1.0 - own) - 2.0 * growth * last + growth**2 * square
+    linear = last - growth * square
     sums = [counts.sum_up(values) for values in (constant, linear, square)]
-    terms = sums[0], 2.0 * rest * sums[1], rest**2 * sums[2]
+    terms = sums[0], 2.0 * growth * sums[1], growth**2 * sums[2]
     return without_noise(terms)
 
 
 def jackknife_variance(counts, kind, risk, before, rows):
     """Variance of the risk of a kind at every line, from the influence of rows or subjects."""
-    q, rest = without_event(counts), _rest(counts, risk)
+    q, growth = without_event(counts), _growth(counts, risk)
     last = counts.divide(before)
     events = counts.events.sum(axis=0)
     is_own, is_any = rows.event == kind + 1, rows.event > 0
     any_jump = np.where(is_any, q[counts.exit], 0.0)
-    own_jump = np.where(is_own, last[counts.exit], 0.0) - any_jump * rest[counts.exit]
+    own_jump = np.where(is_own, last[counts.exit], 0.0) - any_jump * growth[counts.exit]
     any_total = counts.sum_up(q * counts.divide(events))
     own_total = counts.sum_up(
-        last * counts.divide(counts.events[kind]) - rest * q * counts.divide(events)
+        last * counts.divide(counts.events[kind]) - growth * q * counts.divide(events)
     )
     parts = [(any_jump, any_total), (own_jump, own_total)]
     products = running_products(counts, parts, rows.weight, rows.subject)
-    total = own_total + rest * any_total
+    total = own_total + growth * any_total
     terms = (
         products[2, 2],
-        2.0 * rest * products[1, 2],
-        rest**2 * products[1, 1],
-        -2.0 * total * (products[0, 2] + rest * products[0, 1]),
+        2.0 * growth * products[1, 2],
+        growth**2 * products[1, 1],
+        -2.0 * total * (products[0, 2] + growth * products[0, 1]),
         total**2 * products[0, 0],
     )
     return without_noise(terms)
 
 
-def _rest(counts, risk):
-    """What the risk grows from each line to the end of its group, G."""
+def _growth(counts, risk):
+    """Growth of the risk from each line to the end of its group, G."""
     return risk[counts.bounds[1:] - 1][counts.group] - risk

@@ -31,7 +31,7 @@ def row_influence(counts, jumps, hazard, weight=None) -> np.ndarray:
 
     Parameters
     ----------
-    counts : Counts
+    counts : EventCounts
     jumps : ndarray of shape (n_rows,)
         What its end adds, 0 for those without an event.
     hazard : ndarray of shape (n_lines,)
@@ -47,7 +47,7 @@ def running_products(counts, parts, weight, cluster) -> dict:
 
     Parameters
     ----------
-    counts : Counts
+    counts : EventCounts
     parts : list of tuple (jumps, total)
         What the end of each row adds, (n_rows,), and a running sum of hazards, (n_lines,).
     weight : ndarray of shape (n_rows,) or None

@@ -20,7 +20,7 @@ from ..data.checks import check_horizons
 from ..data.intervals import check_level
 from .counts import count
 from .curves import counts_table, describe, entries_of, look_up, step_functions
-from .groups import is_robust, read_rows
+from .groups import documented, is_robust, read_rows
 from .incidence import without_event
 from .jackknife import running_products, without_noise
 from .limits import bridge_bound, check_interval, limits, normal_bound
@@ -91,7 +91,7 @@ class KaplanMeier(Result):
 
     @property
     def has_all_rows(self) -> bool:
-        """Whether the table counts all that is known of the rows: no late entry, no strata."""
+        """True where the table counts all that is known of the rows: no late entry, no strata."""
         return self._entries is None and not self._is_stratified
 
     @property
@@ -122,8 +122,8 @@ class KaplanMeier(Result):
         initial = {"survival": 1.0, "standard_error": 0.0}
         if self.interval in ("log", "plain"):
             initial |= dict.fromkeys(BOUNDS, 1.0)
-        given = self.table, ["group"], check_horizons(times), initial, self.table["survival"] > 0.0
-        return look_up(*given, self._entries)
+        times, is_open = check_horizons(times), self.table["survival"] > 0.0
+        return look_up(self.table, ["group"], times, initial, is_open, self._entries)
 
     def quantiles(self, probabilities) -> DataFrame:
         """Times by which given shares of a group have met the event.
@@ -158,6 +158,7 @@ class KaplanMeier(Result):
 
 
 @called_as("kaplan_meier(surv(event, time), groups=...)")
+@documented
 def kaplan_meier(
     y, *, groups=None, sample_weight=None, robust=None, level=0.95, interval="log", band=None
 ) -> KaplanMeier:
@@ -169,12 +170,7 @@ def kaplan_meier(
         Outcome from `sksurvgpu.surv`. Rows with a ``start`` are at risk in (start, time]; rows of
         one ``subject`` count as one person in robust variances, and as censored only when the
         last of them ends.
-    groups : array-like of shape (n_rows,), optional
-        Label of the group of each row, such as its treatment; by default the strata of `y`, where
-        it has a field ``stratum``. Categories keep their order, numbers ascend, other labels come
-        as they appear.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights, such as those of inverse probability of treatment.
+    <<groups, sample_weight>>
     robust : bool, optional
         Take variances from the infinitesimal jackknife, which hold for any weights, in place of
         Greenwood's, where a weight of 2 is two rows. By default where weights are not whole
@@ -235,8 +231,16 @@ def kaplan_meier(
         columns |= dict(zip(["band_lower", "band_upper"], bounds, strict=True))
     table = counts_table(counts, rows, events).assign(**columns)
     is_stratified = groups is not None and rows.stratum is not None
-    details = level, interval, robust, band, entries_of(rows), is_stratified
-    return KaplanMeier(table, rows.labels, *details)
+    return KaplanMeier(
+        table=table,
+        groups=rows.labels,
+        level=level,
+        interval=interval,
+        robust=robust,
+        band=band,
+        _entries=entries_of(rows),
+        _is_stratified=is_stratified,
+    )
 
 
 def _greenwood(counts):
@@ -249,7 +253,7 @@ def _greenwood(counts):
 
 
 def _jackknife(counts, rows):
-    """The same by the squared influence of subjects, or of rows."""
+    """Variance of log S by the squared influence of subjects, or of rows."""
     [events] = counts.events
     q = without_event(counts)
     total = counts.sum_up(q * counts.divide(events))

@@ -25,7 +25,7 @@ import numpy as np
 from .._calls import called_as, renamed_attribute
 from .._tables import Result
 from .counts import count
-from .groups import ALL, is_robust, read_rows
+from .groups import ALL, documented, is_robust, read_rows
 from .jackknife import row_influence
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class LogRank(Result):
 
 
 @called_as("log_rank(surv(event, time), groups)")
+@documented
 def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None) -> LogRank:
     """Test whether groups have one survival.
 
@@ -104,8 +105,7 @@ def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None
     rho : float, default=0.0
         Events are weighted by the survival before them to this power: 0 for the log-rank test, 1
         for Peto and Peto's modification of Gehan and Wilcoxon's, which early events decide.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights, such as those of inverse probability of treatment.
+    <<sample_weight>>
     robust : bool, optional
         Take the covariance from the parts that subjects, or rows, have in the statistic; a weight
         of 2 is two rows in the other one. By default where weights are not whole numbers, or

@@ -23,7 +23,7 @@ from .._calls import called_as
 from .._tables import Result
 from ..data.intervals import check_level
 from .counts import count
-from .groups import is_robust, read_rows
+from .groups import documented, is_robust, read_rows
 from .incidence import without_event
 from .jackknife import row_influence
 from .limits import normal_bound
@@ -143,6 +143,7 @@ class RestrictedMean(Result):
 
 
 @called_as("restricted_mean(surv(event, time), horizon, groups=...)")
+@documented
 def restricted_mean(
     y, horizon, *, groups=None, sample_weight=None, robust=None, level=0.95
 ) -> RestrictedMean:
@@ -155,15 +156,10 @@ def restricted_mean(
     horizon : float
         Time at which follow-up is cut off. In each group, rows must go on until then, or all have
         had the event: beyond the last time nothing is known of the survival.
-    groups : array-like of shape (n_rows,), optional
-        Label of the group of each row, such as its treatment; by default the strata of `y`, where
-        it has a field ``stratum``.
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights, such as those of inverse probability of treatment.
+    <<groups, sample_weight>>
     robust : bool, optional
         Take errors from the infinitesimal jackknife, as in `kaplan_meier`, by the same default.
-    level : float, default=0.95
-        Of the intervals.
+    <<level>>
 
     Returns
     -------

@@ -1,4 +1,4 @@
-r"""What metrics estimate without a model: the share not censored, and the risk by a horizon.
+r"""Estimates of metrics without a model: the share not censored, and the risk by a horizon.
 
 With events before censorings at tied times, R(t) rows beyond t and C(t) rows censored at t, the
 Kaplan-Meier estimate of the probability not to be censored is
