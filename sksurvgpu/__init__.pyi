@@ -12,7 +12,6 @@ from ._progress import show_progress as show_progress
 from ._warm_up import warm_up as warm_up
 from .data.design.columns import Design as Design
 from .data.design.named import NamedColumns as NamedColumns
-from .data.episodes.table import episodes as episodes
 from .data.outcomes.competing import competing_risks as competing_risks
 from .data.outcomes.counts import case_series as case_series
 from .data.outcomes.counts import matched as matched
@@ -49,7 +48,6 @@ from .inference.proportional_hazards import proportional_hazards_test as proport
 from .inference.residuals import residuals as residuals
 from .inference.stability import stability_selection as stability_selection
 from .inference.wald import wald as wald
-from .partitions.long import from_long as from_long
 from .partitions.store import open_partitions as open_partitions
 from .partitions.write import write_partitions as write_partitions
 from .penalties.fused import Fused as Fused
@@ -80,5 +78,7 @@ from .selection.path import fit_path as fit_path
 from .selection.scorers import LogLikelihoodScorer as LogLikelihoodScorer
 from .selection.screen import screen as screen
 from .show_versions import show_versions as show_versions
+from .tables.episodes import episodes as episodes
+from .tables.from_long import from_long as from_long
 
 __version__: str

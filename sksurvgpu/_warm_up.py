@@ -19,7 +19,6 @@ from . import cohort, datasets, metrics, nonparametric
 from ._calls import renamed
 from ._compile import cache_files
 from .backends import choose
-from .data.episodes.table import episodes
 from .data.outcomes.survival import surv
 from .data.prepare import PrepareColumns
 from .estimators.bayesian_multinomial import BayesianMultinomialLogistic
@@ -35,13 +34,14 @@ from .inference.bootstrap import bootstrap
 from .inference.posterior import posterior
 from .inference.profile import profile_likelihood
 from .inference.wald import wald
-from .partitions.long import from_long
 from .partitions.write import write_partitions
 from .penalties import MCP, Fused, GroupLasso
 from .routes.firth import Firth
 from .selection import models as cv
 from .selection.path import fit_path
 from .selection.screen import screen
+from .tables.episodes import episodes
+from .tables.from_long import from_long
 
 N_ROWS, N_COLUMNS, N_CODES, N_FREE = 240, 8, 50, 2  # N_FREE: of fits without a penalty
 CURVES = (

@@ -1,8 +1,6 @@
 """What functions return: results with their tables, which nobody makes by hand."""
 
 from .bayes.posterior import Posterior
-from .data.episodes.report import Episodes, EpisodesReport
-from .data.long.result import LongData, LongReport
 from .inference.bootstrap import BootstrapResult
 from .inference.calibration import CalibratedEffects
 from .inference.certificate import Certificate
@@ -19,6 +17,7 @@ from .inference.wald import WaldResult
 from .partitions.store import PartitionedData
 from .selection.path import Path
 from .selection.screen import ScreenResult
+from .tables.results import Episodes, EpisodesReport, LongData, LongReport
 
 __all__ = [
     "BootstrapResult",

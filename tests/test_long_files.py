@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sksurvgpu import from_long
-from sksurvgpu.data.long import sources
+from sksurvgpu.data import sources
 
 PERSONS = pd.DataFrame({"row_id": np.arange(50) * 3, "time": np.arange(50.0)})
 RNG = np.random.default_rng(0)

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sksurvgpu
 from sksurvgpu import CoxLassoCCD, LongData, from_long, surv
 from sksurvgpu.data.design.columns import INDICATOR, SPARSE
-from sksurvgpu.data.long import texts as texts_module
-from sksurvgpu.data.long.ids import IntegerIds
-from sksurvgpu.data.long.texts import TextIds, Texts
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.tables import texts as texts_module
+from sksurvgpu.tables.ids import IntegerIds
+from sksurvgpu.tables.texts import TextIds, Texts
 
 PERSONS = pd.DataFrame(
     {"row_id": [70, 30, 90, 40, 10], "event": [1, 0, 1, 1, 0], "time": [5.0, 9.0, 2.0, 7.0, 1.0]}
@@ -779,6 +780,16 @@ def test_pickle():
     assert isinstance(again, LongData)
     np.testing.assert_array_equal(dense(again), dense(data))
     assert again.report == data.report
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("long.result", name) for name in ("LongData", "LongReport")]
+    + [("episodes.report", name) for name in ("Episodes", "EpisodesReport")],
+)
+def test_pickles_of_0_2_find_their_classes(module, name):
+    found = pickle.loads(f"csksurvgpu.data.{module}\n{name}\n.".encode())
+    assert found is getattr(sksurvgpu, name)
 
 
 def test_a_fit_is_that_of_the_matrix(check_close):

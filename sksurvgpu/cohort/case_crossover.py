@@ -13,13 +13,13 @@ import numpy as np
 
 from .._tables import Result
 from ..data.design.columns import Design
-from ..data.episodes.cutting import Lines, Rows, arrange, fill_columns
-from ..data.episodes.periods import Periods, clip
-from ..data.long.grouping import MAX
-from ..data.long.names import name_covariates
 from ..data.options import is_whole
 from ..data.outcomes.counts import matched
 from ..exceptions import NothingToCompareError
+from ..tables.cutting import Lines, Rows, arrange, fill_columns
+from ..tables.grouping import MAX
+from ..tables.names import name_covariates
+from ..tables.periods import Periods, clip
 from .case_series_data import CaseSeriesReport
 from .observation import check_settings, choose_cases, read_eras, read_observed, read_outcomes
 

@@ -8,7 +8,7 @@ day 5 is three days long.
 
 from __future__ import annotations
 
-from ..data.long.names import name_covariates
+from ..tables.names import name_covariates
 from .case_series_data import CaseSeriesData, CaseSeriesReport, describe_columns, outcome_of_rows
 from .intervals import cut_intervals, lay_windows, plan_windows
 from .observation import check_settings, choose_cases, read_eras, read_observed, read_outcomes

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._tables import Report, Result, counted
 from ..data.design.columns import Design
-from ..data.episodes.report import with_dense
 from ..data.outcomes.counts import case_series
+from ..tables.results import with_dense
 
 __all__ = ["CaseSeriesData", "CaseSeriesReport"]
 

@@ -4,8 +4,8 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from ..data.long.ids import whole_numbers
 from ..data.vectors import check_flags, check_numbers, check_row_values
+from ..tables.ids import whole_numbers
 
 __all__ = [
     "check_bounds",

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._tables import Result
 from .._warnings import warn
-from ..data.long.sources import read_whole
+from ..data.sources import read_whole
 from ..data.vectors import check_flags
 from .checks import check_ids, check_scores, check_treatment, require_column
 

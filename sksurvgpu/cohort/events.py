@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import narwhals as nw
 import numpy as np
 
-from ..data.episodes.reading import read_times, require, warn_of_strangers, whole_days
-from ..data.long.sources import open_source, to_pandas
-from ..data.long.windows import unlike
 from ..data.outcomes.fields import CODES
+from ..data.sources import open_source, to_pandas
 from ..data.vectors import check_whole
+from ..tables.reading import read_times, require, warn_of_strangers, whole_days
+from ..tables.windows import unlike
 from .checks import check_exact, require_column
 
 __all__ = ["Days", "Events", "lines_of", "persons_of", "read_events"]

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.design.columns import Design
-from ..data.episodes.cutting import CUT_ONLY, Lines, arrange, cut_rows, fill_columns
-from ..data.episodes.merging import group_equal_rows
-from ..data.long.grouping import MAX
 from ..data.vectors import check_whole
 from ..exceptions import NothingToCompareError
+from ..tables.cutting import CUT_ONLY, Lines, arrange, cut_rows, fill_columns
+from ..tables.grouping import MAX
+from ..tables.merging import group_equal_rows
 from .risk_windows import RiskWindow, Windows, lay
 from .splines import age_basis, age_knots, month_starts, season_basis, season_knots
 

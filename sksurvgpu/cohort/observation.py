@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.episodes.reading import (
+from ..exceptions import NothingToCompareError
+from ..tables.reading import (
     LineNames,
     Persons,
     read_lines,
@@ -16,8 +17,7 @@ from ..data.episodes.reading import (
     warn_of_strangers,
     whole_days,
 )
-from ..data.long.windows import unlike
-from ..exceptions import NothingToCompareError
+from ..tables.windows import unlike
 from .case_series_data import Account
 from .risk_windows import Eras
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.episodes.reading import require
-from ..data.long.sources import read_whole
+from ..data.sources import read_whole
+from ..tables.reading import require
 from .cohort import Cohort, add_column, as_cohort
 from .events import Days, lines_of, persons_of
 

@@ -21,7 +21,7 @@ from scipy.stats import chi2
 
 from .._tables import Result
 from ..data.intervals import check_level
-from ..data.long.sources import open_source, to_pandas
+from ..data.sources import open_source, to_pandas
 from ._marginal import FARTHEST, Marginal
 from ._mixture import mix
 from .evidence import COLUMNS, PARAMETRIC, Approximation, form_of, points_of, read_row

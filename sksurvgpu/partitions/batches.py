@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from ..data.design.columns import Design, build_design
 from ..data.design.join import join_rows
-from ..data.long.sources import open_source
 from ..data.outcomes.lazy import LazyOutcome, is_of_dask
+from ..data.sources import open_source
 from ..data.vectors import as_vector, check_length, from_objects
 from .threads import blame
 

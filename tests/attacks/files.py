@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 
 from sksurvgpu import from_long
-from sksurvgpu.data.long import sources
+from sksurvgpu.data import sources
 
 from .judge import OUR_WORDS
 from .matrices import pick

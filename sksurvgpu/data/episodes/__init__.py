@@ -1,1 +1,1 @@
-"""Follow-up is cut into rows where something changes."""
+"""Where pickles of version 0.2 look for rows at risk."""

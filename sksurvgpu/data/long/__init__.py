@@ -1,1 +1,1 @@
-"""Long tables, one line a row and covariate, become columns."""
+"""Where pickles of version 0.2 look for long tables."""

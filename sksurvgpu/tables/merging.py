@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._compile import device, kernel
-from ..design.columns import Design
-from ..design.kernels import DENSE, INDICATOR, DesignArrays
-from ..long.ids import MULTIPLIERS, SHIFTS
+from .._compile import device, kernel
+from ..data.design.columns import Design
+from ..data.design.kernels import DENSE, INDICATOR, DesignArrays
+from .ids import MULTIPLIERS, SHIFTS
 
 __all__ = ["group_equal_rows"]
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..data.sources import open_source
 from .ids import is_missing, listed, read_ids
-from .sources import open_source
 
 __all__ = ["name_covariates"]
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import device, kernel
-from ..design.columns import Design
-from ..design.kernels import INDICATOR, SPARSE, DesignArrays, drain_bitmap
-from ..design.tables import packed_offsets, value_sizes
+from .._compile import device, kernel
+from ..data.design.columns import Design
+from ..data.design.kernels import INDICATOR, SPARSE, DesignArrays, drain_bitmap
+from ..data.design.tables import packed_offsets, value_sizes
 
 __all__ = ["POLICIES", "Grouping", "Settled", "Tally"]
 

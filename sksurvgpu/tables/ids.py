@@ -7,7 +7,7 @@ or two cache lines. Strings are numbered by a dictionary, once for each distinct
 import narwhals as nw
 import numpy as np
 
-from ..._compile import device, kernel
+from .._compile import device, kernel
 from .texts import ABSENT, TextIds, Texts
 
 __all__ = [

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..design.entries import divided
-from ..prepare import PrepareColumns
+from ..data.design.entries import divided
+from ..data.prepare import PrepareColumns
+from ..data.sources import open_source, to_pandas
 from .grouping import Grouping, Tally
 from .ids import as_ids, is_missing, listed, new_ids, read_ids
 from .lines import DEFAULT_VALUE, Counts, Lines, check_kind, choose_columns
 from .names import name_covariates
 from .parts import InParts
-from .result import LongData, LongReport
-from .sources import open_source, to_pandas
+from .results import LongData, LongReport
 from .windows import (
     DEFAULT_DAY,
     DEFAULT_INDEX_DATE,

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ..long.ids import as_ids, id_at, listed, new_ids, read_ids
-from ..long.lines import DEFAULT_VALUE, check_kind, is_missing
-from ..long.sources import open_source, read_whole
-from ..long.windows import FROM_TEXT, MICROSECONDS, read_moments, unlike
+from ..data.sources import open_source, read_whole
 from .cutting import Lines
+from .ids import as_ids, id_at, listed, new_ids, read_ids
+from .lines import DEFAULT_VALUE, check_kind, is_missing
+from .windows import FROM_TEXT, MICROSECONDS, read_moments, unlike
 
 __all__ = [
     "LineCounts",

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..design.columns import DENSE, SPARSE, build_design
-from ..long.grouping import POLICIES
-from ..long.lines import DEFAULT_VALUE
-from ..long.names import name_covariates
-from ..long.table import _check_choice
-from ..long.windows import unlike
-from ..vectors import check_flags, check_numbers
+from ..data.design.columns import DENSE, SPARSE, build_design
+from ..data.vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
+from .grouping import POLICIES
+from .lines import DEFAULT_VALUE
+from .long import _check_choice
+from .names import name_covariates
 from .periods import clip, read_periods
 from .reading import LineNames, read_lines, read_persons
-from .report import Episodes, EpisodesReport
+from .results import Episodes, EpisodesReport
+from .windows import unlike
 
 __all__ = ["episodes"]
 

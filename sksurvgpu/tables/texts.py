@@ -15,7 +15,7 @@ from typing import NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ..._compile import device, kernel
+from .._compile import device, kernel
 
 __all__ = ["ABSENT", "TextIds", "Texts"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..design.columns import Design
+from ..data.design.columns import Design
 from .grouping import Grouping, Tally
 
 __all__ = ["InParts"]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..long.windows import unlike
 from .cutting import Lines
 from .reading import Persons, show_time, whole_days
+from .windows import unlike
 
 __all__ = ["Clipped", "Periods", "clip", "read_periods"]
 

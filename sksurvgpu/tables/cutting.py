@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import device, kernel
-from ..design.columns import Design
-from ..design.kernels import INDICATOR, SPARSE, DesignArrays
-from ..design.tables import packed_offsets, value_sizes
-from ..long.grouping import ERROR, LAST, SUM
+from .._compile import device, kernel
+from ..data.design.columns import Design
+from ..data.design.kernels import INDICATOR, SPARSE, DesignArrays
+from ..data.design.tables import packed_offsets, value_sizes
+from .grouping import ERROR, LAST, SUM
 
 __all__ = ["CUT_ONLY", "Filled", "Lines", "Rows", "arrange", "close", "cut_rows", "fill_columns"]
 

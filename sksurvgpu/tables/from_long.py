@@ -9,15 +9,15 @@ import narwhals as nw
 import numpy as np
 
 from ..data.design.columns import build_design
-from ..data.long.lines import DEFAULT_VALUE
-from ..data.long.result import LongData
-from ..data.long.table import BATCH_SIZE, read_long
-from ..data.long.windows import DEFAULT_DAY, DEFAULT_INDEX_DATE
 from ..data.vectors import check_labels, encode
-from .batches import Batch, fields_of, split_table
-from .handles import Rows
-from .packing import find_field
-from .write import MOST_ROWS, check_size, check_target, order_of, write_batches
+from ..partitions.batches import Batch, fields_of, split_table
+from ..partitions.handles import Rows
+from ..partitions.packing import find_field
+from ..partitions.write import MOST_ROWS, check_size, check_target, order_of, write_batches
+from .lines import DEFAULT_VALUE
+from .long import BATCH_SIZE, read_long
+from .results import LongData
+from .windows import DEFAULT_DAY, DEFAULT_INDEX_DATE
 
 __all__ = ["from_long"]
 

@@ -16,9 +16,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from ..._progress import Line
-from ..by_column import check_column_names
-from ..design.tables import check_arrow
+from .._progress import Line
+from .by_column import check_column_names
+from .design.tables import check_arrow
 
 __all__ = ["Source", "open_source", "read_whole", "to_pandas"]
 

@@ -1,0 +1,1 @@
+"""Tables of lines, each a fact about somebody, become columns, outcomes and reports."""
