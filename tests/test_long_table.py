@@ -18,8 +18,8 @@ from sksurvgpu import CoxLassoCCD, LongData, from_long, surv
 from sksurvgpu.data.design.columns import INDICATOR, SPARSE
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.tables import texts as texts_module
-from sksurvgpu.tables.ids import IntegerIds
-from sksurvgpu.tables.texts import TextIds, Texts
+from sksurvgpu.tables.numbering import IntegerIds, TextIds
+from sksurvgpu.tables.texts import Texts
 
 PERSONS = pd.DataFrame(
     {"row_id": [70, 30, 90, 40, 10], "event": [1, 0, 1, 1, 0], "time": [5.0, 9.0, 2.0, 7.0, 1.0]}

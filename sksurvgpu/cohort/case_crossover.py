@@ -16,7 +16,7 @@ from ..data.design.columns import Design
 from ..data.options import is_whole
 from ..data.outcomes.counts import matched
 from ..exceptions import NothingToCompareError
-from ..tables.cutting import Lines, Rows, arrange, fill_columns
+from ..tables.cutting import RowsAtRisk, Spans, arrange, fill_columns
 from ..tables.grouping import MAX
 from ..tables.names import name_covariates
 from ..tables.periods import Periods, clip
@@ -195,7 +195,7 @@ def _choose(cases, windows, events):
 def _exposed(eras, unit, first, last, labels, n_subjects):
     """Columns of exposures, 1 in windows that an era touches."""
     windows = Periods(unit, first.astype(np.float64), last + 1.0, np.zeros(n_subjects), None)
-    lines = Lines(
+    lines = Spans(
         eras.unit.astype(np.int32),
         eras.code.astype(np.int32),
         eras.start.astype(np.float64),
@@ -205,6 +205,6 @@ def _exposed(eras, unit, first, last, labels, n_subjects):
     lines = clip(lines, windows).lines
     # A window is one row, whichever of its days an era touches.
     lines = lines._replace(start=windows.start[lines.unit], stop=windows.stop[lines.unit])
-    rows = Rows(np.arange(unit.size + 1), windows.start, windows.stop)
+    rows = RowsAtRisk(np.arange(unit.size + 1), windows.start, windows.stop)
     lines = arrange(lines, unit.size)
     return fill_columns(lines, rows, np.full(len(labels), MAX)).X.with_names(labels)

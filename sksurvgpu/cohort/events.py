@@ -10,17 +10,15 @@ import numpy as np
 from ..data.outcomes.fields import CODES
 from ..data.sources import open_source, to_pandas
 from ..data.vectors import check_whole
-from ..tables.reading import read_times, require, warn_of_strangers, whole_days
-from ..tables.windows import unlike
+from ..tables.reading import BATCH_SIZE, require, warn_of_strangers
+from ..tables.times import check_alike, read_times, whole_days
 from .checks import check_exact, require_column
 
-__all__ = ["Days", "Events", "lines_of", "persons_of", "read_events"]
-
-BATCH_SIZE = 1 << 20  # lines
+__all__ = ["CohortEvents", "Days", "lines_of", "persons_of", "read_events"]
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class CohortEvents:
     """Row of the cohort, day and code of each event."""
 
     n_rows: int
@@ -33,10 +31,10 @@ class Events:
         is_between = (self.day > after[self.row]) & (self.day < before[self.row])
         return np.bincount(self.row[is_between], minlength=self.n_rows) > 0
 
-    def join(self, day, code) -> Events:
+    def join(self, day, code) -> CohortEvents:
         """Outcomes with another event in those rows that have a day of it."""
         row = np.flatnonzero(np.isfinite(day))
-        return Events(
+        return CohortEvents(
             self.n_rows,
             np.append(self.row, row),
             np.append(self.day, day[row]),
@@ -87,13 +85,12 @@ class Days:
     def read(self, series, label) -> np.ndarray:
         """Days of any column."""
         days, calendar = read_times(nw.from_native(series, series_only=True), label)
-        if self._calendar not in ("", calendar):
-            raise unlike(label, calendar, "columns before it have", self._calendar)
+        check_alike(label, calendar, "columns before it have", self._calendar)
         self._calendar = calendar
         return whole_days(days, calendar, label)
 
 
-def read_events(outcomes, persons, days, columns) -> Events:
+def read_events(outcomes, persons, days, columns) -> CohortEvents:
     """Read the events of rows of a cohort; those of a person are those of all its rows.
 
     Parameters
@@ -118,7 +115,7 @@ def read_events(outcomes, persons, days, columns) -> Events:
     lines = lines[is_own]
     day = days.read_all(lines[date], f"`outcomes`[{date!r}]")
     code = np.ones(len(lines), np.int64) if event is None else _codes(lines[event], event)
-    return Events(len(persons), row, day[line], code[line])
+    return CohortEvents(len(persons), row, day[line], code[line])
 
 
 def persons_of(cohort, subject):

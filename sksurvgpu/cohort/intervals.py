@@ -10,10 +10,10 @@ import numpy as np
 from ..data.design.columns import Design
 from ..data.vectors import check_whole
 from ..exceptions import NothingToCompareError
-from ..tables.cutting import CUT_ONLY, Lines, arrange, cut_rows, fill_columns
+from ..tables.cutting import CUT_ONLY, Spans, arrange, cut_rows, fill_columns
 from ..tables.grouping import MAX
 from ..tables.merging import group_equal_rows
-from .risk_windows import RiskWindow, Windows, lay
+from .risk_windows import LaidWindows, RiskWindow, lay
 from .splines import age_basis, age_knots, month_starts, season_basis, season_knots
 
 __all__ = ["Cut", "Plan", "cut_intervals", "lay_windows", "plan_windows"]
@@ -103,7 +103,7 @@ def _codes(window, codes, argument):
     return np.unique([codes[id] for id in wanted])
 
 
-def lay_windows(cases, eras, plan) -> tuple[Lines, dict]:
+def lay_windows(cases, eras, plan) -> tuple[Spans, dict]:
     """Windows around the eras of cases as lines within observation, and what became of them."""
     laid = [lay(eras, *window) for window in plan.windows]
     unit, column, start, end = (
@@ -113,7 +113,7 @@ def lay_windows(cases, eras, plan) -> tuple[Lines, dict]:
     is_inside = (start <= high) & (end >= low)
     is_cut = is_inside & ((start < low) | (end > high))
     lines = _lines(cases, unit, column, start, end)
-    names = Windows._fields[4:]
+    names = LaidWindows._fields[4:]
     counts = {name: sum(getattr(window, name) for window in laid) for name in names}
     counts["n_windows_outside"] = int(np.count_nonzero(~is_inside))
     return lines, counts | {"n_clipped": int(np.count_nonzero(is_cut))}
@@ -124,7 +124,7 @@ def _lines(cases, unit, column, start, end):
     start = np.maximum(start, cases.start[unit]).astype(np.float64)
     stop = np.minimum(end, cases.end[unit]) + 1.0
     ones = np.ones(unit.size)
-    lines = Lines(unit.astype(np.int32), column.astype(np.int32), start, stop, ones)
+    lines = Spans(unit.astype(np.int32), column.astype(np.int32), start, stop, ones)
     return lines.take(start < stop)
 
 
@@ -142,7 +142,7 @@ def cut_intervals(cases, lines, plan, account, end_of_observation, *, age, age_g
     if age is not None or season is not None:
         months = month_starts(cases.start.min(), cases.end.max(), cases.observed.is_date)
         parts.append(_cuts(cases, months[0]))
-    lines = Lines(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    lines = Spans(*(np.concatenate(field) for field in zip(*parts, strict=True)))
     lines = arrange(lines, cases.start.size)
     rows = cut_rows(cases.start.astype(np.float64), cases.end + 1.0, lines, np.empty(0))
     X = fill_columns(lines, rows, np.full(len(names), MAX)).X.with_names(np.array(names, object))
@@ -222,7 +222,7 @@ def _cuts(cases, days):
     unit = np.repeat(np.arange(count.size, dtype=np.int32), count)
     position = np.arange(unit.size) - np.repeat(np.cumsum(count) - count, count)
     day = days[low[unit] + position].astype(np.float64)
-    return Lines(unit, np.full(unit.size, CUT_ONLY, np.int32), day, day, np.ones(unit.size))
+    return Spans(unit, np.full(unit.size, CUT_ONLY, np.int32), day, day, np.ones(unit.size))
 
 
 def _in_windows(cut, n_columns):

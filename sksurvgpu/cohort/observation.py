@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
+from ..data import options
 from ..exceptions import NothingToCompareError
-from ..tables.reading import (
-    LineNames,
-    Persons,
-    read_lines,
-    read_persons,
-    show_time,
-    warn_of_strangers,
-    whole_days,
-)
-from ..tables.windows import unlike
+from ..tables.reading import Persons, read_persons, warn_of_strangers
+from ..tables.spans import SpanColumns, read_spans
+from ..tables.times import check_alike, show_time, whole_days
 from .case_series_data import Account
 from .risk_windows import Eras
 
 __all__ = [
     "Cases",
-    "Observed",
+    "Observation",
     "check_settings",
     "choose_cases",
     "read_eras",
@@ -37,7 +30,7 @@ OF_OUTCOMES = {"start": ("day", "")}
 FARTHEST = 2**31 - 1  # day, so that sums over subjects fit into 64 bits
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     """Subjects from their first to their last day; `birth` is None where it is not known."""
 
     subjects: Persons
@@ -76,7 +69,7 @@ class Outcomes(NamedTuple):
 class Cases(NamedTuple):
     """Subjects with outcomes, numbered anew; `number` is that of every one of `observed`, or -1."""
 
-    observed: Observed
+    observed: Observation
     number: np.ndarray
     label: np.ndarray
     start: np.ndarray
@@ -92,17 +85,16 @@ class Cases(NamedTuple):
 
 def check_settings(missing, naive, end_of_observation):
     """Check arguments that are no tables; return the numbers of days."""
-    if missing not in ("error", "drop"):
-        raise ValueError(f"`missing` is {missing!r}, must be one of 'error', 'drop'.")
+    options.choice(missing, "missing", ("error", "drop"))
     for argument, value in (("naive", naive), ("end_of_observation", end_of_observation)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+        if not options.is_whole(value) or value < 0:
             raise ValueError(
                 f"`{argument}` is {value!r}, must be a whole number of days of at least 0."
             )
     return int(naive), int(end_of_observation)
 
 
-def read_observed(periods, id, start, end, birth) -> Observed:
+def read_observed(periods, id, start, end, birth) -> Observation:
     """Read first and last days of subjects, of which each has one line."""
     subjects = read_persons(periods, "periods", id)
     if len(subjects.known) < subjects.ids.size:
@@ -118,9 +110,8 @@ def read_observed(periods, id, start, end, birth) -> Observed:
         times, calendar = subjects.times(label, argument)
         days[argument] = _whole(times, calendar, "periods", label)
         kinds.add(calendar)
-    if len(kinds) > 1:
-        kind = next(kind for kind in kinds if kind != calendar)
-        raise unlike("a column of `periods`", kind, f"days in {label!r} are", calendar)
+    for kind in kinds:
+        check_alike("a column of `periods`", kind, f"days in {label!r} are", calendar)
     is_wrong = days["end"] < days["start"]
     if is_wrong.any():
         line = int(np.argmax(is_wrong))
@@ -133,14 +124,14 @@ def read_observed(periods, id, start, end, birth) -> Observed:
     born = days.get("birth")
     if born is None and calendar is None:
         born = np.zeros(subjects.ids.size, dtype=np.int64)
-    return Observed(subjects, days["start"], days["end"], born, calendar)
+    return Observation(subjects, days["start"], days["end"], born, calendar)
 
 
 def read_outcomes(outcomes, id, day, observed, drops_missing):
     """Read days of events; return them, how many lie outside of observation, and counts."""
-    names = LineNames(id, None, day, None, None)
+    names = SpanColumns(id, None, day, None, None)
     told = _read(outcomes, "outcomes", names, observed, drops_missing, OF_OUTCOMES)
-    found = Outcomes(told.lines.unit, _whole(told.lines.start, observed.calendar, "outcomes", day))
+    found = Outcomes(told.spans.unit, _whole(told.spans.start, observed.calendar, "outcomes", day))
     found = found.take(np.lexsort((found.day, found.unit)))
     return found, int(np.count_nonzero(~observed.contains(found))), told.counts
 
@@ -148,10 +139,10 @@ def read_outcomes(outcomes, id, day, observed, drops_missing):
 def read_eras(eras, labels, cases, drops_missing):
     """Read eras; return those of cases, the identifiers of exposures, and counts."""
     observed = cases.observed
-    names = LineNames(*labels, None)
+    names = SpanColumns(*labels, None)
     told = _read(eras, "eras", names, observed, drops_missing, OF_ERAS)
     ids, rank = told.ranked()
-    lines, is_open = told.lines, np.isnan(told.lines.stop)
+    lines, is_open = told.spans, np.isnan(told.spans.stop)
     if is_open.any():
         if not drops_missing:
             raise ValueError(
@@ -169,10 +160,17 @@ def read_eras(eras, labels, cases, drops_missing):
 
 
 def _read(table, name, names, observed, drops_missing, arguments):
-    told = read_lines(table, name, names, observed.subjects, drops_missing, arguments, True)
-    if told.calendar not in ("", observed.calendar):
-        raise unlike(f"`{name}`", told.calendar, "days of `periods` are", observed.calendar)
-    if told.counts.unknown and not told.lines.unit.size:
+    told = read_spans(
+        table,
+        name,
+        names,
+        observed.subjects,
+        drops_missing=drops_missing,
+        arguments=arguments,
+        by_day=True,
+    )
+    check_alike(f"`{name}`", told.calendar, "days of `periods` are", observed.calendar)
+    if told.counts.unknown and not told.spans.unit.size:
         known = observed.subjects.ids[:1].tolist()[0]
         warn_of_strangers(name, told.counts.example, "`periods`", known, stacklevel=5)
     return told

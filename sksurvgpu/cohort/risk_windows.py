@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import options
 
-__all__ = ["Eras", "RiskWindow", "Windows", "lay"]
+__all__ = ["Eras", "LaidWindows", "RiskWindow", "lay"]
 
 ANCHORS = ("start", "end")
 FAR = 2**62  # days, where there is no other era
@@ -92,7 +92,7 @@ class Eras(NamedTuple):
         return Eras(*(field[rows] for field in self))
 
 
-class Windows(NamedTuple):
+class LaidWindows(NamedTuple):
     """First and last day of windows in columns, and counts.
 
     Of those that another era cuts off, that are empty, and that begin before an earlier era ends.
@@ -107,7 +107,7 @@ class Windows(NamedTuple):
     n_reaching: int
 
 
-def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> Windows:
+def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> LaidWindows:
     """Lay a window around eras.
 
     Parameters
@@ -140,7 +140,7 @@ def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> Windows:
     is_reaching = some & (start <= previous)
     counts = (int(np.count_nonzero(found)) for found in (is_cut & some, ~some, is_reaching))
     column = merged.code[some] + first_column
-    return Windows(merged.unit[some], column, start[some], end[some], *counts)
+    return LaidWindows(merged.unit[some], column, start[some], end[some], *counts)
 
 
 def _neighbours(eras):

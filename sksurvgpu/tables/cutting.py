@@ -17,15 +17,25 @@ from .._compile import device, kernel
 from ..data.design.columns import Design
 from ..data.design.kernels import INDICATOR, SPARSE, DesignArrays
 from ..data.design.tables import packed_offsets, value_sizes
+from ..data.plans.sorting import order_by_group
 from .grouping import ERROR, LAST, SUM
 
-__all__ = ["CUT_ONLY", "Filled", "Lines", "Rows", "arrange", "close", "cut_rows", "fill_columns"]
+__all__ = [
+    "CUT_ONLY",
+    "Filled",
+    "RowsAtRisk",
+    "Spans",
+    "arrange",
+    "close",
+    "cut_rows",
+    "fill_columns",
+]
 
 CUT_ONLY = -1  # the column of a line that cuts rows and has no value
 INSERTION_LIMIT = 48  # above, merging is faster than insertion
 
 
-class Lines(NamedTuple):
+class Spans(NamedTuple):
     """What is known of units, one entry a line, by unit and start (see `arrange`)."""
 
     unit: np.ndarray
@@ -34,12 +44,17 @@ class Lines(NamedTuple):
     stop: np.ndarray
     value: np.ndarray
 
-    def take(self, order) -> Lines:
+    @classmethod
+    def join(cls, parts) -> Spans:
+        """Lines of several parts, one after the other."""
+        return cls(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
+
+    def take(self, order) -> Spans:
         """Some lines, or all in another order."""
-        return Lines(*(field[order] for field in self))
+        return Spans(*(field[order] for field in self))
 
 
-class Rows(NamedTuple):
+class RowsAtRisk(NamedTuple):
     """Rows of unit u are ptr[u]..ptr[u + 1] - 1, (start, stop] each."""
 
     ptr: np.ndarray
@@ -70,7 +85,7 @@ class Filled(NamedTuple):
     conflict: np.ndarray
 
 
-def arrange(lines: Lines, n_units) -> Lines:
+def arrange(lines: Spans, n_units) -> Spans:
     """Lines by unit and start; equal ones stay in their order."""
     unit, start = lines.unit, lines.start
     is_after = (unit[1:] > unit[:-1]) | ((unit[1:] == unit[:-1]) & (start[1:] >= start[:-1]))
@@ -83,10 +98,7 @@ def arrange(lines: Lines, n_units) -> Lines:
 
 def _counted(keys, n_keys):
     """Order by small whole numbers of at least 0, and where each of them begins in it."""
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n_keys))])
-    order = np.empty(keys.size, dtype=np.int32)
-    _place(keys, ptr[:-1].copy(), order)
-    return order, ptr
+    return order_by_group(keys, np.arange(keys.size, dtype=np.int32), n_keys)
 
 
 def _by_column(lines, n_columns):
@@ -95,7 +107,7 @@ def _by_column(lines, n_columns):
     return order[ptr[1] :], ptr[1:] - ptr[1]
 
 
-def close(lines: Lines, policy) -> None:
+def close(lines: Spans, policy) -> None:
     """Write where lines without a stop end, in place.
 
     That is where the next line of the unit and column begins that starts later, or never. Where
@@ -104,13 +116,13 @@ def close(lines: Lines, policy) -> None:
     _close(lines, _by_column(lines, policy.size)[0], policy)
 
 
-def cut_rows(start, stop, lines: Lines, cuts) -> Rows:
+def cut_rows(start, stop, lines: Spans, cuts) -> RowsAtRisk:
     """Rows of all units, of which every one has at least one.
 
     Parameters
     ----------
     start, stop : ndarray of shape (n_units,), float64
-    lines : Lines
+    lines : Spans
         By unit.
     cuts : ndarray of float64
         Times at which all units are cut.
@@ -122,17 +134,17 @@ def cut_rows(start, stop, lines: Lines, cuts) -> Rows:
     row_stop = np.empty_like(row_start)
     row_stop[:-1] = row_start[1:]
     row_stop[ptr[1:] - 1] = stop
-    return Rows(ptr, row_start, row_stop)
+    return RowsAtRisk(ptr, row_start, row_stop)
 
 
-def fill_columns(lines: Lines, rows: Rows, policy, keeps_zeros=None) -> Filled:
+def fill_columns(lines: Spans, rows: RowsAtRisk, policy, keeps_zeros=None) -> Filled:
     """Columns of values in rows, 0 where no line covers a row.
 
     Parameters
     ----------
-    lines : Lines
+    lines : Spans
         By unit and start.
-    rows : Rows
+    rows : RowsAtRisk
     policy : ndarray of shape (n_columns,), int64
         What becomes of lines of a unit that overlap: ERROR, SUM, MAX or LAST.
     keeps_zeros : ndarray of shape (n_columns,), bool, optional
@@ -157,13 +169,6 @@ def fill_columns(lines: Lines, rows: Rows, policy, keeps_zeros=None) -> Filled:
     values.resize(sizes.sum(), refcheck=False)
     X = Design(rows.start.size, kind, indptr, indices, values, packed_offsets(sizes))
     return Filled(X, int(found[0]), int(found[1]), conflict)
-
-
-@kernel
-def _place(keys, following, order):
-    for i in range(keys.size):
-        order[following[keys[i]]] = i
-        following[keys[i]] += 1
 
 
 @kernel

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..data.design.columns import DENSE, SPARSE, build_design
+from ..data import options
+from ..data.design.columns import SPARSE, build_design
 from ..data.vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .grouping import POLICIES
-from .lines import DEFAULT_VALUE
-from .long import _check_choice
 from .names import name_covariates
 from .periods import clip, read_periods
-from .reading import LineNames, read_lines, read_persons
-from .results import Episodes, EpisodesReport
-from .windows import unlike
+from .reading import DEFAULT_VALUE, read_persons
+from .results import Episodes, EpisodesReport, count_rows_without
+from .spans import SpanColumns, read_spans
+from .times import check_alike
 
 __all__ = ["episodes"]
 
@@ -121,18 +121,21 @@ def episodes(
     2 lines cut off where follow-up starts or ends
     """
     by_day = _read_options(unknown, missing, ends)
-    columns = LineNames(id, covariate_id, start, stop, value)
+    columns = SpanColumns(id, covariate_id, start, stop, value)
     persons = read_persons(outcomes, "outcomes", id)
     periods = read_periods(persons, start, time, by_day)
     happened = check_flags(persons.series(event, "event").to_native(), f"outcomes[{event!r}]")
     tables = {} if covariates is None else covariates
-    told = read_lines(tables, "covariates", columns, persons, missing == "drop", by_day=by_day)
-    _check_told(told, periods, unknown)
+    told = read_spans(
+        tables, "covariates", columns, persons, drops_missing=missing == "drop", by_day=by_day
+    )
+    check_alike("`covariates`", told.calendar, "times of `outcomes` are", periods.calendar)
+    told.counts.report_unknown(unknown, "person", stacklevel=3)
     ids, rank = told.ranked(sorts=not isinstance(tables, Mapping))
     policies = _by_covariate("overlaps", overlaps, ids, "error")
     policy = np.array([POLICIES[key] for key in policies], dtype=np.int64)
     defaults = check_numbers(_by_covariate("default", default, ids, 0.0), "default")
-    lines = told.lines._replace(stop=told.lines.stop + by_day)  # the end of the last day
+    lines = told.spans._replace(stop=told.spans.stop + by_day)  # the end of the last day
     lines, n_open = _closed(lines, periods, rank, policy)
     clipped = clip(lines, periods)
     _warn_of_empty(clipped.n_empty)
@@ -152,9 +155,9 @@ def episodes(
 
 def _read_options(unknown, missing, ends):
     """Check options; return whether ends are days that count."""
-    _check_choice("unknown", unknown, ("warn", "error", "ignore"))
-    _check_choice("missing", missing, ("error", "drop"))
-    _check_choice("ends", ends, ("exclusive", "inclusive"))
+    options.choice(unknown, "unknown", ("warn", "error", "ignore"))
+    options.choice(missing, "missing", ("error", "drop"))
+    options.choice(ends, "ends", ("exclusive", "inclusive"))
     return ends == "inclusive"
 
 
@@ -171,24 +174,9 @@ def _summarize(X, is_event, read, clipped, filled, counts):
         n_clipped=clipped.n_clipped,
         n_overlaps=filled.n_overlaps,
         n_zeros=filled.n_zeros,
-        n_rows_without=_count_rows_without(X),
+        n_rows_without=count_rows_without(X) if X.n_columns else 0,
         **counts,
     )
-
-
-def _check_told(told, periods, unknown):
-    if told.calendar not in ("", periods.calendar):
-        raise unlike("`covariates`", told.calendar, "times of `outcomes` are", periods.calendar)
-    if told.counts.unknown and unknown != "ignore":
-        message = (
-            f"`covariates` has {told.counts.unknown:,} line(s) whose person is not in `outcomes`, "
-            f"e.g. {told.counts.example!s}"
-        )
-        if unknown == "error":
-            raise ValueError(f"{message}; pass unknown='ignore' to leave them out.")
-        warnings.warn(
-            f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=3
-        )
 
 
 def _warn_of_empty(n_empty):
@@ -216,7 +204,7 @@ def _by_covariate(argument, given, ids, otherwise):
         found = [given.get(id, otherwise) for id in ids.tolist()]
     if argument == "overlaps":
         for value in (*found, *([given] if isinstance(given, str) else [])):
-            _check_choice(argument, value, JOINS)
+            options.choice(value, argument, JOINS)
     return found
 
 
@@ -275,11 +263,3 @@ def _with_columns(X, table, labels, line):
         return X if X.n_columns else None
     beside = table[labels].iloc[line]
     return X.with_columns(beside) if X.n_columns else build_design(beside, name="with_columns")
-
-
-def _count_rows_without(X):
-    if (X.kind == DENSE).any():
-        return 0
-    has_entry = np.zeros(X.n_rows, dtype=np.bool_)
-    has_entry[X.indices] = True
-    return int(np.count_nonzero(~has_entry)) if X.n_columns else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from itertools import pairwise
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,8 +16,8 @@ from ..partitions.batches import Batch, fields_of, split_table
 from ..partitions.handles import Rows
 from ..partitions.packing import find_field
 from ..partitions.write import MOST_ROWS, check_size, check_target, order_of, write_batches
-from .lines import DEFAULT_VALUE
-from .long import BATCH_SIZE, read_long
+from .long import LongOptions, read_long
+from .reading import BATCH_SIZE, DEFAULT_VALUE
 from .results import LongData
 from .windows import DEFAULT_DAY, DEFAULT_INDEX_DATE
 
@@ -143,19 +145,20 @@ def from_long(
     >>> CoxLassoCCD(alpha=0.1).fit(data.X, y).summary().index.tolist()
     ['aspirin', 'gout']
     """
-    reading = {name: value for name, value in locals().items() if name not in ("to", "writing")}
+    given = locals()
+    options = LongOptions(**{field.name: given[field.name] for field in fields(LongOptions)})
     if to is None:
         if writing:
             raise TypeError(f"`{next(iter(writing))}` is for files; name their folder by to=.")
-        return read_long(**reading)
+        return read_long(outcomes, covariates, options)
     store = _Store(to, verbose=verbose, **writing)
     store.path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=store.path.parent, prefix=f".{store.path.name}.") as store.folder:
-        return read_long(**reading, store=store)
+        return read_long(outcomes, covariates, options, store)
 
 
 class _Store:
-    """Where `read_long` writes its columns: it says in which order rows are, and gets designs."""
+    """Files that `read_long` writes its columns to: they order the rows, and get designs."""
 
     def __init__(
         self,
@@ -169,19 +172,16 @@ class _Store:
         overwrite=False,
         verbose=0,
     ):
-        self.path, self._overwrite, self._verbose = (
-            check_target(path, overwrite),
-            overwrite,
-            verbose,
-        )
+        self.path, self._overwrite = check_target(path, overwrite), overwrite
         self._outcome, self._columns, self._group = outcome, columns or {}, group
-        self._size, self._right, self._table = check_size(rows), list(with_columns), None
+        self._size, self._right, self._verbose = check_size(rows), list(with_columns), verbose
+        self._table: Any = None
         self._beside: dict[Any, np.ndarray] = {}
-        self._edges = np.zeros(1, np.int64)
+        self.edges = np.zeros(1, np.int64)  # where partitions begin and end among the rows
         self.folder = ""  # for temporary files
 
     def arrange(self, table):
-        """Order of the rows of the outcomes, and where partitions begin and end among them."""
+        """Order of the rows of the outcomes; partitions then begin and end at `edges`."""
         frame = nw.from_native(table, eager_only=True)
         absent = [label for label in self._right if label not in frame.columns]
         if absent:
@@ -193,37 +193,38 @@ class _Store:
         name, is_beside = self._group, False
         if name in table.columns and name not in arguments:
             arguments[name], is_beside = table[name], True
-        fields = fields_of(arguments, len(table))
+        beside = fields_of(arguments, len(table))
         order = np.arange(len(table))
-        self._edges = np.append(np.arange(0, len(table), self._size), len(table))
+        self.edges = np.append(np.arange(0, len(table), self._size), len(table))
         if name is not None:
-            key = find_field(fields, name)
-            codes, _ = encode(check_labels(fields[key], name))
+            key = find_field(beside, name)
+            codes, _ = encode(check_labels(beside[key], name))
             order = np.argsort(codes, kind="stable")
-            self._edges = _edges_of_groups(codes[order], self._size, name)
+            self.edges = _edges_of_groups(codes[order], self._size, name)
             if is_beside:
-                del fields[key]
-        for low, high in zip(self._edges, self._edges[1:], strict=False):
-            own = order[low:high]
-            order[low:high] = own[
-                order_of({key: values[own] for key, values in fields.items()}, own)
-            ]
-        self._beside = {key: values[order] for key, values in fields.items()}
+                del beside[key]
+        for low, high in pairwise(self.edges):
+            rows = order[low:high]
+            within = order_of({key: values[rows] for key, values in beside.items()}, rows)
+            order[low:high] = rows[within]
+        self._beside = {key: values[order] for key, values in beside.items()}
         self._table = table[self._right].iloc[order]
-        return order, self._edges
+        return order
 
     def write(self, designs) -> Rows:
         """Write the columns of one partition after the other."""
+        batches = self._batches(designs)
+        written = write_batches(
+            self.path, batches, self._group, self._size, self._overwrite, self._verbose, is_cut=True
+        )
+        return written.X
 
-        def batches():
-            for design, low, high in zip(designs, self._edges, self._edges[1:], strict=False):
-                fields = {key: values[low:high] for key, values in self._beside.items()}
-                if self._right:
-                    design = design.with_columns(self._table.iloc[low:high])
-                yield Batch(design, fields), np.array([0, high - low])
-
-        given = self.path, batches(), self._group, self._size
-        return write_batches(*given, self._overwrite, self._verbose, is_cut=True).X
+    def _batches(self, designs):
+        for design, (low, high) in zip(designs, pairwise(self.edges), strict=True):
+            beside = {key: values[low:high] for key, values in self._beside.items()}
+            if self._right:
+                design = design.with_columns(self._table.iloc[low:high])
+            yield Batch(design, beside), np.array([0, high - low])
 
 
 def _edges_of_groups(codes, size, name):

@@ -14,7 +14,7 @@ from ..data.design.columns import Design
 from ..data.design.kernels import INDICATOR, SPARSE, DesignArrays, drain_bitmap
 from ..data.design.tables import packed_offsets, value_sizes
 
-__all__ = ["POLICIES", "Grouping", "Settled", "Tally"]
+__all__ = ["POLICIES", "Grouping", "Placed", "Settled", "Tally"]
 
 # What becomes of the values of a row that a column has several times.
 ERROR: int = 0
@@ -37,6 +37,18 @@ POLICIES = {
     "present": MAX,
 }
 NOT_SETTLED = -1
+
+
+class Placed(NamedTuple):
+    """Lines with their rows and the numbers of their columns.
+
+    Values are None where all are 1, and moments where the order of the table is that of lines.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray | None
+    moments: np.ndarray | None
 
 
 class Settled(NamedTuple):
@@ -84,11 +96,11 @@ class Tally:
             self.counts = np.append(self.counts, np.zeros(n_new, dtype=np.int64))
             self.is_valued = np.append(self.is_valued, np.zeros(n_new, dtype=np.bool_))
 
-    def add(self, codes, values):
-        """Count lines of columns for which there is room; `values` is None where all are 1."""
-        self.counts += np.bincount(codes, minlength=self.counts.size)
-        if values is not None:
-            self.is_valued[codes[values != 1.0]] = True
+    def add(self, lines: Placed):
+        """Count lines of columns for which there is room."""
+        self.counts += np.bincount(lines.columns, minlength=self.counts.size)
+        if lines.values is not None:
+            self.is_valued[lines.columns[lines.values != 1.0]] = True
 
 
 class Grouping:
@@ -115,56 +127,58 @@ class Grouping:
         indptr = np.concatenate([[0], np.cumsum(tally.counts[order])])
         sizes = value_sizes(kind, indptr, n_rows)
         indices, values = np.empty(indptr[-1], dtype=np.int32), np.empty(sizes.sum())
-        self._given = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
+        self._columns = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
         self._moments = np.empty(indptr[-1] if has_moments else 0, dtype=np.int64)
         self._column_of = np.empty(order.size, dtype=np.int32)
         self._column_of[order] = np.arange(order.size, dtype=np.int32)
         self._next = indptr[:-1].copy()
 
-    def place(self, rows, codes, values, moments):
+    def place(self, lines: Placed):
         """Write lines to their columns; return whether there was room for all of them."""
-        values = np.empty(0) if values is None else values
-        moments = np.empty(0, dtype=np.int64) if moments is None else moments
-        where = self._column_of, self._next
-        return _place(rows, codes, values, moments, where, self._given, self._moments)
+        values = np.empty(0) if lines.values is None else lines.values
+        moments = np.empty(0, dtype=np.int64) if lines.moments is None else lines.moments
+        lines = Placed(lines.rows, lines.columns, values, moments)
+        return _place(lines, self._column_of, self._next, self._columns, self._moments)
 
     def settle(self, min_count) -> Settled:
         """Sort rows, join duplicates, drop zeros and columns with fewer rows than `min_count`."""
-        kind, _, indices, values, _ = self._given
-        has_lines, size = np.diff(self._given.indptr) > 0, self.n_rows if values.size else 0
+        columns = self._columns
+        has_lines, size = np.diff(columns.indptr) > 0, self.n_rows if columns.values.size else 0
         scratch = np.empty(size), np.empty(size, dtype=np.int64)
-        n_rows_of = np.full(kind.size, NOT_SETTLED, dtype=np.int64)
+        n_rows_of = np.full(columns.kind.size, NOT_SETTLED, dtype=np.int64)
         dropped = np.zeros(2, dtype=np.int64)
-        given = self._given, self._moments, self._policies
-        row = _settle(self.n_rows, min_count, *given, scratch, n_rows_of, dropped)
+        row = _settle(
+            self.n_rows, min_count, columns, self._moments, self._policies, scratch, n_rows_of,
+            dropped,
+        )  # fmt: skip
         repeated = None if row < 0 else (int(np.argmax(n_rows_of == NOT_SETTLED)), int(row))
         is_kept = (n_rows_of >= min_count) & (n_rows_of != NOT_SETTLED)
-        kind = kind[is_kept]
+        kind = columns.kind[is_kept]
         indptr = np.concatenate([[0], np.cumsum(n_rows_of[is_kept])])
         sizes = value_sizes(kind, indptr, self.n_rows)
         # These arrays have no other owner, and this object is not used again: free what is unused.
-        indices.resize(indptr[-1], refcheck=False)
-        values.resize(sizes.sum(), refcheck=False)
-        columns = DesignArrays(kind, indptr, indices, values, packed_offsets(sizes))
-        found = n_rows_of, is_kept, has_lines
-        return Settled(columns, *found, int(dropped[0]), int(dropped[1]), repeated)
+        columns.indices.resize(indptr[-1], refcheck=False)
+        columns.values.resize(sizes.sum(), refcheck=False)
+        offsets = packed_offsets(sizes)
+        columns = DesignArrays(kind, indptr, columns.indices, columns.values, offsets)
+        n_duplicates, n_zeros = dropped.tolist()
+        return Settled(columns, n_rows_of, is_kept, has_lines, n_duplicates, n_zeros, repeated)
 
 
 @kernel
-def _place(rows, codes, values, moments, where, columns, moments_out):
+def _place(lines, column_of, following, columns, moments):
     """Write line after line; return False where a column has more than were counted."""
-    column_of, following = where
-    for i in range(rows.size):
-        j = column_of[codes[i]]
+    for i in range(lines.rows.size):
+        j = column_of[lines.columns[i]]
         k = following[j]
         if k == columns.indptr[j + 1]:
             return False
-        columns.indices[k] = rows[i]
-        if moments_out.size:
-            moments_out[k] = moments[i]
+        columns.indices[k] = lines.rows[i]
+        if moments.size:
+            moments[k] = lines.moments[i]
         if columns.kind[j] == SPARSE:
             position = columns.value_ptr[j] + k - columns.indptr[j]
-            columns.values[position] = values[i] if values.size else 1.0
+            columns.values[position] = lines.values[i] if lines.values.size else 1.0
         following[j] = k + 1
     return True
 
@@ -204,8 +218,7 @@ def _mark(rows, values, moments, policy, scratch, words, summary):
             if policy == ERROR:
                 return -1 - np.int64(row)
             if values.size:
-                held = joined[row], values[k], aside[row], moment
-                joined[row], aside[row] = _join(policy, *held)
+                joined[row], aside[row] = _join(policy, joined[row], values[k], aside[row], moment)
             continue
         words[row >> 6] |= bit
         summary[row >> 12] |= one << np.uint64((row >> 6) & 63)

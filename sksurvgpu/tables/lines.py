@@ -1,31 +1,25 @@
-"""Lines of a long table as numbers: row, column and value, with what was left out counted."""
+"""Lines of a long table as numbers: row, column and value, with what was left out counted.
+
+Every covariate has a column in each window: covariate c in window w of W is column c * W + w. A
+line of day d, of a row with index date t, is in a window [from, to] where from <= d - t <= to, in
+whole days; it may be in none, and in several. Within a day the moment orders lines, and no more.
+"""
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import NamedTuple
 
-import narwhals as nw
 import numpy as np
 
-from .ids import ABSENT, id_at, is_missing, new_ids, read_ids, take
-from .windows import read_days
+from .grouping import POLICIES, Placed
+from .ids import id_at, new_ids, take
+from .numbering import ABSENT
+from .reading import DEFAULT_VALUE, LineCounts, LineReader, Persons, check_kind, require
+from .times import check_alike, day_of, read_days
+from .windows import WITHOUT_VALUES, Windows
 
-__all__ = ["Counts", "Found", "Lines", "check_kind", "choose_columns"]
+__all__ = ["Found", "LongLines", "choose_columns"]
 
-DEFAULT_VALUE = "value"
 NUMBERS = {3: "three", 4: "four"}
-
-
-@dataclass
-class Counts:
-    """Lines read, and those that were left out, by reason."""
-
-    lines: int = 0
-    missing: int = 0
-    undated: int = 0  # they have no day, or their row has no index date
-    unknown: int = 0  # their row is not among those of the outcomes
-    unused: int = 0  # their column is not among those asked for
-    outside: int = 0  # of all windows
 
 
 class Found(NamedTuple):
@@ -36,23 +30,15 @@ class Found(NamedTuple):
     policies: np.ndarray
     order: np.ndarray
 
-    def kept(self, is_kept, names):
-        """Identifiers of some of the columns, and the names of their windows."""
-        return self.ids[is_kept], np.array(names, dtype=object)[self.window[is_kept]]
-
 
 def choose_columns(columns, row_id, covariate_id, value, day=None):
     """Names of the columns to be read, by what they are; no values where there are none."""
     named = {"row_id": row_id, "covariate_id": covariate_id, "value": value, "day": day}
     if day is None:
         del named["day"]
-    listed = ", ".join(map(repr, columns))
-    for argument in ("row_id", "covariate_id", "day"):
-        if named.get(argument, row_id) not in columns:
-            raise ValueError(
-                f"`covariates` has no column {named[argument]!r}; name one of its columns "
-                f"({listed}) by {argument}=."
-            )
+    for argument, label in named.items():
+        if argument != "value":
+            require(columns, label, "covariates", argument)
     if len(set(named.values())) < len(named):
         raise ValueError(
             f"{_in_words([f'`{argument}`' for argument in named])} are "
@@ -63,7 +49,8 @@ def choose_columns(columns, row_id, covariate_id, value, day=None):
         if others or value != DEFAULT_VALUE:
             raise ValueError(
                 f"`covariates` has no column {value!r} of values; name one of its columns "
-                f"({listed}) by value=, or pass value=None if every line stands for a 1."
+                f"({', '.join(map(repr, columns))}) by value=, or pass value=None if every line "
+                "stands for a 1."
             )
     if value not in columns:
         del named["value"]
@@ -75,162 +62,149 @@ def _in_words(labels):
     return f"{', '.join(first)} and {last}"
 
 
-class Lines:
-    """Readers of a long table's frames, which share the numbers of its covariates.
+class LongLines:
+    """Lines of all frames of a long table, which share the numbers of its covariates.
 
     Parameters
     ----------
-    labels : dict
-        Names of the columns of the table, as `choose_columns` gives them.
-    columns : Columns
-        What there are columns of.
-    rows : IntegerIds or TextIds
-        Numbers of the rows.
-    covariates : IntegerIds, TextIds or None
-        Numbers of the covariates asked for; None takes all that occur.
-    drops_missing : bool
-        Whether lines with a missing entry are left out; else they are an error.
+    reader : LineReader
+        Of columns as `choose_columns` gives them.
+    rows : Persons
+        The outcomes, a row each.
+    windows : Windows
+    index : IndexDates, optional
+        Those of the rows, where windows are of time.
+    like : tuple of (numbering, covariate, window), optional
+        Numbers of the covariates asked for, and covariate and window of every column there is to
+        be; None takes all that occur.
     """
 
-    def __init__(self, labels, columns, rows, covariates, drops_missing):
-        self.covariates = covariates
-        self._labels = labels
-        self._columns = columns
-        self._rows = rows
-        self._drops_missing = drops_missing
-        self._is_growing = covariates is None
-        self.example_of_unknown = None
-
-    @property
-    def labels(self):
-        """Names of the columns to be read."""
-        return [*self._labels.values()]
+    def __init__(self, reader: LineReader, rows: Persons, windows: Windows, index=None, like=None):
+        self.reader, self._rows, self._windows, self._index = reader, rows, windows, index
+        self._covariates, self._like, self._column_of = None, None, None
+        self._is_growing = like is None
+        if like is not None:
+            self._covariates, covariate, window = like
+            self._like = covariate, window
+            self._column_of = np.full((covariate.max() + 1) * len(windows), ABSENT, np.int32)
+            self._column_of[covariate * len(windows) + window] = np.arange(covariate.size)
+        names = np.array(windows.duplicates)
+        self._ignores_values = np.isin(names, WITHOUT_VALUES)
+        self.is_ordered = index is not None and bool(np.isin(names, ["first", "last"]).any())
 
     @property
     def n_rows(self):
         """Rows, those of the outcomes."""
-        return len(self._rows)
+        return len(self._rows.known)
 
     @property
     def has_text(self):
         """Whether identifiers are strings."""
-        return "strings" in {self._rows.kind, getattr(self.covariates, "kind", "")}
+        return "strings" in {self._rows.known.kind, getattr(self._covariates, "kind", "")}
 
     @property
     def n_columns(self):
         """Columns that there are by now."""
-        return self._columns.count(0 if self.covariates is None else len(self.covariates))
+        if self._like is not None:
+            return self._like[0].size
+        return len(self._windows) * (0 if self._covariates is None else len(self._covariates))
 
     def found(self) -> Found:
         """All columns; from now on, covariates that have not occurred are left out."""
         self._is_growing = False
-        ids = np.empty(0) if self.covariates is None else self.covariates.distinct()
-        covariate, window, policies = self._columns.found(ids.size)
-        ids = ids[covariate]
-        order = np.argsort(ids, kind="stable")
-        return Found(ids[order], window[order], policies[order], order)
+        ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
+        covariate, window = self._like or divmod(np.arange(self.n_columns), len(self._windows))
+        policies = np.array([POLICIES[name] for name in self._windows.duplicates])
+        order = np.argsort(ids[covariate], kind="stable")
+        window = window[order]
+        return Found(ids[covariate[order]], window, policies[window], order)
 
-    def read(self, frames, counts: Counts):
-        """Yield (rows, columns, values, moments) of every frame, as `Columns.spread` has them."""
+    def read(self, frames, counts: LineCounts):
+        """Yield those lines of every frame that are in a window, as `Placed`."""
         with closing(frames):
-            for frame in frames:
-                first_line = counts.lines
-                counts.lines += len(frame)
-                frame = self._without_missing(frame, first_line, counts)
-                if len(frame):
-                    yield self._number(frame, counts)
-
-    def _without_missing(self, frame, first_line, counts):
-        is_absent = np.zeros(len(frame), dtype=np.bool_)
-        for argument, label in self._labels.items():
-            is_absent_here = is_missing(frame.get_column(label))
-            if is_absent_here.any() and not self._drops_missing:
-                line = first_line + int(np.argmax(is_absent_here))
-                raise ValueError(
-                    f"`covariates` has no {label!r} in line {line:,}; pass missing='drop' to leave "
-                    "out lines with a missing entry."
-                )
-            n_more = int(np.count_nonzero(is_absent_here & ~is_absent))
-            if argument == "day":
-                counts.undated += n_more
-            else:
-                counts.missing += n_more
-            is_absent |= is_absent_here
-        return frame.filter((~is_absent).tolist()) if is_absent.any() else frame
+            for frame in self.reader.lines(frames, counts):
+                yield self._number(frame, counts)
 
     def _number(self, frame, counts):
-        row_ids, ids = (self._ids(frame, argument) for argument in ("row_id", "covariate_id"))
-        values, days = self._values(frame, row_ids, ids), self._days(frame)
-        rows = _find(self._rows, row_ids, self._name_of("row_id"), "rows")
-        is_known = rows != ABSENT
-        if not is_known.all() and self.example_of_unknown is None:
-            self.example_of_unknown = id_at(row_ids, np.argmin(is_known))
-        lines, n_unknown = _kept(is_known, rows, ids, values, days)
-        counts.unknown += n_unknown
-        if days is not None:
-            is_dated = self._columns.dated(lines[0], days, self._name_of("day"))
-            lines, n_undated = _kept(is_dated, *lines)
-            counts.undated += n_undated
-        rows, ids, values, days = lines
+        reader = self.reader
+        row_ids, ids = reader.ids(frame, "row_id"), reader.ids(frame, "covariate_id")
+        values = self._values(frame, row_ids, ids) if "value" in reader.columns else None
+        moments, calendar = None, ""
+        if self._index is not None:
+            moments, calendar = read_days(reader.series(frame, "day"), reader.label("day"))
+        rows, is_known = self._rows.find(row_ids, reader.label("row_id"), "rows", counts)
+        rows, ids, values, moments = _chosen(is_known, rows, ids, values, moments)
+        if self._index is not None:
+            theirs = self._index.calendar
+            check_alike(reader.label("day"), calendar, "index dates are", theirs)
+            is_dated = self._index.is_dated[rows]
+            counts.undated += _count_out(is_dated)
+            rows, ids, values, moments = _chosen(is_dated, rows, ids, values, moments)
         codes = self._codes(ids)
-        lines, n_unused = _kept(codes != ABSENT, rows, codes, values, days)
-        counts.unused += n_unused
-        return self._columns.spread(*lines, counts)
-
-    def _name_of(self, argument):
-        return f"`covariates`[{self._labels[argument]!r}]"
-
-    def _ids(self, frame, argument):
-        return read_ids(frame.get_column(self._labels[argument]), self._name_of(argument))
-
-    def _days(self, frame):
-        if "day" not in self._labels:
-            return None
-        return read_days(frame.get_column(self._labels["day"]), self._name_of("day"))
+        counts.unused += _count_out(codes != ABSENT)
+        rows, codes, values, moments = _chosen(codes != ABSENT, rows, codes, values, moments)
+        if self._index is None:
+            return Placed(rows, codes, None if self._ignores_values[0] else values, None)
+        return self._spread(rows, codes, values, moments, counts)
 
     def _codes(self, ids):
-        if self.covariates is None:
-            self.covariates = new_ids(ids)
-        check_kind(self.covariates, ids, self._name_of("covariate_id"), "other covariates")
-        find = self.covariates.add if self._is_growing else self.covariates.find
-        return find(ids)
+        if self._covariates is None:
+            self._covariates = new_ids(ids)
+        check_kind(self._covariates, ids, self.reader.label("covariate_id"), "other covariates")
+        number = self._covariates.add if self._is_growing else self._covariates.find
+        return number(ids)
 
     def _values(self, frame, row_ids, ids):
-        if "value" not in self._labels:
-            return None
-        series = frame.get_column(self._labels["value"])
-        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-            raise TypeError(f"{self._name_of('value')} has dtype {series.dtype}; pass numbers.")
-        values = series.to_numpy().astype(np.float64)
+        values = self.reader.numbers(frame, "value")
         is_finite = np.isfinite(values)
         if not is_finite.all():
             line = int(np.argmin(is_finite))
             raise ValueError(
-                f"{self._name_of('value')} is {values[line]} for covariate "
+                f"{self.reader.label('value')} is {values[line]} for covariate "
                 f"{id_at(ids, line)} of row {id_at(row_ids, line)}, must be finite; correct or "
                 "drop such lines."
             )
         return None if (values == 1.0).all() else values
 
+    def _spread(self, rows, codes, values, moments, counts):
+        """Lines of covariates as lines of columns, one window after the other."""
+        n_windows = len(self._windows)
+        since = day_of(moments, self._index.calendar) - self._index.day[rows]
+        is_outside, is_unused = np.ones((2, rows.size), dtype=np.bool_)
+        parts = []
+        for w in range(n_windows):
+            is_chosen = (since >= self._windows.low[w]) & (since <= self._windows.high[w])
+            is_outside[is_chosen] = False
+            columns = codes * n_windows + w
+            if self._column_of is not None:
+                columns = self._column_of[columns]
+                is_chosen &= columns != ABSENT
+            is_unused[is_chosen] = False
+            seen = None if self._ignores_values[w] else values
+            parts.append(_chosen(is_chosen, rows, columns, seen, moments))
+        counts.outside += int(np.count_nonzero(is_outside))
+        counts.unused += int(np.count_nonzero(is_unused & ~is_outside))
+        rows, columns, values, moments = zip(*parts, strict=True)
+        if any(of_window is not None for of_window in values):
+            values = np.concatenate(
+                [
+                    np.ones(of_rows.size) if of_window is None else of_window
+                    for of_rows, of_window in zip(rows, values, strict=True)
+                ]
+            )
+        else:
+            values = None
+        moments = np.concatenate(moments) if self.is_ordered else None
+        columns = np.concatenate(columns).astype(np.int32)
+        return Placed(np.concatenate(rows), columns, values, moments)
 
-def _kept(mask, *parts):
-    """Some of the lines, given as arrays, identifiers, days or None, and how many were left out."""
-    n_out = mask.size - int(np.count_nonzero(mask))
-    if not n_out:
-        return parts, 0
-    return [None if part is None else take(part, mask) for part in parts], n_out
+
+def _count_out(is_chosen):
+    return is_chosen.size - int(np.count_nonzero(is_chosen))
 
 
-def _find(numbering, ids, label, others):
-    check_kind(numbering, ids, label, others)
-    return numbering.find(ids)
-
-
-def check_kind(numbering, ids, label, others):
-    """Check that identifiers are of the kind of those before them, integers or strings."""
-    kind = new_ids(ids).kind
-    if kind != numbering.kind:
-        raise TypeError(
-            f"{label} has {kind}, but identifiers of {others} are {numbering.kind}; convert one, "
-            "e.g. with .astype(str)."
-        )
+def _chosen(is_chosen, *parts):
+    """Some of the lines, given as arrays, identifiers or None."""
+    if is_chosen.all():
+        return parts
+    return [None if part is None else take(part, is_chosen) for part in parts]

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..data.sources import open_source
 from .ids import is_missing, listed, read_ids
+from .reading import BATCH_SIZE, require
 
 __all__ = ["name_covariates"]
 
@@ -88,13 +89,9 @@ def _read_names(names, covariate_id, name):
 def _read_table(table, covariate_id, name):
     source = open_source(table, "names")
     for argument, label in (("covariate_id", covariate_id), ("name", name)):
-        if label not in source.columns:
-            raise ValueError(
-                f"`names` has no column {label!r}; name one of its columns "
-                f"({', '.join(map(repr, source.columns))}) by {argument}=."
-            )
+        require(source.columns, label, "names", argument)
     pairs = []
-    for frame in source.open([covariate_id, name], 1 << 20):
+    for frame in source.open([covariate_id, name], BATCH_SIZE):
         frame = frame.filter((~is_missing(frame.get_column(covariate_id))).tolist())
         ids = read_ids(frame.get_column(covariate_id), f"`names`[{covariate_id!r}]")
         pairs += zip(listed(ids).tolist(), frame.get_column(name).to_list(), strict=True)

@@ -11,15 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from ..data.design.columns import Design
-from .grouping import Grouping, Tally
+from .grouping import Grouping, Placed, Tally
+from .results import count_rows_without
 
 __all__ = ["InParts"]
+
+NOTHING = np.empty(0, dtype=np.int64)
 
 
 class InParts:
     """What became of all lines, as `grouping.Settled` has it, and the columns part by part.
 
-    `found` are the columns, and `n_rows_without` is there once `designs` are made.
+    `found` are the columns, and `n_rows_without` is whole once all `designs` are made.
 
     Parameters
     ----------
@@ -37,7 +40,7 @@ class InParts:
     def __init__(self, folder, edges, parts, lines, min_count):
         self._edges, self._folder = np.asarray(edges), Path(folder)
         for part in parts:
-            self._spill(*part)
+            self._spill(part)
         self.found = lines.found()
         self.repeated = self._infinite = None
         self.n_rows_of = np.zeros(self.found.ids.size, dtype=np.int64)
@@ -64,26 +67,20 @@ class InParts:
         chosen = np.flatnonzero(self.is_kept)
         for k, (low, high) in enumerate(pairwise(self._edges)):
             design = self._settle(k).design(int(high - low)).select(chosen)
-            has_entry = np.zeros(design.n_rows, dtype=np.bool_)
-            has_entry[design.indices] = True
-            self.n_rows_without += int(np.count_nonzero(~has_entry))
+            self.n_rows_without += count_rows_without(design)
             yield design.with_names(names)
 
-    def _spill(self, rows, codes, values, moments):
-        part = np.searchsorted(self._edges, rows, side="right") - 1
+    def _spill(self, lines):
+        part = np.searchsorted(self._edges, lines.rows, side="right") - 1
         order = np.argsort(part, kind="stable")
-        part, values, moments = (
-            np.empty(0, dtype=np.int64) if given is None else given[order]
-            for given in (part, values, moments)
-        )
-        ends = np.searchsorted(part, np.arange(len(self._edges)))
+        ends = np.searchsorted(part[order], np.arange(len(self._edges)))
         for k in np.flatnonzero(np.diff(ends)):
-            own = slice(ends[k], ends[k + 1])
+            chosen = order[ends[k] : ends[k + 1]]
+            rows = (lines.rows[chosen] - self._edges[k]).astype(np.int32)
+            others = (NOTHING if field is None else field[chosen] for field in lines[2:])
             with self._path(k).open("ab") as file:
-                np.save(file, (rows[order[own]] - self._edges[k]).astype(np.int32))
-                np.save(file, codes[order[own]].astype(np.int32))
-                np.save(file, values[own])
-                np.save(file, moments[own])
+                for field in (rows, lines.columns[chosen].astype(np.int32), *others):
+                    np.save(file, field)
 
     def _path(self, part):
         return self._folder / str(part)
@@ -94,20 +91,19 @@ class InParts:
         size = self._path(part).stat().st_size
         with self._path(part).open("rb") as file:
             while file.tell() < size:
-                rows, codes, *others = (np.load(file) for _ in range(4))
-                yield rows, codes, *(given if given.size else None for given in others)
+                rows, columns, *others = (np.load(file) for _ in Placed._fields)
+                yield Placed(rows, columns, *(field if field.size else None for field in others))
 
     def _settle(self, part):
         tally, found = Tally(), self.found
         tally.grow(found.ids.size)
         has_moments = False
-        for _, codes, values, moments in self._lines(part):
-            tally.add(codes, values)
-            has_moments |= moments is not None
+        for lines in self._lines(part):
+            tally.add(lines)
+            has_moments |= lines.moments is not None
         self.has_lines |= tally.counts[found.order] > 0
         n_rows = int(self._edges[part + 1] - self._edges[part])
-        given = tally, found.order, n_rows, found.policies
-        grouping = Grouping(*given, has_moments=has_moments)
-        for line in self._lines(part):
-            grouping.place(*line)
+        grouping = Grouping(tally, found.order, n_rows, found.policies, has_moments=has_moments)
+        for lines in self._lines(part):
+            grouping.place(lines)
         return grouping.settle(0)

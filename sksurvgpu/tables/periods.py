@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .cutting import Lines
-from .reading import Persons, show_time, whole_days
-from .windows import unlike
+from .cutting import Spans
+from .reading import Persons
+from .times import check_alike, show_time, whole_days
 
 __all__ = ["Clipped", "Periods", "clip", "read_periods"]
 
@@ -43,7 +43,7 @@ class Periods(NamedTuple):
 class Clipped(NamedTuple):
     """Lines of periods, and how many were left out or cut off."""
 
-    lines: Lines
+    lines: Spans
     n_empty: int
     n_outside: int
     n_clipped: int
@@ -59,11 +59,10 @@ def read_periods(persons: Persons, start, time, by_day=False) -> Periods:
         begin, of_start = np.zeros(stop.size), None
     else:
         begin, of_start = persons.times(start, "start")
-    if calendar != of_start:
-        name = persons.name
-        raise unlike(f"`{name}`[{start!r}]", of_start, f"those in {time!r} are", calendar)
+    label = f"`{persons.name}`[{start!r}]"
+    check_alike(label, of_start, f"those in {time!r} are", calendar)
     if by_day:
-        begin = whole_days(begin, calendar, f"`{persons.name}`[{start!r}]")
+        begin = whole_days(begin, calendar, label)
         stop = whole_days(stop, calendar, f"`{persons.name}`[{time!r}]") + 1.0
     is_wrong = ~(begin < stop) | ~np.isfinite(begin) | ~np.isfinite(stop)
     if is_wrong.any():
@@ -104,7 +103,7 @@ def _check_apart(periods, persons):
         )
 
 
-def clip(lines: Lines, periods: Periods) -> Clipped:
+def clip(lines: Spans, periods: Periods) -> Clipped:
     """Lines of persons become lines of their periods; those that lie in none are left out."""
     is_empty = lines.start >= lines.stop
     n_empty = int(np.count_nonzero(is_empty))

@@ -1,10 +1,9 @@
-"""Tables of persons and of what happened to them from when to when, as numbers.
+"""Tables are read by what their columns are: identifiers, numbers, times.
 
-Times are numbers, or dates, of which days are counted by the clocks of their time zone, so that a
-day is one day when clocks change, too. Lines are read once, in batches, and kept as 32 bytes each.
+A `LineReader` takes frames of any source, a batch at a time, leaves out lines with a missing entry
+or says where the first one is, and turns columns into arrays. `Persons` is a table that is held as
+a whole, with a number for each identifier, which lines of other tables are looked up by.
 """
-
-from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
@@ -14,32 +13,154 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ..data.sources import open_source, read_whole
-from .cutting import Lines
-from .ids import as_ids, id_at, listed, new_ids, read_ids
-from .lines import DEFAULT_VALUE, check_kind, is_missing
-from .windows import FROM_TEXT, MICROSECONDS, read_moments, unlike
+from ..data.sources import open_source, to_pandas
+from .ids import id_at, is_missing, listed, new_ids, read_ids
+from .numbering import ABSENT
+from .times import read_times
 
 __all__ = [
+    "BATCH_SIZE",
+    "DEFAULT_VALUE",
     "LineCounts",
-    "LineNames",
+    "LineReader",
     "Persons",
-    "Told",
-    "read_lines",
+    "check_kind",
     "read_persons",
-    "read_times",
     "require",
-    "show_time",
     "warn_of_strangers",
-    "whole_days",
 ]
 
-BATCH_SIZE = 1 << 20
-# The arguments that name the columns of lines, and what else could be done without a column.
-ARGUMENTS = {
-    "covariate": ("covariate_id", "; or pass {name: table} for a table of one covariate"),
-    "stop": ("stop", "; pass stop=None if a line holds until the next one"),
-}
+BATCH_SIZE = 1 << 20  # lines
+DEFAULT_VALUE = "value"
+
+
+def require(columns, label, name, argument, more=""):
+    """Check that a table has a column."""
+    if label not in columns:
+        raise ValueError(
+            f"`{name}` has no column {label!r}; name one of its columns "
+            f"({', '.join(map(repr, columns))}) by {argument}={more}."
+        )
+
+
+@dataclass
+class LineCounts:
+    """Lines read, and those that were left out, by reason."""
+
+    lines: int = 0
+    missing: int = 0
+    undated: int = 0  # they have no day, or their row has no index date
+    unknown: int = 0  # they are of nobody among the outcomes
+    unused: int = 0  # their column is not among those asked for
+    outside: int = 0  # of all windows
+    example: Any = field(default=None, compare=False)  # of an identifier that is not known
+
+    def note_unknown(self, ids, is_known):
+        """Count lines of identifiers that are not known."""
+        n_unknown = is_known.size - int(np.count_nonzero(is_known))
+        if n_unknown and self.example is None:
+            self.example = id_at(ids, np.argmin(is_known))
+        self.unknown += n_unknown
+
+    def report_unknown(self, unknown, who, stacklevel):
+        """Say that there are such lines, as the option `unknown` wants; `who` should be known."""
+        if not self.unknown or unknown == "ignore":
+            return
+        message = (
+            f"`covariates` has {self.unknown:,} line(s) whose {who} is not in `outcomes`, "
+            f"e.g. {self.example!s}"
+        )
+        if unknown == "error":
+            raise ValueError(f"{message}; pass unknown='ignore' to leave them out.")
+        warnings.warn(
+            f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=stacklevel
+        )
+
+
+@dataclass(frozen=True)
+class LineReader:
+    """Columns of a table of lines, by what they are.
+
+    Attributes
+    ----------
+    name : str
+        The argument in messages.
+    columns : mapping from str to str
+        Name of the column that has each part of a line.
+    drops_missing : bool
+        Whether lines with a missing entry are left out; else they are an error.
+    may_lack : tuple of str
+        Parts of which entries may be missing.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    drops_missing: bool
+    may_lack: tuple[str, ...] = ()
+
+    @property
+    def labels(self):
+        """Names of the columns to be read, each once."""
+        return [*dict.fromkeys(self.columns.values())]
+
+    def label(self, part):
+        """How messages call a column."""
+        return f"`{self.name}`[{self.columns[part]!r}]"
+
+    def lines(self, frames, counts: LineCounts):
+        """Frames without the lines that miss an entry, and no empty ones."""
+        for frame in frames:
+            is_absent = self._find_missing(frame, counts)
+            counts.lines += len(frame)
+            if is_absent.any():
+                frame = frame.filter((~is_absent).tolist())
+            if len(frame):
+                yield frame
+
+    def _find_missing(self, frame, counts):
+        is_absent = np.zeros(len(frame), dtype=np.bool_)
+        for part, column in self.columns.items():
+            if part in self.may_lack:
+                continue
+            is_absent_here = is_missing(frame.get_column(column))
+            if is_absent_here.any() and not self.drops_missing:
+                line = counts.lines + int(np.argmax(is_absent_here))
+                raise ValueError(
+                    f"`{self.name}` has no {column!r} in line {line:,}; pass missing='drop' to "
+                    "leave out lines with a missing entry."
+                )
+            n_more = int(np.count_nonzero(is_absent_here & ~is_absent))
+            if part == "day":
+                counts.undated += n_more
+            else:
+                counts.missing += n_more
+            is_absent |= is_absent_here
+        return is_absent
+
+    def series(self, frame, part):
+        """A column as it is."""
+        return frame.get_column(self.columns[part])
+
+    def ids(self, frame, part):
+        """Identifiers, int64 or texts."""
+        return read_ids(self.series(frame, part), self.label(part))
+
+    def numbers(self, frame, part):
+        """Numbers or flags as float64, some of which may not be finite."""
+        series = self.series(frame, part)
+        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+            raise TypeError(f"{self.label(part)} has dtype {series.dtype}; pass numbers.")
+        return series.to_numpy().astype(np.float64)
+
+
+def check_kind(numbering, ids, label, others):
+    """Check that identifiers are of the kind of those before them, integers or strings."""
+    kind = new_ids(ids).kind
+    if kind != numbering.kind:
+        raise TypeError(
+            f"{label} has {kind}, but identifiers of {others} are {numbering.kind}; convert one, "
+            "e.g. with .astype(str)."
+        )
 
 
 class Persons(NamedTuple):
@@ -52,7 +173,7 @@ class Persons(NamedTuple):
     name: str
 
     def times(self, label, argument):
-        """Times of one of its columns, none missing, and their calendar (see `read_times`)."""
+        """Times of one of its columns, none missing, and their calendar."""
         series = self.series(label, argument)
         if is_missing(series).any():
             raise ValueError(f"`{self.name}`[{label!r}] has missing entries; fill or drop them.")
@@ -63,233 +184,39 @@ class Persons(NamedTuple):
         require(self.table.columns, label, self.name, argument)
         return nw.from_native(self.table[label], series_only=True)
 
-
-@dataclass
-class LineCounts:
-    """Lines read, and those that were left out, by reason."""
-
-    lines: int = 0
-    missing: int = 0
-    unknown: int = 0
-    example: Any = None  # of an identifier that is not known
+    def find(self, ids, label, others, counts: LineCounts):
+        """Number of the person of every line, ABSENT of somebody unknown, and who is known."""
+        check_kind(self.known, ids, label, others)
+        number = self.known.find(ids)
+        is_known = number != ABSENT
+        counts.note_unknown(ids, is_known)
+        return number, is_known
 
 
-class LineNames(NamedTuple):
-    """Names of the columns of lines; None where there is no such column."""
+def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SIZE) -> Persons:
+    """Read a table that is held as a whole, with one line for `each` or several."""
+    from pandas import concat
 
-    id: str
-    covariate: str | None
-    start: str
-    stop: str | None
-    value: str | Mapping | None  # a mapping is by covariate, of tables by covariate
-
-
-@dataclass
-class Told:
-    """Lines as they were told, in this order, and what is known of them.
-
-    Units are persons; a stop is NaN where none is given.
-    """
-
-    lines: Lines
-    covariate_ids: np.ndarray
-    calendar: str | None  # of the times of lines, "" without any
-    counts: LineCounts = field(default_factory=LineCounts)
-
-    def ranked(self, *, sorts=True):
-        """Identifiers of covariates, ascending or as they came, and where each number is there."""
-        order = np.arange(self.covariate_ids.size)
-        if sorts:
-            order = np.argsort(self.covariate_ids)
-        return self.covariate_ids[order], np.argsort(order).astype(np.int32)
-
-
-def read_persons(table, name, id) -> Persons:
-    """Read a table that is held as a whole."""
-    whole = read_whole(table, name)
-    require(whole.columns, id, name, "id")
-    series = nw.from_native(whole[id], series_only=True)
-    if not len(whole):
-        raise ValueError(f"`{name}` has no rows; pass one line for each person.")
-    if is_missing(series).any():
-        raise ValueError(f"`{name}` has rows without {id!r}; drop or number them.")
-    ids = read_ids(series, f"`{name}`[{id!r}]")
-    known = new_ids(ids)
-    return Persons(whole, listed(ids), known.add(ids), known, name)
-
-
-def read_lines(tables, name, columns, persons, drops_missing, arguments=None, by_day=False) -> Told:
-    """Read what happened to persons.
-
-    Parameters
-    ----------
-    tables : table, or mapping from covariate to table
-    name : str
-        The argument in messages.
-    columns : LineNames
-    persons : Persons
-    drops_missing : bool
-        Whether lines without identifier, start or value are left out; else they are an error.
-    arguments : mapping from field of LineNames to (str, str), optional
-        Name of the argument that names the column, and what else messages advise.
-    by_day : bool, default=False
-        Whether times are days; the time of day of dates is cut off.
-    """
-    _check_values(columns.value, tables, name)
-    reader = _Reader(columns, persons, drops_missing, arguments or ARGUMENTS, by_day)
-    if isinstance(tables, Mapping):
-        for covariate, table in tables.items():
-            reader.read(table, f"{name}[{covariate!r}]", covariate)
-    else:
-        reader.read(tables, name, None if columns.covariate else 0)
-    return reader.told()
-
-
-def _check_values(value, tables, name):
-    if not isinstance(value, Mapping):
-        return
-    absent = set(value) - set(tables if isinstance(tables, Mapping) else ())
-    if absent:
-        raise ValueError(
-            f"`value` names {next(iter(absent))!r}, which is no table of `{name}`; a mapping "
-            "`value` goes with a mapping of tables, and has some of its names."
-        )
-
-
-class _Reader:
-    def __init__(self, columns, persons, drops_missing, arguments, by_day):
-        self._columns, self._persons, self._drops_missing = columns, persons, drops_missing
-        self._by_day = by_day
-        self._arguments = arguments
-        self._covariates: Any = None
-        self._calendar: str | None = ""
-        self._counts = LineCounts()
-        self._parts = [Lines(*(np.empty(0, dtype) for dtype in ("i4", "i4", "f8", "f8", "f8")))]
-
-    def read(self, table, name, covariate):
-        source = open_source(table, name)
-        wanted = self._choose(source.columns, name, covariate)
-        labels = list(dict.fromkeys(label for label in wanted if label is not None))
-        for frame in source.open(labels, BATCH_SIZE):
-            frame = self._without_missing(frame, wanted, name)
-            if len(frame):
-                self._parts.append(self._numbers(frame, wanted, name, covariate))
-
-    def told(self):
-        parts = self._parts
-        if len(parts) == 2:
-            lines = parts[1]
-        else:
-            lines = Lines(*(np.concatenate(fields) for fields in zip(*parts, strict=True)))
-        ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
-        return Told(lines, ids, self._calendar, self._counts)
-
-    def _choose(self, columns, name, covariate):
-        id, of_covariate, start, stop, value = self._columns
-        if covariate is not None:
-            of_covariate = None
-        if isinstance(value, Mapping):
-            value = value.get(covariate, DEFAULT_VALUE)
-        if value == DEFAULT_VALUE and value not in columns:
-            others = sorted(set(columns) - {id, of_covariate, start, stop})
-            if others:
-                raise ValueError(
-                    f"`{name}` has no column {value!r} of values, but "
-                    f"{', '.join(map(repr, others))}; name one by value=, which may be a mapping "
-                    "by table, or pass value=None if every line stands for a 1."
-                )
-            value = None
-        wanted = LineNames(id, of_covariate, start, stop, value)
-        for argument, label in zip(LineNames._fields, wanted, strict=True):
-            if label is not None:
-                named, more = self._arguments.get(argument, (argument, ""))
-                require(columns, label, name, named, more)
-        return wanted
-
-    def _without_missing(self, frame, wanted, name):
-        first = self._counts.lines
-        self._counts.lines += len(frame)
-        is_absent = np.zeros(len(frame), dtype=np.bool_)
-        for argument, label in zip(LineNames._fields, wanted, strict=True):
-            if label is None or argument == "stop":
-                continue
-            is_absent_here = is_missing(frame.get_column(label))
-            if is_absent_here.any() and not self._drops_missing:
-                line = first + int(np.argmax(is_absent_here))
-                raise ValueError(
-                    f"`{name}` has no {label!r} in line {line:,}; pass missing='drop' to leave out "
-                    "lines with a missing entry."
-                )
-            is_absent |= is_absent_here
-        n_absent = int(np.count_nonzero(is_absent))
-        self._counts.missing += n_absent
-        return frame.filter((~is_absent).tolist()) if n_absent else frame
-
-    def _numbers(self, frame, wanted, name, covariate) -> Lines:
-        ids = read_ids(frame.get_column(wanted.id), f"`{name}`[{wanted.id!r}]")
-        known = self._persons.known
-        check_kind(known, ids, f"`{name}`[{wanted.id!r}]", f"`{self._persons.name}`")
-        unit = known.find(ids)
-        start = self._times(frame, wanted.start, name)
-        stop = np.full(len(frame), np.nan)
-        if wanted.stop is not None:
-            stop = self._times(frame, wanted.stop, name)
-        value = self._values(frame, wanted.value, name)
-        self._check_order(start, stop, ids, name)
-        is_known = unit >= 0
-        lines = Lines(unit, self._covariate(frame, wanted, name, covariate), start, stop, value)
-        if is_known.all():
-            return lines
-        if self._counts.example is None:
-            self._counts.example = id_at(ids, np.argmin(is_known))
-        self._counts.unknown += int(np.count_nonzero(~is_known))
-        return lines.take(is_known)
-
-    def _check_order(self, start, stop, ids, name):
-        is_wrong = stop < start
-        if is_wrong.any():
-            line = int(np.argmax(is_wrong))
-            shown = (show_time(times[line], self._calendar) for times in (start, stop))
-            raise ValueError(
-                f"`{name}` has a line of {id_at(ids, line)!s} that ends before it starts: "
-                f"{' to '.join(shown)} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
-                "drop it."
-            )
-        if not np.isfinite(start).all():
-            raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")
-
-    def _times(self, frame, label, name):
-        series = frame.get_column(label)
-        if is_missing(series).all():  # of whatever type: a batch, or a column, without any
-            return np.full(len(frame), np.nan)
-        times, calendar = read_times(series, f"`{name}`[{label!r}]")
-        if self._calendar not in ("", calendar):
-            raise unlike(f"`{name}`[{label!r}]", calendar, "times before it are", self._calendar)
-        self._calendar = calendar
-        return whole_days(times, calendar, f"`{name}`[{label!r}]") if self._by_day else times
-
-    def _values(self, frame, label, name):
-        if label is None:
-            return np.ones(len(frame))
-        series = frame.get_column(label)
-        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-            raise TypeError(f"`{name}`[{label!r}] has dtype {series.dtype}; pass numbers.")
-        values = series.to_numpy().astype(np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError(f"`{name}`[{label!r}] has an infinite value; correct or drop it.")
-        return values
-
-    def _covariate(self, frame, wanted, name, covariate):
-        if wanted.covariate is not None:
-            ids = read_ids(frame.get_column(wanted.covariate), f"`{name}`[{wanted.covariate!r}]")
-        else:
-            kind = np.int64 if isinstance(covariate, int) else object
-            ids = as_ids(np.array([covariate], dtype=kind))
-        if self._covariates is None:
-            self._covariates = new_ids(ids)
-        check_kind(self._covariates, ids, f"`{name}`", "other covariates")
-        codes = self._covariates.add(ids)
-        return codes if wanted.covariate is not None else np.repeat(codes, len(frame))
+    source = open_source(table, name)
+    require(source.columns, id, name, argument)
+    label = f"`{name}`[{id!r}]"
+    parts, ids, numbers, known = [], [], [], None
+    for frame in source.open(source.columns, size):
+        series = frame.get_column(id)
+        if is_missing(series).any():
+            raise ValueError(f"`{name}` has rows without {id!r}; drop or number them.")
+        if not len(frame):
+            continue
+        found = read_ids(series, label)
+        known = new_ids(found) if known is None else known
+        check_kind(known, found, label, "other rows")
+        parts.append(to_pandas(frame, name))
+        ids.append(listed(found))
+        numbers.append(known.add(found))
+    if known is None:
+        raise ValueError(f"`{name}` has no rows; pass one line for each {each}.")
+    whole = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
+    return Persons(whole, np.concatenate(ids), np.concatenate(numbers), known, name)
 
 
 def warn_of_strangers(name, example, others, known, stacklevel):
@@ -299,50 +226,3 @@ def warn_of_strangers(name, example, others, known, stacklevel):
         f" these are like {known!r}; compare both columns.",
         stacklevel=stacklevel,
     )
-
-
-def require(columns, label, name, argument, more=""):
-    """Check that a table has a column."""
-    if label not in columns:
-        raise ValueError(
-            f"`{name}` has no column {label!r}; name one of its columns "
-            f"({', '.join(map(repr, columns))}) by {argument}={more}."
-        )
-
-
-def read_times(series, label):
-    """Times as float64, NaN where there is none, and their calendar.
-
-    That is None of numbers; dates, of which the times are days, may have a time zone.
-    """
-    calendar, moments = read_moments(series)
-    if calendar is not None:
-        days = moments.astype(np.int64) / MICROSECONDS
-        days[np.isnat(moments)] = np.nan
-        return days, calendar
-    if not series.dtype.is_numeric():
-        raise TypeError(
-            f"{label} has dtype {series.dtype}; times are numbers or dates: {FROM_TEXT}, spans of "
-            "time to numbers."
-        )
-    values = series.to_numpy()
-    if values.dtype.kind not in "iuf":
-        values = series.cast(nw.Float64).to_numpy()
-    return values.astype(np.float64, copy=False), None
-
-
-def whole_days(times, calendar, label):
-    """Days as whole numbers, NaN where there is none; the time of day of dates is cut off."""
-    days = np.floor(times)
-    if calendar is None and (days < times).any():
-        shown = times[np.argmax(days < times)]
-        raise ValueError(f"{label} has {shown:g}; days are whole numbers, or dates.")
-    return days
-
-
-def show_time(time, calendar):
-    """A time as its table has it."""
-    if calendar is None:
-        return f"{time:g}"
-    moment = np.datetime64(round(time * MICROSECONDS), "us")
-    return str(moment.astype("datetime64[D]") if time == np.floor(time) else moment)

@@ -9,10 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._tables import Report, Result
-from ..data.design.columns import Design
+from ..data.design.columns import DENSE, Design
 from ..data.outcomes.survival import surv
 
-__all__ = ["Episodes", "EpisodesReport", "LongData", "LongReport", "with_dense"]
+__all__ = [
+    "Episodes",
+    "EpisodesReport",
+    "LongData",
+    "LongReport",
+    "count_rows_without",
+    "with_dense",
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -278,3 +285,12 @@ def with_dense(table, X):
             "or take `X`."
         )
     return table.join(DataFrame(X.to_scipy().toarray(), columns=X.names))
+
+
+def count_rows_without(X):
+    """Rows of a design in which no column has an entry."""
+    if (X.kind == DENSE).any():
+        return 0
+    has_entry = np.zeros(X.n_rows, dtype=np.bool_)
+    has_entry[X.indices] = True
+    return int(np.count_nonzero(~has_entry))
