@@ -8,9 +8,9 @@ import narwhals as nw
 import numpy as np
 
 from ..data.outcomes.fields import CODES
-from ..data.sources import open_source, to_pandas
+from ..data.sources import open_source
 from ..data.vectors import check_whole
-from ..tables.reading import BATCH_SIZE, require, warn_of_strangers
+from ..tables.reading import require, warn_of_strangers
 from ..tables.times import check_alike, read_times, whole_days
 from .checks import check_exact, require_column
 
@@ -102,14 +102,11 @@ def read_events(outcomes, persons, days, columns) -> CohortEvents:
     columns : tuple of (str, str, str or None)
         Columns of the table: the person, the day, the code.
     """
-    from pandas import concat
-
     source = open_source(outcomes, "outcomes")
     wanted = [column for column in columns if column is not None]
     for column, argument in zip(wanted, ("id", "day", "event"), strict=False):
         require(source.columns, column, "outcomes", argument)
-    parts = [to_pandas(part, "outcomes") for part in source.open(wanted, BATCH_SIZE)]
-    lines = concat(parts, ignore_index=True)
+    lines = source.whole(wanted)
     who, date, event = columns
     is_own, line, row = lines_of(persons, lines[who], "outcomes", stacklevel=6)
     lines = lines[is_own]

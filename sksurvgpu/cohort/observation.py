@@ -160,15 +160,8 @@ def read_eras(eras, labels, cases, drops_missing):
 
 
 def _read(table, name, names, observed, drops_missing, arguments):
-    told = read_spans(
-        table,
-        name,
-        names,
-        observed.subjects,
-        drops_missing=drops_missing,
-        arguments=arguments,
-        by_day=True,
-    )
+    subjects = observed.subjects
+    told = read_spans(table, name, names, subjects, drops_missing, arguments=arguments, by_day=True)
     check_alike(f"`{name}`", told.calendar, "days of `periods` are", observed.calendar)
     if told.counts.unknown and not told.spans.unit.size:
         known = observed.subjects.ids[:1].tolist()[0]

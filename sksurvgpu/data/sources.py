@@ -70,6 +70,13 @@ class Source:
                     yield (batch := frame[first : first + size])
                     line.step(len(batch))
 
+    def whole(self, columns: list):
+        """Read some columns as pandas holds them."""
+        from pandas import concat
+
+        parts = [to_pandas(frame, self.name) for frame in self.open(columns, _BATCH_SIZE)]
+        return parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
+
 
 def open_source(table, name: str) -> Source:
     """Find out how a table can be read; `name` is the argument's name in messages."""
@@ -106,11 +113,8 @@ def _face_of(table, name):
 
 def read_whole(table, name: str):
     """Return a table of any kind as pandas holds it; a pandas frame is copied."""
-    from pandas import concat
-
     source = open_source(table, name)
-    parts = [to_pandas(frame, name) for frame in source.open(source.columns, _BATCH_SIZE)]
-    return parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
+    return source.whole(source.columns)
 
 
 def to_pandas(frame: nw.DataFrame, name: str):

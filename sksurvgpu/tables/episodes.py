@@ -126,9 +126,7 @@ def episodes(
     periods = read_periods(persons, start, time, by_day)
     happened = check_flags(persons.series(event, "event").to_native(), f"outcomes[{event!r}]")
     tables = {} if covariates is None else covariates
-    told = read_spans(
-        tables, "covariates", columns, persons, drops_missing=missing == "drop", by_day=by_day
-    )
+    told = read_spans(tables, "covariates", columns, persons, missing == "drop", by_day=by_day)
     check_alike("`covariates`", told.calendar, "times of `outcomes` are", periods.calendar)
     told.counts.report_unknown(unknown, "person", stacklevel=3)
     ids, rank = told.ranked(sorts=not isinstance(tables, Mapping))

@@ -12,8 +12,6 @@ five million rows, since they make a table of the rows for every batch. Objects 
 860 and 110 by pandas.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .._compile import kernel, part_of_loop
@@ -34,7 +32,10 @@ TEXT_SHIFT, TAG, BYTE = np.uint64(33), np.uint64(33), np.uint64(8)
 
 
 class _Ids:
-    """Numbers of identifiers."""
+    """Numbers of identifiers, of which there are so many as `_size` says."""
+
+    def __len__(self):
+        return int(self._size[0])
 
     def add(self, ids):
         """Numbers of identifiers; new ones get the next."""
@@ -54,9 +55,6 @@ class IntegerIds(_Ids):
     def __init__(self):
         self._size = np.zeros(1, dtype=np.int64)
         self._make(FEWEST_SLOTS)
-
-    def __len__(self):
-        return int(self._size[0])
 
     def _make(self, n_slots):
         self._keys = np.empty(n_slots, dtype=np.int64)
@@ -84,53 +82,40 @@ class IntegerIds(_Ids):
         return found
 
 
-class _TextTable(NamedTuple):
-    """Strings with numbers: string k is ``pool[ends[k]:ends[k + 1]]``.
-
-    A slot has 31 bits of the hash and k, or -1. `size` has the number of strings.
-    """
-
-    slots: np.ndarray
-    pool: np.ndarray
-    ends: np.ndarray
-    size: np.ndarray
-
-
 class TextIds(_Ids):
-    """Numbers of strings."""
+    """Numbers of strings: string k is ``pool[ends[k]:ends[k + 1]]``.
+
+    A slot has 31 bits of the hash and k, or -1.
+    """
 
     kind = "strings"
 
     def __init__(self):
+        self._size = np.zeros(1, dtype=np.int64)
         self._make(FEWEST_SLOTS, FEWEST_BYTES)
 
-    def __len__(self):
-        return int(self._table.size[0])
-
     def _make(self, n_slots, n_bytes):
-        self._table = _TextTable(
-            np.full(n_slots, ABSENT, dtype=np.int64),
-            np.empty(n_bytes, dtype=np.uint8),
-            np.zeros(n_slots // 2 + 1, dtype=np.int64),
-            np.zeros(1, dtype=np.int64),
-        )
+        self._slots = np.full(n_slots, ABSENT, dtype=np.int64)
+        self._pool = np.empty(n_bytes, dtype=np.uint8)
+        self._ends = np.zeros(n_slots // 2 + 1, dtype=np.int64)
+        self._size[0] = 0
 
     def _known(self):
-        _, pool, ends, _ = self._table
         n = len(self)
-        return Texts(pool[: ends[n]], ends[:n], ends[1 : n + 1])
+        return Texts(self._pool[: self._ends[n]], self._ends[:n], self._ends[1 : n + 1])
 
     def _grow(self):
-        """Make the table larger where it is full, in numbers or in bytes."""
-        known, table = self._known(), self._table
-        is_full = known.size + 1 == table.ends.size
-        self._make(
-            table.slots.size * (2 if is_full else 1), table.pool.size * (1 if is_full else 2)
-        )
+        """Make room where there is none, for numbers or for bytes."""
+        known = self._known()
+        if known.size + 1 == self._ends.size:
+            self._make(2 * self._slots.size, self._pool.size)
+        else:
+            self._make(self._slots.size, 2 * self._pool.size)
         self._add_from(0, known, np.empty(known.size, dtype=np.int32))
 
     def _add_from(self, first, texts, found):
-        return _add_texts(texts, first, self._table, found)
+        table = self._slots, self._pool, self._ends, self._size
+        return _add_texts(texts, first, table, found)
 
     def distinct(self):
         """Strings by number."""
@@ -139,7 +124,7 @@ class TextIds(_Ids):
     def find(self, texts):
         """Numbers of strings, ABSENT for unknown ones."""
         found = np.empty(texts.size, dtype=np.int32)
-        _find_texts(texts, self._table, found)
+        _find_texts(texts, (self._slots, self._pool, self._ends), found)
         return found
 
 
@@ -266,7 +251,7 @@ def _approach(hashes, slots, pool, ends, near):
 def _find_texts(texts, table, found):
     """Number of every string, ABSENT for an unknown one."""
     buffer, start, end = texts
-    slots, pool, ends, _ = table
+    slots, pool, ends = table
     hashes, near = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
     for low in range(0, found.size, BLOCK):
         size = min(BLOCK, found.size - low)

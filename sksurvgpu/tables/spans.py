@@ -6,7 +6,6 @@ They are read once, in batches, and kept as 32 bytes each.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,30 +43,106 @@ class SpanColumns(NamedTuple):
     value: str | Mapping | None  # a mapping is by covariate, of tables by covariate
 
 
-@dataclass
 class SpanTable:
-    """Lines as they were told, in this order, and what is known of them.
+    """Lines of persons as they were read, from one table or several.
 
-    Units are persons; a stop is NaN where none is given.
+    Attributes
+    ----------
+    calendar : str or None
+        Of the times of lines, "" without any.
+    counts : LineCounts
     """
 
-    spans: Spans
-    covariate_ids: np.ndarray
-    calendar: str | None  # of the times of lines, "" without any
-    counts: LineCounts = field(default_factory=LineCounts)
+    def __init__(self, persons, drops_missing, arguments, by_day):
+        self.calendar: str | None = ""
+        self.counts = LineCounts()
+        self._persons, self._arguments = persons, arguments
+        self._drops_missing, self._by_day = drops_missing, by_day
+        self._covariates: Any = None
+        self._parts: list[Spans] = []
+
+    @property
+    def spans(self) -> Spans:
+        """All lines, of which units are persons; a stop is NaN where none is given."""
+        nothing = Spans(*(np.empty(0, dtype) for dtype in ("i4", "i4", "f8", "f8", "f8")))
+        if len(self._parts) != 1:
+            self._parts = [Spans.join([nothing, *self._parts])]
+        return self._parts[0]
 
     def ranked(self, *, sorts=True):
         """Identifiers of covariates, ascending or as they came, and where each number is there."""
-        order = np.arange(self.covariate_ids.size)
-        if sorts:
-            order = np.argsort(self.covariate_ids)
-        return self.covariate_ids[order], np.argsort(order).astype(np.int32)
+        ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
+        order = np.argsort(ids) if sorts else np.arange(ids.size)
+        return ids[order], np.argsort(order).astype(np.int32)
+
+    def add(self, table, name, columns: SpanColumns, covariate=0):
+        """Read a table, which is of one covariate where it has no column of them."""
+        source = open_source(table, name)
+        chosen = _choose(source.columns, name, columns, self._arguments)
+        reader = LineReader(name, chosen, self._drops_missing, ("stop",))
+        for frame in reader.lines(source.open(reader.labels, BATCH_SIZE), self.counts):
+            self._parts.append(self._number(frame, reader, covariate))
+
+    def _number(self, frame, reader, covariate) -> Spans:
+        ids, others = reader.ids(frame, "id"), f"`{self._persons.name}`"
+        unit, is_known = self._persons.find(ids, reader.label("id"), others, self.counts)
+        start, stop = (self._times(frame, reader, part) for part in ("start", "stop"))
+        value = np.ones(len(frame))
+        if "value" in reader.columns:
+            value = reader.numbers(frame, "value")
+            if not np.isfinite(value).all():
+                label = reader.label("value")
+                raise ValueError(f"{label} has an infinite value; correct or drop it.")
+        self._check_order(start, stop, ids, reader.name)
+        spans = Spans(unit, self._number_covariates(frame, reader, covariate), start, stop, value)
+        return spans if is_known.all() else spans.take(is_known)
+
+    def _check_order(self, start, stop, ids, name):
+        is_wrong = stop < start
+        if is_wrong.any():
+            line = int(np.argmax(is_wrong))
+            shown = (show_time(times[line], self.calendar) for times in (start, stop))
+            raise ValueError(
+                f"`{name}` has a line of {id_at(ids, line)!s} that ends before it starts: "
+                f"{' to '.join(shown)} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
+                "drop it."
+            )
+        if not np.isfinite(start).all():
+            raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")
+
+    def _times(self, frame, reader, part):
+        """Times of a column, NaN where there is none."""
+        if part not in reader.columns or is_missing(reader.series(frame, part)).all():
+            return np.full(len(frame), np.nan)  # of whatever type: a batch, or a column, without
+        label = reader.label(part)
+        times, calendar = read_times(reader.series(frame, part), label)
+        check_alike(label, calendar, "times before it are", self.calendar)
+        self.calendar = calendar
+        return whole_days(times, calendar, label) if self._by_day else times
+
+    def _number_covariates(self, frame, reader, covariate):
+        if "covariate" in reader.columns:
+            ids = reader.ids(frame, "covariate")
+        else:
+            kind = np.int64 if isinstance(covariate, int) else object
+            ids = as_ids(np.array([covariate], dtype=kind))
+        if self._covariates is None:
+            self._covariates = new_ids(ids)
+        check_kind(self._covariates, ids, f"`{reader.name}`", "other covariates")
+        codes = self._covariates.add(ids)
+        return codes if "covariate" in reader.columns else np.repeat(codes, len(frame))
 
 
 def read_spans(
-    tables, name, columns: SpanColumns, persons: Persons, *, drops_missing, arguments=None,
+    tables,
+    name,
+    columns: SpanColumns,
+    persons: Persons,
+    drops_missing,
+    *,
+    arguments=None,
     by_day=False,
-) -> SpanTable:  # fmt: skip
+) -> SpanTable:
     """Read what happened to persons.
 
     Parameters
@@ -84,24 +159,17 @@ def read_spans(
     by_day : bool, default=False
         Whether times are days; the time of day of dates is cut off.
     """
-    _check_values(columns.value, tables, name)
-    spans = _SpanReader(persons, by_day)
-    arguments = ARGUMENTS if arguments is None else arguments
-    if isinstance(tables, Mapping):
-        for covariate, table in tables.items():
-            label = f"{name}[{covariate!r}]"
-            value = columns.value
-            if isinstance(value, Mapping):
-                value = value.get(covariate, DEFAULT_VALUE)
-            wanted = columns._replace(covariate=None, value=value)
-            source = open_source(table, label)
-            chosen = _choose(source.columns, label, wanted, arguments)
-            spans.read(source, LineReader(label, chosen, drops_missing, ("stop",)), covariate)
-    else:
-        source = open_source(tables, name)
-        chosen = _choose(source.columns, name, columns, arguments)
-        spans.read(source, LineReader(name, chosen, drops_missing, ("stop",)), 0)
-    return spans.told()
+    value = columns.value
+    _check_values(value, tables, name)
+    read = SpanTable(persons, drops_missing, arguments or ARGUMENTS, by_day)
+    if not isinstance(tables, Mapping):
+        read.add(tables, name, columns)
+        return read
+    for covariate, table in tables.items():
+        of_table = value.get(covariate, DEFAULT_VALUE) if isinstance(value, Mapping) else value
+        wanted = columns._replace(covariate=None, value=of_table)
+        read.add(table, f"{name}[{covariate!r}]", wanted, covariate)
+    return read
 
 
 def _check_values(value, tables, name):
@@ -130,77 +198,3 @@ def _choose(columns, name, wanted: SpanColumns, arguments):
     for part, label in chosen.items():
         require(columns, label, name, *arguments.get(part, (part,)))
     return chosen
-
-
-class _SpanReader:
-    """Reads tables one after the other, whose covariates and calendar are those of all."""
-
-    def __init__(self, persons, by_day):
-        self._persons, self._by_day = persons, by_day
-        self._covariates: Any = None
-        self._calendar: str | None = ""
-        self._counts = LineCounts()
-        self._parts: list[Spans] = []
-
-    def read(self, source, reader, covariate):
-        """Read a table, which is of one covariate where it has no column of them."""
-        frames = source.open(reader.labels, BATCH_SIZE)
-        for frame in reader.lines(frames, self._counts):
-            self._parts.append(self._number(frame, reader, covariate))
-
-    def told(self):
-        """All lines that were read."""
-        nothing = Spans(*(np.empty(0, dtype) for dtype in ("i4", "i4", "f8", "f8", "f8")))
-        parts = self._parts or [nothing]
-        spans = parts[0] if len(parts) == 1 else Spans.join(parts)
-        ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
-        return SpanTable(spans, ids, self._calendar, self._counts)
-
-    def _number(self, frame, reader, covariate) -> Spans:
-        ids, others = reader.ids(frame, "id"), f"`{self._persons.name}`"
-        unit, is_known = self._persons.find(ids, reader.label("id"), others, self._counts)
-        start, stop = (self._times(frame, reader, part) for part in ("start", "stop"))
-        value = np.ones(len(frame))
-        if "value" in reader.columns:
-            value = reader.numbers(frame, "value")
-            if not np.isfinite(value).all():
-                label = reader.label("value")
-                raise ValueError(f"{label} has an infinite value; correct or drop it.")
-        self._check_order(start, stop, ids, reader.name)
-        spans = Spans(unit, self._number_covariates(frame, reader, covariate), start, stop, value)
-        return spans if is_known.all() else spans.take(is_known)
-
-    def _check_order(self, start, stop, ids, name):
-        is_wrong = stop < start
-        if is_wrong.any():
-            line = int(np.argmax(is_wrong))
-            shown = (show_time(times[line], self._calendar) for times in (start, stop))
-            raise ValueError(
-                f"`{name}` has a line of {id_at(ids, line)!s} that ends before it starts: "
-                f"{' to '.join(shown)} ({np.count_nonzero(is_wrong):,} such line(s)); correct or "
-                "drop it."
-            )
-        if not np.isfinite(start).all():
-            raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")
-
-    def _times(self, frame, reader, part):
-        """Times of a column, NaN where there is none."""
-        if part not in reader.columns or is_missing(reader.series(frame, part)).all():
-            return np.full(len(frame), np.nan)  # of whatever type: a batch, or a column, without
-        label = reader.label(part)
-        times, calendar = read_times(reader.series(frame, part), label)
-        check_alike(label, calendar, "times before it are", self._calendar)
-        self._calendar = calendar
-        return whole_days(times, calendar, label) if self._by_day else times
-
-    def _number_covariates(self, frame, reader, covariate):
-        if "covariate" in reader.columns:
-            ids = reader.ids(frame, "covariate")
-        else:
-            kind = np.int64 if isinstance(covariate, int) else object
-            ids = as_ids(np.array([covariate], dtype=kind))
-        if self._covariates is None:
-            self._covariates = new_ids(ids)
-        check_kind(self._covariates, ids, f"`{reader.name}`", "other covariates")
-        codes = self._covariates.add(ids)
-        return codes if "covariate" in reader.columns else np.repeat(codes, len(frame))
