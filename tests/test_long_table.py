@@ -18,8 +18,6 @@ from sksurvgpu import CoxLassoCCD, LongData, from_long, surv
 from sksurvgpu.data.design.columns import INDICATOR, SPARSE
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.tables import texts as texts_module
-from sksurvgpu.tables.numbering import IntegerIds, TextIds
-from sksurvgpu.tables.texts import Texts
 
 PERSONS = pd.DataFrame(
     {"row_id": [70, 30, 90, 40, 10], "event": [1, 0, 1, 1, 0], "time": [5.0, 9.0, 2.0, 7.0, 1.0]}
@@ -215,55 +213,62 @@ def test_strings_of_any_type(dtype):
     np.testing.assert_array_equal(dense(from_long(persons, categorical)), dense(data))
 
 
-def test_numbers_of_many_identifiers():
+def check_found(ids, lines, strangers):
+    """Every row has one covariate, of its own identifier, in a column in the order of these."""
+    kind = object if isinstance(ids[0], str) else np.int64
+    persons = pd.DataFrame({"row_id": pd.Series(ids, dtype=kind)})
+    options = {"duplicates": "max", "unknown": "ignore", "batch_size": len(ids) // 3 + 1}
+    data = from_long(persons, lines, **options)
+    assert data.row_ids.tolist() == ids
+    assert data.covariate_ids.tolist() == sorted(ids)
+    rows, columns = data.X.to_scipy().nonzero()
+    assert [ids[row] for row in rows] == [*data.covariate_ids[columns]]
+    assert (len(rows), data.report.n_unknown) == (len(ids), len(strangers))
+
+
+def lines_of(ids, strangers, rng):
+    """Two lines for each identifier, and one of each stranger, in any order, as lists."""
+    order = rng.permutation([*range(len(ids))] * 2).tolist()
+    rows = [*strangers, *(ids[i] for i in order)]
+    return {"row_id": rows, "covariate_id": [*(ids[:1] * len(strangers)), *rows[len(strangers) :]]}
+
+
+def test_many_integers_are_found():
     rng = np.random.default_rng(4)
     patterns = [
-        rng.integers(-(2**63), 2**63, 5_000),
+        rng.integers(-(2**63) + 2, 2**63 - 2, 5_000),
         np.arange(5_000) << 45,  # which differ in high bits only
         np.arange(5_000) * 1_000 + 210,
         np.array([-(2**63) + 1, 2**63 - 1, 0, -1]),
     ]
     for ids in patterns:
-        numbering, known = IntegerIds(), {}
-        for part in np.array_split(rng.permutation(np.concatenate([ids, ids])), 3):
-            expected = [known.setdefault(id, len(known)) for id in part.tolist()]
-            assert numbering.add(part).tolist() == expected
-        assert numbering.distinct().tolist() == list(known)
-        assert (numbering.find(ids) == [known[id] for id in ids.tolist()]).all()
-        absent = np.setdiff1d(ids + np.int64(1), ids)
-        assert (numbering.find(absent) == -1).all()
+        strangers = np.setdiff1d(ids ^ np.int64(4), ids).tolist()
+        lines = pd.DataFrame(lines_of(ids.tolist(), strangers, rng))
+        check_found(ids.tolist(), lines, strangers)
 
 
 ANY_TEXT = st.text(max_size=20) | st.text("ab\0é\ud800", max_size=18)
 
 
-@given(st.lists(ANY_TEXT, max_size=40), st.lists(ANY_TEXT, max_size=10), st.integers(1, 30))
-def test_numbers_of_any_strings(texts, others, size):
-    numbering, known = TextIds(), {}
-    for low in range(0, len(texts), size):
-        part = texts[low : low + size]
-        given = Texts.of(np.array(part, dtype=object), "ids")
-        expected = [known.setdefault(text, len(known)) for text in part]
-        assert numbering.add(given).tolist() == expected
-        assert given.listed().tolist() == part
-    assert numbering.distinct().tolist() == list(known)
-    given = Texts.of(np.array(others, dtype=object), "ids")
-    assert numbering.find(given).tolist() == [known.get(text, -1) for text in others]
+@given(st.lists(ANY_TEXT, min_size=1, max_size=40, unique=True), st.lists(ANY_TEXT, max_size=9))
+def test_any_strings_are_found(ids, others):
+    strangers = [text for text in others if text not in ids]
+    lines = lines_of(ids, strangers, np.random.default_rng(0))
+    check_found(ids, pd.DataFrame(lines, dtype=object), strangers)
 
 
 @pytest.mark.parametrize("length", [0, 5, 7, 8, 9, 16, 40])
-def test_numbers_of_many_strings(length):
+def test_many_strings_are_found(length):
     rng = np.random.default_rng(length)
-    texts = [f"{k:0{length}d}" for k in rng.integers(0, 30_000, 40_000).tolist()]
-    numbering, known = TextIds(), {}
-    expected = [known.setdefault(text, len(known)) for text in texts]
-    objects = np.array(texts, dtype=object)
-    assert numbering.add(Texts.of(objects, "ids")).tolist() == expected
-    forms = [pl.Series(texts), pa.chunked_array([texts[:9], texts[9:]])]
-    forms += [pd.Series(texts, dtype=dtype) for dtype in (object, "string", "string[pyarrow]")]
+    ids, strangers = (
+        [f"{k:0{length}d}" for k in numbers.tolist()]
+        for numbers in np.split(rng.permutation(9_000), [6_000])
+    )
+    lines = pd.DataFrame(lines_of(ids, strangers, rng), dtype=object)
+    forms = [lines.astype(kind) for kind in (object, "string", "string[pyarrow]")]
+    forms += [pl.DataFrame(lines.to_dict("list")), pa.table(lines)]
     for form in forms:
-        series = nw.from_native(form, series_only=True)[2:]
-        assert numbering.find(Texts.of(series, "ids")).tolist() == expected[2:]
+        check_found(ids, form[1:], strangers[1:])
 
 
 def test_strings_without_arrow(monkeypatch):

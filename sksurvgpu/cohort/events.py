@@ -137,8 +137,8 @@ def lines_of(persons, others, name, stacklevel):
     _check_same_kind(persons, others, f"`{name}`[{others.name!r}]")
     found = Index(distinct).get_indexer(others)
     if len(others) and len(persons) and found.max() < 0:
-        examples = others.tolist()[0], "the cohort", persons.tolist()[0]
-        warn_of_strangers(name, *examples, stacklevel=stacklevel)
+        example, known = others.tolist()[0], persons.tolist()[0]
+        warn_of_strangers(name, example, "the cohort", known, stacklevel=stacklevel)
     is_own = found >= 0
     return is_own, *_rows_of(found[is_own], number, len(distinct))
 

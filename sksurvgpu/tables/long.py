@@ -147,8 +147,10 @@ def read_long(outcomes, covariates, options: LongOptions, store=None) -> LongDat
     X = store.write(settled.designs(names)) if store else settled.design(len(rows.ids), names)
     X, prepare, chosen = _prepared(X, options)
     report = _summarize(X, counts, settled, n_unnamed, index, chosen)
-    dated = (windows.as_given(), window_of[chosen]) if windows.is_dated else (None, None)
-    return LongData(X, rows.table, rows.ids, ids[chosen], report, *dated, prepare)
+    data = LongData(X, rows.table, rows.ids, ids[chosen], report, prepare=prepare)
+    if not windows.is_dated:
+        return data
+    return replace(data, windows=windows.as_given(), window_of=window_of[chosen])
 
 
 def _read_rows(outcomes, options, store):
