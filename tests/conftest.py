@@ -113,6 +113,17 @@ def _close_figures():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+@pytest.fixture
+def layout_if_asked(request, monkeypatch):
+    """Lay figures out for tests with the mark `layout` alone, which look where things stand.
+
+    A layout takes four fifths of the time of a figure.
+    """
+    if request.node.get_closest_marker("layout") is None:
+        engine = "matplotlib.layout_engine.ConstrainedLayoutEngine"
+        monkeypatch.setattr(f"{engine}.execute", lambda *_: None)
+
+
 @pytest.fixture(autouse=True)
 def _hear_interrupts():
     """Handle Ctrl-C as in a terminal; a shell lets its background jobs ignore it."""

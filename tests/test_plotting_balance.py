@@ -9,6 +9,7 @@ import pytest
 from sksurvgpu import BalanceDisplay
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from sksurvgpu.datasets import simulate_cox, simulate_fine_gray
 from sksurvgpu.nonparametric import aalen_johansen, kaplan_meier
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +141,7 @@ def test_longer_follow_up_is_shown(model, data):
     assert display.ax_.get_xlim()[1] > 3 * data.y["time"].max()
 
 
+@pytest.mark.layout
 def test_numbers_at_risk_have_room_below_the_axis(model, data):
     with pyplot.rc_context({"figure.figsize": (3.5, 2.8)}):
         display = SurvivalDisplay.from_estimator(
@@ -152,6 +154,7 @@ def test_numbers_at_risk_have_room_below_the_axis(model, data):
     assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
 
 
+@pytest.mark.layout
 def test_many_curves_are_named_beside_the_axes(model, data):
     with pyplot.rc_context({"figure.figsize": (3.5, 2.8)}):
         display = SurvivalDisplay.from_estimator(model, data.X[:20])
@@ -300,6 +303,7 @@ def test_one_minus_survival_in_colours_of_the_user(data):
         SurvivalDisplay.from_result(result, colors=[])
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 2)])
 def test_nothing_is_cut_off_in_plain_subplots(data, shape):
     result = kaplan_meier(data.y, groups=np.where(np.arange(120) % 2, "hormone therapy", "none"))
@@ -314,6 +318,7 @@ def test_nothing_is_cut_off_in_plain_subplots(data, shape):
     assert figure.get_layout_engine() is None
 
 
+@pytest.mark.layout
 def test_figures_that_have_room_or_a_layout_stay(data):
     result = kaplan_meier(data.y)
     figure, ax = pyplot.subplots()
@@ -326,6 +331,7 @@ def test_figures_that_have_room_or_a_layout_stay(data):
     assert figure.get_layout_engine() is engine
 
 
+@pytest.mark.layout
 def test_large_counts_do_not_touch_the_names_of_groups(data):
     y = np.repeat(data.y, 200)
     result = kaplan_meier(y, groups=np.arange(len(y)) % 2)

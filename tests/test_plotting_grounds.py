@@ -45,10 +45,15 @@ from matplotlib.lines import Line2D  # noqa: E402
 from matplotlib.patches import FancyArrowPatch, StepPatch  # noqa: E402
 from matplotlib.text import Text  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
+
 TIMES = np.arange(40.0)
 OBSERVED = surv(np.arange(60) % 3 > 0, np.arange(60) + 1.0)
 GROUP = np.array(["a", "b", "c"])[np.arange(60) % 3]
-RNG = np.random.default_rng(0)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
 
 
 def survival(*rates):
@@ -71,18 +76,19 @@ def estimates(n):
 
 
 def love():
-    X, exposed = RNG.normal(size=(200, 4)), np.arange(200) % 2 == 0
+    X, exposed = rng().normal(size=(200, 4)), np.arange(200) % 2 == 0
     return balance(X + exposed[:, None], exposed, strata=np.arange(200) // 2 % 4)
 
 
 def proportional_hazards():
-    x, y = RNG.normal(size=(50, 2)), surv(np.ones(50), np.arange(50) + 1.0)
+    x, y = rng().normal(size=(50, 2)), surv(np.ones(50), np.arange(50) + 1.0)
     return proportional_hazards_test(CoxLassoCCD(alpha=0).fit(x, y), x, y)
 
 
-def persons():
-    score = RNG.beta(2, 3, 300)
-    return pd.DataFrame({"id": range(300), "score": score, "treatment": RNG.random(300) < score})
+def persons(seed=0):
+    score = rng(seed).beta(2, 3, 300)
+    is_treated = rng(seed + 1).random(300) < score
+    return pd.DataFrame({"id": range(300), "score": score, "treatment": is_treated})
 
 
 def risks():
@@ -101,7 +107,7 @@ DISPLAYS = {
         kaplan_meier(OBSERVED, groups=GROUP), at_risk=True, medians=True
     ),
     "incidence of groups": lambda: CumulativeIncidenceDisplay.from_result(INCIDENCES, at_risk=True),
-    "propensity": lambda: PropensityDisplay.from_cohort(persons(), before=persons()),
+    "propensity": lambda: PropensityDisplay.from_cohort(persons(), before=persons(7)),
     "stability": lambda: StabilityDisplay.from_result(stability_result()),
     "stack": lambda: StackedIncidenceDisplay.from_result(INCIDENCES, at_risk=True),
     "bootstrap": lambda: BootstrapDisplay.from_result(bootstrap_result(20)),
@@ -121,8 +127,8 @@ DISPLAYS = {
     "survival": lambda: SurvivalDisplay(survival(0.01), ["a"]).plot(
         kaplan_meier=OBSERVED, groups=GROUP, at_risk=True
     ),
-    "trace": lambda: TraceDisplay({"a": RNG.normal(size=(4, 50))}).plot(),
-    "trace, ranks": lambda: TraceDisplay({"a": RNG.normal(size=(4, 50))}).plot(kind="rank"),
+    "trace": lambda: TraceDisplay({"a": rng().normal(size=(4, 50))}).plot(),
+    "trace, ranks": lambda: TraceDisplay({"a": rng().normal(size=(4, 50))}).plot(kind="rank"),
 }
 
 
@@ -153,6 +159,7 @@ def colours(artist):
     return [artist.get_color()] if isinstance(artist, Text) and artist.get_text() else []
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize(("name", "style"), thin(3, DISPLAYS, ["default", "dark_background"]))
 def test_everything_is_seen_on_its_ground(name, style):
     with pyplot.style.context(style):
@@ -189,6 +196,7 @@ def covered(legend, line):
     return box.count_contains(line.axes.transData.transform(np.column_stack(dense))) > 0
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("curves", CURVES)
 @pytest.mark.parametrize("kind", ["survival", "at risk", "incidence"])
 def test_legends_of_curves_cover_none(kind, curves):
@@ -208,6 +216,7 @@ def test_legends_of_curves_cover_none(kind, curves):
     assert display.figure_.bbox.y0 <= box.y0 and box.x1 <= display.figure_.bbox.x1
 
 
+@pytest.mark.layout
 def test_legends_stand_inside_where_there_is_room():
     display = SurvivalDisplay(survival(*CURVES["high"])).plot()
     display.figure_.draw_without_rendering()
@@ -217,6 +226,7 @@ def test_legends_stand_inside_where_there_is_room():
     assert inside.y0 <= box.y0 and box.y1 <= inside.y0 + 0.5 * inside.height
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("shifts", [(0.0, 0.1), (0.3, -0.05), (0.4, 0.0, -0.05)])
 def test_legends_of_calibration_cover_nothing(shifts):
     names = ["a model of a rather long name", "b", "c"]
@@ -240,6 +250,7 @@ def test_displays_say_what_they_are(name):
     assert any(character.isdigit() or character in "ab" for character in repr(display))
 
 
+@pytest.mark.layout
 def test_legends_of_propensity_cover_no_bar():
     for size in ((3.5, 2.6), (6.4, 4.8)):
         with pyplot.rc_context({"figure.figsize": size}):
@@ -254,6 +265,7 @@ def test_legends_of_propensity_cover_no_bar():
                 assert not (inside and box.y0 < corners[1, 1] and corners[0, 1] < box.y1)
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("name", ["bootstrap", "path", "stability", "balance", "coefficients"])
 def test_long_names_leave_room_for_what_they_name(name):
     """On a column of 3.5 inches; whole names are kept."""
@@ -273,7 +285,7 @@ def path_of(names):
 
 
 def balance_of(long):
-    X, exposed = RNG.normal(size=(200, 3)), np.arange(200) % 2 == 0
+    X, exposed = rng().normal(size=(200, 3)), np.arange(200) % 2 == 0
     table = pd.DataFrame(X, columns=[long + c for c in "abc"])
     return BalanceDisplay.from_result(balance(table, exposed, strata=np.arange(200) // 2 % 4))
 
@@ -301,6 +313,7 @@ LONG_NAMES = {
 }
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("n_penalties", [12, 60])
 @pytest.mark.parametrize("width", [3.5, 6.4])
 def test_legends_of_scores_cover_nothing(n_penalties, width):

@@ -41,6 +41,7 @@ from sksurvgpu.plotting._forest import Forest, number
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 Text = pytest.importorskip("matplotlib.text").Text
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 def drawn_names(display):
@@ -59,6 +60,7 @@ def texts(display):
 # -- forest plots -----------------------------------------------------------------------------
 
 
+@pytest.mark.layout
 def test_forest_with_columns_beside_it():
     result = Result(interval_table(3))
     result.intervals["p_value"] = [0.2, 0.0004, 0.034]
@@ -98,6 +100,7 @@ def test_forest_draws_ratios_from_the_largest():
     assert not display.arrows_
 
 
+@pytest.mark.layout
 def test_forest_writes_the_numbers_in_columns():
     table = pd.DataFrame(
         {"coef": [2.5, 0.28, -1.0], "lower": [2.0, 0.1, -1.5], "upper": [3.0, 0.46, -0.5]},
@@ -254,6 +257,7 @@ def test_forest_side_by_side():
     assert [pair[0] for pair in texts(display)] == expected
 
 
+@pytest.mark.layout
 def test_a_legend_of_long_names_takes_several_lines():
     table = pd.DataFrame({"coef": [0.2], "lower": [0.1], "upper": [0.3]}, index=["drug"])
     tables = {f"a rather long name of the method {k}": table for k in range(4)}
@@ -312,6 +316,7 @@ def test_fits_with_a_posterior_have_intervals(model):
         CoefficientDisplay.from_estimator(model(**params, keep="summary").fit(X, y))
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize(("width", "n_rows"), thin(5, [3.5, 7.0], [60, 1, 6]))
 def test_forest_is_legible(n_rows, width):
     table = awkward_table(n_rows) if n_rows > 5 else interval_table(n_rows)
@@ -331,6 +336,7 @@ def test_forest_is_legible(n_rows, width):
     assert all(one.x1 < other.x0 for one, other in pairwise(inside))
 
 
+@pytest.mark.layout
 def test_forest_that_is_too_low_has_smaller_text():
     _, ax = pyplot.subplots(figsize=(5, 3))
     display = CoefficientDisplay.from_result(Result(interval_table(60)), ax=ax)
@@ -410,6 +416,7 @@ def test_bootstrap_chooses_rows():
     assert top["coef"].is_monotonic_increasing
 
 
+@pytest.mark.layout
 def test_bootstrap_names_the_outermost_on_their_side():
     result = bootstrap_result(300)
     with pyplot.rc_context({"figure.figsize": (3.5, 3.0)}):
@@ -425,6 +432,7 @@ def test_bootstrap_names_the_outermost_on_their_side():
         assert not any(box.overlaps(other) for key, other in boxes.items() if key != name)
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize(("width", "n_rows"), thin(3, [3.5, 7.0], [2, 500]))
 def test_bootstrap_with_endless_intervals(n_rows, width):
     result = bootstrap_result(n_rows)
@@ -539,6 +547,7 @@ def test_profile_panels(ratio):
         np.testing.assert_allclose(points[:, 1], display.cut)
 
 
+@pytest.mark.layout
 def test_profile_endless_bounds_and_columns():
     result = profile_result(5)
     result.intervals.iloc[2, 1] = -np.inf
@@ -552,6 +561,7 @@ def test_profile_endless_bounds_and_columns():
     assert len({round(ax.get_position().x0, 2) for ax in narrow.axes_}) == 2
 
 
+@pytest.mark.layout
 def test_profile_long_names_fit_their_panel():
     result = profile_result(3)
     result.intervals = result.intervals.rename(index={"drug 1": LONG_NAME})
@@ -623,6 +633,7 @@ def test_calibration_refuses():
 # -- names and numbers that are hard to draw -----------------------------------------------------
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("coef", [20.0, -441.0, 900.0])
 @pytest.mark.parametrize("display", [CoefficientDisplay, BootstrapDisplay])
 def test_ratios_beyond_floating_point(display, coef):
@@ -638,6 +649,7 @@ def test_ratios_beyond_floating_point(display, coef):
         assert {side for _, side in drawn.arrows_} == {"lower", "upper"}
 
 
+@pytest.mark.layout
 def test_nothing_to_draw_leaves_no_figure(monkeypatch):
     before, table = pyplot.get_fignums(), interval_table(2)
     for empty in (table[:0], table * np.nan):
@@ -655,6 +667,7 @@ def test_nothing_to_draw_leaves_no_figure(monkeypatch):
     assert drawn_names(CoefficientDisplay(table).plot()) == table.index.tolist()
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize(("is_given", "name"), thin(3, [False, True], [r"$\frac{a$", "5$ to 9$"]))
 def test_dollars_are_no_mathematics(name, is_given):
     def ax():
@@ -726,7 +739,7 @@ def test_tables_that_cannot_be_drawn_are_refused(tables, match):
 @pytest.mark.parametrize("n_top", [0, -1, 1.5])
 def test_number_of_coefficients_is_checked(n_top):
     data = simulate_cox(100, 3, density=0.5, random_state=0)
-    with pytest.raises(ValueError, match="must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="must be a whole number of at least 1"):
         CoefficientDisplay.from_estimator(CoxLassoCCD().fit(data.X, data.y), n_top=n_top)
 
 

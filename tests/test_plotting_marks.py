@@ -25,6 +25,8 @@ from sksurvgpu.nonparametric import aalen_johansen, kaplan_meier, log_rank
 pyplot = pytest.importorskip("matplotlib.pyplot")
 from matplotlib.colors import to_rgb  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
+
 RNG = np.random.default_rng(0)
 TIME = RNG.permutation(np.linspace(1.0, 60.0, 90))  # no two alike
 EVENT = RNG.random(90) < 0.6
@@ -66,6 +68,7 @@ def test_every_censored_row_has_a_tick_on_its_curve(beside_model):
     assert "censored" in [text.get_text() for text in display.legend_.get_texts()]
 
 
+@pytest.mark.layout
 def test_ticks_can_be_left_out_and_ones_that_touch_are_drawn_once():
     without = SurvivalDisplay.from_result(kaplan_meier(Y), censor_marks=False)
     assert not without.censored_
@@ -165,6 +168,7 @@ def test_a_test_can_be_passed():
 RATES = {"high": (0.001, 0.003), "low": (0.3, 0.5), "everywhere": (0.003, 0.01, 0.03, 0.1, 1.0)}
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("at_risk", [False, True])
 @pytest.mark.parametrize("rates", RATES)
 @pytest.mark.parametrize("width", [3.5, 6.4])
@@ -217,6 +221,7 @@ def test_names_at_risk_beside_a_model_have_the_colours_of_observed_curves():
     assert names["old"] != names["new"]
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("n_groups", [2, 9])
 def test_figures_grow_with_those_at_risk(n_groups):
     """Curves of many groups keep their height; in axes of the user nothing grows."""
@@ -377,6 +382,7 @@ def calibrated():
     return calibration(Y, risk, 30.0, n_groups=3), risk.to_numpy().ravel()
 
 
+@pytest.mark.layout
 def test_histogram_of_risks_stands_under_the_calibration(calibrated):
     result, risk = calibrated
     display = CalibrationDisplay.from_result({"a": result, "b": result})

@@ -20,6 +20,7 @@ from sksurvgpu.plotting._style import COLOURS, shorten
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 Text = pytest.importorskip("matplotlib.text").Text
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,7 @@ def test_path_names_what_came_back_last():
     assert [text.get_text() for text in display.labels_] == ["x1", "x0", "x3", "x2"]
 
 
+@pytest.mark.layout
 def test_names_do_not_overlap_and_stay_in_the_figure():
     ends = [0.5, 0.501, 0.502, 0.503, -0.2, -0.2, 0.0001, 1.0]
     path = fake_path(np.outer(ends, [0, 1]), [0.1, 0.01], [LONG_NAME, *"abcdefg"])
@@ -110,6 +112,7 @@ def test_names_do_not_overlap_and_stay_in_the_figure():
     assert sorted(by_end, key=lambda i: found[i].y0) == by_end
 
 
+@pytest.mark.layout
 def test_names_without_room_are_left_out_least_first():
     path = fake_path(np.outer(np.arange(1, 41), [0, 1]), [0.1, 0.01])
     with pyplot.rc_context({"figure.figsize": (3.5, 2.0)}):
@@ -118,6 +121,7 @@ def test_names_without_room_are_left_out_least_first():
     assert [text.get_text() for text in display.labels_[:2]] == ["x39", "x38"]
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize(
     ("coefs", "alphas"),
     [
@@ -136,6 +140,7 @@ def test_awkward_paths(coefs, alphas, x):
     assert np.all(np.isfinite(display.ax_.get_xlim())) and np.ptp(display.ax_.get_xlim()) > 0
 
 
+@pytest.mark.layout
 @pytest.mark.parametrize("least", [0.19, 0.02, 1e-5, 1e-12])
 @pytest.mark.parametrize("width", [1.8, 7.0])
 def test_numbers_of_penalties_do_not_overlap(least, width):
@@ -266,6 +271,7 @@ def test_cv_refuses():
 # -- what all figures share -------------------------------------------------------------------
 
 
+@pytest.mark.layout
 def test_settings_are_left_alone_and_the_users_win(path):
     before = dict(pyplot.rcParams)
     display = PathDisplay.from_path(path, n_labels=1)
@@ -279,6 +285,7 @@ def test_settings_are_left_alone_and_the_users_win(path):
     assert display.figure_.get_size_inches().tolist() == [3.0, 2.0]
 
 
+@pytest.mark.layout
 def test_axes_of_the_user_keep_their_style(path):
     figure, axes = pyplot.subplots(1, 2)
     display = PathDisplay.from_path(path, ax=axes[1], n_labels=1)
@@ -288,6 +295,7 @@ def test_axes_of_the_user_keep_their_style(path):
     assert pyplot.get_fignums() == [figure.number]
 
 
+@pytest.mark.layout
 def test_axes_of_a_subfigure(path):
     figure = pyplot.figure(layout="constrained")
     ax = figure.subfigures(1, 2)[0].subplots()
@@ -296,6 +304,7 @@ def test_axes_of_a_subfigure(path):
     figure.draw_without_rendering()
 
 
+@pytest.mark.layout
 def test_missing_matplotlib_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'need matplotlib.* pip install "sksurvgpu\[plot\]"'):

@@ -9,6 +9,7 @@ from sksurvgpu import PropensityDisplay
 from sksurvgpu.cohort import Cohort, match, preference_score, weigh
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 @pytest.fixture(scope="module")

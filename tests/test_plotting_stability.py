@@ -7,6 +7,7 @@ from results import stability_result
 from sksurvgpu import StabilityDisplay
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 def test_what_is_drawn():

@@ -9,6 +9,7 @@ from scipy.stats import norm
 from sksurvgpu import Posterior, TraceDisplay
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
+pytestmark = pytest.mark.usefixtures("layout_if_asked")
 
 
 def make_posterior(n_draws=300, **more):
@@ -129,6 +130,7 @@ def test_figures_that_cannot_be_drawn(draw, error, match):
     assert not pyplot.get_fignums()
 
 
+@pytest.mark.layout
 def test_names_stand_above_their_notes_where_there_is_no_room_beside():
     name, note = "coef[tumour size]", "R-hat 1.00, bulk ESS 2,310"
     draws = {name: np.ones((2, 9)) * np.arange(9)}
