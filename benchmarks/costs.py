@@ -40,8 +40,8 @@ def _session(X, times):
     from sksurvgpu.backends.cpu.threads import Threads
     from sksurvgpu.data.design.columns import build_design
     from sksurvgpu.data.outcomes.survival import Outcome
-    from sksurvgpu.data.plans.rows import plan_rows
     from sksurvgpu.likelihoods import LIKELIHOODS
+    from sksurvgpu.patterns.risk_sets.plan import plan_rows
     from sksurvgpu.solver.problem import Problem
 
     outcome = Outcome(np.ones(len(times), bool), times, None, None)

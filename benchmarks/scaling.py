@@ -185,7 +185,7 @@ def measure_memory(directory, penalty, route, n_cuts):
     from sksurvgpu.backends.cpu.session import Session
     from sksurvgpu.data.design.columns import build_design
     from sksurvgpu.data.design.tiles import tiles_of
-    from sksurvgpu.data.plans.rows import plan_rows
+    from sksurvgpu.patterns.risk_sets.plan import plan_rows
     from sksurvgpu.solver.costs import BYTES
 
     if route == "diagonal":

@@ -14,9 +14,9 @@ from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans import rows as row_plans
-from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
+from sksurvgpu.patterns.risk_sets import plan as row_plans
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem

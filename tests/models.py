@@ -20,11 +20,11 @@ from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans import groups as group_plans
-from sksurvgpu.data.plans.carried import plan_competing
-from sksurvgpu.data.plans.groups import plan_groups
-from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.patterns.carried.plan import plan_competing
+from sksurvgpu.patterns.groups import plan as group_plans
+from sksurvgpu.patterns.groups.plan import plan_groups
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Problem

@@ -13,9 +13,9 @@ from sksurvgpu.backends import cuda
 from sksurvgpu.backends.cuda import kept
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.estimators.survival import CoxLassoCCD
 from sksurvgpu.likelihoods.cox import Cox
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.solver.problem import Problem
 
 pytestmark = pytest.mark.slow  # kernels in the simulator

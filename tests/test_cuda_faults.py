@@ -24,9 +24,9 @@ from gpu.launches import SITES, FaultyMachine, Recorder
 from sksurvgpu.backends.cuda import gram, held, products
 from sksurvgpu.backends.cuda import layout as layouts
 from sksurvgpu.backends.cuda.columns import Columns, entries, my_ranges
-from sksurvgpu.backends.cuda.patterns import subsets
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.backends.cuda.team import part_of
+from sksurvgpu.patterns.subsets import cuda as subsets
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.penalties.elastic_net import Strengths
 

@@ -14,8 +14,8 @@ from sksurvgpu.backends.cuda import products, row_lists
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
 from sksurvgpu.data.design.columns import DENSE, build_design
-from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.patterns.groups.plan import plan_groups
 from sksurvgpu.solver.problem import Problem
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("greenlet")
 from gpu.grouped import N_COLUMNS, TEAMS, check, close, open_groups, open_model
 from scipy.special import expit
 
-from sksurvgpu.backends.cuda.patterns import subsets as pattern
+from sksurvgpu.patterns.subsets import cuda as pattern
 
 NAME = "conditional_logistic"
 FORMS = ("few", "many")

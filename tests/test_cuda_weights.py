@@ -10,13 +10,13 @@ from test_cuda_risk_sets import draw_cox
 
 from sksurvgpu import CoxLassoCCD, LogisticCCD
 from sksurvgpu.backends.cuda.layout import Layout
-from sksurvgpu.backends.cuda.patterns import PATTERNS
 from sksurvgpu.backends.cuda.weights import spread
-from sksurvgpu.backends.largest_loglik import largest_loglik
 from sksurvgpu.data.by_fit import ColumnsOnDemand, Marks, columns_of
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans.weighted import inverse_of, weigh
 from sksurvgpu.inference._replicates import DRAWS, Replicates
+from sksurvgpu.patterns.largest_loglik import largest_loglik
+from sksurvgpu.patterns.on_cuda import PATTERNS
+from sksurvgpu.patterns.weighted import inverse_of, weigh
 from sksurvgpu.selection.folds import Splits
 
 # By pattern: numbers of `Weighted`, and where the device has them.

@@ -30,7 +30,7 @@ from oracles.reference_likelihoods import (
     split_rows,
 )
 
-from sksurvgpu.data.plans import rows as row_plans
+from sksurvgpu.patterns.risk_sets import plan as row_plans
 
 # Rows (start, time, event), by the pattern of ties that they make.
 PATTERNS = [

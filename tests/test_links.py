@@ -28,9 +28,9 @@ from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import read_counts
-from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.estimators._linear import LinearModel
 from sksurvgpu.estimators._separation import find_infinite
+from sksurvgpu.patterns.groups.plan import plan_groups
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.cv import CrossValidated
 from sksurvgpu.solver.fits import Fits, Options

@@ -17,7 +17,6 @@ from scipy.optimize import minimize
 
 from sksurvgpu.backends import cpu
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import Logistic
 from sksurvgpu.likelihoods.cox import (
     breslow_coordinate,
@@ -25,6 +24,7 @@ from sksurvgpu.likelihoods.cox import (
     efron_coordinate,
     efron_jump,
 )
+from sksurvgpu.patterns.groups.plan import plan_groups
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem

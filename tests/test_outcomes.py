@@ -23,8 +23,8 @@ from sksurvgpu import (
 )
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import read_outcome
-from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.inference import _outcome
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.solver.problem import Problem
 
 N, P = 400, 6

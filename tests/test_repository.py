@@ -25,9 +25,8 @@ LAYERS = [
     | {"_threads", "_versioned", "_waiting", "_warnings"},
     {"data"},
     {"penalties"},
-    {"backends"},
+    {"backends", "information", "patterns"},
     {"likelihoods"},
-    {"information"},
     {"solver"},
     {"bayes", "metrics", "nonparametric", "partitions", "routes"},
     {"tables"},
@@ -47,7 +46,7 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 MAX_POSITIONAL = 8
 MAX_POSITIONAL_KERNEL = 16
-KERNEL_LAYERS = {"backends", "likelihoods", "bayes", "penalties"}
+KERNEL_LAYERS = {"backends", "patterns", "likelihoods", "bayes", "penalties"}
 # A second backend took 5,000 lines, selection, inference, tables and displays as many, samplers and
 # their diagnostics on both backends 7,000, penalties, what they select and priors whose scales are
 # drawn 8,500, matrices on devices 500, rows in files, on clusters and at sites 10,000, the way from
@@ -61,7 +60,7 @@ POSITIONAL_EXCEPTIONS: dict[str, tuple[int, str]] = {}
 
 # Below the estimators, only these parts of scikit-learn; in the layers of `NO_SKLEARN`, none.
 SKLEARN_ANYWHERE = ("sklearn.base", "sklearn.utils", "sklearn.exceptions")
-NO_SKLEARN = {"backends", "likelihoods"}
+NO_SKLEARN = {"backends", "patterns", "likelihoods"}
 CUDA_MODULE = "backends/cuda/_cuda.py"
 # Spelled in halves, so that this file does not contain them.
 FORBIDDEN = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")

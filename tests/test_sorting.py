@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans.rows import count_at_or_before, plan_rows
-from sksurvgpu.data.plans.sorting import order_by_group, order_by_time
+from sksurvgpu.data.sorting import order_by_group, order_by_time
+from sksurvgpu.patterns.risk_sets.plan import count_at_or_before, plan_rows
 
 SPECIAL = [0.0, -0.0, 5e-324, -5e-324, 1e-320, 2.0**-1022, np.inf, -np.inf, 1e300, -1e300, 1.0]
 TIMES = {

@@ -286,7 +286,7 @@ def test_all_that_fit_takes_comes_back(name, tmp_path):
 
 def test_rows_lie_in_the_order_of_fits(tmp_path):
     from sksurvgpu.data.outcomes.survival import read_outcome
-    from sksurvgpu.data.plans.rows import plan_rows
+    from sksurvgpu.patterns.risk_sets.plan import plan_rows
 
     y = outcomes(300)["surv"]
     y["time"] = np.round(y["time"], 1) + 1

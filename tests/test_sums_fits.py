@@ -16,8 +16,8 @@ from sksurvgpu.backends.sums.recipes import Recipes, count_units, for_part, make
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans import rows as row_plans
-from sksurvgpu.data.plans.rows import plan_rows
+from sksurvgpu.patterns.risk_sets import plan as row_plans
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Problem
 

@@ -6,9 +6,9 @@ from models import best_intercept
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from sksurvgpu.backends.sums.intercept import MOST_ASKS, InterceptSearch, first_intercept
 from sksurvgpu.backends.sums.messages import MIDDLE, nodes
 from sksurvgpu.likelihoods import Gaussian, Logistic, Poisson
+from sksurvgpu.patterns.rows.intercept import MOST_ASKS, InterceptSearch, first_intercept
 
 
 def logistic(eta, y):

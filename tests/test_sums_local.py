@@ -5,11 +5,11 @@ import pytest
 from links import Overdispersed, Probit
 from models import MODELS, draw_columns, open_session
 
-from sksurvgpu.backends.sums.intercept import InterceptSearch
 from sksurvgpu.backends.sums.messages import Arrange, Ask, Coef, Evaluate, Recipe, Slopes, Weigh
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import GroupedOutcome
+from sksurvgpu.patterns.rows.intercept import InterceptSearch
 
 NAMES = [name for name in MODELS if name.startswith(("cond", "log", "poi", "gau"))]
 GIVEN = Recipe()

@@ -23,11 +23,11 @@ from sksurvgpu.backends.sums.messages import (
 from sksurvgpu.backends.sums.part import Part, PartRows
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans import rows as row_plans
-from sksurvgpu.data.plans.carried import plan_competing
-from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.likelihoods.cox import Cox
 from sksurvgpu.likelihoods.fine_gray import FineGray
+from sksurvgpu.patterns.carried.plan import plan_competing
+from sksurvgpu.patterns.risk_sets import plan as row_plans
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.solver.problem import Problem
 
 N, P = 90, 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from models import MODELS
 
-from sksurvgpu.data.plans.weighted import weigh
+from sksurvgpu.patterns.weighted import weigh
 
 
 def weighted(model, sample):

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from sksurvgpu import competing_risks, surv
 from sksurvgpu.data.design.columns import INDICATOR, Design, build_design
 from sksurvgpu.data.outcomes.survival import Outcome
-from sksurvgpu.data.plans.carried import plan_competing
-from sksurvgpu.data.plans.rows import plan_rows
 from sksurvgpu.datasets import simulate_ehr
 from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.patterns.carried.plan import plan_competing
+from sksurvgpu.patterns.risk_sets.plan import plan_rows
 from sksurvgpu.solver.problem import Problem
 
 DENSITY, ZERO_SHARE = 0.05, 0.8

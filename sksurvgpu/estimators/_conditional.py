@@ -4,8 +4,8 @@ import numpy as np
 
 from ..backends.sums.opening import check_groups
 from ..data.outcomes.counts import count_compared, refuse_uncompared
-from ..data.plans.groups import plan_groups
 from ..likelihoods.conditional_poisson import ConditionalPoisson
+from ..patterns.groups.plan import plan_groups
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts

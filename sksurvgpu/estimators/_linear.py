@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..data.plans.groups import plan_groups
+from ..patterns.groups.plan import plan_groups
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._outline import Outline

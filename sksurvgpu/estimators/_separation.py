@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ._contests import contests_of
+from ..patterns.contests import contests_of
 from ._finite import proves_maximum
 
 __all__ = ["find_directions", "find_infinite", "find_undetermined", "is_determined"]

@@ -27,10 +27,10 @@ import numpy as np
 from sksurv.functions import StepFunction
 
 from .._compile import kernel
-from ..data.plans.rows import distinct_pairs
-from ..data.plans.sorting import order_within
+from ..data.sorting import order_within
 from ..data.vectors import check_labels
 from ..nonparametric.kaplan_meier import EQUAL
+from ..patterns.risk_sets.plan import distinct_pairs
 from ._strata import check_strata_as_in_fit
 
 __all__ = ["Baseline", "Timeline", "cumulative_hazard", "gained", "incidence", "survival"]

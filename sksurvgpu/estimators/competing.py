@@ -9,10 +9,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.checks import check_sample_weight
 from ..data.outcomes.competing import lacks_event, read_competing
-from ..data.plans.carried import plan_competing
 from ..likelihoods.fine_gray import FineGray
 from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance
+from ..patterns.carried.plan import plan_competing
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts, here

@@ -9,10 +9,10 @@ from sklearn.utils._param_validation import StrOptions
 from ..data.checks import check_weight_by_group
 from ..data.outcomes.counts import check_sets, count_sets, read_matched, refuse_sets
 from ..data.outcomes.survival import Outcome
-from ..data.plans.groups import plan_groups
-from ..data.plans.rows import plan_rows
 from ..likelihoods.conditional_logistic import ConditionalLogistic
 from ..likelihoods.cox import Cox
+from ..patterns.groups.plan import plan_groups
+from ..patterns.risk_sets.plan import plan_rows
 from ._base import PenalizedModel
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented

@@ -12,9 +12,9 @@ from ..data.checks import check_sample_weight
 from ..data.outcomes.competing import lacks_event
 from ..data.outcomes.fields import refuse_no_event
 from ..data.outcomes.survival import read_outcome
-from ..data.plans.rows import plan_rows
 from ..likelihoods.cox import Cox
 from ..metrics.pairs import as_concordance, count_pairs, scale_weights
+from ..patterns.risk_sets.plan import plan_rows
 from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts, here

@@ -13,10 +13,10 @@ import logging
 import numpy as np
 
 from ..backends.sums.describing import numbered
-from ..backends.sums.part_plans import renumbered
 from ..data.design.columns import DENSE
-from ..data.plans.rows import FEW_BINS, SMALL_DEATHS
 from ..estimators._reading import outline_of
+from ..patterns.risk_sets.part_plans import renumbered
+from ..patterns.risk_sets.plan import FEW_BINS, SMALL_DEATHS
 from .forms import LABELS, LARGEST, MOST, FormError, check_tables, require, size_of
 from .rules import NotReleasedError
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backends.sums.messages import Evaluated, Slopes, Sums
-from ..backends.sums.risk_sets import NO_LOGS
 from ..data.design.columns import DENSE
-from ..data.plans.weighted import inverse_of
+from ..patterns.risk_sets.part import NO_LOGS
+from ..patterns.weighted import inverse_of
 from .forms import LARGEST, check_tables
 from .grid import few
 from .rules import NotReleasedError, OutsideError

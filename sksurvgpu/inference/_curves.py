@@ -11,8 +11,8 @@ import numpy as np
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators.baseline import Baseline, cumulative_hazard, gained
-from ..information.hazards import HazardSpread, Spread
 from ..information.inverse import Inverse
+from ..patterns.risk_sets.hazards import HazardSpread, Spread
 from ._replicates import Replicates
 
 __all__ = ["Bounds", "Lines", "Variation", "by_information", "by_replicates"]

@@ -27,8 +27,8 @@ from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
 from ..data.simulate.draw import generator
 from ..data.vectors import check_numbers
-from ..information.hazards import HazardSpread
 from ..information.views import view_of
+from ..patterns.risk_sets.hazards import HazardSpread
 from ._covariance import clusters_of, invert_of
 from ._curves import Lines, Variation, by_information, by_replicates
 from ._rows import documented, open_rows, require_unpenalized

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import csr_array
 
-from .censoring import add_censoring_scores, plan_schedule
-from .risk_sets import (
+from ..patterns.carried.censoring import add_censoring_scores, plan_schedule
+from ..patterns.risk_sets.information import (
     CellScores,
     Lanes,
     RiskSetRows,
@@ -33,8 +33,8 @@ from .risk_sets import (
     scan_scores,
     sum_cells,
 )
+from ..patterns.subsets.information import SubsetMoments
 from .rows import FittedRows
-from .subsets import SubsetMoments
 
 __all__ = ["RiskSetView", "View", "view_of"]
 

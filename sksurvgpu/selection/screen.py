@@ -19,13 +19,13 @@ from ..data.design.columns import INDICATOR, build_design
 from ..data.design.duplicates import LEAST_THRESHOLD, find_duplicates
 from ..data.design.sums import column_names, sum_by_group
 from ..data.outcomes.survival import read_outcome
-from ..data.plans.rows import plan_rows
 from ..data.vectors import as_vector, check_length, check_row_values, numbers_or_flags
 from ..estimators._columns import require_here
-from ..estimators._contests import contests_of
 from ..estimators._prepared import count_threads
 from ..information.log_rank import log_rank_columns
 from ..likelihoods.cox import Cox
+from ..patterns.contests import contests_of
+from ..patterns.risk_sets.plan import plan_rows
 
 __all__ = ["ScreenResult", "screen"]
 

@@ -10,8 +10,8 @@ from ..data.by_fit import ColumnsOnDemand, columns_of, of_fit
 from ..data.design.tiles import OrderedDesign
 from ..data.design.units import find_centers
 from ..data.model_columns import ModelColumns
-from ..data.plans.groups import GroupPlan
-from ..data.plans.rows import RowPlan
+from ..patterns.groups.plan import GroupPlan
+from ..patterns.risk_sets.plan import RowPlan
 from ..penalties import ElasticNet
 from ..penalties.base import Family
 

@@ -6,8 +6,8 @@ import numpy as np
 from sksurvgpu.backends.cpu.session import Session as CpuSession
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
-from sksurvgpu.data.plans.groups import plan_groups
 from sksurvgpu.likelihoods import LIKELIHOODS
+from sksurvgpu.patterns.groups.plan import plan_groups
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.problem import Problem
 

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sksurvgpu.backends import cuda as backend
-from sksurvgpu.backends.cuda import exact, risk_set_steps, team, workers
+from sksurvgpu.backends.cuda import exact, team, workers
+from sksurvgpu.patterns.risk_sets import cuda_steps as risk_set_steps
 
 from .compiler import name_of
 from .device import SimulatedDevice

@@ -10,12 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
+from ...patterns.on_cpu import PATTERNS
 from ..contract import Counts, Room
 from . import products, tile_gram
 from .columns import columns_of
 from .exact import make_cycle
 from .model import Model
-from .patterns import PATTERNS
 from .tile_products import Products
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ...data.design.columns import INDICATOR
-from ...data.plans.described import describe
+from ...patterns.described import describe
 from . import team
 from .columns import Columns, find_cuts
 from .row_lists import lanes_of, list_rows

@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from ...data.design.columns import SPARSE
+from ...patterns.on_cuda import PATTERNS
 from .curvatures import shape_of_warps
 from .kept import forget, held_bytes
 from .layout import BLOCKS_PER_MULTIPROCESSOR
-from .patterns import PATTERNS
 
 SHARE = 0.9  # of the free memory that may be planned with
 # A row: outcome, weights as they are given, cells, bins, scans; lanes and tables of censoring.

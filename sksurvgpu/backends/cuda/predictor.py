@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
+from ...patterns.on_cuda import PATTERNS
 from . import products
-from .patterns import PATTERNS
 from .weights import spread
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ...data.by_fit import of_fit
+from ...patterns.rows.intercept import around
 from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link, Step
-from .intercept import around
 from .matrix import LEVELS
 from .messages import Coef, Evaluate
 from .recipes import KnownPart, for_part

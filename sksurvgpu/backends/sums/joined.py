@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._compile import specialize
-from ...data.plans.weighted import censoring_survival, inverse_of
-from ..cpu import carried, risk_sets
-from ..largest_loglik import largest_loglik
-from .intercept import InterceptSearch, QuadraticSearch, first_intercept
+from ...patterns.carried import cpu_kernels as carried
+from ...patterns.largest_loglik import largest_loglik
+from ...patterns.risk_sets import cpu_cells as risk_sets
+from ...patterns.rows.intercept import InterceptSearch, QuadraticSearch, first_intercept
+from ...patterns.weighted import censoring_survival, inverse_of
 from .messages import NODES
 
 

@@ -15,12 +15,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..._compile import specialize
-from ...data.plans.groups import plan_groups
-from ...data.plans.weighted import inverse_of
+from ...patterns.groups.plan import plan_groups
+from ...patterns.on_cpu import PATTERNS as CPU_PATTERNS
+from ...patterns.rows.cpu import observed_row
+from ...patterns.rows.cpu_kernels import Rows
+from ...patterns.weighted import inverse_of
 from ..cpu.optional import row_weight
-from ..cpu.patterns import PATTERNS as CPU_PATTERNS
-from ..cpu.patterns.rows import observed_row
-from ..cpu.rows import Rows
 from .messages import MIDDLE, NODES, Arranged, Evaluated, Weights, nodes
 from .pattern import Pattern
 

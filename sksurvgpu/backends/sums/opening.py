@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...data.plans.rows import distinct_pairs
+from ...patterns.risk_sets.plan import distinct_pairs
 from .messages import Describe
 from .plan import Curves, Events, SumPlan, plan_events
 from .problem import RemoteDesign, RemoteProblem

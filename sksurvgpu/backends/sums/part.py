@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ...patterns.in_part import PATTERNS
 from .describing import describe
 from .messages import (
     Answers,
@@ -26,7 +27,6 @@ from .messages import (
     Weigh,
 )
 from .pattern import Arrangement, PartRows, Pattern
-from .patterns import PATTERNS
 from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...data.plans.carried import entries_of_lanes, offsets_of_tables
-from ...data.plans.rows import BinPlan, bins_of_deaths, split_events, times_of_cells
+from ...patterns.carried.plan import entries_of_lanes, offsets_of_tables
+from ...patterns.risk_sets.plan import BinPlan, bins_of_deaths, split_events, times_of_cells
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,101 @@
+"""What a pattern answers to."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ..._compile import kernel
+from ...patterns.largest_loglik import largest_loglik
+from ...patterns.weighted import weigh
+from . import moves, tasks
+
+
+@kernel
+def _add_sizes(events, u, out, low, high):
+    """Sizes of what was observed and of what the model expects, whose difference u is."""
+    for i in tasks.rows_in(low, high):
+        out[i] = abs(events[i]) + abs(events[i] - u[i])
+
+
+class Pattern:
+    """How a likelihood is evaluated on the rows of one fit, and its quadratic model.
+
+    It knows the row plan under the weights of the fit, and the state of the last evaluation.
+    """
+
+    # Whether the model is the Hessian of the log-likelihood where it is taken.
+    is_exact = True
+    # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
+    ignores_shifts = True
+    # Offsets of the rows of each such group.
+    group_ptr: np.ndarray
+
+    def __init__(self, problem, weight, threads):
+        self._threads, self._likelihood = threads, problem.likelihood
+        self.weighted = weigh(problem.plan, problem.likelihood.pattern, weight)
+        self._row_blocks = tasks.cut(problem.plan.n_rows)
+
+    @cached_property
+    def _group_blocks(self):
+        return tasks.cut_groups(self.group_ptr)
+
+    def evaluate(self, eta, u):
+        """Log-likelihood, not finite where it cannot be computed; writes the score residuals u."""
+        raise NotImplementedError
+
+    def refer(self, eta, u, h):
+        """Take the quadratic model at the last evaluation: its h is written, its centring returned.
+
+        The result is a `bins.Centring`.
+        """
+        raise NotImplementedError
+
+    def observe(self, eta, u, h):
+        """Minus the second derivative of every row's part of the log-likelihood, written like h.
+
+        With the centring of `refer` it makes minus the Hessian.
+        """
+        self.refer(eta, u, h)
+
+    def exact_steps(self, eta):
+        """`exact.Steps` from a predictor, which they move."""
+        raise NotImplementedError
+
+    @property
+    def live(self):
+        """Rows whose predictor matters."""
+        return self.weighted.live
+
+    def events(self):
+        """The part of u that does not depend on eta."""
+        return self.weighted.events()
+
+    def sizes(self, eta, u):
+        """What the rounding errors of u, that of the last evaluation, are relative to."""
+        events, out = self.weighted.events(), np.empty(len(u))
+        tasks.run_blocks(self._threads, self._row_blocks, _add_sizes, events, u, out)
+        return out
+
+    def largest_loglik(self):
+        """Upper bound of the log-likelihood, for the duality gap."""
+        return largest_loglik(self._likelihood, self.weighted)
+
+    def error_weight(self):
+        """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
+        return 0.0
+
+    def baseline(self):
+        """What predictions need of the last evaluation."""
+        return None
+
+    def reach(self, trial_eta, eta):
+        """Size of a move of the predictor: the R of the line search.
+
+        The third derivative along the move is at most R times the second.
+        """
+        given = self._threads, trial_eta, eta, self.live
+        if self.ignores_shifts and len(self.group_ptr) > 2:
+            return moves.reach_of_groups(*given, self.group_ptr, self._group_blocks)
+        return moves.reach(*given, self._row_blocks, self.ignores_shifts)

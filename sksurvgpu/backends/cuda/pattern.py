@@ -1,0 +1,113 @@
+"""What a pattern answers to on the device, for all fits of a batch at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .model import Model
+from .products import multiply_sizes
+from .weights import keep_counted, spread
+
+
+class RowData(NamedTuple):
+    """What rows were observed to be; row arrays of one fit stand for all that share them."""
+
+    value: np.ndarray  # float64 (rows,): outcome; its product with the weight is the events' part
+    weight: np.ndarray  # float64 (1 or fits, rows)
+    u: np.ndarray  # float64 (fits, rows): score residuals of the last evaluation
+
+
+class Pattern:
+    """How a likelihood is evaluated on the rows of fits, and its quadratic model.
+
+    Methods take the fits that they are for; arrays have one row for each fit of the batch.
+    """
+
+    # Whether the log-likelihood ignores shifts of the predictor within the model's groups.
+    ignores_shifts = True
+    # Whether the model is the Hessian of the log-likelihood where it is taken.
+    is_exact = True
+    # Whether bins are few, so that a column keeps a load for each.
+    few: bool
+
+    def __init__(self, layout, problem, weights, n_fits):
+        self.layout, self.likelihood, self.n_fits = layout, problem.likelihood, n_fits
+        self._plan, described = problem.plan, layout.plan
+        weight = described.ones if weights is None else spread(layout, weights)
+        self.n_weights = weight.shape[0]  # vectors of weights: one a fit, or one for all
+        u = layout.device.empty((n_fits, problem.plan.n_rows), np.float64)
+        self.rows = layout.device.pack(RowData(described.observed, weight, u))
+
+    def _keep_counted(self, value, row=None, run=None, total=None):
+        """``value`` of what counts under every vector of weights, and 0 of what does not."""
+        empty = self.layout.device.empty
+        out = empty((self.n_weights, value.shape[0]), value.dtype)
+        row = empty(0, np.int32) if row is None else row
+        if run is None:
+            run, total = empty(0, np.int32), empty((0, 0), np.float64)
+        arguments = value, row, run, total, self.rows.weight, out
+        self.layout.launch_wide(keep_counted, value.shape[0], *arguments)
+        return out
+
+    def _of_weights(self, numbers, fit):
+        """What a fit has of numbers that every vector of weights has."""
+        return float(numbers[fit if self.n_weights > 1 else 0])
+
+    def _model_of_groups(self, row_type, inverse):
+        """Model of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
+        plan, empty = self.layout.plan, self.layout.device.empty
+        nobody, nothing = empty(0, np.int32), empty((1, 0), np.float64)
+        rows = nothing, self._new_h(row_type), nothing, nothing
+        model = Model(plan.own, nobody, nobody, *rows, plan.last, *4 * (nothing,), inverse)
+        return self.layout.device.pack(model)
+
+    def _new_h(self, row_type):
+        return self.layout.device.empty((self.n_fits, self._plan.n_rows), row_type)
+
+    @staticmethod
+    def bytes_of_fit(plan):
+        """Memory that the pattern takes for every fit."""
+        return 0
+
+    def evaluate(self, fits, eta, loglik):
+        """Launch: write u, and the log-likelihood per fit, not finite where it was not found."""
+        raise NotImplementedError
+
+    def evaluate_again(self, fits, eta, loglik):
+        """Launch what may find those that were not, if there is anything; whether there is."""
+        return False
+
+    def new_model(self, row_type):
+        """Memory of a quadratic model of every fit."""
+        raise NotImplementedError
+
+    def refer(self, fits, eta, model):
+        """Take the quadratic model at the last evaluation."""
+        raise NotImplementedError
+
+    def sizes(self, eta):
+        """Kernel of products of columns with what rounding errors of u follow, and its rows."""
+        return multiply_sizes, self.rows
+
+    def baseline(self, fit):
+        return None
+
+    def largest_loglik(self, fit):
+        """Upper bound of the log-likelihood, for the duality gap."""
+        return self._of_weights(self._largest, fit)
+
+    @cached_property
+    def _largest(self):
+        """That of every vector of weights, as in `backends.largest_loglik`."""
+        raise NotImplementedError
+
+    def error_weight(self, fit):
+        """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""
+        return 0.0
+
+    def reach(self, span, size):
+        """The line search's R from the range and the size of a step."""
+        return span if self.ignores_shifts else size

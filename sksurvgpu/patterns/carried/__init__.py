@@ -1,0 +1,1 @@
+"""Fine and Gray's: risk sets with rows that stay beyond their exit."""

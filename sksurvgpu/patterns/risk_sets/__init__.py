@@ -1,0 +1,1 @@
+"""Cox's partial likelihood, and what is like it: rows at risk between two times."""

@@ -1,0 +1,117 @@
+"""Cox-type likelihoods on the CPU: the state of one fit over the kernels of `risk_sets`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ..._compile import bind, device, specialize
+from ...backends.cpu import tasks
+from ...backends.cpu.bins import Bins, Centring
+from ...backends.cpu.exact import Steps
+from ...backends.cpu.pattern import Pattern
+from . import cpu_cells as kernels
+from . import cpu_tasks as risk_set_tasks
+from .cpu_cycle import fill_cells, steps_of
+from .cpu_tree import evaluate_on_tree
+
+
+@cache
+def _evaluation_in_logs(template, formula):
+    """Kernel of an evaluation in logarithms under a likelihood's `jump_formula`."""
+    return specialize(template, scan=device(bind(kernels.scan_log_cells, jump_formula=formula)))
+
+
+class RiskSetPattern(Pattern):
+    """Cox-type likelihoods."""
+
+    def __init__(self, problem, weight, threads):
+        super().__init__(problem, weight, threads)
+        plan, weighted = problem.plan, self.weighted
+        self.risk_sets = kernels.RiskSets(
+            plan.exit_idx,
+            plan.enter_idx,
+            plan.event,
+            weighted.live,
+            plan.cell_ptr,
+            weighted.weight,
+            weighted.deaths,
+            weighted.death_weight,
+        )
+        risk, hazard = np.zeros((2, plan.n_cells))
+        rest = None if plan.enter_idx is None else np.zeros(plan.n_cells)
+        ties = np.zeros((2, plan.n_cells)) if problem.likelihood.uses_ties else (None, None)
+        self.cells = kernels.Cells(risk, hazard, rest, *ties)
+        self._blocks = risk_set_tasks.blocks_of(plan, self._row_blocks, self._is_in_order())
+        self.top, self._in_logs = 0.0, False
+        self.group_ptr, self.is_exact = plan.stratum_ptr, plan.bins.is_exact
+
+    def _is_in_order(self):
+        return self.weighted.plan.is_in_order
+
+    def evaluate(self, eta, u):
+        formula = self._likelihood.jump_formula
+        given = self.risk_sets, eta, u, self.cells
+        compiled = risk_set_tasks.kernel_of(formula)
+        loglik, self.top = risk_set_tasks.run(self._threads, compiled, given, self._blocks)
+        self._in_logs = not np.isfinite(loglik)
+        if self._in_logs:
+            is_delayed = self.risk_sets.enter_idx is not None
+            template = evaluate_on_tree if is_delayed else kernels.evaluate_in_logs
+            loglik, self.top = _evaluation_in_logs(template, formula)(
+                self.risk_sets, eta, u, self.cells
+            )
+        return loglik
+
+    def refer(self, eta, u, h):
+        w_row = np.empty(len(eta))
+        self._write_curvature(eta, h, w_row)
+        hazard, inverse = self.cells.hazard, self.weighted.bin_inverse
+        if self._in_logs:
+            # w and the hazards have no common scale here; without bins the model is only looser
+            h[:] = np.maximum(self.events() - u, 0.0)
+            w_row[:], hazard, inverse = 0.0, np.zeros_like(hazard), np.zeros_like(inverse)
+        return self._centre(w_row, hazard, inverse)
+
+    def _write_curvature(self, eta, h, w_row):
+        numbers = self.risk_sets, eta, self.top, self.cells, h, w_row
+        tasks.run_blocks(self._threads, self._blocks.rows, kernels.curvature, *numbers)
+
+    def _centre(self, w_row, hazard, inverse, carried_row=None, back=None):
+        """The model's second term; `back` is B where rows are carried."""
+        plan, enter = self.weighted.plan, self.risk_sets.enter_idx
+        of_plan = plan.bins
+        bins = Bins(
+            *plan.row_bins,
+            None if enter is None else hazard[enter],
+            w_row,
+            carried_row,
+            of_plan.last,
+            base=hazard[of_plan.start],
+            jump=hazard[of_plan.end] - hazard[of_plan.start],
+            after=None if back is None else back[of_plan.end],
+            fall=None if back is None else back[of_plan.start] - back[of_plan.end],
+            inverse=inverse,
+            row_ptr=plan.bin_ptr,
+        )
+        return Centring(bins, of_plan.few)
+
+    def baseline(self):
+        """Logarithm of the cumulative hazard of a zero predictor, per cell.
+
+        A hazard itself may overflow where rows lie far from zero, and their curves would not.
+        """
+        if self._in_logs:
+            return self.cells.hazard.copy()
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.cells.hazard)
+        logs -= self.top
+        return logs
+
+    def exact_steps(self, eta):
+        w_row, moments = np.empty(len(eta)), np.empty((len(self.cells.risk), 6))
+        eta -= np.max(eta[self.risk_sets.live])
+        fill_cells(self.risk_sets, eta, w_row, moments)
+        state = self.risk_sets, w_row, moments, eta
+        return Steps(*steps_of(self._likelihood.coordinate_formula), state)

@@ -1,0 +1,106 @@
+"""Sums over rows that are at risk in a range of cells, and over the cells of a row: no differences.
+
+A binary tree over n cells: cell k is node n + k, and node q covers what 2q and 2q + 1 do.  Every
+range is made of at most 2 log2(n) nodes that do not overlap.  What is added to these and then
+pushed down is in all cells of the range; what cells have and is then gathered up is in the nodes,
+of which those of a range make its sum.  Where numbers differ by more than doubles can hold beside
+each other, exits minus entries lose what is small, and these sums do not.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._compile import device
+from ...backends.cpu.optional import fill, read, row_weight, write
+
+
+@device
+def add_logs(a, b):
+    high, low = max(a, b), min(a, b)
+    return high if low == -np.inf else high + np.log1p(np.exp(low - high))
+
+
+@device
+def add_to_range(nodes, low, high, log_w):
+    """Add to the cells [low, high) a number that is given by its logarithm."""
+    low, high = low + len(nodes) // 2, high + len(nodes) // 2
+    while low < high:
+        if low & 1:
+            nodes[low] = add_logs(nodes[low], log_w)
+            low += 1
+        if high & 1:
+            high -= 1
+            nodes[high] = add_logs(nodes[high], log_w)
+        low, high = low >> 1, high >> 1
+
+
+@device
+def sum_of_range(nodes, low, high):
+    """Logarithm of the sum over the cells [low, high)."""
+    low, high, total = low + len(nodes) // 2, high + len(nodes) // 2, -np.inf
+    while low < high:
+        if low & 1:
+            total = add_logs(total, nodes[low])
+            low += 1
+        if high & 1:
+            high -= 1
+            total = add_logs(total, nodes[high])
+        low, high = low >> 1, high >> 1
+    return total
+
+
+@device
+def push_down(nodes):
+    for q in range(2, len(nodes)):
+        nodes[q] = add_logs(nodes[q], nodes[q >> 1])
+
+
+@device
+def gather_up(nodes):
+    for q in range(len(nodes) // 2 - 1, 0, -1):
+        nodes[q] = add_logs(nodes[2 * q], nodes[2 * q + 1])
+
+
+@device
+def _sum_log_risk(risk_sets, eta, cells, nodes):
+    """D and T of every cell, as logarithms; returns the events' part of the log-likelihood."""
+    loglik = 0.0
+    fill(cells.tied, -np.inf)
+    for i in range(len(eta)):
+        if risk_sets.live[i]:
+            c, k = row_weight(risk_sets.weight, i), risk_sets.exit_idx[i]
+            log_w = np.log(c) + eta[i]
+            add_to_range(nodes, risk_sets.enter_idx[i] + 1, k + 1, log_w)
+            if risk_sets.event[i]:
+                write(cells.tied, k, add_logs(read(cells.tied, k, -np.inf), log_w))
+                loglik += c * eta[i]
+    push_down(nodes)
+    for k in range(len(cells.risk)):
+        cells.risk[k] = nodes[len(cells.risk) + k]
+    return loglik
+
+
+@device
+def _take_expected(risk_sets, eta, cells, nodes, u):
+    """u: observed minus expected events, from the jumps that `cells.rest` has."""
+    for k in range(len(cells.risk)):
+        nodes[len(cells.risk) + k] = cells.rest[k]
+    gather_up(nodes)
+    for i in range(len(eta)):
+        c, k = row_weight(risk_sets.weight, i), risk_sets.exit_idx[i]
+        u[i] = 0.0
+        if risk_sets.live[i]:
+            log_w = np.log(c) + eta[i]
+            u[i] = -np.exp(log_w + sum_of_range(nodes, risk_sets.enter_idx[i] + 1, k + 1))
+            if risk_sets.event[i]:
+                u[i] += c + np.exp(log_w + read(cells.held, k, -np.inf))
+
+
+def evaluate_on_tree(risk_sets, eta, u, cells):
+    """`risk_sets.evaluate` for predictors of any range with delayed entry, in logarithms."""
+    nodes = np.full(2 * len(cells.risk), -np.inf)
+    loglik = _sum_log_risk(risk_sets, eta, cells, nodes)
+    loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
+    _take_expected(risk_sets, eta, cells, nodes, u)
+    return loglik, 0.0

@@ -1,0 +1,151 @@
+"""Cox-type likelihoods on the device."""
+
+from functools import cached_property
+
+import numpy as np
+
+from ...backends.cuda.model import Model
+from ...backends.cuda.pattern import Pattern
+from ...backends.cuda.weights import add_all, add_runs, number_of
+from . import cuda_cells as kernels
+from . import cuda_logs as in_logs
+from . import cuda_steps as risk_set_steps
+
+
+class RiskSetPattern(Pattern):
+    """Cox-type likelihoods."""
+
+    def __init__(self, layout, problem, weights, n_fits):
+        super().__init__(layout, problem, weights, n_fits)
+        self.is_exact = problem.plan.bins.is_exact
+        plan, device = problem.plan, layout.device
+        self._is_delayed, self.few = plan.enter_idx is not None, plan.few
+        self._uses_ties = self.likelihood.uses_ties
+        self._sets = device.pack(self._find_sets(layout.plan))
+        self._cells = device.pack(self._take_cells(plan.n_cells))
+        self._top = device.zeros(n_fits, np.float64)
+        self._is_in_logs = np.zeros(n_fits, bool)
+        self._evaluate = kernels.evaluation(self.likelihood.jump_formula)
+        runs = layout.plan.begin, layout.plan.stop
+        [inverse] = self._add_weights(runs, self._sets.death_weight, ["inverse"], few=plan.few)
+        bin_cells = kernels.BinCells(layout.plan.start, layout.plan.end, inverse)
+        self._bin_cells = device.pack(bin_cells)
+
+    @staticmethod
+    def bytes_of_fit(plan):
+        """w of rows; hazards, deaths, sums of exact steps of cells; bins: models are two."""
+        return 16 * plan.n_rows + 8 * 11 * plan.n_cells + 8 * 10 * plan.n_bins
+
+    def _find_sets(self, plan):
+        """Risk sets of the plan on the device, and the deaths that count in every cell."""
+        ptr, row = plan.death_ptr, plan.death_row
+        self.live = self._keep_counted(plan.may_count)
+        runs, wanted = (ptr[:-1], ptr[1:]), ("total", "count")
+        weight, deaths = self._add_weights(runs, self.rows.weight, wanted, row)
+        cells = plan.exit_idx, plan.enter_idx, plan.marks, plan.flags, plan.is_first
+        return kernels.RiskSets(*cells, self.live, deaths, weight)
+
+    def _add_weights(self, runs, numbers, wanted, row=None, few=False):
+        """Numbers of rows, or of positions, added up in runs."""
+        empty = self.layout.device.empty
+        context = numbers, empty(0, np.int32) if row is None else row, empty(0, np.float64)
+        return add_runs(self.layout, number_of, runs, context, self.n_weights, wanted, few)
+
+    @cached_property
+    def _largest(self):
+        term = kernels.largest_term_of(self.likelihood.jump_formula)
+        return add_all(self.layout, term, self._plan.n_cells, self._sets, self.n_weights)
+
+    def _take(self, size, is_there=True):
+        """Memory of every fit; (1, 0) for what takes no part."""
+        shape = (self.n_fits, size) if is_there else (1, 0)
+        return self.layout.device.empty(shape, np.float64)
+
+    def _take_cells(self, n_cells):
+        return kernels.Cells(
+            *(self._take(n_cells) for _ in range(2)),
+            rest=self._take(n_cells, self._is_delayed),
+            held=self._take(n_cells, self._uses_ties),
+        )
+
+    def new_model(self, row_type):
+        """Where bins are many, it has no numbers of bins."""
+        plan, described, few = self._plan, self.layout.plan, self.few
+        is_entered, is_carried = few and self._is_delayed, few and self._is_carried(plan)
+        model = Model(
+            described.own,
+            described.enter,
+            described.enter_idx,
+            self._take(plan.n_cells, is_entered),
+            self._new_h(row_type),
+            self._take(plan.n_rows, few),
+            self._take(plan.n_rows, is_carried),
+            described.last,
+            self._take(plan.n_bins, few),
+            self._take(plan.n_bins, few),
+            self._take(plan.n_bins, is_carried),
+            self._take(plan.n_bins, is_carried),
+            self._take(plan.n_bins),
+        )
+        return self.layout.device.pack(model)
+
+    def _is_carried(self, plan):
+        """Whether rows have a part in the bins after their exit."""
+        return False
+
+    def evaluate(self, fits, eta, loglik):
+        self._is_in_logs[fits] = False
+        self._launch_evaluation(self._evaluate, fits, eta, loglik)
+
+    def _launch_evaluation(self, kernel, fits, eta, loglik):
+        numbers = self._sets, self.rows, self._cells, eta, loglik, self._top
+        self.layout.launch_teams(kernel, fits, *numbers)
+
+    def evaluate_again(self, fits, eta, loglik):
+        if self._is_delayed:
+            return False
+        self._is_in_logs[fits] = True
+        kernel = in_logs.evaluation(self.likelihood.jump_formula)
+        self._launch_evaluation(kernel, fits, eta, loglik)
+        return True
+
+    def refer(self, fits, eta, model):
+        lost = self._is_in_logs[fits]
+        if lost.any():
+            self._launch_rows(in_logs.curvature, fits[lost], self.rows, model)
+        if not lost.all():
+            self._refer(fits[~lost], eta, model)
+
+    def _refer(self, fits, eta, model):
+        numbers = self._sets, self.rows, self._cells, eta, self._top
+        self._launch_rows(kernels.curvature, fits, *numbers, self._bin_cells, model)
+
+    def _launch_rows(self, kernel, fits, *arguments):
+        fits = self.layout.served(fits)
+        self.layout.launch_wide(kernel, self.rows.u.shape[1], fits, *arguments)
+
+    def exact_steps(self, eta):
+        """`exact.Steps` from the predictors, which they move."""
+        layout, n_sums = self.layout, 1 + self._uses_ties
+        # neighbouring members may have a cell in common
+        size = n_sums * layout.width * (self._cells.jump.shape[1] + layout.n_ranges)
+        moments = layout.device.empty((self.n_fits, size), np.float64)
+        numbers = moments, layout.width, n_sums * layout.width
+        state = risk_set_steps.RiskSteps(self._sets, self.rows, self._cells, eta, *numbers)
+        return risk_set_steps.steps_of(self.likelihood.coordinate_formula, state, self._most_cells)
+
+    def _most_cells(self, size):
+        """Cells in which the rows of a member exit, at most."""
+        cut = self.layout.cut[:: self.layout.n_ranges // size]
+        (low, high), exits = (cut[:-1], cut[1:]), self._plan.exit_idx
+        first, last = exits[np.minimum(low, high - 1)], exits[high - 1]
+        return int((last - first)[high > low].max()) + 1
+
+    def baseline(self, fit):
+        """Logarithm of the cumulative hazard of a zero predictor, per cell, as on the CPU."""
+        download = self.layout.device.download
+        hazard = download(self._cells.hazard[int(fit)])
+        if self._is_in_logs[fit]:
+            return hazard
+        with np.errstate(divide="ignore"):
+            return np.log(hazard) - download(self._top)[fit]

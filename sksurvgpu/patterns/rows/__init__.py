@@ -1,0 +1,1 @@
+"""Sums over rows: logistic, Poisson and linear regression."""

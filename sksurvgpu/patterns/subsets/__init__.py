@@ -1,0 +1,1 @@
+"""Matched sets: which of their rows are the cases."""
