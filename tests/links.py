@@ -7,6 +7,8 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaln, log_ndtr
 
+from sksurvgpu.patterns.rows import RowPattern
+
 FAR = 8.0  # standard deviations, beyond which a normal tail is a continued fraction
 SIZE = 2.5  # of the negative binomial
 
@@ -43,7 +45,7 @@ class Probit:
     """y in {0, 1} with probability Phi(eta)."""
 
     intercept: bool = True
-    pattern = "rows"
+    pattern = RowPattern
     row_formula = staticmethod(probit_row)
     link_formula = None
     observed_formula = None
@@ -73,7 +75,7 @@ class Overdispersed:
     """Counts, negative binomial of a known size, under the log link."""
 
     intercept: bool = True
-    pattern = "rows"
+    pattern = RowPattern
     row_formula = staticmethod(counts_row)
     link_formula = None
     observed_formula = staticmethod(counts_observed)

@@ -17,6 +17,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp, softmax, xlogy
 
+from sksurvgpu.patterns.carried import CarriedPattern
+from sksurvgpu.patterns.groups import GroupPattern
+from sksurvgpu.patterns.risk_sets import RiskSetPattern
+from sksurvgpu.patterns.rows import RowPattern
+from sksurvgpu.patterns.subsets import SubsetPattern
+
 SMALLEST_RISK = 1e-280  # sums have lost their digits to underflow below
 
 
@@ -89,7 +95,7 @@ class Draws:
             rows = np.arange(begin, end)[weight[begin:end] > 0]
             total, size, most = plan.value[rows].sum(), 1, len(rows)
             count = weight[rows] @ plan.value[rows]
-            if likelihood.pattern == "subsets":  # of all rows there is one only
+            if likelihood.pattern is SubsetPattern:  # of all rows there is one only
                 size, most, count = int(total), len(rows) - 1, weight[begin]
             if total > 0 and size <= most:
                 sets = [np.isin(rows, chosen) for chosen in combinations(rows, size)]
@@ -127,7 +133,7 @@ class RiskSets:
         stratum = np.searchsorted(plan.cell_ptr, leave, side="right") - 1
         enter = plan.cell_ptr[stratum] if plan.enter_idx is None else plan.enter_idx
         self._at_risk = ((enter < cell) & (cell <= leave)) * 1.0
-        if likelihood.pattern == "carried_risk_sets":
+        if likelihood.pattern.has_lanes:
             carry(plan, weight, self._at_risk)
         self._dies = ((cell == leave) & (plan.event > 0) & (weight > 0)) * 1.0
         self._deaths, self._death_weight = self._dies.sum(axis=1), self._dies @ weight
@@ -196,9 +202,9 @@ def carry(plan, weight, at_risk):
 
 
 PATTERNS = {
-    "rows": Rows,
-    "group_sums": Draws,
-    "subsets": Draws,
-    "risk_sets": RiskSets,
-    "carried_risk_sets": RiskSets,
+    RowPattern: Rows,
+    GroupPattern: Draws,
+    SubsetPattern: Draws,
+    RiskSetPattern: RiskSets,
+    CarriedPattern: RiskSets,
 }

@@ -1,4 +1,4 @@
-"""Weights on a simulated device: what they decide of a plan is what `data.plans.weighted` says."""
+"""Weights on a simulated device: what they decide of a plan is what `Pattern.weigh` says."""
 
 import numpy as np
 import pytest
@@ -13,23 +13,26 @@ from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.weights import spread
 from sksurvgpu.data.by_fit import ColumnsOnDemand, Marks, columns_of
 from sksurvgpu.data.outcomes.survival import Outcome
+from sksurvgpu.data.vectors import inverse_of
 from sksurvgpu.inference._replicates import DRAWS, Replicates
-from sksurvgpu.patterns.largest_loglik import largest_loglik
-from sksurvgpu.patterns.on_cuda import PATTERNS
-from sksurvgpu.patterns.weighted import inverse_of, weigh
+from sksurvgpu.patterns.carried import CarriedPattern
+from sksurvgpu.patterns.groups import GroupPattern
+from sksurvgpu.patterns.risk_sets import RiskSetPattern
+from sksurvgpu.patterns.rows import RowPattern
+from sksurvgpu.patterns.subsets import SubsetPattern
 from sksurvgpu.selection.folds import Splits
 
 # By pattern: numbers of `Weighted`, and where the device has them.
 NUMBERS = {
-    "rows": {},
-    "group_sums": {"total": "_groups.total"},
-    "subsets": {"cases": "_sets.cases"},
-    "risk_sets": {
+    RowPattern: {},
+    GroupPattern: {"total": "_groups.total"},
+    SubsetPattern: {"cases": "_sets.cases"},
+    RiskSetPattern: {
         "deaths": "_sets.deaths",
         "death_weight": "_sets.death_weight",
         "bin_inverse": "_bin_cells.inverse",
     },
-    "carried_risk_sets": {
+    CarriedPattern: {
         "deaths": "_sets.deaths",
         "death_weight": "_sets.death_weight",
         "bin_inverse": "_bin_cells.inverse",
@@ -42,28 +45,28 @@ NUMBERS = {
 def open_pattern(problem, weights, n_fits, seed=0):
     device = SimulatedDevice(seed)
     layout = Layout(device, problem, threads=THREADS, rows_per_range=ROWS_PER_RANGE)
-    return PATTERNS[problem.likelihood.pattern](layout, problem, weights, n_fits)
+    return problem.likelihood.pattern.on_device(layout, problem, weights, n_fits)
 
 
-def check(problem, pattern, weights):
+def check(problem, on_device, weights):
     """Compare all numbers of a pattern with the plan under every vector of weights."""
-    download, name = pattern.layout.device.download, problem.likelihood.pattern
-    live, found = download(pattern.live), download(pattern.rows.weight)
+    download, pattern = on_device.layout.device.download, problem.likelihood.pattern
+    live, found = download(on_device.live), download(on_device.rows.weight)
     for b, weight in enumerate(weights.T):
-        expected = weigh(problem.plan, name, weight)
+        expected = pattern.weigh(problem.plan, weight)
         assert_array_equal(found[b], expected.weights())
         assert_array_equal(live[b] > 0, expected.live)
-        for field, where in NUMBERS[name].items():
+        for field, where in NUMBERS[pattern].items():
             part, attribute = where.split(".")
-            numbers = download(getattr(getattr(pattern, part), attribute))
+            numbers = download(getattr(getattr(on_device, part), attribute))
             assert_allclose(numbers[b], getattr(expected, field), rtol=1e-13, err_msg=field)
-        if name == "group_sums":
+        if pattern is GroupPattern:
             inverse = inverse_of(expected.total)
-            assert_allclose(download(pattern.new_model(float).inverse)[b], inverse, rtol=1e-13)
-        largest = largest_loglik(problem.likelihood, expected)
-        assert pattern.largest_loglik(b) == pytest.approx(largest, rel=1e-12, abs=1e-12)
+            assert_allclose(download(on_device.new_model(float).inverse)[b], inverse, rtol=1e-13)
+        largest = pattern.largest_loglik(problem.likelihood, expected)
+        assert on_device.largest_loglik(b) == pytest.approx(largest, rel=1e-12, abs=1e-12)
         errors = expected.weights().sum() if getattr(problem.likelihood, "is_quadratic", 0) else 0.0
-        assert pattern.error_weight(b) == pytest.approx(errors, rel=1e-13)
+        assert on_device.error_weight(b) == pytest.approx(errors, rel=1e-13)
 
 
 def draw_weights(model, sample, rng, n_fits):
@@ -165,4 +168,4 @@ def test_marks_on_a_device(cuts):
         found = layout.device.download(spread(layout, values))
         assert_array_equal(found, [plan.per_copy(column[plan.order]) for column in expected.T])
     weights = np.abs(expected) * (expected > 0.1)
-    check(problem, PATTERNS["risk_sets"](layout, problem, weights, 3), weights)
+    check(problem, RiskSetPattern.on_device(layout, problem, weights, 3), weights)

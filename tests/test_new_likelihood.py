@@ -25,6 +25,8 @@ from sksurvgpu.likelihoods.cox import (
     efron_jump,
 )
 from sksurvgpu.patterns.groups.plan import plan_groups
+from sksurvgpu.patterns.risk_sets import RiskSetPattern
+from sksurvgpu.patterns.rows import RowPattern
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, Problem
@@ -50,7 +52,7 @@ class AlleleCount:
     """y in {0, 1, 2}: l = y eta - 2 log(1 + exp(eta))."""
 
     intercept: bool = True
-    pattern = "rows"
+    pattern = RowPattern
     row_formula = staticmethod(allele_row)
     link_formula = staticmethod(allele_link)
     observed_formula = None
@@ -137,7 +139,7 @@ def halfway_coordinate(s0, s1, s2, t0, t1, t2, death_weight, deaths):
 class Halfway:
     """The mean of the log-likelihoods under Breslow's and Efron's treatment of ties."""
 
-    pattern = "risk_sets"
+    pattern = RiskSetPattern
     uses_ties = True
     jump_formula = staticmethod(halfway_jump)
     coordinate_formula = staticmethod(halfway_coordinate)

@@ -44,7 +44,7 @@ class Data:
         dense, ones = rng.standard_normal((n, 2)), rng.random((n, P - 2)) < 0.3
         self.X = np.column_stack([dense, ones])
         self.time = np.ceil(rng.exponential(6.0, n)) + 1.0
-        self.status = rng.choice([0, 1, 2] if likelihood.pattern[0] == "c" else [0, 1], n)
+        self.status = rng.choice([0, 1, 2] if likelihood.pattern.has_lanes else [0, 1], n)
         self.status[np.argmin(self.time)] = 0  # a row that is never at risk
         self.time[np.argmin(self.time)] = 0.5
         self.start = np.floor(self.time * rng.random(n)) * (rng.random(n) < 0.5)
@@ -79,7 +79,7 @@ class Data:
 
     def plan(self):
         outcome = self.outcome(slice(None))
-        if self.likelihood.pattern == "risk_sets":
+        if not self.likelihood.pattern.has_lanes:
             return plan_rows(outcome, self.cuts)
         first = self.has.get("events_first", False)
         return plan_competing(outcome, outcome.censoring_group, events_first=first)
@@ -141,7 +141,7 @@ class Joined:
         if center is not None:
             tables["center"] = center
         tables["bin_end"], tables["few"] = plan.bins.end, np.array([plan.bins.few])
-        if data.likelihood.pattern == "carried_risk_sets":
+        if data.likelihood.pattern.has_lanes:
             tables |= self._lanes()
         arrange = Arrange("model", tables, "plan")
         self.own = [part.answer(arrange) for part in self.parts]
@@ -193,7 +193,7 @@ class Joined:
     def evaluate(self, in_logs=False, shift=np.nan):
         """Log-likelihood; keeps the joined tables."""
         plan, coef = self.plan, Coef.of(self.data.coef)
-        is_carried = self.data.likelihood.pattern == "carried_risk_sets"
+        is_carried = self.data.likelihood.pattern.has_lanes
         self.sent = [{} for _ in self.parts]
         if is_carried:
             self.survival, self.sent = self.censoring()

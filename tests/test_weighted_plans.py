@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from models import MODELS
 
-from sksurvgpu.patterns.weighted import weigh
-
 
 def weighted(model, sample):
     plan = model.plan(sample.y)
-    return weigh(plan, model.likelihood.pattern, sample.weights)
+    return model.likelihood.pattern.weigh(plan, sample.weights)
 
 
 def numbers(found):

@@ -33,7 +33,7 @@ class ModelColumns:
     @property
     def ignores_shifts(self):
         """Whether the log-likelihood is the same for a predictor that is moved as a whole."""
-        return self.likelihood.pattern != "rows" or self.has_intercept
+        return self.likelihood.pattern.is_conditional or self.has_intercept
 
     def shift_of(self, coef):
         """Constant that centring has taken from the predictor, (n_pieces,)."""

@@ -224,3 +224,8 @@ def check_comparable(vector, name, noun, remedy):
             return kind
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise TypeError(f"`{name}` has {noun} of type {found}; {remedy}.")
+
+
+def inverse_of(total):
+    """1 / total, and 0 where nothing was summed."""
+    return np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)

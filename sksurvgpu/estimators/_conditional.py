@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..backends.sums.opening import check_groups
+from ..backends.sums.labels import check_groups
 from ..data.outcomes.counts import count_compared, refuse_uncompared
 from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..patterns.groups.plan import plan_groups

@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from ..backends.sums.coordinator import Coordinator
-from ..backends.sums.opening import check_kinds, check_strata, describe, open_problem
+from ..backends.sums.labels import check_kinds
+from ..backends.sums.opening import check_strata, describe, open_problem
 from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
 from ..partitions.handles import as_rows, open_engine

@@ -35,7 +35,6 @@ import numpy as np
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ..patterns.contests import contests_of
 from ._finite import proves_maximum
 
 __all__ = ["find_directions", "find_infinite", "find_undetermined", "is_determined"]
@@ -119,7 +118,7 @@ def _search(problem, weight, is_free, proves=lambda: False):
 
 def _search_of(problem, weight, is_free):
     """A search over the columns that vary; None where nothing can be found."""
-    contests = contests_of(problem, weight) if is_free.any() else None
+    contests = problem.likelihood.pattern.contests(problem, weight) if is_free.any() else None
     if contests is None or not len(contests.rival):
         return None
     columns = FreeColumns(problem, np.flatnonzero(is_free), contests.rows)

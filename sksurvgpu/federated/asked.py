@@ -12,10 +12,9 @@ import logging
 
 import numpy as np
 
-from ..backends.sums.describing import numbered
+from ..backends.sums.labels import numbered, renumbered
 from ..data.design.columns import DENSE
 from ..estimators._reading import outline_of
-from ..patterns.risk_sets.part_plans import renumbered
 from ..patterns.risk_sets.plan import FEW_BINS, SMALL_DEATHS
 from .forms import LABELS, LARGEST, MOST, FormError, check_tables, require, size_of
 from .rules import NotReleasedError
@@ -67,7 +66,7 @@ def check_problem(tables, rows):
     pattern, design = rows.likelihood.pattern, rows.design
     forms = {"part": (np.int64, (1,), 0, MOST)}
     forms["center"] = np.float64, (design.n_columns,), -LARGEST, LARGEST
-    if pattern in ("risk_sets", "carried_risk_sets"):
+    if pattern.has_cells:
         n_strata = size_of(tables, "labels_strata")
         n_cells = size_of(tables, "event_time") + (len(rows.cuts) + 1) * n_strata
         require(n_cells <= MOST_CELLS, f"has {n_cells:,} cells of time, of {MOST_CELLS:,} at most")
@@ -76,7 +75,7 @@ def check_problem(tables, rows):
             "bin_end": (np.int64, "bin_end", 0, n_cells - 1),
             "few": (np.bool_, (1,), None, 0),
         }
-    if pattern == "carried_risk_sets":
+    if pattern.has_lanes:
         forms |= _forms_of_times("labels_censoring", "table_time", "table_ptr", tables)
         forms["lane_stratum"] = np.int64, "lane_stratum", 0, "labels_strata"
         forms["lane_group"] = np.int64, "lane_stratum", 0, "labels_censoring"

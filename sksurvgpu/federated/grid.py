@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.sums.opening import number_labels
+from ..backends.sums.labels import number_labels
 from .wire import Proposed
 
 __all__ = [

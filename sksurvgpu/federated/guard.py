@@ -14,8 +14,8 @@ import numpy as np
 
 from ..backends.sums.messages import Evaluated, Slopes, Sums
 from ..data.design.columns import DENSE
+from ..data.vectors import inverse_of
 from ..patterns.risk_sets.part import NO_LOGS
-from ..patterns.weighted import inverse_of
 from .forms import LARGEST, check_tables
 from .grid import few
 from .rules import NotReleasedError, OutsideError

@@ -16,8 +16,9 @@ from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
 from ..estimators._columns import refuse
 from ..information.inverse import Inverse, invert
-from ..information.views import SubsetView, View
+from ..information.views import View
 from ..partitions.handles import is_far
+from ..patterns.subsets.information import SubsetView
 
 __all__ = [
     "UNKNOWN",

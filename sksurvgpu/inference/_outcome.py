@@ -89,7 +89,7 @@ class Study:
         self._values = [self.X.select([j]).dot([1.0]) for j in source[self._coefs]]
         self._are_flags = [np.isin(values, (0.0, 1.0)).all() for values in self._values]
         likelihood = outline.likelihood
-        self._ignores_shifts = likelihood.pattern != "rows" or likelihood.intercept
+        self._ignores_shifts = likelihood.pattern.is_conditional or likelihood.intercept
         self._order = None
 
     def arrange(self, first, n_threads):

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..information.inverse import Inverse
-from ..information.views import GroupView
+from ..patterns.groups.information import GroupView
 
 __all__ = ["KINDS_OF_ROWS", "deviance_of"]
 

@@ -16,7 +16,7 @@ def statistics_of(estimator, problem, basis, n_rows, rank, concordance=None):
     from pandas import Series
 
     found = {"n_rows": n_rows}
-    if problem.likelihood.pattern != "rows":  # else all rows count as observations
+    if problem.likelihood.pattern.is_conditional:  # else all rows count as observations
         found["n_events"] = basis.n_observations
     df = rank + basis.n_others
     loglik = basis.log_likelihood(estimator.log_likelihood_)

@@ -318,7 +318,7 @@ def _check_slopes(wanted, model, prepared, chosen):
 
 def _is_flat(prepared) -> bool:
     """Whether the largest log-likelihood is 0 at every value of any coefficient."""
-    if prepared.problem.likelihood.pattern == "rows" and not prepared.problem.has_intercept:
+    if not prepared.problem.ignores_shifts:
         return False
     classes = getattr(prepared.outcome, "value", None)
     if "classes_" in prepared.of_model:

@@ -21,7 +21,8 @@ import numpy as np
 from .._tables import MOST_OF_A_FIT, Result, counted
 from ..data.by_column import find_column
 from ..information.inverse import invert
-from ..information.views import RiskSetView, view_of
+from ..information.views import view_of
+from ..patterns.risk_sets.information import RiskSetView
 from ._covariance import invert_information
 from ._rows import documented, open_rows, require_unpenalized
 from .residuals import open_survival_fit, scale_schoenfeld, schoenfeld_of

@@ -9,7 +9,9 @@ import numpy as np
 from ..estimators.competing import FineGrayCCD
 from ..estimators.survival import CoxLassoCCD
 from ..information.inverse import Inverse
-from ..information.views import RiskSetView, SubsetView, View, view_of
+from ..information.views import View, view_of
+from ..patterns.risk_sets.information import RiskSetView
+from ..patterns.subsets.information import SubsetView
 from ._covariance import invert_information
 from ._row_residuals import KINDS_OF_ROWS, deviance_of
 from ._rows import documented, open_fit, open_rows, require_unpenalized

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..patterns.subsets import SubsetPattern
+
 
 @dataclass(frozen=True)
 class ConditionalLogistic:
     """The exact conditional likelihood of matched sets."""
 
-    pattern = "subsets"
+    pattern = SubsetPattern

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..patterns.groups import GroupPattern
 from .poisson import Poisson
 
 
@@ -21,5 +22,5 @@ from .poisson import Poisson
 class ConditionalPoisson:
     """Counts given the totals of their groups."""
 
-    pattern = "group_sums"
+    pattern = GroupPattern
     unit_deviance = staticmethod(Poisson.unit_deviance)

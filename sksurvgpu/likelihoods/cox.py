@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 from numba import njit
 
+from ..patterns.risk_sets import RiskSetPattern
+
 
 @njit(error_model="numpy")
 def breslow_jump(risk, tied, death_weight, deaths):
@@ -63,7 +65,7 @@ class Cox:
     """Cox's partial likelihood with the given treatment of ties."""
 
     ties: str = "breslow"
-    pattern = "risk_sets"
+    pattern = RiskSetPattern
 
     @property
     def uses_ties(self):

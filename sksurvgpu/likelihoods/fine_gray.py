@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..patterns.carried import CarriedPattern
 from .cox import breslow_coordinate, breslow_jump
 
 
@@ -21,7 +22,7 @@ from .cox import breslow_coordinate, breslow_jump
 class FineGray:
     """Subdistribution hazard of one cause among competing ones."""
 
-    pattern = "carried_risk_sets"
+    pattern = CarriedPattern
     uses_ties = False
     jump_formula = staticmethod(breslow_jump)
     coordinate_formula = staticmethod(breslow_coordinate)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from numba import njit
 
+from ..patterns.rows import RowPattern
+
 
 @njit(error_model="numpy")
 def gaussian_row(eta, y):
@@ -25,7 +27,7 @@ class Gaussian:
     """Numbers with normal errors of unit variance."""
 
     intercept: bool = True
-    pattern = "rows"
+    pattern = RowPattern
     row_formula = staticmethod(gaussian_row)
     link_formula = staticmethod(identity_link)
     observed_formula = None

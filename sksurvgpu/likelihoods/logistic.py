@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from ..patterns.rows import RowPattern
+
 
 @njit(error_model="numpy")
 def logistic_row(eta, y):
@@ -41,7 +43,7 @@ class Logistic:
     """Bernoulli outcomes under the logit link."""
 
     intercept: bool = True
-    pattern = "rows"
+    pattern = RowPattern
     row_formula = staticmethod(logistic_row)
     link_formula = staticmethod(logit)
     observed_formula = None

@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from scipy.special import xlogy
 
+from ..patterns.rows import RowPattern
+
 
 @njit(error_model="numpy")
 def poisson_row(eta, y):
@@ -31,7 +33,7 @@ class Poisson:
     """Counts under the log link."""
 
     intercept: bool = True
-    pattern = "rows"
+    pattern = RowPattern
     row_formula = staticmethod(poisson_row)
     link_formula = staticmethod(log_link)
     observed_formula = None

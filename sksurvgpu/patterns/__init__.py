@@ -1,1 +1,1 @@
-"""Plans of rows: times and groups become integers, once for all fits."""
+"""Patterns: ways of looping over rows, a folder each; `pattern.Pattern` says what one is."""

@@ -28,11 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .weighted import weigh
-
-__all__ = ["Contests", "contests_of"]
-
-FAR = 1e300  # a predictor at which scores have reached their limit
+__all__ = ["Contests"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,71 +99,3 @@ class Contests:
         if not len(self.event):
             return np.empty(0)
         return np.minimum.reduceat(predictor[self.event], self.event_ptr[:-1])
-
-
-def contests_of(problem, weight) -> Contests | None:
-    """Contests of a problem under row weights in the caller's order; None: it has none."""
-    counts = problem.plan.per_copy(weight[problem.plan.order] > 0)
-    return _OF_PATTERN[problem.likelihood.pattern](problem, weight, counts)
-
-
-def _of_rows(problem, weight, counts):
-    likelihood, value = problem.likelihood, problem.plan.value
-    if likelihood.is_quadratic:
-        return None
-    values, row = np.unique(value, return_inverse=True)
-    falls, rises = (
-        np.array([sign * likelihood.row_formula(sign * FAR, y)[1] >= 0 for y in values])[row]
-        for sign in (-1.0, 1.0)
-    )
-    is_zero_row = [not likelihood.intercept]
-    is_event = np.append(counts & ~falls, is_zero_row)
-    is_rival = np.append(counts & ~rises, is_zero_row)
-    everything = np.ones(len(is_event), np.int64)
-    return Contests.build(is_event, everything, is_rival, 0 * everything, everything, 2)
-
-
-def _of_groups(problem, weight, counts):
-    plan = problem.plan
-    group = plan.group_idx.astype(np.int64)
-    is_event = counts & (plan.value > 0)
-    return Contests.build(is_event, group + 1, counts, group, group + 1, plan.n_strata + 1)
-
-
-def _of_subsets(problem, weight, counts):
-    plan = problem.plan
-    group, is_case = plan.group_idx.astype(np.int64), plan.value > 0
-    is_event, is_rival = counts & is_case, counts & ~is_case
-    return Contests.build(is_event, group + 1, is_rival, group, group + 1, plan.n_strata + 1)
-
-
-def _of_risk_sets(problem, weight, counts):
-    return _until(problem.plan, counts, problem.plan.exit_idx)
-
-
-def _of_carried_risk_sets(problem, weight, counts):
-    """Rows are carried along their lane while the censoring curve is positive."""
-    plan, carrying = problem.plan, problem.plan.carrying
-    is_positive = weigh(plan, problem.likelihood.pattern, weight).survival > 0
-    end = carrying.lane_cell + np.add.reduceat(is_positive, carrying.lane_ptr[:-1], dtype=int) - 1
-    lane = np.searchsorted(carrying.lane_ptr, carrying.carry_idx, side="right") - 1
-    exit_ = plan.exit_idx.astype(np.int64)
-    return _until(plan, counts, np.where(carrying.competing, np.maximum(end[lane], exit_), exit_))
-
-
-def _until(plan, counts, exit_):
-    """Contests of risk sets that rows leave after a cell."""
-    enter = plan.enter_idx
-    if enter is None:
-        enter = plan.cell_ptr[np.searchsorted(plan.cell_ptr, plan.exit_idx, side="right") - 1]
-    is_event = counts & (plan.event > 0)
-    return Contests.build(is_event, plan.exit_idx, counts, enter, exit_, plan.n_cells)
-
-
-_OF_PATTERN = {
-    "rows": _of_rows,
-    "group_sums": _of_groups,
-    "subsets": _of_subsets,
-    "risk_sets": _of_risk_sets,
-    "carried_risk_sets": _of_carried_risk_sets,
-}

@@ -149,7 +149,8 @@ class JeffreysRoute(Route):
 
     def _check(self, problem):
         likelihood, n_coef = problem.likelihood, problem.n_columns
-        if likelihood.pattern == "rows" and not hasattr(likelihood, "curvature_slope"):
+        is_row_sum = not likelihood.pattern.is_conditional
+        if is_row_sum and not hasattr(likelihood, "curvature_slope"):
             raise ValueError(
                 f"`penalty` is Firth(), which does not go with the likelihood "
                 f"{type(likelihood).__name__}: its information does not depend on the "

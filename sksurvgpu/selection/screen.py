@@ -24,7 +24,6 @@ from ..estimators._columns import require_here
 from ..estimators._prepared import count_threads
 from ..information.log_rank import log_rank_columns
 from ..likelihoods.cox import Cox
-from ..patterns.contests import contests_of
 from ..patterns.risk_sets.plan import plan_rows
 
 __all__ = ["ScreenResult", "screen"]
@@ -306,7 +305,7 @@ def _separates(design, plan, test, sums):
     if not len(doubtful):
         return out
     weight, problem = np.ones(design.n_rows), SimpleNamespace(plan=plan, likelihood=Cox())
-    contests = contests_of(problem, weight)
+    contests = problem.likelihood.pattern.contests(problem, weight)
     for j in doubtful:
         x = design.select([j]).dot([1.0])[plan.order]
         slack = SLACK * (most[j] - least[j])

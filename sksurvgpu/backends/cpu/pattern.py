@@ -1,4 +1,4 @@
-"""What a pattern answers to."""
+"""The rows of one fit on the CPU: what a pattern answers there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from ..._compile import kernel
-from ...patterns.largest_loglik import largest_loglik
-from ...patterns.weighted import weigh
 from . import moves, tasks
 
 
@@ -19,7 +17,7 @@ def _add_sizes(events, u, out, low, high):
         out[i] = abs(events[i]) + abs(events[i] - u[i])
 
 
-class Pattern:
+class PatternOnCpu:
     """How a likelihood is evaluated on the rows of one fit, and its quadratic model.
 
     It knows the row plan under the weights of the fit, and the state of the last evaluation.
@@ -34,7 +32,7 @@ class Pattern:
 
     def __init__(self, problem, weight, threads):
         self._threads, self._likelihood = threads, problem.likelihood
-        self.weighted = weigh(problem.plan, problem.likelihood.pattern, weight)
+        self.weighted = problem.likelihood.pattern.weigh(problem.plan, weight)
         self._row_blocks = tasks.cut(problem.plan.n_rows)
 
     @cached_property
@@ -80,7 +78,7 @@ class Pattern:
 
     def largest_loglik(self):
         """Upper bound of the log-likelihood, for the duality gap."""
-        return largest_loglik(self._likelihood, self.weighted)
+        return self._likelihood.pattern.largest_loglik(self._likelihood, self.weighted)
 
     def error_weight(self):
         """Sum of the weights of rows whose errors have an unknown variance; 0 where none have."""

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from ...patterns.on_cpu import PATTERNS
 from ..contract import Counts, Room
 from . import products, tile_gram
 from .columns import columns_of
@@ -26,7 +25,7 @@ class Session:
     """
 
     def __init__(self, problem, weight, offset, threads, formulas=None, room=0.0):
-        self.pattern = PATTERNS[problem.likelihood.pattern](problem, weight, threads)
+        self.pattern = problem.likelihood.pattern.on_cpu(problem, weight, threads)
         self._problem, self._formulas, self._room = problem, formulas, room
         plan = self.plan = problem.plan
         self.offset = None if offset is None else plan.per_copy(offset[plan.order])

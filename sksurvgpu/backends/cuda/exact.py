@@ -189,7 +189,7 @@ def _launch(layout, steps, minimum, fits, arguments):
 def require_steps(problem):
     """Refuse a problem that has no exact steps, before anything of it is on the device."""
     likelihood, plan = problem.likelihood, problem.plan
-    if likelihood.pattern != "risk_sets":
+    if not likelihood.pattern.on_device.has_exact_steps:
         found = f"the likelihood is {type(likelihood).__name__}"
     elif plan.enter_idx is not None:
         found = "rows enter late"

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from ...data.design.columns import INDICATOR
-from ...patterns.described import describe
 from . import team
 from .columns import Columns, find_cuts
 from .row_lists import lanes_of, list_rows
@@ -45,7 +44,7 @@ class Layout:
         self._cells = _cells_of(problem)
         size = plan.n_pieces * problem.design.n_columns
         self._are_columns = all(np.array_equal(own, np.arange(size)) for own in self._cells)
-        arrays = describe(plan, problem.likelihood.pattern)
+        arrays = problem.likelihood.pattern.arrays(plan)
         self.plan = SimpleNamespace(**{name: device.upload(a) for name, a in arrays.items()})
 
     def _upload_columns(self, problem):

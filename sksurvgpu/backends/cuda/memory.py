@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from ...data.design.columns import SPARSE
-from ...patterns.on_cuda import PATTERNS
 from .curvatures import shape_of_warps
 from .kept import forget, held_bytes
 from .layout import BLOCKS_PER_MULTIPROCESSOR
@@ -67,7 +66,7 @@ def bytes_of_fit(problem, batch, precision):
     row += 0 if batch.offset is None else 8
     expected = min(EXPECTED, problem.n_columns)
     held = (BYTES_HELD * expected + BYTES_LOADS * plan.n_bins) * expected if plan.few else 0
-    own = PATTERNS[problem.likelihood.pattern].bytes_of_fit(plan)
+    own = problem.likelihood.pattern.on_device.bytes_of_fit(plan)
     own += 8 * plan.n_pieces * problem.design.n_columns  # coefficients by piece of time
     return row * plan.n_rows + held + 64 * problem.n_columns + own
 

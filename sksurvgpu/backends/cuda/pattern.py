@@ -1,4 +1,4 @@
-"""What a pattern answers to on the device, for all fits of a batch at once."""
+"""The rows of all fits of a batch on a device: what a pattern answers there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RowData(NamedTuple):
     u: np.ndarray  # float64 (fits, rows): score residuals of the last evaluation
 
 
-class Pattern:
+class PatternOnDevice:
     """How a likelihood is evaluated on the rows of fits, and its quadratic model.
 
     Methods take the fits that they are for; arrays have one row for each fit of the batch.
@@ -30,6 +30,8 @@ class Pattern:
     ignores_shifts = True
     # Whether the model is the Hessian of the log-likelihood where it is taken.
     is_exact = True
+    # Whether it has exact steps of the kind that `exact` launches.
+    has_exact_steps = False
     # Whether bins are few, so that a column keeps a load for each.
     few: bool
 
@@ -101,7 +103,7 @@ class Pattern:
 
     @cached_property
     def _largest(self):
-        """That of every vector of weights, as in `backends.largest_loglik`."""
+        """The bound under every vector of weights, as `Pattern.largest_loglik` has it."""
         raise NotImplementedError
 
     def error_weight(self, fit):

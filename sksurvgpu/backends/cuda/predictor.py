@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from ...patterns.on_cuda import PATTERNS
 from . import products
 from .weights import spread
 
@@ -20,7 +19,7 @@ class Rows:
     def __init__(self, layout, problem, weights, offsets, n_fits):
         self.layout, self.device, self.X = layout, layout.device, layout.X
         self.n_columns, self.n_rows = problem.n_columns, problem.plan.n_rows
-        self.pattern = PATTERNS[problem.likelihood.pattern](layout, problem, weights, n_fits)
+        self.pattern = problem.likelihood.pattern.on_device(layout, problem, weights, n_fits)
         self.rows = self.pattern.rows
         empty = self.device.empty
         self.offset = empty((1, 0), np.float64)

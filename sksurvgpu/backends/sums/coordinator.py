@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from ...data.by_fit import of_fit
-from ...patterns.rows.intercept import around
 from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link, Step
 from .matrix import LEVELS
-from .messages import Coef, Evaluate
+from .messages import Coef, Evaluate, around
 from .recipes import KnownPart, for_part
 from .session import Session
 

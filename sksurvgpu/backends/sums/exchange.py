@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .joined import Weighed, Weighing
+from .joined import Weighed
 from .messages import Answers, Ask, Unarranged, Weigh
 from .recipes import Dealt, for_part
 
@@ -67,7 +67,8 @@ class Link:
             messages = {part: self.problem.arrange(part) for part in range(self.n_parts)}
             self.arranged.update(self._ask(messages, counts))
         new = {key_of(weight): weight for weight in weights if key_of(weight) not in self.weighed}
-        sums = {key: Weighing(self.problem, self.arranged) for key in new}
+        weighing = self.problem.likelihood.pattern.joined.weighing
+        sums = {key: weighing(self.problem, self.arranged) for key in new}
 
         def step(key):
             def request(part):

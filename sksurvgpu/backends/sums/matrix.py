@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...patterns.weighted import inverse_of
+from ...data.vectors import inverse_of
 from ..cpu.bins import CONSTANT
 from ..cpu.tile_gram import subtract_loads
 

@@ -280,6 +280,11 @@ def nodes(center: float) -> np.ndarray:
     return center + np.cos(np.pi * (k + 0.5) / NODES)
 
 
+def around(intercept: float) -> float:
+    """Center of nodes one of which is the intercept."""
+    return intercept - nodes(0.0)[MIDDLE]
+
+
 # -- who carries them -----------------------------------------------------------------------------
 class Engine(Protocol):
     """Where partitions live, and how they are asked: threads, a cluster, files, other sites."""

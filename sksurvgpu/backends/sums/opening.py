@@ -6,9 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...patterns.risk_sets.plan import distinct_pairs
 from .messages import Describe
-from .plan import Curves, Events, SumPlan, plan_events
 from .problem import RemoteDesign, RemoteProblem
 
 
@@ -46,16 +44,8 @@ def open_problem(
     engine, model, likelihood, cuts, source, piece_ptr, descriptions, *, events_first=False
 ):
     """Problem of a model, which partitions read from the text `model`."""
-    design, pattern = _join_columns(descriptions), likelihood.pattern
-    tables, plan = {}, SumPlan(design.n_rows)
-    if pattern in ("risk_sets", "carried_risk_sets"):
-        events = _join_events(descriptions)
-        competing = pattern == "carried_risk_sets"
-        curves = _join_curves(descriptions, events, events_first) if competing else None
-        plan = plan_events(design.n_rows, events, cuts, curves)
-        tables = _tables_of(plan)
-    elif pattern != "rows":
-        check_groups([description.tables for description in descriptions])
+    design, joining = _join_columns(descriptions), likelihood.pattern.joined
+    plan, tables = joining.open(descriptions, design.n_rows, cuts, events_first)
     problem = RemoteProblem(
         engine=engine,
         model=model,
@@ -97,101 +87,6 @@ def _join_columns(descriptions):
         least=least,
         largest=largest,
     )
-
-
-def number_labels(descriptions, name):
-    """Labels of all partitions, ascending, and for each partition the numbers of its own."""
-    own = [description.tables[name] for description in descriptions]
-    check_kinds(own)
-    kind = np.result_type(*([some for some in own if len(some)] or own))
-    if kind.kind == "f":  # of int64 beside uint64, some of whose labels would become one
-        kind = np.dtype(np.uint64 if min(some.min(initial=0) for some in own) >= 0 else object)
-    own = [some.astype(kind) for some in own]
-    labels = np.unique(np.concatenate(own))
-    return labels, [np.searchsorted(labels, some) for some in own]
-
-
-def check_kinds(labels):
-    """Check that the labels of all partitions that have any are text, or that all are numbers."""
-    is_text = {part: some.dtype.kind == "U" for part, some in enumerate(labels) if len(some)}
-    if len(set(is_text.values())) > 1:
-        first = {kind: part for part, kind in reversed(is_text.items())}
-        raise TypeError(
-            f"labels are text in partition {first[True]} and numbers in partition {first[False]}; "
-            "give all partitions labels of one kind."
-        )
-
-
-def _join_events(descriptions):
-    """Event times of all partitions by stratum."""
-    labels, numbers = number_labels(descriptions, "labels")
-    tables = [description.tables for description in descriptions]
-    stratum = np.concatenate([n[t["stratum"]] for n, t in zip(numbers, tables, strict=True)])
-    time, deaths = (np.concatenate([t[name] for t in tables]) for name in ("time", "deaths"))
-    order = np.lexsort((time, stratum))
-    stratum, time = stratum[order], time[order]
-    of_stratum, times = distinct_pairs(stratum, time, True)
-    new = np.ones(len(time), bool)
-    new[1:] = (stratum[1:] != stratum[:-1]) | (time[1:] != time[:-1])
-    total = np.bincount(np.cumsum(new) - 1, deaths[order], minlength=len(times))
-    last = np.full(len(labels), -np.inf)
-    for number, table in zip(numbers, tables, strict=True):
-        last[number] = np.maximum(last[number], table["last"])
-    ptr = np.searchsorted(of_stratum, np.arange(len(labels) + 1))
-    return Events(labels, times, ptr, total.astype(np.int64), last)
-
-
-def _join_curves(descriptions, events, events_first):
-    """Times of the curves of censoring of all partitions, and the lanes that occur."""
-    labels, numbers = number_labels(descriptions, "censor_labels")
-    tables = [description.tables for description in descriptions]
-    group, lane_group = (
-        np.concatenate([n[t[name]] for n, t in zip(numbers, tables, strict=True)])
-        for name in ("censor_group", "lane_group")
-    )
-    of_group, times = distinct_pairs(
-        group, np.concatenate([t["censor_time"] for t in tables]), False
-    )
-    strata = [np.searchsorted(events.labels, t["labels"])[t["lane_stratum"]] for t in tables]
-    lanes = np.unique(np.column_stack([np.concatenate(strata), lane_group]), axis=0)
-    ptr = np.searchsorted(of_group, np.arange(len(labels) + 1))
-    return Curves(labels, times, ptr, lanes, events_first)
-
-
-def _tables_of(plan):
-    """What `Arrange` tells of a plan."""
-    tables = {
-        "labels_strata": plan.events.labels,
-        "event_time": plan.events.time,
-        "event_ptr": plan.events.ptr,
-        "bin_end": plan.bins.end,
-        "few": np.array([plan.few]),
-    }
-    if plan.curves is not None:
-        stratum, group = plan.curves.lanes.T
-        tables |= {
-            "labels_censoring": plan.curves.labels,
-            "table_time": plan.curves.time,
-            "table_ptr": plan.curves.ptr,
-            "lane_stratum": stratum,
-            "lane_group": group,
-        }
-    return tables
-
-
-def check_groups(tables):
-    """Refuse groups whose rows are in several partitions."""
-    owner, nothing = {}, np.empty(0)
-    own = [told.get("labels", nothing) for told in tables]
-    check_kinds(own)
-    for part, labels in enumerate(own):
-        for label in labels.tolist():
-            if owner.setdefault(label, part) != part:
-                raise ValueError(
-                    f"group {label!r} has rows in partitions {owner[label]} and {part}, and its "
-                    "likelihood needs them in one: write the partitions with `group=`, or shuffle "
-                    "the rows by group."
-                )
 
 
 def check_strata(descriptions):

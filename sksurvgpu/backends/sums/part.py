@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...patterns.in_part import PATTERNS
 from .describing import describe
 from .messages import (
     Answers,
@@ -26,7 +25,7 @@ from .messages import (
     Unarranged,
     Weigh,
 )
-from .pattern import Arrangement, PartRows, Pattern
+from .pattern import Arrangement, PartRows, PatternInPart
 from .recipes import make_weight
 
 __all__ = ["Part", "PartRows"]
@@ -64,7 +63,7 @@ class Part:
         """Forget the rows, and all that was made of them except for their plan."""
         self._rows: tuple[str, PartRows] | None = None
         self._arranged: Arrangement | None = None
-        self._patterns: dict[Recipe, Pattern] = {}
+        self._patterns: dict[Recipe, PatternInPart] = {}
         self._dealt: dict[Any, Any] = {}  # of `recipes.make_weight`
 
     def stow(self, file: Path) -> None:
@@ -117,7 +116,7 @@ class Part:
                 answers[index] = _answer(pattern, ask.requests[index])
         return Answers(tuple(answers[index] for index in range(len(answers))))
 
-    def pattern_of(self, recipe: Recipe, asked: Collection[Recipe] = ()) -> Pattern:
+    def pattern_of(self, recipe: Recipe, asked: Collection[Recipe] = ()) -> PatternInPart:
         """The rows under weights, as they answer.
 
         It is kept, if need be in place of others, but not of weights that are `asked` for as well:
@@ -134,7 +133,7 @@ class Part:
             kept[recipe] = pattern
         return kept[recipe]
 
-    def _make_pattern(self, recipe: Recipe) -> Pattern:
+    def _make_pattern(self, recipe: Recipe) -> PatternInPart:
         problem = self._problem
         rows = self.rows_of(problem.model)
         if self._arranged is None:
@@ -144,7 +143,7 @@ class Part:
 
 
 def _kind(rows):
-    return PATTERNS[rows.likelihood.pattern]
+    return rows.likelihood.pattern.in_part
 
 
 def _answer(pattern, request):

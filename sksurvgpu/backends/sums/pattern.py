@@ -22,7 +22,7 @@ from ..cpu.tile_gram import rows_of_gram, rows_of_model
 from ..cpu.tile_loads import load, load_ones
 from ..cpu.tile_products import Products
 from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
-from .scores import meat_of
+from .scores import meat_of_part
 
 KEPT = 2  # predictors, of 8 bytes a row
 BYTES_A_ROW = 64  # of a pattern: these, weights, residuals, marks, tables of own cells
@@ -94,7 +94,7 @@ def _with_values(design, columns):
     return Design(design.n_rows, kind, indptr, indices, values, value_ptr, design.names)
 
 
-class Pattern:
+class PatternInPart:
     """How a partition answers for rows under weights; `arranged` are the rows.
 
     `joins` says whether groups of rows go beyond the partition: the quadratic model's second term
@@ -102,6 +102,11 @@ class Pattern:
     """
 
     joins = True
+
+    @staticmethod
+    def describe(rows: PartRows) -> Tables:
+        """What a coordinator must know of rows before it plans those of all partitions."""
+        raise NotImplementedError
 
     @staticmethod
     def plan_of(rows: PartRows, tables: Tables) -> tuple[Any, Arranged]:
@@ -191,7 +196,7 @@ class Pattern:
         if "jumps" in request.want:
             found |= self.jumps(request.columns)
         if "meat" in request.want:
-            found["meat"] = meat_of(self, request.columns)
+            found["meat"] = meat_of_part(self, request.columns)
         return Sums(loglik, found)
 
     def _model(self, request):

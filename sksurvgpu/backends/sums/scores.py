@@ -11,45 +11,32 @@ and under Efron's ties less ``w delta`` times what tied deaths are spared of H.
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
-
 import numpy as np
 
 from ...data.vectors import encode
+from ..meat import collector_of, meat_of
 
-__all__ = ["meat_of"]
+__all__ = ["meat_of_part"]
 
 MOST_NUMBERS = 2**25  # in a dense block of columns: 256 MiB
 
 
-def meat_of(pattern, columns):
+def meat_of_part(pattern, columns):
     """Sum over clusters of the products of their scores; ``pattern.scores`` has those of rows."""
-    arranged, plan, p = pattern.arranged, pattern.plan, len(columns)
-    collect = _collector(arranged.rows.cluster, plan)
-    width = int(np.clip(MOST_NUMBERS // max(plan.n_rows, 1), 1, max(p, 1)))
+    arranged, p = pattern.arranged, len(columns)
+    collect = _collector(arranged.rows.cluster, pattern.plan)
+    width = int(np.clip(MOST_NUMBERS // max(pattern.plan.n_rows, 1), 1, max(p, 1)))
     blocks = [np.arange(low, min(low + width, p)) for low in range(0, p, width)]
 
-    def sums(block):
+    def scores_of(block):
         x = np.ascontiguousarray(arranged.products.dense(columns[block]).T)
         return collect(pattern.scores(x, block))
 
-    total = np.zeros((p, p))
-    for first, second in combinations_with_replacement(range(len(blocks)), 2):
-        J, K = blocks[first], blocks[second]
-        left = sums(J)
-        part = left.T @ (left if first == second else sums(K))
-        total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
-    return total
+    return meat_of(blocks, scores_of)
 
 
 def _collector(cluster, plan):
     """Function that sums numbers by cluster; None: copies of a row are one."""
     if cluster is None and plan.n_rows == plan.n_base:
         return lambda numbers: numbers
-    from scipy.sparse import csr_array
-
-    code = np.arange(plan.n_base) if cluster is None else encode(cluster)[0][plan.order]
-    of_copy, n = plan.per_copy(code), plan.n_rows
-    shape = int(code.max(initial=-1)) + 1, n
-    collect = csr_array((np.ones(n), (of_copy, np.arange(n))), shape=shape)
-    return lambda numbers: collect @ numbers
+    return collector_of(np.arange(plan.n_base) if cluster is None else encode(cluster)[0], plan)

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..contract import Room
 from .exchange import Link, Step
-from .information import information_of
-from .joined import Evaluation, totals_of
+from .joined import Evaluation, information_of
 from .matrix import (
     BASES,
     LEVELS,
@@ -67,8 +66,8 @@ class Session:
     """
 
     def __init__(self, link: Link, weight, options, is_first=True, known=None):
-        self._link, self._weight, self._options, self._known = link, weight, options, known
-        self._weighed = link.weighed_of(weight)
+        self.link, self._weight, self._options, self._known = link, weight, options, known
+        self.weighed = link.weighed_of(weight)
         # the first gradient of a fit is followed by the null model's measures
         self._riders = ("size", "curvature") if is_first else ()
         self._here: Point | None = None  # the last evaluation
@@ -134,10 +133,11 @@ class Session:
         for known in (self._accepted, self._trial, self._model):
             if known is not None and origin is None and np.array_equal(known.coef, coef):
                 return known
-        problem, start = self._link.problem, None
+        problem, start = self.link.problem, None
         if self._accepted is not None and problem.has_intercept:
             start = self._accepted.evaluation.baseline()
-        totals = totals_of(problem)(problem, self._weighed, self._link.arranged, start)
+        totals_of = problem.likelihood.pattern.joined.totals(problem)
+        totals = totals_of(problem, self.weighed, self.link.arranged, start)
         sparse, moved = self.sparse(coef), None if origin is None else self.sparse(origin)
         columns = sparse.columns if moved is None else np.union1d(sparse.columns, moved.columns)
         found = None
@@ -151,7 +151,7 @@ class Session:
             steps = [Step(request, totals.add, columns=columns)]
             if has_slopes and totals.is_sum:
                 sums = SlopeSums()
-                steps.append(self._step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
+                steps.append(self.step_of_slopes(sums, sparse, lambda part: {}, ("gradient",)))
             yield steps
             found = totals.join()
             if found is None and totals.reach() > longest:
@@ -165,22 +165,22 @@ class Session:
     def gradient(self, columns):
         point = self._here
         if point.gradient is None:
-            yield from self._ask_slopes(point, ("gradient", *self._riders))
+            yield from self.ask_slopes(point, ("gradient", *self._riders))
             self._riders = ()
         return point.gradient[columns]
 
     def rounding(self):
         if self._here.size is None:
-            yield from self._ask_slopes(self._here, ("size",))
+            yield from self.ask_slopes(self._here, ("size",))
         return 4.0 * np.finfo(float).eps * self._here.size
 
     def baseline(self):
         return self._here.evaluation.baseline()
 
-    def _ask_slopes(self, point, want, columns=None, parts=None):
+    def ask_slopes(self, point, want, columns=None, parts=None):
         """Sums over columns at a point, which are kept there; which are returned."""
         sums, coef = SlopeSums(), self.sparse(point.coef)
-        yield [self._step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
+        yield [self.step_of_slopes(sums, coef, point.evaluation.fields, want, columns, parts)]
         self._keep(point, sums.sums)
         return sums.sums
 
@@ -191,7 +191,9 @@ class Session:
         if "curvature" in found:
             point.curvatures = find_curvatures(found, point.evaluation.inverse)
 
-    def _step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
+    def step_of_slopes(self, sums, coef, fields_of, want, columns=None, parts=None):
+        """Step that asks partitions for sums over columns at coefficients."""
+
         def request(part):
             fields = {"tables": {}, **fields_of(part)}
             recipe = for_part(self._weight, part)
@@ -207,20 +209,19 @@ class Session:
 
     def information(self, robust):
         """Information of all coefficients at the last evaluation, its diagonal, and the meat."""
-        given = self._link.problem, self._weighed, self._link.arranged
-        return (yield from information_of(self, *given, robust))
+        return (yield from information_of(self, robust))
 
     # -- of the outcome and the weights -----------------------------------------------------------
     def largest_loglik(self):
-        return self._weighed.largest_loglik
+        return self.weighed.largest_loglik
 
     def error_weight(self):
-        return self._weighed.error_weight
+        return self.weighed.error_weight
 
     # -- the quadratic model ----------------------------------------------------------------------
     def curvature(self, columns):
         if self._here.curvatures is None:
-            yield from self._ask_slopes(self._here, ("curvature",))
+            yield from self.ask_slopes(self._here, ("curvature",))
         found = self._here.curvatures
         return np.column_stack([found.centred[columns], found.plain[columns]]), found.total
 
@@ -235,7 +236,7 @@ class Session:
     def sample(self, columns, n_rows):
         parts = self._options.sample
         if parts is None:
-            parts = choose_sample(self._link.rows, n_rows)
+            parts = choose_sample(self.link.rows, n_rows)
         here = self._here
         sums = yield from self._ask_matrix(here, columns, parts)
         return find_sample(sums, here.evaluation.inverse, here.curvatures.plain[columns])
@@ -243,13 +244,13 @@ class Session:
     def _ask_matrix(self, point, columns, parts=None):
         """Sums of a matrix, and curvatures, which every model has: both in one exchange."""
         if point.curvatures is None and parts is None:
-            sums = yield from self._ask_slopes(point, ("curvature", "gram"), columns)
+            sums = yield from self.ask_slopes(point, ("curvature", "gram"), columns)
             return {**sums, "loads": sums["loads"][columns]} if "loads" in sums else sums
         sums, totals, coef = SlopeSums(), SlopeSums(), self.sparse(point.coef)
         given = coef, point.evaluation.fields
-        steps = [self._step_of_slopes(sums, *given, ("gram",), columns, parts)]
+        steps = [self.step_of_slopes(sums, *given, ("gram",), columns, parts)]
         if point.curvatures is None:
-            steps.append(self._step_of_slopes(totals, *given, ("curvature",)))
+            steps.append(self.step_of_slopes(totals, *given, ("curvature",)))
         yield steps
         self._keep(point, totals.sums)
         return sums.sums

@@ -23,19 +23,25 @@ MOST_LANE_CELLS = 2**31  # 36 bytes each, and their numbers are 32-bit
 
 
 @dataclass(frozen=True)
-class Carrying:
-    """Lanes of a plan and the tables of its censoring curves; rows in the order of the plan."""
+class Lanes:
+    """Lanes of a plan, and where their cells are in the tables of censoring curves."""
 
-    competing: np.ndarray  # bool per row
-    censored: np.ndarray  # bool per row
-    carry_idx: np.ndarray  # uint32 per row: lane cell of its exit
     lane_ptr: np.ndarray  # int64 (n_lanes + 1,): cells of each lane
     lane_cell: np.ndarray  # int64 (n_lanes,): first cell of the lane's stratum
     stratum_lanes: np.ndarray  # int64 (n_strata + 1,): lanes of each stratum
     table_ptr: np.ndarray  # int64 (n_groups + 1,)
-    row_table_idx: np.ndarray  # int64 per row: entry that is G(T_i-)
     lane_table_idx: np.ndarray  # int64 per lane cell: entry that is G(t_k-)
     events_first: bool  # whether a row with an event at t has left the risk of censoring at t
+
+
+@dataclass(frozen=True)
+class Carrying(Lanes):
+    """Lanes, and the rows that are carried along them, in the order of the plan."""
+
+    competing: np.ndarray  # bool per row
+    censored: np.ndarray  # bool per row
+    carry_idx: np.ndarray  # uint32 per row: lane cell of its exit
+    row_table_idx: np.ndarray  # int64 per row: entry that is G(T_i-)
 
 
 @dataclass(frozen=True)
@@ -68,55 +74,53 @@ def plan_competing(outcome, censoring_group=None, events_first=False, *, reorder
         n_groups = int(group.max()) + 1
         lanes, lane_of_row = np.unique(stratum * n_groups + group, return_inverse=True)
         lane_stratum, lane_group = np.divmod(lanes, n_groups)
-    first = plan.cell_ptr[:-1][lane_stratum]
-    lane_ptr = np.concatenate([[0], np.cumsum(np.diff(plan.cell_ptr)[lane_stratum])])
+    are_sorted = reorders and censoring_group is None
+    of_group, times = distinct_pairs(group, time, are_sorted)
+    curves = times, np.searchsorted(of_group, np.arange(int(group.max()) + 2))
+    lanes = plan_lanes(lane_stratum, lane_group, curves, plan, events_first)
+    ahead = lanes.lane_ptr[:-1] - lanes.lane_cell
+    carrying = Carrying(
+        **vars(lanes),
+        competing=status == 2,
+        censored=status == 0,
+        carry_idx=(plan.exit_idx + ahead[lane_of_row]).astype(np.uint32),
+        row_table_idx=entries_of_rows(curves, group, time),
+    )
+    return CompetingPlan(**{f.name: getattr(plan, f.name) for f in fields(plan)}, carrying=carrying)
+
+
+def plan_lanes(stratum, group, curves, plan, events_first):
+    """Lanes of pairs of a stratum and a group, ascending; `plan` has the cells of strata.
+
+    Curves change at the times ``(times, ptr)`` of every group.
+    """
+    first = plan.cell_ptr[:-1][stratum]
+    size = np.diff(plan.cell_ptr)[stratum]
+    lane_ptr = np.concatenate([[0], np.cumsum(size)])
     if lane_ptr[-1] > MOST_LANE_CELLS:
         raise ValueError(
             f"`censoring_groups` needs {lane_ptr[-1]:,} numbers, an event time of a stratum for "
             f"each of its groups, more than {MOST_LANE_CELLS:,}; merge groups, or make them strata."
         )
-    table_ptr, row_entry, lane_entry = _tables(
-        (group, time, reorders and censoring_group is None),
-        (lane_group, lane_ptr, first),
-        plan.cell_time,
+    cell = np.arange(lane_ptr[-1]) + np.repeat(first - lane_ptr[:-1], size)
+    group_of_cell, table_ptr = np.repeat(group, size), offsets_of_tables(curves)
+    # the first cell of a stratum has no time, and nothing is carried to it
+    before = np.nextafter(np.nan_to_num(plan.cell_time[cell], nan=0.0), -np.inf)
+    return Lanes(
+        lane_ptr,
+        first,
+        np.searchsorted(stratum, np.arange(plan.n_strata + 1)),
+        table_ptr,
+        table_ptr[group_of_cell] + count_at_or_before(curves, group_of_cell, before),
+        events_first,
     )
-    carrying = Carrying(
-        competing=status == 2,
-        censored=status == 0,
-        carry_idx=(plan.exit_idx + (lane_ptr[:-1] - first)[lane_of_row]).astype(np.uint32),
-        lane_ptr=lane_ptr,
-        lane_cell=first,
-        stratum_lanes=np.searchsorted(lane_stratum, np.arange(plan.n_strata + 1)),
-        table_ptr=table_ptr,
-        row_table_idx=row_entry,
-        lane_table_idx=lane_entry,
-        events_first=events_first,
-    )
-    return CompetingPlan(**{f.name: getattr(plan, f.name) for f in fields(plan)}, carrying=carrying)
 
 
-def _tables(rows, lanes, cell_time):
-    """Offsets of every group's table, and the entries of rows and lane cells in it."""
-    group, time, are_sorted = rows
-    of_group, times = distinct_pairs(group, time, are_sorted)
-    curves = times, np.searchsorted(of_group, np.arange(int(group.max()) + 2))
-    table_ptr = offsets_of_tables(curves)
-    row_entry = table_ptr[group] + count_at_or_before(curves, group, time) - 1
-    return table_ptr, row_entry, entries_of_lanes(curves, lanes, cell_time)
+def entries_of_rows(curves, group, time):
+    """Entry of every row's time, before which it has left, in the table of its group's curve."""
+    return offsets_of_tables(curves)[group] + count_at_or_before(curves, group, time) - 1
 
 
 def offsets_of_tables(curves):
     """Where tables of curves begin that change at given ``(times, ptr)`` of every group."""
     return curves[1] + np.arange(len(curves[1]))
-
-
-def entries_of_lanes(curves, lanes, cell_time):
-    """Entry of every lane cell in the table of its group's curve."""
-    lane_group, lane_ptr, first = lanes
-    size = np.diff(lane_ptr)
-    cell = np.arange(lane_ptr[-1]) + np.repeat(first - lane_ptr[:-1], size)
-    cell_group = np.repeat(lane_group, size)
-    # the first cell of a stratum has no time, and nothing is carried to it
-    before = np.nextafter(np.nan_to_num(cell_time[cell], nan=0.0), -np.inf)
-    table_ptr = offsets_of_tables(curves)
-    return table_ptr[cell_group] + count_at_or_before(curves, cell_group, before)

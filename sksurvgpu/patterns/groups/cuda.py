@@ -1,15 +1,159 @@
-"""Multinomial models within groups, on the device."""
+"""The group pattern on the device: formulas as in `backends.cpu.groups`.
 
+A group is anything from one row to all of them, so nobody works on "a group": one segmented scan
+over the rows takes each group's largest predictor together with the sum of w on that scale, and
+leaves both at the group; then rows compute their own terms.  Time follows the number of rows
+alone.
+"""
+
+from __future__ import annotations
+
+import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numba import int64
 
-from ...backends.cuda.pattern import Pattern
+from ...backends.cuda._cuda import cuda, device, kernel
+from ...backends.cuda.pattern import PatternOnDevice
+from ...backends.cuda.products import of_fit
+from ...backends.cuda.rake import add_scaled, make_rake
+from ...backends.cuda.team import barrier, begin, my_team, n_teams, new_scratch, part_of, team_sum
 from ...backends.cuda.weights import add_all, add_runs, number_of
-from . import cuda_kernels as kernels
 
 
-class GroupPattern(Pattern):
+class Groups(NamedTuple):
+    """Groups of rows, and the numbers that fits keep for each."""
+
+    idx: np.ndarray  # int32 per row: its group; rows of a group are neighbours
+    total: np.ndarray  # float64 (1 or fits, groups): N
+    top: np.ndarray  # float64 (fits, groups): largest predictor of rows of positive weight
+    risk: np.ndarray  # float64 (fits, groups): S on the scale of `top`
+
+
+class Span(NamedTuple):
+    """What the scan sees of one fit."""
+
+    idx: np.ndarray
+    weight: np.ndarray
+    eta: np.ndarray
+    top: np.ndarray
+    risk: np.ndarray
+
+
+@device
+def largest_term(context, fit, i):
+    """What a row adds to the log-likelihood where its group's events are in their shares."""
+    rows, groups = context
+    events = rows.value[i] * of_fit(rows.weight, fit)[i]
+    if not events > 0.0:
+        return 0.0
+    return events * math.log(events / of_fit(groups.total, fit)[groups.idx[i]])
+
+
+# -- S of every group -------------------------------------------------------------------------
+
+
+@device
+def _load(span, i):
+    begins = int64(i == 0 or span.idx[i - 1] != span.idx[i])
+    return span.eta[i], span.weight[i], 0.0, begins
+
+
+@device
+def _take(span, i, before, after):
+    """Keep what a group's last row has: all of the group."""
+    if i + 1 == span.idx.shape[0] or span.idx[i + 1] != span.idx[i]:
+        span.top[span.idx[i]] = after[0]
+        span.risk[span.idx[i]] = after[1]
+    return 0.0, 0.0
+
+
+_scan_groups = make_rake(_load, _take, combine=add_scaled)
+
+
+@device
+def weigh_groups(exchange, rows, groups, fit, eta, turn, scratch):
+    """Fill `top` and `risk` of a fit, as all members see them; takes a turn."""
+    weight = of_fit(rows.weight, fit)
+    span = Span(groups.idx, weight, eta, groups.top[fit], groups.risk[fit])
+    _scan_groups(exchange, eta.shape[0], span, turn, scratch)
+    barrier(exchange)
+
+
+# -- rows -------------------------------------------------------------------------------------
+
+
+@device
+def _share(rows, groups, fit, eta, i):
+    """h of a row: N p."""
+    c, g = of_fit(rows.weight, fit)[i], groups.idx[i]
+    total = of_fit(groups.total, fit)[g]
+    if not (c > 0.0 and total > 0.0):
+        return 0.0
+    return c * math.exp(eta[i] - groups.top[fit, g]) * (total / groups.risk[fit, g])
+
+
+@device
+def _set_residual(rows, groups, fit, eta, i):
+    """Write u of a row; its term of the log-likelihood, a group's own being its last row's."""
+    c, g = of_fit(rows.weight, fit)[i], groups.idx[i]
+    mass, term = c * rows.value[i], 0.0
+    total = of_fit(groups.total, fit)[g]
+    if not total > 0.0:
+        rows.u[fit, i] = 0.0
+        return 0.0
+    if mass > 0.0:
+        term = mass * (eta[i] - groups.top[fit, g] + math.log(c))
+    if i + 1 == groups.idx.shape[0] or groups.idx[i + 1] != g:
+        term -= total * math.log(groups.risk[fit, g])
+    rows.u[fit, i] = mass - _share(rows, groups, fit, eta, i)
+    return term
+
+
+@kernel
+def evaluate(exchange, rows, groups, eta_of_fits, loglik_of_fits):
+    """Log-likelihood per fit; writes u, and the groups' `top` and `risk`.
+
+    A member owns a contiguous part of the rows.
+    """
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta_of_fits.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit, loglik = exchange.fits[t], 0.0
+        eta = eta_of_fits[fit]
+        weigh_groups(exchange, rows, groups, fit, eta, turn, scratch)
+        i = low + cuda.threadIdx.x
+        while i < high:
+            loglik += _set_residual(rows, groups, fit, eta, i)
+            i += cuda.blockDim.x
+        loglik = team_sum(exchange, loglik, turn + 1, scratch)
+        turn += 2
+        if member == 0 and cuda.threadIdx.x == 0:
+            loglik_of_fits[fit] = loglik
+        t += n_teams(exchange)
+
+
+@kernel
+def curvature(fits, rows, groups, eta_of_fits, h_of_fits):
+    """h of every row at the last evaluation; as c y - u a small one would be lost to rounding."""
+    for t in range(fits.shape[0]):
+        fit = fits[t]
+        eta = eta_of_fits[fit]
+        i = cuda.grid(1)
+        while i < eta.shape[0]:
+            h_of_fits[fit, i] = _share(rows, groups, fit, eta, i)
+            i += cuda.gridsize(1)
+
+
+# -- one fit ---------------------------------------------------------------------------------
+
+
+class GroupsOnDevice(PatternOnDevice):
     """Conditional Poisson regression: events of a group distributed over its rows."""
 
     def __init__(self, layout, problem, weights, n_fits):
@@ -23,7 +167,7 @@ class GroupPattern(Pattern):
         own = layout.plan.own
         self.live = self._keep_counted(layout.plan.may_count, run=own, total=totals)
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
-        self._groups = kernels.Groups(own, totals, top, risk)
+        self._groups = Groups(own, totals, top, risk)
 
     @staticmethod
     def bytes_of_fit(plan):
@@ -33,14 +177,14 @@ class GroupPattern(Pattern):
     @cached_property
     def _largest(self):
         given = self._plan.n_rows, (self.rows, self._groups), self.n_weights
-        return add_all(self.layout, kernels.largest_term, *given)
+        return add_all(self.layout, largest_term, *given)
 
     def evaluate(self, fits, eta, loglik):
-        self.layout.launch_teams(kernels.evaluate, fits, self.rows, self._groups, eta, loglik)
+        self.layout.launch_teams(evaluate, fits, self.rows, self._groups, eta, loglik)
 
     def new_model(self, row_type):
         return self._model_of_groups(row_type, self._inverse)
 
     def refer(self, fits, eta, model):
         arguments = self.layout.served(fits), self.rows, self._groups, eta, model.h
-        self.layout.launch_wide(kernels.curvature, eta.shape[1], *arguments)
+        self.layout.launch_wide(curvature, eta.shape[1], *arguments)

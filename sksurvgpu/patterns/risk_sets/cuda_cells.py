@@ -33,8 +33,8 @@ from ...backends.cuda.team import (
     team_max,
     team_sum,
 )
-from ..described import FIRST_OF_CELL
 from .cpu_cells import SMALLEST_RISK, SMALLEST_SHARE
+from .weigh import FIRST_OF_CELL
 
 
 class RiskSets(NamedTuple):

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...information.views import RiskSetView
+from .information import RiskSetView
 
 __all__ = ["HazardSpread", "Spread"]
 

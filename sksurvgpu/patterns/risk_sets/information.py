@@ -19,12 +19,15 @@ and add v = w / G(T-) times G_k to later cells, in a scan of their own.
 
 from __future__ import annotations
 
+import copy
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._compile import device, kernel
 from ...information.spans import add_span, copy_row, gather_up, push_down, sum_span
+from ...information.views import MeanView
 
 __all__ = [
     "Atoms",
@@ -37,6 +40,8 @@ __all__ = [
     "scan_scores",
     "sum_cells",
 ]
+
+SMALLEST_RISK = 1e-280  # below, a sum over a risk set has lost its digits
 
 
 class RiskSetRows(NamedTuple):
@@ -261,3 +266,115 @@ def scale_risk(eta, live, cell_ptr, group_idx, risk):
             top[group_idx[i]] = max(top[group_idx[i]], eta[i])
     for i in range(len(eta)):
         risk[i] = np.exp(eta[i] - top[group_idx[i]]) if live[i] else 0.0
+
+
+class RiskSetView(MeanView):
+    """Cox-type likelihoods, with rows that are carried beyond their exit or without."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        plan, counts = rows.plan, rows.session.pattern.weighted
+        self._lanes = self._take_lanes()
+        group_idx = np.searchsorted(plan.cell_ptr, plan.exit_idx, side="right") - 1
+        risk = np.empty(plan.n_rows)
+        scale_risk(rows.session.eta, counts.live, plan.cell_ptr, group_idx, risk)
+        self.state = RiskSetRows(
+            plan.exit_idx,
+            np.empty(0, np.uint32) if plan.enter_idx is None else plan.enter_idx,
+            (plan.event > 0) & (rows.weight > 0),
+            risk,
+            rows.weight,
+            plan.cell_ptr,
+        )
+        self.atoms = atoms_of(counts.deaths, counts.death_weight, rows.problem.likelihood.uses_ties)
+        self.n_atoms = len(self.atoms.cell)
+        den = self._sums(np.ones((plan.n_rows, 1)))[:, 0]
+        if not (den > SMALLEST_RISK).all():
+            raise ValueError(
+                "the linear predictor spans too wide a range within a risk set for its means to "
+                "be computed; rescale columns with huge coefficients, or leave them out."
+            )
+        self.den = den
+
+    def _take_lanes(self) -> Lanes:
+        none, numbers = np.empty(0, np.uint32), np.empty(0)
+        return Lanes(none, numbers, np.zeros(1, np.int64), np.empty(0, np.int64), numbers)
+
+    def _sums(self, x):
+        """Sums over the risk sets of the atoms."""
+        n_cells, width = self.rows.plan.n_cells, x.shape[1]
+        total = np.zeros((n_cells, width))
+        tied = np.zeros((n_cells if self.rows.problem.likelihood.uses_ties else 0, width))
+        sum_cells(self.state, self._lanes, x, total, tied)
+        cell, fraction, _ = self.atoms
+        return total[cell] - fraction[:, None] * tied[cell] if len(tied) else total[cell]
+
+    def means(self, x):
+        return self._sums(x) / self.den[:, None]
+
+    @property
+    def atom_weight(self):
+        return self.atoms.weight
+
+    @cached_property
+    def h(self):
+        return self.h_of(1.0)
+
+    def h_of(self, factor):
+        return self.expected(self.atoms.weight * factor) * self.rows.weight
+
+    def expected(self, atom_weight) -> np.ndarray:
+        """Expected events of every row per unit of weight, if atoms had these weights."""
+        out = np.empty(self.rows.plan.n_rows)
+        slope = atom_weight / self.den
+        scan_expected(self.state, self._lanes, self.atoms, slope, self.cells(0), out)
+        return out
+
+    def cells(self, width) -> CellScores:
+        """Room for the scans of some columns."""
+        n_cells, n_lanes = self.rows.plan.n_cells, len(self._lanes.survival)
+        numbers, columns = np.zeros((2, n_cells)), np.zeros((3, n_cells, width))
+        return CellScores(
+            numbers[0],
+            columns[0],
+            numbers[1],
+            columns[1],
+            columns[2],
+            np.zeros(n_lanes),
+            np.zeros((n_lanes, width)),
+        )
+
+    def unit_scores(self, x) -> np.ndarray:
+        """Score residuals of every row per unit of its weight."""
+        return self._scan(x, self.means(x))[0]
+
+    @property
+    def slope(self) -> np.ndarray:
+        """Hazard of every atom at a zero predictor, on the scale of its group."""
+        return self.atoms.weight / self.den
+
+    def _scan(self, x, mean) -> tuple[np.ndarray, CellScores]:
+        out, cells = np.empty_like(x), self.cells(x.shape[1])
+        scan_scores(self.state, self._lanes, x, self.atoms, self.slope, mean, cells, out)
+        return out, cells
+
+    def scores(self, x):
+        return self.scores_of(x, self.means(x))
+
+    def scores_of(self, x, mean) -> np.ndarray:
+        """Scores along columns with given means over the atoms."""
+        return self._scan(x, mean)[0] * self.rows.weight[:, None]
+
+    def schoenfeld(self, x) -> np.ndarray:
+        """Columns of every event less their average mean over the atoms of its cell."""
+        cell, starts, counts = np.unique(self.atoms.cell, return_index=True, return_counts=True)
+        mean = np.add.reduceat(self.means(x), starts) / counts[:, None]
+        own = np.searchsorted(cell, self.state.exit_idx[self.state.event])
+        return x[self.state.event] - mean[own]
+
+    def reweighted(self, factor) -> RiskSetView:
+        """View in which the atoms' weights are multiplied by a factor, which may be negative."""
+        view = copy.copy(self)
+        vars(view).pop("h", None)
+        view.atoms = self.atoms._replace(weight=self.atoms.weight * factor)
+        return view

@@ -1,21 +1,25 @@
-"""Risk sets whose rows are in several partitions.
+"""Risk sets whose rows are in several partitions, as one of these has them.
 
-A partition sums w by own cell; the coordinator adds up, scans the cells of all rows, and sends back
-the cumulative hazard at own cells: u and h are then known.  Kernels are those of the CPU backend
-(`backends.cpu.risk_sets`, `backends.cpu.carried`), over own cells.
+Cells and bins are numbered by the event times of all rows.  A partition needs the numbers of its
+own cells only, those where a row of it begins or ends: arrays over these have an entry each, and
+its rows point into them.  It sums w by own cell; the coordinator adds up, scans the cells of all
+rows, and sends back the cumulative hazard at own cells: u and h are then known.  Kernels are those
+of the CPU backend, over own cells.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields, replace
+
 import numpy as np
 
 from ...backends.cpu.bins import Bins, Centring
-from ...backends.sums.messages import Evaluated, Weights
-from ...backends.sums.pattern import Pattern
-from ..carried import cpu_kernels as carried
-from ..weighted import inverse_of
+from ...backends.sums.labels import numbered, renumbered
+from ...backends.sums.messages import Arranged, Evaluated, Weights
+from ...backends.sums.pattern import PatternInPart
+from ...data.vectors import inverse_of
 from . import cpu_cells as kernels
-from .part_plans import plan_competing_part, plan_part
+from .plan import RowPlan, plan_rows
 
 NO_LOGS = (
     "predictors differ by more than exponentials can hold, and with delayed entry or competing "
@@ -23,15 +27,121 @@ NO_LOGS = (
 )
 
 
-def _sum_by(index, numbers, n):
+@dataclass(frozen=True)
+class PartBins:
+    """Bins of rows: all that the problem has where these are few, else the partition's own."""
+
+    few: bool
+    n_bins: int
+    exit_bin: np.ndarray  # per row, uint16 (few) or uint32
+    enter_bin: np.ndarray | None
+    last: np.ndarray  # int64 per bin: last bin of its group
+    row_ptr: np.ndarray | None  # int64 per bin + 1, where bins are ranges of rows
+
+
+@dataclass(frozen=True)
+class PartPlan(RowPlan):
+    """A row plan over own cells."""
+
+    own: np.ndarray  # int64: cells of the problem
+    is_at_risk: np.ndarray  # bool per row: whether some risk set holds it
+    part_bins: PartBins
+
+
+def plan_part(rows, tables):
+    """Plan of a partition's rows, and the cells that it owns."""
+    plan, _ = plan_own_cells(rows, tables)
+    return plan, Arranged(plan.own)
+
+
+def plan_own_cells(rows, tables):
+    """Plan over own cells; the outcome, and its plan over the problem's cells."""
+    outcome = rows.outcome
+    code, labels = numbered(outcome.stratum, outcome.stratum_labels, rows.n_rows)
+    code = renumbered(code, labels, tables["labels_strata"])
+    few = bool(tables["few"][0])
+    # the second term inside the partition wants the rows of a stratum side by side
+    reorders = not few and bool(np.any(np.diff(code) < 0))
+    events = tables["event_time"], tables["event_ptr"]
+    outcome = replace(outcome, stratum=code)
+    whole = plan_rows(outcome, rows.cuts, events, reorders=reorders)
+    cells = [whole.exit_idx] if whole.enter_idx is None else [whole.exit_idx, whole.enter_idx]
+    own, local = own_numbers(whole.n_cells, cells)
+    given = {field.name: getattr(whole, field.name) for field in fields(whole)}
+    given |= {
+        "exit_idx": local[0],
+        "enter_idx": local[1] if len(local) > 1 else None,
+        "cell_ptr": np.array([0, len(own)]),
+        "cell_time": whole.cell_time[own],
+    }
+    bins = _plan_bins(whole, tables["bin_end"], few)
+    plan = PartPlan(**given, own=own, is_at_risk=whole.is_in_risk_set, part_bins=bins)
+    return plan, (outcome, whole)
+
+
+def own_numbers(n, indices):
+    """Which of n numbers occur in some of the index arrays, and these arrays among those."""
+    occurs = np.zeros(n, bool)
+    for index in indices:
+        occurs[index] = True
+    position = np.cumsum(occurs) - 1
+    return np.flatnonzero(occurs), [position[index].astype(np.uint32) for index in indices]
+
+
+def _plan_bins(plan, end, few):
+    """Bins of a plan over the problem's cells, `end` being the last cell of each."""
+    exit_bin, enter_bin, row_ptr = np.searchsorted(end, plan.exit_idx), None, None
+    if not few:
+        own, exit_bin = np.unique(exit_bin, return_inverse=True)
+        n_bins = len(own)
+        last = np.arange(n_bins)  # a stratum each
+    else:
+        n_bins, group = len(end), np.searchsorted(plan.cell_ptr, end, side="right")
+        last = np.searchsorted(group, group, side="right") - 1
+        if plan.enter_idx is not None:
+            enter_bin = np.searchsorted(end, plan.enter_idx).astype(np.uint16)
+        elif plan.n_pieces == 1 and not np.any(np.diff(exit_bin) < 0):
+            row_ptr = np.searchsorted(exit_bin, np.arange(n_bins + 1))
+    exit_bin = exit_bin.astype(np.uint16 if few else np.uint32)
+    return PartBins(few, n_bins, exit_bin, enter_bin, last, row_ptr)
+
+
+def distinct(first, second):
+    """Distinct pairs in ascending order, and how often each occurs."""
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    new = np.ones(len(first), bool)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    begin = np.flatnonzero(new)
+    return first[new], second[new], np.diff(np.append(begin, len(first)))
+
+
+def sum_by(index, numbers, n):
     """Sums of numbers by index, or counts (None); as floats, whatever NumPy makes of no rows."""
     return np.bincount(index, numbers, minlength=n).astype(np.float64)
 
 
-class RiskSetPattern(Pattern):
+class RiskSetsInPart(PatternInPart):
     """Cox-type likelihoods."""
 
     plan_of = staticmethod(plan_part)
+
+    @staticmethod
+    def describe(rows):
+        outcome = rows.outcome
+        stratum, labels = numbered(outcome.stratum, outcome.stratum_labels, rows.n_rows)
+        is_counted = np.ones(rows.n_rows, bool) if rows.weight is None else rows.weight > 0.0
+        counts = outcome.event & is_counted
+        of_stratum, time, deaths = distinct(stratum[counts], outcome.time[counts])
+        last = np.full(len(labels), -np.inf)
+        np.maximum.at(last, stratum[is_counted], outcome.time[is_counted])
+        return {
+            "labels": labels,
+            "stratum": of_stratum,
+            "time": time,
+            "deaths": deaths,
+            "last": last,
+        }
 
     def __init__(self, arranged, weight):
         super().__init__(arranged, weight)
@@ -43,9 +153,9 @@ class RiskSetPattern(Pattern):
         self.live = plan.is_at_risk & self._is_counted
         dead = (plan.event > 0) & self._is_counted
         cell, n_own = plan.exit_idx[dead], len(plan.own)
-        self._deaths = self._death_weight = _sum_by(cell, None, n_own)
+        self._deaths = self._death_weight = sum_by(cell, None, n_own)
         if weight is not None:
-            self._death_weight = _sum_by(cell, self._weight[dead], n_own)
+            self._death_weight = sum_by(cell, self._weight[dead], n_own)
         self._uses_ties = arranged.rows.likelihood.uses_ties
 
     def _risk_sets(self):
@@ -173,7 +283,7 @@ class RiskSetPattern(Pattern):
         bins, enter = self.plan.part_bins, self.plan.enter_idx
         inverse = np.zeros(bins.n_bins)
         if not self.joins and not self._request.in_logs:
-            inverse = inverse_of(_sum_by(bins.exit_bin, h, bins.n_bins))
+            inverse = inverse_of(sum_by(bins.exit_bin, h, bins.n_bins))
         of_bins = Bins(
             bins.exit_bin,
             bins.enter_bin,
@@ -226,70 +336,3 @@ class RiskSetPattern(Pattern):
         """Sums of x times numbers of rows, by an index of rows."""
         products = self.arranged.products
         return products.labelled(columns, numbers, products.labels(index, n))
-
-
-class CarriedPattern(RiskSetPattern):
-    """Risk sets with rows that stay beyond their exit, weighted by curves of censoring."""
-
-    plan_of = staticmethod(plan_competing_part)
-
-    def __init__(self, arranged, weight):
-        super().__init__(arranged, weight)
-        lanes = self._lanes = self.plan.lanes
-        self._is_carried = lanes.competing & self._is_counted
-        self.live |= lanes.may_count & self._is_counted
-
-    def weigh(self):
-        known, lanes = super().weigh(), self._lanes
-        weight = np.ones(self.plan.n_rows) if self._weight is None else self._weight
-
-        def total(rows):
-            return _sum_by(lanes.entry_idx[rows], weight[rows], len(lanes.own_entries))
-
-        known.tables.update(lost=total(lanes.censored), failed=total(~lanes.censored))
-        return known
-
-    def _prepare(self, request):
-        if request.in_logs:
-            raise ValueError(NO_LOGS)
-        survival = request.tables["censoring"][self._lanes.entry_idx[self._is_carried]]
-        self._inverse = np.zeros(self.plan.n_rows)
-        self._inverse[self._is_carried] = 1.0 / survival
-
-    def _carry(self, sums):
-        """Lanes over own lane cells; who has none is never asked for its sums."""
-        nothing, none = np.zeros(1, np.int64), np.zeros(0)
-        # kernels read a number for every row, whether they need it or not
-        shape = nothing, nothing, nothing, none, sums if len(sums) else np.zeros(1), none
-        return carried.Carry(self._lanes.carry_idx, self._inverse, *shape)
-
-    def _sum(self, eta, top, in_logs):
-        risk, sums = np.zeros(len(self.plan.own)), np.zeros(len(self._lanes.own_lanes))
-        carry, w_row = self._carry(sums), np.empty(len(eta))
-        loglik = carried.sum_exits(self._risk_sets(), carry, eta, top, w_row, risk)
-        return loglik, {"risk": risk, "carried": sums}
-
-    def residuals(self):
-        if self._u is None:
-            self._u = np.empty(len(self._eta))
-            carry, tables = self._carry(self._request.tables["back"]), self._request.tables
-            numbers = self._eta, self._request.top, tables["hazard"], self._u
-            carried.residuals(self._risk_sets(), carry, *numbers)
-        return self._u
-
-    def refer(self, h):
-        cells, w_row = self._cells(), np.empty(len(h))
-        self._write_curvature(cells, h, w_row)
-        carried_row, rows = w_row * self._inverse, self._is_carried
-        back = self._request.tables["back"]
-        h[rows] += carried_row[rows] * back[self._lanes.carry_idx[rows]]
-        edges = self._edges("edges"), carried_row, self._edges("back_edges")
-        return self._centre(h, w_row, cells.hazard, *edges)
-
-    def jumps(self, columns):
-        sums = self._weights() * self._inverse
-        n = len(self._lanes.own_lanes)
-        found = np.zeros((len(columns), n))
-        if n:
-            found = self._sum_columns(columns, sums, self._lanes.carry_idx, n)
-        return super().jumps(columns) | {"lane_jumps": found}

@@ -1,16 +1,209 @@
-"""Models that are a sum over rows, on the device."""
+"""The row pattern on the device: formulas as in `backends.cpu.rows`, sums over a team."""
 
-from functools import cached_property
+from __future__ import annotations
+
+from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from ...backends.cuda.pattern import Pattern
-from ...backends.cuda.products import multiply_sizes
+from ..._compile import bind
+from ...backends.cuda._cuda import cuda, device, specialize
+from ...backends.cuda.pattern import PatternOnDevice
+from ...backends.cuda.products import multiply_sizes as multiply_sizes_of_rows
+from ...backends.cuda.products import of_fit, product_with
+from ...backends.cuda.team import (
+    begin,
+    meet_maxima,
+    my_team,
+    n_teams,
+    new_scratch,
+    part_of,
+    stage_max,
+    team_sum,
+    team_sums,
+    total_max,
+)
 from ...backends.cuda.weights import add_all, number_of
-from . import cuda_kernels as kernels
+from .cpu import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, take_observed
 
 
-class RowPattern(Pattern):
+@device
+def _summarize(exchange, y, weight, eta, turn, scratch):
+    """Sums of weights and of outcomes, least and largest predictor; takes two turns."""
+    low, high = part_of(eta.shape[0], exchange)
+    count, outcomes, up, down = 0.0, 0.0, -np.inf, -np.inf
+    i = low + cuda.threadIdx.x
+    while i < high:
+        if weight[i] > 0.0:
+            count += weight[i]
+            outcomes += weight[i] * y[i]
+            up, down = max(up, eta[i]), max(down, -eta[i])
+        i += cuda.blockDim.x
+    count, outcomes = team_sums(exchange, count, outcomes, turn, scratch)
+    stage_max(up, 0, scratch)
+    stage_max(down, 1, scratch)
+    meet_maxima(exchange, 2, turn + 1, scratch)
+    return count, outcomes, -total_max(exchange, 1, turn + 1), total_max(exchange, 0, turn + 1)
+
+
+def _sum_scores(exchange, y, weight, eta, intercept, turn, scratch):
+    """Weighted sums of score and curvature at an intercept; takes a turn."""
+    low, high = part_of(eta.shape[0], exchange)
+    score, curvature = 0.0, 0.0
+    i = low + cuda.threadIdx.x
+    while i < high:
+        if weight[i] > 0.0:
+            _, s, h = row_formula(eta[i] + intercept, y[i])  # noqa: F821 (bound)
+            score += weight[i] * s
+            curvature += weight[i] * h
+        i += cuda.blockDim.x
+    return team_sums(exchange, score, curvature, turn, scratch)
+
+
+def _profile(exchange, y, weight, eta, start, turn, scratch):
+    """Intercept at which the scores sum to zero, and turns taken."""
+    count, outcomes, low, high = _summarize(exchange, y, weight, eta, turn, scratch)
+    turn, mean = turn + 2, outcomes / count
+    low, high, longest = bracket(mean, low, high)  # noqa: F821 (bound)
+    intercept = min(max(start, low), high)
+    for _ in range(MOST_STEPS):
+        sums = sum_scores(exchange, y, weight, eta, intercept, turn, scratch)  # noqa: F821
+        turn += 1
+        if sums[0] > 0.0:
+            low = intercept
+        else:
+            high = intercept
+        least, most = max(low, intercept - longest), min(high, intercept + longest)
+        moved = intercept + newton_step(mean, sums[0] / count, sums[1] / count)  # noqa: F821
+        if not (least <= moved and moved <= most):
+            moved = 0.5 * (least + most)
+        step, intercept, longest = abs(moved - intercept), moved, LONGER * longest
+        if step <= SMALL_STEP * (1.0 + abs(intercept)):
+            break
+    return intercept, turn
+
+
+def _no_intercept(exchange, y, weight, eta, start, turn, scratch):
+    return 0.0, turn
+
+
+def _evaluate(exchange, rows, eta_of_fits, loglik_of_fits, intercepts):
+    """Log-likelihood and intercept per fit; writes u."""
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta_of_fits.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit = exchange.fits[t]
+        eta, weight, y = eta_of_fits[fit], of_fit(rows.weight, fit), rows.value
+        start = intercepts[fit]
+        intercept, turn = profile(exchange, y, weight, eta, start, turn, scratch)  # noqa: F821
+        loglik = 0.0
+        i = low + cuda.threadIdx.x
+        while i < high:
+            rows.u[fit, i] = 0.0
+            if weight[i] > 0.0:
+                term, score, _ = row_formula(eta[i] + intercept, y[i])  # noqa: F821
+                loglik += weight[i] * term
+                rows.u[fit, i] = weight[i] * score
+            i += cuda.blockDim.x
+        loglik = team_sum(exchange, loglik, turn, scratch)
+        turn += 1
+        if member == 0 and cuda.threadIdx.x == 0:
+            loglik_of_fits[fit] = loglik
+            intercepts[fit] = intercept
+        t += n_teams(exchange)
+
+
+def _curvature(exchange, rows, eta_of_fits, intercepts, h_of_fits, inverse):
+    """h of every row, and 1 / sum h of every fit (0 without an intercept)."""
+    begin()
+    scratch, turn = new_scratch(), 0
+    team, member = my_team(exchange)
+    low, high = part_of(eta_of_fits.shape[1], exchange)
+    t = team
+    while t < exchange.fits.shape[0]:
+        fit, total = exchange.fits[t], 0.0
+        weight, intercept = of_fit(rows.weight, fit), intercepts[fit]
+        i = low + cuda.threadIdx.x
+        while i < high:
+            h = 0.0
+            if weight[i] > 0.0:
+                theta = eta_of_fits[fit, i] + intercept
+                _, _, curvature = row_formula(theta, rows.value[i])  # noqa: F821 (bound)
+                h = weight[i] * curvature
+            h_of_fits[fit, i] = h
+            total += h
+            i += cuda.blockDim.x
+        total = team_sum(exchange, total, turn, scratch)
+        turn += 1
+        if member == 0 and cuda.threadIdx.x == 0:
+            is_centred = has_intercept() and total > 0.0  # noqa: F821 (bound)
+            inverse[fit, 0] = 1.0 / total if is_centred else 0.0
+        t += n_teams(exchange)
+
+
+@device
+def _yes():
+    return True
+
+
+@device
+def _no():
+    return False
+
+
+@cache
+def evaluation(row_formula, observed_formula, link_formula, has_intercept):
+    """Kernel of the evaluation."""
+    profile, label = device(_no_intercept), f"{row_formula.__name__}_origin"
+    if has_intercept:
+        observed = row_formula
+        if observed_formula is not None:
+            formulas = {"row_formula": row_formula, "observed_formula": observed_formula}
+            observed = device(bind(take_observed, **formulas))
+        bracket, step = map(device, intercept_formulas(link_formula))
+        sums = device(bind(_sum_scores, row_formula=observed))
+        label = row_formula.__name__
+        profile = device(bind(_profile, bracket=bracket, newton_step=step, sum_scores=sums))
+    return specialize(_evaluate, label, row_formula=row_formula, profile=profile)
+
+
+@cache
+def curvature(row_formula, has_intercept):
+    answer = _yes if has_intercept else _no
+    label = row_formula.__name__ + ("" if has_intercept else "_origin")
+    return specialize(_curvature, label, row_formula=row_formula, has_intercept=answer)
+
+
+class RowSizes(NamedTuple):
+    """What the sizes of rounding errors follow from."""
+
+    rows: object
+    eta: np.ndarray  # float64 (fits, rows)
+    intercepts: np.ndarray  # float64 per fit
+
+
+def _size(state, fit, i, x):
+    """Rounding of a score that is no difference: of its own terms, and of the predictor."""
+    weight, theta = of_fit(state.rows.weight, fit)[i], state.eta[fit, i] + state.intercepts[fit]
+    if not weight > 0.0:
+        return 0.0
+    _, score, h = row_formula(theta, state.rows.value[i])  # noqa: F821 (bound)
+    return abs(x) * weight * (abs(score) + h * (1.0 + abs(theta)))
+
+
+@cache
+def multiply_sizes(row_formula):
+    return product_with(device(bind(_size, row_formula=row_formula)))
+
+
+# -- one fit ---------------------------------------------------------------------------------
+
+
+class RowsOnDevice(PatternOnDevice):
     """A sum over rows, with or without an intercept."""
 
     few = True
@@ -22,8 +215,8 @@ class RowPattern(Pattern):
         likelihood, n_rows = self.likelihood, problem.plan.n_rows
         self.ignores_shifts = likelihood.intercept
         formulas = likelihood.row_formula, likelihood.observed_formula, likelihood.link_formula
-        self._evaluate = kernels.evaluation(*formulas, likelihood.intercept)
-        self._curvature = kernels.curvature(likelihood.row_formula, likelihood.intercept)
+        self._evaluate = evaluation(*formulas, likelihood.intercept)
+        self._curvature = curvature(likelihood.row_formula, likelihood.intercept)
         self._intercept = layout.device.zeros(n_fits, np.float64)
         # others read `rows`, whose events would be a part of the scores, and these have none
         self._rows, no_events = self.rows, layout.device.zeros(n_rows, np.float64)
@@ -42,9 +235,9 @@ class RowPattern(Pattern):
 
     def sizes(self, eta):
         if self.likelihood.link_formula is not None:  # u is what was observed less its mean
-            return multiply_sizes, self._rows
-        state = kernels.RowSizes(self._rows, eta, self._intercept)
-        return kernels.multiply_sizes(self.likelihood.row_formula), state
+            return multiply_sizes_of_rows, self._rows
+        state = RowSizes(self._rows, eta, self._intercept)
+        return multiply_sizes(self.likelihood.row_formula), state
 
     @cached_property
     def _largest(self):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.optimize import brentq
 
-from ...backends.sums.messages import MIDDLE, NODES, nodes
+from ...backends.sums.messages import MIDDLE, NODES, around, nodes
 
 ENOUGH = 2e-12  # by the last coefficients, twenty times the error and more
 NOISE = 1e-9  # relative: what is less is lost to rounding in tails of the scores
@@ -36,11 +36,6 @@ def _find_terms():
 
 
 _TERMS = _find_terms()
-
-
-def around(intercept):
-    """Center of nodes one of which is the intercept."""
-    return intercept - nodes(0.0)[MIDDLE]
 
 
 def first_intercept(likelihood, mean):

@@ -24,11 +24,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
 from ..._compile import device, kernel
-from .cpu_kernels import DEVIATIONS, MARGIN, split
+from ...information.views import View
+from .cpu import DEVIATIONS, MARGIN, split
 
-__all__ = ["SubsetMoments"]
+__all__ = ["SubsetMoments", "SubsetView"]
 
 
 class SubsetMoments:
@@ -199,3 +201,24 @@ def _third(sets, x, total):
         _scan_third(eta, sets.tau[s], m, x_set[: end - begin], moments, third)
         for a in range(width):
             total[a] += sets.weight[begin] * third[m, a] / moments.law[m]
+
+
+class SubsetView(View):
+    """Exact conditional logistic regression."""
+
+    widest = 32  # moments take a number for each pair of columns and number of cases
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        self._moments = SubsetMoments(rows)
+
+    def cross(self, x, z):
+        return self._moments.cross(x, z)
+
+    def traces(self, inverse):
+        root = cholesky(inverse, lower=True)
+        z = self.centred(np.arange(self.rows.n_coef)) @ root
+        return solve_triangular(root, self._moments.third(z), lower=True, trans="T")
+
+    def scores(self, x):
+        return x * self.rows.session.u[:, None]  # which sums to 0 within a set

@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
+from ..risk_sets.information import Lanes, RiskSetView
 
-__all__ = ["CensoringSchedule", "add_censoring_scores", "plan_schedule"]
+__all__ = ["CarriedView", "CensoringSchedule", "add_censoring_scores", "plan_schedule"]
 
 
 class CensoringSchedule(NamedTuple):
@@ -148,3 +149,20 @@ def add_censoring_scores(schedule, rows, lanes, x, cells, out):
                 drift[t] += rate[t] * schedule.lost[t] / schedule.at_risk[t]
             row = _carry_rows(schedule, rows, lanes, x, cells, state, t, row)
     _take(schedule, rate, drift, out)
+
+
+class CarriedView(RiskSetView):
+    """Fine and Gray's model, whose robust scores know that the censoring curve is an estimate."""
+
+    def _take_lanes(self):
+        carrying, weighted = self.rows.plan.carrying, self.rows.session.pattern.weighted
+        of_plan = carrying.lane_ptr, carrying.lane_cell
+        return Lanes(carrying.carry_idx, weighted.inverse, *of_plan, weighted.survival)
+
+    def scores_of(self, x, mean):
+        out, cells = self._scan(x, mean)
+        schedule = plan_schedule(
+            self.rows.plan, self.rows.outcome.time[self.rows.plan.order], self.rows.weight
+        )
+        add_censoring_scores(schedule, self.state, self._lanes, x, cells, out)
+        return out * self.rows.weight[:, None]

@@ -1,0 +1,37 @@
+"""The meat of a sandwich: sums over clusters of the products of their rows' scores."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+from scipy.sparse import csr_array
+
+__all__ = ["collector_of", "meat_of"]
+
+
+def meat_of(blocks, scores_of):
+    """Sum over clusters of the products of their scores.
+
+    ``scores_of(columns)`` has those along the columns of a block, (clusters, columns), of which two
+    are in memory at a time.
+    """
+    p = sum(map(len, blocks))
+    total = np.zeros((p, p))
+    for first, second in combinations_with_replacement(range(len(blocks)), 2):
+        J, K = blocks[first], blocks[second]
+        left = scores_of(J)
+        part = left.T @ (left if first == second else scores_of(K))
+        total[np.ix_(J, K)], total[np.ix_(K, J)] = part, part.T
+    return total
+
+
+def collector_of(cluster, plan):
+    """Function that sums numbers of a plan's rows, copies included, over clusters.
+
+    These are numbers from 0 in the order of the caller.
+    """
+    of_row = plan.per_copy(cluster[plan.order])
+    shape = int(cluster.max(initial=-1)) + 1, len(of_row)
+    collect = csr_array((np.ones(len(of_row)), (of_row, np.arange(len(of_row)))), shape=shape)
+    return lambda numbers: collect @ numbers

@@ -1,0 +1,36 @@
+"""Information of models whose rows are in groups, within which the mean is free."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ...information.views import MeanView
+
+__all__ = ["GroupView"]
+
+
+class GroupView(MeanView):
+    """Models without time: rows in groups, within which the mean is free."""
+
+    def __init__(self, rows):
+        super().__init__(rows)
+        session, plan = rows.session, rows.plan
+        self.h = np.empty(len(session.eta))
+        session.pattern.observe(session.eta, session.u, self.h)
+        self._member = csr_array((self.h, np.arange(plan.n_rows), plan.ptr))
+        self.atom_weight = self._member.sum(axis=1)
+        self._has_weight = self.atom_weight > 0
+        self.n_atoms = len(self.atom_weight)
+
+    def means(self, x):
+        sums = self._member @ x
+        sums[self._has_weight] /= self.atom_weight[self._has_weight, None]
+        sums[~self._has_weight] = 0.0
+        return sums
+
+    def h_of(self, factor):
+        return self.h * factor[self.rows.plan.group_idx]
+
+    def scores(self, x):
+        return (x - self.means(x)[self.rows.plan.group_idx]) * self.rows.session.u[:, None]

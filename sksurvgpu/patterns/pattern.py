@@ -1,0 +1,112 @@
+"""What a pattern is: all that the package knows of one way of looping over rows.
+
+A likelihood names its pattern, a class, and nothing outside of the pattern's folder asks which it
+is.  Row plans, weights, bounds and contests are of the whole package; how rows are evaluated on a
+CPU, on a device and in partitions, and what their information is, are classes of which each is
+imported when it is first needed.  A new pattern is a subclass here, in a folder of its own, and the
+line of a likelihood that names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..backends.cpu.pattern import PatternOnCpu
+    from ..backends.cuda.pattern import PatternOnDevice
+    from ..backends.sums.joined import Joining
+    from ..backends.sums.pattern import PatternInPart
+    from ..information.views import View
+    from .contests import Contests
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Rows of a plan, copies in later pieces included, with the weights of one fit.
+
+    It is what is known of them before any predictor, found once for a vector of weights.
+    """
+
+    plan: Any
+    weight: np.ndarray | None  # float64 per row; None: all one
+    live: np.ndarray  # bool per row: whether its predictor matters
+
+    @property
+    def observed(self):
+        """What was counted or measured in every row."""
+        return self.plan.value
+
+    def events(self):
+        """What was counted or measured in every row, times its weight."""
+        return self.observed if self.weight is None else self.observed * self.weight
+
+    def weights(self):
+        """Weight of every row."""
+        return np.ones(self.plan.n_rows) if self.weight is None else self.weight
+
+
+class Lazy:
+    """A class in a module of its pattern's folder, which is imported when it is first asked for."""
+
+    def __init__(self, module: str, name: str):
+        self._module, self._name = module, name
+
+    def __set_name__(self, pattern, attribute):
+        self._folder = pattern.__module__
+
+    def __get__(self, instance, pattern):
+        return getattr(import_module(self._module, self._folder), self._name)
+
+
+class Pattern:
+    """A way of looping over rows; the class itself is what likelihoods name."""
+
+    # Whether the likelihood is given something of its groups, so that it ignores shifts in them.
+    is_conditional = True
+    # Whether plans have cells of time (`risk_sets.plan`), and lanes beside them (`carried.plan`).
+    has_cells = has_lanes = False
+
+    on_cpu: type[PatternOnCpu]  # rows of one fit
+    on_device: type[PatternOnDevice]  # rows of all fits of a batch
+    in_part: type[PatternInPart]  # rows of a partition, which answer a coordinator
+    joined: type[Joining]  # how a coordinator joins what partitions answer
+    information: type[View]  # information and scores at the coefficients of a fit
+
+    @classmethod
+    def weigh(cls, plan, weight) -> Weighted:
+        """Plan under weights, which are in the order of the caller; None: all one."""
+        return cls.weigh_rows(plan, None if weight is None else plan.per_copy(weight[plan.order]))
+
+    @staticmethod
+    def weigh_rows(plan, weight) -> Weighted:
+        """Plan under weights in the order of its rows."""
+        raise NotImplementedError
+
+    @staticmethod
+    def largest_loglik(likelihood, weighted) -> float:
+        """Upper bound of the log-likelihood under weights, for the duality gap."""
+        raise NotImplementedError
+
+    @staticmethod
+    def arrays(plan) -> dict[str, np.ndarray]:
+        """Flat arrays of a plan, whatever the weights, as machines with many threads read them."""
+        return {"order": np.asarray(plan.order, np.int32), "ones": np.ones((1, plan.n_rows))}
+
+    @classmethod
+    def contests(cls, problem, weight) -> Contests | None:
+        """Contests of a problem under weights in the caller's order; None: it has none."""
+        return cls.contests_among(problem, cls.weigh(problem.plan, weight))
+
+    @staticmethod
+    def contests_among(problem, weighted) -> Contests | None:
+        """Contests of a problem's rows of positive weight."""
+        raise NotImplementedError
+
+
+def are_counted(plan, weight):
+    """Rows of positive weight."""
+    return np.ones(plan.n_rows, bool) if weight is None else weight > 0
