@@ -115,6 +115,7 @@ def time_passes(rows, n_threads):
     from sksurvgpu.backends.cpu.session import Session
     from sksurvgpu.backends.cpu.threads import Threads, one_blas_thread
     from sksurvgpu.datasets import simulate_cox
+    from sksurvgpu.estimators._preparing import prepare
 
     forbid_matrices()
     data = simulate_cox(rows, PASS_COLUMNS, density=DENSITY, random_state=SEED)
@@ -124,7 +125,7 @@ def time_passes(rows, n_threads):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # five iterations do not converge
         model.fit(data.X[:6_000], data.y[:6_000])
-    prepared, prepared_after = timed(lambda: model._prepare(data.X, data.y))
+    prepared, prepared_after = timed(lambda: prepare(model, data.X, data.y))
     [[solution]], fit = timed(lambda: prepared.solve([model.alpha]))
     columns = np.arange(PASS_COLUMNS)
     with one_blas_thread(), Threads(n_threads) as threads:

@@ -20,6 +20,7 @@ from ._tables import counted
 from .backends import explain
 from .datasets import simulate_cox
 from .estimators._prepared import count_threads
+from .estimators._preparing import prepare
 from .estimators.survival import CoxLassoCCD
 from .exceptions import BackendUnavailableError
 from .selection.models import CoxLassoCV
@@ -225,7 +226,7 @@ def _compare(model, data, times):
     coxnet = CoxnetSurvivalAnalysis(alphas=[model.alpha], l1_ratio=1.0, fit_baseline_model=False)
     dense = data.X.toarray()
     _timed("  scikit-survival CoxnetSurvivalAnalysis", lambda: coxnet.fit(dense, data.y), times)
-    prepared = model._prepare(data.X, data.y)
+    prepared = prepare(model, data.X, data.y)
     coefs = np.column_stack([ours.coef_, coxnet.coef_[:, 0]])
     judged = _evaluate(prepared, np.full((1, 2), model.alpha), coefs)
     print(f"\n{'':<14} {'objective':>14} {'KKT residual':>13} {'columns':>8}")

@@ -25,6 +25,7 @@ class Result(Versioned):
 
     _arrays: ClassVar[tuple[str, ...]] = ()
     _most_rows: ClassVar[int] = MOST_ROWS
+    _effect: str | None  # what exp(coef) is called, of results with `_arrays`
 
     def _title(self) -> str:
         raise NotImplementedError

@@ -38,4 +38,9 @@ class Versioned:
         if saved != __version__:
             warning = InconsistentVersionWarning(type(self).__name__, saved, __version__)
             warnings.warn(warning, stacklevel=2)
-        vars(self).update(state)
+        vars(self).update(self._upgrade(state))
+
+    @staticmethod
+    def _upgrade(state):
+        """State as this version has it, from the one of any version."""
+        return state

@@ -18,6 +18,7 @@ from sksurvgpu import (
     competing_risks,
     surv,
 )
+from sksurvgpu.estimators.fitted import fitted_of
 
 N, P, N_SUBJECTS = 240, 12, 60
 RNG = np.random.default_rng(20)
@@ -76,7 +77,7 @@ class Face:
         curves = {"return_array": True} if any("function" in m for m in methods[:2]) else {}
         if self.cls is LogisticCCD:
             curves = {}
-        elif curves and model._timeline.labels is not None:
+        elif curves and fitted_of(model).setting.timeline.labels is not None:
             curves["strata"] = STRATA[: X.shape[0]]
         found = [getattr(model, method)(X, **curves) for method in methods]
         if self.cls is not LogisticCCD:  # whose predictions are labels

@@ -29,6 +29,7 @@ from sksurvgpu import (
 )
 from sksurvgpu._journal import Journal, describe_call
 from sksurvgpu.data.simulate.draw import generator
+from sksurvgpu.estimators._preparing import prepare
 
 ALPHA = 0.002
 PILOT = np.where(np.arange(P) % 4 == 3, 0.0, 0.1 * (1 + np.arange(P)))
@@ -158,7 +159,7 @@ class TestFolds:
         scrambled[fold] = np.random.default_rng(3).normal(size=(fold.sum(), P))
         coefs = []
         for table in (X.toarray(), scrambled):
-            prepared = face.make(penalty=Adaptive())._prepare(table, face.y, **face.arguments())
+            prepared = prepare(face.make(penalty=Adaptive()), table, face.y, **face.arguments())
             batch = {"weight": np.column_stack([np.ones(len(weight)), weight])}
             [_, [held]] = prepared.solve([ALPHA], total=np.array([240.0, weight.sum()]), **batch)
             coefs.append(held.coef)

@@ -23,7 +23,9 @@ from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators import baseline
 from sksurvgpu.estimators._prepared import count_threads
+from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.estimators.baseline import survival
+from sksurvgpu.estimators.fitted import Fitted, adopt, fitted_of
 
 
 class NumericOutcome(CoxLassoCCD):
@@ -123,8 +125,9 @@ def test_curves_take_little_more_memory_than_they_are(data, strata, since, monke
     start = None if since is None else np.full(len(rows), since)
 
     def curves():
-        predictors, codes = model._predictors(X), model._baseline.strata_of(labels, len(rows))
-        return model._baseline.curves(predictors, codes, True, survival, start)
+        of_fit = fitted_of(model).baseline
+        predictors, codes = model._predictors(X), of_fit.strata_of(labels, len(rows))
+        return of_fit.curves(predictors, codes, True, survival, start)
 
     monkeypatch.setattr(baseline, "BLOCK_NUMBERS", 10**9)
     whole = curves()
@@ -219,10 +222,10 @@ def test_curves_of_strata_far_apart(data, strata):
     shift = 700.0 * (strata == "north") - 400.0 * (strata == "west")
     X[:, first] += shift / model.coef_[first]
     # Judged at the same coefficients: strata shift the predictor, and no curve.
-    prepared = model._prepare(X, data.y, strata=strata)
+    prepared = prepare(model, X, data.y, strata=strata)
     prepared = prepared.with_options(max_iter=0)
     [[solution]] = prepared.solve([model.alpha], coef=model.coef_[:, None])
-    model._adopt(prepared, solution)
+    adopt(model, Fitted.of(prepared, solution))
     far = model.predict_survival_function(X, strata, return_array=True)
     np.testing.assert_allclose(far, near, atol=1e-7)
 

@@ -150,7 +150,7 @@ def test_fits_are_those_of_pooled_rows(name):
     if name != "time-varying":
         predicted = np.asarray(far.predict(X))
         np.testing.assert_array_equal(predicted, far.predict(arguments["X"])[order])
-    if hasattr(far, "_baseline"):
+    if hasattr(far, "cum_baseline_hazard_"):
         check_curves(here, far, arguments, handles, order)
 
 

@@ -31,6 +31,7 @@ from sksurvgpu import (
     groups_from,
 )
 from sksurvgpu.backends import cpu
+from sksurvgpu.estimators.fitted import fitted_of
 from sksurvgpu.penalties import blocks as of_blocks
 from sksurvgpu.penalties.blocks import arrange, blocks_of_size, move_block_of, with_matrices
 from sksurvgpu.penalties.folded import FoldedPenalty
@@ -391,7 +392,7 @@ def test_pieces_of_time_share_a_group():
     model = CoxLassoCCD(
         alpha=0.01, time_varying={"c0": [10.0]}, penalty=GroupLasso({"g": ["c0", "c1"]})
     ).fit(table, y)
-    names = np.array(model._coef_names())
+    names = fitted_of(model).names
     together = model.coef_[
         [(name.startswith(("c0", "c1")) and len(name) > 3) or name == "c1" for name in names]
     ]

@@ -33,6 +33,7 @@ from sksurvgpu import (
 from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
+from sksurvgpu.estimators._preparing import assemble
 from sksurvgpu.inference._rows import open_rows
 from sksurvgpu.information import rows as information_rows
 from sksurvgpu.information.inverse import invert
@@ -129,8 +130,8 @@ def test_scores_are_the_change_of_the_gradient_with_a_weight():
     model = FineGrayCCD(alpha=0, tol=1e-10).fit(table, y, censoring_groups=group)
 
     def gradient(weight):
-        _, problem, batch, *_ = model._assemble(build_design(table), y, weight, None, given)
-        session = Session(problem, batch.weight[:, 0], None, Threads(1))
+        rows = assemble(model, build_design(table), y, weight, None, given)
+        session = Session(rows.problem, rows.batch.weight[:, 0], None, Threads(1))
         session.start(model.coef_)
         return session.gradient(np.arange(2))
 

@@ -30,6 +30,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.backends import cpu
+from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.exceptions import NothingSelectedWarning
 from sksurvgpu.penalties.folded import FoldedPenalty
 from sksurvgpu.solver import descend, line_search
@@ -110,7 +111,7 @@ class TestOptima:
 
 def curvature_of(face, **params):
     """Curvature of columns in the null model, of the mean."""
-    prepared = face.make(penalty="mcp", **params)._prepare(X, face.y, **face.arguments())
+    prepared = prepare(face.make(penalty="mcp", **params), X, face.y, **face.arguments())
     return prepared.batch.penalty.null / prepared.total_weight
 
 
@@ -158,7 +159,7 @@ class TestFaces:
 def test_replicates_and_folds_share_the_knots_of_all_rows():
     """Else they would minimize different objectives."""
     face = FACES["cox"]
-    prepared = face.make(penalty="mcp")._prepare(X, face.y)
+    prepared = prepare(face.make(penalty="mcp"), X, face.y)
     weight = WEIGHT.astype(float)
     [[solution]] = prepared.solve([ALPHA], weight=weight[:, None], total=weight.sum())
     fitted = face.fit(alpha=ALPHA)
@@ -318,7 +319,7 @@ def shares_of(monkeypatch):
 def test_objectives_never_rise(penalty, monkeypatch):
     """Also where full steps fail, which they do here."""
     shares, (table, y) = shares_of(monkeypatch), hard_counts(1)
-    prepared = PoissonCCD(penalty=penalty)._prepare(table, y)
+    prepared = prepare(PoissonCCD(penalty=penalty), table, y)
     alpha = 0.03 * prepared.null_model().lam_max / prepared.total_weight
     [[solution]] = prepared.solve([alpha])
     assert solution.converged and min(shares) < 1.0

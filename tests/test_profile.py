@@ -30,6 +30,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.datasets import simulate_case_series, simulate_cox, simulate_fine_gray
+from sksurvgpu.estimators.fitted import fitted_of
 from sksurvgpu.inference.curve import Bound, Curve
 
 FILES = {"cox": "coxph", "matched": "conditional", "fine_gray": "competing"}
@@ -149,7 +150,7 @@ def test_every_model(name):
     def least(b):
         offset = given.get("offset", 0.0) + b * X[:, column]
         fitted = clone(model).fit(rest, face.y, **{**given, "offset": offset})
-        return fitted.objective_ * fitted._total_weight, fitted
+        return fitted.objective_ * fitted_of(fitted).total_weight, fitted
 
     middle, fitted = least(bounds["coef"])
     dispersion = 1.0

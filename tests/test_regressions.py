@@ -18,6 +18,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu._compile import bind, device, specialize
+from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.exceptions import NothingToCompareError
 
 N_PAIRS = 40
@@ -125,7 +126,7 @@ def test_one_offset_stands_for_all_fits_of_a_batch():
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(100, 3)), rng.poisson(2.0, size=100)
     weight, exposure = rng.integers(0, 3, size=(100, 2)).astype(float), rng.uniform(1, 2, size=100)
-    prepared = PoissonCCD(tol=1e-9)._prepare(X, y, exposure=exposure)
+    prepared = prepare(PoissonCCD(tol=1e-9), X, y, exposure=exposure)
     fits = prepared.solve(np.full((1, 2), 0.01), weight=weight)
     for b in range(2):
         alpha = 0.01 * len(y) / weight[:, b].sum()

@@ -25,6 +25,7 @@ from sksurvgpu import (
     profile_likelihood,
     wald,
 )
+from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.estimators._separation import is_determined
 
 # Fits in loops may select nothing, and say so.
@@ -176,7 +177,7 @@ class TestNoRefit:
     def test_collinear_columns(self, name):
         face = FACES[name]
         table = np.column_stack([X.toarray(), X.toarray()[:, 8] + X.toarray()[:, 9]])
-        prepared = face.make()._prepare(table, face.y, **face.arguments())
+        prepared = prepare(face.make(), table, face.y, **face.arguments())
         every = np.ones(P + 1, bool)
         found = prepared.find_undetermined(every, prepared.weight)
         np.testing.assert_array_equal(np.flatnonzero(found), [8, 9, 12])
@@ -186,13 +187,13 @@ class TestNoRefit:
         """Either answer is that of the linear programs where there are few columns."""
         face, random = FACES["cox"], np.random.default_rng(0)
         wide = random.normal(size=(len(face.y), 150))
-        prepared = face.make()._prepare(wide, face.y)
+        prepared = prepare(face.make(), wide, face.y)
         for n_columns, expected in ((10, True), (20, True), (120, False), (150, False)):
             some = np.arange(150) < n_columns
             assert prepared.is_determined(some, prepared.weight) == expected
         for name in ("cox", "logistic", "conditional logistic", "poisson"):
             face = FACES[name]
-            prepared = face.make()._prepare(X, face.y, **face.arguments())
+            prepared = prepare(face.make(), X, face.y, **face.arguments())
             for seed in range(4):
                 weight = (np.random.default_rng(seed).random(len(face.y)) < 0.15) * 1.0
                 every = np.ones(P, bool)

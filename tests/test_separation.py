@@ -24,6 +24,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.estimators import _separation as separation
 from sksurvgpu.estimators._finite import proves_maximum
+from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.estimators._separation import find_infinite
 
 INFINITE = "Coefficients of unpenalized columns are infinite, because the columns separate the"
@@ -123,7 +124,7 @@ def test_coefficients_that_change_over_time():
         if not (y["event"] & (sample.sample_weight > 0)).any():
             continue
         model = CoxLassoCCD(alpha=0, time_varying={0: [2.0, 4.0]})
-        prepared = model._prepare(X, outcome, sample.weights)
+        prepared = prepare(model, X, outcome, sample.weights)
         p = X.shape[1] + 2
 
         def at(t, X=X, n=n):
@@ -147,7 +148,7 @@ def test_coefficients_that_change_over_time():
 def names_of(model, X, y, **arguments):
     """Columns that a fit calls infinite, and that its warning names."""
     frame = pd.DataFrame(X).add_prefix("c")
-    prepared = model._prepare(frame, y, **arguments)
+    prepared = prepare(model, frame, y, **arguments)
     is_free = model.alpha * prepared.batch.factor == 0
     return np.flatnonzero(find_infinite(prepared.problem, prepared.weight, is_free)).tolist()
 
@@ -335,7 +336,7 @@ def test_verdicts_of_coxph(name):
     table = loader.load_dataset(name)["df"]
     X, start = encode_survset(table), table["time"] if "time2" in table else None
     y = surv(table["event"], table["time2" if "time2" in table else "time"], start=start)
-    prepared = CoxLassoCCD(alpha=0)._prepare(X, y)
+    prepared = prepare(CoxLassoCCD(alpha=0), X, y)
     found = find_infinite(prepared.problem, prepared.weight, np.ones(X.shape[1], bool))
     assert bool(found.any()) == VERDICTS[name]["warns"]
     if name == "d.oropha.rec":

@@ -25,6 +25,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.estimators._preparing import prepare
 
 P = X.shape[1]
 # 12 orders of magnitude, all kinds of columns
@@ -179,7 +180,7 @@ def test_the_residual_is_in_standard_errors(name):
     start.coef_ = free.coef_ + 0.05 * width
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        prepared = start._prepare(column, face.y, None, None)
+        prepared = prepare(start, column, face.y, None, None)
     [solution] = _at_start(prepared)
     assert solution.score == pytest.approx(0.05, rel=0.3)
 

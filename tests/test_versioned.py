@@ -1,16 +1,22 @@
 """Pickles of fitted estimators and results, read by another version than made them."""
 
 import inspect
+import lzma
 import pickle
+import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sksurvgpu
-from sksurvgpu import CoxLassoCCD, CoxLassoCV, fit_path
+from sksurvgpu import CoxLassoCCD, CoxLassoCV, fit_path, information_criteria, to_json
 from sksurvgpu._versioned import Versioned
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.estimators.fitted import fitted_of
 from sksurvgpu.penalties import PenaltySpec
 
 DATA = simulate_cox(200, 5, random_state=0)
@@ -74,3 +80,58 @@ def test_pickles_from_before_versions_were_written(model):
     with pytest.warns(InconsistentVersionWarning, match="by sksurvgpu of an unknown version and"):
         loaded.__setstate__(dict(vars(model)))
     np.testing.assert_array_equal(loaded.coef_, model.coef_)
+
+
+KEPT = pickle.loads(lzma.decompress((Path(__file__).parent / "pickles_0_2.xz").read_bytes()))
+
+
+def read_kept(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
+        return KEPT[name], pickle.loads(KEPT[name]["pickle"])
+
+
+def table_of(kept):
+    return pd.DataFrame(kept["X"]) if isinstance(kept["X"], dict) else kept["X"]
+
+
+@pytest.mark.parametrize("name", [name for name in KEPT if name != "path"])
+def test_fits_of_version_0_2_predict(name):
+    kept, model = read_kept(name)
+    X, given = table_of(kept), kept["given"]
+    np.testing.assert_array_equal(model.predict(X, **kept["predict"]), kept["expected"])
+    assert model.log_likelihood(X, kept["y"], **given) == pytest.approx(kept["log_likelihood"])
+    if "risk" in kept:
+        np.testing.assert_array_equal(model.predict_risk(X, [0.5], **given), kept["risk"])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X, **kept["predict"]), kept["expected"])
+
+
+@pytest.mark.parametrize("name", [name for name in KEPT if name != "path"])
+def test_fits_of_version_0_2_are_those_of_today(name):
+    kept, model = read_kept(name)
+    X, given = table_of(kept), kept["given"]
+    fresh = clone(model).fit(X, kept["y"], **given)
+    assert vars(model).keys() == vars(fresh).keys()
+    of_old, of_new = fitted_of(model), fitted_of(fresh)
+    assert of_old.attributes().keys() == of_new.attributes().keys()
+    assert of_old.names.tolist() == of_new.names.tolist()
+    assert (of_old.fingerprint, of_old.n_rows) == (of_new.fingerprint, of_new.n_rows)
+    if name.endswith("_cv"):
+        model, fresh = model.refit_model(), fresh.refit_model()
+    assert vars(model).keys() == vars(fresh).keys()
+    assert to_json(model).count("\n") == to_json(fresh).count("\n")
+    if model.penalty is None and model.relax is None:
+        assert np.isfinite(information_criteria(model, X, kept["y"], **given)).all()
+    # what a fit leaves goes with the next one
+    model.set_params(penalty=None).fit(X, kept["y"], **given)
+    assert not hasattr(model, "pilot_coef_")
+
+
+def test_paths_of_version_0_2_have_their_fits():
+    kept, path = read_kept("path")
+    np.testing.assert_array_equal(path.coefs, kept["coefs"])
+    first = path.at(0)
+    np.testing.assert_array_equal(first.coef_, kept["coefs"][:, 0])
+    np.testing.assert_array_equal(first.predict_risk(table_of(kept), [0.5]), kept["risk"])
+    assert fitted_of(first).alpha == pytest.approx(path.alphas[0])

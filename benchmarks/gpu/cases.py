@@ -14,6 +14,7 @@ import numpy as np
 
 import sksurvgpu
 from sksurvgpu import datasets
+from sksurvgpu.estimators._preparing import prepare
 
 ONES = 0.3  # share of ones in small designs
 MANY_ROWS, FEW_ONES = 10_000, 0.05  # of designs from so many rows on
@@ -61,7 +62,7 @@ class Case:
 
 def problem_of(drawn):
     """Problem and batch without penalties, checked as in a fit."""
-    prepared = drawn.estimator._prepare(drawn.X, drawn.y, **drawn.given)
+    prepared = prepare(drawn.estimator, drawn.X, drawn.y, **drawn.given)
     return prepared.problem, prepared.batch
 
 

@@ -35,6 +35,7 @@ from sksurvgpu.backends.cuda import _cuda
 from sksurvgpu.backends.cuda.arrays import address_of
 from sksurvgpu.backends.cuda.layout import Layout
 from sksurvgpu.backends.cuda.session import Session
+from sksurvgpu.estimators._preparing import prepare
 from sksurvgpu.inference._replicates import Replicates
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.folds import split_rows
@@ -301,7 +302,7 @@ def folds(given=None):
     for model in (CoxLassoCCD, FineGrayCCD, LogisticCCD):
         X, y = draw(model, arguments.rows)
         fitted, backend = model(), cuda.Backend(KeepingDevice())
-        prepared = fitted._prepare(X, y)
+        prepared = prepare(fitted, X, y)
         for name, weight in batches(fitted, prepared, arguments.fits):
             changes = {"weight": weight}
             batch = prepared._batch([0.1] * 1, np.ones(arguments.fits), changes)

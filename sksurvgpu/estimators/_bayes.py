@@ -24,34 +24,35 @@ from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
 from ..bayes.posterior import Posterior
 from ..data.design.columns import Design
-from ._columns import check_columns, feature_names
-from ._estimator import Estimator
+from ._columns import check_columns
+from ._estimator import Estimator, Parameters
 from ._predictive import predict_draws, row_blocks
 from ._prepared import count_threads
 
-__all__ = ["SEEDS", "BayesianModel", "matrix_of"]
+__all__ = ["OF_CHAINS", "SEEDS", "BayesianModel", "matrix_of"]
 
 SEEDS = 2**32  # keys of the generator have 32 bits
 DENSE_SHARE = 0.2  # of entries that are not zero: above, products with dense arrays are faster
 
 
+OF_CHAINS: Parameters = {
+    "n_chains": (4, [Interval(Integral, 1, None, closed="left")]),
+    "n_tune": (1000, [Interval(Integral, 0, None, closed="left")]),
+    "n_draws": (1000, [Interval(Integral, 4, None, closed="left")]),
+    "thin": (1, [Interval(Integral, 1, None, closed="left")]),
+    "keep": ("float64", [StrOptions({"float64", "float32", "summary"})]),
+    "folder": (None, [str, os.PathLike, None]),
+    "random_state": (0, ["random_state"]),
+    "backend": ("auto", [StrOptions(BACKENDS.keys())]),
+    "device": (0, [Interval(Integral, 0, None, closed="left")]),
+    "n_jobs": (None, [Integral, None]),
+    "verbose": (0, ["verbose"]),
+}
+
+
 class BayesianModel(Estimator):
     """Base of the estimators with a posterior; see `BayesianLasso` for the parameters."""
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        "fit_intercept": ["boolean"],
-        "n_chains": [Interval(Integral, 1, None, closed="left")],
-        "n_tune": [Interval(Integral, 0, None, closed="left")],
-        "n_draws": [Interval(Integral, 4, None, closed="left")],
-        "thin": [Interval(Integral, 1, None, closed="left")],
-        "keep": [StrOptions({"float64", "float32", "summary"})],
-        "folder": [str, os.PathLike, None],
-        "random_state": ["random_state"],
-        "backend": [StrOptions(BACKENDS.keys())],
-        "device": [Interval(Integral, 0, None, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
     # Rows' weights belong to them as the outcome does.
     __metadata_request__fit = {"sample_weight": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
@@ -90,10 +91,15 @@ class BayesianModel(Estimator):
         )
         return Posterior(replace(sampled, samplers=[]), names, **described)
 
-    def _adopt(self, columns, posterior, **fitted) -> None:
+    def _adopt(self, header, posterior, **fitted) -> None:
         """Set all fitted attributes, and say what is doubtful."""
-        self._set_columns(columns)
-        self.__dict__.update(fitted)
+        self.n_features_in_ = header.n_columns
+        if header.names is not None:
+            self.feature_names_in_ = header.names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        for name, value in fitted.items():
+            setattr(self, name, value)
         self.backend_, self.backend_reason_ = explain(self.backend)
         self.posterior_ = posterior
         for doubt in posterior.doubts():
@@ -141,9 +147,6 @@ class BayesianModel(Estimator):
         """
         check_is_fitted(self)
         return self.posterior_.summary(level)
-
-    def _feature_names(self) -> list[str]:
-        return [str(name) for name in feature_names(self)]
 
 
 def matrix_of(design: Design):

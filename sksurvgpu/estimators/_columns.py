@@ -1,29 +1,51 @@
-"""The columns of X as estimators read them, and scikit-learn's attributes of them."""
+"""The columns of X as estimators read them, and scikit-learn's checks of them."""
 
 from __future__ import annotations
 
-import copy
-from typing import Any, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..backends import to_host
 from ..data.design.columns import Design, build_design
 from ..partitions.handles import is_far
 
-__all__ = ["check_columns", "feature_names", "read_columns", "refuse", "require_here"]
+__all__ = [
+    "Header",
+    "check_columns",
+    "read_columns",
+    "read_header",
+    "refuse",
+    "require_here",
+]
 
-ATTRIBUTES = ("n_features_in_", "feature_names_in_")
+
+class Header(NamedTuple):
+    """Number of the columns of a table, and their names if scikit-learn takes these."""
+
+    n_columns: int
+    names: np.ndarray | None
+
+    def labels(self) -> list[str]:
+        """Names as texts; x0, x1 and so on where there are none."""
+        names = [f"x{j}" for j in range(self.n_columns)] if self.names is None else self.names
+        return [str(name) for name in names]
 
 
-def read_columns(estimator, X) -> tuple[Design, dict[str, Any]]:
-    """Check X; its columns, and their attributes, which `estimator` does not get yet."""
+def read_columns(X) -> tuple[Design, Header]:
+    """Check X; its columns, and their header."""
     X = to_host(require_here(X))
-    design, reader = build_design(X), copy.copy(estimator)
-    validate_data(reader, _header(X), y="no_validation", skip_check_array=True)
-    read = vars(reader)
-    return design, {name: read[name] for name in ATTRIBUTES if name in read}
+    design = build_design(X)
+    return design, read_header(_header(X))
+
+
+def read_header(table) -> Header:
+    """Header of a table as scikit-learn reads it."""
+    reader = BaseEstimator()
+    validate_data(reader, table, y="no_validation", skip_check_array=True)
+    return Header(reader.n_features_in_, getattr(reader, "feature_names_in_", None))
 
 
 def check_columns(estimator, X) -> Design:
@@ -47,13 +69,6 @@ def refuse(
 ) -> NoReturn:
     """Refuse what needs rows that are in partitions."""
     raise ValueError(f"`X` is in partitions, and {what}; {instead}.")
-
-
-def feature_names(estimator) -> np.ndarray:
-    """Names of the columns of a fit; x0, x1 and so on where they had none."""
-    if hasattr(estimator, "feature_names_in_"):
-        return estimator.feature_names_in_
-    return np.array([f"x{j}" for j in range(estimator.n_features_in_)], dtype=object)
 
 
 def _header(X):

@@ -6,12 +6,10 @@ from ..backends.sums.labels import check_groups
 from ..data.outcomes.counts import count_compared, refuse_uncompared
 from ..likelihoods.conditional_poisson import ConditionalPoisson
 from ..patterns.groups.plan import plan_groups
-from ..solver.problem import Problem
 from ._base import PenalizedModel
 from ._by_parts import by_parts
 from ._docs import documented
 from ._outline import Outline
-from ._prepared import count_threads
 
 __all__ = ["WEIGHTED", "ConditionalModel", "weighted"]
 
@@ -61,12 +59,8 @@ class ConditionalModel(PenalizedModel):
     def _refuse_groups(self, counts, among):
         refuse_uncompared(counts, "stratum", "strata", among)
 
-    def _build(self, design, outcome, weight):
-        plan = plan_groups(outcome.value, outcome.group)
-        return self._problem(design, plan, ConditionalPoisson()), {}
-
-    def _problem(self, design, plan, likelihood):
-        return Problem.build(design, plan, likelihood, n_threads=count_threads(self.n_jobs))
+    def _plan(self, outline, reorders):
+        return plan_groups(outline.outcome.value, outline.outcome.group)
 
     @by_parts()
     def predict(self, X):

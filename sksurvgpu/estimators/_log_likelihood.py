@@ -12,8 +12,11 @@ from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
 from ..solver.fits import Fits
 from ..solver.point import require_finite
+from ._columns import check_columns
 from ._prepared import count_threads, sizes_of_rows
+from ._preparing import assemble, open_backend, prepare
 from ._relaxed import evaluate
+from .fitted import traits_of
 
 __all__ = ["check_arguments", "log_likelihood_of"]
 
@@ -43,25 +46,25 @@ def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
     except NothingToCompareError:
         return 0.0, 0.0
     require_finite(loglik)
-    return float(loglik), sizes[0 if model._counts_rows else 1]
+    return float(loglik), sizes[0 if traits_of(model).counts_rows else 1]
 
 
 def _evaluate_here(model, X, y, sample_weight, offset, **given):
-    design = model._read_features(X)
-    assembled = model._assemble(design, y, sample_weight, offset, given)
-    outcome, problem, batch, *_ = assembled
+    design = check_columns(model, X)
+    assembled = assemble(model, design, y, sample_weight, offset, given)
+    problem, batch = assembled.problem, assembled.batch
     if problem.has_intercept:
         known = 0.0 if batch.offset is None else batch.offset
         shift = model.intercept_ + problem.shift_of(model.coef_)[0]
         batch = replace(batch, offset=known + np.full((design.n_rows, 1), shift))
         problem = problem.without_intercept()
-    backend, n_threads = model._choose_backend(model.backend), count_threads(model.n_jobs)
+    backend, n_threads = open_backend(model, model.backend), count_threads(model.n_jobs)
     fits = Fits(problem, batch, backend, n_threads=n_threads)
-    return fits.log_likelihoods(model.coef_[:, None]), sizes_of_rows(outcome, batch)
+    return fits.log_likelihoods(model.coef_[:, None]), sizes_of_rows(assembled.outcome, batch)
 
 
 def _evaluate_far(model, X, y, sample_weight, offset, **given):
-    with closing(model._prepare(X, y, sample_weight, offset, **given)) as prepared:
+    with closing(prepare(model, X, y, sample_weight, offset, **given)) as prepared:
         fit = SimpleNamespace(coef=model.coef_, baseline=getattr(model, "intercept_", 0.0))
         [found] = evaluate(prepared, [(0, fit)], prepared.batch.weight)
         return [found["loglik"]], prepared.sizes

@@ -7,14 +7,12 @@ from what the partitions tell, and what needs rows is refused in one place, `ref
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from ..backends.sums.coordinator import Coordinator
 from ..backends.sums.labels import check_kinds
@@ -23,14 +21,14 @@ from ..backends.sums.recipes import Recipes
 from ..data.design.units import check_largest
 from ..partitions.handles import as_rows, open_engine
 from ..routes import PLAIN
-from ..solver.fits import Fits, Options
-from ..solver.problem import Batch
-from ._base import around_means
-from ._columns import refuse
-from ._prepared import HUGE, Prepared, count_threads
+from ..solver.fits import Fits
+from ._columns import Header, refuse
+from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
+from ._prepared import HUGE, Prepared, count_threads, options_of, start_of
 from ._reading import model_text, read_rows
+from .fitted import Setting
 
-__all__ = ["FarPrepared", "prepare", "prepare_over"]
+__all__ = ["FarPrepared", "prepare_over", "prepare_parts"]
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class FarPrepared(Prepared):
             "X": np.concatenate([part.columns for part in parts]),
             "rows": np.array([part.rows for part in parts]),
             "y": np.array([part.checksum for part in parts]),
-            "backend": self.served_by[0],
+            "backend": self.setting.backend[0],
         }
 
     # -- weights that partitions make ------------------------------------------------------------
@@ -104,7 +102,7 @@ class FarPrepared(Prepared):
         if not known.total > 0:
             return True
         counts = getattr(self.problem.likelihood, "is_quadratic", False)
-        is_one_class = "classes_" in self.of_model and not known.events < known.total
+        is_one_class = self.setting.classes is not None and not known.events < known.total
         return is_one_class or not (counts or known.events > 0)
 
     def check_subjects(
@@ -155,7 +153,7 @@ class FarPrepared(Prepared):
     def is_determined(self, is_free, weight):
         return refuse("whether columns determine a fit is found from rows")
 
-    def doubts_of(self, model, solution):
+    def doubts_of(self, solution):
         """Name coefficients that may be infinite.
 
         Those that are have a huge effect when a fit has converged. Whether columns separate the
@@ -166,7 +164,7 @@ class FarPrepared(Prepared):
         if not self.batch.penalty.is_convex:
             is_free = np.ones(len(is_free), bool)
         found = np.flatnonzero(is_free & (solution.coef != 0))
-        names = model._coef_names()
+        names = self.setting.names
         huge = [f"`{names[k]}`" for k in found if abs(solution.coef[k]) * span(source[k]) > HUGE]
         if not huge:
             return []
@@ -178,7 +176,7 @@ class FarPrepared(Prepared):
         ]
 
 
-def prepare(model, X, y, sample_weight, offset, given) -> FarPrepared:
+def prepare_parts(model, X, y, sample_weight, offset, given) -> FarPrepared:
     """Check what a fit of handles was given, and open the partitions."""
     arguments = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset, **given}
     rows = {name: as_rows(v, name) for name, v in arguments.items() if v is not None}
@@ -192,7 +190,7 @@ def prepare(model, X, y, sample_weight, offset, given) -> FarPrepared:
 
 
 def prepare_over(model, engine, n_threads, where, backend=None) -> FarPrepared:
-    """The same of partitions that an engine asks."""
+    """Check what a fit of partitions was given, which an engine asks."""
     try:
         return _prepare(model, engine, n_threads, where, backend)
     except BaseException:
@@ -203,39 +201,31 @@ def prepare_over(model, engine, n_threads, where, backend=None) -> FarPrepared:
 def _prepare(model, engine, n_threads, where, backend):
     _check_parameters(model)
     backend = Coordinator() if backend is None else backend
-    problem, of_model = _open(model, engine)
-    given = model._read_by_column(problem.given, problem.source)
-    batch = Batch(
-        lambdas=np.empty((0, 1)),
-        penalty=model._spec().family(given),
-        factor=given.factor[problem.source],
-        coef=model._start(problem.n_columns),
-    )
-    if model._spec().route(given, PLAIN) is not PLAIN:
+    problem, of_setting = _open(model, engine)
+    given, penalty = read_by_column(model, problem.given, problem.source), penalty_of(model)
+    batch = batch_of(model, given, coef=start_of(model, problem.n_columns))
+    header = Header(problem.given.n_columns, problem.given.names)
+    if penalty.route(given, PLAIN) is not PLAIN:
         refuse(f"`penalty`={model.penalty!r} reads rows before it fits them")
     [weighed] = backend.weigh(problem, [None])
     if not weighed.total > 0:
         raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
-    options = Options(float(model.tol), int(model.max_iter), "majorized", int(model.verbose))
     prepared = FarPrepared(
-        Fits(problem, batch, backend, options, n_threads),
+        Fits(problem, batch, backend, options_of(model), n_threads),
         outcome=None,
-        served_by=("partitions", where),
-        columns=_columns_of(model, problem.given),
-        of_model=of_model,
+        setting=Setting(header, backend=("partitions", where), **of_setting),
         given=given,
-        route=model._route(given),
+        route=route_of(model, given),
         plain_route=around_means(PLAIN, given),
         gamma=None,
         weighed=weighed,
         units=tuple(int(part.tables["units"][0]) for part in problem.descriptions),
     )
-    model._spec().check(prepared)
-    return prepared.with_null() if batch.penalty.needs_null else prepared
+    return prepared.checked_by(penalty)
 
 
 def _open(model, engine):
-    """Problem over the partitions, after checks of what they tell, and what predictions need."""
+    """Problem over the partitions, after checks of what they tell, and fields of `Setting`."""
     text = model_text(model)
     descriptions = describe(engine, text)
     check_strata(descriptions)
@@ -252,20 +242,8 @@ def _open(model, engine):
     problem = open_problem(*given, events_first=events_first)
     design = problem.given
     check_largest(np.fmax(abs(design.least), abs(design.largest)), names)
-    return problem, model._of_parts(problem, outline.terms, agreed, told)
-
-
-def _columns_of(model, design):
-    """scikit-learn's attributes of the columns of X, which the model does not get yet."""
-    from pandas import DataFrame
-
-    reader, header = copy.copy(model), np.empty((0, design.n_columns))
-    if design.names is not None:
-        header = DataFrame(header, columns=list(design.names))
-    validate_data(reader, header, y="no_validation", skip_check_array=True)
-    read = vars(reader)
-    names = ("n_features_in_", "feature_names_in_")
-    return {name: read[name] for name in names if name in read}
+    of_setting = {"terms": outline.terms} | model._of_parts(problem, agreed, told)
+    return problem, of_setting
 
 
 def _check_parameters(model):

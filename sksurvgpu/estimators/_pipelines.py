@@ -5,7 +5,6 @@ model to X anew fits steps that are not fitted; what draws rows has `inference._
 scikit-survival gives scikit-learn's ``Pipeline`` its curves in the way of those here.
 """
 
-import copy
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..data.design.columns import Design, build_design
 from ..data.design.named import NamedColumns
 from ._columns import require_here
 from ._estimator import Estimator
+from .fitted import with_names
 
 __all__ = ["join_steps", "learn_steps", "named", "open_pipeline", "refuse_type", "split_pipeline"]
 
@@ -59,8 +59,7 @@ def open_pipeline(estimator, *tables) -> tuple:
         return model, *map(steps.transform, tables)
     names = names_of(steps)
     if names is not None and not hasattr(model, "feature_names_in_"):
-        model = copy.copy(model)
-        model.feature_names_in_ = names
+        model = with_names(model, names)
     return model, *(named(steps.transform(require_here(X)), steps) for X in tables)
 
 

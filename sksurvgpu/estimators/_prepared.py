@@ -13,18 +13,19 @@ import numpy as np
 from ..data.outcomes.checksum import checksum
 from ..penalties import Given, PenaltySpec
 from ..routes import Route
-from ..solver.fits import Fits
+from ..solver.fits import Fits, Options
 from ..solver.null import Null
 from ..solver.problem import Loan
 from ..solver.solve import Solution
 from ._relaxed import relax
 from ._separation import find_directions, find_undetermined, is_determined
+from .fitted import Setting
 
 # Effect of a column over its range that infinite coefficients reach before a fit has converged:
 # what pulls them falls with the exponential.
 HUGE = 7.0
 
-__all__ = ["Prepared", "count_threads", "sizes_of_rows"]
+__all__ = ["Prepared", "count_threads", "options_of", "sizes_of_rows", "start_of"]
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -45,6 +46,20 @@ def count_threads(n_jobs: int | None) -> int:
     return max(1, n_cores + 1 + int(n_jobs))
 
 
+def options_of(estimator) -> Options:
+    """How an estimator has its fits solved."""
+    tol, max_iter = float(estimator.tol), int(estimator.max_iter)
+    return Options(tol, max_iter, estimator.algorithm, int(estimator.verbose))
+
+
+def start_of(estimator, n_coef):
+    """Coefficients of the fit before, where they are wanted and as many."""
+    before = getattr(estimator, "coef_", None)
+    if not estimator.warm_start or before is None or len(before) != n_coef:
+        return None
+    return before[:, None]
+
+
 def sizes_of_rows(outcome, batch) -> tuple[float, float]:
     """Sum of the weights of rows, and of those of their events."""
     weight = np.ones(outcome.n_rows) if batch.weight is None else batch.weight[:, 0]
@@ -55,15 +70,12 @@ def sizes_of_rows(outcome, batch) -> tuple[float, float]:
 class Prepared:
     """Checked input of a fit: what all of its fits share.
 
-    Those have no penalties yet; `columns` are scikit-learn's attributes of the columns of X, and
-    `of_model` those that the model needs for predictions beside its solution.
+    Those have no penalties yet.
     """
 
     fits: Fits
     outcome: Any  # of the rows as the caller has them
-    served_by: tuple[str, str]  # name of the backend, and why that one
-    columns: dict[str, Any]
-    of_model: dict[str, Any]
+    setting: Setting  # what predictions need beside a solution
     given: Given  # by column
     route: Route  # how fits are carried out
     plain_route: Route  # ... without a penalty
@@ -104,7 +116,7 @@ class Prepared:
         """Fitted attributes that say what was asked of rows elsewhere."""
         return {}
 
-    def doubts_of(self, model, solution) -> list[str]:
+    def doubts_of(self, solution) -> list[str]:
         """What to warn of that is not known here."""
         return []
 
@@ -176,7 +188,7 @@ class Prepared:
             "y": self.outcome,
             "sample_weight": self.batch.weight,
             "offset": self.batch.offset,
-            "backend": self.served_by[0],
+            "backend": self.setting.backend[0],
         }
 
     def solve(self, alphas, *, total=None, on_fit=None, **changes) -> list[list[Solution]]:
@@ -190,8 +202,13 @@ class Prepared:
         weight = changes.get("weight", self.batch.weight)
         return fits if self.gamma is None else relax(self, fits, self.gamma, weight)
 
-    def with_null(self):
-        """The same with a penalty that knows the null model of all rows."""
+    def checked_by(self, penalty: PenaltySpec) -> Prepared:
+        """Input that a penalty is for, which knows the null model where the penalty needs it."""
+        penalty.check(self)
+        return self.with_null() if self.batch.penalty.needs_null else self
+
+    def with_null(self) -> Prepared:
+        """Input whose penalty knows the null model of all rows."""
         of_total = self.batch.penalty.of_total(self.total_weight)
         null = self.with_batch(penalty=of_total).null_model()
         known = self.with_batch(penalty=of_total.at_null(null.root**2))

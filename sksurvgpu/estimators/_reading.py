@@ -23,6 +23,7 @@ from ..data.design.columns import build_design
 from ..data.vectors import check_labels
 from ..data.wholes import reading_part
 from ._base import PenalizedModel
+from .fitted import traits_of
 
 __all__ = ["AGREED_APART", "model_text", "outline_of", "read_rows"]
 
@@ -72,7 +73,7 @@ def read_rows(text, arguments, trusted=False) -> PartRows:
     told["units"] = np.array([_count_units(outcome)])
     if cluster is None:
         subject = getattr(outcome, "subject", None)
-        cluster = getattr(outcome, estimator._clusters, None)
+        cluster = getattr(outcome, traits_of(estimator).clusters, None)
     else:
         subject = cluster = check_labels(cluster, "cluster", design.n_rows)
     told["has_subjects"] = np.array([subject is not None])

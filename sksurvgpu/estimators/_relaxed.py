@@ -13,7 +13,6 @@ is NaN.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from numbers import Real
 
@@ -212,16 +211,14 @@ def evaluate(prepared, pairs, weight):
     return replace(fits, problem=problem).run(coroutines)
 
 
-def names_of_undetermined(model, prepared, solution) -> str:
-    """What a support has that has no refit, by names; the model need not be fitted."""
+def names_of_undetermined(prepared, solution) -> str:
+    """Columns that keep the support of a solution from having a refit, by their names."""
     support = support_of(prepared, solution)
     n_columns = np.count_nonzero(support)
     if n_columns > MOST_SEARCHED:
         return f"some of the {n_columns:,} columns"
-    model = copy.copy(model)
-    model._adopt_data(prepared)
     found = np.flatnonzero(prepared.find_undetermined(support, prepared.weight))
-    names = model._coef_names()
+    names = prepared.setting.names
     more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
     return ", ".join(f"`{names[k]}`" for k in found[:MOST_NAMES]) + more
 
@@ -235,6 +232,6 @@ def require_refit(model, prepared, solution) -> None:
     raise ValueError(
         f"relax={prepared.gamma:g} needs a fit without a penalty of the "
         f"{np.count_nonzero(solution.coef):,} selected columns, which has no finite or no single "
-        f"optimum: {names_of_undetermined(model, prepared, solution)} are collinear or separate "
+        f"optimum: {names_of_undetermined(prepared, solution)} are collinear or separate "
         "the events; take a larger `alpha`, leave columns out, or relax=None."
     )

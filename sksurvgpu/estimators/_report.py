@@ -7,8 +7,11 @@ from html import escape
 
 import numpy as np
 
+from .fitted import fitted_of, traits_of
+
 __all__ = [
     "MOST_NAMES",
+    "doubts_of",
     "explain_empty",
     "explain_failure",
     "fit_card",
@@ -123,26 +126,32 @@ def _table(title, rows, head=()) -> str:
     return CARD.format(title=escape(title), rows="".join(lines))
 
 
-def explain_empty(model) -> list[str]:
+def doubts_of(model, prepared, solution) -> list[str]:
+    """Say why the fit of a model, which was found from checked input, may not be trusted."""
+    doubts = [] if solution.converged else [explain_failure(model, solution)]
+    return doubts + name_infinite(model) + prepared.doubts_of(solution)
+
+
+def explain_empty(model) -> str:
     """Say that a fit selects nothing, where its penalty is larger than that takes.
 
     Where `alpha_max_` is 0 no penalty would select anything, and the penalty is not to blame.
     """
     if not model.alpha > model.alpha_max_ > 0:
-        return []
+        return ""
     # scikit-learn's searches try large penalties, as our own paths do, and reset before each fold
     # what has been warned of, so that even one text would come in every fold
     if is_called_by("sklearn.model_selection._validation"):
-        return []
-    penalized = model._penalized()
+        return ""
+    penalized = fitted_of(model).penalized
     if not len(penalized) or model.coef_[penalized].any():
-        return []
+        return ""
     of = "" if len(penalized) == len(model.coef_) else "penalized "
-    return [
+    return (
         f"{type(model).__name__}(alpha={model.alpha:g}) selects nothing: from "
         f"alpha_max_={model.alpha_max_:.3g} on, all {of}coefficients are 0; take a smaller "
         "alpha, or choose it by cross-validation."
-    ]
+    )
 
 
 def is_called_by(module) -> bool:
@@ -158,11 +167,11 @@ def name_infinite(model) -> list[str]:
     found = np.flatnonzero(model.infinite_)
     if not len(found):
         return []
-    names = model._coef_names()
+    names, penalized = fitted_of(model).names, fitted_of(model).penalized
     listed = [f"`{names[k]}` ({model.coef_[k]:.3g})" for k in found[:MOST_NAMES]]
     more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
     whose, remedy = "unpenalized columns", "penalize them (alpha, penalty_factor)"
-    if np.isin(found, model._penalized()).any():  # beyond the end of MCP, say
+    if np.isin(found, penalized).any():  # beyond the end of MCP, say
         whose, remedy = "columns that the penalty has let go", "take a penalty without an end"
     return [
         f"Coefficients of {whose} are infinite, because the columns separate the "
@@ -173,6 +182,7 @@ def name_infinite(model) -> list[str]:
 
 def explain_failure(model, solution) -> str:
     """Say how far a fit is from its optimum, and what to try."""
+    residual = solution.kkt / fitted_of(model).total_weight
     if solution.n_iter < model.max_iter:
         remedy = (
             "the residual stopped falling, at the accuracy of floating point or, where columns "
@@ -185,7 +195,7 @@ def explain_failure(model, solution) -> str:
         f"{type(model).__name__}(alpha={model.alpha:g}) did not converge in "
         f"{solution.n_iter:,} iteration(s): the largest violation of the optimality conditions "
         f"is {solution.score:.3g} standard errors (kkt_se_), where tol={model.tol:g} allows "
-        f"{solution.allowed:.3g}, or {solution.kkt / model._total_weight:.3g} in units of "
+        f"{solution.allowed:.3g}, or {residual:.3g} in units of "
         f"alpha (kkt_), of which 1 % is allowed; {remedy}."
     )
 
@@ -194,14 +204,16 @@ def table_of(model, intervals):
     """Table of the coefficients of a fit; see `PenalizedModel.summary`."""
     from pandas import DataFrame, Index
 
-    table = DataFrame({"coef": model.coef_}, index=Index(model._coef_names(), name="feature"))
+    fitted = fitted_of(model)
+    effect = traits_of(model).effect
+    table = DataFrame({"coef": model.coef_}, index=Index(fitted.names, name="feature"))
     if intervals is not None:
-        _add_intervals(table, intervals, model._penalized())
-    if model._effect is not None:
+        _add_intervals(table, intervals, fitted.penalized)
+    if effect is not None:
         with np.errstate(over="ignore"):
             for column in list(table.columns):
                 suffix = "" if column == "coef" else f"_{column}"
-                table[model._effect + suffix] = np.exp(table[column])
+                table[effect + suffix] = np.exp(table[column])
     if model.infinite_.any():
         table["is_infinite"] = model.infinite_
     return table

@@ -19,6 +19,7 @@ Of a row that is known to be free of events until c, only the hazard after c cou
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -28,7 +29,7 @@ from sksurv.functions import StepFunction
 
 from .._compile import kernel
 from ..data.sorting import order_within
-from ..data.vectors import check_labels
+from ..data.vectors import check_labels, check_row_values
 from ..nonparametric.kaplan_meier import EQUAL
 from ..patterns.risk_sets.plan import distinct_pairs
 from ._strata import check_strata_as_in_fit
@@ -124,6 +125,37 @@ class Timeline:
         has_rows = np.diff(self.time_ptr) > 0
         ends[has_rows] = self.times[self.time_ptr[1:][has_rows] - 1]
         return ends
+
+    def check_start(self, start, strata):
+        """Start of every row as a vector, given the numbers of their strata; None for 0."""
+        if start is None:
+            return None
+        values = np.full(len(strata), start) if np.ndim(start) == 0 else start
+        vector = check_row_values(values, "start", len(strata), minimum=0)
+        last = self.last_times()[strata]
+        if (vector > last).any():
+            row = int(np.argmax(vector > last))
+            raise ValueError(
+                f"`start` is {vector[row]:g} in row {row:,}, after the last time of the fit's rows "
+                f"in its stratum, {last[row]:g}; nothing is known of what follows, drop such rows."
+            )
+        return vector
+
+    def warn_of_unknown(self, risks, horizons, strata, stacklevel) -> None:
+        """Warn of risks by horizons that are NaN, because the rows of a stratum end before."""
+        is_unknown = np.isnan(risks)
+        if not is_unknown.any():
+            return
+        horizon = int(np.argmax(is_unknown.any(axis=0)))
+        row = int(np.argmax(is_unknown[:, horizon]))
+        where = "" if self.labels is None else f" in the stratum of row {row:,}"
+        warnings.warn(
+            f"The risk by {horizons[horizon]:g} is NaN in {is_unknown[:, horizon].sum():,} of "
+            f"{len(risks):,} rows: the fit's rows{where} end at "
+            f"{self.last_times()[strata[row]]:g}, and what happens later is unknown; take an "
+            "earlier horizon.",
+            stacklevel=stacklevel,
+        )
 
 
 @dataclass(frozen=True, eq=False)

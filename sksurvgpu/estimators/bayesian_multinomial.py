@@ -16,7 +16,7 @@ from ..data.checks import check_sample_weight
 from ..data.intervals import check_level
 from ..data.outcomes.categories import read_categories
 from ..data.vectors import check_length
-from ._bayes import BayesianModel, matrix_of
+from ._bayes import OF_CHAINS, BayesianModel, matrix_of
 from ._columns import read_columns
 from ._docs import documented
 from ._multinomial import (
@@ -119,37 +119,14 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
     (5, 3, 2)
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        **BayesianModel._parameter_constraints,
-        "sampler": [StrOptions(set(SAMPLERS))],
-        "prior_mean": [Real, "array-like"],
-        "prior_precision": [NOT_NEGATIVE, "array-like"],
-        "intercept_precision": [NOT_NEGATIVE, "array-like"],
-        "reference": "no_validation",
-    }
-
-    def __init__(
-        self,
-        *,
-        sampler="hmc",
-        prior_mean=0.0,
-        prior_precision=1.0,
-        intercept_precision=0.01,
-        fit_intercept=True,
-        reference=None,
-        n_chains=4,
-        n_tune=1000,
-        n_draws=1000,
-        thin=1,
-        keep="float64",
-        folder=None,
-        random_state=0,
-        backend="auto",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self._keep(locals())
+    _parameters = {
+        "sampler": ("hmc", [StrOptions(set(SAMPLERS))]),
+        "prior_mean": (0.0, [Real, "array-like"]),
+        "prior_precision": (1.0, [NOT_NEGATIVE, "array-like"]),
+        "intercept_precision": (0.01, [NOT_NEGATIVE, "array-like"]),
+        "fit_intercept": (True, ["boolean"]),
+        "reference": (None, "no_validation"),
+    } | OF_CHAINS
 
     # -- fitting ------------------------------------------------------------------------------
     @_fit_context(prefer_skip_nested_validation=True)
@@ -168,7 +145,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         -------
         <<self>>
         """
-        design, columns = read_columns(self, X)
+        design, header = read_columns(X)
         outcome = read_categories(y, design.n_rows).weighted(sample_weight)
         order = order_classes(outcome.labels, self.reference)
         labels = outcome.labels[order]
@@ -182,8 +159,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         rows = collapse_rows(matrix, outcome.counts[:, order])
         if self.sampler == "gibbs":
             check_trials(rows)
-        names = [f"x{j}" for j in range(design.n_columns)]
-        names = [str(name) for name in columns.get("feature_names_in_", names)]
+        names = header.labels()
         sampling = choose_sampling(self.backend, int(self.device))(0, np.arange(1))
         mode, factor = locate(sampling, rows, prior, labels.tolist(), names)
         posterior = self._sample(
@@ -195,7 +171,7 @@ class BayesianMultinomialLogistic(ClassifierMixin, BayesianModel):
         )
         mode = mode.reshape(prior.mean.shape)
         self._adopt(
-            columns,
+            header,
             posterior,
             classes_=outcome.labels,
             reference_=labels[-1],

@@ -15,7 +15,7 @@ from ..bayes.regression import SAMPLERS
 from ..data.checks import check_sample_weight
 from ..data.intervals import check_level
 from ..data.outcomes.counts import read_numbers
-from ._bayes import BayesianModel, matrix_of
+from ._bayes import OF_CHAINS, BayesianModel, matrix_of
 from ._columns import read_columns
 from ._docs import documented
 from ._noise import check_squares, resolve_noise
@@ -136,47 +136,19 @@ class BayesianLasso(RegressorMixin, BayesianModel):
     (3, 2)
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        **BayesianModel._parameter_constraints,
-        "prior": [StrOptions({"lasso", "ridge", "horseshoe"})],
-        "sampler": [StrOptions(set(SAMPLERS))],
-        "lam": [POSITIVE, None],
-        "lambda_shape": [NOT_NEGATIVE],
-        "lambda_rate": [StrOptions({"auto"}), POSITIVE],
-        "noise_shape": [NOT_NEGATIVE],
-        "noise_rate": [StrOptions({"auto"}), NOT_NEGATIVE],
-        "global_scale": [StrOptions({"auto"}), POSITIVE],
-        "local_df": [POSITIVE],
-        "record_local": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        *,
-        prior="lasso",
-        sampler="collapsed",
-        lam=None,
-        lambda_shape=1.0,
-        lambda_rate="auto",
-        noise_shape=1.0,
-        noise_rate="auto",
-        global_scale="auto",
-        local_df=1.0,
-        record_local=False,
-        fit_intercept=True,
-        n_chains=4,
-        n_tune=1000,
-        n_draws=1000,
-        thin=1,
-        keep="float64",
-        folder=None,
-        random_state=0,
-        backend="auto",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self._keep(locals())
+    _parameters = {
+        "prior": ("lasso", [StrOptions({"lasso", "ridge", "horseshoe"})]),
+        "sampler": ("collapsed", [StrOptions(set(SAMPLERS))]),
+        "lam": (None, [POSITIVE, None]),
+        "lambda_shape": (1.0, [NOT_NEGATIVE]),
+        "lambda_rate": ("auto", [StrOptions({"auto"}), POSITIVE]),
+        "noise_shape": (1.0, [NOT_NEGATIVE]),
+        "noise_rate": ("auto", [StrOptions({"auto"}), NOT_NEGATIVE]),
+        "global_scale": ("auto", [StrOptions({"auto"}), POSITIVE]),
+        "local_df": (1.0, [POSITIVE]),
+        "record_local": (False, ["boolean"]),
+        "fit_intercept": (True, ["boolean"]),
+    } | OF_CHAINS
 
     # -- fitting ------------------------------------------------------------------------------
     @_fit_context(prefer_skip_nested_validation=True)
@@ -195,7 +167,7 @@ class BayesianLasso(RegressorMixin, BayesianModel):
         <<self>>
         """
         self._check_parameters()
-        design, columns = read_columns(self, X)
+        design, header = read_columns(X)
         y = read_numbers(y, n_rows=design.n_rows).value
         weight = check_sample_weight(sample_weight, design.n_rows)
         with np.errstate(over="ignore", invalid="ignore"):  # _check_rows names what overflows
@@ -203,16 +175,16 @@ class BayesianLasso(RegressorMixin, BayesianModel):
                 matrix_of(design), y[None], weight, fit_intercept=bool(self.fit_intercept)
             )
         resolved = self._resolve(rows)
-        names = columns.get("feature_names_in_", [f"x{j}" for j in range(design.n_columns)])
-        names = [str(name) for name in names]
+        names = header.labels()
         posterior = self._sample(
             self._maker(rows, resolved),
             {"coef": names, "local_scale2": names},
             {"X": design, "y": y, "sample_weight": weight},
         )
         for name in OF_PRIOR:
-            vars(self).pop(name, None)
-        self._adopt(columns, posterior, **self._means(posterior), **resolved)
+            if hasattr(self, name):
+                delattr(self, name)
+        self._adopt(header, posterior, **self._means(posterior), **resolved)
         return self
 
     def _check_parameters(self):

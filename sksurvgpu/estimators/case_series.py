@@ -2,7 +2,6 @@
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.checks import check_weight_by_group
 from ..data.outcomes.counts import (
@@ -17,6 +16,7 @@ from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
 from ._strata import check_strata_as_in_fit
+from .fitted import Traits, fitted_of
 
 __all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
 
@@ -70,8 +70,7 @@ class CaseSeriesCCD(ConditionalModel):
     True
     """
 
-    _effect = "rate_ratio"
-    _clusters = "group"
+    _traits = Traits("rate_ratio", clusters="group")
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None):
@@ -172,7 +171,7 @@ class ConditionalPoissonCCD(ConditionalModel):
 
     __metadata_request__fit = {"strata": True, "exposure": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True, "exposure": True}  # noqa: RUF012
-    _effect = "rate_ratio"
+    _traits = Traits("rate_ratio")
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
@@ -216,18 +215,17 @@ class ConditionalPoissonCCD(ConditionalModel):
             check_compared(*weighted(outcome, weight), "stratum", "strata", WEIGHTED)
         return weight
 
-    def _of_parts(self, problem, terms, agreed, told):
+    def _of_parts(self, problem, agreed, told):
         has_strata = all(part["has_strata"][0] for part in told)
-        return {"_n_strata": sum(len(part["labels"]) for part in told) if has_strata else None}
+        return {"n_strata": sum(len(part["labels"]) for part in told) if has_strata else None}
 
     def _tell(self, outcome, weight):
         has_strata = np.array([outcome.group_labels is not None])
         return super()._tell(outcome, weight) | {"has_strata": has_strata}
 
-    def _build(self, design, outcome, weight):
-        problem, of_model = super()._build(design, outcome, weight)
+    def _of_rows(self, plan, outcome, weight):
         labels = outcome.group_labels
-        return problem, of_model | {"_n_strata": None if labels is None else len(labels)}
+        return {"n_strata": None if labels is None else len(labels)}
 
     def score(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.
@@ -250,7 +248,7 @@ class ConditionalPoissonCCD(ConditionalModel):
         log_likelihood : float
             Sum over the counts of the logarithm of their shares of the stratum's total.
         """
-        check_is_fitted(self)
-        check_strata_as_in_fit(self._n_strata, strata is not None, own="a rate")
+        n_strata = fitted_of(self).setting.n_strata
+        check_strata_as_in_fit(n_strata, strata is not None, own="a rate")
         given = {"sample_weight": sample_weight, "offset": offset}
         return log_likelihood_of(self, X, y, given | {"strata": strata, "exposure": exposure})[0]

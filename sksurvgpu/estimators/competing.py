@@ -13,16 +13,22 @@ from ..likelihoods.fine_gray import FineGray
 from ..metrics.competing import count_competing_pairs
 from ..metrics.pairs import as_concordance
 from ..patterns.carried.plan import plan_competing
-from ..solver.problem import Problem
-from ._base import PenalizedModel
+from ._base import OF_PENALTY, OF_SOLVER
 from ._by_parts import by_parts, here
 from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
 from ._outline import Outline
-from ._prepared import count_threads
-from .baseline import Timeline, incidence
+from .baseline import incidence
+from .fitted import Traits, fitted_of
 
 __all__ = ["FineGrayCCD"]
+
+
+def concordance(outcome, predictors, weight, terms) -> float:
+    """Concordance for the event of interest of linear predictors, weighted for censoring."""
+    status, time, risk = outcome.status, outcome.time, predictors[:, 0]
+    sums = count_competing_pairs(status, time, risk, stratum=outcome.stratum, weight=weight)
+    return as_concordance(*sums)
 
 
 @documented
@@ -83,38 +89,17 @@ class FineGrayCCD(CurveModel):
     True
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        **PenalizedModel._parameter_constraints,
-        "event_of_interest": [Interval(Integral, 1, None, closed="left"), str],
-        "censoring_ties": [StrOptions({"crr", "finegray"})],
-    }
+    _parameters = (
+        OF_PENALTY
+        | {
+            "event_of_interest": (1, [Interval(Integral, 1, None, closed="left"), str]),
+            "censoring_ties": ("crr", [StrOptions({"crr", "finegray"})]),
+        }
+        | OF_SOLVER
+    )
     __metadata_request__fit = {"strata": True, "censoring_groups": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
-    _effect = "hazard_ratio"
-
-    def __init__(
-        self,
-        *,
-        alpha=0.01,
-        l1_ratio=1.0,
-        penalty_factor=None,
-        bounds=None,
-        prior_mean=None,
-        penalty=None,
-        relax=None,
-        event_of_interest=1,
-        censoring_ties="crr",
-        algorithm="majorized",
-        tol=1e-6,
-        max_iter=1000,
-        warm_start=False,
-        backend="auto",
-        precision="float64",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self._keep(locals())
+    _traits = Traits("hazard_ratio", concordance=concordance)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None, censoring_groups=None):
@@ -149,9 +134,8 @@ class FineGrayCCD(CurveModel):
         )
 
     def _outline(self, n_columns, names, outcome=None):
-        return Outline.plain(
-            FineGray(), n_columns, names, outcome, events_first=self._events_first()
-        )
+        events_first = self.censoring_ties == "finegray"
+        return Outline.plain(FineGray(), n_columns, names, outcome, events_first=events_first)
 
     def _agree(self, told, n_rows):
         if not sum(part["events"][0] for part in told):
@@ -160,18 +144,10 @@ class FineGrayCCD(CurveModel):
             )
         return super()._agree(told, n_rows)
 
-    def _events_first(self):
-        return self.censoring_ties == "finegray"
-
-    def _build(self, design, outcome, weight):
-        plan = plan_competing(
-            outcome,
-            outcome.censoring_group,
-            events_first=self._events_first(),
-            reorders=not design.keeps_order,
-        )
-        problem = Problem.build(design, plan, FineGray(), n_threads=count_threads(self.n_jobs))
-        return problem, {"_timeline": Timeline.of(plan, outcome, weight)}
+    def _plan(self, outline, reorders):
+        outcome = outline.outcome
+        groups = outcome.censoring_group
+        return plan_competing(outcome, groups, **outline.censoring, reorders=reorders)
 
     # -- predicting ---------------------------------------------------------------------------
     @by_parts()
@@ -263,9 +239,5 @@ class FineGrayCCD(CurveModel):
         if lacks_event(y, self.event_of_interest):  # the reader would say that no fit is possible
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(risk), strata)
-        return self._concordance_of(outcome, risk, check_sample_weight(sample_weight, len(risk)))
-
-    def _concordance_of(self, outcome, predictors, weight):
-        status, time, risk = outcome.status, outcome.time, predictors[:, 0]
-        sums = count_competing_pairs(status, time, risk, stratum=outcome.stratum, weight=weight)
-        return as_concordance(*sums)
+        weight = check_sample_weight(sample_weight, len(risk))
+        return concordance(outcome, risk, weight, fitted_of(self).terms)

@@ -11,13 +11,13 @@ from ..data.outcomes.counts import check_sets, count_sets, read_matched, refuse_
 from ..data.outcomes.survival import Outcome
 from ..likelihoods.conditional_logistic import ConditionalLogistic
 from ..likelihoods.cox import Cox
-from ..patterns.groups.plan import plan_groups
 from ..patterns.risk_sets.plan import plan_rows
-from ._base import PenalizedModel
+from ._base import OF_PENALTY, OF_SOLVER
 from ._conditional import WEIGHTED, ConditionalModel, weighted
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
 from ._outline import Outline
+from .fitted import Traits
 
 __all__ = ["ConditionalLogisticCCD"]
 
@@ -69,37 +69,16 @@ class ConditionalLogisticCCD(ConditionalModel):
     True
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        **PenalizedModel._parameter_constraints,
-        "ties": [StrOptions({"exact", "efron", "breslow"})],
-    }
+    _parameters = (
+        OF_PENALTY
+        | {
+            "ties": ("exact", [StrOptions({"exact", "efron", "breslow"})]),
+        }
+        | OF_SOLVER
+    )
     __metadata_request__fit = {"strata": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
-    _effect = "odds_ratio"
-    _clusters = "group"
-
-    def __init__(
-        self,
-        *,
-        alpha=0.01,
-        l1_ratio=1.0,
-        penalty_factor=None,
-        bounds=None,
-        prior_mean=None,
-        penalty=None,
-        relax=None,
-        ties="exact",
-        algorithm="majorized",
-        tol=1e-6,
-        max_iter=1000,
-        warm_start=False,
-        backend="auto",
-        precision="float64",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self._keep(locals())
+    _traits = Traits("odds_ratio", clusters="group")
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None):
@@ -154,11 +133,10 @@ class ConditionalLogisticCCD(ConditionalModel):
         time, labels = np.ones(outcome.n_rows), outcome.group_labels
         return Outcome(outcome.event, time, stratum=outcome.group, stratum_labels=labels)
 
-    def _build(self, design, outcome, weight):
+    def _plan(self, outline, reorders):
         if self.ties == "exact":
-            plan = plan_groups(outcome.value, outcome.group)
-            return self._problem(design, plan, ConditionalLogistic()), {}
-        return self._problem(design, plan_rows(self._at_once(outcome)), Cox(self.ties)), {}
+            return super()._plan(outline, reorders)
+        return plan_rows(outline.outcome)
 
     def score(self, X, y, sample_weight=None, strata=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.

@@ -28,6 +28,7 @@ from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._pipelines import open_pipeline, refuse_type
+from .fitted import fitted_of, traits_of
 
 __all__ = ["to_json", "to_sklearn"]
 
@@ -84,7 +85,7 @@ def to_json(estimator, path=None) -> str:
     True
     """
     model = _open(estimator)
-    names = [str(name) for name in model._feature_names()]
+    names = fitted_of(model).setting.header.labels()
     content: dict[str, Any] = {
         "format": FORMAT,
         "model": type(model).__name__,
@@ -141,7 +142,7 @@ def to_sklearn(estimator):
     if hasattr(estimator, "best_estimator_"):
         return to_sklearn(estimator.best_estimator_)
     model = _open(estimator)
-    pieces = _pieces(model, model._feature_names())
+    pieces = _pieces(model, fitted_of(model).setting.header.labels())
     if len(pieces) > 1:
         raise ValueError(
             "the coefficients of `estimator` change over time, which no model of scikit-learn "
@@ -153,7 +154,7 @@ def to_sklearn(estimator):
         other.classes_, other.n_iter_ = model.classes_.copy(), np.array([model.n_iter_])
         other.coef_, other.intercept_ = coef[None, :], np.array([intercept])
     else:
-        counts = model._effect == "rate_ratio" and hasattr(model, "intercept_")
+        counts = _link(model) == "log"
         other = PoissonRegressor() if counts else LinearRegression()
         # as scikit-learn's own fits have it, which converters rely on
         other.coef_, other.intercept_, other.n_iter_ = coef, np.float64(intercept), model.n_iter_
@@ -176,9 +177,7 @@ def _open(estimator):
 
 def _pieces(model, names):
     """Coefficients that are not zero, by name, in every piece of time."""
-    terms = getattr(model, "_terms", None)
-    if terms is None:
-        return [{"until": None, "coef": _nonzero(model.coef_, names)}]
+    terms = fitted_of(model).terms
     coefs = [terms.columns_at(model.coef_, b, len(names)) for b in range(terms.n_pieces)]
     ends = [*terms.cuts.tolist(), None]
     pieces = zip(ends, coefs, strict=True)
@@ -194,13 +193,14 @@ def _link(model):
         return "survival" if hasattr(model, "predict_survival_function") else "incidence"
     if hasattr(model, "classes_"):
         return "logit"
-    return "log" if model._effect == "rate_ratio" and hasattr(model, "intercept_") else "identity"
+    is_linear = fitted_of(model).estimate.intercept is not None
+    return "log" if is_linear and traits_of(model).effect == "rate_ratio" else "identity"
 
 
 def _baseline(model):
     """Steps of the baseline of every stratum that has rows."""
-    baseline, timeline = model._fitted_baseline(), model._baseline.timeline
-    found = []
+    baseline, found = fitted_of(model).baseline, []
+    timeline = baseline.timeline
     for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
         own = timeline.of_stratum(s)
         times, logs = timeline.times[own], baseline.log_hazards[:, own]

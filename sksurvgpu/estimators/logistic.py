@@ -13,9 +13,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from ..data.checks import check_sample_weight
 from ..data.outcomes.classes import read_classes, refuse_class, refuse_classes
 from ..likelihoods.logistic import Logistic, expit
+from ._base import OF_PENALTY, OF_SOLVER
 from ._by_parts import by_parts, here
 from ._docs import documented
 from ._linear import LinearModel
+from .fitted import Traits
 
 __all__ = ["LogisticCCD"]
 
@@ -26,6 +28,13 @@ def _like_classes(model, given):
 
 def _like_labels(model, given):
     return model.classes_[:0]
+
+
+def concordance(outcome, predictors, weight, terms) -> float:
+    """Area under the curve of linear predictors; NaN where all rows that count are of one class."""
+    if len(np.unique(outcome.value[weight > 0])) < 2:
+        return np.nan
+    return roc_auc_score(outcome.value, predictors[:, 0], sample_weight=weight)
 
 
 @documented
@@ -72,37 +81,16 @@ class LogisticCCD(ClassifierMixin, LinearModel):
     (3, 2)
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        **LinearModel._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
+    _parameters = (
+        OF_PENALTY
+        | {
+            "fit_intercept": (True, ["boolean"]),
+            "class_weight": (None, [dict, StrOptions({"balanced"}), None]),
+        }
+        | OF_SOLVER
+    )
     _likelihood = Logistic
-    _counts_rows = True
-    _effect = "odds_ratio"
-
-    def __init__(
-        self,
-        *,
-        alpha=0.01,
-        l1_ratio=1.0,
-        penalty_factor=None,
-        bounds=None,
-        prior_mean=None,
-        penalty=None,
-        relax=None,
-        fit_intercept=True,
-        class_weight=None,
-        algorithm="majorized",
-        tol=1e-6,
-        max_iter=1000,
-        warm_start=False,
-        backend="auto",
-        precision="float64",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self._keep(locals())
+    _traits = Traits("odds_ratio", counts_rows=True, concordance=concordance)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -182,17 +170,11 @@ class LogisticCCD(ClassifierMixin, LinearModel):
             weight = of_class if weight is None else of_class * weight
         return outcome, weight
 
-    def _of_parts(self, problem, terms, agreed, told):
-        return {"classes_": agreed["classes"]}
+    def _of_parts(self, problem, agreed, told):
+        return {"classes": agreed["classes"]}
 
-    def _build(self, design, outcome, weight):
-        problem, _ = super()._build(design, outcome, weight)
-        return problem, {"classes_": outcome.labels}
-
-    def _concordance_of(self, outcome, predictors, weight):
-        if len(np.unique(outcome.value[weight > 0])) < 2:
-            return np.nan
-        return roc_auc_score(outcome.value, predictors[:, 0], sample_weight=weight)
+    def _of_rows(self, plan, outcome, weight):
+        return {"classes": outcome.labels}
 
     @by_parts()
     def decision_function(self, X):

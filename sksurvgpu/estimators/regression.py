@@ -13,6 +13,7 @@ from ..likelihoods.poisson import Poisson
 from ._by_parts import by_parts, here
 from ._docs import documented
 from ._linear import LinearModel
+from .fitted import Traits
 
 __all__ = ["LinearCCD", "PoissonCCD"]
 
@@ -64,7 +65,7 @@ class PoissonCCD(RegressorMixin, LinearModel):
     __metadata_request__predict = {"exposure": True}  # noqa: RUF012
     __metadata_request__score = {"exposure": True}  # noqa: RUF012
     _likelihood = Poisson
-    _effect = "rate_ratio"
+    _traits = Traits("rate_ratio")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -202,8 +203,7 @@ class LinearCCD(RegressorMixin, LinearModel):
     """
 
     _likelihood = Gaussian
-    _counts_rows = True
-    _has_dispersion = True
+    _traits = Traits(has_dispersion=True, counts_rows=True)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None):

@@ -15,17 +15,23 @@ from ..data.outcomes.survival import read_outcome
 from ..likelihoods.cox import Cox
 from ..metrics.pairs import as_concordance, count_pairs, scale_weights
 from ..patterns.risk_sets.plan import plan_rows
-from ..solver.problem import Problem
-from ._base import PenalizedModel
+from ._base import OF_PENALTY, OF_SOLVER
 from ._by_parts import by_parts, here
+from ._columns import check_columns
 from ._curves import CurveModel, like_curves, like_risks, refuse_scorer
 from ._docs import documented
 from ._outline import Outline
-from ._prepared import count_threads
-from .baseline import Timeline, cumulative_hazard, survival
+from .baseline import cumulative_hazard, survival
+from .fitted import Traits, fitted_of
 from .time_varying import Terms
 
 __all__ = ["CoxLassoCCD"]
+
+
+def concordance(outcome, predictors, weight, terms) -> float:
+    """Harrell's index of linear predictors in each piece of time."""
+    counts = terms.count_by_piece(count_pairs, outcome, predictors, scale_weights(weight))
+    return as_concordance(*sum(np.array(found) for _, found in counts))
 
 
 @documented
@@ -84,38 +90,17 @@ class CoxLassoCCD(CurveModel):
     True
     """
 
-    _parameter_constraints: dict = {  # noqa: RUF012 (scikit-learn's convention)
-        **PenalizedModel._parameter_constraints,
-        "ties": [StrOptions({"breslow", "efron"})],
-        "time_varying": [dict, None],
-    }
+    _parameters = (
+        OF_PENALTY
+        | {
+            "ties": ("breslow", [StrOptions({"breslow", "efron"})]),
+            "time_varying": (None, [dict, None]),
+        }
+        | OF_SOLVER
+    )
     __metadata_request__fit = {"strata": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
-    _effect = "hazard_ratio"
-
-    def __init__(
-        self,
-        *,
-        alpha=0.01,
-        l1_ratio=1.0,
-        penalty_factor=None,
-        bounds=None,
-        prior_mean=None,
-        penalty=None,
-        relax=None,
-        ties="breslow",
-        time_varying=None,
-        algorithm="majorized",
-        tol=1e-6,
-        max_iter=1000,
-        warm_start=False,
-        backend="auto",
-        precision="float64",
-        device=0,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self._keep(locals())
+    _traits = Traits("hazard_ratio", concordance=concordance)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None):
@@ -145,22 +130,8 @@ class CoxLassoCCD(CurveModel):
             refuse_no_event(n_rows, "Cox")
         return super()._agree(told, n_rows)
 
-    def _of_parts(self, problem, terms, agreed, told):
-        return super()._of_parts(problem, terms, agreed, told) | {"_terms": terms}
-
-    def _build(self, design, outcome, weight):
-        outline = self._outline(design.n_columns, design.names)
-        terms = outline.terms
-        plan = plan_rows(outcome, terms.cuts, reorders=not design.keeps_order)
-        problem = Problem.build(
-            design,
-            plan,
-            outline.likelihood,
-            terms.source,
-            terms.piece_ptr,
-            n_threads=count_threads(self.n_jobs),
-        )
-        return problem, {"_terms": terms, "_timeline": Timeline.of(plan, outcome, weight)}
+    def _plan(self, outline, reorders):
+        return plan_rows(outline.outcome, outline.terms.cuts, reorders=reorders)
 
     # -- linear predictor ---------------------------------------------------------------------
     @by_parts()
@@ -178,34 +149,28 @@ class CoxLassoCCD(CurveModel):
         predictor : ndarray of shape (n_samples,)
             X times the coefficients, without the offset of the fit.
         """
-        design = self._read_features(X)
+        design, terms = check_columns(self, X), fitted_of(self).terms
         if time is None:
-            if self._terms.n_pieces > 1:
+            if terms.n_pieces > 1:
                 refuse_scorer(
                     "cannot pass `time`, which predictions of coefficients that change over time "
                     "need, but for as_integrated_brier_score_scorer, which takes curves"
                 )
                 raise ValueError(
                     "`time` is missing: the coefficients change at "
-                    f"{self._terms.cuts.tolist()}; pass the time that the prediction is for, "
+                    f"{terms.cuts.tolist()}; pass the time that the prediction is for, "
                     "or use predict_survival_function."
                 )
             time = 0.0
         elif isinstance(time, bool) or not isinstance(time, Real) or not time >= 0:
             raise ValueError(f"`time` is {time!r}, must be a number of at least 0.")
-        coef = self._terms.columns_at(self.coef_, self._terms.piece_at(time), design.n_columns)
-        return design.dot(coef)
-
-    def _predictors_of(self, design, coef):
-        n_columns, pieces = design.n_columns, range(self._terms.n_pieces)
-        parts = [design.dot(self._terms.columns_at(coef, b, n_columns)) for b in pieces]
-        return np.stack(parts, axis=1)
+        return design.dot(terms.columns_at(self.coef_, terms.piece_at(time), design.n_columns))
 
     # -- curves -------------------------------------------------------------------------------
     @property
     def baseline_survival_(self):
         """Survival at a linear predictor of 0: a step function, or one per stratum."""
-        return self._fitted_baseline().functions(survival)
+        return fitted_of(self).baseline.functions(survival)
 
     @by_parts(like_curves)
     def predict_survival_function(self, X, strata=None, return_array=False, *, start=None):
@@ -295,29 +260,4 @@ class CoxLassoCCD(CurveModel):
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(predictors), strata)
         weight = check_sample_weight(sample_weight, len(predictors))
-        return self._concordance_of(outcome, predictors, weight)
-
-    def _concordance_of(self, outcome, predictors, weight):
-        counts = self._count_by_piece(count_pairs, outcome, predictors, scale_weights(weight))
-        return as_concordance(*sum(np.array(found) for _, found in counts))
-
-    def _count_by_piece(self, count, outcome, predictors, weight):
-        """The rows in each piece of time, and what a function counts of their pairs there."""
-        edges = [0.0, *self._terms.cuts, np.inf]
-        for b in range(self._terms.n_pieces):
-            rows = outcome.time > edges[b] if b else slice(None)  # the others have left
-            time = outcome.time[rows]
-            yield (
-                rows,
-                count(
-                    outcome.event[rows] & (time <= edges[b + 1]),
-                    np.minimum(time, edges[b + 1]),
-                    predictors[rows, b],
-                    start=None if outcome.start is None else outcome.start[rows],
-                    stratum=None if outcome.stratum is None else outcome.stratum[rows],
-                    weight=None if weight is None else weight[rows],
-                ),
-            )
-
-    def _coef_names(self):
-        return self._terms.names(self._feature_names())
+        return concordance(outcome, predictors, weight, fitted_of(self).terms)

@@ -66,6 +66,30 @@ class Terms:
         out[self.source[applies]] = coef[applies]
         return out
 
+    def predictors(self, design, coef) -> np.ndarray:
+        """Linear predictor of every row in each piece, (n_rows, n_pieces)."""
+        pieces, n_columns = range(self.n_pieces), design.n_columns
+        parts = [design.dot(self.columns_at(coef, piece, n_columns)) for piece in pieces]
+        return np.stack(parts, axis=1)
+
+    def count_by_piece(self, count, outcome, predictors, weight):
+        """Rows at risk in each piece of time, and what a function counts of their pairs there."""
+        edges = [0.0, *self.cuts, np.inf]
+        for b in range(self.n_pieces):
+            rows = outcome.time > edges[b] if b else slice(None)  # the others have left
+            time = outcome.time[rows]
+            yield (
+                rows,
+                count(
+                    outcome.event[rows] & (time <= edges[b + 1]),
+                    np.minimum(time, edges[b + 1]),
+                    predictors[rows, b],
+                    start=None if outcome.start is None else outcome.start[rows],
+                    stratum=None if outcome.stratum is None else outcome.stratum[rows],
+                    weight=None if weight is None else weight[rows],
+                ),
+            )
+
     def names(self, columns) -> list[str]:
         """Name of every coefficient: the column's, with the interval where it is one of several."""
         edges = [0.0, *self.cuts.tolist(), np.inf]

@@ -7,6 +7,7 @@ times (`grid`); then it goes as over any partitions, with the models that sites 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -16,6 +17,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..backends.sums.coordinator import Coordinator as Sums
 from ..backends.sums.matrix import LEVELS
@@ -28,9 +30,12 @@ from ..backends.sums.messages import (
     Evaluated,
     Unarranged,
 )
+from ..estimators._base import PenalizedModel
 from ..estimators._partitioned import prepare_over
 from ..estimators._prepared import count_threads
 from ..estimators._reading import model_text
+from ..estimators._report import doubts_of
+from ..estimators.fitted import Fitted, adopt
 from .checks import Told, check_answer, check_sums
 from .forms import FormError
 from .grid import Times, agree
@@ -163,7 +168,7 @@ def _is_nothing(answer):
 
 def _check_kinds(estimator, sites):
     """Check that an estimator is fitted once, and how sites are given."""
-    if not hasattr(type(estimator), "_adopt") or "cv" in estimator.get_params():
+    if not isinstance(estimator, PenalizedModel) or "cv" in estimator.get_params():
         raise TypeError(
             f"`estimator` is of type {type(estimator).__name__}; pass one of this package that has "
             "one penalty, such as CoxLassoCCD(alpha=0.01), and fit several to compare penalties. "
@@ -308,9 +313,10 @@ class Coordinator:
             raise
         if engine.outside and not solution.converged:
             raise RefusedError(engine.explain())
-        model._adopt(prepared, solution)
+        adopt(model, Fitted.of(prepared, solution))
         self.n_bytes_ = engine.bytes_down, engine.bytes_up
-        model._warn(model._doubts(prepared, solution))
+        if doubts := doubts_of(model, prepared, solution):
+            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=4)
         return model
 
     def _open(self, engine):

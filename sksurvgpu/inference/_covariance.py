@@ -15,6 +15,7 @@ import numpy as np
 from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
 from ..estimators._columns import refuse
+from ..estimators.fitted import fitted_of, traits_of
 from ..information.inverse import Inverse, invert
 from ..information.views import View
 from ..partitions.handles import is_far
@@ -83,7 +84,7 @@ def warn_of(estimator, which, message, stacklevel=4) -> None:
     """Warn the caller of a public function that inverts an information of some coefficients."""
     found = np.flatnonzero(which)
     if len(found):
-        names = np.array(estimator._coef_names(), dtype=object)[found[:MOST_NAMES]]
+        names = fitted_of(estimator).names[found[:MOST_NAMES]]
         more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
         listed = ", ".join(f"`{name}`" for name in names) + more
         warnings.warn(message.format(listed), UserWarning, stacklevel=stacklevel)
@@ -125,7 +126,8 @@ def clusters_of(view: View, cluster) -> np.ndarray | None:
     """Numbers from 0 of the rows' clusters, in the caller's order; None: every row is one."""
     n_rows, given = view.rows.plan.n_base, cluster is not None
     if not given:
-        cluster = view.default_clusters()
+        field = traits_of(view.rows.estimator).clusters
+        cluster = getattr(view.rows.outcome, field, None)
         if cluster is None:
             return None
     codes, labels = encode(check_labels(cluster, "cluster", n_rows))

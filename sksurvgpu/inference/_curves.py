@@ -11,6 +11,7 @@ import numpy as np
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators.baseline import Baseline, cumulative_hazard, gained
+from ..estimators.fitted import Setting, fitted_of
 from ..information.inverse import Inverse
 from ..patterns.risk_sets.hazards import HazardSpread, Spread
 from ._replicates import Replicates
@@ -31,12 +32,13 @@ class Lines:
     design: Any  # Design of the new rows
     strata: np.ndarray
     start: float
+    setting: Setting  # of the fit
     refit: Any = None  # of a pipeline, as `Refits.reopen`
     chosen: Any = ...  # which of the new rows of a refit these are
 
     @property
     def timeline(self):
-        return self.rows.estimator._timeline
+        return self.setting.timeline
 
     def columns(self) -> np.ndarray:
         """Columns of the new rows in every piece, as the fit has them."""
@@ -51,8 +53,8 @@ class Lines:
     def hazards(self, times, baseline=None, coef=None) -> np.ndarray:
         """Cumulative hazards by piece, (n_pieces, n_rows, n_times); NaN after the follow-up."""
         model = self.rows.estimator
-        baseline = model._baseline if baseline is None else baseline
-        eta = model._predictors_of(self.design, model.coef_ if coef is None else coef)
+        baseline = fitted_of(model).baseline if baseline is None else baseline
+        eta = self.setting.terms.predictors(self.design, model.coef_ if coef is None else coef)
         strata, of_row = np.unique(self.strata, return_inverse=True)
         each = np.repeat(strata, len(times))
         shape = (-1, len(strata), len(times))
@@ -249,12 +251,12 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
         own, problem, coef = lines, rows.problem, np.ascontiguousarray(result.coefs[:, number])
         if lines.refit is not None:
             try:
-                other, problem, design = lines.refit(draws, number)
+                setting, problem, design = lines.refit(draws, number)
             except ValueError as error:  # such as a level that was not drawn
                 refused.append(error)
                 continue
-            own = replace(rows, estimator=other, problem=problem)
-            own = replace(lines, rows=own, design=design[lines.chosen])
+            design, own = design[lines.chosen], replace(rows, problem=problem)
+            own = replace(lines, rows=own, design=design, setting=setting)
             coef = np.append(coef, result._columns[1][number])
         session = Session(problem, draws.weight(number), offset, Threads(1))
         session.start(coef)

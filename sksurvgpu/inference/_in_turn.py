@@ -32,7 +32,6 @@ def fit_in_turn(model, prepared, replicates, totals, journal, *, X, y, refits):
     quiet = prepared.with_options(verbose=0)
     progress, numbers = Progress(model), np.flatnonzero(totals).tolist()
     full, of_all = _solve(model, X, y, quiet, progress)
-    vars(model).update({f"{name}_": value for name, value in of_all.items()})
     n_coef = len(full.coef)
 
     def fit(number):

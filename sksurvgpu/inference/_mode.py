@@ -201,7 +201,7 @@ class _Climber:
         )
 
     def _list(self, coefs):
-        names = np.array([*self._model._coef_names(), "intercept"], dtype=object)[coefs]
+        names = np.append(self._prepared.setting.names, "intercept")[coefs]
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
         return ", ".join(f"`{name}`" for name in names[:MOST_NAMES]) + more
 

@@ -19,6 +19,7 @@ from ..data.outcomes.fields import pack
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
 from ..data.wholes import reading_part
 from ..estimators._columns import read_columns
+from ..estimators._preparing import devices_of
 from ..selection.cv import CrossValidated
 from ..selection.grid import open_copy
 from ._rows import require_absent
@@ -76,7 +77,7 @@ class Study:
         self.model, _, X = opened
         _check_model(self.model, intervals)
         self._intervals, self._level, self._given = intervals, level, given
-        self.X, _ = read_columns(self.model, X)
+        self.X, _ = read_columns(X)
         check_magnitudes(self.X)
         _check_shared(given, self.X.n_rows)
         names = self.X.names
@@ -105,7 +106,7 @@ class Study:
             self._values = [values[self._order] for values in self._values]
         if self._ignores_shifts and (center := find_centers(X)).any():
             X = moved(X, -center, in_place=X is not self.X)
-        backend, _ = explain(self.model.backend, X.n_entries, self.model._devices())
+        backend, _ = explain(self.model.backend, X.n_entries, devices_of(self.model))
         self.model.set_params(backend=backend)
         self.X = replace(X, keeps_order=backend == "cpu")
 

@@ -6,7 +6,6 @@ was: transformers may not know its own, as where only it has some level of a fac
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from scipy.sparse import csc_array
 
 from ..data.design.columns import build_design
 from ..estimators._pipelines import learn_steps, named, split_pipeline
+from ..estimators._preparing import prepare
 from ..selection.grid import copy_of
 
 __all__ = ["Refits"]
@@ -49,7 +49,7 @@ class Refits:
         design, missing = self.align(table)
         place = np.where(drawn > 0, np.searchsorted(rows, np.arange(len(drawn))), 0)
         given = self.fit_params | {"sample_weight": replicates.given_weight(number)}
-        own = replicates.model._prepare(design[place], self.y, **given)
+        own = prepare(replicates.model, design[place], self.y, **given)
         return steps, own, np.isin(own.problem.source, np.flatnonzero(missing))
 
     def align(self, table):
@@ -71,8 +71,6 @@ class Refits:
         return design.select(np.array([at[name] for name in order])), missing
 
     def reopen(self, replicates, number, X_new):
-        """Model and problem of a replicate, and new rows as it has them."""
+        """Setting and problem of a replicate, and new rows as it has them."""
         steps, own, _ = self.prepare(replicates, number)
-        model = copy.copy(replicates.model)
-        vars(model).update(own.of_model)
-        return model, own.problem, self.align(named(steps.transform(X_new), steps))[0]
+        return own.setting, own.problem, self.align(named(steps.transform(X_new), steps))[0]

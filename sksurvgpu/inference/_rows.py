@@ -15,8 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators._base import MOST_NAMES, PenalizedModel
+from ..estimators._columns import check_columns
+from ..estimators._composition import penalty_of, route_of
 from ..estimators._docs import documented
 from ..estimators._pipelines import open_pipeline, refuse_type, split_pipeline
+from ..estimators._preparing import assemble
+from ..estimators.fitted import fitted_of
 from ..information.rows import FittedRows
 
 __all__ = [
@@ -52,13 +56,14 @@ def open_rows(estimator, X, y, fit_params) -> FittedRows:
             )
     given = dict(fit_params)
     weight, offset = given.pop("sample_weight", None), given.pop("offset", None)
-    design = estimator._read_features(X)
-    assembled = estimator._assemble(design, y, weight, offset, given)
-    outcome, problem, batch, by_column, _ = assembled
+    design = check_columns(estimator, X)
+    assembled = assemble(estimator, design, y, weight, offset, given)
+    problem, batch = assembled.problem, assembled.batch
     session = Session(problem, *batch.rows(0), Threads(1))
     _check_same(estimator, problem, session)
-    route = estimator._route(by_column)
-    return FittedRows(estimator, outcome, problem, session, batch.rows(0)[0], batch, route)
+    route = route_of(estimator, assembled.given)
+    weight, _ = batch.rows(0)
+    return FittedRows(estimator, assembled.outcome, problem, session, weight, batch, route)
 
 
 def _check_same(estimator, problem, session) -> None:
@@ -83,7 +88,7 @@ def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -
     """Refuse a model with parameters that would have no part in what is asked for."""
     for name in names:
         value = getattr(estimator, name)
-        known_to = estimator._spec().known_to if name == "penalty" else ()
+        known_to = penalty_of(estimator).known_to if name == "penalty" else ()
         if value is not None and what not in known_to:
             instead = f" or take {' or '.join(known_to)}" if known_to else ""
             raise ValueError(
@@ -95,23 +100,23 @@ def require_absent(estimator, what: str, names=("bounds", "penalty", "relax")) -
 def require_selection(estimator, what: str) -> None:
     """Refuse fits that are not the optimum of a penalty that selects."""
     require_absent(estimator, what, ("relax",))
-    if not estimator._spec().has_strength:
+    if not penalty_of(estimator).has_strength:
         raise ValueError(
             f"`estimator` has penalty={estimator.penalty!r}, which {what} does not know; take "
-            f"{' or '.join(estimator._spec().known_to)}."
+            f"{' or '.join(penalty_of(estimator).known_to)}."
         )
 
 
 def require_unpenalized(estimator, what: str, instead: str, name="estimator") -> None:
     """Refuse fits with a penalty, whose coefficients are biased towards zero."""
     require_absent(estimator, what)
-    penalized = estimator._penalized()
+    fitted = fitted_of(estimator)
+    penalized = fitted.penalized
     if len(penalized):
-        names = np.array(estimator._coef_names(), dtype=object)
-        listed = names[penalized[:MOST_NAMES]]
+        listed = fitted.names[penalized[:MOST_NAMES]]
         more = f" and {len(penalized) - MOST_NAMES:,} more" if len(penalized) > MOST_NAMES else ""
         raise ValueError(
-            f"`{name}` was fitted with alpha={estimator._penalty:g}, which penalizes "
+            f"`{name}` was fitted with alpha={fitted.alpha:g}, which penalizes "
             f"{', '.join(f'`{column}`' for column in listed)}{more}; {what} is for fits without a "
             f"penalty (alpha=0). {instead}"
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..estimators._columns import check_columns
+from ..estimators.fitted import fitted_of
 from ..estimators.logistic import LogisticCCD
 from ..estimators.survival import CoxLassoCCD
 from ..metrics.pairs import concordance_error, count_by_row, scale_weights
@@ -33,8 +35,9 @@ def concordance_of(rows, X, cluster):
     sums, offset = np.zeros((outcome.n_rows, 2)), rows.batch.offset
     offset = 0.0 if offset is None else offset  # part of the risk, as in R
     if isinstance(model, CoxLassoCCD):
-        risk = model._predictors(X) + offset
-        counts = model._count_by_piece(count_by_row, outcome, risk, weight)
+        terms = fitted_of(model).terms
+        risk = terms.predictors(check_columns(model, X), model.coef_) + offset
+        counts = terms.count_by_piece(count_by_row, outcome, risk, weight)
     elif isinstance(model, LogisticCCD):  # the area under the curve: cases against all others
         is_case = outcome.value > 0
         risk = model.decision_function(X) + np.ravel(offset)

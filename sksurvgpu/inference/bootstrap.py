@@ -21,6 +21,8 @@ from .._tables import Result, counted
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
 from ..estimators._docs import documented
+from ..estimators._preparing import prepare
+from ..estimators.fitted import traits_of
 from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
 from ._in_turn import fit_in_turn
@@ -227,8 +229,7 @@ def bootstrap(
         why = " for a pipeline: transformers learn from rows, not weights" * (known != KINDS)
         raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, known))}{why}.")
     check_seeded(folder, random_state)
-    with closing(fitted._prepare(X, y, n_fits=n_replicates, **fit_params)) as prepared:
-        fitted._adopt_data(prepared)
+    with closing(prepare(fitted, X, y, n_fits=n_replicates, **fit_params)) as prepared:
         weight = fit_params.get("sample_weight")
         replicates = replicates_of(fitted, prepared, weight, groups, kind, random_state)
         is_in_turn = refits is not None or isinstance(fitted, CrossValidated)
@@ -255,15 +256,24 @@ def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, fo
     values = {name: np.full((*v.shape[:-1], len(totals)), np.nan) for name, v in found.items()}
     for name, of_replicates in values.items():
         of_replicates[..., numbers] = found[name]
-    is_free = fitted.alpha * prepared.batch.factor == 0
+    is_free = full.lam * prepared.batch.factor == 0
     infinite = prepared.find_infinite(is_free)
-    names = np.array(fitted._coef_names(), dtype=object)
+    names = prepared.setting.names
     is_there = ~np.isnan(values["converged"])
     converged = [full.converged, *values["converged"][is_there]]
     _warn(fitted, converged, len(totals), names[infinite])
     draw = None if prepared.is_far else (replicates.kind, replicates.seed, replicates.unit)
-    given = level, names, infinite, fitted._effect, values.get("alpha"), draw, columns
-    return BootstrapResult(full.coef, values["coef"], *given)
+    return BootstrapResult(
+        full.coef,
+        values["coef"],
+        level,
+        names,
+        infinite,
+        traits_of(fitted).effect,
+        values.get("alpha"),
+        draw,
+        columns,
+    )
 
 
 def _fit(model, prepared, replicates, totals, journal):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._tables import Result
+from ..estimators.fitted import fitted_of
 from ..information.views import view_of
 from ._rows import documented, open_fit, open_rows, require_absent
 
@@ -98,9 +99,9 @@ def certificate(estimator, X, y, **fit_params) -> Certificate:
     estimator, X = open_fit(estimator, X)
     require_absent(estimator, "certificate", ("prior_mean", "penalty", "relax"))
     rows = open_rows(estimator, X, y, fit_params)
-    coef, total = estimator.coef_, estimator._total_weight
-    strength = estimator._penalty * total, estimator._factor
-    penalty = estimator._family.of_total(total).at(*strength, np.zeros(len(coef), bool))
+    coef, fitted = estimator.coef_, fitted_of(estimator)
+    total, nothing = fitted.total_weight, np.zeros(len(coef), bool)
+    penalty = fitted.family.of_total(total).at(fitted.alpha * total, fitted.factor, nothing)
     gradient, pieces = rows.session.gradient(np.arange(len(coef))), penalty.pieces(coef)
     has_kink = pieces.right - pieces.left > SAME * penalty.threshold
     smooth = np.flatnonzero(~has_kink)

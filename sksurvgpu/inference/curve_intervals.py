@@ -27,6 +27,8 @@ from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
 from ..data.simulate.draw import generator
 from ..data.vectors import check_numbers
+from ..estimators._columns import check_columns
+from ..estimators.fitted import fitted_of
 from ..information.views import view_of
 from ..patterns.risk_sets.hazards import HazardSpread
 from ._covariance import clusters_of, invert_of
@@ -141,7 +143,8 @@ def curve_intervals(
         horizons = lines.all_times()
     else:
         unknown = np.isnan(lines.hazards(horizons).sum(axis=0))
-        estimator._warn_of_unknown(np.where(unknown, np.nan, 0.0), horizons, lines.strata, 3)
+        risks = np.where(unknown, np.nan, 0.0)
+        lines.timeline.warn_of_unknown(risks, horizons, lines.strata, stacklevel=3)
     if bootstrap is None:
         variation = _variation(lines, robust, cluster)
         interval = interval or ("log" if _is_cox(estimator) else "log-log")
@@ -216,7 +219,7 @@ def _check_replicates(estimator, bootstrap):
             "weights; bootstrap rows that are here."
         )
     names, coef = bootstrap.feature_names.tolist(), estimator.coef_
-    same = names == estimator._coef_names()
+    same = names == fitted_of(estimator).names.tolist()
     if not same or np.abs(bootstrap.coef - coef).max() > 1e-3 * max(1.0, np.abs(coef).max()):
         raise ValueError(
             "`bootstrap` is of another fit: its columns or coefficients differ from those of "
@@ -227,8 +230,8 @@ def _check_replicates(estimator, bootstrap):
 def _lines(rows, X_new, strata_new, start):
     """New rows, checked against the fit."""
     model = rows.estimator
-    design = model._read_features(X_new)
-    strata = model._baseline.strata_of(strata_new, design.n_rows, "strata_new")
+    design, baseline = check_columns(model, X_new), fitted_of(model).baseline
+    strata = baseline.strata_of(strata_new, design.n_rows, "strata_new")
     if isinstance(start, bool) or not isinstance(start, Real):
         raise TypeError(f"`start` is {start!r}; pass one number, the same for all rows.")
     if start != 0 and not _is_cox(model):
@@ -236,9 +239,10 @@ def _lines(rows, X_new, strata_new, start):
             f"`start` is {start:g}, but the risk of those who are free of all events at a later "
             f"time does not follow from a {type(model).__name__}; pass start=0."
         )
-    model._check_start(start, strata)
+    baseline.timeline.check_start(start, strata)
     # from the beginning, also events at time 0 count
-    return Lines(rows, design, strata, float(start) if start > 0 else -np.inf)
+    start, setting = float(start) if start > 0 else -np.inf, fitted_of(model).setting
+    return Lines(rows, design, strata, start, setting)
 
 
 def _variation(lines, robust, cluster):

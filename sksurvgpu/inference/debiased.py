@@ -27,6 +27,7 @@ import numpy as np
 from .._progress import Line
 from .._tables import Result, counted
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
+from ..estimators.fitted import fitted_of, traits_of
 from ..information.inverse import CONSTANT
 from ..information.views import view_of
 from ..penalties import ElasticNet
@@ -204,8 +205,8 @@ def debiased(
         level=level,
         method=method,
         gamma=gamma,
-        feature_names=np.array(estimator._coef_names(), dtype=object),
-        _effect=estimator._effect,
+        feature_names=fitted_of(estimator).names,
+        _effect=traits_of(estimator).effect,
     )
 
 
@@ -214,7 +215,7 @@ def _solve_programs(view, slope, gamma):
     estimator, (information, size) = view.rows.estimator, view.information()
     known = np.diagonal(information) > CONSTANT * size
     warn_of(estimator, ~known, UNKNOWN)
-    some, names = np.flatnonzero(known), np.array(estimator._coef_names(), dtype=object)
+    some, names = np.flatnonzero(known), fitted_of(estimator).names
     unit = 1.0 / np.sqrt(np.diagonal(information)[some])
     R = np.ascontiguousarray(information[np.ix_(some, some)] * np.outer(unit, unit))
     columns, ones = np.arange(len(some)), np.ones(len(some))

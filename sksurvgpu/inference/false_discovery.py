@@ -21,6 +21,7 @@ from scipy.special import ndtr
 
 from .._calls import renamed
 from ..estimators._pipelines import split_pipeline
+from ..estimators.fitted import fitted_of
 from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of_rows
@@ -129,13 +130,13 @@ def local_false_discovery(estimator, X, y, **fit_params):
     require_selection(estimator, "local_false_discovery")
     rows = open_rows(estimator, X, y, fit_params)
     basis, information, deviation = _measure(estimator, rows)
-    _at_rest(basis.penalty(estimator._penalty))
+    _at_rest(basis.penalty(fitted_of(estimator).alpha))
     delta = estimator.coef_ - basis.rest
     some = np.flatnonzero(basis.factor > 0)
     slope = rows.session.gradient(np.arange(rows.n_coef)) + information * delta
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(information > 0, slope / (deviation * np.sqrt(information)), 0.0)[some]
-    names = np.array(estimator._coef_names(), dtype=object)[some]
+    names = fitted_of(estimator).names[some]
     return DataFrame(
         {
             "coef": estimator.coef_[some],
@@ -163,7 +164,7 @@ def _measure(estimator, rows):
 def _expect(estimator, rows):
     """Row of the table for one fit."""
     basis, information, deviation = _measure(estimator, rows)
-    alpha = estimator._penalty
+    alpha = fitted_of(estimator).alpha
     some = basis.factor > 0
     rest = _at_rest(basis.penalty(alpha))
     n_selected = int(np.count_nonzero((estimator.coef_ - basis.rest)[some]))

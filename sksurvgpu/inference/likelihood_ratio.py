@@ -11,7 +11,10 @@ from scipy.sparse import hstack
 from .._tables import Result
 from ..data.by_column import check_time_varying
 from ..estimators._base import PenalizedModel
-from ..estimators._columns import refuse
+from ..estimators._columns import check_columns, refuse
+from ..estimators._composition import penalty_of
+from ..estimators._preparing import prepare
+from ..estimators.fitted import fitted_of, traits_of
 from ..information.inverse import invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
@@ -136,10 +139,10 @@ def likelihood_ratio_test(
         df = _compare_columns((restricted, full), (*of_restricted, *of_full), y, fit_params)
     gain = _gain(restricted.log_likelihood_, full.log_likelihood_)
     statistic = 2.0 * max(gain, 0.0)
-    if full._has_dispersion and gain > 0:
+    if traits_of(full).has_dispersion and gain > 0:
         squares = -2.0 * np.array([full.log_likelihood_, restricted.log_likelihood_])
         with np.errstate(divide="ignore"):  # a perfect fit
-            statistic = full._n_rows * np.diff(np.log(squares))[0]
+            statistic = fitted_of(full).n_rows * np.diff(np.log(squares))[0]
     return LikelihoodRatioResult(float(statistic), df, float(chi2.sf(statistic, df)))
 
 
@@ -156,7 +159,7 @@ def _gain(restricted, full) -> float:
 
 def _is_held(model) -> bool:
     """Whether a restricted model is one of all columns, some of which are held at zero."""
-    return "likelihood_ratio_test" in model._spec().known_to
+    return "likelihood_ratio_test" in penalty_of(model).known_to
 
 
 def _compare_held(restricted, full) -> LikelihoodRatioResult:
@@ -172,7 +175,9 @@ def _compare_held(restricted, full) -> LikelihoodRatioResult:
             f"`restricted` has penalty={restricted.penalty!r} and `full` {full.penalty!r}; the "
             "restricted model must hold all columns that the full one holds, and more (hold)."
         )
-    gain = _gain(*(-model.objective_ * model._total_weight for model in (restricted, full)))
+    gain = _gain(
+        *(-model.objective_ * fitted_of(model).total_weight for model in (restricted, full))
+    )
     statistic = 2.0 * max(gain, 0.0)
     return LikelihoodRatioResult(float(statistic), df, float(chi2.sf(statistic, df)))
 
@@ -192,7 +197,7 @@ def _check_same_columns(restricted, full) -> None:
 
 def _held(model) -> np.ndarray:
     """Coefficients that are held at zero."""
-    source = model._terms.source if hasattr(model, "_terms") else np.arange(len(model.coef_))
+    source = fitted_of(model).terms.source
     names = getattr(model, "feature_names_in_", None)
     return np.isin(source, model.penalty.find_held(model.n_features_in_, names))
 
@@ -211,14 +216,15 @@ def _check_same_model(restricted, full) -> None:
                 f"`restricted` has {name}={given[name]!r} and `full` {name}={value!r}, so that "
                 "their likelihoods cannot be compared; fit both with the same."
             )
-    for name, noun in (("_n_rows", "rows"), ("_total_weight", "the sum of weights")):
-        left, right = getattr(restricted, name), getattr(full, name)
+    fits = fitted_of(restricted), fitted_of(full)
+    for name, noun in (("n_rows", "rows"), ("total_weight", "the sum of weights")):
+        left, right = (getattr(fit, name) for fit in fits)
         if not np.isclose(left, right, rtol=1e-12, atol=0.0):
             raise ValueError(
                 f"`restricted` and `full` were fitted to different data ({noun}: {left:,g} and "
                 f"{right:,g}); fit both to the same rows and weights."
             )
-    if restricted._fingerprint != full._fingerprint:
+    if fits[0].fingerprint != fits[1].fingerprint:
         raise ValueError(
             "`restricted` and `full` were fitted to different data: outcomes, strata, weights, "
             "offsets or censoring groups differ; fit both to the same rows, in the same order, and "
@@ -249,7 +255,7 @@ def _compare_columns(models, X, y, fit_params) -> int:
     many = int(np.count_nonzero(found & is_own))
     new = np.flatnonzero(found & ~is_own)
     if len(new) and few <= many:  # else they may be in the wrong order
-        name = models[0]._coef_names()[new[0] - np.count_nonzero(is_own)]
+        name = fitted_of(models[0]).names[new[0] - np.count_nonzero(is_own)]
         raise ValueError(
             f"`restricted` has a column {name!r} that is no sum of the columns of `full`: the "
             "models are not nested; give the full model this column, too."
@@ -263,7 +269,7 @@ def _beside(models, X, y, fit_params) -> tuple[FittedRows, int]:
     All coefficients are zero, because where they are infinite there is no information.
     """
     full = models[1]
-    designs = [model._read_features(columns) for model, columns in zip(models, X, strict=True)]
+    designs = [check_columns(model, columns) for model, columns in zip(models, X, strict=True)]
     n_full, given = full.n_features_in_, {"alpha": 0.0}
     if hasattr(full, "time_varying"):
         own, other = (
@@ -275,7 +281,7 @@ def _beside(models, X, y, fit_params) -> tuple[FittedRows, int]:
     params = full.get_params(deep=False)
     joint = type(full)(**{k: v for k, v in params.items() if k not in free} | given)
     columns = hstack([design.to_scipy() for design in designs[::-1]], format="csc")
-    with closing(joint._prepare(columns, y, **fit_params)) as prepared:
+    with closing(prepare(joint, columns, y, **fit_params)) as prepared:
         given = joint, prepared.outcome, prepared.problem, None, None, prepared.batch
         return FittedRows(*given).at(np.zeros(prepared.problem.n_columns)), n_full
 
@@ -291,7 +297,9 @@ def _check_ranks(few, many) -> int:
 
 def _compare_names(restricted, full) -> int:
     """Difference in rank of two models, one of whose columns are among those of the other."""
-    df = _check_ranks(*(len(model.coef_) - model._n_constant for model in (restricted, full)))
+    df = _check_ranks(
+        *(len(model.coef_) - fitted_of(model).n_constant for model in (restricted, full))
+    )
     _check_cuts(restricted, full)
     names = [getattr(model, "feature_names_in_", None) for model in (restricted, full)]
     if names[0] is None or names[1] is None:
@@ -327,12 +335,11 @@ def _check_cuts(restricted, full) -> None:
 
 def _cuts_of(model) -> dict[str, set[float]]:
     """Cut points of the columns that have any."""
-    terms = getattr(model, "_terms", None)
-    if terms is None:
-        return {}
+    fitted = fitted_of(model)
+    terms, columns = fitted.terms, fitted.setting.header.labels()
     ends: dict[str, set[float]] = {}
     for column, (first, _) in zip(terms.source, terms.piece_ptr, strict=True):
         if first > 0:
-            name = str(model._feature_names()[column])
+            name = columns[column]
             ends.setdefault(name, set()).add(float(terms.cuts[first - 1]))
     return ends

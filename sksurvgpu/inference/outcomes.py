@@ -26,6 +26,7 @@ from ..backends.cpu.threads import fits_at_once, one_blas_thread
 from ..data.intervals import check_level, with_ratios
 from ..estimators._pipelines import split_pipeline
 from ..estimators._prepared import count_threads
+from ..estimators.fitted import traits_of
 from ..selection.progress import Progress
 from ._outcome import COUNTS, ESTIMATES, Effects, Study
 
@@ -306,7 +307,7 @@ def _gather(names, study, found, level, intervals):
     """The tables of an `OutcomesResult`."""
     from pandas import DataFrame, Index, MultiIndex, concat
 
-    features, effect = study.features, study.model._effect
+    features, effect = study.features, traits_of(study.model).effect
     index = Index(names, name="outcome")
     if len(features) > 1:
         index = MultiIndex.from_product([names, features], names=["outcome", "feature"])

@@ -23,6 +23,8 @@ from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
 from ..estimators._columns import require_here
 from ..estimators._docs import documented
+from ..estimators._preparing import prepare
+from ..estimators.fitted import traits_of
 from ..selection.grid import open_copy
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
@@ -196,8 +198,7 @@ def posterior(
     level = check_level(level)
     seed = int(check_random_state(random_state).randint(SEEDS, dtype=np.uint64))
     schedule, storage = Schedule(n_chains, n_tune, n_draws, thin, seed), Storage(keep, folder)
-    prepared = model._prepare(X, y, **fit_params)
-    model._adopt_data(prepared)
+    prepared = prepare(model, X, y, **fit_params)
     scales, precision = read_scales(
         prepared.problem.given, prior, prior_precision, scale, scale_groups, scale_median, slab
     )
@@ -212,12 +213,12 @@ def posterior(
         batched=prepared.backend.batched,
         verbose=verbose,
     )
-    return _describe(model, sampled, scales, level)
+    return _describe(model, prepared.setting, sampled, scales, level)
 
 
 def _require_density(model):
     require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean"))
-    if model._has_dispersion:
+    if traits_of(model).has_dispersion:
         raise TypeError(
             f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "
             'not known; take BayesianLasso(prior="ridge"), which draws it with the coefficients.'
@@ -304,11 +305,11 @@ def _open_evaluate(prepared, problem, chains):
     return prepared.backend.open_evaluator(problem, batch).evaluate
 
 
-def _describe(model, sampled, scales, level):
+def _describe(model, setting, sampled, scales, level):
     """Result of the chains; warns of what is doubtful."""
-    names = {"coef": model._coef_names()} | ({} if scales is None else scales.names())
+    names = {"coef": setting.names.tolist()} | ({} if scales is None else scales.names())
     sampled = replace(sampled, samplers=[])  # which hold rows
-    result = Posterior(sampled, names, level=level, effect=model._effect)
+    result = Posterior(sampled, names, level=level, effect=traits_of(model).effect)
     for doubt in result.doubts():
         warnings.warn(f"posterior: {doubt}", ConvergenceWarning, stacklevel=3)
     return result

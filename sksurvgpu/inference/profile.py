@@ -16,7 +16,10 @@ from .._tables import Result, counted
 from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
+from ..estimators._composition import penalty_of
 from ..estimators._docs import documented
+from ..estimators._preparing import prepare
+from ..estimators.fitted import traits_of
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
 from ..selection.grid import open_copy
@@ -233,11 +236,11 @@ def profile_likelihood(
     grid = _check_grid(n_points, values, bounds, tolerance, derivatives)
     prepared, profiler_of = _prepare(model, X, y, fit_params, grid)
     with closing(prepared):
-        model._adopt_data(prepared)
-        chosen = _choose(columns, model, prepared.problem)
+        setting = prepared.setting
+        names = setting.names
+        chosen = _choose(columns, setting)
         if isinstance(grid, Mapping):
-            grid = GivenGrid(_by_coefficient(grid, chosen, model, prepared.problem))
-        names = model._coef_names()
+            grid = GivenGrid(_by_coefficient(grid, chosen, setting))
         check_reach(grid, chosen, names, prepared.problem)
         wanted = Wanted(grid, bool(derivatives), bool(include_penalty))
         _check_slopes(wanted, model, prepared, chosen)
@@ -255,7 +258,7 @@ def profile_likelihood(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return _gather([names[column] for column in chosen], profiles, level, model._effect)
+    return _gather([names[column] for column in chosen], profiles, level, traits_of(model).effect)
 
 
 def _check_flags(model, derivatives, include_penalty):
@@ -263,7 +266,7 @@ def _check_flags(model, derivatives, include_penalty):
     for name, value in (("derivatives", derivatives), ("include_penalty", include_penalty)):
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"`{name}` is {value!r}, must be True or False.")
-    if derivatives and not model._spec().has_strength:
+    if derivatives and not penalty_of(model).has_strength:
         raise ValueError(
             f"`derivatives` is True, and those of penalty={model.penalty!r} are not known; take "
             "derivatives=False, whose curves have all but the gradient."
@@ -291,12 +294,12 @@ def _check_grid(n_points, values, bounds, tolerance, by_cubics):
 def _prepare(model, X, y, fit_params, grid):
     """Checked input, and what makes profiles of it: no fit where the likelihood is 0 throughout."""
     try:
-        return model._prepare(X, y, **fit_params), Profiler
+        return prepare(model, X, y, **fit_params), Profiler
     except ValueError as error:
-        if isinstance(grid, EvenGrid) or is_far(X) or not model._spec().has_strength:
+        if isinstance(grid, EvenGrid) or is_far(X) or not penalty_of(model).has_strength:
             raise
         with reading_part():
-            prepared = model._prepare(X, y, **fit_params)
+            prepared = prepare(model, X, y, **fit_params)
         if not isinstance(error, NothingToCompareError) and not _is_flat(prepared):
             raise
         return prepared, FlatProfiler
@@ -321,16 +324,16 @@ def _is_flat(prepared) -> bool:
     if not prepared.problem.ignores_shifts:
         return False
     classes = getattr(prepared.outcome, "value", None)
-    if "classes_" in prepared.of_model:
+    if prepared.setting.classes is not None:
         return len(np.unique(classes[prepared.weight > 0])) < 2
     return prepared.sizes[1] == 0.0
 
 
-def _by_coefficient(values, chosen, model, problem):
+def _by_coefficient(values, chosen, setting):
     """Values of every coefficient, of those that a user gives by column."""
-    found, names = {}, model._coef_names()
+    found, names = {}, setting.names
     for column, array in values.items():
-        for k in _choose(column, model, problem, "values").tolist():
+        for k in _choose(column, setting, "values").tolist():
             if not np.array_equal(found.setdefault(k, array), array):
                 raise ValueError(f"`values` has two lists for {names[k]!r}; keep one.")
     for column in chosen:
@@ -342,18 +345,18 @@ def _by_coefficient(values, chosen, model, problem):
     return found
 
 
-def _choose(columns, model, problem, argument="columns"):
+def _choose(columns, setting, argument="columns"):
     """Positions of coefficients, each once, in the order in which they were asked for."""
     listed = [columns] if isinstance(columns, str | Integral) else list(columns)
     if not listed:
         raise ValueError(f"`{argument}` is empty; name one or more columns of X.")
-    names = model._coef_names()
-    features, chosen = [str(name) for name in model._feature_names()], {}
+    names, source = setting.names.tolist(), setting.terms.source
+    features, chosen = setting.header.labels(), {}
     for column in listed:
         if isinstance(column, str):
             found = [k for k, name in enumerate(names) if name == column]
             if not found and column in features:
-                found = np.flatnonzero(problem.source == features.index(column)).tolist()
+                found = np.flatnonzero(source == features.index(column)).tolist()
             if not found:
                 hint = similar(column, [*names, *features])
                 raise ValueError(f"`{argument}` names {column!r}, which `X` does not have{hint}")
@@ -362,7 +365,7 @@ def _choose(columns, model, problem, argument="columns"):
                 raise ValueError(
                     f"`{argument}` has position {column}, must be from 0 to {len(features) - 1}."
                 )
-            found = np.flatnonzero(problem.source == column).tolist()
+            found = np.flatnonzero(source == column).tolist()
         else:
             raise TypeError(
                 f"`{argument}` has {column!r}; give names or positions of columns of X."

@@ -20,6 +20,7 @@ import numpy as np
 
 from .._tables import MOST_OF_A_FIT, Result, counted
 from ..data.by_column import find_column
+from ..estimators.fitted import fitted_of
 from ..information.inverse import invert
 from ..information.views import view_of
 from ..patterns.risk_sets.information import RiskSetView
@@ -145,7 +146,7 @@ def proportional_hazards_test(
     kept = tested[finite]
     joint = invert(variance[np.ix_(kept, kept)], size[kept])
     scaled = scale_schoenfeld(schoenfeld, inverse, estimator.coef_)
-    names = np.array(estimator._coef_names(), dtype=object)
+    names = fitted_of(estimator).names
     return ProportionalHazardsResult(
         table=_table(slope[tested], single, joint, finite, names[tested]),
         time=time,

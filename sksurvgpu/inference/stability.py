@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
 from ..estimators._docs import documented
+from ..estimators._preparing import prepare
 from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
 from ..selection.progress import Progress
 from ._refits import Refits
@@ -129,8 +130,7 @@ def stability_selection(
     check_options(threshold, max_errors, assumption, sampling)
     check_seeded(folder, random_state)
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
-    with closing(fitted._prepare(X, y, n_fits=n_subsamples, **fit_params)) as prepared:
-        fitted._adopt_data(prepared)
+    with closing(prepare(fitted, X, y, n_fits=n_subsamples, **fit_params)) as prepared:
         penalties = make_alphas(prepared)
         how = fit_params.get("sample_weight"), groups, sampling, random_state
         halves, n_halves = replicates_of(fitted, prepared, *how), int(n_subsamples)
@@ -149,7 +149,7 @@ def stability_selection(
         max_errors=float(max_errors),
         assumption=assumption,
         is_penalized=prepared.batch.factor > 0,
-        feature_names=np.array(fitted._coef_names(), dtype=object),
+        feature_names=prepared.setting.names,
     )
     _warn(result, found["converged"], n_halves, fitted)
     _warn_of_early_end(result, alphas, alpha_min_ratio)

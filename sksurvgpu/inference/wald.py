@@ -10,6 +10,8 @@ import numpy as np
 
 from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
+from ..estimators._preparing import prepare
+from ..estimators.fitted import fitted_of, traits_of
 from ..information.inverse import Inverse, invert
 from ..information.views import view_of
 from ..partitions.handles import is_far
@@ -279,7 +281,7 @@ def wald(
     find = _find_far if is_far(X) else _find
     coef, *found = find(estimator, X, y, fit_params, (robust, cluster), intercept, tests)
     covariance, df, found = found
-    names, fitted = estimator._coef_names(), estimator.coef_.copy()
+    names, fitted = fitted_of(estimator).names, estimator.coef_.copy()
     if intercept:
         names, fitted = [INTERCEPT, *names], np.append(estimator.intercept_, fitted)
     return WaldResult(
@@ -290,7 +292,7 @@ def wald(
         feature_names=np.array(names, dtype=object),
         df=df,
         tests=found and found[0],
-        _effect=estimator._effect,
+        _effect=traits_of(estimator).effect,
         fit_statistics=found and found[1],
         _fitted=fitted,
     )
@@ -325,7 +327,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
     """The same of rows in partitions, which add up the information and products of scores."""
     robust, cluster = robust
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}
-    with closing(estimator._prepare(X, y, **given)) as prepared:
+    with closing(prepare(estimator, X, y, **given)) as prepared:
         if robust:
             check_whole_clusters(prepared, estimator)
         shared, n_rows = (prepared.problem, prepared.batch), prepared.n_weighted
@@ -359,7 +361,7 @@ class _Fit(NamedTuple):
     @classmethod
     def of(cls, estimator, information, meat, inverse, n_rows, has_intercept) -> _Fit:
         given = estimator, information, meat, inverse
-        if meat is not None or not estimator._has_dispersion:
+        if meat is not None or not traits_of(estimator).has_dispersion:
             return cls(*given, 1.0, None)
         df = residual_df(n_rows, inverse.rank, has_intercept)
         return cls(*given, -2.0 * estimator.log_likelihood_ / df, df)

@@ -84,10 +84,6 @@ class View:
         """Contribution of every row to the gradient along dense columns."""
         raise NotImplementedError
 
-    def default_clusters(self) -> np.ndarray | None:
-        """Rows that belong together unless a user says otherwise, in the caller's order."""
-        return getattr(self.rows.outcome, self.rows.estimator._clusters, None)
-
     def meat(self, cluster) -> np.ndarray:
         """Sum over clusters of the squares of their scores; None: every row by itself."""
         collect = self.collector(cluster)

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..estimators._prepared import sizes_of_rows
+from ..estimators.fitted import fitted_of, traits_of
 from ..inference._rows import documented, open_fit, open_rows, require_selection
 from ..information.inverse import invert
 from ..information.views import view_of
@@ -84,6 +85,8 @@ def basis_of(estimator, rows, sizes) -> Basis:
     # A conditional likelihood is a product over events; other rows are what they are compared with.
     is_conditional = problem.likelihood.pattern.is_conditional
     has_dispersion = bool(estimator._has_dispersion)
+    is_conditional = problem.likelihood.pattern != "rows"
+    has_dispersion = traits_of(estimator).has_dispersion
     return Basis(
         family=batch.penalty if route in (PLAIN, IN_ROWS) else None,
         rest=rest,
@@ -147,8 +150,9 @@ def information_criteria(estimator, X, y, *, gamma=1.0, n_observations=None, **f
     require_selection(estimator, "information_criteria")
     rows = open_rows(estimator, X, y, fit_params)
     basis = basis_of_rows(estimator, rows)
-    alpha, coef = estimator._penalty, estimator.coef_
-    if len(estimator._penalized()) or estimator.bounds is not None:
+    fitted, coef = fitted_of(estimator), estimator.coef_
+    alpha = fitted.alpha
+    if len(fitted.penalized) or estimator.bounds is not None:
         df = _degrees_of_freedom(basis.penalty(alpha), coef - basis.rest, lambda: view_of(rows))
     else:  # nothing chooses among columns; near infinite coefficients information vanishes
         df = invert(*view_of(rows.at(np.zeros(rows.n_coef))).information()).rank

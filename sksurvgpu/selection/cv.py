@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
-from inspect import Parameter, Signature, signature
+from inspect import signature
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from .._journal import Journal, check_folder, describe_call
 from ..estimators._base import PenalizedModel
 from ..estimators._columns import refuse
+from ..estimators._composition import penalty_of, read_by_column, route_of
+from ..estimators._estimator import Parameters, give_constructor
+from ..estimators._preparing import prepare
 from ..estimators._relaxed import require_refit
+from ..estimators._report import doubts_of
+from ..estimators.fitted import Fitted, adopt, fitted_of, traits_of
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ._partitioned import deal
 from .evaluation import Evaluation
@@ -34,7 +40,7 @@ from .search import LIMITS, Scored, best_of, choose, search_grid, search_varianc
 
 __all__ = ["NOT_OF_MODEL", "CrossValidated"]
 
-_OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
+_OWN: Parameters = {
     "alphas": (None, ["array-like", None]),
     "n_alphas": (100, [Interval(Integral, 1, None, closed="left")]),
     "alpha_min_ratio": (None, [Interval(Real, 0, 1, closed="neither"), None]),
@@ -51,16 +57,6 @@ _OWN: dict[str, tuple[Any, list]] = {  # parameter -> default, constraints
     "l1_ratios": (None, ["array-like", None]),
 }
 NOT_OF_MODEL = ("alpha", "relax", "warm_start")
-# Attributes of a choice, which a fit at one penalty does not have.
-_CHOSEN = (
-    "alpha_",
-    "relax_",
-    "l1_ratio_",
-    "best_index_",
-    "best_score_",
-    "cv_results_",
-    "n_splits_",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +84,6 @@ class Choice:
 class CrossValidated(CallbackSupport):
     """Choose `alpha` by cross-validation, then fit all rows with it."""
 
-    if TYPE_CHECKING:  # made below, for each class
-
-        def __init__(self, **params: Any) -> None: ...
-
     warm_start = False
     _loglik = "held_out"  # the score that "loglik" means
 
@@ -101,22 +93,9 @@ class CrossValidated(CallbackSupport):
         if CrossValidated not in cls.__bases__:  # but a class of such a class
             return
         model = next(base for base in cls.__bases__ if base is not CrossValidated)
-        kept = [p for p in signature(model).parameters.values() if p.name not in NOT_OF_MODEL]
-        own = [Parameter(n, Parameter.KEYWORD_ONLY, default=d) for n, (d, _) in _OWN.items()]
-
-        def __init__(self, **params):  # noqa: N807
-            bound = Signature([*own, *kept]).bind(**params)
-            bound.apply_defaults()
-            self._keep(bound.arguments)
-
-        __init__.__signature__ = Signature(  # what scikit-learn and editors read
-            [Parameter("self", Parameter.POSITIONAL_ONLY), *own, *kept]
-        )
-        cls.__init__ = __init__
-        constraints = {name: rules for name, (_, rules) in _OWN.items()}
-        of_model = model._parameter_constraints.items()
-        constraints |= {name: rules for name, rules in of_model if name not in NOT_OF_MODEL}
-        cls._parameter_constraints = constraints
+        kept = {n: p for n, p in model._parameters.items() if n not in NOT_OF_MODEL}
+        cls._parameters = _OWN | kept
+        give_constructor(cls, cls._parameters)
 
     @classmethod
     def _reader(cls):
@@ -139,7 +118,7 @@ class CrossValidated(CallbackSupport):
 
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset, **given):
-        if self.scoring == "concordance" and not hasattr(self, "_concordance_of"):
+        if self.scoring == "concordance" and traits_of(self).concordance is None:
             raise ValueError(
                 f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
                 'no order in time or between classes; use scoring="loglik".'
@@ -152,7 +131,7 @@ class CrossValidated(CallbackSupport):
         require_strength(self, type(self).__name__)
         check_folder(self.folder)
         n_fits = self._count_fits()
-        with closing(self._prepare(X, y, sample_weight, offset, n_fits, **given)) as prepared:
+        with closing(prepare(self, X, y, sample_weight, offset, n_fits, **given)) as prepared:
             return self._fit_prepared(X, y, prepared)
 
     def _fit_prepared(self, X, y, prepared):
@@ -162,12 +141,14 @@ class CrossValidated(CallbackSupport):
             solution = choice.refit(done)
         self.alpha_, self.relax_ = choice.point.alpha, choice.point.gamma
         self.l1_ratio_ = choice.model.l1_ratio
-        self._adopt(choice.prepared, solution)
+        adopt(self, Fitted.of(choice.prepared, solution))
         self.best_index_, self.best_score_ = choice.position, choice.point.mean
         self.n_splits_ = len(choice.point.scores)
         self.cv_results_ = _table(choice.points, prepared.total_weight, self)
         progress.end()
-        self._warn(choice.doubts + self._doubts(choice.prepared, solution), stacklevel=7)
+        doubts = choice.doubts + doubts_of(self, choice.prepared, solution)
+        if doubts:  # the caller is behind decorators of `fit`, callbacks and two functions here
+            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=6)
         return self
 
     def _choose(self, X, y, prepared, progress, folder) -> Choice:
@@ -196,12 +177,11 @@ class CrossValidated(CallbackSupport):
         model = copy.copy(self)
         if self.l1_ratios is not None:
             model.l1_ratio, model.l1_ratios = ratio, None
-            given = model._read_by_column(prepared.problem.given, prepared.problem.source)
-            prepared = prepared.with_batch(penalty=model._spec().family(given))
-            prepared = replace(prepared, given=given, route=model._route(given), null=None)
+            given = read_by_column(model, prepared.problem.given, prepared.problem.source)
+            prepared = prepared.with_batch(penalty=penalty_of(model).family(given))
+            prepared = replace(prepared, given=given, route=route_of(model, given), null=None)
             if prepared.batch.penalty.needs_null:
                 prepared = prepared.with_null()
-        model._adopt_data(prepared)
         return model, prepared
 
     def refit_model(self):
@@ -214,13 +194,12 @@ class CrossValidated(CallbackSupport):
             ``alpha=alpha_``, fitted: for `wald`, `profile_likelihood`, `bootstrap` and whatever
             else is about a fit at one penalty.
         """
-        check_is_fitted(self)
-        kind, own = self._reader(), self.get_params(deep=False)
-        given = {name: own[name] for name in kind._get_param_names() if name in own}
-        given |= {"alpha": self.alpha_, "relax": self.relax_, "l1_ratio": self.l1_ratio_}
-        model = kind(**given)
-        fitted = {k: v for k, v in vars(self).items() if k not in own and k not in _CHOSEN}
-        model.__dict__.update(fitted)
+        fitted, kind = fitted_of(self), self._reader()
+        of_choice = {"alpha": self.alpha_, "relax": self.relax_, "l1_ratio": self.l1_ratio_}
+        params = self.get_params(deep=False) | of_choice
+        known = signature(kind).parameters.keys() & params.keys()
+        model = kind(**{name: params[name] for name in known})
+        adopt(model, fitted)
         return model
 
     def _split(self, X, y, prepared):
@@ -256,7 +235,7 @@ class CrossValidated(CallbackSupport):
     def _search_variance(self, prepared, evaluate):
         if self.alphas is not None:
             raise ValueError('`alphas` were given, which search="auto" finds itself.')
-        ratio = self._spec().prior_ratio(self.l1_ratio)
+        ratio = penalty_of(self).prior_ratio(self.l1_ratio)
         if np.ndim(ratio) or isinstance(ratio, dict):
             raise ValueError(
                 'search="auto" is over one variance, and `l1_ratio` differs between columns, whose '
@@ -295,7 +274,7 @@ def _table(points, total, cv):
     if points[0].gamma is not None:
         columns["gamma"] = of("gamma")
     columns |= {
-        "variance": [_variance(point, total, cv._spec()) for point in points],
+        "variance": [_variance(point, total, penalty_of(cv)) for point in points],
         "mean_score": of("mean"),
         "standard_error": of("error"),
         "n_nonzero": of("n_nonzero"),
@@ -304,9 +283,9 @@ def _table(points, total, cv):
     return DataFrame(columns | {f"split{b}_score": score for b, score in enumerate(scores)})
 
 
-def _variance(point, total, spec):
+def _variance(point, total, penalty):
     """Variance of the prior that a penalty stands for; NaN where it differs between columns."""
-    ratio = spec.prior_ratio(point.l1_ratio)
+    ratio = penalty.prior_ratio(point.l1_ratio)
     if np.ndim(ratio) or isinstance(ratio, dict):
         return np.nan
     if point.alpha == 0.0:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import _is_fitted
 
 from ..estimators._base import PenalizedModel
+from ..estimators._composition import penalty_of
 from ..estimators._log_likelihood import check_arguments
 from ..estimators._pipelines import learn_steps, open_pipeline, refuse_type, split_pipeline
 
@@ -57,7 +58,7 @@ def open_copy(estimator, X, y, caller, fit_params, **options):
 
 def require_strength(model, what) -> None:
     """Refuse a penalty without a strength, which there is nothing to choose of."""
-    if not model._spec().has_strength:
+    if not penalty_of(model).has_strength:
         raise ValueError(
             f"`penalty` is {model.penalty!r}, which has no strength `alpha` to choose or to "
             f"follow, so that {what} does not go with it; fit a model with it."

@@ -16,7 +16,9 @@ from .._tables import Result
 from ..estimators._columns import refuse
 from ..estimators._docs import documented
 from ..estimators._pipelines import join_steps
+from ..estimators._preparing import prepare
 from ..estimators._report import explain_failure
+from ..estimators.fitted import Fitted, adopt, fitted_of
 from ..partitions.handles import is_far
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .grid import alpha_grid, check_alphas, check_grid, find_alpha_max, open_copy, require_strength
@@ -128,9 +130,8 @@ class Path(Result):
         fitted = copy.copy(self._fitted)
         fitted.alpha = float(self.alphas[index])
         require_blend(self, index)
-        solution = self._solutions[index]
-        fitted._adopt_solution(replace(solution, coef=self.coefs[:, index]))
-        fitted.infinite_ = self._infinite[index]
+        solution = replace(self._solutions[index], coef=self.coefs[:, index])
+        adopt(fitted, fitted_of(fitted).at(solution, self._infinite[index]))
         return fitted if self._steps is None else join_steps(self._steps, fitted)
 
     def estimator(self, alpha: float):
@@ -328,7 +329,7 @@ def fit_path(
     n_fits = int(n_alphas) if alphas is None else len(alphas)
     if relax and is_far(X):
         refuse("refits without a penalty are checked by comparing rows", "pass relax=False")
-    with closing(fitted._prepare(X, y, n_fits=n_fits, **fit_params)) as prepared:
+    with closing(prepare(fitted, X, y, n_fits=n_fits, **fit_params)) as prepared:
         path = _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, bool(relax))
         return replace(path, _steps=steps)
 
@@ -339,7 +340,7 @@ def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):
         alphas = alpha_grid(find_alpha_max(prepared), n_alphas, alpha_min_ratio, prepared.problem)
     solutions = prepared.solve(alphas)[0]
     fitted.alpha = float(alphas[-1])
-    fitted._adopt(prepared, solutions[-1])
+    adopt(fitted, Fitted.of(prepared, solutions[-1]))
     infinite = _find_infinite(fitted, prepared, solutions)
     basis = basis_of(fitted, prepared, prepared.sizes)
     path = _gather(fitted, alphas, solutions, infinite, basis)
@@ -369,7 +370,7 @@ def _find_infinite(fitted, prepared, solutions):
 
 
 def _gather(fitted, alphas, solutions, infinite, basis):
-    scale = 1.0 / fitted._total_weight
+    scale = 1.0 / fitted_of(fitted).total_weight
 
     def of(name):
         return np.array([getattr(solution, name) for solution in solutions])
@@ -387,7 +388,7 @@ def _gather(fitted, alphas, solutions, infinite, basis):
         n_iter=of("n_iter"),
         converged=of("converged"),
         alpha_max=fitted.alpha_max_,
-        feature_names=np.array(fitted._coef_names(), dtype=object),
+        feature_names=fitted_of(fitted).names,
         _fitted=fitted,
         _solutions=tuple(replace(solution, coef=None, null=None) for solution in solutions),
         _infinite=infinite,

@@ -39,7 +39,7 @@ def with_refits(path, prepared, solutions):
     [found] = refit(prepared, [solutions], prepared.batch.weight)
     missing = [i for i, solution in enumerate(found) if solution is None]
     if missing:
-        names = names_of_undetermined(path._fitted, prepared, solutions[missing[0]])
+        names = names_of_undetermined(prepared, solutions[missing[0]])
         listed = ", ".join(f"{path.alphas[i]:.3g}" for i in missing[:MOST_ALPHAS])
         more = f" and {len(missing) - MOST_ALPHAS:,} more" if len(missing) > MOST_ALPHAS else ""
         warnings.warn(

@@ -14,6 +14,7 @@ import numpy as np
 from sksurv.exceptions import NoComparablePairException
 
 from ..estimators._relaxed import evaluate
+from ..estimators.fitted import traits_of
 
 __all__ = ["SCORINGS", "sizes_of"]
 
@@ -40,16 +41,17 @@ def _evaluate(prepared, weights, solutions):
 def concordance(model, prepared, splits, solutions):
     """Concordance of the held-out rows; NaN where none can be compared."""
     found = np.full((len(solutions), len(solutions[0])), np.nan)
-    n_events = splits.base * prepared.outcome.n_events
+    measure = traits_of(model).concordance
+    n_events, terms = splits.base * prepared.outcome.n_events, prepared.setting.terms
     for b, fit in enumerate(solutions):
         rows = splits.tests[b]
         if not n_events[rows].any():
             continue
         outcome, weight = prepared.outcome.take(rows), splits.base[rows]
         for i, solution in enumerate(fit):
-            predictors = model._predictors_of(prepared.problem.given, solution.coef)
+            predictors = terms.predictors(prepared.problem.given, solution.coef)
             with suppress(NoComparablePairException):
-                found[b, i] = model._concordance_of(outcome, predictors[rows], weight)
+                found[b, i] = measure(outcome, predictors[rows], weight, terms)
     return found
 
 

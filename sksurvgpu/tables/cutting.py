@@ -17,7 +17,7 @@ from .._compile import device, kernel
 from ..data.design.columns import Design
 from ..data.design.kernels import INDICATOR, SPARSE, DesignArrays
 from ..data.design.tables import packed_offsets, value_sizes
-from ..data.plans.sorting import order_by_group
+from ..data.sorting import order_by_group
 from .grouping import ERROR, LAST, SUM
 
 __all__ = [

@@ -1,0 +1,95 @@
+"""From the arguments of `fit` to the checked input of fits, wherever the rows are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+from ..backends import choose, explain
+from ..data.checks import check_offset
+from ..data.design.units import check_magnitudes
+from ..partitions.handles import check_near, is_far
+from ..penalties import Given
+from ..routes import PLAIN
+from ..solver.fits import Fits
+from ..solver.problem import Batch, Problem
+from ._columns import read_columns
+from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
+from ._prepared import Prepared, count_threads, options_of, start_of
+from .fitted import Setting
+
+__all__ = ["Assembled", "assemble", "devices_of", "open_backend", "prepare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """Rows and columns as a solver has them, without penalties of any strength."""
+
+    outcome: Any  # of the rows as the caller has them
+    problem: Problem
+    batch: Batch
+    given: Given  # by column
+    of_setting: dict[str, Any]  # those fields of `Setting` that follow from the rows
+
+
+def prepare(estimator, X, y, sample_weight=None, offset=None, n_fits=1, **given) -> Prepared:
+    """Check the input of an estimator's `fit`; `n_fits` are how many will be asked for."""
+    estimator._check_caller(y)
+    if is_far(X):
+        from ._partitioned import prepare_parts
+
+        return prepare_parts(estimator, X, y, sample_weight, offset, given)
+    check_near(X, y=y, sample_weight=sample_weight, offset=offset, **given)
+    n_threads = count_threads(estimator.n_jobs)
+    open_backend(estimator, estimator.backend)  # what cannot run is an error before any work
+    design, header = read_columns(X)
+    work = n_fits * design.n_entries
+    asked = explain(estimator.backend, work, devices_of(estimator), estimator.algorithm)
+    check_magnitudes(design)
+    assembled = assemble(estimator, design, y, sample_weight, offset, given)
+    problem, by_column = assembled.problem, assembled.given
+    route, backend = route_of(estimator, by_column), open_backend(estimator, asked[0])
+    batch = replace(assembled.batch, coef=start_of(estimator, problem.n_columns))
+    prepared = Prepared(
+        Fits(problem, batch, backend, options_of(estimator), n_threads),
+        assembled.outcome,
+        setting=Setting(header, backend=route.serves(asked), **assembled.of_setting),
+        given=by_column,
+        route=route,
+        plain_route=around_means(PLAIN, by_column),
+        gamma=estimator._gamma(),
+    )
+    return prepared.checked_by(penalty_of(estimator))
+
+
+def assemble(estimator, design, y, sample_weight, offset, given) -> Assembled:
+    """Check what the rows of a design were given, and lay them out."""
+    outcome = estimator._read_outcome(y, design.n_rows, **given)
+    weight = estimator._check_weight(sample_weight, outcome)
+    offset = check_offset(offset, design.n_rows)
+    exposure = getattr(outcome, "offset", None)
+    if exposure is not None:
+        offset = exposure if offset is None else exposure + offset
+    outline = estimator._outline(design.n_columns, design.names, outcome)
+    terms, n_threads = outline.terms, count_threads(estimator.n_jobs)
+    plan = estimator._plan(outline, not design.keeps_order)
+    problem = Problem.build(
+        design, plan, outline.likelihood, terms.source, terms.piece_ptr, n_threads
+    )
+    of_setting = {"terms": terms} | estimator._of_rows(plan, outcome, weight)
+    by_column = read_by_column(estimator, design, problem.source)
+    weight, offset = (None if rows is None else rows[:, None] for rows in (weight, offset))
+    batch = batch_of(estimator, by_column, weight=weight, offset=offset)
+    return Assembled(outcome, problem, batch, by_column, of_setting)
+
+
+def open_backend(estimator, name):
+    """The backend of a name, on the devices and in the precision of an estimator."""
+    return choose(name, estimator.precision, devices_of(estimator))
+
+
+def devices_of(estimator):
+    """Devices that an estimator names."""
+    device = estimator.device
+    return int(device) if isinstance(device, Integral) else device
