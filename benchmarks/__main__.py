@@ -1,23 +1,22 @@
-"""All benchmarks: ``python -m benchmarks NAME [options]``; ``--list`` says what there is."""
+"""All benchmarks: ``python -m benchmarks NAME [options]``; ``list`` says what there is."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 
 from .report import table
 
-# name -> module, what it measures
+# name -> module with a function `main_name`, what it measures
 COMMANDS = {
     "run": ("run", "this package beside other solvers, judged by one certificate"),
     "wide": ("run", "the same where columns are many, dense, and rows few"),
-    "peers": ("solvers", "environments with the other solvers"),
+    "peers": ("run", "environments with the other solvers"),
     "paths": ("batches", "regularization paths, beside a cold fit at their end"),
     "resampling": ("batches", "cross-validation, bootstrap and profiles, beside Cyclops"),
     "outcomes": ("batches", "many outcomes of one X, beside as many fits"),
-    "threads": ("threads", "what threads bring to batches of fits, by size"),
-    "scaling": ("scaling", "cost of an iteration by nonzeros, memory by rows"),
+    "threads": ("batches", "what threads bring to batches of fits, by size"),
+    "scaling": ("costs", "cost of an iteration by nonzeros, memory by rows"),
     "costs": ("costs", "the constants by which forms of the quadratic model are chosen"),
     "startup": ("startup", "import, first fit, compiling"),
     "coverage": ("coverage", "how often bootstrap and profile intervals hold the truth"),
@@ -34,8 +33,8 @@ COMMANDS = {
     "faults": ("stores", "workers killed, a coordinator killed, a file changed"),
     "gpu": ("gpu.__main__", "all that needs a CUDA device; gpu/README.rst"),
     "papers": ("papers.__main__", "tables and figures of published papers, run again"),
-    "designs": ("designs", "every kind of design: iterations, CPU, objective, optimality"),
-    "survset": ("designs", "the same of all cohorts of the package SurvSet"),
+    "designs": ("compare", "every kind of design: iterations, CPU, objective, optimality"),
+    "survset": ("compare", "the same of all cohorts of the package SurvSet"),
     "compare": ("compare", "two commits of this repository, in turns"),
     "report": ("report", "what results/ holds, as Markdown or HTML"),
 }
@@ -43,27 +42,16 @@ COMMANDS = {
 
 def main(arguments=None):
     """Run one of them."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] in ([], ["--list"], ["--help"], ["-h"]):
-        rows = [[name, says] for name, (_, says) in known().items()]
+    name, *options = (sys.argv[1:] if arguments is None else arguments) or ["list"]
+    if name in ("list", "--list", "--help", "-h"):
+        rows = [[name, says] for name, (_, says) in COMMANDS.items()]
         print(f"python -m benchmarks NAME [options]\n\n{table(['name', 'note'], rows)}")
         return 0
-    name, *options = arguments
-    if name not in known():
-        print(f"no benchmark {name!r}; --list says what there is", file=sys.stderr)
+    if name not in COMMANDS:
+        print(f"no benchmark {name!r}; list says what there is", file=sys.stderr)
         return 2
     module = import_module(f"{__package__}.{COMMANDS[name][0]}")
-    own = getattr(module, f"main_{name}", None)
-    return (own or module.main)(options)
-
-
-def known():
-    """Without what this checkout lacks."""
-    return {
-        name: entry
-        for name, entry in COMMANDS.items()
-        if find_spec(f"{__package__}.{entry[0].partition('.')[0]}") is not None
-    }
+    return getattr(module, f"main_{name}")(options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fits that share X: paths, cross-validation, bootstrap, profiles, many outcomes.
+"""Fits that share X: paths, cross-validation, bootstrap, profiles, many outcomes, threads.
 
 Measurements have a process of their own, but for the outcomes, which are measured in one.
 """
@@ -11,6 +11,7 @@ import tempfile
 import time
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from .cases import PAPERS_PENALTY, SEED
 from .judge import Certificate
 from .problems import Data, write_problem
 from .processes import ROOT, environment, in_turn, memory_mb, run, timed
-from .report import lines, parser, read, save
+from .report import Option, columns, lines, read, save
 
 # -- paths ------------------------------------------------------------------------------------
 
@@ -28,18 +29,11 @@ DESIGNS = {
     "ehr": ("simulate_ehr", 100_000, 2_000, 40, 0.01),
     "papers": ("simulate_cox", 100_000, 1_000, 100, None),
 }
-PATH_COLUMNS = (
-    ("path", lambda found: f"{found['path']} {found['n']:,} x {found['p']:,}", None),
-    ("threads", "threads", "d"),
-    ("penalties", "penalties", "d"),
-    ("seconds", "seconds", ".3f"),
-    ("last alone", "last_alone", ".3f"),
-    ("ratio", lambda found: found["seconds"] / found["last_alone"], ".2f"),
-    ("iter", "iterations", "d"),
-    ("KKT", "kkt", ".1e"),
-    ("unsolved", "unsolved", "d"),
-    ("nonzero", "nonzeros", "d"),
-    ("peak MB", "peak_mb", ".0f"),
+PATHS = columns(
+    "path | threads:d | penalties:d | seconds:.3f | last alone=last_alone:.3f | ratio:.2f | "
+    "iter=iterations:d | KKT=kkt:.1e | unsolved:d | nonzero=nonzeros:d | peak MB=peak_mb:.0f",
+    path=lambda found: f"{found['path']} {found['n']:,} x {found['p']:,}",
+    ratio=lambda found: found["seconds"] / found["last_alone"],
 )
 
 
@@ -49,22 +43,22 @@ def main_paths(arguments=None):
     Health records: 40 penalties from the largest useful one to 0.01 of it. Papers' design: 100 from
     the largest to gamma = sqrt(2).
     """
-    found = parser("paths", main_paths.__doc__, "4,000 x 200")
-    found.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
-    found.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    found.add_argument("--rows", type=int, help="in place of the design's")
-    found.add_argument("--columns", type=int, help="in place of the design's")
-    found.add_argument("--repeats", type=int, default=1, help="times each is timed; medians")
-    options = read(found, arguments, "paths")
+    options = read(
+        "paths",
+        main_paths.__doc__,
+        arguments,
+        "4,000 x 200",
+        designs=tuple(DESIGNS),
+        threads=[1, 2],
+        rows=Option(int, "in place of the design's"),
+        columns=Option(int, "in place of the design's"),
+        repeats=Option(1, "times each is timed; medians"),
+    )
     size = (4_000, 200) if options.quick else (options.rows, options.columns)
     sizes = {"rows": size[0], "columns": size[1], "repeats": options.repeats}
-    jobs = [
-        ("measure_path", {"name": name, "n_threads": n_threads, **sizes})
-        for name in options.designs
-        for n_threads in options.threads
-    ]
-    results = in_turn(__name__, jobs, lambda results: save(options, results=results))
-    print(lines(PATH_COLUMNS, results))
+    pairs = [(name, n_threads) for name in options.designs for n_threads in options.threads]
+    jobs = [("measure_path", {"name": name, "n_threads": k, **sizes}) for name, k in pairs]
+    print(lines(PATHS, in_turn(__name__, jobs, lambda results: save(options, results=results))))
 
 
 def measure_path(name, n_threads, rows, columns, repeats):
@@ -85,25 +79,13 @@ def measure_path(name, n_threads, rows, columns, repeats):
         seconds, path = _median(lambda: fit_path(model, X, y, alphas=penalties / n), repeats)
         model.set_params(alpha=path.alphas[-1])
         alone, _ = _median(lambda: model.fit(X, y), repeats)
-    peak = memory_mb()
+    found = {"path": name, "threads": n_threads, "n": n, "p": p, "nnz": int(X.nnz)}
+    found |= {"penalties": n_penalties, "penalty_max": judge.penalty_max, "peak_mb": memory_mb()}
+    found |= {"last_penalty": float(path.alphas[-1] * n), "seconds": seconds, "last_alone": alone}
+    found |= {"iterations": int(path.n_iter.sum()), "nonzeros": int(path.df[-1])}
     judged = [judge.judge(*pair) for pair in zip(path.coefs.T, path.alphas * n, strict=True)]
-    return {
-        "path": name,
-        "threads": n_threads,
-        "n": n,
-        "p": p,
-        "nnz": int(X.nnz),
-        "penalties": n_penalties,
-        "penalty_max": judge.penalty_max,
-        "last_penalty": float(path.alphas[-1] * n),
-        "seconds": seconds,
-        "last_alone": alone,
-        "iterations": int(path.n_iter.sum()),
-        "kkt": max(fit["kkt"] for fit in judged),
-        "unsolved": int(np.count_nonzero(~path.converged)),
-        "nonzeros": int(path.df[-1]),
-        "peak_mb": peak,
-    }
+    found["kkt"] = max(fit["kkt"] for fit in judged)
+    return {**found, "unsolved": int(np.count_nonzero(~path.converged))}
 
 
 def _median(function, repeats):
@@ -115,16 +97,10 @@ def _median(function, repeats):
 # -- resampling -------------------------------------------------------------------------------
 
 N_FOLDS, N_REPEATS, N_PENALTIES, N_REPLICATES = 10, 10, 10, 200
-PARTS = ("cross-validation", "bootstrap", "profile", "cyclops")
-BATCH_COLUMNS = (
-    ("batch", "batch", None),
-    ("threads", "threads", "d"),
-    ("fits", "fits", ",d"),
-    ("seconds", "seconds", ".2f"),
-    ("cold fit", "cold", ".3f"),
-    ("ratio", lambda found: found["seconds"] / found["cold"] if found["cold"] else None, ".1f"),
-    ("MB gained", "mb_gained", ".0f"),
-    ("note", "note", None),
+RESAMPLING = columns(
+    "batch | threads:d | fits:,d | seconds:.2f | cold fit=cold:.3f | ratio:.1f | "
+    "MB gained=mb_gained:.0f | note",
+    ratio=lambda found: found["seconds"] / found["cold"] if found["cold"] else None,
 )
 
 
@@ -137,26 +113,28 @@ def main_resampling(arguments=None):
     are told in units of one cold fit at gamma = sqrt(2). Memory is what the process gained over a
     fit alone.
     """
-    found = parser("resampling", main_resampling.__doc__, "2,000 x 50")
-    found.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    found.add_argument("--threads", type=int, default=2)
-    found.add_argument("--rows", type=int, default=100_000)
-    found.add_argument("--columns", type=int, default=1_000)
-    names = ("FOLDS", "REPEATS", "STEPS")
-    found.add_argument("--peer", nargs=3, type=int, default=[10, 1, 4], metavar=names)
-    found.add_argument("--rscript", default="Rscript", metavar="PATH")
-    found.add_argument("--tolerance", type=float, default=1e-6, help="of Cyclops")
-    found.add_argument("--timeout", type=float, default=7_200.0, help="seconds, of Cyclops")
-    options = read(found, arguments, "resampling")
-    if options.quick:
-        options.rows, options.columns = 2_000, 50
+    peer = {"nargs": 3, "type": int, "default": [10, 1, 4]}
+    options = read(
+        "resampling",
+        main_resampling.__doc__,
+        arguments,
+        "2,000 x 50",
+        parts=(*BATCHES, "cyclops"),
+        threads=2,
+        rows=Option(100_000, quick=2_000),
+        columns=Option(1_000, quick=50),
+        peer=Option(peer | {"metavar": ("FOLDS", "REPEATS", "STEPS")}),
+        rscript="Rscript",
+        tolerance=Option(1e-6, "of Cyclops"),
+        timeout=Option(7_200.0, "seconds, of Cyclops"),
+    )
     sizes = {"n": options.rows, "p": options.columns, "n_threads": options.threads}
     jobs = [("measure_batch", {"part": part, **sizes}) for part in options.parts if part in BATCHES]
     results = in_turn(__name__, jobs, lambda results: save(options, results=results))
     if "cyclops" in options.parts:
         results.append(measure_cyclops(options))
         save(options, results=results)
-    print(lines(BATCH_COLUMNS, results))
+    print(lines(RESAMPLING, results))
 
 
 def measure_batch(part, n, p, n_threads):
@@ -174,17 +152,9 @@ def measure_batch(part, n, p, n_threads):
         _, cold = timed(lambda: model.fit(X, y))
         before = memory_mb()
         (n_fits, note), seconds = timed(lambda: BATCHES[part](model, X, y))
-    return {
-        "batch": part,
-        "threads": n_threads,
-        "n": n,
-        "p": p,
-        "fits": n_fits,
-        "seconds": seconds["seconds"],
-        "cold": cold["seconds"],
-        "mb_gained": memory_mb() - before,
-        "note": note,
-    }
+    found = {"batch": part, "threads": n_threads, "n": n, "p": p, "fits": n_fits, "note": note}
+    found |= {"seconds": seconds["seconds"], "cold": cold["seconds"]}
+    return {**found, "mb_gained": memory_mb() - before}
 
 
 def cross_validate(model, X, y):
@@ -243,30 +213,18 @@ def measure_cyclops(options):
             raise RuntimeError(f"Cyclops ended with {status}:\n{printed}")
         seconds = json.loads(answer.read_text())["seconds"]
     n_fits, all_fits = n_folds * n_repeats * n_steps, N_FOLDS * N_REPEATS * N_PENALTIES
-    return {
-        "batch": "Cyclops' cross-validation",
-        "threads": 1,
-        "n": options.rows,
-        "p": options.columns,
-        "fits": n_fits,
-        "seconds": seconds,
-        "cold": None,
-        "mb_gained": None,
-        "note": f"{seconds * all_fits / n_fits:,.0f} s for {all_fits:,} fits",
-    }
+    found = {"batch": "Cyclops' cross-validation", "threads": 1, "n": options.rows}
+    found |= {"p": options.columns, "fits": n_fits, "seconds": seconds, "cold": None}
+    note = f"{seconds * all_fits / n_fits:,.0f} s for {all_fits:,} fits"
+    return {**found, "mb_gained": None, "note": note}
 
 
 # -- outcomes ---------------------------------------------------------------------------------
 
 SHARE_AT_RISK, FOLLOW_UP = 0.95, 730.0
-OUTCOME_COLUMNS = (
-    ("intervals", "intervals", None),
-    ("solver, singly", "solver", ".2f"),
-    ("all, singly", "single", ".2f"),
-    ("at once", "cpu_1", ".2f"),
-    ("ratio", "ratio", ".2f"),
-    ("wall", "wall_1", ".2f"),
-    ("2 threads", "wall_2", ".2f"),
+OUTCOMES = columns(
+    "intervals | solver, singly=solver:.2f | all, singly=single:.2f | at once=cpu_1:.2f | "
+    "ratio:.2f | wall=wall_1:.2f | 2 threads=wall_2:.2f"
 )
 
 
@@ -277,34 +235,34 @@ def main_outcomes(arguments=None):
     """
     from sksurvgpu import CoxLassoCCD, fit_outcomes
 
-    found = parser("outcomes", main_outcomes.__doc__, "5,000 x 100, 5 outcomes")
-    found.add_argument("--rows", type=int, default=100_000)
-    found.add_argument("--columns", type=int, default=1_000)
-    found.add_argument("--outcomes", type=int, default=50)
-    found.add_argument("--alpha", type=float, default=5e-4)
-    options = read(found, arguments, "outcomes")
-    if options.quick:
-        options.rows, options.columns, options.outcomes = 5_000, 100, 5
+    options = read(
+        "outcomes",
+        main_outcomes.__doc__,
+        arguments,
+        "5,000 x 100, 5 outcomes",
+        rows=Option(100_000, quick=5_000),
+        columns=Option(1_000, quick=100),
+        outcomes=Option(50, quick=5),
+        alpha=5e-4,
+    )
     warnings.simplefilter("error")
     X, outcomes, at_risk = _simulate_outcomes(options)
     model = CoxLassoCCD(alpha=options.alpha, penalty_factor={0: 0.0}, n_jobs=1)
-    runs = []
+    runs, first = [], dict(list(outcomes.items())[:1])
+    sizes = {name: getattr(options, name) for name in ("rows", "columns", "outcomes", "alpha")}
     for intervals in (None, "profile"):
-        few = dict(list(outcomes.items())[:1])
-        fit_outcomes(model, X, few, columns=0, intervals=intervals)  # compiled
+        how = {"columns": 0, "intervals": intervals}
+        fit_outcomes(model, X, first, **how)  # compiled
         result = {"intervals": str(intervals)} | _fit_singly(model, X, outcomes, at_risk, intervals)
-        for n_jobs in (1, 2):
-            given = {"at_risk": at_risk, "intervals": intervals, "n_jobs": n_jobs}
-            fitted, seconds = timed(
-                lambda given=given: fit_outcomes(model, X, outcomes, columns=0, **given)
-            )
-            result[f"wall_{n_jobs}"] = seconds["seconds"]
-            result[f"cpu_{n_jobs}"] = seconds["cpu_seconds"]
+        how["at_risk"] = at_risk
+        for k in (1, 2):
+            call = partial(fit_outcomes, model, X, outcomes, n_jobs=k, **how)
+            fitted, seconds = timed(call)
+            result |= {f"wall_{k}": seconds["seconds"], f"cpu_{k}": seconds["cpu_seconds"]}
         result |= {"ratio": result["cpu_1"] / result["solver"], "failed": len(fitted.failures)}
         runs.append(result)
-        sizes = {name: getattr(options, name) for name in ("rows", "columns", "outcomes", "alpha")}
         save(options, runs=runs, **sizes)
-    print(lines(OUTCOME_COLUMNS, runs))
+    print(lines(OUTCOMES, runs))
 
 
 def _simulate_outcomes(options):
@@ -355,3 +313,60 @@ def _counting_solver():
         yield spent
     finally:
         Prepared.solve = solve
+
+
+# -- threads ----------------------------------------------------------------------------------
+
+# (rows, columns, replicates), a second or two of each
+SIZES = (
+    *((1_000, 50, 1_000), (3_000, 100, 500), (10_000, 50, 400), (10_000, 300, 400)),
+    *((30_000, 50, 200), (30_000, 300, 150), (100_000, 100, 60)),
+)
+ALPHA = 0.006
+THREADS = columns(
+    "bootstrap | entries:,d | fits:,d | ms / fit=ms:.2f | threads:d | speed-up=faster:.2f | "
+    "CPU=cpu:.2f | most:d",
+    bootstrap=lambda found: f"{found['n']:,} x {found['p']:,}",
+    ms=lambda found: 1e3 * found["alone"] / found["fits"],
+    faster=lambda found: found["alone"] / found["beside"],
+    cpu=lambda found: found["cpu_beside"] / found["cpu_alone"],
+)
+
+
+def main_threads(arguments=None):
+    """Bootstraps on one thread and on several, whatever `backends.cpu.threads` would give them.
+
+    "most" is what it would. Speed-up and processor time are over those of one thread, the least
+    seconds of several calls in turns; they mean nothing where other work runs.
+    """
+    quick = "the smallest size, 20 replicates"
+    options = read("threads", main_threads.__doc__, arguments, quick, threads=2, repeats=5)
+    sizes = [(*SIZES[0][:2], 20)] if options.quick else SIZES
+    shared = {"threads": options.threads, "repeats": options.repeats}
+    jobs = [("measure_threads", {"n": n, "p": p, "fits": b, **shared}) for n, p, b in sizes]
+    print(lines(THREADS, in_turn(__name__, jobs, lambda results: save(options, results=results))))
+
+
+def measure_threads(n, p, fits, threads, repeats):
+    """Least seconds of a bootstrap on one thread and on several."""
+    from sksurvgpu import CoxLassoCCD, bootstrap, datasets
+    from sksurvgpu.backends.cpu import threads as chosen
+    from sksurvgpu.data.design.columns import build_design
+
+    data = datasets.simulate_cox(n, p, random_state=SEED)
+    found = {"n": n, "p": p, "entries": int(data.X.nnz), "fits": fits, "threads": threads}
+    found["most"] = chosen.fits_at_once(build_design(data.X))
+    chosen.LOCKED = 1.0  # nanoseconds: there is work for any number
+
+    def run(n_jobs):
+        model = CoxLassoCCD(alpha=ALPHA, n_jobs=n_jobs, backend="cpu")
+        bootstrap(model, data.X, data.y, n_replicates=fits, random_state=0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run(1)  # loads the kernels
+        pairs = [[timed(partial(run, k))[1] for k in (1, threads)] for _ in range(repeats)]
+    for name, side in zip(("alone", "beside"), zip(*pairs, strict=True), strict=True):
+        found[name] = min(spent["seconds"] for spent in side)
+        found[f"cpu_{name}"] = min(spent["cpu_seconds"] for spent in side)
+    return found

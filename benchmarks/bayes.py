@@ -20,7 +20,7 @@ import numpy as np
 
 from . import mixing
 from .processes import ROOT, TookTooLongError, call, environment, run
-from .report import lines, machine, number, parser, read, table, write
+from .report import Option, columns, lines, read, save
 from .samplers import LASSO_PRIOR, N_ROWS, linear
 
 PARTS = ("draws", "lasso", "multinomial", "chains")
@@ -78,22 +78,24 @@ QUICK = Scale(
 )
 
 
-def main(arguments=None):
+def main_bayes(arguments=None):
     """Measure the chosen parts, print tables, write JSON after every measurement."""
-    found = parser("bayes", __doc__)
-    found.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    found.add_argument("--peer-python", default=sys.executable, metavar="PATH")
-    found.add_argument("--rscript", default="Rscript", metavar="PATH", help="with monomvn")
-    found.add_argument("--seconds", type=float, help="sweeps of a measurement; 20 by default")
-    found.add_argument("--timeout", type=float, default=600.0, help="seconds a process may take")
-    options = read(found, arguments, "bayes")
-    options.seconds = options.seconds or (0.1 if options.quick else 20.0)
+    options = read(
+        "bayes",
+        __doc__,
+        arguments,
+        parts=PARTS,
+        peer_python=Option(sys.executable, "with NumPy, SciPy and polyagamma"),
+        rscript=Option("Rscript", "with monomvn"),
+        seconds=Option(20.0, "sweeps of a measurement", quick=0.1),
+        timeout=Option(600.0, "seconds a process may take"),
+    )
     runner = Runner(options)
     for part in ("ceilings", *options.parts):
         MEASURE[part](runner)
     content = runner.content
     content["targets"] = [] if options.quick else judge(content)
-    runner.save()
+    save(options, **content)
     print("\n\n".join(describe(content)))
 
 
@@ -103,10 +105,7 @@ class Runner:
     def __init__(self, options):
         self.options = options
         self.scale = QUICK if options.quick else Scale()
-        self.content = {"machine": machine(), "seconds": options.seconds}
-
-    def save(self):
-        write(self.options.output, self.content)
+        self.content = {"seconds": options.seconds}
 
     def job(self, function, arguments, n_threads=1, module="samplers"):
         """Result of a job in a process of its own, or the reason why there is none."""
@@ -126,7 +125,7 @@ class Runner:
 
     def add(self, part, found):
         self.content.setdefault(part, []).append(found)
-        self.save()
+        save(self.options, **self.content)
 
 
 def measure_ceilings(runner):
@@ -241,59 +240,29 @@ MEASURE = {
 
 def judge(content):
     """Figures beside what was aimed at; nothing where none is known."""
+
+    def known(part, key, **those):
+        found = [one for one in content.get(part, []) if those.items() <= one.items()]
+        return [one[key] for one in found if one.get(key)]
+
     figures = {
-        "draws": [
-            found.get("z ~ N(0, 4)")
-            for found in content.get("draws", [])
-            if found["sampler"] == "sksurvgpu"
-        ],
-        "lasso": [
-            found.get("ms")
-            for found in content.get("lasso", [])
-            if (found["sampler"], found["p"]) == ("collapsed", 2_000)
-        ],
-        "multinomial": [
-            found.get("ms")
-            for found in content.get("multinomial", [])
-            if (found["sampler"], found["n"]) == ("gibbs", 50_000)
-        ],
+        "draws": known("draws", "z ~ N(0, 4)", sampler="sksurvgpu"),
+        "lasso": known("lasso", "ms", sampler="collapsed", p=2_000),
+        "multinomial": known("multinomial", "ms", sampler="gibbs", n=50_000),
         "chains": [
-            found.get("efficiency")
-            for found in content.get("chains", [])
-            if found.get("load", 0.0) <= BUSY
+            one["efficiency"]
+            for one in content.get("chains", [])
+            if "efficiency" in one and one.get("load", 0.0) <= BUSY
         ],
     }
     judged = []
     for part, (name, target) in TARGETS.items():
-        known = [figure for figure in figures[part] if figure is not None]
-        if known:
+        if figures[part]:
             at_most = part in ("lasso", "multinomial")
-            figure = max(known) if at_most else min(known)
+            figure = max(figures[part]) if at_most else min(figures[part])
             met = figure <= target if at_most else figure >= target
             judged.append({"name": name, "target": target, "figure": figure, "met": met})
     return judged
-
-
-def describe(content):
-    """All tables as text."""
-    ceilings = content["ceilings"]
-    yield (
-        f"one core: {ceilings['flops'] / 1e9:.1f} Gflop/s, {ceilings['bytes'] / 1e9:.1f} GB/s; "
-        f"{content['seconds']:g} s a measurement"
-    )
-    for part, columns in TABLES.items():
-        if part in content:
-            yield f"{part}\n\n{lines(columns, content[part])}"
-    if content["targets"]:
-        rows = [
-            [found["name"], number(found["target"]), number(found["figure"]), met_or_missed(found)]
-            for found in content["targets"]
-        ]
-        yield f"targets\n\n{table(['what', 'target', 'found', 'note'], rows)}"
-
-
-def met_or_missed(found):
-    return "met" if found["met"] else "MISSED"
 
 
 def _ess(k):
@@ -338,43 +307,50 @@ def _note(found):
     return "; ".join(notes)
 
 
-SAMPLER, NOTE = ("sampler", "sampler", None), ("note", _note, None)
-TIMES = (
-    ("draws", "draws", ",d"),
-    ("ms", "ms", ".3g"),
-    ("floor ms", "floor_ms", ".3g"),
-    ("made s", "made_seconds", ".3g"),
-)
-KINDS_OF_Z = ("z = 0", "z = 1", "z = 4", "z ~ N(0, 4)", "uniform")
-R_HAT = ("R-hat", "r_hat", ".3f")
+TIMES = "draws:,d | ms:.3g | floor ms=floor_ms:.3g | made s=made_seconds:.3g"
 TABLES = {
-    "draws": (("M/s", "sampler", None), *((name, name, ".2f") for name in KINDS_OF_Z), NOTE),
-    "lasso": (
-        SAMPLER,
-        ("p", "p", ",d"),
-        *TIMES,
-        ("ESS/s sigma2", _ess(0), ".3g"),
-        ("lambda2", _ess(1), ".3g"),
-        ("|beta|^2", _ess(2), ".3g"),
-        ("sigma2", lambda found: (found.get("mean") or [None])[0], ".3f"),
-        R_HAT,
-        NOTE,
+    "draws": columns(
+        "M/s=sampler | z = 0:.2f | z = 1:.2f | z = 4:.2f | z ~ N(0, 4):.2f | uniform:.2f | note",
+        note=_note,
     ),
-    "multinomial": (
-        SAMPLER,
-        ("problem", _size, None),
-        *TIMES,
-        ("least ESS/s", _ess(0), ".3g"),
-        ("median", _ess(1), ".3g"),
-        R_HAT,
-        NOTE,
+    "lasso": columns(
+        f"sampler | p:,d | {TIMES} | ESS/s sigma2=first:.3g | lambda2=second:.3g | "
+        "|beta|^2=third:.3g | sigma2=mean:.3f | R-hat=r_hat:.3f | note",
+        first=_ess(0),
+        second=_ess(1),
+        third=_ess(2),
+        mean=lambda found: (found.get("mean") or [None])[0],
+        note=_note,
     ),
-    "chains": (
-        SAMPLER,
-        ("problem", _problem, None),
-        ("one s", "one", ".3f"),
-        ("two s", "two", ".3f"),
-        ("efficiency", "efficiency", ".2f"),
-        NOTE,
+    "multinomial": columns(
+        f"sampler | problem | {TIMES} | least ESS/s=least:.3g | median:.3g | R-hat=r_hat:.3f | "
+        "note",
+        problem=_size,
+        least=_ess(0),
+        median=_ess(1),
+        note=_note,
+    ),
+    "chains": columns(
+        "sampler | problem | one s=one:.3f | two s=two:.3f | efficiency:.2f | note",
+        problem=_problem,
+        note=_note,
     ),
 }
+TARGETS_TABLE = columns(
+    "what=name | target:.3g | found=figure:.3g | note",
+    note=lambda found: "met" if found["met"] else "MISSED",
+)
+
+
+def describe(content):
+    """All tables as text."""
+    ceilings = content["ceilings"]
+    yield (
+        f"one core: {ceilings['flops'] / 1e9:.1f} Gflop/s, {ceilings['bytes'] / 1e9:.1f} GB/s; "
+        f"{content['seconds']:g} s a measurement"
+    )
+    for part, shown in TABLES.items():
+        if part in content:
+            yield f"{part}\n\n{lines(shown, content[part])}"
+    if content["targets"]:
+        yield f"targets\n\n{lines(TARGETS_TABLE, content['targets'])}"

@@ -1,4 +1,7 @@
-"""The problems of `run`: data, penalty, and who is not asked."""
+"""The problems of `run` and `wide`, one entry each: data, penalty, and who is not asked.
+
+A new case is a `Case` in `CASES` (or `WIDE`), and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ TOO_LARGE = "excluded: needs a dense X of 8 GB, or more than the time limit"
 LASSO_ONLY = ("scikit-survival", "skglm", "adelie", "glmnet", "skein-glm", "FastSurvival", "abess")
 # Who is left out where a run is known to end in the time limit or without memory.
 MILLION_ROWS = dict.fromkeys(LASSO_ONLY, TOO_LARGE)
+NO_LASSO = dict.fromkeys(LASSO_ONLY, "excluded: a lasso program")
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,13 @@ class Case:
     simulate: Callable
     arguments: dict = field(default_factory=dict)
     share: float | None = None
-    excluded: dict = field(default_factory=dict)  # solver -> why
     model: str = "cox"
+    excluded: dict = field(default_factory=dict)  # solver -> why
     steps: int = 0  # penalties of a path, from the largest to the last one; 0: no path
 
     @property
     def tolerance(self):
-        if self.steps:
-            return TOLERANCE
-        return TOLERANCE_COX if self.model == "cox" else TOLERANCE
+        return TOLERANCE_COX if self.model == "cox" and not self.steps else TOLERANCE
 
     def draw(self):
         seed = {} if self.simulate is draws.read_genes else {"random_state": SEED}
@@ -80,141 +82,63 @@ class Case:
         return replace(self, arguments=sizes, excluded=left)
 
 
-# -- Cox --------------------------------------------------------------------------------------
+def _size(n, p, **more):
+    return {"n_samples": n, "n_features": p, **more}
 
 
-def _papers():
+def _of_cox():
+    title = "papers' design, 5 % ones, gamma = sqrt(2)"
     for n, p in [(10_000, 500), (100_000, 1_000), (100_000, 2_000), (1_000_000, 1_000)]:
-        yield Case(
-            f"papers-{n:.0e}-{p}".replace("e+0", "e"),
-            "papers' design, 5 % ones, gamma = sqrt(2)",
-            simulate_cox,
-            {"n_samples": n, "n_features": p},
-            excluded=MILLION_ROWS if n >= 1_000_000 else {},
-        )
-
-
-def _health_records():
+        name, left = f"papers-{n:.0e}-{p}".replace("e+0", "e"), MILLION_ROWS if n >= 1e6 else {}
+        yield Case(name, title, simulate_cox, _size(n, p), excluded=left)
     for share in (0.1, 0.01, 0.001):
-        yield Case(
-            f"ehr-{share:g}",
-            f"health records, {share:g} of the largest penalty",
-            simulate_ehr,
-            {"n_samples": 100_000, "n_features": 2_000},
-            share,
-        )
-
-
-def _dense():
+        title = f"health records, {share:g} of the largest penalty"
+        yield Case(f"ehr-{share:g}", title, simulate_ehr, _size(100_000, 2_000), share)
+    title, size = "thin columns, 0.5 % ones, gamma = sqrt(2)", _size(100_000, 3_000, density=0.005)
+    yield Case("thin", title, simulate_cox, size)
     for share in (0.2, 0.05):
-        yield Case(
-            f"dense-{share:g}",
-            f"dense p >> n, {share:g} of the largest penalty",
-            simulate_dense,
-            {"n_samples": 300, "n_features": 20_000},
-            share,
-        )
+        title = f"dense p >> n, {share:g} of the largest penalty"
+        yield Case(f"dense-{share:g}", title, simulate_dense, _size(300, 20_000), share)
+    for k in (1, 5, 50, 500, 5_000, 50_000):
+        title, size = "papers' design in strata, gamma = sqrt(2)", _size(100_000, 1_000, n_strata=k)
+        yield Case(f"strata-{k}", title, simulate_cox, size)
 
-
-def _strata():
-    for n_strata in (1, 5, 50, 500, 5_000, 50_000):
-        yield Case(
-            f"strata-{n_strata}",
-            "papers' design in strata, gamma = sqrt(2)",
-            simulate_cox,
-            {"n_samples": 100_000, "n_features": 1_000, "n_strata": n_strata},
-        )
-
-
-THIN = Case(
-    "thin",
-    "thin columns, 0.5 % ones, gamma = sqrt(2)",
-    simulate_cox,
-    {"n_samples": 100_000, "n_features": 3_000, "density": 0.005},
-)
-
-# -- the other models -------------------------------------------------------------------------
 
 # (name, model, title, draw, what differs from 100,000 x 1,000 with 5 % ones)
+SETS, MANY = "20,000 matched sets", {"n_samples": 1_000_000}
 DESIGNS = (
     ("fine-gray", "fine-gray", "Fine-Gray", draws.draw_fine_gray, {}),
     ("logistic", "logistic", "logistic", draws.draw_logistic, {}),
-    (
-        "logistic-origin",
-        "logistic",
-        "logistic without intercept",
-        draws.draw_logistic,
-        {"intercept": False},
-    ),
+    ("logistic-origin", "logistic", "logistic without intercept", draws.draw_logistic,
+     {"intercept": False}),
     ("poisson", "poisson", "Poisson", draws.draw_poisson, {}),
-    (
-        "poisson-exposure",
-        "poisson",
-        "Poisson with exposures",
-        draws.draw_poisson,
-        {"exposure": True},
-    ),
+    ("poisson-exposure", "poisson", "Poisson with exposures", draws.draw_poisson,
+     {"exposure": True}),
     ("linear", "linear", "linear", draws.draw_linear, {}),
-    ("matched-1", "matched", "20,000 matched sets, 1 case of 5", draws.draw_matched, {}),
-    (
-        "matched-2",
-        "matched",
-        "20,000 matched sets, 2 cases of 5, exact",
-        draws.draw_matched,
-        {"n_cases": 2},
-    ),
-    (
-        "matched-2-breslow",
-        "matched",
-        "20,000 matched sets, 2 cases of 5, Breslow",
-        draws.draw_matched,
-        {"n_cases": 2, "ties": "breslow"},
-    ),
-    (
-        "case-series",
-        "case-series",
-        "case series, 0.5 % ones",
-        draws.draw_case_series,
-        {"n_samples": 1_000_000},
-    ),
-    (
-        "case-series-5",
-        "case-series",
-        "case series, 5 % ones",
-        draws.draw_case_series,
-        {"n_samples": 1_000_000, "density": 0.05},
-    ),
-)
+    ("matched-1", "matched", f"{SETS}, 1 case of 5", draws.draw_matched, {}),
+    ("matched-2", "matched", f"{SETS}, 2 cases of 5, exact", draws.draw_matched, {"n_cases": 2}),
+    ("matched-2-breslow", "matched", f"{SETS}, 2 cases of 5, Breslow", draws.draw_matched,
+     {"n_cases": 2, "ties": "breslow"}),
+    ("case-series", "case-series", "case series, 0.5 % ones", draws.draw_case_series, MANY),
+    ("case-series-5", "case-series", "case series, 5 % ones", draws.draw_case_series,
+     {**MANY, "density": 0.05}),
+)  # fmt: skip
 SPARSER = 0.1
 
 
-def _other_models():
+def _of_others():
     for name, model, title, draw, differs in DESIGNS:
-        sizes = {"n_samples": 100_000, "n_features": 1_000, **differs}
+        sizes = _size(100_000, 1_000) | differs
         yield Case(name, f"{title}, gamma = sqrt(2)", draw, sizes, model=model)
         sparser = f"{title}, {SPARSER:g} of the largest penalty"
-        yield Case(f"{name}-{SPARSER:g}", sparser, draw, sizes, SPARSER, model=model)
+        yield Case(f"{name}-{SPARSER:g}", sparser, draw, sizes, SPARSER, model)
+    title, size = "100 matched sets, 8 cases of 20, dense, exact, no penalty", _size(2_000, 100)
+    yield Case("matched-dense", title, draws.draw_matched_dense, size, 0.0, "matched")
+    title, size = "dense Gaussian columns, no penalty", _size(100_000, 50)
+    yield Case("cox-0", title, draws.draw_cox_dense, size, 0.0, excluded=NO_LASSO)
 
 
-MATCHED_DENSE = Case(
-    "matched-dense",
-    "100 matched sets, 8 cases of 20, dense, exact, no penalty",
-    draws.draw_matched_dense,
-    {"n_samples": 2_000, "n_features": 100},
-    share=0.0,
-    model="matched",
-)
-
-NO_PENALTY = Case(
-    "cox-0",
-    "dense Gaussian columns, no penalty",
-    draws.draw_cox_dense,
-    {"n_samples": 100_000, "n_features": 50},
-    share=0.0,
-    excluded=dict.fromkeys(LASSO_ONLY, "excluded: a lasso program"),
-)
-
-# -- wide: paths of penalties from the largest of use ------------------------------------------
+# -- paths of penalties from the largest of use ------------------------------------------------
 
 WIDE_SHARE, WIDE_STEPS = 0.05, 100
 WIDE_SIZES = {
@@ -227,40 +151,19 @@ GENES = {"vdv": "breast cancer", "DBCD": "breast cancer", "AML_Bull": "leukaemia
 
 def _wide():
     last = f"path of {WIDE_STEPS} penalties to {WIDE_SHARE:g} of the largest"
+    path = {"share": WIDE_SHARE, "steps": WIDE_STEPS}
     for model, sizes in WIDE_SIZES.items():
         for n, p in sizes:
-            yield Case(
-                f"wide-{model}-{n}-{p}",
-                f"correlated dense columns, {last}",
-                draws.draw_wide,
-                {"n_samples": n, "n_features": p, "model": model},
-                WIDE_SHARE,
-                model=model,
-                steps=WIDE_STEPS,
-            )
+            name, title = f"wide-{model}-{n}-{p}", f"correlated dense columns, {last}"
+            yield Case(name, title, draws.draw_wide, _size(n, p, model=model), model=model, **path)
     for name, what in GENES.items():
         title = f"gene expressions, {what}, {last}"
-        given = {"name": name}
-        yield Case(f"genes-{name}", title, draws.read_genes, given, WIDE_SHARE, steps=WIDE_STEPS)
+        yield Case(f"genes-{name}", title, draws.read_genes, {"name": name}, **path)
 
 
+CASES = {case.name: case for case in (*_of_cox(), *_of_others())}
 WIDE = {case.name: case for case in _wide()}
-
-CASES = {
-    case.name: case
-    for case in [
-        *_papers(),
-        *_health_records(),
-        THIN,
-        *_dense(),
-        *_strata(),
-        *_other_models(),
-        MATCHED_DENSE,
-        NO_PENALTY,
-    ]
-}
 MODELS = tuple(dict.fromkeys(case.model for case in CASES.values()))
-
 
 # -- this package ---------------------------------------------------------------------------------
 
@@ -289,17 +192,18 @@ def estimator(problem, penalty, **parameters):
 
 def outcome_of(problem):
     """The outcome as ``fit`` takes it, and further arguments of ``fit``."""
-    if problem.model == "cox":
-        y = sksurvgpu.surv(problem["event"] > 0, problem["time"])
-        return y, {"strata": problem["stratum"]}
-    if problem.model == "fine-gray":
-        return sksurvgpu.competing_risks(problem["event"], problem["time"]), {}
-    if problem.model == "case-series":
-        return sksurvgpu.case_series(problem["y"], problem["exposure"], problem["group"]), {}
-    if problem.model == "matched":
-        return sksurvgpu.matched(problem["y"] > 0, problem["group"]), {}
-    if problem.model == "logistic":
-        return problem["y"].astype(int), {}
-    if problem.model == "poisson" and problem["exposure"] is not None:
-        return problem["y"], {"exposure": problem["exposure"]}
-    return problem["y"], {}
+    match problem.model:
+        case "cox":
+            y = sksurvgpu.surv(problem["event"] > 0, problem["time"])
+            return y, {"strata": problem["stratum"]}
+        case "fine-gray":
+            return sksurvgpu.competing_risks(problem["event"], problem["time"]), {}
+        case "case-series":
+            count, exposure = problem["y"], problem["exposure"]
+            return sksurvgpu.case_series(count, exposure, problem["group"]), {}
+        case "matched":
+            return sksurvgpu.matched(problem["y"] > 0, problem["group"]), {}
+        case "logistic":
+            return problem["y"].astype(int), {}
+    exposure = problem["exposure"]
+    return problem["y"], {} if exposure is None else {"exposure": exposure}

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 
 from .processes import ROOT, timed
-from .report import default_output, lines, parser, read, save, table
+from .report import Option, columns, lines, read, save
 
 PAGE = ROOT / "docs" / "examples" / "cohort_study.rst"
 SIZES = re.compile(r"^n_persons, n_codes, n_records, seed = .*$", re.MULTILINE)
@@ -23,28 +23,32 @@ TITLE = re.compile(r"^(.+)\n-{3,}$", re.MULTILINE)
 FULL, SMALL = (200_000, 5_000, 10_000_000), (5_000, 200, 250_000)
 GIGABYTE = 2**20 if hasattr(resource, "RUSAGE_THREAD") else 2**30  # Linux counts kilobytes
 
-STEPS = (
-    ("section", "section", None),
-    ("seconds", "seconds", ".1f"),
-    ("of processors", "cpu_seconds", ".1f"),
-    ("peak GB", "peak", ".1f"),
+STEPS = columns("section | seconds:.1f | of processors=cpu_seconds:.1f | peak GB=peak:.1f")
+COVERAGE = columns(
+    "95% intervals=method | number=n:,d | hold the truth=held",
+    held=lambda found: f"{found['share']:.3f} +- {found['error']:.3f}",
 )
 
 
-def main(arguments=None):
+def main_cohort_study(arguments=None):
     """Run the page once or many times, print tables, write JSON."""
     import matplotlib
 
     matplotlib.use("Agg")
-    found = parser("cohort_study", __doc__, "the smaller study, once")
-    found.add_argument("--sizes", type=int, nargs=3, metavar=("PERSONS", "CODES", "RECORDS"))
-    found.add_argument("--repetitions", type=int, default=0, help="of a smaller study")
-    options = read(found, arguments, "cohort-study")
-    options.sizes = tuple(
-        options.sizes or (SMALL if options.quick or options.repetitions else FULL)
+    sizes = {"type": int, "nargs": 3, "metavar": ("PERSONS", "CODES", "RECORDS")}
+    options = read(
+        "cohort_study",
+        __doc__,
+        arguments,
+        "the smaller study, once",
+        "cohort-study",
+        sizes=Option(sizes),
+        repetitions=Option(0, "of a smaller study"),
     )
-    if options.repetitions and options.output == default_output("cohort-study", options.quick):
-        options.output = default_output("cohort-study-coverage", options.quick)
+    is_small = options.quick or options.repetitions
+    if options.repetitions and options.output.stem.startswith("cohort-study"):
+        options.output = options.output.with_stem(f"{options.output.stem}-coverage")
+    options.sizes = tuple(options.sizes or (SMALL if is_small else FULL))
     content = _repeat(options) if options.repetitions else _study(options)
     save(options, sizes=options.sizes, **content)
 
@@ -80,8 +84,7 @@ def _repeat(options):
         share = float(np.mean(found))
         error = float(np.sqrt(share * (1.0 - share) / len(found)))
         coverage.append({"method": method, "n": len(found), "share": share, "error": error})
-    rows = [[c["method"], f"{c['n']:,}", f"{c['share']:.3f} +- {c['error']:.3f}"] for c in coverage]
-    print(table(["95% intervals", "number", "hold the truth"], rows))
+    print(lines(COVERAGE, coverage))
     return {"repetitions": options.repetitions, "coverage": coverage}
 
 

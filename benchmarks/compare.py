@@ -1,187 +1,323 @@
-"""Two commits of this repository beside each other: ``python -m benchmarks compare BASE [HEAD]``.
+"""Versions of the package beside each other, on every kind of design (`kinds`).
 
-Both are checked out into temporary folders. Each of a dozen short cases runs in fresh processes, in
-turns (base, head, head, base, ...), so that other work on the machine meets both. What is compared
-is the least CPU time of all processes, with warm kernels: the ratio is head over base, and beside
-it stand the least and the largest ratio of a pair. A case is marked where the ratio is beyond
-``--limit``; with "?" where half of the pairs say otherwise.
-
-Each tree has a cache of kernels of its own, filled by a first process that is not counted.
-``--history FILE`` appends the ratios. Exit status 1: a case became slower.
+Every measurement has a process of its own on one thread, with the package of some checkout and the
+benchmarks of this one. A first fit loads or compiles kernels; seconds are the least CPU time of
+three more, of one where it takes longer than three seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+import warnings
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
-from .processes import ROOT, environment, run
-from .report import lines, machine, write
+import numpy as np
 
-CALLS, ENOUGH = 5, 1.0  # at most so many calls of a process, and so many seconds
+from .processes import ROOT, TookTooLongError, call, timed
+from .report import Option, columns, lines, machine, read, write
+
+CALLS, LONG = 3, 3.0  # fits that are timed, and seconds after which there is no other one
+SHORT = 0.2  # seconds that are timed at least
+SAME = 1e-9  # relative difference of objectives that nobody is told of
+QUICK_COHORTS = 4
 
 
-def _ms(seconds):
-    return None if seconds is None else 1e3 * seconds
+# -- one design, in a process that has imported the package of some tree --------------------------
 
 
-COLUMNS = (
-    ("case", "case", None),
-    ("base ms", lambda found: _ms(found["base"]), ".2f"),
-    ("head ms", lambda found: _ms(found["head"]), ".2f"),
-    ("ratio", "ratio", ".3f"),
-    ("least", "least", ".3f"),
-    ("largest", "largest", ".3f"),
-    ("note", "note", None),
+def measure_design(name, quick=False):
+    """One row of the table."""
+    from .kinds import DESIGNS
+
+    return [{"design": name, **_measure(DESIGNS[name].task(quick))}]
+
+
+def measure_short(name):
+    """One row of a design of `main_compare`."""
+    from .kinds import SHORT_DESIGNS
+
+    return [{"design": name, **_measure(SHORT_DESIGNS[name].task())}]
+
+
+def measure_cohort(name, quick=False):
+    """A row for each penalty."""
+    from .kinds import cohort_tasks
+
+    return [{"design": f"{name} {at}", **_measure(t)} for at, t in cohort_tasks(name).items()]
+
+
+def _measure(task):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is in the note
+        task.call()
+        spent = []
+        while sum(spent) < SHORT or (len(spent) < CALLS and sum(spent) < LONG):
+            result, seconds = timed(task.call)
+            spent.append(seconds["cpu_seconds"])
+    rows, columns = task.shape
+    return {"rows": rows, "columns": columns, "cpu": min(spent), **facts_of(result)}
+
+
+def facts_of(result):
+    """What a fit, a path or another result says of itself.
+
+    "others" are numbers that two versions share but for their tolerance, where a result has no
+    objective or more than that.
+    """
+    from sksurvgpu import BootstrapResult, OutcomesResult, Path, ProfileResult
+
+    match result:
+        case Path():
+            unsolved = int(np.count_nonzero(~result.converged))
+            facts = {"iterations": int(result.n_iter.sum()), "kkt": float(result.kkt_se.max())}
+            facts |= {"objectives": result.objective.tolist(), "others": []}
+            return {**facts, **_last(result.coefs[:, -1], unsolved)}
+        case BootstrapResult():
+            return _without_objective(result.coef, np.linalg.norm(result.coefs, axis=0))
+        case ProfileResult():
+            return _without_objective(result.intervals["coef"], result.intervals)
+        case OutcomesResult():
+            table = result.table[["coef", "lower", "upper"]]
+            return _without_objective(table["coef"], table)
+    scores = result.cv_results_["mean_score"].tolist() if hasattr(result, "cv_results_") else []
+    facts = {"iterations": int(result.n_iter_), "kkt": float(result.kkt_se_), "others": scores}
+    facts["objectives"] = [float(result.objective_)]
+    return {**facts, **_last(result.coef_, int(not result.converged_))}
+
+
+def _last(coef, unsolved=0):
+    note = f"{unsolved} not converged" if unsolved else ""
+    return {"nonzeros": int(np.count_nonzero(coef)), "note": note}
+
+
+def _without_objective(coef, others):
+    facts = {"iterations": None, "kkt": None, "objectives": []}
+    return {**facts, "others": np.asarray(others, float).ravel().tolist(), **_last(coef)}
+
+
+# -- all designs ----------------------------------------------------------------------------------
+
+ABOUT_TREES = """
+``--tree`` is another checkout, whose package is measured by the benchmarks and on the data of this
+one; ``--base`` one that is measured in turns with it, so that other work on the machine meets both,
+and kept in a file beside. ``--against A.json B.json`` compares two files: ratios are B over A, and
+objectives are marked where they differ by more than 1e-9 of themselves."""
+
+
+def main_designs(arguments=None):
+    """Every kind of design, fitted by one version of the package or two."""
+    from .kinds import DESIGNS
+
+    large = Option(False, "those that take longest, too")
+    designs = Option({"nargs": "+", "choices": DESIGNS, "metavar": "DESIGN"}, "and no other")
+    options = _read("designs", main_designs.__doc__, arguments, designs=designs, large=large)
+    usual = [name for name, design in DESIGNS.items() if options.large or not design.is_large]
+    return _run("measure_design", options.designs or usual, options)
+
+
+def main_survset(arguments=None):
+    """The cohorts of SurvSet in their own units, at 0.1 and 0.01 of the largest penalty of use, and
+    without one where rows are more than ten a column. Needs the package: pip install SurvSet.
+    """
+    cohorts = Option({"nargs": "+", "metavar": "COHORT"}, "and no other")
+    options = _read("survset", main_survset.__doc__, arguments, designs=cohorts)
+    if options.against:
+        return _run("measure_cohort", [], options)
+    if find_spec("SurvSet") is None:
+        sys.exit("the cohorts are in the package SurvSet, which is missing: pip install SurvSet")
+    from SurvSet.data import SurvLoader
+
+    names = options.designs or SurvLoader().df_ds["ds"].tolist()
+    return _run("measure_cohort", names[:QUICK_COHORTS] if options.quick else names, options)
+
+
+def _read(name, doc, arguments, **more):
+    files = {"nargs": 2, "type": Path, "metavar": ("A.json", "B.json")}
+    options = read(
+        name,
+        f"{doc}\n{ABOUT_TREES}",
+        arguments,
+        json=Option(Path, "the same as --output"),
+        tree=Option(ROOT, "checkout that is measured"),
+        base=Option(Path, "another one, in turns: mine-base.json, mine.json"),
+        kernels=Option(Path, "folder of compiled code of other checkouts"),
+        timeout=Option(900.0, "seconds of a process"),
+        against=Option(files, "only compare these"),
+        **more,
+    )
+    options.output = options.json or options.output
+    options.trees = {options.output: options.tree.resolve()}
+    if options.base is not None:
+        beside = options.output.with_stem(f"{options.output.stem}-base")
+        options.trees = {beside: options.base.resolve(), **options.trees}
+    return options
+
+
+def _run(function, names, options):
+    """Measure in turn and save after each; or compare two files."""
+    if options.against:
+        print(beside(*(json.loads(path.read_text())["results"] for path in options.against)))
+        return 0
+    results = {file: [] for file in options.trees}
+    with tempfile.TemporaryDirectory() as folder:
+        kernels = str(Path(options.kernels or folder).resolve())
+        for name in names:
+            print(name, file=sys.stderr, flush=True)
+            for file, tree in options.trees.items():
+                given = {"name": name, "quick": options.quick}
+                results[file] += measure_in(tree, function, given, kernels, options.timeout)
+                measured = {"measured": _revision(tree), "results": results[file]}
+                write(file, {"machine": machine(), "quick": options.quick, **measured})
+    found = results[options.output]
+    print(lines(COLUMNS, found) if options.base is None else beside(*results.values()))
+    total = sum(row["cpu"] or 0.0 for row in found)
+    print(f"\n{len(found)} fits, {total:.1f} CPU s together, each once")
+    return 0
+
+
+def measure_in(tree, function, given, kernels, timeout=None):
+    """Rows of a design by the package of a tree; nothing is written to another checkout."""
+    away = {"NUMBA_CACHE_DIR": kernels, "PYTHONDONTWRITEBYTECODE": "1"}
+    away = {} if tree == ROOT else away
+    how = {"n_threads": 1, "timeout": timeout, "tree": str(tree)}
+    try:
+        return call(__name__, function, given, **how, **away)
+    except (RuntimeError, TookTooLongError) as error:
+        why = str(error).strip().splitlines()[-1][:80]
+    nothing = dict.fromkeys(("rows", "columns", "cpu", "iterations", "kkt", "nonzeros"))
+    return [{"design": given["name"], **nothing, "objectives": [], "others": [], "note": why}]
+
+
+def _revision(tree):
+    command = ["git", "-C", str(tree), "describe", "--always", "--dirty", "--exclude=*"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or None
+
+
+COLUMNS = columns(
+    "design | rows:,d | columns:,d | iter=iterations:,d | CPU s=cpu:.3f | objective:.10g | "
+    "KKT=kkt:.1e | nonzero=nonzeros:,d | note",
+    objective=lambda found: found["objectives"][-1] if found["objectives"] else None,
+)
+BESIDE = columns(
+    "design | A CPU s=cpu_a:.3f | B CPU s=cpu_b:.3f | ratio=cpu:.2f | A iter=iterations_a:,d | "
+    "B iter=iterations_b:,d | ratio=iterations:.2f | objective:.1e | others:.1e | "
+    "A KKT=kkt_a:.1e | B KKT=kkt_b:.1e | note"
 )
 
 
-# -- the cases: written for any version of the package, and with nothing of this folder -------
+def beside(first, second):
+    """Tables of all designs that both have, and the geometric mean of the ratios of CPU times."""
+    second = {found["design"]: found for found in second}
+    pairs = [(a, second[a["design"]]) for a in first if a["design"] in second]
+    rows = [_pair(a, b) for a, b in pairs]
+    ratios = [row["cpu"] for row in rows if row["cpu"] is not None]
+    mean = statistics.geometric_mean(ratios) if ratios else math.nan
+    alone = {a["design"] for a in first} ^ set(second)
+    missing = f"; in one file only: {', '.join(sorted(alone))}" if alone else ""
+    text = f"geometric mean of {len(ratios)} ratios of CPU times, B over A: {mean:.3f}{missing}"
+    return f"{lines(BESIDE, rows)}\n\n{text}"
 
 
-def _cox(**parameters):
-    def make(package, datasets):
-        data = datasets.simulate_cox(20_000, 300, random_state=0)
-        model = package.CoxLassoCCD(alpha=1e-4, n_jobs=1, **parameters)
-        return lambda: model.fit(data.X, data.y)
-
-    return make
-
-
-def _dense(package, datasets):
-    data = datasets.simulate_dense(200, 3_000, random_state=0)
-    return lambda: package.fit_path(package.CoxLassoCCD(n_jobs=1), data.X, data.y, n_alphas=30)
-
-
-def _path(package, datasets):
-    data = datasets.simulate_ehr(10_000, 300, random_state=0)
-    model = package.CoxLassoCCD(n_jobs=1)
-    return lambda: package.fit_path(model, data.X, data.y, n_alphas=20, alpha_min_ratio=0.02)
+def _pair(a, b):
+    row = {"design": a["design"]}
+    for name in ("cpu", "iterations"):
+        row[name] = b[name] / a[name] if a[name] and b[name] else None
+    for name in ("cpu", "iterations", "kkt"):
+        row |= {f"{name}_a": a[name], f"{name}_b": b[name]}
+    notes = [f"{side}: {found['note']}" for side, found in (("A", a), ("B", b)) if found["note"]]
+    if any(a[name] != b[name] for name in ("rows", "columns") if a["cpu"] and b["cpu"]):
+        notes.append("OTHER SIZE")
+    row["objective"] = apart = _largest_difference(a["objectives"], b["objectives"])
+    row["others"] = _largest_difference(a["others"], b["others"])
+    if apart is not None and abs(apart) > SAME:
+        notes.append(f"{'B' if apart < 0 else 'A'} IS LOWER")
+    return {**row, "note": "; ".join(notes)}
 
 
-def _strata(package, datasets):
-    data = datasets.simulate_cox(20_000, 300, n_strata=2_000, random_state=0)
-    model = package.CoxLassoCCD(alpha=1e-4, n_jobs=1)
-    return lambda: model.fit(data.X, data.y, strata=data.strata)
+def _largest_difference(a, b):
+    """Of b less a, relative to a, the largest by its size; None where they are not alike."""
+    if not a or len(a) != len(b):
+        return None
+    a, b = np.array(a), np.array(b)
+    known = np.isfinite(a) & np.isfinite(b)
+    change = (b - a)[known] / np.maximum(np.abs(a[known]), np.finfo(float).tiny)
+    return float(change[np.abs(change).argmax()]) if known.any() else None
 
 
-def _folds(package, datasets):
-    data = datasets.simulate_cox(4_000, 100, random_state=0)
-    model = package.CoxLassoCV(n_alphas=10, cv=5, n_jobs=1)
-    return lambda: model.fit(data.X, data.y)
+# -- two commits, short designs -------------------------------------------------------------------
 
 
-def _replicates(package, datasets):
-    data = datasets.simulate_cox(4_000, 100, random_state=0)
-    model, how = package.CoxLassoCCD(alpha=1e-3, n_jobs=1), {"n_replicates": 20, "random_state": 0}
-    return lambda: package.bootstrap(model, data.X, data.y, **how)
+def main_compare(arguments=None):
+    """Two commits of this repository beside each other.
 
+    Both are checked out into temporary folders. Each of a dozen short cases runs in fresh
+    processes, in turns (base, head, head, base, ...), so that other work on the machine meets both.
+    What is compared is the least CPU time of all processes, with warm kernels: the ratio is head
+    over base, and beside it stand the least and the largest ratio of a pair. A case is marked where
+    the ratio is beyond ``--limit``; with "?" where half of the pairs say otherwise.
 
-def _small_replicates(package, datasets):
-    """Hardly any rows: what Python costs in a fit."""
-    data = datasets.simulate_cox(1_000, 50, random_state=0)
-    model, how = package.CoxLassoCCD(alpha=1e-2, n_jobs=1), {"n_replicates": 100, "random_state": 0}
-    return lambda: package.bootstrap(model, data.X, data.y, **how)
+    Each tree has a cache of kernels of its own, filled by a first process that is not counted.
+    ``--history FILE`` appends the ratios. Exit status 1: a case became slower.
+    """
+    from .kinds import SHORT_DESIGNS
 
-
-def _fine_gray(package, datasets):
-    data = datasets.simulate_fine_gray(20_000, 200, random_state=0)
-    model = package.FineGrayCCD(alpha=1e-3, n_jobs=1)
-    return lambda: model.fit(data.X, data.y)
-
-
-def _logistic(package, datasets):
-    data = datasets.simulate_logistic(20_000, 300, density=0.05, random_state=0)
-    model = package.LogisticCCD(alpha=1e-4, n_jobs=1)
-    return lambda: model.fit(data.X, data.y)
-
-
-def _matched(package, datasets):
-    data = datasets.simulate_matched(4_000, 200, random_state=0)
-    model = package.ConditionalLogisticCCD(alpha=1e-4, n_jobs=1)
-    return lambda: model.fit(data.X, data.y)
-
-
-def _case_series(package, datasets):
-    data = datasets.simulate_case_series(2_000, 200, random_state=0)
-    model = package.CaseSeriesCCD(alpha=1e-4, n_jobs=1)
-    return lambda: model.fit(data.X, data.y)
-
-
-CASES = {
-    "Cox": _cox(),
-    "Cox, Efron": _cox(ties="efron"),
-    "Cox, exact algorithm": _cox(algorithm="exact"),
-    "Cox, 2,000 strata": _strata,
-    "health records, path": _path,
-    "dense, path": _dense,
-    "cross-validation": _folds,
-    "bootstrap": _replicates,
-    "bootstrap, small fits": _small_replicates,
-    "Fine-Gray": _fine_gray,
-    "logistic": _logistic,
-    "matched sets": _matched,
-    "case series": _case_series,
-}
-
-
-def time_case(name):
-    """Least CPU seconds of the calls of this process; the first one loads or compiles."""
-    import warnings
-
-    import sksurvgpu
-    from sksurvgpu import datasets
-
-    warnings.simplefilter("ignore")
-    call, seconds, begin = CASES[name](sksurvgpu, datasets), [], time.perf_counter()
-    call()
-    while len(seconds) < CALLS and (not seconds or time.perf_counter() - begin < ENOUGH):
-        start = time.process_time()
-        call()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
-
-
-# -- the comparison ---------------------------------------------------------------------------
-
-
-def main(arguments=None):
-    """Compare, print a table, and append to a history if asked."""
-    options = _read(arguments)
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        sides = {"base": options.base, "head": options.head}
-        with checked_out(folder, sides) as trees:
-            for name in options.cases:
-                print(name, file=sys.stderr, flush=True)
-                found.append(compare(name, trees, folder, options))
-    print(lines(COLUMNS, found))
+    found = argparse.ArgumentParser(
+        prog="python -m benchmarks compare",
+        description=main_compare.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = list(SHORT_DESIGNS)
+    found.add_argument("base", help="a commit")
+    found.add_argument("head", nargs="?", default=".", help="by default the working tree")
+    found.add_argument("--cases", nargs="+", choices=names, default=names, metavar="CASE")
+    found.add_argument("--pairs", type=int, default=5, help="of processes, for every case")
+    found.add_argument("--limit", type=float, default=0.1, help="relative change that is marked")
+    found.add_argument("--history", type=Path, help="JSON file to which the ratios are appended")
+    options, rows = found.parse_args(arguments), []
+    sides = {"base": options.base, "head": options.head}
+    with tempfile.TemporaryDirectory() as folder, checked_out(folder, sides) as trees:
+        for name in options.cases:
+            print(name, file=sys.stderr, flush=True)
+            rows.append(_in_turns(name, trees, folder, options))
+    print(lines(RATIOS, rows))
     if options.history is not None:
-        _append(options.history, sides, found)
-    return int(any(result["note"].startswith("SLOWER") for result in found))
+        path = options.history
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        commits = {
+            s: "-" if c == "." else _git("rev-parse", "--short", c) for s, c in sides.items()
+        }
+        write(path, [*known, {"machine": machine(), **commits, "cases": rows}])
+    return int(any(row["note"].startswith("SLOWER") for row in rows))
 
 
-def compare(name, trees, folder, options, measure=None):
+def _in_turns(name, trees, folder, options):
     """Ratios of one case over pairs of processes."""
-    measure = measure or _measure
     times = {side: [] for side in trees}
+
+    def measure(side):
+        kernels = str(Path(folder, f"kernels-{side}"))
+        [row] = measure_in(trees[side], "measure_short", {"name": name}, kernels)
+        if row["cpu"] is None:
+            raise RuntimeError(row["note"])
+        return row["cpu"]
+
     try:
-        for side, tree in trees.items():
-            measure(name, tree, folder, side)  # fills the cache of kernels
+        for side in trees:
+            measure(side)  # fills the cache of kernels
         for pair in range(options.pairs):
             for side in ("base", "head") if pair % 2 == 0 else ("head", "base"):
-                times[side].append(measure(name, trees[side], folder, side))
+                times[side].append(measure(side))
     except RuntimeError as error:
-        last = str(error).strip().splitlines()[-1][:80]
-        empty = dict.fromkeys(("base", "head", "ratio", "least", "largest"))
-        return {"case": name, **empty, "note": f"not compared: {last}"}
+        return {"case": name, "note": f"not compared: {error}"}
     return {"case": name, **judge(times["base"], times["head"], options.limit)}
 
 
@@ -197,22 +333,15 @@ def judge(base, head, limit):
     return {"base": min(base), "head": min(head), "ratio": ratio, **spread, "note": note}
 
 
-def _measure(name, tree, folder, side):
-    """In a process that imports the package of a tree, and the cases of this file."""
-    code = (
-        "import json, sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "import sksurvgpu\n"
-        "assert sksurvgpu.__file__.startswith(sys.argv[1]), sksurvgpu.__file__\n"
-        "sys.path.remove(sys.argv[1])\n"  # its benchmarks are of another version
-        "from benchmarks.compare import time_case\n"
-        "print(json.dumps(time_case(sys.argv[2])))"
-    )
-    env = environment(1, NUMBA_CACHE_DIR=str(Path(folder, f"kernels-{side}")))
-    status, printed = run([sys.executable, "-c", code, tree, name], None, env)
-    if status:
-        raise RuntimeError(printed)
-    return json.loads(printed.splitlines()[-1])
+def _ms(side):
+    return lambda found: 1e3 * found[side] if side in found else None
+
+
+RATIOS = columns(
+    "case | base ms=base:.2f | head ms=head:.2f | ratio:.3f | least:.3f | largest:.3f | note",
+    base=_ms("base"),
+    head=_ms("head"),
+)
 
 
 @contextmanager
@@ -221,39 +350,16 @@ def checked_out(folder, sides):
     trees = {}
     try:
         for side, commit in sides.items():
-            trees[side] = str(ROOT)
+            trees[side] = ROOT if commit == "." else Path(folder, side)
             if commit != ".":
-                trees[side] = str(Path(folder, side))
-                _git("worktree", "add", "--quiet", "--detach", trees[side], commit)
+                _git("worktree", "add", "--quiet", "--detach", str(trees[side]), commit)
         yield trees
     finally:
         for tree in trees.values():
-            if tree != str(ROOT):
-                _git("worktree", "remove", "--force", tree)
+            if tree != ROOT:
+                _git("worktree", "remove", "--force", str(tree))
 
 
 def _git(*arguments):
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def _append(path, sides, found):
-    """One entry of the history: the commits, the machine, the ratios."""
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    names = {s: "-" if c == "." else _git("rev-parse", "--short", c) for s, c in sides.items()}
-    write(path, [*known, {"machine": machine(), **names, "cases": found}])
-
-
-def _read(arguments):
-    found = argparse.ArgumentParser(
-        prog="python -m benchmarks compare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    found.add_argument("base", help="a commit")
-    found.add_argument("head", nargs="?", default=".", help="by default the working tree")
-    found.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    found.add_argument("--pairs", type=int, default=5, help="of processes, for every case")
-    found.add_argument("--limit", type=float, default=0.1, help="relative change that is marked")
-    found.add_argument("--history", type=Path, help="JSON file to which the ratios are appended")
-    return found.parse_args(arguments)

@@ -1,14 +1,4 @@
-"""How often intervals hold the truth, in simulated data sets whose seeds are their own.
-
-`main_coverage`: bootstrap percentiles and profile likelihood of a treatment's coefficient, 0.5 and
-never penalized. In "small" designs nothing is penalized; in "lasso" designs the nuisance columns
-are, at a fixed penalty. Treatment depends on the first nuisance columns, which have a modest
-effect, but for "randomized".
-
-`main_debiased`: all coefficients by the debiased lasso, and Wald beside it. Normal columns whose
-correlation halves with every step of their distance, four of which have an effect. The penalty is
-the path's with the least AIC, or BIC where there are more columns than rows.
-"""
+"""How often intervals hold the truth, in simulated data sets whose seeds are their own."""
 
 from __future__ import annotations
 
@@ -21,30 +11,23 @@ from scipy.special import expit
 
 from .cases import SEED
 from .processes import timed
-from .report import lines, number, parser, read, save
+from .report import Option, columns, lines, read, save
 
 
-def _percent(name):
-    return lambda result: f"{100 * result[name]:.1f} %"
-
-
-def _run(name, doc, designs, columns, counts, measure, arguments):
+def _run(name, doc, arguments, designs, shown, measure, **counts):
     """Measure the chosen designs, print a table, write JSON.
 
     `counts` are options that have a full and a quick number.
     """
-    quick = ", ".join(f"{few} {option}" for option, (_, few) in counts.items())
-    found = parser(name, doc, quick.replace("_", " "))
-    found.add_argument("--designs", nargs="+", choices=designs, default=list(designs))
-    for option, (many, _) in counts.items():
-        found.add_argument(f"--{option.replace('_', '-')}", type=int, help=f"by default {many}")
-    options, results = read(found, arguments, name), []
-    numbers = [getattr(options, option) or pair[options.quick] for option, pair in counts.items()]
+    counts = {key: Option(many, quick=few) for key, (many, few) in counts.items()}
+    quick = ", ".join(f"{option.quick} {key.replace('_', ' ')}" for key, option in counts.items())
+    options = read(name, doc, arguments, quick, designs=tuple(designs), **counts)
+    results, numbers = [], [getattr(options, key) for key in counts]
     for design in options.designs:
         print(design, file=sys.stderr, flush=True)
         results += measure(design, *numbers)
         save(options, results=results)
-    print(lines(columns, results, n_left=2))
+    print(lines(shown, results))
 
 
 def _share_error(share, count):
@@ -63,84 +46,79 @@ DESIGNS = {
     "logistic-lasso": ("logistic", 300, 30, 0.03, True),
     "logistic-lasso-randomized": ("logistic", 300, 30, 0.03, False),
 }
-COLUMNS = (
-    ("design", "design", None),
-    ("interval", "interval", None),
-    ("covered", "covered", "d"),
-    ("of", "of", "d"),
-    ("coverage", _percent("coverage"), None),
-    ("error", _percent("error"), None),
-    ("below", "below", "d"),
-    ("above", "above", "d"),
-    ("width", "width", ".3g"),
+COLUMNS = columns(
+    "design | interval | covered:d | of:d | coverage:.1% | error:.1% | below:d | above:d | "
+    "width:.3g"
 )
 
 
 def main_coverage(arguments=None):
-    """Simulate, print a table, write JSON."""
-    counts = {"data_sets": (200, 20), "replicates": (100, 40)}
-    _run("coverage", __doc__, DESIGNS, COLUMNS, counts, measure_treatment, arguments)
+    """How often bootstrap percentiles and profile likelihood hold a treatment's coefficient.
+
+    It is 0.5 and never penalized. In "small" designs nothing is penalized; in "lasso" designs the
+    nuisance columns are, at a fixed penalty. Treatment depends on the first nuisance columns, which
+    have a modest effect, but for "randomized".
+    """
+    counts, doc = {"data_sets": (200, 20), "replicates": (100, 40)}, main_coverage.__doc__
+    _run("coverage", doc, arguments, DESIGNS, COLUMNS, measure_treatment, **counts)
 
 
 def measure_treatment(name, n_data_sets, n_replicates):
     """Coverage of both intervals."""
-    from sksurvgpu import CoxLassoCCD, LogisticCCD, bootstrap, profile_likelihood
-
-    model, _, _, alpha, _ = DESIGNS[name]
-    cls = {"cox": CoxLassoCCD, "logistic": LogisticCCD}[model]
-    estimator = cls(alpha=alpha, penalty_factor={0: 0.0}, n_jobs=1, backend="cpu")
+    _, _, _, alpha, _ = DESIGNS[name]
     found = {"bootstrap": [], "profile": []}
-    spent = dict.fromkeys(found, 0.0)
     for seed in range(n_data_sets):
-        X, y = draw_treatment(name, np.random.default_rng([SEED, seed]))
-        drawn = {"n_replicates": n_replicates, "random_state": seed}
-        calls = {
-            "bootstrap": lambda: bootstrap(estimator, X, y, level=LEVEL, **drawn),  # noqa: B023
-            "profile": lambda: profile_likelihood(estimator, X, y, 0, level=LEVEL),  # noqa: B023
-        }
-        for kind, call in calls.items():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                result, seconds = timed(call)
-            spent[kind] += seconds["seconds"]
-            found[kind].append(result.intervals.iloc[0, 1:].tolist())
-    return [
-        {"design": name, "interval": kind, "replicates": n_replicates, "seconds": spent[kind]}
-        | _judge_treatment(np.array(intervals))
-        for kind, intervals in found.items()
-    ]
+        cls, X, y = draw_treatment(*DESIGNS[name], np.random.default_rng([SEED, seed]))
+        for kind, each in intervals_of(cls, alpha, X, y, n_replicates, seed, tuple(found)).items():
+            found[kind].append(each)
+    shared = {"design": name, "replicates": n_replicates}
+    return [{**shared, "interval": kind, **judge(each)} for kind, each in found.items()]
 
 
-def draw_treatment(name, rng):
-    """One data set: the treatment and the nuisance columns, and the outcome."""
-    from sksurvgpu import surv
+def intervals_of(cls, alpha, X, y, n_replicates, seed, kinds):
+    """Lower end, upper end and seconds of a treatment's intervals, by their kind."""
+    from sksurvgpu import bootstrap, debiased, profile_likelihood, wald
 
-    model, n_rows, n_nuisance, _, confounded = DESIGNS[name]
+    model, found = cls(alpha=alpha, penalty_factor={0: 0.0}, n_jobs=1, backend="cpu"), {}
+    drawn = {"n_replicates": n_replicates, "random_state": seed, "level": LEVEL}
+    calls = {
+        "bootstrap": lambda: bootstrap(model, X, y, **drawn),
+        "profile": lambda: profile_likelihood(model, X, y, 0, level=LEVEL),
+        "Wald": lambda: wald(model.fit(X, y), X, y, level=LEVEL),
+        "debiased": lambda: debiased(model.fit(X, y), X, y, level=LEVEL),
+    }
+    for kind in kinds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result, spent = timed(calls[kind])
+        found[kind] = (*result.intervals.iloc[0][["lower", "upper"]], spent["seconds"])
+    return found
+
+
+def draw_treatment(model, n_rows, n_nuisance, alpha, confounded, rng):
+    """One data set: estimator, the treatment and the nuisance columns, and the outcome."""
+    from sksurvgpu import CoxLassoCCD, LogisticCCD, surv
+
     nuisance = rng.normal(size=(n_rows, n_nuisance))
     score = NUISANCE * nuisance[:, :N_ACTIVE].sum(axis=1)
     treated = rng.random(n_rows) < (expit(score) if confounded else 0.5)
     eta = EFFECT * treated + score
     X = np.column_stack([treated, nuisance])
     if model == "logistic":
-        return X, rng.random(n_rows) < expit(eta - 0.5)
+        return LogisticCCD, X, rng.random(n_rows) < expit(eta - 0.5)
     time_of_event = rng.exponential(size=n_rows) * np.exp(-eta)
     censored = rng.uniform(0.0, 2.0, n_rows)
-    return X, surv(time_of_event <= censored, np.minimum(time_of_event, censored))
+    return CoxLassoCCD, X, surv(time_of_event <= censored, np.minimum(time_of_event, censored))
 
 
-def _judge_treatment(intervals):
-    lower, upper = intervals.T
-    n, above, below = len(intervals), int((lower > EFFECT).sum()), int((upper < EFFECT).sum())
-    coverage = 1.0 - (above + below) / n
-    return {
-        "covered": n - above - below,
-        "of": n,
-        "coverage": coverage,
-        "error": _share_error(coverage, n),
-        "below": below,
-        "above": above,
-        "width": float(np.median(upper - lower)),
-    }
+def judge(intervals):
+    """How many hold the effect, and what they cost."""
+    lower, upper, seconds = np.array(intervals).T
+    n, above, below = len(lower), int((lower > EFFECT).sum()), int((upper < EFFECT).sum())
+    share = 1.0 - (above + below) / n
+    found = {"covered": n - above - below, "of": n, "coverage": share, "below": below}
+    found |= {"above": above, "error": _share_error(share, n), "seconds": float(seconds.sum())}
+    return {**found, "width": float(np.median(upper - lower))}
 
 
 # -- all coefficients -------------------------------------------------------------------------
@@ -158,22 +136,20 @@ WIDTHS = {
     "linear-40": ("linear", 400, 40, KINDS),
     "linear-500": ("linear", 400, 500, KINDS[-1:]),
 }
-DEBIASED_COLUMNS = (
-    ("design", "design", None),
-    ("interval", "interval", None),
-    ("effects", _percent("effects"), None),
-    ("others", _percent("others"), None),
-    ("bias", "bias", ".3g"),
-    ("error", _percent("error"), None),
-    ("width", "width", ".3g"),
-    ("seconds", lambda result: number(result["seconds"]), None),
+DEBIASED = columns(
+    "design | interval | effects:.1% | others:.1% | bias:.3g | error:.1% | width:.3g | seconds:.3g"
 )
 
 
 def main_debiased(arguments=None):
-    """Simulate, print a table, write JSON."""
-    counts = {"data_sets": (100, 10)}
-    _run("debiased", __doc__, WIDTHS, DEBIASED_COLUMNS, counts, measure_all, arguments)
+    """How often intervals of all coefficients hold the truth: the debiased lasso, and Wald.
+
+    Normal columns whose correlation halves with every step of their distance, four of which have an
+    effect. The penalty is the path's with the least AIC, or BIC where there are more columns than
+    rows.
+    """
+    counts, doc = {"data_sets": (100, 10)}, main_debiased.__doc__
+    _run("debiased", doc, arguments, WIDTHS, DEBIASED, measure_all, **counts)
 
 
 def measure_all(name, n_data_sets):

@@ -1,4 +1,4 @@
-"""Every kind of design, drawn from fixed seeds: what `designs` and `survset` fit.
+"""Every kind of design, drawn from fixed seeds: what `designs`, `compare` and `survset` fit.
 
 Penalties are on the scale of sums: gamma = sqrt(2), or a share of the largest of use, which `judge`
 finds without the package. Nothing here takes more of the package than users have, so that the same
@@ -116,20 +116,23 @@ def dense_and_sparse(rows, columns, *, n_dense):
 def records(rows, columns, *, share, **parameters):
     """Clustered, near-duplicated indicators; functions of the columns' number may be given."""
     data = simulate_ehr(rows, columns, random_state=SEED)
-    made = {name: g(columns) if callable(g) else g for name, g in parameters.items()}
-    return _fit(data.X, data.y, share * _largest(data), **made)
+    return _fit(data.X, data.y, share * _largest(data), **_made(parameters, columns))
+
+
+def _made(parameters, columns):
+    return {name: g(columns) if callable(g) else g for name, g in parameters.items()}
 
 
 def dense(rows, columns, *, share, correlation=0.5, **parameters):
     """Normal columns, an autoregressive sequence."""
     data = simulate_dense(rows, columns, correlation=correlation, random_state=SEED)
-    return _fit(data.X, data.y, share * _largest(data), **parameters)
+    return _fit(data.X, data.y, share * _largest(data), **_made(parameters, columns))
 
 
-def path(rows, columns, *, simulate, share):
+def path(rows, columns, *, simulate, share, steps=50):
     """A path of fifty penalties."""
     data = simulate(rows, columns, random_state=SEED)
-    return _path_task(data.X, data.y, _path_of(data, share, 50))
+    return _path_task(data.X, data.y, _path_of(data, share, steps))
 
 
 def genes(rows, columns, *, name, share):
@@ -159,21 +162,10 @@ def folds(rows, columns, *, share):
     return Task(partial(model.fit, data.X, data.y), data.X.shape)
 
 
-def replicates(rows, columns, *, number):
-    """A bootstrap of the papers' design."""
-    options = {"n_replicates": number, "random_state": 0}
-    return _inferred(rows, columns, sksurvgpu.bootstrap, options)
-
-
-def profiles(rows, columns, *, number):
-    """Profile likelihoods of the first columns."""
-    first = {"columns": list(range(number))}
-    return _inferred(rows, columns, sksurvgpu.profile_likelihood, first)
-
-
-def _inferred(rows, columns, infer, options):
-    data = simulate_cox(rows, columns, random_state=SEED)
-    model = CoxLassoCCD(alpha=PAPERS_PENALTY / rows, **ALONE)
+def inferred(n_rows, n_columns, *, infer, **options):
+    """A bootstrap or profile likelihoods of the papers' design."""
+    data, infer = simulate_cox(n_rows, n_columns, random_state=SEED), getattr(sksurvgpu, infer)
+    model = CoxLassoCCD(alpha=PAPERS_PENALTY / n_rows, **ALONE)
     return Task(partial(infer, model, data.X, data.y, **options), data.X.shape)
 
 
@@ -194,16 +186,23 @@ def outcomes(rows, columns, *, number):
 # -- all of them ----------------------------------------------------------------------------------
 
 
+def _bootstrap(rows, columns, number):
+    options = {"infer": "bootstrap", "n_replicates": number, "random_state": 0}
+    return Design(inferred, rows, columns, options)
+
+
 def _prior_means(columns):
     return np.random.default_rng(SEED).normal(0.0, 0.2, columns)
 
 
-def _groups(columns, size, **options):
-    return sksurvgpu.GroupLasso(np.arange(columns) // size, **options)
+def _penalty(name, *arguments, size=None, **options):
+    """Maker of a penalty, perhaps over groups of `size` columns; older versions have not all."""
 
+    def make(columns):
+        groups = () if size is None else (np.arange(columns) // size,)
+        return getattr(sksurvgpu, name)(*groups, *arguments, **options)
 
-def _classes(columns):
-    return sksurvgpu.Hierarchical(np.arange(columns) // 20, between=0.5)
+    return {"penalty": make}
 
 
 def _model(draw, rows=100_000, columns=1_000, **options):
@@ -214,6 +213,8 @@ def _penalized(rows=100_000, columns=1_000, share=0.02, **parameters):
     return Design(records, rows, columns, {"share": share, **parameters})
 
 
+PROFILES = {"infer": "profile_likelihood", "columns": list(range(5))}
+FREE = dict.fromkeys(range(30), 0.0)
 CUTS = {0: [20.0, 60.0], 1: [20.0, 60.0], 2: [40.0]}
 DESIGNS = {
     "papers-1e6-1000": Design(papers, 1_000_000, 1_000, is_large=True),
@@ -227,9 +228,7 @@ DESIGNS = {
     "time-varying": Design(papers, 100_000, 500, {"time_varying": CUTS}),
     "treatment": Design(papers, 100_000, 1_001, {"penalty_factor": {0: 0.0}}),
     "free-30": Design(papers, 100_000, 30, {"strength": 0.0}),
-    "free-30-of-1000": Design(
-        papers, 100_000, 1_000, {"penalty_factor": dict.fromkeys(range(30), 0.0)}
-    ),
+    "free-30-of-1000": Design(papers, 100_000, 1_000, {"penalty_factor": FREE}),
     "weighted": Design(weighted, 100_000, 1_000),
     "dense-50": _model(draws.draw_cox_dense, columns=50, strength=0.0),
     "dense-and-sparse": Design(dense_and_sparse, 100_000, 500, {"n_dense": 20}),
@@ -254,16 +253,16 @@ DESIGNS = {
     "scad": _penalized(penalty="scad"),
     "bounds": _penalized(bounds=(0.0, np.inf)),
     "prior-means": _penalized(prior_mean=_prior_means),
-    "groups-5": _penalized(penalty=partial(_groups, size=5)),
-    "groups-50": _penalized(penalty=partial(_groups, size=50)),
-    "sparse-groups": _penalized(penalty=partial(_groups, size=5, mix=0.5)),
-    "group-mcp": _penalized(penalty=partial(_groups, size=5, shape="mcp")),
-    "fused": _penalized(columns=500, penalty=sksurvgpu.Fused("chain")),
-    "adaptive": _penalized(penalty=sksurvgpu.Adaptive()),
+    "groups-5": _penalized(**_penalty("GroupLasso", size=5)),
+    "groups-50": _penalized(**_penalty("GroupLasso", size=50)),
+    "sparse-groups": _penalized(**_penalty("GroupLasso", size=5, mix=0.5)),
+    "group-mcp": _penalized(**_penalty("GroupLasso", size=5, shape="mcp")),
+    "fused": _penalized(columns=500, **_penalty("Fused", "chain")),
+    "adaptive": _penalized(**_penalty("Adaptive")),
     "relaxed": _penalized(relax=0.5),
-    "hierarchical": _penalized(penalty=_classes),
-    "broken-ridge": _penalized(penalty=sksurvgpu.BrokenRidge()),
-    "firth": Design(dense, 5_000, 20, {"share": 0.0, "penalty": sksurvgpu.Firth()}),
+    "hierarchical": _penalized(**_penalty("Hierarchical", size=20, between=0.5)),
+    "broken-ridge": _penalized(**_penalty("BrokenRidge")),
+    "firth": Design(dense, 5_000, 20, {"share": 0.0, **_penalty("Firth")}),
     "wide": Design(dense, 200, 5_000, {"share": 0.05}),
     "wide-path": Design(path, 200, 5_000, {"simulate": simulate_dense, "share": 0.05}),
     "genes-path": Design(genes, 78, 100_000, {"name": "vdv", "share": 0.05}),
@@ -271,10 +270,30 @@ DESIGNS = {
     "wide-ridge-0.05": Design(dense, 2_000, 5_000, {"share": 0.05, "l1_ratio": 0.0}, is_large=True),
     "autoregressive": Design(dense, 5_000, 500, {"share": 0.05, "correlation": 0.95}),
     "folds": Design(folds, 20_000, 500, {"share": 0.02}),
-    "bootstrap": Design(replicates, 10_000, 300, {"number": 50}),
-    "bootstrap-small": Design(replicates, 1_000, 50, {"number": 200}),
-    "profiles": Design(profiles, 20_000, 300, {"number": 5}),
+    "bootstrap": _bootstrap(10_000, 300, 50),
+    "bootstrap-small": _bootstrap(1_000, 50, 200),
+    "profiles": Design(inferred, 20_000, 300, PROFILES),
     "outcomes": Design(outcomes, 20_000, 300, {"number": 20}),
+}
+
+# What `compare` measures: a second of each at most.
+SHORT_DESIGNS = {
+    "Cox": Design(papers, 20_000, 300),
+    "Cox, Efron": Design(papers, 20_000, 300, {"has_ties": True, "ties": "efron"}),
+    "Cox, exact algorithm": Design(papers, 20_000, 300, {"algorithm": "exact"}),
+    "Cox, 2,000 strata": Design(papers, 20_000, 300, {"rows_a_stratum": 10}),
+    "health records, path": Design(
+        path, 10_000, 300, {"simulate": simulate_ehr, "share": 0.02, "steps": 20}
+    ),
+    "dense, path": Design(path, 200, 3_000, {"simulate": simulate_dense, "share": 0.05}),
+    "cross-validation": Design(folds, 4_000, 100, {"share": 0.05}),
+    "bootstrap": _bootstrap(4_000, 100, 20),
+    # hardly any rows: what Python costs in a fit
+    "bootstrap, small fits": _bootstrap(1_000, 50, 100),
+    "Fine-Gray": _model(draws.draw_fine_gray, 20_000, 200),
+    "logistic": _model(draws.draw_logistic, 20_000, 300),
+    "matched sets": _model(draws.draw_matched, 20_000, 200),
+    "case series": _model(draws.draw_case_series, 50_000, 200),
 }
 
 # -- published cohorts ----------------------------------------------------------------------------

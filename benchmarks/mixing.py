@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
+
+from .processes import least
 
 FEWEST_SWEEPS = 3
 FEWEST_DRAWS = 50  # of a chain; of fewer, ESS and R-hat say nothing
@@ -20,15 +23,7 @@ LEAPFROG_STEPS = 3  # the fewest of a Hamiltonian iteration; more in many dimens
 FEW_QUANTITIES = 8  # whose ESS is told one by one
 
 
-def fastest(function, repeats):
-    """Least CPU time of a call, after a first one that is not counted."""
-    function()
-    seconds = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        function()
-        seconds.append(time.process_time() - begin)
-    return min(seconds)
+fastest = partial(least, unit="cpu_seconds")  # of a function and a number of calls
 
 
 def time_sweeps(sampler, begin, seconds, n_tune):

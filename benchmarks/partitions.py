@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from .cases import PAPERS_PENALTY, SEED
-from .processes import call, forget_peak, memory_mb
-from .report import lines, number, parser, read, save
+from .processes import call, forget_peak, memory_mb, timed
+from .report import Option, columns, lines, read, save
 
 N_PARTS, N_SITES, MB = 10, 5, 2**20
 CASES = {  # simulator, rows, columns, share of the largest penalty (None: the papers' penalty)
@@ -35,23 +35,13 @@ WAYS = (
     ("5 sites, bytes", "sites", "diagonal"),
 )
 SPENT = (
-    ("exchanges", "exchanges", "d"),
-    ("passes", "passes", ".3g"),
-    ("entries read, of all", "read", ".3g"),
-    ("MB down", "down", ".3g"),
-    ("MB up", "up", ".3g"),
-    ("CPU s", "cpu", ".1f"),
-    ("over memory", "over_memory", ".2f"),
-    ("s", "seconds", ".1f"),
-    ("peak MB", "peak", ".0f"),
+    "exchanges:d | passes:.3g | entries read, of all=read:.3g | MB down=down:.3g | MB up=up:.3g | "
+    "CPU s=cpu:.1f | over memory=over_memory:.2f | s=seconds:.1f | peak MB=peak:.0f"
 )
-FITS = (
-    ("route", "title", None),
-    ("matrix", lambda found: found["level"] or "", None),
-    ("iterations", "iterations", "d"),
-    *SPENT,
-    ("objective, rel.", "relative", ".0e"),
-    ("coef", "change", ".0e"),
+FITS = columns(
+    f"route=title | matrix | iterations:d | {SPENT} | objective, rel.=relative:.0e | "
+    "coef=change:.0e",
+    matrix=lambda found: found["level"] or "",
 )
 N_ROWS, N_COLUMNS, SHARE = 100_000, 400, 0.02
 N_ALPHAS, N_FOLDS, N_REPLICATES = 20, 10, 200
@@ -61,21 +51,15 @@ FEW_WAYS = (
     ("threads over files", "files"),
     ("Dask, 2 processes", "cluster"),
 )
-BATCH_FITS = (
-    ("batch", "batch", None),
-    ("route", "title", None),
-    ("fits", "fits", "d"),
-    *SPENT,
-    ("check, rel.", "relative", ".0e"),
-)
+BATCH_FITS = columns(f"batch | route=title | fits:d | {SPENT} | check, rel.=relative:.0e")
+FOLDER = Option(str, "where there is room for the rows")
 
 
 def main_routes(arguments=None):
     """The same fit by several routes: in memory, over threads, files, a Dask cluster, and sites."""
-    found = parser("routes", main_routes.__doc__, "few rows and columns")
-    found.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    found.add_argument("--folder", default=None, help="where there is room for the rows")
-    options, cases = read(found, arguments, "partition-routes"), {}
+    few, given = "few rows and columns", {"cases": tuple(CASES), "folder": FOLDER}
+    options = read("routes", main_routes.__doc__, arguments, few, "partition-routes", **given)
+    cases = {}
     for name in options.cases:
         simulator, n_rows, n_columns, share = CASES[name]
         if options.quick:
@@ -84,7 +68,7 @@ def main_routes(arguments=None):
             job = {"simulator": simulator, "shape": (n_rows, n_columns), "share": share}
             penalty = call(__name__, "prepare", {"folder": folder, **job}, n_threads=2)
             cases[name] = _by_all_ways(name, {"folder": folder, "penalty": penalty})
-        print(f"\n{name}\n{lines(FITS, cases[name], n_left=2)}", flush=True)
+        print(f"\n{name}\n{lines(FITS, cases[name])}", flush=True)
         save(options, cases=cases)
 
 
@@ -109,11 +93,9 @@ def main_partition_batches(arguments=None):
     What they cost beside one fit: exchanges, readings of X, and CPU seconds. Draws and folds over
     partitions follow the same laws as in memory, with other numbers: "check" is equal up to those.
     """
-    few = "few rows, columns and replicates"
-    found = parser("partition_batches", main_partition_batches.__doc__, few)
-    found.add_argument("--batches", nargs="+", choices=BATCHES, default=list(BATCHES))
-    found.add_argument("--folder", default=None, help="where there is room for the rows")
-    options, results = read(found, arguments, "partition-batches"), []
+    few, given = "few rows, columns and replicates", {"batches": BATCHES, "folder": FOLDER}
+    doc, file, results = main_partition_batches.__doc__, "partition-batches", []
+    options = read("partition_batches", doc, arguments, few, file, **given)
     scale = 20 if options.quick else 1
     shape = (N_ROWS // scale, N_COLUMNS // min(scale, 4))
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
@@ -129,10 +111,9 @@ def main_partition_batches(arguments=None):
                 result["relative"] = abs(result["check"] / first["check"] - 1.0)
                 result["over_memory"] = result["cpu"] / first["cpu"]
                 results.append({"batch": batch, "title": title, **result})
-                cpu = number(result["cpu"], ".1f")
-                print(f"{batch}: {title} {cpu} CPU s", flush=True)
+                print(f"{batch}: {title} {result['cpu']:.1f} CPU s", flush=True)
                 save(options, lines=results)
-    print(lines(BATCH_FITS, results, n_left=2))
+    print(lines(BATCH_FITS, results))
 
 
 # -- in processes of their own ----------------------------------------------------------------
@@ -196,12 +177,11 @@ def _watch(folder, route, level, highest, model, load, solve):
         warnings.simplefilter("ignore")
         load(fit)
         forget_peak()
-        before, begin = _used(workers), time.perf_counter()
-        solved = solve(fit)
-        seconds = time.perf_counter() - begin
+        before = _used(workers)
+        solved, spent = timed(lambda: solve(fit))
         used = np.subtract(_used(workers), before)
         peak = memory_mb() + sum(_run(workers, memory_mb))
-    found = {"seconds": seconds, "cpu": float(used.sum()), "peak": peak}
+    found = {"seconds": spent["seconds"], "cpu": float(used.sum()), "peak": peak}
     return found | (_of_counts(counts[-1], folder) if counts else {}), solved
 
 
@@ -242,14 +222,9 @@ def _keep_counts(level, highest):
 
 
 def _of_counts(counts, folder):
-    entries = int(np.load(folder / "entries.npy"))
-    return {
-        "exchanges": counts.exchanges,
-        "passes": counts.passes,
-        "read": counts.entries / entries,
-        "down": counts.bytes_down / MB,
-        "up": counts.bytes_up / MB,
-    }
+    found = {"exchanges": counts.exchanges, "passes": counts.passes}
+    found |= {"down": counts.bytes_down / MB, "up": counts.bytes_up / MB}
+    return found | {"read": counts.entries / int(np.load(folder / "entries.npy"))}
 
 
 def _used(workers):
@@ -295,12 +270,19 @@ def _in_files(folder, model, level):
 
 
 @contextlib.contextmanager
-def _on_cluster(folder, model, level):
+def cluster():
+    """Client of a Dask cluster of two processes on this machine."""
     from distributed import Client, LocalCluster
 
     quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, **quiet)
-    with cluster, Client(cluster) as client, _in_files(folder, model, level) as (fit, _):
+    local = LocalCluster(n_workers=2, threads_per_worker=1, **quiet)
+    with local, Client(local) as client:
+        yield client
+
+
+@contextlib.contextmanager
+def _on_cluster(folder, model, level):
+    with cluster() as client, _in_files(folder, model, level) as (fit, _):
         yield fit, client
 
 

@@ -12,12 +12,16 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-THREAD_VARIABLES = (
-    "NUMBA_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-)
+POOLS = ("NUMBA", "OMP", "OPENBLAS", "MKL")  # whose threads a child is limited to
+CHILD = """import importlib, json, sys
+tree, module, function, arguments = sys.argv[1:]
+if tree:
+    sys.path.insert(0, tree)
+    import sksurvgpu
+    assert sksurvgpu.__file__.startswith(tree), sksurvgpu.__file__
+    sys.path.remove(tree)  # its benchmarks are of another version
+result = getattr(importlib.import_module(module), function)(**json.loads(arguments))
+print(json.dumps(result))"""
 
 
 class TookTooLongError(Exception):
@@ -28,14 +32,14 @@ def environment(n_threads=None, **more):
     """Environment of a child: the source tree first on the path, and limited thread pools."""
     inherited = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(ROOT), *([inherited] if inherited else [])])
-    limits = {} if n_threads is None else dict.fromkeys(THREAD_VARIABLES, str(n_threads))
+    limits = {} if n_threads is None else {f"{p}_NUM_THREADS": str(n_threads) for p in POOLS}
     return {**os.environ, "PYTHONPATH": path, **limits, **more}
 
 
 def run(command, timeout, env):
     """Exit code and what was printed; a run past its time limit is ended with its children."""
     process = subprocess.Popen(
-        [str(part) for part in command],
+        list(map(str, command)),
         env=env,
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -50,24 +54,47 @@ def run(command, timeout, env):
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise TookTooLongError from error
+            raise TookTooLongError(f"more than {timeout:g} s") from error
         raise
     return process.returncode, printed
 
 
-def call(module, function, arguments, *, n_threads=None, timeout=None, python=None, **variables):
-    """``module.function(**arguments)`` in a fresh interpreter; arguments and result are JSON."""
-    code = (
-        "import importlib, json, sys\n"
-        "module, function, arguments = sys.argv[1:]\n"
-        "result = getattr(importlib.import_module(module), function)(**json.loads(arguments))\n"
-        "print(json.dumps(result))"
-    )
-    command = [python or sys.executable, "-c", code, module, function, json.dumps(arguments)]
+def call(
+    module,
+    function,
+    arguments,
+    *,
+    n_threads=None,
+    timeout=None,
+    python=None,
+    tree=None,
+    **variables,
+):
+    """``module.function(**arguments)`` in a fresh interpreter; arguments and result are JSON.
+
+    `tree` is a checkout whose package is imported in place of this one's.
+    """
+    python = python or sys.executable
+    command = [python, "-c", CHILD, tree or "", module, function, json.dumps(arguments)]
     status, printed = run(command, timeout, environment(n_threads, **variables))
     if status:
         raise RuntimeError(f"{module}.{function}({arguments}) failed ({status}):\n{printed}")
     return json.loads(printed.splitlines()[-1])
+
+
+def in_turn(module, jobs, save=lambda results: None):
+    """Results of ``module.function(**arguments)``, each in a process; all are saved after each.
+
+    A job is the function's name and its arguments, whose "n_threads" limits the process.
+    """
+    results = []
+    for function, arguments in jobs:
+        shown = ", ".join(f"{name} {value}" for name, value in arguments.items())
+        print(f"{function}: {shown}", file=sys.stderr, flush=True)
+        limit = arguments.get("n_threads")
+        results.append(call(module, function, arguments, n_threads=limit))
+        save(results)
+    return results
 
 
 def memory_mb(kind="VmHWM"):
@@ -96,22 +123,7 @@ def timed(function):
     return result, seconds
 
 
-def timed_again(function):
-    """The same of a second call, since the first may compile."""
+def least(function, rounds, unit="seconds"):
+    """The least seconds of some calls, after one that compiles."""
     function()
-    return timed(function)
-
-
-def in_turn(module, jobs, save, n_threads=None):
-    """Results of ``module.function(**arguments)``, each in a process; all are saved after each.
-
-    A job is the function's name and its arguments, whose "n_threads" limits the process.
-    """
-    results = []
-    for function, arguments in jobs:
-        shown = ", ".join(f"{name} {value}" for name, value in arguments.items())
-        print(f"{function}: {shown}", file=sys.stderr, flush=True)
-        limit = arguments.get("n_threads", n_threads)
-        results.append(call(module, function, arguments, n_threads=limit))
-        save(results)
-    return results
+    return min(timed(function)[1][unit] for _ in range(rounds))

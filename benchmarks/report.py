@@ -11,14 +11,102 @@ import html
 import json
 import os
 import platform
+import re
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SHORT = 4  # numbers of a list that the report shows
 PACKAGES = ("numpy", "scipy", "scikit-learn", "scikit-survival", "numba", "llvmlite")
+
+# -- options ----------------------------------------------------------------------------------
+
+
+class Option(NamedTuple):
+    """A command's option by its default: a number, a text, a list of such, or a type without one.
+
+    A tuple has the names that may be chosen, all by default; a dictionary is for argparse as it
+    is. `quick` replaces the default under ``--quick``.
+    """
+
+    default: object
+    help: str | None = None
+    quick: object = None
+
+    def add_to(self, parser, name):
+        default, flag = self.default, f"--{name.replace('_', '-')}"
+        match default:
+            case tuple():
+                how = {"nargs": "+", "choices": default, "default": list(default)}
+                how["metavar"] = name.upper().rstrip("S")
+            case dict():
+                how = default
+            case list():
+                how = {"nargs": "+", "type": type(default[0]), "default": default}
+            case type():
+                how = {"type": default}
+            case bool():
+                how = {"action": "store_true"}
+            case _:
+                how = {"type": type(default), "default": None if self.quick else default}
+        said = f"by default {default:,}" if self.quick else None
+        parser.add_argument(flag, help=self.help or said, **how)
+
+
+def read(name, doc, arguments, quick="small problems of the same kinds", file=None, **options):
+    """Options of a command: ``--output``, ``--quick`` unless it has none, and its own."""
+    found = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {name}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    found.add_argument("--output", type=Path, help="JSON file; by default in results/")
+    found.set_defaults(quick=False)
+    if quick:
+        found.add_argument("--quick", action="store_true", help=quick)
+    options = {k: o if isinstance(o, Option) else Option(o) for k, o in options.items()}
+    for key, option in options.items():
+        option.add_to(found, key)
+    given = found.parse_args(arguments)
+    for key, option in options.items():
+        if option.quick and getattr(given, key) is None:
+            setattr(given, key, option.quick if given.quick else option.default)
+    given.output = given.output or RESULTS / f"{file or name}{'-quick' if given.quick else ''}.json"
+    return given
+
+
+# -- tables -----------------------------------------------------------------------------------
+
+COLUMN = re.compile(r"(?P<header>.*?)(?:=(?P<key>\w+))?(?::(?P<form>[^:\s]+))?")
+
+
+def columns(text, **functions):
+    """Columns (header, key or function of a result, format) of "header=key:format | ...".
+
+    The key is the header where none is given; `functions` compute what results do not have.
+    """
+    found = []
+    for column in text.split(" | "):
+        header, key, form = COLUMN.fullmatch(column).group("header", "key", "form")
+        key = key or header
+        found.append((header, functions.get(key, key), form or ""))
+    return tuple(found)
+
+
+def lines(columns, results):
+    """Table of results; leading columns of text and a last one named "note" are to the left."""
+
+    def cell(result, key, form):
+        value = key(result) if callable(key) else result.get(key)
+        return value if isinstance(value, str) else number(value, form)
+
+    rows = [[cell(result, key, form) for _, key, form in columns] for result in results]
+    forms = [form for _, _, form in columns]
+    n_left = next((k for k, form in enumerate(forms) if form), len(forms))
+    return table([header for header, _, _ in columns], rows, n_left)
 
 
 def table(headers, rows, n_left=1):
@@ -35,20 +123,12 @@ def table(headers, rows, n_left=1):
     return "\n".join([show(headers), rule, *map(show, rows)])
 
 
-def lines(columns, results, n_left=1):
-    """Table of results; a column is (header, key or function of a result, format or None)."""
-
-    def cell(result, key, form):
-        value = key(result) if callable(key) else result.get(key)
-        return value if isinstance(value, str) else number(value, form or "")
-
-    rows = [[cell(result, key, form) for _, key, form in columns] for result in results]
-    return table([header for header, _, _ in columns], rows, n_left)
-
-
 def number(value, form=".3g"):
     """A number as text, "-" where there is none."""
     return "-" if value is None else format(value, form)
+
+
+# -- files ------------------------------------------------------------------------------------
 
 
 def machine():
@@ -70,32 +150,6 @@ def machine():
         "system": f"{platform.system()} {platform.machine()}",
         "versions": versions,
     }
-
-
-def default_output(name, quick=False):
-    """Where results go; a quick run does not overwrite a full one."""
-    return RESULTS / f"{name}{'-quick' if quick else ''}.json"
-
-
-def parser(name, doc, quick="small problems of the same kinds"):
-    """Options that all benchmarks have: --output, and --quick where there is one."""
-    found = argparse.ArgumentParser(
-        prog=f"python -m benchmarks {name}",
-        description=doc,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    found.add_argument("--output", type=Path, help="JSON file; by default in results/")
-    found.set_defaults(quick=False)
-    if quick:
-        found.add_argument("--quick", action="store_true", help=quick)
-    return found
-
-
-def read(found, arguments, name):
-    """Options of a parser, with the file for results."""
-    options = found.parse_args(arguments)
-    options.output = options.output or default_output(name, options.quick)
-    return options
 
 
 def save(options, **content):
@@ -133,7 +187,7 @@ def _revision():
 # -- the report -------------------------------------------------------------------------------
 
 
-def main(arguments=None):
+def main_report(arguments=None):
     """Print or write what is in the files of results."""
     found = argparse.ArgumentParser(prog="python -m benchmarks report", description=__doc__)
     found.add_argument("files", nargs="*", type=Path, help="by default all of results/")

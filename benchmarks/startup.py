@@ -11,13 +11,12 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 import warnings
 
 import numpy as np
 
-from .processes import call, environment, run
-from .report import parser, read, save, table
+from .processes import call, environment, run, timed
+from .report import Option, columns, lines, read, save
 
 ROWS, COLUMNS = 1_000, 20
 MANY_STRATA_ROWS, MANY_STRATA = 6_000, 200
@@ -32,47 +31,48 @@ IMPORTS = {
 }
 
 
-def main(arguments=None):
+def main_startup(arguments=None):
     """Measure, print tables, write JSON."""
-    found = parser("startup", __doc__, quick=None)
-    found.add_argument("--repeats", type=int, default=5, help="processes for a warm time; medians")
-    options = read(found, arguments, "startup")
+    repeats = Option(5, "processes for a warm time; medians")
+    options = read("startup", __doc__, arguments, quick=None, repeats=repeats)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # children inherit it
     imports = {name: _import_seconds(code, options.repeats) for name, code in IMPORTS.items()}
-    print(_show("process (median s)", imports))
+    _show("process (median s) | s:.3f", imports)
     with tempfile.TemporaryDirectory() as cache:
-        cold = _fits(["default"], cache)
-        warm = [_fits(["default"], cache) for _ in range(options.repeats)]
+        cold = _fits(["default"], cache)["default"]
+        warm = [_fits(["default"], cache)["default"] for _ in range(options.repeats)]
     first_fit = {
-        "cold, default Cox: compiling": cold["default"]["compile"],
-        "warm cache: first small fit": statistics.median(w["default"]["first"] for w in warm),
-        "second small fit": statistics.median(w["default"]["second"] for w in warm),
+        "cold, default Cox: compiling": cold["compile"],
+        "warm cache: first small fit": statistics.median(each["first"] for each in warm),
+        "second small fit": statistics.median(each["second"] for each in warm),
     }
-    print(_show("first fit (s)", first_fit))
+    _show("first fit (s) | s:.3f", first_fit)
     with tempfile.TemporaryDirectory() as cache:
-        everything = _fits(list(VARIANTS), cache)
-        again = _fits(list(VARIANTS), cache)
-    compiling = {name: result["compile"] for name, result in everything.items()}
-    compiling["everything"] = sum(compiling.values())
-    loading = {name: result["compile"] for name, result in again.items()}
-    loading["everything"] = sum(loading.values())
-    rows = [[name, f"{compiling[name]:.3f}", f"{loading[name]:.3f}"] for name in compiling]
-    print(table(["variant", "cold: compiling s", "warm: loading s"], rows) + "\n")
+        compiling, loading = (
+            {name: fit["compile"] for name, fit in _fits(list(VARIANTS), cache).items()}
+            for _ in range(2)
+        )
+    for seconds in (compiling, loading):
+        seconds["everything"] = sum(seconds.values())
+    _show("variant | cold: compiling s=s:.3f | warm: loading s=warm:.3f", compiling, warm=loading)
     results = {"imports": imports, "first_fit": first_fit, "cold": compiling, "warm": loading}
     save(options, **results)
 
 
-def _show(title, values):
-    return table([title, "s"], [[name, f"{value:.3f}"] for name, value in values.items()]) + "\n"
+def _show(headers, seconds, **more):
+    """Print seconds by name."""
+    shown = columns(headers)
+    others = [{key: values[name] for key, values in more.items()} for name in seconds]
+    rows = [{shown[0][1]: name, "s": s} for name, s in seconds.items()]
+    print(lines(shown, [row | other for row, other in zip(rows, others, strict=True)]) + "\n")
 
 
 def _import_seconds(code, repeats):
     """Median time of a whole process; a first one, not counted, fills the caches."""
-    seconds = []
+    seconds, command = [], [sys.executable, "-c", code]
     for _ in range(repeats + 1):
-        begin = time.perf_counter()
-        status, printed = run([sys.executable, "-c", code], None, environment(1))
-        seconds.append(time.perf_counter() - begin)
+        (status, printed), spent = timed(lambda: run(command, None, environment(1)))
+        seconds.append(spent["seconds"])
         if status:
             raise RuntimeError(printed)
     return statistics.median(seconds[1:])
@@ -92,15 +92,9 @@ def time_fits(names):
         warnings.simplefilter("ignore")
         for name in names:
             fit = VARIANTS[name]()
-            first, second = _seconds(fit), _seconds(fit)
+            first, second = (timed(fit)[1]["seconds"] for _ in range(2))
             results[name] = {"first": first, "second": second, "compile": max(first - second, 0.0)}
     return results
-
-
-def _seconds(function):
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
 
 
 # -- variants: each makes its data and returns the fit to time --------------------------------

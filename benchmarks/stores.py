@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from .partitions import cluster
 from .problems import draw_batches
 from .processes import ROOT, call, environment, memory_mb, timed
-from .report import lines, number, parser, read, save, table
+from .report import Option, columns, lines, number, read, save, table
 
 MB = 2**20
 N_PARTS, ALPHA, SEED, EVERY = 10, 1e-3, 20_261_122, 10
 SIZES = {False: (100_000, 400), True: (4_000, 60)}
 LENGTHS = (100, 70_000, 700_000)  # numbers in a message
-FITS = (
-    ("what goes wrong", "name", None),
-    ("exchanges", "exchanges", "d"),
-    ("s", "seconds", ".1f"),
-    ("objective", "objective", ".10f"),
-    ("largest change of a coefficient", "change", ".1e"),
+FITS = columns(
+    "what goes wrong=name | exchanges:d | s=seconds:.1f | objective:.10f | "
+    "largest change of a coefficient=change:.1e"
 )
 
 
@@ -48,12 +44,12 @@ def main_faults(arguments=None):
 
     and the time of one exchange, by how much is sent to each partition.
     """
-    found = parser("faults", main_faults.__doc__, "few rows and columns")
-    options, fits = read(found, arguments, "partition-faults"), {}
+    few, fits = "few rows and columns", {}
+    options = read("faults", main_faults.__doc__, arguments, few, "partition-faults")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "records.parts"
         _write_rows(path, *SIZES[options.quick])
-        with _cluster() as client:
+        with cluster() as client:
             pids = partial(_pids, client)
             _fit(path)
             fits["undisturbed"] = first = _fit(path)
@@ -81,16 +77,6 @@ def _write_rows(path, n_rows, n_columns):
     write_partitions(path, (data.X, data.y), rows=-(-n_rows // N_PARTS))
 
 
-@contextlib.contextmanager
-def _cluster():
-    from distributed import Client, LocalCluster
-
-    quiet = {"silence_logs": logging.CRITICAL, "dashboard_address": ":0"}
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, **quiet)
-    with cluster, Client(cluster) as client:
-        yield client
-
-
 def _fit(path, disturb=None, checkpoint=None, start=None):
     """A fit of the rows in files; ``disturb(k)`` comes while exchange k is under way."""
     from sksurvgpu import CoxLassoCCD, open_partitions
@@ -98,18 +84,13 @@ def _fit(path, disturb=None, checkpoint=None, start=None):
     data, model = open_partitions(path), CoxLassoCCD(alpha=ALPHA, warm_start=start is not None)
     if start is not None:
         model.coef_ = start
-    begin = time.perf_counter()
     with _watched(disturb), _checkpointed(checkpoint):
         try:
-            model.fit(data.X, data.y)
+            _, spent = timed(lambda: model.fit(data.X, data.y))
         except (ValueError, OSError) as error:
             return {"error": f"{type(error).__name__}: {error}".replace(str(path), path.name)}
-    return {
-        "exchanges": int(model.n_exchanges_),
-        "seconds": time.perf_counter() - begin,
-        "objective": float(model.objective_),
-        "coef": model.coef_.tolist(),
-    }
+    found = {"exchanges": int(model.n_exchanges_), "seconds": spent["seconds"]}
+    return found | {"objective": float(model.objective_), "coef": model.coef_.tolist()}
 
 
 @contextlib.contextmanager
@@ -209,9 +190,8 @@ def _exchanges(client, n_times=15):
     for length in LENGTHS:
         messages, times = {k: np.ones(length) for k in range(N_PARTS)}, []
         for _ in range(n_times):
-            begin = time.perf_counter()
-            list(engine.ask(messages))
-            times.append(time.perf_counter() - begin)
+            _, spent = timed(lambda messages=messages: list(engine.ask(messages)))
+            times.append(spent["seconds"])
         results.append((length, 1e3 * float(np.median(times))))
     engine.close()
     return results
@@ -226,20 +206,24 @@ def main_large(arguments=None):
     The store is written batch by batch; the fit runs in a process whose data segment is limited, so
     that it ends with an error if it asks for more.
     """
-    found = parser("large", main_large.__doc__, "100,000 x 100")
-    found.add_argument("--rows", type=int, default=4_000_000)
-    found.add_argument("--columns", type=int, default=1_000)
-    found.add_argument("--share", type=float, default=0.02, help="of the largest penalty")
-    found.add_argument("--memory", type=float, default=1_000.0, help="MB that the fit may take")
-    found.add_argument("--jobs", type=int, default=2)
-    found.add_argument("--store", help="files that were written before")
-    found.add_argument("--folder", default=None, help="where there is room for the store")
-    options = read(found, arguments, "partition-large")
-    size = (100_000, 100) if options.quick else (options.rows, options.columns)
+    options = read(
+        "large",
+        main_large.__doc__,
+        arguments,
+        "100,000 x 100",
+        "partition-large",
+        rows=Option(4_000_000, quick=100_000),
+        columns=Option(1_000, quick=100),
+        share=Option(0.02, "of the largest penalty"),
+        memory=Option(1_000.0, "MB that the fit may take"),
+        jobs=2,
+        store=Option(str, "files that were written before"),
+        folder=Option(str, "where there is room for the store"),
+    )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path, written = options.store or str(Path(folder) / "cohort.parts"), {}
         if options.store is None:
-            job = {"path": path, "n_rows": size[0], "n_columns": size[1]}
+            job = {"path": path, "n_rows": options.rows, "n_columns": options.columns}
             written = call(__name__, "write_store", job)
         job = {"path": path, "share": options.share, "limit_mb": options.memory}
         job |= {"n_jobs": options.jobs}
@@ -254,13 +238,8 @@ def write_store(path, n_rows, n_columns):
 
     _, seconds = timed(lambda: sksurvgpu.write_partitions(path, draw_batches(n_rows, n_columns)))
     size = sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
-    return {
-        "rows": n_rows,
-        "columns": n_columns,
-        "store MB": size / MB,
-        "writing s": seconds["seconds"],
-        "writing peak MB": memory_mb(),
-    }
+    found = {"rows": n_rows, "columns": n_columns, "store MB": size / MB}
+    return found | {"writing s": seconds["seconds"], "writing peak MB": memory_mb()}
 
 
 def fit_store(path, share, limit_mb, n_jobs):
@@ -275,13 +254,9 @@ def fit_store(path, share, limit_mb, n_jobs):
     first = _fit_timed(found, "null fit", sksurvgpu.CoxLassoCCD(alpha=1e3, n_jobs=n_jobs), data)
     model = sksurvgpu.CoxLassoCCD(alpha=share * first.alpha_max_, n_jobs=n_jobs)
     _fit_timed(found, "fit", model, data)
-    return found | {
-        "iterations": int(model.n_iter_),
-        "converged": int(model.converged_),
-        "nonzeros": int((model.coef_ != 0).sum()),
-        "kkt (standard errors)": float(model.kkt_se_),
-        "peak MB": memory_mb(),
-    }
+    found |= {"iterations": int(model.n_iter_), "converged": int(model.converged_)}
+    found |= {"nonzeros": int((model.coef_ != 0).sum()), "peak MB": memory_mb()}
+    return found | {"kkt (standard errors)": float(model.kkt_se_)}
 
 
 def _fit_timed(found, name, model, data):

@@ -6,28 +6,30 @@ Seconds are of the clock and of the processor, which other work on the machine d
 from __future__ import annotations
 
 import resource
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from .processes import timed_again
-from .report import lines, parser, read, save
-
-CLOCKS = (("s", "seconds", ".2f"), ("CPU s", "cpu_seconds", ".2f"))
+from .processes import timed
+from .report import Option, columns, lines, read, save
 
 
-def _measure(cases, options, columns):
+def _measure(cases, options, shown=""):
     """Time every case, print a table, write JSON.
 
-    A case is a function, or a function and what is known of it; its result is asked by `columns`.
+    A case is a function, and what is known of it or of its result: the columns `shown`.
     """
     results = []
     for name, (function, known) in cases.items():
-        result, seconds = timed_again(function)
+        function()  # which may compile
+        result, seconds = timed(function)
         known = known(result) if callable(known) else known
         results.append({"case": name, **known, **seconds})
         del result
-    print(lines((("case", "case", None), *columns, *CLOCKS), results))
+    each = {"each": lambda found: 1e9 * found["seconds"] / found["entries"]}
+    clocks = "s=seconds:.2f | CPU s=cpu_seconds:.2f"
+    print(lines(columns(f"case | {shown}{clocks}", **each), results))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"most memory {peak:.2f} GiB")
     save(options, results=results, gib=peak)
@@ -45,15 +47,17 @@ def main_long_tables(arguments=None):
     One line a row and covariate, with 64-bit identifiers; covariate j is drawn with a frequency
     proportional to (j + 1)^-0.7. Five million lines have strings in place of the integers.
     """
-    found = parser("long_tables", main_long_tables.__doc__, "1 million lines, 50,000 rows")
-    found.add_argument("--lines", type=int, default=50_000_000)
-    found.add_argument("--rows", type=int, default=1_000_000)
-    found.add_argument("--covariates", type=int, default=20_000)
-    options = read(found, arguments, "long_tables")
-    if options.quick:
-        options.lines, options.rows, options.covariates = 1_000_000, 50_000, 2_000
-    entry = ("ns each", lambda result: 1e9 * result["seconds"] / result["entries"], ".0f")
-    _measure(_long_cases(options), options, (("lines or entries", "entries", ",d"), entry))
+    options = read(
+        "long_tables",
+        main_long_tables.__doc__,
+        arguments,
+        "1 million lines, 50,000 rows",
+        lines=Option(50_000_000, quick=1_000_000),
+        rows=Option(1_000_000, quick=50_000),
+        covariates=Option(20_000, quick=2_000),
+    )
+    shown = "lines or entries=entries:,d | ns each=each:.0f | "
+    _measure(_long_cases(options), options, shown)
 
 
 def _long_cases(options):
@@ -64,25 +68,19 @@ def _long_cases(options):
     valued = shuffled.assign(value=np.random.default_rng(1).random(len(codes)))
     few, many = min(options.lines, TEXT_LINES), min(options.rows, TEXT_ROWS)
     names, text = as_text(*draw_codes(few, many, options.covariates))
-    cases = {}
+    cases, read_lines = {}, partial(from_long, duplicates="max")
     for name, given in {"by row": codes, "shuffled": shuffled, "with values": valued}.items():
-        known = {"entries": len(given)}
-        cases[f"read, {name}"] = (
-            lambda given=given: from_long(persons, given, duplicates="max"),
-            known,
-        )
+        cases[f"read, {name}"] = partial(read_lines, persons, given), {"entries": len(given)}
     for name, make in text_forms(text).items():
-        cases[f"strings, {name}"] = (
-            lambda make=make: from_long(names, make(), duplicates="max"),
-            {"entries": few},
-        )
-    data = from_long(persons, valued, duplicates="max")
+        call = lambda make=make: read_lines(names, make())  # noqa: E731
+        cases[f"strings, {name}"] = call, {"entries": few}
+    data = read_lines(persons, valued)
     rng, n = np.random.default_rng(2), options.rows
     chosen = {"mask": rng.random(n) < 0.8, "permutation": rng.permutation(n)[: n * 4 // 5]}
     chosen["bootstrap"] = rng.integers(0, n, n)
     for name, rows in chosen.items():
         known = {"entries": data.report.n_entries}
-        cases[f"rows, {name}"] = (lambda rows=rows: data.X[rows], known)
+        cases[f"rows, {name}"] = partial(data.X.__getitem__, rows), known
     return cases
 
 
@@ -137,10 +135,9 @@ def main_episodes(arguments=None):
     """
     from sksurvgpu import episodes
 
-    found = parser("episodes", main_episodes.__doc__, "100,000 lines")
-    found.add_argument("--lines", type=int, default=10_000_000)
-    options = read(found, arguments, "episodes")
-    persons, given = draw_lines(100_000 if options.quick else options.lines)
+    n_lines = Option(10_000_000, quick=100_000)
+    options = read("episodes", main_episodes.__doc__, arguments, "100,000 lines", lines=n_lines)
+    persons, given = draw_lines(options.lines)
     text = [frame.assign(id="person " + frame["id"].astype(str)) for frame in (persons, given)]
     shuffled = given.sample(frac=1.0, random_state=0, ignore_index=True)
     calls = {
@@ -155,8 +152,8 @@ def main_episodes(arguments=None):
     def sizes(X):
         return {"lines": len(given), "rows": X.n_rows, "entries": X.n_entries}
 
-    columns = tuple((name, name, ",d") for name in ("lines", "rows", "entries"))
-    _measure({name: (call, sizes) for name, call in calls.items()}, options, columns)
+    cases = {name: (call, sizes) for name, call in calls.items()}
+    _measure(cases, options, "lines:,d | rows:,d | entries:,d | ")
 
 
 def draw_lines(n_lines):
@@ -202,17 +199,17 @@ def main_matching(arguments=None):
     """Matching treated persons with comparators by their scores, however these lie."""
     from sksurvgpu.cohort import Cohort, match
 
-    found = parser("matching", main_matching.__doc__, "50,000 persons")
-    found.add_argument("--persons", type=int, default=1_000_000)
-    options = read(found, arguments, "matching")
-    cases = {}
-    for name, (persons, how) in score_cases(50_000 if options.quick else options.persons).items():
-        cohort, n = Cohort.of(persons), len(persons)
-        cases[name] = (
-            lambda cohort=cohort, how=how: match(cohort, **how),
-            lambda matched, n=n: {"persons": n, "matched": len(matched.rows)},
-        )
-    _measure(cases, options, (("persons", "persons", ",d"), ("matched", "matched", ",d")))
+    n = Option(1_000_000, quick=50_000)
+    options = read("matching", main_matching.__doc__, arguments, "50,000 persons", persons=n)
+
+    def counts(matched):
+        return {"persons": options.persons, "matched": len(matched.rows)}
+
+    cases = {
+        name: (partial(match, Cohort.of(persons), **how), counts)
+        for name, (persons, how) in score_cases(options.persons).items()
+    }
+    _measure(cases, options, "persons:,d | matched:,d | ")
 
 
 def score_cases(n):
@@ -252,19 +249,21 @@ def main_balance(arguments=None):
     a sum over the row numbers, and over what is known of the rows that they name, in blocks of rows
     that stay in cache.
     """
-    found = parser("balance", main_balance.__doc__, "50,000 rows, 1,000 columns")
-    found.add_argument("--rows", type=int, default=1_000_000)
-    found.add_argument("--columns", type=int, default=10_000)
-    found.add_argument("--share", type=float, default=0.03)
-    options = read(found, arguments, "balance")
-    if options.quick:
-        options.rows, options.columns = 50_000, 1_000
+    options = read(
+        "balance",
+        main_balance.__doc__,
+        arguments,
+        "50,000 rows, 1,000 columns",
+        rows=Option(1_000_000, quick=50_000),
+        columns=Option(10_000, quick=1_000),
+        share=0.03,
+    )
     rng = np.random.default_rng(0)
     X = draw_indicators(rng, options.rows, options.columns, options.share)
     known = {"entries": int(X.indptr[-1])}
     cases = {name: (call, known) for name, call in _balance_cases(rng, X, options).items()}
     print(f"{int(X.indptr[-1]):,} entries; {X.nbytes / 1e9:.2f} GB")
-    _measure(cases, options, ())
+    _measure(cases, options)
 
 
 def _balance_cases(rng, X, options):

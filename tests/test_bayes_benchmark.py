@@ -20,7 +20,7 @@ def content(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(samplers, "import_polyagamma", lambda: None)
     output = tmp_path / "bayes.json"
     options = ["--seconds", "0.01", "--rscript", "no-such-program", "--output", str(output)]
-    bayes.main(["--quick", *options])
+    bayes.main_bayes(["--quick", *options])
     return json.loads(output.read_text()), capsys.readouterr().out
 
 

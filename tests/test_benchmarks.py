@@ -11,7 +11,8 @@ from oracles.reference_conditional import clogit_exact, multinomial_direct
 from oracles.reference_glm import glm_direct
 from oracles.reference_likelihoods import cox_direct, kkt
 
-from benchmarks import __main__, cases, compare, judge, problems, report, solvers
+from benchmarks import __main__, cases, compare, judge, kinds, problems, report
+from benchmarks import run as solvers
 
 N, P = 60, 5
 
@@ -107,9 +108,15 @@ def test_cases_can_be_drawn_small(name):
     assert not case.steps or path[-1] == pytest.approx(case.penalty(2.0))
 
 
-def test_drivers_and_modules_are_there(capsys):
+def test_drivers_and_modules_are_there(capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(solvers.PEERS))
+    import peer_problem
+    import solvers as peers  # noqa: F401
+
     for solver in solvers.all_solvers(2):
-        assert (solvers.PEERS / solver.driver).exists()
+        name = solver.driver.split()[0]
+        assert name in peer_problem.PEERS or (solvers.PEERS / name).suffix == ".R"
+        assert name in peer_problem.PEERS or (solvers.PEERS / name).exists()
         assert solver.interpreter in ("python", "R", *solvers.ENVIRONMENTS)
     assert __main__.main(["--list"]) == 0
     printed = capsys.readouterr().out
@@ -147,15 +154,15 @@ def test_comparison_keeps_a_history(tmp_path, monkeypatch, capsys):
     """Times are made up; the commits are checked out, and the folders are gone afterwards."""
     orders = []
 
-    def measure(name, tree, folder, side):
-        orders.append(side)
-        return {"base": 1.0, "head": 1.5}[side]
+    def measure(tree, function, given, kernels):
+        orders.append(kernels.rpartition("-")[2])
+        return [{"cpu": {"base": 1.0, "head": 1.5}[orders[-1]]}]
 
-    monkeypatch.setattr(compare, "_measure", measure)
+    monkeypatch.setattr(compare, "measure_in", measure)
     monkeypatch.setattr(compare, "_git", lambda *given: "abc")
     history = tmp_path / "history.json"
     given = ["HEAD", "--pairs", "2", "--cases", "Cox", "--history", str(history)]
-    assert compare.main(given) == compare.main(given) == 1
+    assert compare.main_compare(given) == compare.main_compare(given) == 1
     assert orders[:6] == ["base", "head", "base", "head", "head", "base"]
     first, second = json.loads(history.read_text())
     assert first["cases"] == second["cases"] and first["base"] == "abc" and first["head"] == "-"
@@ -163,24 +170,23 @@ def test_comparison_keeps_a_history(tmp_path, monkeypatch, capsys):
 
 
 def test_comparison_says_what_does_not_run(monkeypatch, capsys):
-    def measure(name, tree, folder, side):
+    def fail(*given, **limits):
         raise RuntimeError("Traceback\nImportError: no such model")
 
-    monkeypatch.setattr(compare, "_measure", measure)
-    assert compare.main([".", "--cases", "Cox"]) == 0
+    monkeypatch.setattr(compare, "call", fail)
+    assert compare.main_compare([".", "--cases", "Cox"]) == 0
     assert "not compared: ImportError: no such model" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["Cox", "matched sets"])
-def test_cases_of_the_comparison_run_here(name, monkeypatch):
-    monkeypatch.setattr(compare, "CALLS", 1)
-    assert compare.time_case(name) > 0.0
+@pytest.mark.parametrize("name", kinds.SHORT_DESIGNS)
+def test_cases_of_the_comparison_can_be_drawn(name):
+    assert min(kinds.SHORT_DESIGNS[name].task(quick=True).shape) > 0
 
 
 @pytest.mark.parametrize("html", [True, False])
 def test_all_results_are_shown(html, tmp_path):
     output = tmp_path / "report"
-    report.main(["--output", str(output), *(["--html"] if html else [])])
+    report.main_report(["--output", str(output), *(["--html"] if html else [])])
     text = output.read_text()
     for path in report.RESULTS.glob("*.json"):
         assert (f"<h2>{path.stem}</h2>" if html else f"## {path.stem}\n") in text

@@ -15,24 +15,23 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from ..report import RESULTS, number, table
-from . import bayes, case_series, logistic, ours, records, strata, survival
+from ..report import RESULTS, lines, table
+from . import bayes, logistic, ours, records, series, survival
 from .figures import drawing
-from .published import PUBLISHED
 from .rig import ITEMS, Run
 
 # Their items are on the list once they are imported.
-MODULES = (survival, records, case_series, strata, logistic, bayes, ours)
+MODULES = (survival, records, series, logistic, bayes, ours)
 FOLDERS = {"tiny": "papers-tiny", "default": "papers", "full": "papers-full"}
 TIMEOUTS = {"tiny": 60.0, "default": 90.0, "full": 7_200.0}
 
 
-def main(arguments=None):
+def main_papers(arguments=None):
     """Run the chosen items, print their tables; the exit code counts items that failed."""
     options = _read(arguments)
     options.load = os.getloadavg()[0]
     if options.list:
-        rows = [[one.name, one.paper, one.title] for one in in_order().values()]
+        rows = [[one.name, one.paper, one.title] for one in in_order()]
         print(table(["item", "paper", "note"], rows, n_left=2))
         return 0
     options.output.mkdir(parents=True, exist_ok=True)
@@ -44,7 +43,7 @@ def main(arguments=None):
 
 def in_order():
     """Items in the order of the papers, ours last."""
-    return {name: ITEMS[name] for name in PUBLISHED}
+    return sorted(ITEMS.values(), key=lambda one: one.paper)
 
 
 def run_item(item, options):
@@ -75,29 +74,19 @@ def describe(record):
         f"{record['backend']}, {where['date'][:10]}"
         + ("" if record["idle"] else f"; NOT IDLE: load {record['load_before']:.1f}"),
     ]
-    parts = ["\n".join(head), *map(_table, record["tables"])]
+    parts = ["\n".join(head), *map(_shown, record["tables"])]
     if record["published"]:
-        lines = [[p["what"], p["value"], p["hardware"]] for p in record["published"]]
-        parts.append(table(["published", "figure", "hardware"], lines, n_left=3))
+        rows = [[p["what"], p["value"], p["hardware"]] for p in record["published"]]
+        parts.append(table(["published", "figure", "hardware"], rows, n_left=3))
     parts += [f"- {note}" for note in record["notes"]]
     spent = f"{record['seconds']:.1f} s, {record['cpu_seconds']:.1f} s of processors"
     parts.append(f"{spent}; {', '.join(record['figures']) or 'no figure'}")
     return "\n\n".join(parts)
 
 
-def _table(found):
-    columns = found["columns"]
-    rows = [[_cell(row.get(key), form) for _, key, form in columns] for row in found["rows"]]
-    texts = [not form for _, _, form in columns]
-    n_left = texts.index(False) if False in texts else len(texts)
-    drawn = table([header for header, _, _ in columns], rows, n_left=n_left)
+def _shown(found):
+    drawn = lines(found["columns"], found["rows"])
     return f"{found['title']}\n{drawn}" if found["title"] else drawn
-
-
-def _cell(value, form):
-    if value is None or isinstance(value, str):
-        return value or "-"
-    return number(value, form) if form else str(value)
 
 
 def _read(arguments):
@@ -106,34 +95,17 @@ def _read(arguments):
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("items", nargs="*", metavar="item", help="by default all of --list")
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument(
-        "--full",
-        dest="scale",
-        action="store_const",
-        const="full",
-        help="published sizes; some take hours",
-    )
-    scale.add_argument(
-        "--tiny", dest="scale", action="store_const", const="tiny", help=argparse.SUPPRESS
-    )
-    parser.add_argument("--backend", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--list", action="store_true", help="print the items, and stop")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        metavar="DIR",
-        help="folder of JSON files and figures; by default results/papers or papers-full",
-    )
-    parser.add_argument(
-        "--rscript",
-        default="Rscript",
-        metavar="PATH",
-        help="R, which finds its packages as usual (R_LIBS)",
-    )
-    parser.add_argument("--timeout", type=float, help="seconds an R process may take")
-    parser.add_argument("--threads", type=int, default=_n_threads(), help="of ours")
+    add = parser.add_argument
+    add("items", nargs="*", metavar="item", help="by default all of --list")
+    scale = {"dest": "scale", "action": "store_const"}
+    add("--full", const="full", help="published sizes; some take hours", **scale)
+    add("--tiny", const="tiny", help=argparse.SUPPRESS, **scale)
+    add("--backend", choices=("cpu", "cuda"), default="cpu")
+    add("--list", action="store_true", help="print the items, and stop")
+    add("--output", type=Path, help="folder; by default results/papers or papers-full")
+    add("--rscript", default="Rscript", help="R, which finds its packages as usual (R_LIBS)")
+    add("--timeout", type=float, help="seconds an R process may take")
+    add("--threads", type=int, default=_n_threads(), help="of ours")
     options = parser.parse_args(arguments)
     options.scale = options.scale or "default"
     options.output = options.output or RESULTS / FOLDERS[options.scale]
@@ -141,7 +113,7 @@ def _read(arguments):
     unknown = [name for name in options.items if name not in ITEMS]
     if unknown:
         parser.error(f"no item {unknown[0]!r}; --list says what there is")
-    options.items = options.items or list(in_order())
+    options.items = options.items or [one.name for one in in_order()]
     return options
 
 
@@ -152,4 +124,4 @@ def _n_threads():
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main_papers())

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator
 
 COLOURS = ("#0b6fa4", "#d1495b", "#3a7d44", "#8f5aa8", "#c77d1a", "#5c6b73")
 MARKERS = ("o", "s", "^", "D", "v", "P")
-INK, MUTED, GRID = "#222222", "#6b6b6b", "#dddddd"
+INK, MUTED, GRID, OTHERS = "#222222", "#6b6b6b", "#dddddd", "#b5b5b5"
 STYLE = {
     "font.size": 10,
     "axes.prop_cycle": cycler(color=COLOURS),
@@ -43,10 +43,16 @@ def drawing():
     return pyplot.rc_context(STYLE)
 
 
-def panels(n, *, height=HEIGHT, width=WIDTH, **more):
-    """Figure and a list of axes beside each other."""
-    figure, axes = pyplot.subplots(1, n, figsize=(width * n, height), squeeze=False, **more)
+def panels(n, *, height=HEIGHT, width=None):
+    """Figure and a list of axes beside each other; one alone is wide, with room for a legend."""
+    width = width or (8.0 if n == 1 else WIDTH)
+    figure, axes = pyplot.subplots(1, n, figsize=(width * n, height), squeeze=False)
     return figure, list(axes[0])
+
+
+def save_figure(figure, path):
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
 
 
 def series_of(rows, x, y="seconds", by="solver", **chosen):
@@ -65,7 +71,8 @@ def draw_lines(ax, series, *, xlabel, ylabel="seconds", title="", published=(), 
     looks = zip(cycle(COLOURS), cycle(MARKERS), strict=False)
     for (name, (x, y)), (colour, marker) in zip(series.items(), looks, strict=False):
         ax.plot(x, y, color=colour, marker=marker, ms=5, lw=1.6, label=name)
-    for figure, colour in zip(published, cycle((INK, MUTED)), strict=False):
+    shown = [figure for figure in published if figure.seconds and figure.at]
+    for figure, colour in zip(shown, cycle((INK, MUTED)), strict=False):
         label = "\n".join(wrap(f"published: {figure.what}, {figure.hardware}", LEGEND))
         ax.plot(figure.at, figure.seconds, "*", color=colour, ms=11, label=label)
     if "x" in logs:
@@ -89,10 +96,12 @@ def _label_logs(axis, limits):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
-def draw_bars(ax, names, values, *, xlabel, title="", colours=None, form="{:.3g}", log=False):
-    """Horizontal bars with their numbers at the end, the first on top."""
+def draw_bars(ax, names, values, *, xlabel, title="", n_ours=None, form="{:.3g}", log=False):
+    """Horizontal bars with their numbers at the end, the first on top; grey after `n_ours`."""
     places = range(len(names))
-    ax.barh(places, values, color=colours or COLOURS[0], height=0.62)
+    n_ours = len(names) if n_ours is None else n_ours
+    colours = [COLOURS[0]] * n_ours + [OTHERS] * (len(names) - n_ours)
+    ax.barh(places, values, color=colours, height=0.62)
     ax.set_yticks(places, names)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")
@@ -106,4 +115,16 @@ def draw_bars(ax, names, values, *, xlabel, title="", colours=None, form="{:.3g}
     for place, value in zip(places, values, strict=True):
         where = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
         ax.annotate(form.format(value), (value, place), fontsize=9, color=INK, **where)
+    ax.set(xlabel=xlabel, title=title)
+
+
+def draw_intervals(ax, rows, names, ends, *, truth, xlabel, title):
+    """Horizontal intervals, the first on top, and a line at the truth."""
+    for k, row in enumerate(rows):
+        low, at, high = ends(row)
+        ax.plot([low, high], [k, k], color=COLOURS[0], lw=2)
+        ax.plot(at, k, "o", color=COLOURS[0], ms=6)
+    ax.axvline(truth, color=COLOURS[1], lw=1.2, ls="--", label="truth")
+    ax.set_yticks(range(len(rows)), [names(row) for row in rows])
+    ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set(xlabel=xlabel, title=title)

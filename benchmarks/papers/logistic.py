@@ -8,8 +8,7 @@ from scipy import sparse
 import sksurvgpu
 from sksurvgpu import datasets
 
-from .figures import draw_bars, draw_lines, panels, series_of
-from .published import PUBLISHED
+from .figures import draw_bars, draw_lines, series_of
 from .rig import (
     CLOGIT,
     CYCLOPS,
@@ -20,14 +19,15 @@ from .rig import (
     item,
     measure_ours,
     measure_r,
-    plural,
     residual,
+    search,
     timed,
 )
 from .rig import logistic as problem_of
 
 SHAPES = ((5_000, 1_000), (50_000, 1_000), (5_000, 10_000), (50_000, 10_000))
 CV_SHAPES = ((1_000, 200), (1_000, 1_000), (10_000, 5_000))
+SEARCH = {"search": "auto", "start_variance": 0.01}
 SETS = ((100, 100), (1_000, 100))  # strata of 20 rows, covariates
 CLOGIT_EPS = (1e-9,)  # relative change of its log-likelihood, its default
 
@@ -35,100 +35,45 @@ CLOGIT_EPS = (1e-9,)  # relative change of its log-likelihood, its default
 @item("D", "logistic lasso")
 def logistic(run):
     shapes = run.pick(((300, 30),), ((5_000, 1_000), (20_000, 1_000), (5_000, 4_000)), SHAPES)
-    run.show(("size", "size", ""), *SOLVED)
+    run.show(f"size | {SOLVED}")
     for k, (n, p) in enumerate(shapes):
-        problem = problem_of(n, p)
         asked = CYCLOPS if k < run.pick(1, 2, 4) else None
-        compare(run, problem, peer=asked, n=n, p=p, cells=n * p)
+        compare(run, problem_of(n, p), peer=asked, n=n, p=p, cells=n * p)
     run.note(
         "5 % ones, a fifth of the coefficients N(0, 2), penalty sqrt(2), intercept unpenalized"
     )
-    figure, [ax] = panels(1, width=8.0)
-    published = PUBLISHED["logistic"]
-    series = {name: _sorted(*xy) for name, xy in series_of(run.rows, "cells").items()}
-    draw_lines(ax, series, xlabel="rows x columns", published=published, title="Logistic lasso")
-    run.keep(figure)
+    rows = sorted(run.rows, key=lambda row: row["cells"])
+    _draw(run, series_of(rows, "cells"), "Logistic lasso")
 
 
-def _sorted(x, y):
-    pairs = sorted(zip(x, y, strict=True))
-    return [a for a, _ in pairs], [b for _, b in pairs]
+def _draw(run, series, title):
+    with run.figure() as [ax]:
+        look = {"xlabel": "rows x columns", "published": run.item.published, "title": title}
+        draw_lines(ax, series, **look)
 
 
 @item("D", "cross-validated logistic lasso, 10 x 1 and 10 x 10")
 def logistic_cv(run):
     shapes = run.pick(((200, 20),), (*CV_SHAPES[:2], (4_000, 1_000)), CV_SHAPES)
-    run.show(
-        ("solver", "solver", ""),
-        ("size", "size", ""),
-        ("folds", "folds", ""),
-        ("seconds", "seconds", ".3g"),
-        ("variances", "tried", "d"),
-        ("variance", "variance", ".3g"),
-        ("KKT", "kkt", ".0e"),
-    )
+    run.show("solver | size | folds | seconds:.3g | variances=tried:d | variance:.3g | KKT=kkt:.0e")
     for n, p in shapes:
         problem = problem_of(n, p)
-        for n_repeats in (1, 10):
-            _search(run, problem, n_repeats, "majorized")
-        if n * p <= run.pick(1e4, 1e6, 1e6):
-            _search(run, problem, 1, "exact")
-            _search_in_r(run, problem)
+        few = n * p <= run.pick(1e4, 1e6, 1e6)
+        for n_repeats, algorithm in [(1, "majorized"), (10, "majorized"), (1, "exact")][: 2 + few]:
+            _, found = search(run, problem, algorithm, None, 150, n_repeats=n_repeats, **SEARCH)
+            name = f"{found['solver']}, 10 x {n_repeats}"
+            run.add(folds=f"10 x {n_repeats}", cells=float(n * p), name=name, **found)
+        in_r = (10, 1, 1e-3, 10.0, found["tried"])
+        peer = measure_r(run, problem, CYCLOPS, (1e-8,), in_r) if few else None
+        if peer is not None:
+            row = {name: peer[name] for name in ("solver", "seconds")}
+            row |= {"size": problem.size, "name": f"{peer['solver']}, 10 x 1"}
+            run.add(folds="10 x 1", cells=float(n * p), tried=found["tried"], **row)
     run.note(
         "automatic search from a variance of 0.01; Cyclops: grid of as many variances, "
         "10 x 1, one thread"
     )
-    figure, [ax] = panels(1, width=8.0)
-    series = {}
-    for row in run.rows:
-        x, y = series.setdefault(f"{row['solver']}, {row['folds']}", ([], []))
-        x.append(row["cells"])
-        y.append(row["seconds"])
-    draw_lines(
-        ax,
-        series,
-        xlabel="rows x columns",
-        published=PUBLISHED["logistic_cv"],
-        title="Cross-validated logistic lasso",
-    )
-    run.keep(figure)
-
-
-def _search(run, problem, n_repeats, algorithm):
-    n_threads = run.threads if algorithm == "majorized" else 1
-    how = {"n_jobs": n_threads, "backend": run.backend, "algorithm": algorithm, "max_iter": 10_000}
-    cv = sksurvgpu.LogisticCV(
-        search="auto", start_variance=0.01, cv=10, n_repeats=n_repeats, random_state=SEED, **how
-    )
-    few = problem.head(150)
-    sksurvgpu.LogisticCV(alphas=[0.1], cv=10, **how).fit(few.X, few.y)
-    seconds, _ = timed(cv.fit, problem.X, problem.y)
-    best = cv.cv_results_.loc[cv.best_index_]
-    name = "ours" if algorithm == "majorized" else "exact"
-    run.add(
-        solver=f"{name}, {plural(n_threads)}",
-        size=problem.size,
-        folds=f"10 x {n_repeats}",
-        cells=float(np.prod(problem.X.shape)),
-        seconds=seconds,
-        tried=len(cv.cv_results_),
-        variance=float(best["variance"]),
-        kkt=residual(cv),
-    )
-
-
-def _search_in_r(run, problem):
-    tried = run.rows[-1]["tried"]
-    found = measure_r(run, problem, CYCLOPS, (1e-8,), (10, 1, 1e-3, 10.0, tried))
-    if found is not None:
-        run.add(
-            solver=found["solver"],
-            size=problem.size,
-            folds="10 x 1",
-            cells=float(np.prod(problem.X.shape)),
-            seconds=found["seconds"],
-            tried=tried,
-        )
+    _draw(run, series_of(run.rows, "cells", by="name"), "Cross-validated logistic lasso")
 
 
 # -- matched sets -----------------------------------------------------------------------------
@@ -137,26 +82,28 @@ def _search_in_r(run, problem):
 @item("D", "conditional logistic regression: time and bias, beside clogit and unconditional")
 def conditional(run):
     run.show(
-        ("size", "label", ""),
-        ("solver", "solver", ""),
-        ("seconds", "seconds", ".3g"),
-        ("of ours", "ratio", ".1f"),
-        ("KKT", "kkt", ".0e"),
-        ("slope", "slope", ".3f"),
-        ("RMSE", "rmse", ".3f"),
+        "size=label | solver | seconds:.3g | of ours=ratio:.1f | KKT=kkt:.0e | slope:.3f | "
+        "RMSE=rmse:.3f"
     )
+    drawn = {"density": None, "zero_fraction": 0.0, "random_state": SEED}
     for n_sets, p in run.pick(((20, 4),), SETS, SETS):
-        data = datasets.simulate_matched(
-            n_sets, p, density=None, zero_fraction=0.0, random_state=SEED
-        )
-        _conditional(run, data, n_sets, p)
+        _conditional(run, datasets.simulate_matched(n_sets, p, **drawn), n_sets, p)
     run.note(
         "slope: of estimates on true coefficients, 1 without bias; no penalty; KKT over the "
         "largest slope at zero; uniform columns, coefficients N(0, 2), intercepts N(0, 0.25)"
     )
-    figure, axes = panels(2, width=6.0)
-    _draw_conditional(run, axes)
-    run.keep(figure)
+    rows = [row for row in run.rows if row["label"] == run.rows[-1]["label"]]
+    published = [f for f in run.item.published if f.at == rows[0]["n"]]
+    names = [row["solver"] for row in rows]
+    everyone = names + [f"published: {f.hardware}" for f in published]
+    seconds = [row["seconds"] for row in rows] + [f.seconds for f in published]
+    with run.figure(2, width=6.0) as [left, right]:
+        title = f"rows / columns / sets: {rows[0]['label']}"
+        look = {"n_ours": len(rows), "log": True, "title": title}
+        draw_bars(left, everyone, seconds, xlabel="seconds (log)", **look)
+        look = {"xlabel": "slope of estimates on truth", "title": "Bias: 1 is none"}
+        draw_bars(right, names, [row["slope"] for row in rows], form="{:.3f}", **look)
+        right.axvline(1.0, color="#d1495b", lw=1.2, ls="--")
 
 
 def _conditional(run, data, n_sets, p):
@@ -166,16 +113,14 @@ def _conditional(run, data, n_sets, p):
     cases = data.y["case"].sum() / n_sets
     run.note(f"{label}: {cases:.1f} cases of 20 in the mean")
     found = [measure_ours(run, problem), measure_ours(run, problem, "exact", tol=1e-5)]
-    found.append(measure_r(run, problem, CLOGIT, CLOGIT_EPS))
-    found.append(measure_r(run, problem))
-    for kind in ("sets as columns", "sets ignored"):
-        found.append(_unconditional(run, data, kind))
-    unit = found[0]["seconds"]
+    found += [measure_r(run, problem, CLOGIT, CLOGIT_EPS), measure_r(run, problem)]
+    found += [_unconditional(run, data, kind) for kind in ("sets as columns", "sets ignored")]
     for one in filter(None, found):
-        coef = one.pop("coef")
-        slope = float(coef @ data.coef / (data.coef @ data.coef))
-        rmse = float(np.sqrt(np.mean((coef - data.coef) ** 2)))
-        run.add(label=label, n=n, slope=slope, rmse=rmse, ratio=one["seconds"] / unit, **one)
+        coef = one["coef"]
+        row = {name: value for name, value in one.items() if name != "coef"}
+        row["slope"] = float(coef @ data.coef / (data.coef @ data.coef))
+        row["rmse"] = float(np.sqrt(np.mean((coef - data.coef) ** 2)))
+        run.add(label=label, n=n, ratio=one["seconds"] / found[0]["seconds"], **row)
 
 
 def _unconditional(run, data, kind):
@@ -192,37 +137,5 @@ def _unconditional(run, data, kind):
     model = sksurvgpu.LogisticCCD(backend=run.backend, max_iter=10_000, **how)
     model.fit(X[:200], y[:200])
     seconds, _ = timed(model.fit, X, y)
-    return {
-        "solver": f"unconditional, {kind}",
-        "seconds": seconds,
-        "coef": model.coef_[:p],
-        "kkt": residual(model),
-    }
-
-
-def _draw_conditional(run, axes):
-    sizes = list(dict.fromkeys(row["label"] for row in run.rows))
-    rows = [row for row in run.rows if row["label"] == sizes[-1]]
-    at = rows[0]["n"]
-    published = [f for f in PUBLISHED["conditional"] if f.at == at]
-    names = [row["solver"] for row in rows] + [f"published: {f.hardware}" for f in published]
-    values = [row["seconds"] for row in rows] + [f.seconds for f in published]
-    colours = ["#0b6fa4"] * len(rows) + ["#b5b5b5"] * len(published)
-    draw_bars(
-        axes[0],
-        names,
-        values,
-        xlabel="seconds (log)",
-        colours=colours,
-        log=True,
-        title=f"rows / columns / sets: {sizes[-1]}",
-    )
-    draw_bars(
-        axes[1],
-        [row["solver"] for row in rows],
-        [row["slope"] for row in rows],
-        xlabel="slope of estimates on truth",
-        title="Bias: 1 is none",
-        form="{:.3f}",
-    )
-    axes[1].axvline(1.0, color="#d1495b", lw=1.2, ls="--")
+    found = {"solver": f"unconditional, {kind}", "seconds": seconds, "kkt": residual(model)}
+    return {**found, "coef": model.coef_[:p]}

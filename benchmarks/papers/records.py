@@ -1,4 +1,7 @@
-"""Paper A: the shape of its real data, simulated: a treatment, covariates, and their balance."""
+"""Papers A and C: the shape of their real data, simulated.
+
+A treatment, covariates and their balance; an effect that changes with time.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from scipy import sparse
 import sksurvgpu
 from sksurvgpu import cohort, datasets
 
-from .figures import panels
-from .rig import SEED, TOLERANCE, Problem, item, measure_ours, residual, timed
+from .figures import COLOURS, MUTED, draw_intervals
+from .rig import SEED, Problem, item, measure_ours, repeat, residual, search, timed
 
 ONES, EFFECT = 0.0289, 0.3  # share of ones; log hazard ratio of the treatment
+CUT, EARLY, LATE = 10.0, 0.6, 0.1  # day at which the effect changes; log hazard ratios
+FREE = {"penalty_factor": {0: 0.0}}
 
 
 def draw_records(n, p, seed=SEED):
@@ -56,70 +61,41 @@ def real_data(run):
         f"competing ones; true log hazard ratio {EFFECT}"
     )
     run.show(
-        ("model", "model", ""),
-        ("what", "what", ""),
-        ("seconds", "seconds", ".3g"),
-        ("selected", "selected", ",d"),
-        ("ratio", "effect", ".3f"),
-        ("lower", "lower", ".3f"),
-        ("upper", "upper", ".3f"),
-        ("KKT", "kkt", ".0e"),
+        "model | what | seconds:.3g | selected:,d | ratio=effect:.3f | lower:.3f | upper:.3f | "
+        "KKT=kkt:.0e"
     )
     for name, outcome in (("cox", y), ("fine-gray", y_competing)):
         _treatment_effect(run, name, X, outcome)
     result = _balance(run, X[:, 1:], treated)
-    figure, axes = panels(2)
     effects = [row for row in run.tables[0]["rows"] if row.get("lower") is not None]
-    _draw_effects(axes[0], effects)
-    sksurvgpu.BalanceDisplay.from_result(result, kind="scatter", ax=axes[1])
-    axes[1].set_title("Balance of all covariates, before and after strata")
-    run.keep(figure)
+    with run.figure(2) as [left, right]:
+        look = {"xlabel": "hazard ratio of the treatment, 95 % profile interval"}
+        ends, names = (lambda r: (r["lower"], r["effect"], r["upper"])), (lambda r: r["model"])
+        look |= {"title": "Treatment effect", "truth": np.exp(EFFECT)}
+        draw_intervals(left, effects, names, ends, **look)
+        left.axvline(1.0, color=MUTED, lw=0.8)
+        left.legend(loc="lower right")
+        sksurvgpu.BalanceDisplay.from_result(result, kind="scatter", ax=right)
+        right.set_title("Balance of all covariates, before and after strata")
 
 
 def _treatment_effect(run, name, X, y):
     """Cross-validated penalty, treatment unpenalized; its profile interval; the exact algorithm."""
-    kind = {"cox": sksurvgpu.CoxLassoCV, "fine-gray": sksurvgpu.FineGrayCV}[name]
-    how = {"penalty_factor": {0: 0.0}, "n_jobs": run.threads, "backend": run.backend}
-    cv = kind(
-        cv=10,
-        n_repeats=run.pick(1, 1, 10),
-        n_alphas=run.pick(5, 20, 20),
-        alpha_min_ratio=0.02,
-        random_state=SEED,
-        **how,
-    )
     factor = np.append(0.0, np.ones(X.shape[1] - 1))
-    problem = Problem(name, X, y, parameters={"penalty_factor": {0: 0.0}}, factor=factor)
-    seconds, cv = timed(cv.fit, X, y)
+    problem = Problem(name, X, y, parameters=FREE, factor=factor)
+    grid = {"n_alphas": run.pick(5, 20, 20), "alpha_min_ratio": 0.02}
+    cv, found = search(run, problem, n_repeats=run.pick(1, 1, 10), **grid)
     problem.penalty = cv.alpha_ * len(y)
-    n_fits = cv.n_splits_ * len(cv.cv_results_)
-    run.add(
-        model=name,
-        what=f"ours, {n_fits} fits of {cv.n_splits_} splits",
-        seconds=seconds,
-        selected=int((cv.coef_[1:] != 0).sum()),
-        kkt=residual(cv),
-    )
+    found["what"] = f"ours, {found['fits']} fits of {cv.n_splits_} splits"
+    run.add(model=name, **found)
     seconds, profile = timed(sksurvgpu.profile_likelihood, cv.refit_model(), X, y, 0)
-    low, high = np.exp(profile.intervals.iloc[0][["lower", "upper"]])
-    run.add(
-        model=name,
-        what="profile interval of the treatment",
-        seconds=seconds,
-        effect=float(np.exp(cv.coef_[0])),
-        lower=float(low),
-        upper=float(high),
-    )
+    low, high = map(float, np.exp(profile.intervals.iloc[0][["lower", "upper"]]))
+    row = {"what": "profile interval of the treatment", "seconds": seconds}
+    run.add(model=name, **row, effect=float(np.exp(cv.coef_[0])), lower=low, upper=high)
     for algorithm in ("majorized", "exact"):
-        found = measure_ours(run, problem, algorithm, tol=TOLERANCE)
-        run.add(
-            model=name,
-            what=f"one fit, {found['solver']}",
-            seconds=found["seconds"],
-            selected=found["nonzeros"] - 1,
-            effect=float(np.exp(found["coef"][0])),
-            kkt=found["kkt"],
-        )
+        found = measure_ours(run, problem, algorithm)
+        found["what"], found["selected"] = f"one fit, {found['solver']}", found["nonzeros"] - 1
+        run.add(model=name, effect=float(np.exp(found.pop("coef")[0])), **found)
 
 
 def _balance(run, X, treated):
@@ -128,8 +104,7 @@ def _balance(run, X, treated):
         n_alphas=run.pick(5, 20, 20),
         cv=run.pick(3, 10, 10),
         alpha_min_ratio=0.02,
-        n_jobs=run.threads,
-        backend=run.backend,
+        **run.how,
     )
     seconds, model = timed(model.fit, X, treated.astype(int))
     score = model.predict_proba(X)[:, 1]
@@ -143,33 +118,107 @@ def _balance(run, X, treated):
         f"{int((after > 0.1).sum())} after {len(edges) + 1} strata of the score"
     )
     run.show(
-        ("covariate", "covariate", ""),
-        ("treated", "treated", ".1%"),
-        ("comparators", "comparators", ".1%"),
-        ("difference", "before", ".3f"),
-        ("after strata", "after", ".3f"),
+        "covariate | treated:.1% | comparators:.1% | difference=before:.3f | "
+        "after strata=after:.3f",
         title="largest standardized differences",
     )
+    names = {"treated": "mean_treated_before", "comparators": "mean_comparator_before"}
+    names |= {"before": "std_diff_before", "after": "std_diff_after"}
     for name in before.sort_values(ascending=False).index[:10]:
-        line = table.loc[name]
-        run.add(
-            covariate=str(name),
-            treated=float(line["mean_treated_before"]),
-            comparators=float(line["mean_comparator_before"]),
-            before=float(line["std_diff_before"]),
-            after=float(line["std_diff_after"]),
-        )
+        line = {key: float(table.loc[name, column]) for key, column in names.items()}
+        run.add(covariate=str(name), **line)
     return result
 
 
-def _draw_effects(ax, effects):
-    for k, row in enumerate(effects):
-        ax.plot([row["lower"], row["upper"]], [k, k], color="#0b6fa4", lw=2)
-        ax.plot(row["effect"], k, "o", color="#0b6fa4", ms=7)
-    ax.axvline(np.exp(EFFECT), color="#d1495b", lw=1.2, ls="--", label="truth")
-    ax.axvline(1.0, color="#6b6b6b", lw=0.8)
-    ax.set_yticks(range(len(effects)), [row["model"] for row in effects])
-    ax.set_ylim(-0.6, len(effects) - 0.4)
-    ax.set_xlabel("hazard ratio of the treatment, 95 % profile interval")
-    ax.set_title("Treatment effect")
-    ax.legend(loc="lower right")
+# -- an effect that changes -------------------------------------------------------------------
+
+
+def draw_changing(n, p):
+    """Records with a treatment whose log hazard ratio is `EARLY` until day 10, and `LATE` then."""
+    X, treated, _, _ = draw_records(n, p)
+    rng = np.random.default_rng([SEED, 2])
+    coef = np.append(0.0, np.where(rng.random(p) < 0.03, rng.normal(0.0, 0.5, p), 0.0))
+    eta = X @ coef
+    rate = 2e-3 * np.exp(eta - eta.mean())
+    early, late = rate * np.exp(EARLY * treated), rate * np.exp(LATE * treated)
+    spent = rng.exponential(size=n)
+    time = np.where(spent < early * CUT, spent / early, CUT + (spent - early * CUT) / late)
+    censored = rng.uniform(5.0, 200.0, n)
+    event = time < censored
+    return X, sksurvgpu.surv(event, np.minimum(time, censored))
+
+
+def augmented(X, y):
+    """Rows split at the cut, as one does without time-varying coefficients: two columns."""
+    later = np.flatnonzero(y["time"] > CUT)
+    first = sparse.hstack([X[:, :1], X[:, :1] * 0.0, X[:, 1:]], format="csr")
+    second = sparse.hstack([X[:, :1] * 0.0, X[:, :1], X[:, 1:]], format="csr")[later]
+    event = np.concatenate([y["event"] & (y["time"] <= CUT), y["event"][later]])
+    start = np.concatenate([np.zeros(len(y)), np.full(len(later), CUT)])
+    stop = np.concatenate([np.minimum(y["time"], CUT), y["time"][later]])
+    return sparse.vstack([first, second], format="csc"), sksurvgpu.surv(event, stop, start=start)
+
+
+@item("C", "an effect that changes at day 10: two periods, no augmented rows")
+def time_varying(run):
+    n, p = run.pick((800, 30), (40_783, 967), (407_828, 9_666))
+    X, y = draw_changing(n, p)
+    X.eliminate_zeros()
+    wide, split = augmented(X, y)
+    varying, penalty = {"time_varying": {0: [CUT]}, **FREE}, 2.0**0.5
+    run.show("what | rows:,d | seconds:.3g | to day 10=early:.3f | after=late:.3f | KKT=kkt:.0e")
+    run.add(what="truth", rows=None, early=float(np.exp(EARLY)), late=float(np.exp(LATE)))
+    model = sksurvgpu.CoxLassoCCD(alpha=penalty / n, **varying, **run.how)
+    model.fit(X[:2_000], y[:2_000])
+    seconds, model = repeat(lambda: model.fit(X, y))
+    _tell(run, "ours, no augmentation", n, seconds, model)
+    factor = {0: 0.0, 1: 0.0}
+    second = sksurvgpu.CoxLassoCCD(alpha=penalty / len(split), penalty_factor=factor, **run.how)
+    seconds, second = repeat(lambda: second.fit(wide, split))
+    _tell(run, "ours, rows split at day 10", len(split), seconds, second)
+    how = {"algorithm": "exact", "max_iter": 10_000, "n_jobs": 1, "backend": run.backend}
+    seconds, exact = timed(sksurvgpu.CoxLassoCCD(alpha=penalty / n, **varying, **how).fit, X, y)
+    _tell(run, "exact, no augmentation, 1 thread", n, seconds, exact)
+    profile_seconds, profile = timed(sksurvgpu.profile_likelihood, model, X, y, 0)
+    grid = {"n_alphas": run.pick(4, 20, 20), "alpha_min_ratio": 0.02, "cv": 10}
+    cv = sksurvgpu.CoxLassoCV(n_jobs=run.threads, **grid, **varying)
+    seconds, cv = timed(cv.fit, X, y)
+    _tell(run, f"ours, {cv.n_splits_ * len(cv.cv_results_)} fits of 10 folds", n, seconds, cv)
+    difference = np.abs(model.coef_ - second.coef_).max()
+    bounds = np.exp(profile.intervals[["lower", "upper"]].to_numpy())
+    run.note(
+        f"largest difference of coefficients with and without augmentation {difference:.1e}; "
+        f"{len(split):,} rows where split; {100 * ONES:.2f} % ones"
+    )
+    run.note(
+        f"profile intervals in {profile_seconds:.2f} s: to day 10 ({bounds[0, 0]:.3f}, "
+        f"{bounds[0, 1]:.3f}), after ({bounds[1, 0]:.3f}, {bounds[1, 1]:.3f})"
+    )
+    with run.figure(2) as axes:
+        _draw(axes, model, bounds, X)
+
+
+def _tell(run, what, rows, seconds, model):
+    early, late = map(float, np.exp(model.coef_[:2]))
+    row = {"early": early, "late": late, "kkt": residual(model)}
+    run.add(what=what, rows=rows, seconds=seconds, **row)
+
+
+def _draw(axes, model, bounds, X):
+    """The effect in both periods, and predicted curves with and without treatment."""
+    left, right = axes
+    edges, ratios, truth = (0.0, CUT, 60.0), np.exp(model.coef_[:2]), np.exp([EARLY, LATE])
+    for k in range(2):
+        span, names = edges[k : k + 2], ("ours, 95 %", "truth") if k else (None, None)
+        left.fill_between(span, *bounds[k], color=COLOURS[0], alpha=0.2, lw=0)
+        left.plot(span, [ratios[k]] * 2, color=COLOURS[0], lw=2, label=names[0])
+        left.plot(span, [truth[k]] * 2, color=COLOURS[1], ls="--", label=names[1])
+    left.axhline(1.0, color=MUTED, lw=0.8)
+    left.set(xlabel="day", ylabel="hazard ratio of the treatment", title="Two periods")
+    left.legend(loc="upper right")
+    rows = X[[0, 0]].toarray()
+    rows[:, 0] = 1.0, 0.0
+    names = ["treated", "comparator"]
+    sksurvgpu.SurvivalDisplay.from_estimator(model, rows, labels=names, ax=right)
+    right.axvline(CUT, color=MUTED, lw=0.8, ls=":")
+    right.set(xlabel="day", title="Predicted curves of the first row")

@@ -1,17 +1,24 @@
-"""What items share: their list, the record of a run, problems, timed fits, judged answers, R."""
+"""What items share: their list, the record of a run, problems, timed fits, judged answers, R.
+
+An item is a function that says its columns (`Run.show`), adds rows (`Run.add`) and draws
+(`Run.figure`). ``published.csv`` has what was published: figures as their authors give them, each
+with its hardware; one with seconds can be drawn, at its place on the item's axis.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numba.core import event
@@ -19,13 +26,15 @@ from numba.core import event
 import sksurvgpu
 from sksurvgpu import datasets
 
+from ..cases import ESTIMATORS
 from ..judge import Certificate
-from ..problems import Data, write_problem
+from ..problems import Data, dense_columns, write_problem
 from ..processes import TookTooLongError, environment, run
-from ..report import machine, write
-from .published import PUBLISHED
+from ..report import columns, machine, write
+from .figures import panels, save_figure
 
-PEERS = Path(__file__).resolve().parents[1] / "peers"
+HERE = Path(__file__).resolve().parent
+PEERS = HERE.parent / "peers"
 GAMMA = 2.0**0.5  # the papers' penalty on the sum scale, a prior variance of 1
 TOLERANCE = 1e-6  # ours and the exact algorithm's
 ACCURATE = 1e-6  # KKT residual over the largest useful penalty, at which R may stop
@@ -35,17 +44,53 @@ ENOUGH = 2.0  # seconds of repeated fits
 FEW_ROWS = 4_000  # of the fit that loads kernels
 BUSY = 0.7  # load a core beyond which a run is not called idle
 
+SOURCES = {
+    "A": "Yang, Schuemie, Ji and Suchard: massive parallelization of massive sample-size survival "
+    "analysis",
+    "B": "Suchard, Simpson, Zorych, Ryan and Madigan (2013): massive parallelization of serial "
+    "inference algorithms for a complex generalized linear model",
+    "C": "Yang, Schuemie and Suchard: efficient GPU-accelerated fitting of stratified and "
+    "time-varying Cox models",
+    "D": "Tian (2018): GPU logistic and conditional logistic regression, slides",
+    "E": "Cesnovar and Strumbelj (2017): Bayesian lasso and multinomial logistic regression on GPU",
+}
+
+
+class Figure(NamedTuple):
+    """One published number or range, as text, perhaps in seconds, and where it was measured."""
+
+    what: str
+    value: str
+    hardware: str
+    seconds: float | None
+    at: float | None
+
+
+def _read_published():
+    found = {}
+    with (HERE / "published.csv").open(encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            numbers = [float(row[name]) if row[name] else None for name in ("seconds", "at")]
+            figure = Figure(row["what"], row["value"], row["hardware"], *numbers)
+            found.setdefault(row["item"], []).append(figure)
+    return found
+
+
+PUBLISHED = _read_published()
 ITEMS = {}
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A table or figure of a paper."""
 
     name: str
     paper: str
     title: str
     measure: object
+
+    @property
+    def published(self):
+        return PUBLISHED.get(self.name, [])
 
 
 def item(paper, title):
@@ -74,16 +119,17 @@ class Run:
     cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
 
     @property
-    def folder(self):
-        return self.options.output
-
-    @property
     def backend(self):
         return self.options.backend
 
     @property
     def threads(self):
         return self.options.threads
+
+    @property
+    def how(self):
+        """Parameters of all of our estimators."""
+        return {"n_jobs": self.threads, "backend": self.backend}
 
     def pick(self, tiny, default, full):
         """One of three sizes."""
@@ -94,15 +140,15 @@ class Run:
         """Of the latest table."""
         return self.tables[-1]["rows"]
 
-    def show(self, *columns, title=""):
-        """Begin a table with columns (header, key, form); text where the form is empty."""
-        self.tables.append({"title": title, "columns": [list(c) for c in columns], "rows": []})
+    def show(self, text, title=""):
+        """Begin a table with columns "header=key:format | ..."."""
+        self.tables.append({"title": title, "columns": list(map(list, columns(text))), "rows": []})
 
     def add(self, **row):
         """Keep a row of the latest table, tell about it, and write what there is."""
         self.rows.append(row)
-        columns = self.tables[-1]["columns"]
-        said = ", ".join(f"{row[key]}" for _, key, form in columns if not form and key in row)
+        shown = self.tables[-1]["columns"]
+        said = ", ".join(f"{row[key]}" for _, key, form in shown if not form and key in row)
         print(f"{self.item.name}: {said}", file=sys.stderr, flush=True)
         self.write()
 
@@ -111,33 +157,35 @@ class Run:
         if text not in self.notes:
             self.notes.append(text)
 
-    def keep(self, figure, name=None):
-        """Save a matplotlib figure."""
-        path = self.folder / f"{name or self.item.name}.png"
-        figure.savefig(path, dpi=150)
-        import_module("matplotlib.pyplot").close(figure)
-        self.figures.append(path.name)
+    @contextmanager
+    def figure(self, n=1, **size):
+        """Axes of panels beside each other, saved as the item's figure in the end."""
+        figure, axes = panels(n, **size)
+        yield axes
+        self.figures.append(f"{self.item.name}.png")
+        save_figure(figure, self.options.output / self.figures[-1])
 
     def write(self):
         """JSON of the item."""
-        write(self.folder / f"{self.item.name}.json", self.record())
+        write(self.options.output / f"{self.item.name}.json", self.record())
 
     def record(self):
         """What the file holds."""
-        published = [figure.record(self.item.paper) for figure in PUBLISHED[self.item.name]]
+        paper, options = self.item.paper, self.options
+        known = {"paper": paper, "source": SOURCES.get(paper)}
         return {
             "item": self.item.name,
-            "paper": self.item.paper,
+            "paper": paper,
             "title": self.item.title,
-            "scale": self.options.scale,
+            "scale": options.scale,
             "backend": self.backend,
             "threads": self.threads,
             "machine": machine(),
-            "load_before": self.options.load,  # before the first item: later ones see our own
-            "idle": self.options.load <= BUSY * (os.cpu_count() or 1),
+            "load_before": options.load,  # before the first item: later ones see our own
+            "idle": options.load <= BUSY * (os.cpu_count() or 1),
             "seconds": time.perf_counter() - self.begin,
             "cpu_seconds": sum(os.times()[:4]) - self.cpu,
-            "published": published,
+            "published": [{**known, **figure._asdict()} for figure in self.item.published],
             "tables": self.tables,
             "notes": self.notes,
             "figures": self.figures,
@@ -146,12 +194,11 @@ class Run:
 
 # -- problems ---------------------------------------------------------------------------------
 
-ESTIMATORS = {
-    "cox": "CoxLassoCCD",
-    "fine-gray": "FineGrayCCD",
-    "case-series": "CaseSeriesCCD",
-    "matched": "ConditionalLogisticCCD",
-    "logistic": "LogisticCCD",
+SEARCHES = {
+    "cox": "CoxLassoCV",
+    "fine-gray": "FineGrayCV",
+    "case-series": "CaseSeriesCV",
+    "logistic": "LogisticCV",
 }
 
 
@@ -184,6 +231,9 @@ class Problem:
         kind = getattr(sksurvgpu, ESTIMATORS[self.model])
         return kind(alpha=self.penalty / self.n, **(self.parameters | parameters))
 
+    def fit(self, model, X=None):
+        return model.fit(self.X if X is None else X, self.y, **self.more)
+
     @cached_property
     def judge(self):
         """Certificate of answers, which shares no code with the package."""
@@ -192,30 +242,27 @@ class Problem:
     @cached_property
     def data(self):
         """The same for R and the judge."""
-        arrays = self._columns()
-        intercept = self.model == "logistic" and self.parameters.get("fit_intercept", True)
-        ties = {"matched": "exact"}.get(self.model, "breslow")
-        return Data(self.X.shape, *arrays, self._outcome(), self.model, intercept, ties)
-
-    def _columns(self):
         if isinstance(self.X, np.ndarray):
-            n, p = self.X.shape
-            indptr = np.arange(p + 1, dtype=np.int64) * n
-            return indptr, np.tile(np.arange(n, dtype=np.int32), p), self.X.ravel(order="F")
-        X = self.X.tocsc()
-        values = None if np.all(X.data == 1.0) else np.asarray(X.data, float)
-        return X.indptr, X.indices.astype(np.int32), values
+            _, *arrays = dense_columns(self.X)
+        else:
+            X = self.X.tocsc()
+            values = None if np.all(X.data == 1.0) else np.asarray(X.data, float)
+            arrays = [X.indptr, X.indices.astype(np.int32), values]
+        intercept = self.model == "logistic" and self.parameters.get("fit_intercept", True)
+        ties = "exact" if self.model == "matched" else "breslow"
+        return Data(self.X.shape, *arrays, self._outcome(), self.model, intercept, ties)
 
     def _outcome(self):
         y = self.y
-        if self.model in ("cox", "fine-gray"):
-            stratum = self.more.get("strata")
-            return {"time": y["time"], "event": y["event"].astype(np.int32), "stratum": stratum}
-        if self.model == "case-series":
-            count, subject = y["count"].astype(float), y["subject"].astype(np.int32)
-            return {"y": count, "exposure": y["length"].astype(float), "group": subject}
-        if self.model == "matched":
-            return {"y": y["case"].astype(float), "group": y["stratum"].astype(np.int32)}
+        match self.model:
+            case "cox" | "fine-gray":
+                outcome = {"time": y["time"], "event": y["event"].astype(np.int32)}
+                return outcome | {"stratum": self.more.get("strata")}
+            case "case-series":
+                outcome = {"y": y["count"].astype(float), "exposure": y["length"].astype(float)}
+                return outcome | {"group": y["subject"].astype(np.int32)}
+            case "matched":
+                return {"y": y["case"].astype(float), "group": y["stratum"].astype(np.int32)}
         return {"y": np.asarray(y, float)}
 
 
@@ -249,25 +296,44 @@ def measure_ours(run_, problem, algorithm="majorized", n_threads=None, X=None, *
     how = {"algorithm": algorithm, "n_jobs": n_threads, "tol": TOLERANCE, "max_iter": 10_000}
     how |= {"backend": run_.backend, **parameters}
     few = problem.head(min(problem.n, FEW_ROWS))
-    few_X = few.X if X is None else X[: few.n]
-    few.estimator(**how).fit(few_X, few.y, **few.more)
-    table = problem.X if X is None else X
+    few.fit(few.estimator(**how), None if X is None else X[: few.n])
     with event.install_recorder("numba:compile") as compiled:
-        seconds, model = repeat(
-            lambda: problem.estimator(**how).fit(table, problem.y, **problem.more)
-        )
-    name = {"majorized": "ours", "exact": "exact"}[algorithm]
-    where = "CUDA" if model.backend_ == "cuda" else plural(n_threads)
-    found = {"solver": f"{name}, {where}", "seconds": seconds, "iterations": int(model.n_iter_)}
+        seconds, model = repeat(lambda: problem.fit(problem.estimator(**how), X))
+    name = name_of(algorithm, n_threads, model)
+    found = {"solver": name, "seconds": seconds, "iterations": int(model.n_iter_)}
     if compiled.buffer:
         run_.note(f"{problem.size}, {name}: COMPILED in the timed call; repeat with a warm cache")
     intercept = float(getattr(model, "intercept_", 0.0))
     return found | judged(problem, model.coef_, intercept) | {"coef": model.coef_}
 
 
-def plural(n_threads):
+def name_of(algorithm, n_threads, model=None):
     """As solvers are named."""
-    return f"{n_threads} thread{'s' if n_threads > 1 else ''}"
+    name = {"majorized": "ours", "exact": "exact"}[algorithm]
+    if getattr(model, "backend_", "cpu") == "cuda":
+        return f"{name}, CUDA"
+    return f"{name}, {n_threads} thread{'s' if n_threads > 1 else ''}"
+
+
+def search(run_, problem, algorithm="majorized", n_threads=None, few=None, **options):
+    """A cross-validation, and what it took and found; `few` rows load the kernels before."""
+    n_threads = n_threads or (run_.threads if algorithm == "majorized" else 1)
+    kind = getattr(sksurvgpu, SEARCHES[problem.model])
+    how = {"cv": 10, "random_state": SEED, "algorithm": algorithm, "max_iter": 10_000}
+    how |= {"n_jobs": n_threads, "backend": run_.backend, **problem.parameters, **options}
+    cv = kind(**how)
+    if few:
+        loaded = {k: v for k, v in how.items() if k not in SEARCHED}
+        problem.head(few).fit(kind(**loaded, alphas=[0.1, 0.05]))
+    seconds, _ = timed(problem.fit, cv)
+    best, fits = cv.cv_results_.loc[cv.best_index_], cv.n_splits_ * len(cv.cv_results_)
+    found = {"solver": name_of(algorithm, n_threads), "size": problem.size, "seconds": seconds}
+    found |= {"tried": len(cv.cv_results_), "fits": fits, "ms": 1e3 * seconds / fits}
+    found |= {"variance": float(best["variance"]), "score": float(best["mean_score"])}
+    return cv, found | {"selected": int((cv.coef_ != 0).sum()), "kkt": residual(cv)}
+
+
+SEARCHED = ("alphas", "search", "start_variance", "n_alphas", "alpha_min_ratio", "early_stopping")
 
 
 def timed(call, *args, **kwargs):
@@ -327,8 +393,8 @@ def _measure_r_once(run_, problem, peer, tolerance, more):
         command = [executable, PEERS / script, folder, answer, *arguments, tolerance, *more]
         try:
             status, printed = run(command, run_.options.timeout, environment(1))
-        except TookTooLongError:
-            run_.note(f"{peer}, {problem.size}: more than {run_.options.timeout:g} s")
+        except TookTooLongError as error:
+            run_.note(f"{peer}, {problem.size}: {error}")
             return None
         if status or not answer.exists():
             last = (printed.strip().splitlines() or ["no output"])[-1]
@@ -341,32 +407,20 @@ def _measure_r_once(run_, problem, peer, tolerance, more):
     return kept | judged(problem, coef, intercept) | {"coef": coef}
 
 
-def compare(run_, problem, *, exact=True, peer=None, threads=None, **label):
+def compare(run_, problem, *, peer=None, **label):
     """Rows of a problem: ours on all threads and on one, the exact algorithm, R; ratio to ours."""
-    found = [measure_ours(run_, problem, n_threads=k) for k in threads or thread_counts(run_)]
-    if exact:
-        found.append(measure_ours(run_, problem, "exact"))
-    if peer:
-        found.append(measure_r(run_, problem, peer))
+    alone = run_.threads == 1 or run_.backend == "cuda"
+    found = [measure_ours(run_, problem, n_threads=k) for k in ((1,) if alone else (None, 1))]
+    found.append(measure_ours(run_, problem, "exact"))
+    found += [measure_r(run_, problem, peer)] if peer else []
     found = [one for one in found if one is not None]
     for one in found:
-        coef = one.pop("coef")
-        one["ratio"] = one["seconds"] / found[0]["seconds"]
-        run_.add(**label, size=problem.size, nonzero_entries=problem.data.n_nonzeros, **one)
-        one["coef"] = coef
+        kept = {name: value for name, value in one.items() if name != "coef"}
+        kept["ratio"] = one["seconds"] / found[0]["seconds"]
+        run_.add(**label, size=problem.size, nonzero_entries=problem.data.n_nonzeros, **kept)
     return found
 
 
-def thread_counts(run_):
-    """All cores, then one."""
-    return (1,) if run_.threads == 1 or run_.backend == "cuda" else (run_.threads, 1)
-
-
 SOLVED = (
-    ("solver", "solver", ""),
-    ("seconds", "seconds", ".3g"),
-    ("of ours", "ratio", ".1f"),
-    ("KKT", "kkt", ".0e"),
-    ("selected", "nonzeros", ",d"),
-    ("iterations", "iterations", ",d"),
+    "solver | seconds:.3g | of ours=ratio:.1f | KKT=kkt:.0e | selected=nonzeros:,d | iterations:,d"
 )

@@ -1,14 +1,12 @@
-"""Paper A: Cox and Fine-Gray models at massive sample sizes."""
+"""Papers A and C: Cox and Fine-Gray models at massive sample sizes, and in strata."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-import sksurvgpu
-
-from .figures import draw_bars, draw_lines, panels, series_of
-from .published import PUBLISHED
+from ..processes import least
+from .figures import draw_bars, draw_lines, series_of
 from .rig import (
     CYCLOPS,
     SEED,
@@ -18,13 +16,12 @@ from .rig import (
     fine_gray,
     item,
     measure_ours,
-    plural,
-    residual,
-    timed,
+    search,
 )
 
 SIZES = (100_000, 177_828, 316_228, 562_341, 1_000_000)
-FOLD_TOLERANCE, START_VARIANCE = 2e-7, 0.01  # the paper's
+SEARCH = {"search": "auto", "start_variance": 0.01, "tol": 2e-7}  # the paper's
+N_STRATA = (1, 5, 50, 500, 5_000, 50_000, 500_000)
 
 
 # -- one pass or three ------------------------------------------------------------------------
@@ -107,13 +104,7 @@ def _forms(n):
 
 @item("A", "kernel fusion: one pass of scan, transformation and reduction, or three")
 def fusion(run):
-    run.show(
-        ("form", "form", ""),
-        ("n", "n", ",d"),
-        ("us a coordinate", "us", ".2f"),
-        ("error", "error", ".0e"),
-        ("of fused", "ratio", ".2f"),
-    )
+    run.show("form | n:,d | us a coordinate=us:.2f | error:.0e | of fused=ratio:.2f")
     sizes = run.pick((1_000,), SIZES[:1] + SIZES[-1:], SIZES)
     if run.backend == "cuda":
         _fusion_on_device(run, sizes)
@@ -123,14 +114,13 @@ def fusion(run):
             _fusion_here(run, n)
     _in_fits(run, sizes[0])
     last = {row["form"]: row["us"] for row in run.rows if row["n"] == sizes[0]}
-    theirs = PUBLISHED["fusion"][::-1]  # separate first
+    theirs = run.item.published[::-1]  # separate first
     names = [*last, *(f"published: {figure.what.split(',')[0]}" for figure in theirs)]
     values = [*last.values(), *(1e6 * figure.seconds for figure in theirs)]
-    colours = ["#0b6fa4"] * len(last) + ["#b5b5b5"] * len(theirs)
-    figure, [ax] = panels(1, width=8.0)
-    look = {"colours": colours, "log": True, "xlabel": "microseconds a coordinate (log)"}
-    draw_bars(ax, names, values, title=f"n = {sizes[0]:,}; published: GV100, n = 100,000", **look)
-    run.keep(figure)
+    look = {"n_ours": len(last), "log": True, "xlabel": "microseconds a coordinate (log)"}
+    with run.figure() as [ax]:
+        title = f"n = {sizes[0]:,}; published: GV100, n = 100,000"
+        draw_bars(ax, names, values, title=title, **look)
 
 
 def _in_fits(run, n):
@@ -146,15 +136,10 @@ def _in_fits(run, n):
 
 def _fusion_here(run, n):
     forms, expected = _forms(n)
-    found = {}
+    us = {name: 1e6 * least(form, run.pick(2, 30, 100)) for name, form in forms.items()}
     for name, form in forms.items():
         error = float(np.abs(np.array(form()) / expected - 1.0).max())
-        seconds = []
-        for _ in range(run.pick(2, 30, 100)):
-            seconds.append(timed(form)[0])
-        found[name] = (1e6 * float(np.median(seconds)), error)
-    for name, (us, error) in found.items():
-        run.add(form=name, n=n, us=us, error=error, ratio=us / found["fused"][0])
+        run.add(form=name, n=n, us=us[name], error=error, ratio=us[name] / us["fused"])
 
 
 def _fusion_on_device(run, sizes):
@@ -168,14 +153,11 @@ def _fusion_on_device(run, sizes):
             run.add(form=name, n=n, us=found[name], error=found["errors"][name], ratio=ratio)
 
 
-# -- sizes ------------------------------------------------------------------------------------
-
-
 @item("A", "whole fits over five sample sizes, Cox and Fine-Gray")
 def sizes(run):
     p = run.pick(30, 1_000, 1_000)
     rows = run.pick((300, 500), tuple(n // 20 for n in SIZES), SIZES)
-    run.show(("model", "model", ""), ("size", "size", ""), *SOLVED)
+    run.show(f"model | size | {SOLVED}")
     for name, draw in (("Cox", cox), ("Fine-Gray", fine_gray)):
         for k, n in enumerate(rows):
             asked = k < run.pick(1, 3, len(rows))
@@ -183,16 +165,11 @@ def sizes(run):
     tied = cox(rows[1], p, tie_break=False)
     compare(run, tied, peer=CYCLOPS, model="Cox, tied", n=rows[1])
     run.note("Cox, tied: whole days as drawn, Breslow's ties; the published GPU code ignores them")
-    figure, axes = panels(2)
-    for ax, name in zip(axes, ("Cox", "Fine-Gray"), strict=True):
-        draw_lines(
-            ax, series_of(run.rows, "n", model=name), xlabel="rows", title=f"{name}, {p:,} columns"
-        )
-    axes[0].get_legend().remove()
-    run.keep(figure)
-
-
-# -- threads ----------------------------------------------------------------------------------
+    with run.figure(2) as axes:
+        for ax, name in zip(axes, ("Cox", "Fine-Gray"), strict=True):
+            title = f"{name}, {p:,} columns"
+            draw_lines(ax, series_of(run.rows, "n", model=name), xlabel="rows", title=title)
+        axes[0].get_legend().remove()
 
 
 @item("A", "cross-validation, 10 folds x 10 replicates, automatic search, over threads")
@@ -201,61 +178,69 @@ def threads(run):
     rows = run.pick((200,), (5_000, 10_000, 20_000), (100_000, 500_000, 800_000, 1_000_000))
     n_repeats = run.pick(2, 10, 10)
     run.show(
-        ("solver", "solver", ""),
-        ("size", "size", ""),
-        ("replicates", "repeats", "d"),
-        ("seconds", "seconds", ".3g"),
-        ("variances", "tried", "d"),
-        ("variance", "variance", ".3g"),
-        ("KKT", "kkt", ".0e"),
+        "solver | size | replicates=repeats:d | seconds:.3g | variances=tried:d | "
+        "variance:.3g | KKT=kkt:.0e"
     )
     counts = sorted({1, *(k for k in (2, 4, 8) if k <= run.threads), run.threads})
+    jobs = [(n, k, n_repeats, "majorized") for n in rows for k in counts]
     if run.backend == "cuda":
-        counts = (1,)
-    for n in rows:
-        problem = cox(n, p)
-        for k in counts:
-            _search(run, problem, k, n_repeats, "majorized")
-        if n == rows[0]:
-            _search(run, problem, 1, 1, "exact")
-    figure, [ax] = panels(1, width=8.0)
-    shown = [row for row in run.rows if row["repeats"] == n_repeats]
-    series = {f"ours, n = {n:,}, p = {p:,}": _over_threads(shown, n) for n in rows}
-    draw_lines(
-        ax,
-        series,
-        xlabel="threads",
-        title="10 x 10 cross-validation, all penalties",
-        published=PUBLISHED["threads"],
-        logs="y",
+        jobs = [job for job in jobs if job[1] == 1]
+    for n, k, repeats, algorithm in [*jobs, (rows[0], 1, 1, "exact")]:
+        _, found = search(run, cox(n, p), algorithm, k, 300, n_repeats=repeats, **SEARCH)
+        run.add(n=n, threads=k, repeats=repeats, name=f"ours, n = {n:,}, p = {p:,}", **found)
+    shown = series_of(run.rows, "threads", by="name", repeats=n_repeats)
+    with run.figure() as [ax]:
+        title = "10 x 10 cross-validation, all penalties"
+        how = {"xlabel": "threads", "title": title, "published": run.item.published, "logs": "y"}
+        draw_lines(ax, shown, **how)
+        ax.set_xticks([*counts, 8])
+
+
+# -- strata -----------------------------------------------------------------------------------
+
+
+@item("C", "stratified Cox model, 1 to 500,000 strata")
+def strata(run):
+    n, p = run.pick((400, 20), (50_000, 500), (1_000_000, 1_000))
+    counts = run.pick((1, 50), (*N_STRATA[:5], n // 2), N_STRATA)
+    run.show(f"size | strata:,d | {SOLVED}")
+    for k, count in enumerate(counts):
+        asked = k in run.pick((0,), (0, 2, 4), range(len(counts)))
+        compare(run, cox(n, p, count), peer=CYCLOPS if asked else None, strata=count, n=n)
+    wide = run.pick(30, 1_000, 2_000)
+    compare(run, cox(n // 2, wide, counts[-2]), strata=counts[-2], n=n // 2)
+    if n // counts[-1] <= 2:
+        run.note(
+            f"{counts[-1]:,} strata of {n / counts[-1]:g} rows: those with one row, and those "
+            "whose first time is not an event, say nothing; we drop them"
+        )
+    with run.figure() as [ax]:
+        title = f"One fit, {n:,} x {p:,}; published: 1,000,000 x 1,000"
+        look = {"xlabel": "strata", "title": title, "published": run.item.published}
+        draw_lines(ax, series_of(run.rows, "strata", n=n), **look)
+
+
+@item("C", "10-fold cross-validation over 5, 10 and 20 strata, 3 % ones")
+def few_strata(run):
+    n, p = run.pick((600, 30), (20_000, 500), (946_911, 9_976))
+    run.show(
+        "solver | size | strata:d | seconds:.3g | fits:,d | ms a fit=ms:.1f | selected:,d | "
+        "KKT=kkt:.0e"
     )
-    ax.set_xticks([*counts, 8])
-    run.keep(figure)
-
-
-def _over_threads(rows, n):
-    chosen = [row for row in rows if row["n"] == n]
-    return [row["threads"] for row in chosen], [row["seconds"] for row in chosen]
-
-
-def _search(run, problem, n_threads, n_repeats, algorithm):
-    how = {"n_jobs": n_threads, "algorithm": algorithm, "backend": run.backend}
-    how |= {"tol": FOLD_TOLERANCE, "max_iter": 10_000, "random_state": SEED}
-    cv = sksurvgpu.CoxLassoCV(
-        search="auto", start_variance=START_VARIANCE, cv=10, n_repeats=n_repeats, **how
-    )
-    few = problem.head(300)
-    sksurvgpu.CoxLassoCV(alphas=[0.05], cv=10, n_repeats=n_repeats, **how).fit(few.X, few.y)
-    seconds, _ = timed(cv.fit, problem.X, problem.y)
-    table = cv.cv_results_
-    run.add(
-        solver=f"{'ours' if algorithm == 'majorized' else 'exact'}, {plural(n_threads)}",
-        n=problem.n,
-        size=problem.size,
-        threads=n_threads,
-        repeats=n_repeats,
-        seconds=seconds,
-        tried=len(table),
-        variance=float(table.variance[cv.best_index_]),
-        kkt=residual(cv),
-    )
+    grid = {"n_alphas": run.pick(4, 20, 20), "alpha_min_ratio": 0.01, "early_stopping": False}
+    for count in (5, 10, 20):
+        problem = cox(n, p, count, density=0.03)
+        _, found = search(run, problem, few=500, **grid)
+        found["solver"] = found["solver"].replace("ours", "ours, 10 folds")
+        run.add(strata=count, name="ours", **found)
+        found, name = measure_ours(run, problem, "exact"), "exact, one cold fit"
+        found.pop("coef")
+        found |= {"selected": found.pop("nonzeros"), "ms": 1e3 * found["seconds"], "fits": 1}
+        found |= {"size": problem.size, "solver": f"{name} at sqrt(2)"}
+        run.add(strata=count, name=name, **found)
+    run.note("10 folds over 20 penalties by a warm-started batch; the paper's search is automatic")
+    with run.figure() as [ax]:
+        title = f"{n:,} x {p:,}: a fit of the cross-validation, and a cold one"
+        look = {"xlabel": "strata", "ylabel": "ms a fit", "logs": "y", "title": title}
+        draw_lines(ax, series_of(run.rows, "strata", "ms", "name"), **look)
+        ax.set_xticks([5, 10, 20])

@@ -7,12 +7,14 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
 SKIPPED = 3  # exit code: this peer cannot run here or cannot solve this problem
+LARGEST_BYTES = 4e9  # of a dense X
 OUTCOMES = ("time", "event", "stratum", "y", "exposure", "group")
 
 
@@ -109,11 +111,6 @@ def read_problem(directory):
     return Problem(matrix, outcome, *scale, *kind)
 
 
-def tolerance(otherwise=None):
-    """The first argument of a driver after the two files."""
-    return float(sys.argv[3]) if len(sys.argv) > 3 else otherwise
-
-
 def tiny_problem(like, rows=60, n_groups=5):
     """Small enough to cost nothing; the peer compiles or loads on it the code that `like` needs."""
     rng = np.random.default_rng(1)
@@ -136,6 +133,51 @@ def tiny_problem(like, rows=60, n_groups=5):
     return Problem(matrix, outcome, penalty, 10.0, 1e-6, *kind)
 
 
+PEERS = {}
+
+
+class Peer:
+    """A solver; `modules` are imported, or the run ends as skipped."""
+
+    modules = ()
+    distribution = None
+    with_strata, with_paths = False, False
+
+    def __init_subclass__(cls):
+        PEERS[cls.__name__.lower()] = cls
+
+    def __init__(self, *arguments):
+        self.arguments, self.tolerance = arguments, float(arguments[-1])
+        self.loaded = [require(module) for module in self.modules]
+        self.name = self.distribution or self.modules[0]
+
+    @property
+    def version(self):
+        return version(self.distribution or self.modules[0])
+
+    def note(self, warned, name="tol"):
+        return "; ".join([f"{name}={self.tolerance:g}", *dict.fromkeys(warned)])
+
+
+def dense(problem, copies=1):
+    """X as an array in Fortran order."""
+    if 8.0 * copies * np.prod(problem.shape) > LARGEST_BYTES:
+        skip("the dense X that this peer needs is too large")
+    return problem.matrix.toarray(order="F")
+
+
+def signed(problem):
+    """Labels of -1 and 1, for those whose linear predictor is that of them."""
+    return 2.0 * problem["y"] - 1.0 if problem.model == "logistic" else problem["y"]
+
+
+def centred(problem, X):
+    """X and y without their means, for paths of least squares without an intercept."""
+    if not problem.intercept:
+        return X, problem["y"]
+    return np.asfortranarray(X - X.mean(axis=0)), problem["y"] - problem["y"].mean()
+
+
 def peak_memory_mb():
     # Not ru_maxrss: a child starts with its parent's high-water mark there.
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -144,27 +186,24 @@ def peak_memory_mb():
     return None
 
 
-def timed_run(name, version, prepare, fit, with_strata=False, with_paths=False):
-    """Entry point of a driver.
-
-    `prepare(problem)` converts (not timed); `fit(problem, prepared)` is timed and returns an
-    `Answer`.
-    """
-    problem_directory, output_file = sys.argv[1:3]
+def timed_run():
+    """Entry point of a driver; the tiny problem compiles or loads the peer's code."""
+    problem_directory, output_file, name, *arguments = sys.argv[1:]
+    peer = PEERS[name](*arguments)
     problem = read_problem(problem_directory)
-    if problem["stratum"] is not None and not with_strata:
+    if problem["stratum"] is not None and not peer.with_strata:
         skip("this peer has no strata")
-    if problem.path and not with_paths:
+    if problem.path and not peer.with_paths:
         skip("no path in this peer, or in its driver")
     tiny = tiny_problem(problem)
-    fit(tiny, prepare(tiny))
-    prepared = prepare(problem)
+    peer.fit(tiny, peer.prepare(tiny))
+    prepared = peer.prepare(problem)
     begin = time.perf_counter()
-    answer = fit(problem, prepared)
+    answer = peer.fit(problem, prepared)
     seconds = time.perf_counter() - begin
     result = {
-        "name": name,
-        "version": version,
+        "name": peer.name,
+        "version": peer.version,
         "runtime": f"Python {platform.python_version()}",
         "seconds": seconds,
         "coef": _packed(answer.coef),
