@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from typing import TypeVar
+
+from ._warnings import warn
 
 __all__ = ["called_as", "renamed", "renamed_attribute"]
 
@@ -15,7 +16,7 @@ UNTIL = "until version 0.4"
 
 
 def _warn(message):
-    warnings.warn(f"{message} {UNTIL}.", FutureWarning, stacklevel=3)
+    warn(f"{message} {UNTIL}.", FutureWarning)
 
 
 def renamed(**names: str) -> Callable[[Function], Function]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 from sklearn.exceptions import InconsistentVersionWarning as WarningOfScikitLearn
 
 from . import __version__
+from ._warnings import warn
 
 _KEY = "_sksurvgpu_version"
 
@@ -37,7 +36,7 @@ class Versioned:
         saved = state.pop(_KEY, "of an unknown version")
         if saved != __version__:
             warning = InconsistentVersionWarning(type(self).__name__, saved, __version__)
-            warnings.warn(warning, stacklevel=2)
+            warn(warning)
         vars(self).update(self._upgrade(state))
 
     @staticmethod

@@ -23,7 +23,7 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     category = type(message) if isinstance(message, Warning) else category
     kept = getattr(_of_thread, "kept", None)
     if kept is not None and issubclass(category, UserWarning):
-        kept.append(message)
+        kept.append(message if isinstance(message, Warning) else category(message))
         return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
@@ -32,7 +32,7 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
 
 
 @contextmanager
-def keep_warnings() -> Iterator[list[str | Warning]]:
+def keep_warnings() -> Iterator[list[Warning]]:
     """List of what the package warns of in this thread meanwhile, in place of warnings."""
     before, _of_thread.kept = getattr(_of_thread, "kept", None), []
     try:

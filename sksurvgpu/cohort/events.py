@@ -108,7 +108,7 @@ def read_events(outcomes, persons, days, columns) -> CohortEvents:
         require(source.columns, column, "outcomes", argument)
     lines = source.whole(wanted)
     who, date, event = columns
-    is_own, line, row = lines_of(persons, lines[who], "outcomes", stacklevel=6)
+    is_own, line, row = lines_of(persons, lines[who], "outcomes")
     lines = lines[is_own]
     day = days.read_all(lines[date], f"`outcomes`[{date!r}]")
     code = np.ones(len(lines), np.int64) if event is None else _codes(lines[event], event)
@@ -129,7 +129,7 @@ def persons_of(cohort, subject):
     return persons
 
 
-def lines_of(persons, others, name, stacklevel):
+def lines_of(persons, others, name):
     """Which lines are of the cohort, and pairs of one of these and a row of its person."""
     from pandas import Index
 
@@ -138,7 +138,7 @@ def lines_of(persons, others, name, stacklevel):
     found = Index(distinct).get_indexer(others)
     if len(others) and len(persons) and found.max() < 0:
         example, known = others.tolist()[0], persons.tolist()[0]
-        warn_of_strangers(name, example, "the cohort", known, stacklevel=stacklevel)
+        warn_of_strangers(name, example, "the cohort", known)
     is_own = found >= 0
     return is_own, *_rows_of(found[is_own], number, len(distinct))
 

@@ -165,7 +165,7 @@ def _read(table, name, names, observed, drops_missing, arguments):
     check_alike(f"`{name}`", told.calendar, "days of `periods` are", observed.calendar)
     if told.counts.unknown and not told.spans.unit.size:
         known = observed.subjects.ids[:1].tolist()[0]
-        warn_of_strangers(name, told.counts.example, "`periods`", known, stacklevel=5)
+        warn_of_strangers(name, told.counts.example, "`periods`", known)
     return told
 
 

@@ -65,7 +65,7 @@ def observe(
     for column, argument in ((who, "subject"), (start, "start"), (end, "end")):
         require(table.columns, column, "periods", argument)
     persons = persons_of(cohort, subject)
-    is_own, line, row = lines_of(persons, table[who], "periods", stacklevel=4)
+    is_own, line, row = lines_of(persons, table[who], "periods")
     table = table.loc[is_own, list({start: None, end: None})]
     low, high = (days.read_all(table[column], f"`periods`[{column!r}]") for column in (start, end))
     is_inside = (low[line] <= first[row]) & (first[row] <= high[line])

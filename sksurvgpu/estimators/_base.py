@@ -12,7 +12,6 @@ itself changes in the last step only, so that a fit that fails leaves the one be
 
 from __future__ import annotations
 
-import warnings
 from contextlib import closing
 from numbers import Integral, Real
 from typing import Any
@@ -22,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from .._warnings import warn
 from ..backends import BACKENDS
 from ..data.checks import check_sample_weight, count_events, refuse_weightless
 from ..exceptions import NothingSelectedWarning
@@ -140,9 +140,9 @@ class PenalizedModel(Estimator):
             doubts = doubts_of(self, prepared, solution)
         # the decorator of `fit` and this lie between the warning and the user
         if doubts:
-            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=4)
+            warn(" ".join(doubts), ConvergenceWarning)
         elif empty := explain_empty(self):  # of a fit that can be trusted
-            warnings.warn(empty, NothingSelectedWarning, stacklevel=4)
+            warn(empty, NothingSelectedWarning)
         return self
 
     @staticmethod

@@ -8,7 +8,6 @@ that fails leaves the one before it whole.
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import replace
 from numbers import Integral
 
@@ -19,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from .._journal import describe_call
+from .._warnings import warn
 from ..backends import BACKENDS, choose_sampling, explain
 from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
@@ -104,7 +104,7 @@ class BayesianModel(Estimator):
         self.posterior_ = posterior
         for doubt in posterior.doubts():
             message = f"{type(self).__name__}: {doubt}"
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warn(message, ConvergenceWarning)
 
     # -- predicting ---------------------------------------------------------------------------
     def _read_features(self, X):

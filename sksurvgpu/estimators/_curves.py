@@ -172,6 +172,6 @@ class CurveModel(PenalizedModel):
         codes = baseline.strata_of(strata, len(predictors))
         start = baseline.timeline.check_start(start, codes)
         risks = baseline.risks(predictors, codes, horizons, start)
-        baseline.timeline.warn_of_unknown(risks, horizons, codes, stacklevel=5)
+        baseline.timeline.warn_of_unknown(risks, horizons, codes)
         index = X.index if isinstance(X, DataFrame) else None
         return DataFrame(risks, index=index, columns=Index(horizons, name="time"))

@@ -8,6 +8,7 @@ from scipy.sparse import hstack, issparse
 from ..backends.cpu.threads import one_blas_thread
 from ..backends.random import LARGEST_COUNT
 from ..bayes.softmax import CategoriesPrior, NoModeError, SoftmaxTarget, find_mode
+from ..data.options import is_flag
 
 __all__ = [
     "check_size",
@@ -131,8 +132,7 @@ def order_classes(labels, reference):
 
 def _is_same(label, reference):
     """Whether two labels are equal; 1 is not True, and an array is no label."""
-    of_truth = [isinstance(value, bool | np.bool_) for value in (label, reference)]
-    return of_truth[0] == of_truth[1] and np.ndim(reference) == 0 and label == reference
+    return is_flag(label) == is_flag(reference) and np.ndim(reference) == 0 and label == reference
 
 
 def locate(sampling, rows, prior, labels, names):

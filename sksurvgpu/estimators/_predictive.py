@@ -1,9 +1,9 @@
 """Predictions from draws: a block of rows at a time, so that memory does not grow with rows."""
 
-from numbers import Integral
-
 import numpy as np
 from scipy.special import ndtr, ndtri
+
+from ..data.options import refuse, whole
 
 BLOCK = 2**22  # predictions, of rows, draws and classes, that are held at a time
 DRAWS_AT_ONCE = 256  # of coefficients, which may lie on disk
@@ -21,12 +21,9 @@ def row_blocks(n_rows, n_predictions):
 def choose_draws(n_draws, n_kept, random):
     """Some of the draws that were kept, in their order; all where `n_draws` is None."""
     n_draws = n_kept if n_draws is None else n_draws
-    is_count = isinstance(n_draws, Integral) and not isinstance(n_draws, bool)
-    if not is_count or not 1 <= n_draws <= n_kept:
-        raise ValueError(
-            f"`n_draws` is {n_draws!r}, must be a whole number from 1 to the {n_kept:,} draws of "
-            "the posterior."
-        )
+    rule = f"must be a whole number from 1 to the {n_kept:,} draws of the posterior"
+    if whole(n_draws, "n_draws", 1, rule) > n_kept:
+        refuse(n_draws, "n_draws", rule)
     return np.sort(random.choice(n_kept, n_draws, replace=False))
 
 

@@ -14,13 +14,13 @@ is NaN.
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 
 from ..backends.contract import Operations, ask
 from ..backends.cpu.threads import one_blas_thread
 from ..data.by_fit import ColumnsOnDemand, Marks, columns_of, of_fit
+from ..data.options import first_of, is_number
 
 __all__ = [
     "blend",
@@ -38,8 +38,7 @@ MOST_SEARCHED = 100  # columns: more take long to tell apart
 
 def check_share(value, name="relax") -> float:
     """Return a share of the penalized fit, as users give it."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    if not is_number or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise ValueError(
             f"`{name}` has {value!r}, must be the share of the penalized fit, from 0 (the fit "
             "without a penalty of what it selects) to 1, or None."
@@ -218,9 +217,7 @@ def names_of_undetermined(prepared, solution) -> str:
     if n_columns > MOST_SEARCHED:
         return f"some of the {n_columns:,} columns"
     found = np.flatnonzero(prepared.find_undetermined(support, prepared.weight))
-    names = prepared.setting.names
-    more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
-    return ", ".join(f"`{names[k]}`" for k in found[:MOST_NAMES]) + more
+    return first_of([f"`{name}`" for name in prepared.setting.names[found]], MOST_NAMES)
 
 
 def require_refit(model, prepared, solution) -> None:

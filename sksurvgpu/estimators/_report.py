@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from ..data.options import first_of
 from .fitted import fitted_of, traits_of
 
 __all__ = [
@@ -168,14 +169,13 @@ def name_infinite(model) -> list[str]:
     if not len(found):
         return []
     names, penalized = fitted_of(model).names, fitted_of(model).penalized
-    listed = [f"`{names[k]}` ({model.coef_[k]:.3g})" for k in found[:MOST_NAMES]]
-    more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
+    listed = first_of([f"`{names[k]}` ({model.coef_[k]:.3g})" for k in found], MOST_NAMES)
     whose, remedy = "unpenalized columns", "penalize them (alpha, penalty_factor)"
     if np.isin(found, penalized).any():  # beyond the end of MCP, say
         whose, remedy = "columns that the penalty has let go", "take a penalty without an end"
     return [
         f"Coefficients of {whose} are infinite, because the columns separate the "
-        f"events: {', '.join(listed)}{more}, with what was reached when the fit stopped; "
+        f"events: {listed}, with what was reached when the fit stopped; "
         f"{remedy}, merge them with others, or leave them out."
     ]
 

@@ -29,12 +29,11 @@ separated. Indicators and other integers are decided exactly.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from .._warnings import warn
 from ._finite import proves_maximum
 
 __all__ = ["find_directions", "find_infinite", "find_undetermined", "is_determined"]
@@ -216,12 +215,11 @@ class Search:
         units = np.eye(len(inside))
         for z in (self._grown, *units, *-units):
             inside = inside if len(self._violated(z)) else inside + z
-        warnings.warn(
+        warn(
             f"which of {len(inside):,} unpenalized columns separate the events was not searched "
             "to its end, which would take minutes: `infinite_` names those that were found, and "
             "others may be infinite, too. Give a small penalty (`alpha`) to rule it out.",
             ConvergenceWarning,
-            stacklevel=2,
         )
         return np.abs(inside) > MOVES
 
@@ -321,11 +319,10 @@ def solve_program(gain, pairs) -> np.ndarray:
     zeros = np.zeros(len(pairs))
     result = linprog(-gain, A_ub=-pairs, b_ub=zeros, bounds=(-1, 1), options=options)
     if result.x is None:  # z = 0 is feasible and the box is bounded: only numbers can fail
-        warnings.warn(
+        warn(
             "whether coefficients of unpenalized columns are infinite could not be decided: "
             f"{result.message}",
             ConvergenceWarning,
-            stacklevel=2,
         )
         return np.zeros(len(gain))
     return result.x

@@ -19,7 +19,6 @@ Of a row that is known to be free of events until c, only the hazard after c cou
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -28,6 +27,7 @@ import numpy as np
 from sksurv.functions import StepFunction
 
 from .._compile import kernel
+from .._warnings import warn
 from ..data.sorting import order_within
 from ..data.vectors import check_labels, check_row_values
 from ..nonparametric.kaplan_meier import EQUAL
@@ -141,7 +141,7 @@ class Timeline:
             )
         return vector
 
-    def warn_of_unknown(self, risks, horizons, strata, stacklevel) -> None:
+    def warn_of_unknown(self, risks, horizons, strata) -> None:
         """Warn of risks by horizons that are NaN, because the rows of a stratum end before."""
         is_unknown = np.isnan(risks)
         if not is_unknown.any():
@@ -149,12 +149,11 @@ class Timeline:
         horizon = int(np.argmax(is_unknown.any(axis=0)))
         row = int(np.argmax(is_unknown[:, horizon]))
         where = "" if self.labels is None else f" in the stratum of row {row:,}"
-        warnings.warn(
+        warn(
             f"The risk by {horizons[horizon]:g} is NaN in {is_unknown[:, horizon].sum():,} of "
             f"{len(risks):,} rows: the fit's rows{where} end at "
             f"{self.last_times()[strata[row]]:g}, and what happens later is unknown; take an "
             "earlier horizon.",
-            stacklevel=stacklevel,
         )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_sample_weight
+from ..data.options import is_number, refuse
 from ..data.outcomes.competing import lacks_event
 from ..data.outcomes.fields import refuse_no_event
 from ..data.outcomes.survival import read_outcome
@@ -162,8 +161,8 @@ class CoxLassoCCD(CurveModel):
                     "or use predict_survival_function."
                 )
             time = 0.0
-        elif isinstance(time, bool) or not isinstance(time, Real) or not time >= 0:
-            raise ValueError(f"`time` is {time!r}, must be a number of at least 0.")
+        elif not is_number(time) or not time >= 0:
+            refuse(time, "time", "must be a number of at least 0")
         return design.dot(terms.columns_at(self.coef_, terms.piece_at(time), design.n_columns))
 
     # -- curves -------------------------------------------------------------------------------

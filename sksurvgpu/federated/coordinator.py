@@ -7,7 +7,6 @@ times (`grid`); then it goes as over any partitions, with the models that sites 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._warnings import warn
 from ..backends.sums.coordinator import Coordinator as Sums
 from ..backends.sums.matrix import LEVELS
 from ..backends.sums.messages import (
@@ -30,6 +30,7 @@ from ..backends.sums.messages import (
     Evaluated,
     Unarranged,
 )
+from ..data.options import choice
 from ..estimators._base import PenalizedModel
 from ..estimators._partitioned import prepare_over
 from ..estimators._prepared import count_threads
@@ -256,8 +257,7 @@ class Coordinator:
         if len(set(self._names)) < max(1, len(self._names)):
             raise ValueError(f"`sites` are {self._names}; give at least one, and a name to each.")
         _check_kinds(estimator, sites)
-        if level not in LEVELS:
-            raise ValueError(f"`level` is {level!r}, must be one of {LEVELS}.")
+        choice(level, "level", LEVELS)
         if matrix_of is not None and (level != "sample" or matrix_of not in self._names):
             raise ValueError(
                 f"`matrix_of` is {matrix_of!r}, must be one of {self._names} with level='sample'."
@@ -316,7 +316,7 @@ class Coordinator:
         adopt(model, Fitted.of(prepared, solution))
         self.n_bytes_ = engine.bytes_down, engine.bytes_up
         if doubts := doubts_of(model, prepared, solution):
-            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=4)
+            warn(" ".join(doubts), ConvergenceWarning)
         return model
 
     def _open(self, engine):

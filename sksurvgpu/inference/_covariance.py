@@ -7,11 +7,12 @@ such a set, whose fit is the same (`Inverse.without_dependent`).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 
+from .._warnings import warn
+from ..data.options import first_of
 from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
 from ..estimators._columns import refuse
@@ -50,12 +51,12 @@ UNKNOWN = (
 )
 
 
-def invert_information(view: View, stacklevel=5) -> Inverse:
+def invert_information(view: View) -> Inverse:
     """Invert the information of a fit; warns of columns that have none."""
-    return invert_of(view.rows.estimator, view.information(), stacklevel)
+    return invert_of(view.rows.estimator, view.information())
 
 
-def invert_of(estimator, information, stacklevel=4) -> Inverse:
+def invert_of(estimator, information) -> Inverse:
     """Invert an information of a fit, given as `information.inverse.invert` takes it.
 
     Columns that depend on others are left out. The information of infinite coefficients vanishes
@@ -63,31 +64,23 @@ def invert_of(estimator, information, stacklevel=4) -> Inverse:
     """
     is_infinite = estimator.infinite_
     inverse = invert(*information).without_dependent(is_infinite)
-    warn_of(
-        estimator,
-        ~inverse.identified & ~is_infinite,
-        UNKNOWN,
-        stacklevel,
-    )
+    warn_of(estimator, ~inverse.identified & ~is_infinite, UNKNOWN)
     warn_of(
         estimator,
         is_infinite,
         "the coefficients of {} are infinite, because the columns separate the events; standard "
         "errors and what is computed of them are NaN. Take `profile_likelihood`, one of whose "
         "bounds is finite, or `likelihood_ratio_test`.",
-        stacklevel,
     )
     return replace(inverse, identified=inverse.identified & ~is_infinite)
 
 
-def warn_of(estimator, which, message, stacklevel=4) -> None:
+def warn_of(estimator, which, message) -> None:
     """Warn the caller of a public function that inverts an information of some coefficients."""
     found = np.flatnonzero(which)
     if len(found):
-        names = fitted_of(estimator).names[found[:MOST_NAMES]]
-        more = f" and {len(found) - MOST_NAMES:,} more" if len(found) > MOST_NAMES else ""
-        listed = ", ".join(f"`{name}`" for name in names) + more
-        warnings.warn(message.format(listed), UserWarning, stacklevel=stacklevel)
+        names = [f"`{name}`" for name in fitted_of(estimator).names[found]]
+        warn(message.format(first_of(names, MOST_NAMES)))
 
 
 def add_intercept(coef, known, view, fit, cluster) -> tuple[np.ndarray, np.ndarray]:
@@ -134,7 +127,7 @@ def clusters_of(view: View, cluster) -> np.ndarray | None:
     if len(labels) < 2:
         raise ValueError(ONE_CLUSTER.format(labels[0], n_rows))
     if len(labels) < FEW_CLUSTERS:
-        warnings.warn(FEW.format(len(labels)), UserWarning, stacklevel=5)
+        warn(FEW.format(len(labels)))
     if given and isinstance(view, SubsetView):
         _check_whole_sets(codes, view.rows.outcome)
     return codes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._warnings import warn
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
 from ..estimators.baseline import Baseline, cumulative_hazard, gained
@@ -270,5 +270,5 @@ def replicate(lines: Lines, result, times, base) -> np.ndarray:
         )
         if len(found) < 2:
             raise ValueError(message) from refused[-1]
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warn(message, UserWarning)
     return np.array(found)

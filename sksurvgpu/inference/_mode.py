@@ -21,6 +21,7 @@ from scipy.linalg import cholesky
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..bayes.newton import MOST_STEPS, STILL, search_line
+from ..data.options import first_of
 from ..estimators._base import MOST_NAMES
 from ..information.inverse import invert
 from ..information.rows import FittedRows
@@ -202,8 +203,7 @@ class _Climber:
 
     def _list(self, coefs):
         names = np.append(self._prepared.setting.names, "intercept")[coefs]
-        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        return ", ".join(f"`{name}`" for name in names[:MOST_NAMES]) + more
+        return first_of([f"`{name}`" for name in names], MOST_NAMES)
 
 
 def _lost():

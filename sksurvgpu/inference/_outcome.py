@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..backends import explain
 from ..data.by_column import similar
 from ..data.design.units import check_magnitudes, find_centers, moved
+from ..data.options import choice, is_whole
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
@@ -233,9 +234,7 @@ class Study:
 
 def _check_model(model, intervals):
     """Refuse what can be refused before any outcome is read."""
-    if intervals not in INTERVALS:
-        listed = ", ".join(map(repr, INTERVALS))
-        raise ValueError(f"`intervals` is {intervals!r}, must be one of {listed}.")
+    choice(intervals, "intervals", INTERVALS)
     if intervals == "profile":
         require_absent(model, "profile_likelihood")
     chooses = isinstance(model, CrossValidated)
@@ -261,7 +260,7 @@ def _find_columns(columns, names):
         if isinstance(column, str) and column not in names:
             hint = similar(column, names)
             raise ValueError(f"`columns` names {column!r}, which `X` does not have{hint}")
-        if not isinstance(column, str | Integral) or isinstance(column, bool | np.bool_):
+        if not isinstance(column, str) and not is_whole(column):
             raise TypeError(f"`columns` has {column!r}; give names or positions of columns of X.")
         if not isinstance(column, str) and not 0 <= column < len(names):
             raise ValueError(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
+from ..data.options import first_of
 from ..estimators._base import MOST_NAMES, PenalizedModel
 from ..estimators._columns import check_columns
 from ..estimators._composition import penalty_of, route_of
@@ -113,10 +114,9 @@ def require_unpenalized(estimator, what: str, instead: str, name="estimator") ->
     fitted = fitted_of(estimator)
     penalized = fitted.penalized
     if len(penalized):
-        listed = fitted.names[penalized[:MOST_NAMES]]
-        more = f" and {len(penalized) - MOST_NAMES:,} more" if len(penalized) > MOST_NAMES else ""
+        columns = first_of([f"`{column}`" for column in fitted.names[penalized]], MOST_NAMES)
         raise ValueError(
             f"`{name}` was fitted with alpha={fitted.alpha:g}, which penalizes "
-            f"{', '.join(f'`{column}`' for column in listed)}{more}; {what} is for fits without a "
+            f"{columns}; {what} is for fits without a "
             f"penalty (alpha=0). {instead}"
         )

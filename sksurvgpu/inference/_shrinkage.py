@@ -16,6 +16,7 @@ import numpy as np
 
 from ..bayes.mixtures import MIXTURES
 from ..bayes.shrinkage import RIDGE, Reference, ShrinkagePrior
+from ..data import options
 from ..data.by_column import by_column
 from ._mode import NormalPrior, find_mode
 
@@ -131,8 +132,7 @@ def read_scales(design, prior, precision, scale, groups, median, slab):
     precision : float, array-like or dict
         By column, not checked; 0 where there are scales.
     """
-    if not isinstance(prior, str) or prior not in MIXTURES:
-        raise ValueError(f"`prior` is {prior!r}, must be one of {', '.join(map(repr, MIXTURES))}.")
+    options.choice(prior, "prior", MIXTURES)
     _refuse_two_widths(prior, precision, scale)
     if scale is None and prior != "normal":
         scale = "learn"
@@ -173,10 +173,8 @@ def _refuse_without_learning(prior, scale, groups, median, slab):
 
 
 def _positive(value, name, more=""):
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 1e-100 <= value <= 1e100:
-        raise ValueError(f"`{name}` is {value!r}, must be a positive finite number{more}.")
-    return float(value)
+    rule = f"must be a positive finite number{more}"
+    return options.number(value, name, rule, least=1e-100, most=1e100)
 
 
 def _read_groups(design, groups):

@@ -6,11 +6,9 @@ and its number whenever a fit asks for it, so that results depend on neither thr
 
 from __future__ import annotations
 
-import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
 from .._tables import Result, counted
+from .._warnings import warn
+from ..data import options
 from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
 from ..estimators._docs import documented
@@ -223,11 +223,9 @@ def bootstrap(
     """
     fitted, refits, X = Refits.open(estimator, X, y, "bootstrap", fit_params, may_choose=True)
     level = check_level(level)
-    if not isinstance(n_replicates, Integral) or n_replicates < 2:
-        raise ValueError(f"`n_replicates` is {n_replicates!r}, must be an integer of at least 2.")
-    if kind not in (known := KINDS[:1] if refits else KINDS):
-        why = " for a pipeline: transformers learn from rows, not weights" * (known != KINDS)
-        raise ValueError(f"`kind` is {kind!r}, must be one of {', '.join(map(repr, known))}{why}.")
+    options.whole(n_replicates, "n_replicates", 2, "must be an integer of at least 2")
+    why = " for a pipeline: transformers learn from rows, not weights" if refits else ""
+    options.choice(kind, "kind", KINDS[:1] if refits else KINDS, why)
     check_seeded(folder, random_state)
     with closing(prepare(fitted, X, y, n_fits=n_replicates, **fit_params)) as prepared:
         weight = fit_params.get("sample_weight")
@@ -313,30 +311,26 @@ def _fit(model, prepared, replicates, totals, journal):
 
 def _warn(model, converged, n_replicates, infinite):
     if len(infinite):
-        listed = ", ".join(f"`{name}`" for name in infinite[:MOST_NAMES])
-        more = f" and {len(infinite) - MOST_NAMES:,} more" if len(infinite) > MOST_NAMES else ""
-        warnings.warn(
-            f"the coefficients of {listed}{more} are infinite, because the columns separate the "
+        columns = options.first_of([f"`{name}`" for name in infinite], MOST_NAMES)
+        warn(
+            f"the coefficients of {columns} are infinite, because the columns separate the "
             "events; their intervals and standard errors are NaN. Take `profile_likelihood`, one "
             "of whose bounds is finite.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     missing = n_replicates + 1 - len(converged)
     if missing:
-        warnings.warn(
+        warn(
             f"{missing:,} of {n_replicates:,} replicates have no event or nothing to compare, or "
             "lack a column without a penalty (a level that was not drawn), and are NaN; "
             'kind="exponential" leaves no row out, and a penalty gives such columns 0.',
             UserWarning,
-            stacklevel=4,
         )
     failed = len(converged) - sum(converged)
     if failed:
-        warnings.warn(
+        warn(
             f"{failed:,} of the {len(converged):,} fits of the bootstrap did not converge, one of "
             f"which is the fit to all rows; raise max_iter={model.max_iter:,} or tol={model.tol:g}"
             ", or penalize columns whose coefficients may be infinite in a replicate.",
             ConvergenceWarning,
-            stacklevel=4,
         )

@@ -6,7 +6,6 @@ estimates of negative controls, each of which has a standard error of its own.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from .._tables import Result
+from .._warnings import warn
 from ..data.intervals import check_level
 from ._marginal import Marginal
 from ._systematic import fit_error_model, fit_likelihood_null, fit_null, true_interval
@@ -240,16 +240,14 @@ def _unusable(table, largest) -> np.ndarray:
 def _warn_of(others, n_left):
     names = [str(name) for _, name, why in others if why]
     if names:
-        warnings.warn(
+        warn(
             f"{len(names):,} control(s) left out, see `left_out`: "
             f"{', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''}.",
-            stacklevel=3,
         )
     if n_left < FEW:
-        warnings.warn(
+        warn(
             f"the systematic error is that of {n_left} control(s), and its spread hardly known; "
             f"take {FEW} at the very least.",
-            stacklevel=3,
         )
 
 

@@ -9,7 +9,6 @@ an event, the likelihood is highest at minus infinity, and says so.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from scipy.special import ndtri
 from scipy.stats import chi2
 
 from .._tables import Result
+from .._warnings import warn
 from ..data.intervals import check_level
 from ..data.sources import open_source, to_pandas
 from ._marginal import FARTHEST, Marginal
@@ -178,10 +178,9 @@ def combine_profiles(
     level, prior_sd = check_level(level), _check_prior(prior_sd)
     forms, known, left_out = read_profiles(profiles, "profiles", feature, site)
     if left_out:
-        warnings.warn(
+        warn(
             f"{len(left_out):,} site(s) left out, see `left_out`: "
             f"{', '.join(list(left_out)[:MOST_NAMES])}.",
-            stacklevel=2,
         )
     marginals = {name: Marginal(approximation) for name, approximation in known.items()}
     half = 0.5 * chi2.ppf(level, 1)

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from numbers import Real
 
 import numpy as np
 
 from ..data.checks import check_horizons, check_sample_weight
 from ..data.intervals import check_level
+from ..data.options import choice, is_flag, is_number, refuse
 from ..data.simulate.draw import generator
 from ..data.vectors import check_numbers
 from ..estimators._columns import check_columns
@@ -144,7 +144,7 @@ def curve_intervals(
     else:
         unknown = np.isnan(lines.hazards(horizons).sum(axis=0))
         risks = np.where(unknown, np.nan, 0.0)
-        lines.timeline.warn_of_unknown(risks, horizons, lines.strata, stacklevel=3)
+        lines.timeline.warn_of_unknown(risks, horizons, lines.strata)
     if bootstrap is None:
         variation = _variation(lines, robust, cluster)
         interval = interval or ("log" if _is_cox(estimator) else "log-log")
@@ -166,17 +166,14 @@ def _is_cox(estimator) -> bool:
 def _check_what(estimator, what):
     own = "survival" if _is_cox(estimator) else "cumulative_incidence"
     known = (own, "risk", "cumulative_hazard")
-    if what is not None and what not in known:
-        raise ValueError(
-            f"`what` is {what!r}, must be one of {', '.join(map(repr, known))} for a "
-            f"{type(estimator).__name__}."
-        )
-    return own if what is None else what
+    return choice(
+        own if what is None else what, "what", known, f" for a {type(estimator).__name__}"
+    )
 
 
 def _check_band(band):
     """The ends of a band as a pair, NaN for those to be chosen; None without one."""
-    if isinstance(band, bool | np.bool_):
+    if is_flag(band):
         return (np.nan, np.nan) if band else None
     if np.shape(band) != (2,):
         raise ValueError(f"`band` is {band!r}; pass True, False, or two times between which it is.")
@@ -189,12 +186,10 @@ def _check_band(band):
 def _check_ways(estimator, bootstrap, options):
     """Check what belongs to analytic intervals, or to those of a bootstrap."""
     interval, robust = options["interval"], options["robust"]
-    if interval is not None and interval not in TRANSFORMS:
-        raise ValueError(
-            f"`interval` is {interval!r}, must be one of {', '.join(map(repr, TRANSFORMS))}."
-        )
-    if robust is not None and not isinstance(robust, bool | np.bool_):
-        raise TypeError(f"`robust` is {robust!r}, must be True, False or None.")
+    if interval is not None:
+        choice(interval, "interval", TRANSFORMS)
+    if robust is not None and not is_flag(robust):
+        refuse(robust, "robust", "must be True, False or None", TypeError)
     if bootstrap is None:
         require_unpenalized(estimator, "an analytic interval of a curve", INSTEAD)
         return
@@ -232,8 +227,8 @@ def _lines(rows, X_new, strata_new, start):
     model = rows.estimator
     design, baseline = check_columns(model, X_new), fitted_of(model).baseline
     strata = baseline.strata_of(strata_new, design.n_rows, "strata_new")
-    if isinstance(start, bool) or not isinstance(start, Real):
-        raise TypeError(f"`start` is {start!r}; pass one number, the same for all rows.")
+    if not is_number(start):
+        refuse(start, "start", "pass one number, the same for all rows", TypeError)
     if start != 0 and not _is_cox(model):
         raise ValueError(
             f"`start` is {start:g}, but the risk of those who are free of all events at a later "
@@ -252,7 +247,7 @@ def _variation(lines, robust, cluster):
         robust = not _is_cox(model)
     view = view_of(rows)
     information = view.information()
-    inverse = invert_of(model, information, stacklevel=5)
+    inverse = invert_of(model, information)
     if not robust and cluster is None:
         spread = HazardSpread(view, lines.start)
         return Variation(spread, inverse.matrix, inverse, information[0])

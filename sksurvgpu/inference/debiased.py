@@ -19,13 +19,13 @@ whose stationarity is the constraint.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 
 from .._progress import Line
 from .._tables import Result, counted
+from ..data import options
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..estimators.fitted import fitted_of, traits_of
 from ..information.inverse import CONSTANT
@@ -176,8 +176,7 @@ def debiased(
     True
     """
     level = check_level(level)
-    if method not in METHODS:
-        raise ValueError(f"`method` is {method!r}, must be one of {', '.join(map(repr, METHODS))}.")
+    options.choice(method, "method", METHODS)
     estimator, X = open_fit(estimator, X)
     require_absent(estimator, "debiased", ("bounds",))
     require_selection(estimator, "debiased")
@@ -275,6 +274,4 @@ def _check_gamma(gamma, method, n_coef, n) -> float:
         return 0.0
     if gamma is None:
         return float(min(SHARE * np.sqrt(np.log(max(n_coef, 2)) / n), 0.99))
-    if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 < float(gamma) < 1:
-        raise ValueError(f"`gamma` is {gamma!r}, must lie between 0 and 1.")
-    return float(gamma)
+    return options.number(gamma, "gamma", "must lie between 0 and 1", above=0, below=1)

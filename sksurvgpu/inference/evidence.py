@@ -26,6 +26,8 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import log_ndtr, ndtri
 
+from ..data import options
+
 __all__ = [
     "COLUMNS",
     "FORMS",
@@ -207,9 +209,7 @@ def table_of(result, feature, approximation):
     """Table of one profile in a form of EvidenceSynthesis."""
     from pandas import DataFrame
 
-    if approximation not in FORMS:
-        known = ", ".join(map(repr, FORMS))
-        raise ValueError(f"`approximation` is {approximation!r}, must be one of {known}.")
+    options.choice(approximation, "approximation", FORMS)
     name = _choose(result.intervals.index, feature)
     points = points_of(result, name)
     if approximation == "grid with gradients":

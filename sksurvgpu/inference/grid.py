@@ -14,10 +14,11 @@ halves again where the middle was not where the cubic had it. A tenth of the poi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+
+from ..data.options import number
 
 __all__ = [
     "CubicGrid",
@@ -172,13 +173,9 @@ def check_window(bounds, tolerance, by_cubics) -> Window:
             f"`bounds` is ({low:g}, {high:g}); the first must be less than the second, and both "
             "finite and on the scale of the coefficient, such as (-2.3, 2.3)."
         )
-    is_number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-    if not is_number or not LEAST_TOLERANCE <= tolerance < np.inf:
-        raise ValueError(
-            f"`tolerance` is {tolerance!r}, must be at least {LEAST_TOLERANCE:g}, to which "
-            "log-likelihoods are known."
-        )
-    return (CubicGrid if by_cubics else LineGrid)(low, high, float(tolerance))
+    rule = f"must be at least {LEAST_TOLERANCE:g}, to which log-likelihoods are known"
+    tolerance = number(tolerance, "tolerance", rule, least=LEAST_TOLERANCE)
+    return (CubicGrid if by_cubics else LineGrid)(low, high, tolerance)
 
 
 def check_grid_of_values(values, name="values") -> np.ndarray:

@@ -9,8 +9,6 @@ are (`Design.keeps_order`), and no fit has a copy. Fits are independent: threads
 from __future__ import annotations
 
 import re
-import threading
-import warnings
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import numpy as np
 from .._journal import Journal, describe_call, digest_of
 from .._tables import Result, counted, in_brief
 from .._threads import Pool
+from .._warnings import keep_warnings
 from ..backends.cpu.threads import fits_at_once, one_blas_thread
 from ..data.intervals import check_level, with_ratios
 from ..estimators._pipelines import split_pipeline
@@ -197,10 +196,9 @@ def fit_outcomes(
     with (
         Journal(folder, of) as journal,
         progress.batch("outcomes", len(names)) as done,
-        _sorting as warned,
         one_blas_thread(),
     ):
-        keep = partial(_keep, study, journal, warned)
+        keep = partial(_keep, study, journal)
         for effects in _in_threads(keep, ((name, outcomes[name]) for name in names), n_at_once):
             found.append(effects)
             done(effects)
@@ -226,66 +224,28 @@ def _check_names(outcomes, given):
     return names
 
 
-def _keep(study, journal, warned, name, y) -> Effects:
+def _keep(study, journal, name, y) -> Effects:
     """Effects on one outcome: what is in the folder, or else of a fit, which is kept."""
-    effects, warned.own = Effects.none(len(study.features)), []
+    effects = Effects.none(len(study.features))
     try:
-        given = study.read(name, y)
-        key = "" if journal.folder is None else _key_of(name, given)
-        kept = journal.read(key)
-        if kept is not None:
-            return Effects.unpack(kept)
-        study.fit(effects, given, warned.own)
+        with keep_warnings() as warned:
+            given = study.read(name, y)
+            key = "" if journal.folder is None else _key_of(name, given)
+            kept = journal.read(key)
+            if kept is not None:
+                return Effects.unpack(kept)
+            study.fit(effects, given, warned)
         if "failed" not in effects.status:
             journal.write(key, effects.pack(), compress=True)
     except Exception as error:  # of one outcome, which is not to end the others
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
         effects.message = [kind + str(error)] * len(study.features)
-    finally:
-        warned.own = None
     return effects
 
 
 def _key_of(name, given):
     """Name of the file of an outcome: one that differs has another."""
     return re.sub(r"[^\w-]+", "-", str(name))[:MOST_OF_NAME] + "-" + digest_of([name, given])
-
-
-class _Sorting:
-    """Puts warnings of fits into the list ``own`` of their thread, where it has one.
-
-    Filters belong to the process: the first of several calls that overlap sets them, and the last
-    one to end puts them back.
-    """
-
-    def __init__(self):
-        self._lock, self._n_calls, self.local = threading.Lock(), 0, threading.local()
-
-    def __enter__(self):
-        with self._lock:
-            if not self._n_calls:
-                self._before = warnings.catch_warnings()
-                self._before.__enter__()
-                warnings.filterwarnings("always", category=UserWarning)
-                self._show, warnings.showwarning = warnings.showwarning, self._keep
-            self._n_calls += 1
-        return self.local
-
-    def __exit__(self, *error):
-        with self._lock:
-            self._n_calls -= 1
-            if not self._n_calls:
-                self._before.__exit__(*error)
-
-    def _keep(self, message, category, *where, **more):
-        own = getattr(self.local, "own", None)
-        if own is None or not issubclass(category, UserWarning):
-            self._show(message, category, *where, **more)
-        else:
-            own.append(message)
-
-
-_sorting = _Sorting()
 
 
 def _in_threads(function, items, n_threads):

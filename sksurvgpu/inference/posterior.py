@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Real
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._journal import describe_call
+from .._warnings import warn
 from ..backends.cpu.sampling import Sampling
 from ..bayes.chains import Schedule, run_chains
 from ..bayes.draws import Storage
 from ..bayes.hmc import HmcSampler
 from ..bayes.posterior import Posterior
 from ..bayes.shrinkage import ShrinkageSampler
+from ..data import options
 from ..data.by_column import check_by_column
 from ..data.intervals import check_level
 from ..estimators._bayes import SEEDS
@@ -262,11 +262,10 @@ def _per_coefficient(values, name, problem, **bounds):
 
 
 def _number(value, name, minimum):
-    is_number = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
-    if not is_number or (minimum is not None and value < minimum):
-        bound = "" if minimum is None else f" of at least {minimum:g}"
-        raise ValueError(f"`{name}` is {value!r}, must be a finite number{bound}.")
-    return float(value)
+    least, bound = -np.inf, ""
+    if minimum is not None:
+        least, bound = minimum, f" of at least {minimum:g}"
+    return options.number(value, name, f"must be a finite number{bound}", least=least)
 
 
 def _sampler_maker(model, prepared, problem, normal, scales, seed):
@@ -311,5 +310,5 @@ def _describe(model, setting, sampled, scales, level):
     sampled = replace(sampled, samplers=[])  # which hold rows
     result = Posterior(sampled, names, level=level, effect=traits_of(model).effect)
     for doubt in result.doubts():
-        warnings.warn(f"posterior: {doubt}", ConvergenceWarning, stacklevel=3)
+        warn(f"posterior: {doubt}", ConvergenceWarning)
     return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result, counted
+from .._warnings import warn
+from ..data import options
 from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
 from ..data.wholes import reading_part
@@ -251,12 +252,11 @@ def profile_likelihood(
             profiles += profiler.profile(chosen[first : first + size], level)
         profiler.end()
     if profiler.n_failed:
-        warnings.warn(
+        warn(
             f"{profiler.n_failed:,} of {profiler.n_fits:,} fits of the profiles did not converge, "
             f"and bounds may be inaccurate; raise max_iter={model.max_iter:,}, or penalize columns "
             "whose coefficients may be infinite.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return _gather([names[column] for column in chosen], profiles, level, traits_of(model).effect)
 
@@ -264,8 +264,7 @@ def profile_likelihood(
 def _check_flags(model, derivatives, include_penalty):
     """Check what is asked of the curves."""
     for name, value in (("derivatives", derivatives), ("include_penalty", include_penalty)):
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"`{name}` is {value!r}, must be True or False.")
+        options.flag(value, name)
     if derivatives and not penalty_of(model).has_strength:
         raise ValueError(
             f"`derivatives` is True, and those of penalty={model.penalty!r} are not known; take "
@@ -275,8 +274,7 @@ def _check_flags(model, derivatives, include_penalty):
 
 def _check_grid(n_points, values, bounds, tolerance, by_cubics):
     """Where curves are wanted: a grid, or checked values by the columns that a user names."""
-    if not isinstance(n_points, Integral) or isinstance(n_points, bool) or n_points < 0:
-        raise ValueError(f"`n_points` is {n_points!r}, must be an integer of at least 0.")
+    options.whole(n_points, "n_points", 0, "must be an integer of at least 0")
     asked = {"n_points": n_points or None, "values": values, "bounds": bounds}
     named = [name for name, value in asked.items() if value is not None]
     if len(named) > 1:
@@ -360,7 +358,7 @@ def _choose(columns, setting, argument="columns"):
             if not found:
                 hint = similar(column, [*names, *features])
                 raise ValueError(f"`{argument}` names {column!r}, which `X` does not have{hint}")
-        elif isinstance(column, Integral) and not isinstance(column, bool | np.bool_):
+        elif options.is_whole(column):
             if not 0 <= column < len(features):
                 raise ValueError(
                     f"`{argument}` has position {column}, must be from 0 to {len(features) - 1}."

@@ -20,6 +20,7 @@ import numpy as np
 
 from .._tables import MOST_OF_A_FIT, Result, counted
 from ..data.by_column import find_column
+from ..data.options import choice
 from ..estimators.fitted import fitted_of
 from ..information.inverse import invert
 from ..information.views import view_of
@@ -174,11 +175,7 @@ def _positions(estimator, columns) -> np.ndarray:
 def _transform(transform, rows, time) -> np.ndarray:
     """Function of time at the events."""
     if isinstance(transform, str):
-        if transform not in _TRANSFORMS:
-            raise ValueError(
-                f"`transform` is {transform!r}, must be one of "
-                f"{', '.join(map(repr, _TRANSFORMS))} or a function of an array of times."
-            )
+        choice(transform, "transform", _TRANSFORMS, " or a function of an array of times")
         values = _TRANSFORMS[transform](time, rows)
     elif callable(transform):
         values = np.asarray(transform(time.copy()), dtype=np.float64)

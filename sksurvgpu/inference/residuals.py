@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..data import options
 from ..estimators.competing import FineGrayCCD
 from ..estimators.survival import CoxLassoCCD
 from ..information.inverse import Inverse
@@ -94,12 +95,8 @@ def _find_kind(view: View, kind) -> tuple[Callable[..., np.ndarray], bool]:
     elif isinstance(view, SubsetView):
         kinds = _KINDS_OF_SUBSETS
     kind = next(iter(kinds)) if kind is None else kind
-    if kind not in kinds:
-        hint = f" {_NAMES_IN_R[kind]}" if kind in _NAMES_IN_R else ""
-        raise ValueError(
-            f"`kind` is {kind!r}, must be one of {', '.join(map(repr, kinds))} for a "
-            f"{type(view.rows.estimator).__name__}.{hint}"
-        )
+    hint = f". {_NAMES_IN_R[kind].removesuffix('.')}" if kind in _NAMES_IN_R else ""
+    options.choice(kind, "kind", kinds, f" for a {type(view.rows.estimator).__name__}{hint}")
     return kinds[kind]
 
 

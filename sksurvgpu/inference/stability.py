@@ -6,15 +6,15 @@ complementary pairs: Shah and Samworth 2013).
 
 from __future__ import annotations
 
-import warnings
 from contextlib import closing
 from functools import partial
-from numbers import Integral
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._journal import Journal, describe_call
+from .._warnings import warn
+from ..data import options
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
@@ -236,54 +236,44 @@ def _count(fits, rest, is_penalized):
 
 
 def _check_halves(n_subsamples, sampling):
-    if sampling not in SAMPLINGS:
-        raise ValueError(
-            f"`sampling` is {sampling!r}, must be one of {', '.join(map(repr, SAMPLINGS))}."
-        )
-    is_whole = isinstance(n_subsamples, Integral) and not isinstance(n_subsamples, bool)
-    if not is_whole or n_subsamples < 4 or (sampling == "complementary" and n_subsamples % 2):
-        raise ValueError(
-            f"`n_subsamples` is {n_subsamples!r}, must be a whole number of at least 4, and even "
-            "for complementary pairs."
-        )
+    options.choice(sampling, "sampling", SAMPLINGS)
+    rule = "must be a whole number of at least 4, and even for complementary pairs"
+    if options.whole(n_subsamples, "n_subsamples", 4, rule) % 2 and sampling == "complementary":
+        options.refuse(n_subsamples, "n_subsamples", rule)
 
 
 def _warn_of_early_end(result, given, alpha_min_ratio):
     expected = float(result.expected_errors[-1])
     if given is None and expected < EARLY * result.max_errors:
-        warnings.warn(
+        warn(
             f"the penalties end at alpha {result.alphas[-1]:.3g}, where {expected:.2g} of "
             f"max_errors={result.max_errors:g} false selections are to be expected, so that "
             f"weaker effects had no chance; pass a smaller alpha_min_ratio ({alpha_min_ratio:g}).",
             UserWarning,
-            stacklevel=3,
         )
 
 
 def _warn(result, converged, n_subsamples, model):
     missing = n_subsamples - converged.shape[1]
     if missing:
-        warnings.warn(
+        warn(
             f"{missing:,} of {n_subsamples:,} halves, or the other half of their pair, have no "
             "event or nothing to compare, and are left out.",
             UserWarning,
-            stacklevel=3,
         )
     if np.isinf(result.alpha_min):
-        warnings.warn(
+        warn(
             f"more than max_errors={result.max_errors:g} false selections are to be expected even "
             f"at the largest penalty ({result.expected_errors[0]:.3g} at alpha "
             f"{result.alphas[0]:.3g}, where {result.n_selected[0]:.3g} are selected), so that "
             "nothing is; pass larger `alphas`, `max_errors` or `threshold`.",
             UserWarning,
-            stacklevel=3,
         )
     failed = np.count_nonzero(~converged)
     if failed:
-        warnings.warn(
+        warn(
             f"{failed:,} of the {converged.size:,} fits of the stability selection did not "
             f"converge; raise max_iter={model.max_iter:,} or tol={model.tol:g}, or end with a "
             "larger penalty.",
             ConvergenceWarning,
-            stacklevel=3,
         )

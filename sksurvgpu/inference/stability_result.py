@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 
 import numpy as np
 
 from .._tables import Result
+from ..data import options
 from ._errors_of_selection import ASSUMPTIONS, expected_errors
 
 __all__ = ["StabilityResult", "check_options"]
@@ -166,20 +166,13 @@ class StabilityResult(Result):
 
 def check_options(threshold, max_errors, assumption, sampling):
     """Check what a result is judged by."""
-    if not _is_number(threshold) or not 0.5 < threshold <= 1:
-        raise ValueError(f"`threshold` is {threshold!r}, must be above 0.5 and at most 1.")
-    if not _is_number(max_errors) or not max_errors > 0:
-        raise ValueError(f"`max_errors` is {max_errors!r}, must be a positive number.")
-    if assumption not in ASSUMPTIONS:
-        raise ValueError(
-            f"`assumption` is {assumption!r}, must be one of {', '.join(map(repr, ASSUMPTIONS))}."
-        )
+    rule = "must be above 0.5 and at most 1"
+    options.number(threshold, "threshold", rule, above=0.5, most=1)
+    if not options.is_number(max_errors) or not max_errors > 0:
+        options.refuse(max_errors, "max_errors", "must be a positive number")
+    options.choice(assumption, "assumption", ASSUMPTIONS)
     if assumption != "none" and sampling != "complementary":
         raise ValueError(
             f'`assumption` is {assumption!r}, whose bound is for sampling="complementary" only; '
             'pass that, or assumption="none".'
         )
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool)

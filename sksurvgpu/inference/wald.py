@@ -10,6 +10,7 @@ import numpy as np
 
 from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
+from ..data.options import flag
 from ..estimators._preparing import prepare
 from ..estimators.fitted import fitted_of, traits_of
 from ..information.inverse import Inverse, invert
@@ -271,8 +272,7 @@ def wald(
     """
     level = check_level(level)
     for name, value in (("robust", robust), ("intercept", intercept), ("tests", tests)):
-        if not isinstance(value, bool | np.bool_):
-            raise TypeError(f"`{name}` is {value!r}, must be True or False.")
+        flag(value, name)
     estimator, X = open_fit(estimator, X)
     require_unpenalized(estimator, "Wald inference", INSTEAD)
     robust = bool(robust) or cluster is not None
@@ -304,7 +304,7 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     view, (robust, cluster) = view_of(rows), robust
     cluster = clusters_of(view, cluster) if robust else None
     information = view.information()
-    inverse = invert_of(estimator, information, stacklevel=5)
+    inverse = invert_of(estimator, information)
     n_rows = int(np.count_nonzero(rows.weight))
     given = estimator, information[0], view.meat(cluster) if robust else None
     fit = _Fit.of(*given, inverse, n_rows, rows.problem.has_intercept)
@@ -333,7 +333,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         shared, n_rows = (prepared.problem, prepared.batch), prepared.n_weighted
         loglik, *information, meat = prepared.backend.information(*shared, estimator.coef_, robust)
         check_same(estimator, loglik)
-        inverse = invert_of(estimator, information, stacklevel=5)
+        inverse = invert_of(estimator, information)
         given = estimator, information[0], meat, inverse, n_rows, prepared.problem.has_intercept
         fit = _Fit.of(*given)
         found = fit.coef, inverse.mask(fit.covariance)

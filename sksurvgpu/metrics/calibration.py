@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._calls import called_as, renamed, renamed_attribute
 from .._tables import Result
+from ..data import options
 from ..data.vectors import as_array
 from ..nonparametric.risk import observed_risk, risk_interval
 from .observed import (
@@ -239,13 +239,10 @@ def _check_outcome(y):
 
 
 def _check_options(horizon, n_groups, level):
-    is_number = isinstance(horizon, Real) and not isinstance(horizon, bool)
-    if horizon is not None and not (is_number and 0 <= horizon < np.inf):
+    if horizon is not None and not (options.is_number(horizon) and 0 <= horizon < np.inf):
         raise ValueError(f"`horizon` is {horizon!r:.40}, must be one finite number of at least 0.")
-    if isinstance(n_groups, bool) or not isinstance(n_groups, Integral) or n_groups < 1:
-        raise ValueError(f"`n_groups` is {n_groups!r}, must be a whole number of at least 1.")
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"`level` is {level!r}, must lie between 0 and 1, e.g. 0.95.")
+    options.whole(n_groups, "n_groups", 1)
+    options.number(level, "level", "must lie between 0 and 1, e.g. 0.95", above=0, below=1)
 
 
 def _at(risk, horizon):

@@ -19,12 +19,11 @@ that is left at t, so that with W the sum of weights w_i / G(t_i-) <= W, no pair
 W^2, and neither do all of them.
 """
 
-from numbers import Real
-
 import numpy as np
 
 from .._calls import called_as
 from .._compile import kernel
+from ..data.options import is_number, refuse
 from ..data.outcomes.competing import competing_risks
 from ..data.outcomes.fields import check_code, read_survival, status_of
 from .observed import NO_START
@@ -135,10 +134,8 @@ def concordance_competing(
 
 
 def _check_choices(horizon, censoring):
-    if horizon is not None and (
-        isinstance(horizon, bool) or not isinstance(horizon, Real) or np.isnan(float(horizon))
-    ):
-        raise ValueError(f"`horizon` is {horizon!r}, must be a number or None.")
+    if horizon is not None and (not is_number(horizon) or np.isnan(float(horizon))):
+        refuse(horizon, "horizon", "must be a number or None")
     if censoring not in ("pooled", "stratified"):
         raise ValueError(f"`censoring` is {censoring!r}, must be 'pooled' or 'stratified'.")
 

@@ -17,13 +17,13 @@ test of Lin and Wei (1989).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._calls import called_as, renamed_attribute
 from .._tables import Result
+from ..data.options import number
 from .counts import count
 from .groups import ALL, documented, is_robust, read_rows
 from .jackknife import row_influence
@@ -138,8 +138,7 @@ def log_rank(y, groups, *, strata=None, rho=0.0, sample_weight=None, robust=None
     False     254     234.0     244.6    1.0
     True      246     233.0     222.4    1.0
     """
-    if isinstance(rho, bool) or not isinstance(rho, Real) or not np.isfinite(rho):
-        raise ValueError(f"`rho` is {rho!r}, must be a finite number, such as 0 or 1.")
+    number(rho, "rho", "must be a finite number, such as 0 or 1")
     rows = read_rows(y, groups, sample_weight, strata=False if strata is None else strata)
     _check(rows)
     counts = count(rows.time, rows.event, start=rows.start, weight=rows.weight, group=rows.stratum)

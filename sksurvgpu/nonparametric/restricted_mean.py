@@ -14,7 +14,6 @@ or the sum of squared influences, R(time) event q(time) less the sum of R q h wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy as np
 from .._calls import called_as
 from .._tables import Result
 from ..data.intervals import check_level
+from ..data.options import number
 from .counts import count
 from .groups import documented, is_robust, read_rows
 from .incidence import without_event
@@ -237,9 +237,7 @@ def _with_tests(table, z):
 
 
 def _check_horizon(horizon):
-    if isinstance(horizon, bool) or not isinstance(horizon, Real) or not 0 < horizon < np.inf:
-        raise ValueError(f"`horizon` is {horizon!r}, must be one positive, finite number.")
-    return float(horizon)
+    return number(horizon, "horizon", "must be one positive, finite number", above=0)
 
 
 def _check_follow_up(counts, rows, horizon):

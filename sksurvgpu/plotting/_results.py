@@ -6,6 +6,8 @@ from numbers import Integral
 
 import numpy as np
 
+from ..data.options import is_whole
+
 __all__ = [
     "choose_rows",
     "effect_of",
@@ -85,7 +87,7 @@ def choose_rows(names, columns):
         columns = [columns]
     names, chosen = list(names), []
     for column in columns:
-        if isinstance(column, Integral) and not isinstance(column, bool):
+        if is_whole(column):
             if not -len(names) <= column < len(names):
                 raise ValueError(
                     f"`columns` has the position {column}, there are {len(names):,} coefficients."

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..data.options import is_flag
 from ..nonparametric import KaplanMeier, LogRank
 from ._curves import CurvesDisplay
 from ._observed import draw_medians, draw_observed, mark_censored, test_of_groups, write_test
@@ -170,7 +171,7 @@ def _choose_test(log_rank, observed, y, groups):
     """Log-rank test whose p-value is written; None for none."""
     if isinstance(log_rank, LogRank):
         return log_rank
-    if not isinstance(log_rank, bool | np.bool_):
+    if not is_flag(log_rank):
         raise TypeError(
             f"`log_rank` is of type {type(log_rank).__name__}; pass True, False, or what "
             "sksurvgpu.nonparametric.log_rank returns."

@@ -1,10 +1,9 @@
 """Chains as they ran, beside what they drew."""
 
-from numbers import Integral
-
 import numpy as np
 
 from ..bayes.doubts import badness
+from ..data.options import whole
 from ..estimators._pipelines import split_pipeline
 from ._display import Display, wrong_type
 from ._results import choose_rows
@@ -213,8 +212,7 @@ class TraceDisplay(Display):
 
 def _worst(posterior, n_worst):
     """Positions of the parameters with the worst diagnostics; of the first if none has any."""
-    if isinstance(n_worst, bool) or not isinstance(n_worst, Integral) or n_worst < 1:
-        raise ValueError(f"`n_worst` is {n_worst!r}, must be a whole number of at least 1.")
+    whole(n_worst, "n_worst", 1)
     table = posterior.diagnostics
     order = np.argsort(-badness(table, posterior.n_chains), kind="stable")
     has_draws = table["ess_bulk"].notna().to_numpy()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from ..data.options import is_whole
 from ..data.simulate.draw import generator
 from ..estimators._columns import refuse
 from ..estimators.fitted import traits_of
@@ -48,7 +48,7 @@ class FarSplits:
 
 def deal(model, prepared) -> FarSplits:
     """Folds of a cross-validation, each with its share of every partition's events."""
-    if not isinstance(model.cv, Integral) or isinstance(model.cv, bool):
+    if not is_whole(model.cv):
         refuse("splitters and row numbers need rows here", "pass a number of folds as `cv`")
     prepared.check_subjects(model)
     seed = int(generator(model.random_state).integers(2**63))

@@ -18,12 +18,12 @@ a penalty is concave, D counts as 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
+from ..data.options import number
 from ..estimators._prepared import sizes_of_rows
 from ..estimators.fitted import fitted_of, traits_of
 from ..inference._rows import documented, open_fit, open_rows, require_selection
@@ -264,14 +264,10 @@ def _log_binomial(n, k):
 
 
 def _check_gamma(gamma) -> float:
-    if isinstance(gamma, bool) or not isinstance(gamma, Real) or not 0 <= float(gamma) <= 1:
-        raise ValueError(f"`gamma` is {gamma!r}, must lie between 0 (the BIC) and 1.")
-    return float(gamma)
+    return number(gamma, "gamma", "must lie between 0 (the BIC) and 1", least=0, most=1)
 
 
 def _check_n(n, basis) -> float:
     if n is None:
         return basis.n_observations
-    if isinstance(n, bool) or not isinstance(n, Real) or not 0 < float(n) < np.inf:
-        raise ValueError(f"`n_observations` is {n!r}, must be a positive number.")
-    return float(n)
+    return number(n, "n_observations", "must be a positive number", above=0)

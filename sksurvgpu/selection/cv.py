@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -21,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from .._journal import Journal, check_folder, describe_call
+from .._warnings import warn
 from ..estimators._base import PenalizedModel
 from ..estimators._columns import refuse
 from ..estimators._composition import penalty_of, read_by_column, route_of
@@ -148,7 +148,7 @@ class CrossValidated(CallbackSupport):
         progress.end()
         doubts = choice.doubts + doubts_of(self, choice.prepared, solution)
         if doubts:  # the caller is behind decorators of `fit`, callbacks and two functions here
-            warnings.warn(" ".join(doubts), ConvergenceWarning, stacklevel=6)
+            warn(" ".join(doubts), ConvergenceWarning)
         return self
 
     def _choose(self, X, y, prepared, progress, folder) -> Choice:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
+from ..data import options
 from ..data.by_fit import ColumnsOnDemand, Marks
 from ..data.dealing import deal_folds, kinds_of
 from ..data.vectors import check_labels
@@ -105,11 +105,7 @@ class SurvivalKFold(BaseCrossValidator):
     def _tests(self, kind, groups):
         """Rows of each fold, given numbered kinds of outcomes and numbered groups."""
         for name, least in (("n_splits", 2), ("n_repeats", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise ValueError(
-                    f"`{name}` is {value!r}, must be a whole number of at least {least}."
-                )
+            options.whole(getattr(self, name), name, least)
         random = check_random_state(self.random_state)
         n_units = len(kind) if groups is None else int(groups.max()) + 1
         if n_units < self.n_splits:
@@ -257,7 +253,7 @@ class Splits:
 def split_rows(cv, X, y, prepared, *, n_repeats, random_state) -> Splits:
     """Read the parameter `cv`: a number of folds, a splitter, or pairs of row numbers."""
     base, unit = prepared.weight, prepared.outcome.unit
-    if isinstance(cv, Integral) and not isinstance(cv, bool):
+    if options.is_whole(cv):
         folds = SurvivalKFold(cv, n_repeats=n_repeats, random_state=random_state)
         tests = list(folds._tests(kinds_of(prepared.outcome, base), unit))
         return Splits(base, [test.astype(np.int32) for test in tests], [None] * len(tests))

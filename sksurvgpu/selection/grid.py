@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Real
-
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import _is_fitted
 
+from ..data import options
 from ..estimators._base import PenalizedModel
 from ..estimators._composition import penalty_of
 from ..estimators._log_likelihood import check_arguments
@@ -88,12 +87,12 @@ def find_alpha_max(prepared):
 
 def check_grid(n_alphas, alpha_min_ratio):
     """Check what a sequence of penalties is made from."""
-    if not _is_number(n_alphas) or n_alphas < 1 or int(n_alphas) != n_alphas:
-        raise ValueError(f"`n_alphas` is {n_alphas!r}, must be a whole number of at least 1.")
+    if not options.is_number(n_alphas) or not 1 <= n_alphas < np.inf or int(n_alphas) != n_alphas:
+        options.refuse(n_alphas, "n_alphas", "must be a whole number of at least 1")
     if alpha_min_ratio is None:
         return
-    if not _is_number(alpha_min_ratio) or not 0 < alpha_min_ratio < 1:
-        raise ValueError(f"`alpha_min_ratio` is {alpha_min_ratio!r}, must lie between 0 and 1.")
+    rule = "must lie between 0 and 1"
+    options.number(alpha_min_ratio, "alpha_min_ratio", rule, above=0, below=1)
 
 
 def alpha_grid(alpha_max, n_alphas, alpha_min_ratio, problem):
@@ -101,10 +100,6 @@ def alpha_grid(alpha_max, n_alphas, alpha_min_ratio, problem):
     if alpha_min_ratio is None:
         alpha_min_ratio = 1e-4 if problem.given.n_rows > problem.n_columns else 1e-2
     return alpha_max * np.geomspace(1.0, alpha_min_ratio, int(n_alphas))
-
-
-def _is_number(value):
-    return isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
 
 
 def check_alphas(alphas):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from contextlib import closing
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -13,6 +12,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._tables import Result
+from .._warnings import warn
+from ..data.options import choice, flag
 from ..estimators._columns import refuse
 from ..estimators._docs import documented
 from ..estimators._pipelines import join_steps
@@ -245,9 +246,7 @@ class Path(Result):
         >>> path.best("bic").alpha > path.best("aic").alpha
         True
         """
-        if criterion not in CRITERIA:
-            listed = ", ".join(map(repr, CRITERIA))
-            raise ValueError(f"`criterion` is {criterion!r}, must be one of {listed}.")
+        choice(criterion, "criterion", CRITERIA)
         values = self.information_criteria(X, y, **options)[criterion]
         if values.isna().all():
             why = "every fit of the path has as many degrees of freedom as rows, which leaves no"
@@ -319,8 +318,7 @@ def fit_path(
     (50,)
     """
     fitted, steps, X = open_copy(estimator, X, y, "fit_path", fit_params)
-    if not isinstance(relax, bool | np.bool_):
-        raise TypeError(f"`relax` is {relax!r}, must be True or False; Path.blend takes shares.")
+    flag(relax, "relax", "; Path.blend takes shares")
     require_strength(fitted, "fit_path")
     if alphas is None:
         check_grid(n_alphas, alpha_min_ratio)
@@ -346,11 +344,10 @@ def _fit(fitted, prepared, alphas, n_alphas, alpha_min_ratio, relax):
     path = _gather(fitted, alphas, solutions, infinite, basis)
     if not path.converged.all():
         failed = int(np.argmin(path.converged))
-        warnings.warn(
+        warn(
             f"{np.count_nonzero(~path.converged)} of {len(alphas)} fits of the path did not "
             "converge, the first one: " + explain_failure(path.at(failed), solutions[failed]),
             ConvergenceWarning,
-            stacklevel=3,
         )
     if relax or gamma is not None:
         path = with_refits(path, prepared, solutions)

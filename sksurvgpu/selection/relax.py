@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._warnings import warn
+from ..data.options import first_of
 from ..estimators._relaxed import blend, check_share, names_of_undetermined, refit
 
 __all__ = [
@@ -40,14 +41,12 @@ def with_refits(path, prepared, solutions):
     missing = [i for i, solution in enumerate(found) if solution is None]
     if missing:
         names = names_of_undetermined(prepared, solutions[missing[0]])
-        listed = ", ".join(f"{path.alphas[i]:.3g}" for i in missing[:MOST_ALPHAS])
-        more = f" and {len(missing) - MOST_ALPHAS:,} more" if len(missing) > MOST_ALPHAS else ""
-        warnings.warn(
-            f"at {len(missing):,} of {len(found):,} penalties, alpha {listed}{more}, the selected "
+        listed = first_of([f"{path.alphas[i]:.3g}" for i in missing], MOST_ALPHAS)
+        warn(
+            f"at {len(missing):,} of {len(found):,} penalties, alpha {listed}, the selected "
             "columns have no finite or no single fit without a penalty, and blends are NaN: at "
             f"the first, {names} are collinear or separate the events.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     return replace(path, _refits=Refits(prepared, path, solutions, found))
 

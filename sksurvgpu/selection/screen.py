@@ -8,7 +8,6 @@ chi-square statistic. A survival outcome is compared by the log-rank test (`info
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..backends import to_host
 from ..data.design.columns import INDICATOR, build_design
 from ..data.design.duplicates import LEAST_THRESHOLD, find_duplicates
 from ..data.design.sums import column_names, sum_by_group
+from ..data.options import number
 from ..data.outcomes.survival import read_outcome
 from ..data.vectors import as_vector, check_length, check_row_values, numbers_or_flags
 from ..estimators._columns import require_here
@@ -188,13 +188,8 @@ def screen(X, y, *, strata=None, duplicates=0.99, n_jobs=None) -> ScreenResult:
 def _check_duplicates(threshold):
     if threshold is None:
         return None
-    is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
-    if not is_number or not LEAST_THRESHOLD <= threshold <= 1:
-        raise ValueError(
-            f"`duplicates` is {threshold!r}, must be a correlation from {LEAST_THRESHOLD:g} to 1, "
-            "or None."
-        )
-    return float(threshold)
+    rule = f"must be a correlation from {LEAST_THRESHOLD:g} to 1, or None"
+    return number(threshold, "duplicates", rule, least=LEAST_THRESHOLD, most=1)
 
 
 # --- plain outcomes -------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 
 import numpy as np
 
+from .._warnings import warn
 from ..data import options
 from ..data.design.columns import SPARSE, build_design
 from ..data.vectors import check_flags, check_numbers
@@ -128,7 +128,7 @@ def episodes(
     tables = {} if covariates is None else covariates
     told = read_spans(tables, "covariates", columns, persons, missing == "drop", by_day=by_day)
     check_alike("`covariates`", told.calendar, "times of `outcomes` are", periods.calendar)
-    told.counts.report_unknown(unknown, "person", stacklevel=3)
+    told.counts.report_unknown(unknown, "person")
     ids, rank = told.ranked(sorts=not isinstance(tables, Mapping))
     policies = _by_covariate("overlaps", overlaps, ids, "error")
     policy = np.array([POLICIES[key] for key in policies], dtype=np.int64)
@@ -179,10 +179,9 @@ def _summarize(X, is_event, read, clipped, filled, counts):
 
 def _warn_of_empty(n_empty):
     if n_empty:
-        warnings.warn(
+        warn(
             f"`covariates` has {n_empty:,} line(s) that stop where they start, and are left out; "
             "pass ends='inclusive' if times are days and the last one counts, or drop such lines.",
-            stacklevel=3,
         )
 
 

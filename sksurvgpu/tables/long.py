@@ -135,7 +135,7 @@ def read_long(outcomes, covariates, options: LongOptions, store=None) -> LongDat
     reader = LineReader("covariates", columns, options.drops_missing)
     lines = LongLines(reader, rows, windows, index, _columns_of(like, windows))
     settled, found, counts = _settle(source, lines, options, store)
-    counts.report_unknown(options.unknown, "row", stacklevel=4)
+    counts.report_unknown(options.unknown, "row")
     _check_settled(settled, found, rows.ids, counts, windows.names)
     ids = found.ids[settled.is_kept]
     window_of = np.array(windows.names, dtype=object)[found.window[settled.is_kept]]

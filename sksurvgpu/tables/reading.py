@@ -5,7 +5,6 @@ or says where the first one is, and turns columns into arrays. `Persons` is a ta
 a whole, with a number for each identifier, which lines of other tables are looked up by.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
+from .._warnings import warn
 from ..data.sources import open_source, to_pandas
 from .ids import id_at, is_missing, listed, new_ids, read_ids
 from .numbering import ABSENT
@@ -62,7 +62,7 @@ class LineCounts:
             self.example = id_at(ids, np.argmin(is_known))
         self.unknown += n_unknown
 
-    def report_unknown(self, unknown, who, stacklevel):
+    def report_unknown(self, unknown, who):
         """Say that there are such lines, as the option `unknown` wants; `who` should be known."""
         if not self.unknown or unknown == "ignore":
             return
@@ -72,9 +72,7 @@ class LineCounts:
         )
         if unknown == "error":
             raise ValueError(f"{message}; pass unknown='ignore' to leave them out.")
-        warnings.warn(
-            f"{message}; they are left out. unknown='ignore' silences this.", stacklevel=stacklevel
-        )
+        warn(f"{message}; they are left out. unknown='ignore' silences this.")
 
 
 @dataclass(frozen=True)
@@ -219,10 +217,9 @@ def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SI
     return Persons(whole, np.concatenate(ids), np.concatenate(numbers), known, name)
 
 
-def warn_of_strangers(name, example, others, known, stacklevel):
+def warn_of_strangers(name, example, others, known):
     """Warn of a table whose identifiers are all unknown; `known` is one of those of `others`."""
-    warnings.warn(
+    warn(
         f"no line of `{name}` is of anybody in {others}: it has identifiers like {example!r}, where"
         f" these are like {known!r}; compare both columns.",
-        stacklevel=stacklevel,
     )

@@ -7,12 +7,12 @@ the same operation of several fits in one launch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 
 from ...data.by_fit import columns_of
+from ...data.options import is_whole
 from ..contract import serve_in_rounds
 from ..ranges import named
 from ._cuda import count_devices, open_device
@@ -35,7 +35,7 @@ def list_devices(asked):
     if not asked or len(set(asked)) < len(asked):
         raise ValueError(f"`device` is {asked!r}: name every device once, and at least one.")
     for number in asked:
-        if not isinstance(number, Integral) or isinstance(number, bool) or number < 0:
+        if not is_whole(number) or number < 0:
             raise ValueError(f"`device` is {asked!r}: {number!r} is not the number of a device.")
     return list(map(int, asked))
 

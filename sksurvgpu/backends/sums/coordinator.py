@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...data.by_fit import of_fit
+from ...data.options import choice
 from ..contract import Operations, Request, ask
 from ..cpu.threads import one_blas_thread
 from .exchange import Counts, Link, Step
@@ -58,8 +59,7 @@ class Coordinator:
 
     def __post_init__(self):
         for name in ("level", "highest"):
-            if getattr(self, name) not in LEVELS:
-                raise ValueError(f"`{name}` is {getattr(self, name)!r}, must be one of {LEVELS}.")
+            choice(getattr(self, name), name, LEVELS)
 
     def run(self, problem, batch, coroutines, n_threads):
         """Serve all fits to their ends; threads are the engine's."""
