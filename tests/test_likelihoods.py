@@ -30,6 +30,7 @@ from oracles.reference_likelihoods import (
     split_rows,
 )
 
+from sksurvgpu.likelihoods.cox import Cox
 from sksurvgpu.patterns.risk_sets import plan as row_plans
 
 # Rows (start, time, event), by the pattern of ties that they make.
@@ -85,6 +86,25 @@ def test_every_tie_pattern(is_delayed, is_weighted, strata, ties, check_close):
         if is_weighted and not data.weights.any():
             data.weights[0] = 1.0
         compare(data, rng.normal(size=n), ties, check_close, f"patterns {subset}")
+
+
+def test_exact_steps_have_the_derivatives_of_a_cell(ties):
+    """Slope and curvature of a cell's term, along one column: those of its logarithm."""
+    rng, is_dead = np.random.default_rng(2), np.arange(7) < 3
+    w, x = rng.uniform(0.2, 3.0, size=7), rng.normal(size=7)
+    likelihood, death_weight, n_dead = Cox(ties), 2.5, 3.0
+
+    def term(step):
+        moved = w * np.exp(step * x)
+        sums = moved.sum(), moved[is_dead].sum()
+        return likelihood.jump_formula(*sums, death_weight, n_dead)[0]
+
+    moments = [[(w * x**k)[rows].sum() for k in range(3)] for rows in (slice(None), is_dead)]
+    found = likelihood.coordinate_formula(*moments[0], *moments[1], death_weight, n_dead)
+    h = 1e-4
+    slope = (term(h) - term(-h)) / (2 * h)
+    curvature = (term(h) - 2 * term(0.0) + term(-h)) / h**2
+    np.testing.assert_allclose(found, [slope, curvature], rtol=1e-6)
 
 
 CASES = [
@@ -230,20 +250,22 @@ def test_a_common_shift_changes_nothing(random_data, ties, check_close):
     np.testing.assert_allclose(gradient(moved), gradient(session), atol=1e-8)
 
 
-def late_and_heavy():
-    """Rows of weight 1e14 that enter after most risk sets: (data, eta, which rows)."""
+def late_and_heavy(heavy):
+    """Rows of large weight that enter after most risk sets: (data, eta, which rows)."""
     rng = np.random.default_rng(12)
     data = draw_outcome(rng, 400, start=True, n_times=60)
     late = rng.random(400) < 0.1
     time, start = data.time.copy(), data.start.copy()
     start[late], time[late] = time.max() * 0.7, time.max() + 1
     data = data.with_(time=time, start=start, event=data.event & ~late)
-    return data, rng.normal(size=400) + np.log(1e14) * late, late
+    return data, rng.normal(size=400) + np.log(heavy) * late, late
 
 
-def test_delayed_entries_do_not_cancel(ties):
+# Of sums whose digits are kept, and of those that go on as logarithms.
+@pytest.mark.parametrize("heavy", [1e9, 1e14])
+def test_delayed_entries_do_not_cancel(heavy, ties):
     """A difference of sums would lose 14 digits of the risk sets before the entries."""
-    data, eta, late = late_and_heavy()
+    data, eta, late = late_and_heavy(heavy)
     session, loglik = open_rows(data, eta, ties)
     exact = reference(data, eta.astype(np.longdouble), ties)
     assert abs(loglik - exact.loglik) <= 1e-12 * abs(exact.loglik)
@@ -251,9 +273,11 @@ def test_delayed_entries_do_not_cancel(ties):
     assert error[~late].max() <= 1e-10
 
 
-def test_hazards_after_an_entry_do_not_cancel(ties):
+# Of sums whose digits are kept, and of those that go on as logarithms.
+@pytest.mark.parametrize("heavy", [1e9, 1e14])
+def test_hazards_after_an_entry_do_not_cancel(heavy, ties):
     """The same for the hazard of rows that enter late, small against the one before."""
-    data, eta, late = late_and_heavy()
+    data, eta, late = late_and_heavy(heavy)
     session, _ = open_rows(data, eta, ties)
     exact = reference(data, eta.astype(np.longdouble), ties)
     assert np.abs(gradient(session) - exact.u.astype(float))[late].max() <= 1e-10
