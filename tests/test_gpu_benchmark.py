@@ -25,22 +25,17 @@ from benchmarks.gpu import (
     ceilings,
     crossover,
     day,
+    first,
     fusion,
-    host,
-    jobs,
     kernels,
     papers,
     parity,
     problems,
-    profile,
     samplers,
-    sanitizer,
-    smoke,
     start,
-    variants,
     wheels,
 )
-from benchmarks.gpu.day import FULL, TINY
+from benchmarks.gpu.day import FULL, TINY, part_of
 from sksurvgpu.backends import cpu, cuda
 from sksurvgpu.backends.cuda import gram, linalg, weights
 from sksurvgpu.backends.cuda._cuda import Device
@@ -62,9 +57,9 @@ def device(monkeypatch):
         start, "call", lambda module, name, given, **more: start.first_fits(**given)
     )
     monkeypatch.setattr(
-        variants, "call", lambda module, name, given, **more: variants.measure_here(**given)
+        kernels, "call", lambda module, name, given, **more: kernels.measure_here(**given)
     )
-    monkeypatch.setattr(host, "measure", lambda item, sizes: {"not_run": "not here"})
+    monkeypatch.setattr(first.Host, "measure", lambda self, *given: {"not_run": "not here"})
     simulate_sampling(monkeypatch, simulated, compiled=True)
     return simulated
 
@@ -72,8 +67,8 @@ def device(monkeypatch):
 def run_here(job, deadline):
     """As a child would, its lines and all."""
     said = []
-    jobs.run_items(job.module, job.left, job.sizes, 1e6, lambda line, flush: said.append(line))
-    lines = [json.loads(line.removeprefix(jobs.MARK)) for line in said]
+    day.run_items(job.part, job.left, job.sizes, 1e6, lambda line, flush: said.append(line))
+    lines = [json.loads(line.removeprefix(day.MARK)) for line in said]
     return {line["item"]: line["result"] for line in lines if "item" in line}
 
 
@@ -103,19 +98,19 @@ def first_cases(monkeypatch):
 @pytest.mark.parametrize("call", day.CALLS)
 def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
     """Every part of a call, from the orders of its processes to its table."""
-    monkeypatch.setattr(parity, "jobs", lambda sizes: [(item,) for item in CHECKED])
+    monkeypatch.setattr(parity.Parity, "jobs", lambda self, sizes: [(item,) for item in CHECKED])
     monkeypatch.setattr(papers, "ROWS", tuple(ROWS))
     monkeypatch.setattr(kernels, "ITEMS", TIMED)
-    form = {"form": variants.families(TINY)["form"]}
-    monkeypatch.setattr(variants, "families", lambda sizes: form)
-    monkeypatch.setattr(start, "jobs", lambda sizes: [("majorized, warm",)])
-    monkeypatch.setattr(smoke, "jobs", lambda sizes: [("majorized",)])
-    monkeypatch.setattr(smoke, "FITS", 2)
+    form = {"form": kernels.families(TINY)["form"]}
+    monkeypatch.setattr(kernels, "families", lambda sizes: form)
+    monkeypatch.setattr(start.Start, "jobs", lambda self, sizes: [("majorized, warm",)])
+    monkeypatch.setattr(first.Smoke, "jobs", lambda self, sizes: [("majorized",)])
+    monkeypatch.setattr(first, "FITS", 2)
     path = tmp_path / "day.json"
     arguments = [call, "--sizes", "tiny", "--json", str(path), "--jobs", "1"]
-    assert __main__.main(arguments, run_here) == 0
+    assert __main__.main_gpu(arguments, run_here) == 0
     content, printed = json.loads(path.read_text()), capsys.readouterr().out
-    assert list(content["parts"]) == [part.module for part in day.CALLS[call].parts]
+    assert list(content["parts"]) == list(day.CALLS[call].shares)
     for name, results in content["parts"].items():
         assert f"\n{name} " in printed
         ran = [item for item, result in results.items() if "not_run" not in result]
@@ -125,7 +120,7 @@ def test_dry_run(call, device, first_cases, tmp_path, monkeypatch, capsys):
 
 def test_names_are_read():
     """Of all items whose fits differ in their problems alone."""
-    for name in {*kernels.ITEMS, *(family.problem for family in variants.families(TINY).values())}:
+    for name in {*kernels.ITEMS, *(family.problem for family in kernels.families(TINY).values())}:
         problem = problems.problem_of(name, TINY)
         assert problems.describe(problem)["rows"] >= 60 and problems.bytes_of(problem)["X"] > 0
     for row in papers.ROWS:
@@ -137,7 +132,7 @@ def test_names_are_read():
 
 def test_ways_are_there():
     """None asks for a constant that the package does not have."""
-    for family in variants.families(FULL).values():
+    for family in kernels.families(FULL).values():
         assert len(family.ways) > 1
         for way in family.ways.values():
             with way():
@@ -147,21 +142,21 @@ def test_ways_are_there():
 @pytest.mark.slow
 @pytest.mark.parametrize("model", cases.MODELS)
 def test_parity_of_a_model(model, device, first_cases):
-    for item in (item for items in parity.jobs(TINY) for item in items):
+    for item in (item for items in part_of("parity").jobs(TINY) for item in items):
         if item.startswith(f"{model}: "):
-            result = parity.measure(item, TINY)
+            result = part_of("parity").measure(item, TINY)
             assert result["passed"] and result["fits"] > 0, result["failures"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", thin(4, sanitizer.EVERYTHING))
+@pytest.mark.parametrize("model", thin(4, parity.EVERYTHING))
 def test_what_the_sanitizer_looks_at(model, device, first_cases):
-    assert sanitizer.run_kernels(model, rows=16, columns=2, max_iter=1) > 0
+    assert parity.run_kernels(model, rows=16, columns=2, max_iter=1) > 0
 
 
 def test_what_the_profiler_looks_at(device):
-    for problem, _ in profile.ITEMS.values():
-        [[solution]] = profile.fit(problem, TINY)
+    for problem, _ in kernels.PROFILED.values():
+        [[solution]] = kernels.fit(problem, TINY)
         assert solution.n_iter == 1
 
 
@@ -219,8 +214,8 @@ HAZARDS = "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
     ("status", "printed", "passed"),
     [
         (0, CLEAN, True),
-        (sanitizer.FOUND, WRONG, False),
-        (sanitizer.FOUND, HAZARDS, False),
+        (parity.FOUND, WRONG, False),
+        (parity.FOUND, HAZARDS, False),
         (1, CLEAN, None),
         (0, "crashed", None),
     ],
@@ -232,27 +227,27 @@ def test_sanitizer_reports(status, printed, passed):
         commands.append(command)
         return status, printed
 
-    result = sanitizer.measure("racecheck: cox", None, run=run, find=lambda: "tool")
+    result = part_of("sanitizer").measure("racecheck: cox", None, run=run, find=lambda: "tool")
     assert result.get("passed") == passed
     assert day.fails(result) == (passed is not True)
     [command] = commands
     assert command[:3] == ["tool", "--tool", "racecheck"]
-    assert command[-3:] == ["-m", "benchmarks.gpu.sanitizer", "cox"]
+    assert command[-3:] == ["-m", "benchmarks.gpu.parity", "cox"]
 
 
 def test_sanitizer_is_missing_or_late(monkeypatch):
-    absent = sanitizer.measure("memcheck: cox", None, find=lambda: None)
+    absent = part_of("sanitizer").measure("memcheck: cox", None, find=lambda: None)
     assert absent == {"not_run": "compute-sanitizer not found"}
     assert not day.fails(absent)
 
     def late(command, timeout, env):
-        raise sanitizer.TookTooLongError
+        raise parity.TookTooLongError
 
-    result = sanitizer.measure("memcheck: cox", None, run=late, find=lambda: "tool")
+    result = part_of("sanitizer").measure("memcheck: cox", None, run=late, find=lambda: "tool")
     assert result["not_run"].startswith("no time")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    assert sanitizer.find_tool() in (None, "/usr/local/cuda/bin/compute-sanitizer")
+    assert parity.find_tool() in (None, "/usr/local/cuda/bin/compute-sanitizer")
 
 
 NCU = """==PROF== Connected
@@ -271,10 +266,12 @@ def test_counters():
         commands.append(command)
         return 0, NCU
 
-    result = profile.measure("exact, 1e5", TINY, run, find=lambda name: name)
+    result = part_of("profile").measure("exact, 1e5", TINY, run, find=lambda name: name)
     assert result == {"kernels": {"add_pairs": {"launches": 2, "us": 2.0, "registers": 40.0}}}
     assert commands[0][0] == "ncu" and commands[0][-2:] == ["exact, 1e5 x 1000", "tiny"]
-    broken = profile.measure("exact, 1e5", TINY, lambda *given: (1, "no rights"), lambda name: name)
+    broken = part_of("profile").measure(
+        "exact, 1e5", TINY, lambda *given: (1, "no rights"), lambda name: name
+    )
     assert day.fails(broken) and "no rights" in broken["error"]
 
 
@@ -297,16 +294,16 @@ def test_ways(device, monkeypatch):
     """One that this version lacks, and one that is in the code of kernels."""
 
     def families(sizes):
-        new = partial(variants.setting, "backends.cuda.layout", NOTHING=1)
-        known = partial(variants.setting, "backends.cuda.layout", BLOCKS_PER_MULTIPROCESSOR=1)
+        new = partial(kernels.setting, "backends.cuda.layout", NOTHING=1)
+        known = partial(kernels.setting, "backends.cuda.layout", BLOCKS_PER_MULTIPROCESSOR=1)
         ways = {"new": new, "known": known}
-        return {"x": variants.Family("cox 1e5 x 1000", ".", ways, is_compiled=True)}
+        return {"x": kernels.Family("cox 1e5 x 1000", ".", ways, is_compiled=True)}
 
-    monkeypatch.setattr(variants, "families", families)
-    assert "NOTHING" in variants.measure("x: new", TINY)["not_run"]
-    assert variants.measure("x: known", TINY)["launches"] > 0
+    monkeypatch.setattr(kernels, "families", families)
+    assert "NOTHING" in part_of("variants").measure("x: new", TINY)["not_run"]
+    assert part_of("variants").measure("x: known", TINY)["launches"] > 0
     before = cuda.layout.THREADS
-    with variants.setting("backends.cuda.layout", THREADS=7):
+    with kernels.setting("backends.cuda.layout", THREADS=7):
         assert cuda.layout.THREADS == 7
     assert before == cuda.layout.THREADS
 
@@ -323,7 +320,9 @@ def test_forms_of_fusion_agree(n, device):
 
 def test_crossover_is_where_the_device_always_wins():
     def footer(*pairs):
-        return crossover.footer({str(k): {"work": w, "ratio": r} for k, (w, r) in enumerate(pairs)})
+        return part_of("crossover").footer(
+            {str(k): {"work": w, "ratio": r} for k, (w, r) in enumerate(pairs)}
+        )
 
     assert footer((1, 0.1), (10, 2.0), (100, 0.9), (1000, 3.0)).endswith("from 1,000 on")
     assert footer((1, 0.1), (10, 2.0)).endswith("from 10 on")
@@ -349,7 +348,8 @@ def test_rule_of_auto(tmp_path):
 
 
 def test_scripts_of_the_host(monkeypatch):
-    monkeypatch.setattr(host, "SCRIPTS", {"one": ("iteration",)})
+    monkeypatch.setattr(first.Host, "scripts", (("one", "iteration"),))
+    host = part_of("host")
     ran = host.measure("one", TINY, run=lambda *given: (0, "a: 1 s\nb: 2 s\n"))
     assert [line["item"] for line in host.lines("one", ran)] == ["one", "  a: 1 s", "  b: 2 s"]
     assert "broken" in host.measure("one", TINY, run=lambda *given: (1, "broken"))["error"]
@@ -359,7 +359,7 @@ def test_chains_that_differ_are_failures(monkeypatch):
     draws = np.ones((3, 2, 4))
     assert day.fails(samplers.compare(draws, draws + 1e-5))
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
-    assert "cupy" in samplers.measure("lasso", TINY)["not_run"]
+    assert "cupy" in part_of("samplers").measure("lasso", TINY)["not_run"]
 
 
 @pytest.mark.slow
@@ -370,9 +370,11 @@ def test_own_kernels_compile(monkeypatch):
 
     recorder = RecordingDevice(n_multiprocessors=2, shared_bytes=64 * 1024)
     monkeypatch.setattr(cuda, "open_device", lambda ordinal: recorder)
-    for item in ceilings.jobs(TINY)[0]:
-        ceilings.measure(item, TINY)
+    for item in part_of("ceilings").jobs(TINY)[0]:
+        part_of("ceilings").measure(item, TINY)
     recorder.launch(ceilings.pause, 1, 1, (2,))
+    for item in part_of("passes").jobs(TINY)[0][:-1]:
+        part_of("passes").measure(item, TINY)
     experiment = fusion.Experiment(recorder, 33, threads=32)
     for form in fusion.FORMS:
         experiment.result(form)
@@ -389,12 +391,12 @@ def test_own_kernels_compile(monkeypatch):
 @pytest.mark.slow
 def test_a_process_reports_and_is_replaced(monkeypatch):
     """One that fails leaves the rest to the next; one without time says so."""
-    job = jobs.Job("chip", ("nonsense", "tools"), "tiny", 1)
-    results = jobs.run_job(job, time.monotonic() + 60.0)
+    job = day.Job("chip", ("nonsense", "tools"), "tiny", 1)
+    results = day.run_job(job, time.monotonic() + 60.0)
     assert "KeyError" in results["nonsense"]["error"]
     assert "note" in results["tools"]
-    late = jobs.run_job(jobs.Job("chip", ("a",), "tiny"), time.monotonic())
-    assert late == {"a": jobs.NO_TIME}
+    late = day.run_job(day.Job("chip", ("a",), "tiny"), time.monotonic())
+    assert late == {"a": day.NO_TIME}
 
 
 class Fake:
@@ -408,21 +410,21 @@ class Fake:
 
 
 def test_items_of_a_process(monkeypatch):
-    monkeypatch.setattr(jobs, "module_of", lambda part: Fake)
+    monkeypatch.setattr(day, "part_of", lambda part: Fake)
     said = []
 
     def say(line, flush):
-        said.append(json.loads(line.removeprefix(jobs.MARK)))
+        said.append(json.loads(line.removeprefix(day.MARK)))
 
-    assert jobs.run_items("fake", ["a", "b"], "tiny", 60.0, say)
+    assert day.run_items("fake", ["a", "b"], "tiny", 60.0, say)
     assert [line.get("begin") for line in said] == ["a", None, "b", None]
     assert said[1]["result"]["value"] == 1
     said.clear()
-    assert not jobs.run_items("fake", ["wrong", "b"], "tiny", 60.0, say)
+    assert not day.run_items("fake", ["wrong", "b"], "tiny", 60.0, say)
     assert "ValueError: broken" in said[1]["result"]["error"]
     said.clear()
-    assert jobs.run_items("fake", ["a"], "tiny", 1.0, say)
-    assert said == [{"item": "a", "result": jobs.NO_TIME}]
+    assert day.run_items("fake", ["a"], "tiny", 1.0, say)
+    assert said == [{"item": "a", "result": day.NO_TIME}]
 
 
 def test_following_a_process():
@@ -432,8 +434,8 @@ def test_following_a_process():
         waiting = queue.Queue()
         for line in lines:
             waiting.put(line)
-        job = jobs.Job("fake", ("a", "b"), "tiny")
-        log = jobs._follow(job, waiting, time.monotonic() + 60.0, limit)
+        job = day.Job("fake", ("a", "b"), "tiny")
+        log = day._follow(job, waiting, time.monotonic() + 60.0, limit)
         return job.results, log
 
     begin, done = '@@{"begin": "a"}\n', '@@{"item": "a", "result": {"value": 1}}\n'
@@ -444,7 +446,7 @@ def test_following_a_process():
 
 
 def test_shares_of_time():
-    given = day.CALLS["call1"].parts
+    given = day.CALLS["call1"].shares
     every = list(day.schedule(given, 10.0, 100.0))
     assert [part for part, _ in every] == list(given)
     ends = [end for _, end in every]
@@ -468,7 +470,7 @@ def test_what_went_wrong_is_shown(result, status, shown, tmp_path, capsys):
     def run(job, deadline):
         return {item: result if item == "barrier" else {"value": ""} for item in job.items}
 
-    assert __main__.main(arguments, run) == status
+    assert __main__.main_gpu(arguments, run) == status
     assert shown in capsys.readouterr().out
     assert json.loads(path.read_text())["parts"]["chip"]["barrier"] == result
 
@@ -479,14 +481,14 @@ def test_no_device(monkeypatch, capsys, tmp_path):
 
     monkeypatch.setattr(sksurvgpu.backends, "choose", refuse)
     path = tmp_path / "day.json"
-    assert __main__.main(["all", "--small", "--json", str(path)], run_here) == 2
+    assert __main__.main_gpu(["all", "--small", "--json", str(path)], run_here) == 2
     assert "no device here" in capsys.readouterr().out
     assert list(json.loads(path.read_text())["parts"]) == ["chip"]
 
 
 def test_unknown_parts_are_refused(capsys):
     with pytest.raises(SystemExit):
-        __main__.main(["call2", "--only", "parity,nonsense"])
+        __main__.main_gpu(["call2", "--only", "parity,nonsense"])
     assert "nonsense: not a part of call2" in capsys.readouterr().err
 
 

@@ -14,42 +14,35 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ..report import RESULTS, machine, number, table, write
-from .day import CALLS, SIZES, fails, schedule
-from .jobs import Job, module_of, run_job
+from ..report import RESULTS, lines, machine, write
+from .day import CALLS, SIDE_BY_SIDE, SIZES, Job, fails, part_of, run_job, schedule
 
 NOTE_WIDTH = 100
 
 
-def main(arguments=None, run=run_job):
+def main_gpu(arguments=None, run=run_job):
     """Run the calls, print tables, write JSON; the exit status."""
     options = _read(arguments)
-    names = list(CALLS) if options.call == "all" else [options.call]
-    calls = [CALLS[name] for name in names]
-    minutes = options.minutes or sum(call.minutes for call in calls)
     path = options.json or RESULTS / f"gpu-{options.call}.json"
-    parts = [part for call in calls for part in call.parts]
-    if options.only:
-        parts = [part for part in parts if part.module in options.only]
-    content = {"machine": machine(), "sizes": options.sizes, "parts": {}}
-    begin = time.monotonic()
-    for part, deadline in schedule(parts, begin, 60.0 * minutes):
-        content["parts"][part.module] = run_part(part, deadline, options, run)
+    shares = {part: options.shares[part] for part in options.only or options.shares}
+    content, begin = {"machine": machine(), "sizes": options.sizes, "parts": {}}, time.monotonic()
+    for part, deadline in schedule(shares, begin, 60.0 * options.minutes):
+        content["parts"][part] = results = run_part(part, deadline, options, run)
         content["seconds"] = time.monotonic() - begin
         write(path, content)
-        print(show(part.module, content["parts"][part.module]) + "\n", flush=True)
-        if part.module == "chip" and "error" in content["parts"]["chip"].get("device", {}):
+        print(show(part, results) + "\n", flush=True)
+        if part == "chip" and "error" in results.get("device", {}):
             return 2
     print(f"{content['seconds']:.0f} s; written: {os.path.relpath(path)}")
     return int(any(fails(result) for part in content["parts"].values() for result in part.values()))
 
 
 def run_part(part, deadline, options, run):
-    """Results of a part's items, whose processes run side by side where it says so."""
-    groups = module_of(part.module).jobs(SIZES[options.sizes])
-    at_once, n_threads = (options.jobs, 1) if part.side_by_side else (1, None)
-    print(f"{part.module}: {len(groups)} process(es), {at_once} at a time", flush=True)
-    jobs = [Job(part.module, tuple(items), options.sizes, n_threads) for items in groups]
+    """Results of a part's items, whose processes run side by side where they may."""
+    groups = part_of(part).jobs(SIZES[options.sizes])
+    at_once, n_threads = (options.jobs, 1) if part in SIDE_BY_SIDE else (1, None)
+    print(f"{part}: {len(groups)} process(es), {at_once} at a time", flush=True)
+    jobs = [Job(part, tuple(items), options.sizes, n_threads) for items in groups]
     with ThreadPoolExecutor(at_once) as pool:
         done = pool.map(lambda job: run(job, deadline), jobs)
         return {item: result for results in done for item, result in results.items()}
@@ -57,28 +50,17 @@ def run_part(part, deadline, options, run):
 
 def show(name, results):
     """Table of a part; an item that has no result says why."""
-    module, rows = module_of(name), []
-    lines_of = getattr(module, "lines", lambda item, result: [{"item": item, **result}])
+    part, rows = part_of(name), []
     for item, result in results.items():
         reason = _reason(result)
-        if reason is None:
-            rows += [_cells(module.COLUMNS, line) for line in lines_of(item, result)]
-        else:
-            rows.append([item, *["-"] * len(module.COLUMNS), _short(reason)])
-    rows += [_cells(module.COLUMNS, line) for line in getattr(module, "PUBLISHED_LINES", ())]
-    text = table([name, *(header for header, _, _ in module.COLUMNS), "note"], rows)
-    footer = module.footer(results) if hasattr(module, "footer") else ""
-    return f"{text}\n{footer}".rstrip()
+        rows += part.lines(item, result) if reason is None else [{"item": item, "note": reason}]
+    columns = ((name, "item", ""), *part.columns, ("note", _note, ""))
+    return f"{lines(columns, [*rows, *part.published])}\n{part.footer(results)}".rstrip()
 
 
-def _cells(columns, line):
-    values = [line.get(key) for _, key, _ in columns]
-    shown = [
-        value if isinstance(value, str) else number(value, form)
-        for value, (_, _, form) in zip(values, columns, strict=True)
-    ]
-    failed = "FAILED " if line.get("passed") is False else ""
-    return [line["item"], *shown, _short(failed + str(line.get("note", "")))]
+def _note(line):
+    text = ("FAILED " if line.get("passed") is False else "") + str(line.get("note", ""))
+    return text if len(text) <= NOTE_WIDTH else text[: NOTE_WIDTH - 3] + "..."
 
 
 def _reason(result):
@@ -87,10 +69,6 @@ def _reason(result):
     if "error" in result:
         return f"ERROR: {(result['error'].strip().splitlines() or ['?'])[-1]}"
     return None
-
-
-def _short(text):
-    return text if len(text) <= NOTE_WIDTH else text[: NOTE_WIDTH - 3] + "..."
 
 
 def _read(arguments):
@@ -104,13 +82,13 @@ def _read(arguments):
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
     parser.add_argument("--jobs", type=int, default=cores, help="processes side by side")
     options = parser.parse_args(arguments)
-    there = {
-        p.module for name, c in CALLS.items() if options.call in (name, "all") for p in c.parts
-    }
-    unknown = sorted(set(options.only) - there)
+    names = list(CALLS) if options.call == "all" else [options.call]
+    options.shares = {part: share for name in names for part, share in CALLS[name].shares.items()}
+    options.minutes = options.minutes or sum(CALLS[name].minutes for name in names)
+    unknown = sorted(set(options.only) - set(options.shares))
     if unknown:
-        names = ", ".join(sorted(there))
-        parser.error(f"{', '.join(unknown)}: not a part of {options.call}; these are {names}")
+        there = ", ".join(sorted(options.shares))
+        parser.error(f"{', '.join(unknown)}: not a part of {options.call}; these are {there}")
     return options
 
 
@@ -119,4 +97,4 @@ def _parts(text):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main_gpu())

@@ -20,31 +20,34 @@ from sksurvgpu.backends import choose
 from sksurvgpu.backends.cuda import team
 from sksurvgpu.backends.cuda._cuda import Device, cuda, kernel
 
-ITEM_LIMIT = 60.0
-COLUMNS = (("ceiling", "value", ".4g"), ("", "unit", "s"))
+from .day import Part
 
 COPIES = ("upload", "write", "send", "download", "empty", "zeros")
 WAITS, WAIT = 20, 100_000  # so many naps of so many nanoseconds, 2 ms: more than a launch takes
 
 
-def jobs(sizes):
-    teams = [f"{what}, team of {size}" for what in ("barrier", "sum") for size in sizes.teams]
-    return [("copy", *teams, "launch", *GATHERS)]
+class Ceilings(Part):
+    """What everything else is measured by."""
 
+    table = "ceiling=value:.4g | =unit"
 
-def measure(item, sizes):
-    device = choose("cuda").device
-    if ", team of " in item:
-        what, size = item.split(", team of ")
-        seconds = latency(device, what, int(size), sizes)
-        if seconds is None:
-            return {"not_run": f"fewer than {size} blocks are resident"}
-        return {"value": 1e6 * seconds, "unit": "us"}
-    if item in GATHERS:
-        return _measure_shared(device, GATHERS[item], sizes)
-    if item == "launch":
-        return _measure_launch(device, sizes)
-    return {"value": 1e-9 * bandwidth(device, sizes), "unit": "GB/s"}
+    def jobs(self, sizes):
+        teams = [f"{what}, team of {size}" for what in ("barrier", "sum") for size in sizes.teams]
+        return [("copy", *teams, "launch", *GATHERS)]
+
+    def measure(self, item, sizes):
+        device = choose("cuda").device
+        if ", team of " in item:
+            what, size = item.split(", team of ")
+            seconds = latency(device, what, int(size), sizes)
+            if seconds is None:
+                return {"not_run": f"fewer than {size} blocks are resident"}
+            return {"value": 1e6 * seconds, "unit": "us"}
+        if item in GATHERS:
+            return _measure_shared(device, GATHERS[item], sizes)
+        if item == "launch":
+            return _measure_launch(device, sizes)
+        return {"value": 1e-9 * bandwidth(device, sizes), "unit": "GB/s"}
 
 
 # -- bandwidth --------------------------------------------------------------------------------

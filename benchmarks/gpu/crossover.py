@@ -17,53 +17,51 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import papers, problems
+from .day import Part
 
-ITEM_LIMIT = 100.0
-COLUMNS = (
-    ("nonzeros x fits", "work", ",d"),
-    ("CPU s", "cpu_s", ".4f"),
-    ("CUDA s", "cuda_s", ".4f"),
-    ("CPU / CUDA", "ratio", ".2f"),
-)
 WIDTH = 1_000
 
 
-def jobs(sizes):
-    """By work, so that what finds no time are the largest."""
-    width = sizes.width or WIDTH
-    pairs = [(n, fits) for n in sizes.crossing_rows for fits in sizes.crossing_fits]
-    work = {pair: pair[0] * pair[1] * width * problems.DENSITY for pair in pairs}
-    kept = sorted((w, pair) for pair, w in work.items() if w <= sizes.most_work)
-    return [tuple(f"rows {n}, fits {fits}" for _, (n, fits) in kept)]
+class Crossover(Part):
+    """The same batches on both, from small ones on."""
 
+    limit = 100.0
+    table = "nonzeros x fits=work:,d | CPU s=cpu_s:.4f | CUDA s=cuda_s:.4f | CPU / CUDA=ratio:.2f"
 
-def measure(item, sizes):
-    n, n_fits = (int(part.split()[1]) for part in item.split(", "))
-    sizes, call = replace(sizes, fits=n_fits), "fit" if n_fits == 1 else "folds"
-    data = papers.draw("cox", n, sizes.width or WIDTH)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        seconds = {
-            backend: papers.time_call("cox", call, data, data, sizes, backend=backend)[0]
-            for backend in ("cpu", "cuda")
+    def jobs(self, sizes):
+        """By work, so that what finds no time are the largest."""
+        width = sizes.width or WIDTH
+        pairs = [(n, fits) for n in sizes.crossing_rows for fits in sizes.crossing_fits]
+        work = {pair: pair[0] * pair[1] * width * problems.DENSITY for pair in pairs}
+        kept = sorted((w, pair) for pair, w in work.items() if w <= sizes.most_work)
+        return [tuple(f"rows {n}, fits {fits}" for _, (n, fits) in kept)]
+
+    def measure(self, item, sizes):
+        n, n_fits = (int(part.split()[1]) for part in item.split(", "))
+        sizes, call = replace(sizes, fits=n_fits), "fit" if n_fits == 1 else "folds"
+        data = papers.draw("cox", n, sizes.width or WIDTH)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seconds = {
+                backend: papers.time_call("cox", call, data, data, sizes, backend=backend)[0]
+                for backend in ("cpu", "cuda")
+            }
+        return {
+            "work": data[0].nnz * n_fits,
+            "cpu_s": seconds["cpu"],
+            "cuda_s": seconds["cuda"],
+            "ratio": seconds["cpu"] / seconds["cuda"],
         }
-    return {
-        "work": data[0].nnz * n_fits,
-        "cpu_s": seconds["cpu"],
-        "cuda_s": seconds["cuda"],
-        "ratio": seconds["cpu"] / seconds["cuda"],
-    }
 
-
-def footer(results):
-    """From where on the device always won, warm."""
-    measured = sorted((r["work"], r["ratio"]) for r in results.values() if "work" in r)
-    found = None
-    for work, ratio in reversed(measured):
-        if ratio <= 1.0:
-            break
-        found = work
-    return "CUDA wins nowhere" if found is None else f"CUDA wins from {found:,} on"
+    def footer(self, results):
+        """From where on the device always won, warm."""
+        measured = sorted((r["work"], r["ratio"]) for r in results.values() if "work" in r)
+        found = None
+        for work, ratio in reversed(measured):
+            if ratio <= 1.0:
+                break
+            found = work
+        return "CUDA wins nowhere" if found is None else f"CUDA wins from {found:,} on"
 
 
 def rule_of(contents):

@@ -1,59 +1,111 @@
-"""The calls of the day, how the parts of one share its minutes, and how much is measured.
+"""The calls of the day: parts, how one shares its call's minutes, sizes, and items in processes.
 
-A part is a module with `ITEM_LIMIT` (seconds of one item), ``jobs(sizes)`` (its items, in tuples
-that share a process), ``measure(item, sizes)`` (a dictionary for JSON), `COLUMNS` of its table
-(header, key of the result, format) and, where a result says more than one line, ``lines(item,
-result)`` that gives dictionaries instead.  A result with "error", or whose "passed" is False, is a
-failure; its "note" ends the line.  `footer(results)`, where there is one, is text after the table.
+A `Part` is a class in one of the modules that `MODULES` names. An error on a device leaves its
+process without it, and a kernel that waits for ever ends only with its process. So a part's items
+run in a process that reports each one's begin and result; where it fails or falls silent, the item
+at hand gets the blame and a new process takes the rest.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import ClassVar, NamedTuple
+
+from ..processes import ROOT, environment
+from ..report import columns
 
 
-class Part(NamedTuple):
-    """A module, its share of the minutes, and whether its processes run side by side."""
+class Part:
+    """Items that are measured together, and their table.
 
-    module: str
-    share: float
-    side_by_side: bool = False
+    A result with "error", or whose "passed" is False, is a failure; its "note" ends the line.
+    `published` has lines of the table that nobody measures.
+    """
+
+    limit = 60.0  # seconds of one item
+    table = ""  # columns, as of `report.columns`, of the items' lines
+    published = ()
+    known: ClassVar[dict] = {}
+
+    def __init_subclass__(cls):
+        Part.known[cls.__name__.lower()] = cls()
+
+    @property
+    def columns(self):
+        return columns(self.table) if self.table else ()
+
+    def jobs(self, sizes):
+        """Items, in tuples that share a process."""
+        raise NotImplementedError
+
+    def measure(self, item, sizes):
+        """A dictionary for JSON."""
+        raise NotImplementedError
+
+    def lines(self, item, result):
+        """Of the table."""
+        return [{"item": item, **result}]
+
+    def footer(self, results):
+        """Text after the table."""
+        return ""
 
 
 class Call(NamedTuple):
+    """Its minutes, and each part's share of them."""
+
     minutes: float
-    parts: tuple
+    shares: dict
 
 
 CALLS = {
-    "call0": Call(1.0, (Part("chip", 1.0),)),
+    "call0": Call(1.0, {"chip": 1.0}),
     "call1": Call(
         8.0,
-        (
-            Part("smoke", 0.1),
-            Part("ceilings", 0.1),
-            Part("kernels", 0.2),
-            Part("passes", 0.1),
-            Part("variants", 0.15),
-            Part("host", 0.05),
-            Part("start", 0.15),
-            Part("profile", 0.15),
-        ),
+        {
+            "smoke": 0.1,
+            "ceilings": 0.1,
+            "kernels": 0.2,
+            "passes": 0.1,
+            "variants": 0.15,
+            "host": 0.05,
+            "start": 0.15,
+            "profile": 0.15,
+        },
     ),
-    "call2": Call(6.0, (Part("parity", 0.8, True), Part("samplers", 0.2))),
-    "papers": Call(8.0, (Part("fusion", 0.1), Part("papers", 0.6), Part("crossover", 0.3))),
-    "call3": Call(5.0, (Part("sanitizer", 1.0, True),)),
+    "call2": Call(6.0, {"parity": 0.8, "samplers": 0.2}),
+    "papers": Call(8.0, {"fusion": 0.1, "papers": 0.6, "crossover": 0.3}),
+    "call3": Call(5.0, {"sanitizer": 1.0}),
 }
+SIDE_BY_SIDE = ("parity", "sanitizer")  # parts whose processes may run at the same time
+MODULES = {"chip": "first", "smoke": "first", "host": "first"}
+MODULES |= {"variants": "kernels", "profile": "kernels", "sanitizer": "parity"}
 MARGIN = 0.05  # of the minutes, for starting, and ending what is late
 
 
-def schedule(parts, begin, seconds):
+def part_of(name):
+    """The part of a name; modules without a device's packages are not imported before."""
+    import_module(f"{__package__}.{MODULES.get(name, name)}")
+    return Part.known[name]
+
+
+def schedule(shares, begin, seconds):
     """Parts and when each must end; what an earlier one left of its share is the next one's."""
-    scale = (1.0 - MARGIN) * seconds / sum(part.share for part in parts)
+    scale = (1.0 - MARGIN) * seconds / sum(shares.values())
     passed = 0.0
-    for part in parts:
-        passed += part.share
+    for part, share in shares.items():
+        passed += share
         yield part, begin + scale * passed
 
 
@@ -179,3 +231,130 @@ SIZES = {"full": FULL, "small": SMALL, "tiny": TINY}
 
 def name_of(sizes):
     return next(name for name, known in SIZES.items() if known == sizes)
+
+
+# -- items in processes -----------------------------------------------------------------------
+
+MARK = "@@"
+NO_TIME = {"not_run": "no time"}
+LEAST_SECONDS = 5.0  # less is not worth a process
+KEPT_LINES = 40
+QUIET = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass
+class Job:
+    """Items of one part that share a process; `n_threads` limits the CPU's."""
+
+    part: str
+    items: tuple
+    sizes: str  # name in SIZES
+    n_threads: int | None = None
+    results: dict = field(default_factory=dict)
+
+    @property
+    def left(self):
+        return [item for item in self.items if item not in self.results]
+
+
+def run_job(job, deadline):
+    """Results of all items, within the time there is."""
+    limit = part_of(job.part).limit
+    while job.left and deadline - time.monotonic() > LEAST_SECONDS:
+        before = len(job.results)
+        log = _run_process(job, deadline, limit)
+        in_time = time.monotonic() < deadline
+        if in_time and len(job.results) == before:  # the next process would do no better
+            job.results |= {item: {"error": "".join(log)[-2_000:]} for item in job.left}
+    job.results |= dict.fromkeys(job.left, NO_TIME)
+    return job.results
+
+
+def _run_process(job, deadline, limit):
+    """Results of one process; returns what else it printed."""
+    order = {"part": job.part, "items": job.left, "sizes": job.sizes}
+    order["seconds"] = deadline - time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.day", json.dumps(order)],
+        env=environment(job.n_threads, **QUIET),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    lines = queue.Queue()
+    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+    reader.start()
+    try:
+        return _follow(job, lines, deadline, limit)
+    finally:
+        _end(process)
+        reader.join()
+        process.stdout.close()
+
+
+def _read(stream, lines):
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
+
+
+def _end(process):
+    """End a process and its children, if they are still there."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _follow(job, lines, deadline, limit):
+    """Take results as they come, until the process ends or falls silent for too long."""
+    log, item = [], None
+    while True:
+        wait = min(limit, deadline - time.monotonic())
+        try:
+            line = lines.get(timeout=max(wait, 0.0))
+        except queue.Empty:
+            if item is not None:
+                is_late = time.monotonic() >= deadline
+                silent = {"error": f"no result after {limit:.0f} s; " + "".join(log)[-1_000:]}
+                job.results[item] = {"not_run": "no time left to end"} if is_late else silent
+            return log
+        if line is None:
+            if item is not None:
+                job.results[item] = {"error": "the process ended; " + "".join(log)[-2_000:]}
+            return log
+        if not line.startswith(MARK):
+            log = [*log, line][-KEPT_LINES:]
+            continue
+        said = json.loads(line[len(MARK) :])
+        item = said.get("begin")
+        if item is None:
+            job.results[said["item"]] = said["result"]
+
+
+def run_items(part, items, sizes, seconds, say=print):
+    """Measure items in turn, as long as there is time; False where one failed."""
+    measure, begin = part_of(part).measure, time.monotonic()
+    for item in items:
+        passed = time.monotonic() - begin
+        if passed > seconds - LEAST_SECONDS:
+            say(MARK + json.dumps({"item": item, "result": NO_TIME}), flush=True)
+            continue
+        say(MARK + json.dumps({"begin": item}), flush=True)
+        try:
+            result, is_right = measure(item, SIZES[sizes]), True
+        except Exception:
+            result, is_right = {"error": traceback.format_exc()[-2_000:]}, False
+        result = {"seconds": time.monotonic() - begin - passed, **result}
+        say(MARK + json.dumps({"item": item, "result": result}), flush=True)
+        if not is_right:  # the device may be lost to this process
+            return False
+    return True
+
+
+if __name__ == "__main__":
+    from benchmarks.gpu.day import run_items as run_order  # this module is another one here
+
+    sys.exit(0 if run_order(**json.loads(sys.argv[1])) else 1)

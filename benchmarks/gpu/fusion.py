@@ -27,13 +27,11 @@ from sksurvgpu.backends.cuda.rake import make_rake
 from sksurvgpu.likelihoods.cox import breslow_coordinate
 
 from .ceilings import median_seconds, new_exchange
+from .day import Part
 
-ITEM_LIMIT = 60.0
 # us a coordinate, n = 10^5, GV100: Yang, Schuemie, Ji and Suchard (2024)
 PUBLISHED = {"separate": 57.9, "partially fused": 7.1, "fused": 5.2}
 FORMS = (*PUBLISHED, "fused, one launch")
-COLUMNS = tuple((form, form, ".2f") for form in FORMS)
-PUBLISHED_LINES = ({"item": "published, 100,000", **PUBLISHED, "note": "us a coordinate, GV100"},)
 THREADS = 256
 CELLS_OF_A_BLOCK = 2_048  # fewer make the exchange dearer than the scan
 
@@ -215,8 +213,17 @@ def expected(w, wx, wxx, deaths):
     return np.array([-(deaths * mean).sum(), (deaths * (s2 / s0 - mean**2)).sum()])
 
 
-def jobs(sizes):
-    return [tuple(f"{n}" for n in sizes.cells)]
+class Fusion(Part):
+    """Microseconds a coordinate of every form, beside the published ones."""
+
+    table = " | ".join(f"{form}:.2f" for form in FORMS)
+    published = ({"item": "published, 100,000", **PUBLISHED, "note": "us a coordinate, GV100"},)
+
+    def jobs(self, sizes):
+        return [tuple(f"{n}" for n in sizes.cells)]
+
+    def measure(self, item, sizes):
+        return measure(item, sizes)
 
 
 def measure(item, sizes):

@@ -44,32 +44,8 @@ from sksurvgpu.solver.problem import Batch
 from sksurvgpu.solver.solve import fit
 from sksurvgpu.solver.way import Way
 
-from ..processes import TookTooLongError, environment, run, timed
+from ..processes import timed
 from .problems import cox_problem
-
-ITEM_LIMIT = 100.0
-COLUMNS = ()
-SCRIPTS = {"iteration": ("iteration",), "set-up of 100 folds": ("folds", "--rows", "1000000")}
-
-
-def jobs(sizes):
-    return [(item,) for item in SCRIPTS]
-
-
-def measure(item, sizes, run=run):
-    """What the script prints."""
-    try:
-        command = [sys.executable, "-m", __name__, *SCRIPTS[item]]
-        status, printed = run(command, ITEM_LIMIT - 10.0, environment())
-    except TookTooLongError:
-        return {"not_run": f"no time: more than {ITEM_LIMIT - 10.0:.0f} s"}
-    return {"printed": printed.splitlines()} if status == 0 else {"error": printed[-2_000:]}
-
-
-def lines(item, result):
-    yield {"item": item}
-    yield from ({"item": f"  {line}"} for line in result["printed"])
-
 
 # -- iterations -------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """Whole calls from X and y to the answer on the device, beside what was published.
 
-One table: the published figure, our exact algorithm (the published one), our default, and a floor.
 Times are of estimators and functions as users call them: checks, preparation, uploads and
 downloads are in them; compiling is not, since each call is made before with fewer rows, and again
 as long as that takes little time.  The floor reads X twice, and what an evaluation has of rows
@@ -19,16 +18,8 @@ from sksurvgpu.backends import choose
 
 from ..problems import draw_matched_dense
 from . import ceilings, problems
+from .day import Part
 
-ITEM_LIMIT = 150.0
-COLUMNS = (
-    ("published", "published", "s"),
-    ("exact s", "exact_s", ".4g"),
-    ("default s", "default_s", ".4g"),
-    ("CPU s", "cpu_s", ".4g"),
-    ("floor s", "floor_s", ".2g"),
-    ("iter", "iterations", "d"),
-)
 ENOUGH = 5.0  # seconds of repeated calls
 CROSSED = 100_000  # rows to which the CPU is asked, too
 ROW_BYTES = 38 + 41  # of an evaluation, an event time a row at most
@@ -69,32 +60,40 @@ ROWS = (
 )
 
 
-def jobs(sizes):
-    """A process each."""
-    return [(f"{row.problem}: {row.call}",) for row in ROWS]
+class Papers(Part):
+    """Published figure, our exact algorithm (the published one), our default, and a floor."""
 
+    limit = 150.0
+    table = (
+        "published | exact s=exact_s:.4g | default s=default_s:.4g | CPU s=cpu_s:.4g | "
+        "floor s=floor_s:.2g | iter=iterations:d"
+    )
 
-def measure(item, sizes):
-    row = next(row for row in ROWS if f"{row.problem}: {row.call}" == item)
-    what, n, p = problems.read_name(row.problem, sizes)
-    if what not in ("matched",) and n * p * problems.DENSITY > 2 * sizes.most_nonzeros:
-        return {"not_run": "too large for these sizes"}
-    data, few = draw(what, n, p), draw(what, max(n // 50, 60), p, seed=1)
-    found = {"published": row.published}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for algorithm in row.algorithms:
-            seconds, iterations = time_call(what, row.call, data, few, sizes, algorithm)
-            name = "default" if algorithm == "majorized" else "exact"
-            found |= {f"{name}_s": seconds, f"{name}_iterations": iterations}
-        if row.call in ("fit", "folds") and n <= CROSSED:
-            seconds, _ = time_call(what, row.call, data, few, sizes, backend="cpu")
-            found["cpu_s"] = seconds
-    found["iterations"] = found["default_iterations"]
-    rate = ceilings.bandwidth(choose("cuda").device, sizes)
-    X = data[0]
-    n_bytes = 2 * (4 * X.nnz if hasattr(X, "nnz") else X.nbytes) + ROW_BYTES * X.shape[0]
-    return {**found, "floor_s": (found["iterations"] or 1) * n_bytes / rate}
+    def jobs(self, sizes):
+        """A process each."""
+        return [(f"{row.problem}: {row.call}",) for row in ROWS]
+
+    def measure(self, item, sizes):
+        row = next(row for row in ROWS if f"{row.problem}: {row.call}" == item)
+        what, n, p = problems.read_name(row.problem, sizes)
+        if what not in ("matched",) and n * p * problems.DENSITY > 2 * sizes.most_nonzeros:
+            return {"not_run": "too large for these sizes"}
+        data, few = draw(what, n, p), draw(what, max(n // 50, 60), p, seed=1)
+        found = {"published": row.published}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for algorithm in row.algorithms:
+                seconds, iterations = time_call(what, row.call, data, few, sizes, algorithm)
+                name = "default" if algorithm == "majorized" else "exact"
+                found |= {f"{name}_s": seconds, f"{name}_iterations": iterations}
+            if row.call in ("fit", "folds") and n <= CROSSED:
+                seconds, _ = time_call(what, row.call, data, few, sizes, backend="cpu")
+                found["cpu_s"] = seconds
+        found["iterations"] = found["default_iterations"]
+        rate = ceilings.bandwidth(choose("cuda").device, sizes)
+        X = data[0]
+        n_bytes = 2 * (4 * X.nnz if hasattr(X, "nnz") else X.nbytes) + ROW_BYTES * X.shape[0]
+        return {**found, "floor_s": (found["iterations"] or 1) * n_bytes / rate}
 
 
 # -- data -------------------------------------------------------------------------------------

@@ -1,50 +1,58 @@
 """CUDA against the CPU: the same fits, objective, coefficients and optimality compared.
 
-The KKT residual of the device's coefficients is computed anew on the CPU.  A penalty is a share of
-the largest of use; each fit descends two of them.
+Below, compute-sanitizer over the same cases. The KKT residual of the device's coefficients is
+computed anew on the CPU. A penalty is a share of the largest of use; each fit descends two of them.
 """
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from . import cases
-from .variants import layout_of, no_matrices
+from sksurvgpu import backends
+from sksurvgpu.backends import cpu
+from sksurvgpu.backends.contract import Operations, ask
+from sksurvgpu.solver.fits import Fits, Options
 
-# A model's kernels are compiled in its first item, for the device and for the CPU.
-ITEM_LIMIT = 200.0
+from ..processes import TookTooLongError, environment, run
+from . import cases
+from .day import Part
+from .problems import layout_of, no_matrices
+
 SHARES = (0.3, 0.05)  # penalties, over the largest of use
 TOL = 1e-9
 OBJECTIVE, COEF = 1e-10, 1e-7  # largest differences, relative
 # The residual is that of other sums than the device's: they differ in rounding.
 KKT = 1.01
-COLUMNS = (
-    ("fits", "fits", "d"),
-    ("objective", "objective", ".1e"),
-    ("coef", "coef", ".1e"),
-    ("KKT / tol", "kkt", ".1e"),
-    ("iterations", "iterations", "d"),
-)
 
 
-def jobs(sizes):
-    """A process a model, so that one that hangs or fails leaves the others alone."""
-    return [
-        tuple(f"{model}: {kind}" for kind in CHECKS if kind not in OF_COX or model == "cox")
-        for model in cases.MODELS
-    ]
+class Parity(Part):
+    """The same fits on the device and on the CPU."""
 
+    limit = 200.0  # a model's kernels are compiled in its first item, for both
+    table = "fits:d | objective:.1e | coef:.1e | KKT / tol=kkt:.1e | iterations:d"
 
-def measure(item, sizes):
-    """Largest differences of all fits of an item."""
-    model, kind = item.split(": ")
-    worst = Worst()
-    CHECKS[kind](model, sizes, worst)
-    return worst.summary()
+    def jobs(self, sizes):
+        """A process a model, so that one that hangs or fails leaves the others alone."""
+        return [
+            tuple(f"{model}: {kind}" for kind in CHECKS if kind not in OF_COX or model == "cox")
+            for model in cases.MODELS
+        ]
+
+    def measure(self, item, sizes):
+        """Largest differences of all fits of an item."""
+        model, kind = item.split(": ")
+        worst = Worst()
+        CHECKS[kind](model, sizes, worst)
+        return worst.summary()
 
 
 class Worst:
@@ -91,14 +99,11 @@ class Worst:
 
 def compare(name, problem, batch, sizes, worst, form=nullcontext, **how):
     """Fit a batch on the CPU by a diagonal, on a device under `form`; the CPU's solutions."""
-    from sksurvgpu.backends import choose, cpu
-    from sksurvgpu.solver.fits import Fits, Options
-
     options = Options(TOL, sizes.parity_max_iter, how.get("algorithm", "majorized"))
     with no_matrices():
         expected = Fits(problem, batch, cpu, options).solve()
     with form():
-        backend = choose("cuda", how.get("precision", "float64"))
+        backend = backends.choose("cuda", how.get("precision", "float64"))
         found = Fits(problem, batch, backend, options).solve()
     residuals = kkt_of(problem, batch, found)
     for fit, (one, two) in enumerate(zip(found, expected, strict=True)):
@@ -108,9 +113,6 @@ def compare(name, problem, batch, sizes, worst, form=nullcontext, **how):
 
 def kkt_of(problem, batch, solutions):
     """Scores in standard errors, relative to the unit of `tol`, computed on the CPU."""
-    from sksurvgpu.backends import cpu
-    from sksurvgpu.backends.contract import Operations, ask
-
     columns = np.arange(problem.n_columns)
     factor = np.ones(len(columns)) if batch.factor is None else batch.factor
 
@@ -133,9 +135,6 @@ def kkt_of(problem, batch, solutions):
 
 def largest_penalty(problem, batch):
     """The least penalty under which nothing is selected, of the first fit."""
-    from sksurvgpu.backends import cpu
-    from sksurvgpu.solver.fits import Fits
-
     one = replace(batch, lambdas=np.full((1, 1), 1e100))
     for name in ("weight", "offset"):
         values = getattr(batch, name)
@@ -235,9 +234,6 @@ OF_COX = ("exact", "many fits")  # checks that only one model has
 
 def fit_everything(model, rows, columns, max_iter):
     """Tiny fits that launch every kernel of a model; how many."""
-    from sksurvgpu.backends import choose
-    from sksurvgpu.solver.fits import Fits, Options
-
     routes = [
         (nullcontext, "majorized", "float64"),
         (no_matrices, "majorized", "float64"),
@@ -256,7 +252,93 @@ def fit_everything(model, rows, columns, max_iter):
         for form, algorithm, precision in own:
             with layout_of(threads=64, rows_per_range=16), form():
                 Fits(
-                    problem, batch, choose("cuda", precision), Options(1e-3, max_iter, algorithm)
+                    problem,
+                    batch,
+                    backends.choose("cuda", precision),
+                    Options(1e-3, max_iter, algorithm),
                 ).solve()
             n_fits += 2
     return n_fits
+
+
+# -- compute-sanitizer ------------------------------------------------------------------------
+
+SAMPLERS = "samplers"
+EVERYTHING = (*cases.MODELS, SAMPLERS)
+TOOLS = {
+    # A failing call of the driver is an answer that Numba asks for, and handles.
+    "memcheck": ["--report-api-errors", "no"],
+    "racecheck": ["--racecheck-report", "all"],
+    "synccheck": [],
+}
+FOUND = 86  # exit status where something was found
+SUMMARY = re.compile(r"=+ (?:ERROR|RACECHECK) SUMMARY: (\d+) .*")
+
+
+class Sanitizer(Part):
+    """compute-sanitizer over tiny fits of everything: memory accesses, and hazards.
+
+    memcheck sees accesses out of bounds, racecheck hazards in shared memory, synccheck barriers
+    that not all threads reach. Order between blocks through global memory is seen by none of them;
+    the parity of large fits is what there is for that. ``python -m benchmarks.gpu.parity cox`` is
+    what runs under the tools.
+    """
+
+    limit = 280.0
+    table = "seconds:.0f | summary"
+
+    def jobs(self, sizes):
+        """A process for each tool and model, all of which may run at the same time."""
+        return [(f"{tool}: {model}",) for tool in TOOLS for model in EVERYTHING]
+
+    def measure(self, item, sizes, run=run, find=None):
+        """Outcome of one tool on one model."""
+        executable = (find or find_tool)()
+        if executable is None:
+            return {"not_run": "compute-sanitizer not found"}
+        tool, model = item.split(": ")
+        options = ["--tool", tool, "--error-exitcode", str(FOUND), "--print-limit", "20"]
+        command = [executable, *options, *TOOLS[tool], sys.executable, "-m", __name__, model]
+        try:
+            status, printed = run(command, self.limit - 10.0, environment(1))
+        except TookTooLongError as error:
+            return {"not_run": f"no time: {error}"}
+        return judge(status, printed)
+
+
+def find_tool():
+    """Path of compute-sanitizer, or None."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")] + ["/usr/local/cuda"]
+    folders = [str(Path(home, part)) for home in homes if home for part in ("bin", "extras/bin")]
+    folders += [str(Path(home, "compute-sanitizer")) for home in homes if home]
+    return shutil.which("compute-sanitizer") or shutil.which(
+        "compute-sanitizer", path=os.pathsep.join(folders)
+    )
+
+
+def judge(status, printed):
+    """What a report says."""
+    counts = [int(match.group(1)) for match in SUMMARY.finditer(printed)]
+    lines = [line for line in printed.splitlines() if line.startswith("=========")]
+    if not counts:
+        return {"error": "no summary; " + printed[-2_000:]}
+    if status not in (0, FOUND):
+        return {"error": f"exit status {status}; " + printed[-2_000:]}
+    return {
+        "passed": status == 0 and not any(counts),
+        "summary": SUMMARY.search(printed).group(0).strip("= "),
+        "report": [] if status == 0 else lines[:60],
+    }
+
+
+def run_kernels(model, rows=40, columns=4, max_iter=3):
+    """Launch every kernel of a model on tiny data; nothing is compared.  How many runs."""
+    from .samplers import draw_everything
+
+    if model == SAMPLERS:
+        return draw_everything()
+    return fit_everything(model, rows, columns, max_iter)
+
+
+if __name__ == "__main__":
+    print(f"{run_kernels(sys.argv[1])} runs")

@@ -15,15 +15,14 @@ import numpy as np
 from numba import float64
 
 from sksurvgpu.backends import choose
-from sksurvgpu.backends.cuda._cuda import Device, cuda, kernel
+from sksurvgpu.backends.cuda._cuda import Device, cuda, device, kernel
 from sksurvgpu.backends.cuda.team import WARP, warp_size, warp_sum
 from sksurvgpu.data.design.tiles import tiles_of
 
 from . import problems
 from .ceilings import median_seconds
+from .day import Part
 
-ITEM_LIMIT = 60.0
-COLUMNS = (("us", "us", ".1f"), ("ns a one", "ns", ".4f"), ("error", "off", ".1e"))
 PROBLEM = "cox 1e6 x 1000"
 THREADS = 1_024
 FEWER = 4  # times fewer rows, where NumPy has to sort them
@@ -31,105 +30,125 @@ SPARE = 0.2  # of the columns, those whose coefficients move
 BF16_BITS = 16  # that bfloat16 leaves out of float32
 
 
-def jobs(sizes):
-    """One process: the design is drawn once."""
-    gradients = [
-        f"gradient, {where}, {rows} rows"
-        for rows in (8_192, 16_384)
-        for where in ("shared memory", "shared memory in pairs", "L2")
-    ]
-    predictors = [f"predictor, columns, {rows} rows" for rows in (8_192, 16_384)]
-    return [(*gradients, *predictors, "predictor, rows", "matrix, densified")]
+class Passes(Part):
+    """Parts of an engine over tiles, one by one."""
 
+    table = "us:.1f | ns a one=ns:.4f | error=off:.1e"
 
-def measure(item, sizes):
-    device = choose("cuda").device
-    _, n, p = problems.read_name(PROBLEM, sizes)
-    design = problems.draw_design(n, p)[0]
-    what, _, rest = item.partition(", ")
-    if what == "matrix":
-        return multiply_densified(device, design, sizes)
-    if rest == "rows":
-        return predict_by_rows(device, problems.draw_design(max(n // FEWER, 60), p)[0], sizes)
-    where, _, rows = rest.removesuffix(" rows").rpartition(", ")
-    passes = Passes(device, design, int(rows), sizes)
-    return passes.predictor() if what == "predictor" else passes.gradient(where)
+    def jobs(self, sizes):
+        """One process: the design is drawn once."""
+        sources = ("shared memory", "shared memory in pairs", "L2")
+        rows = ("8192 rows", "16384 rows")
+        gradients = [f"gradient, {where}, {n}" for n in rows for where in sources]
+        predictors = [f"predictor, columns, {n}" for n in rows]
+        return [(*gradients, *predictors, "predictor, rows", "matrix, densified")]
+
+    def measure(self, item, sizes):
+        device = choose("cuda").device
+        _, n, p = problems.read_name(PROBLEM, sizes)
+        design = problems.draw_design(n, p)[0]
+        what, _, rest = item.partition(", ")
+        if what == "matrix":
+            return multiply_densified(device, design, sizes)
+        if rest == "rows":
+            fewer = problems.draw_design(max(n // FEWER, 60), p)[0]
+            return predict_by_rows(device, fewer, sizes)
+        where, _, rows = rest.removesuffix(" rows").rpartition(", ")
+        tiles = Tiles(device, design, int(rows), sizes)
+        return tiles.predictor() if what == "predictor" else tiles.gradient(where)
 
 
 # -- kernels ----------------------------------------------------------------------------------
+
+
+@device
+def load(u, low, shared, n):
+    """The block's part of a vector to its shared memory."""
+    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        shared[i] = u[low + i]
+    cuda.syncthreads()
+
+
+@device
+def ones_of(tiles, t, j):
+    """Where the rows of a column's ones in a tile begin and end."""
+    first_index, indptr = tiles[1], tiles[2]
+    return first_index[t] + indptr[t, j], first_index[t] + indptr[t, j + 1]
+
+
+@device
+def place_of(parts):
+    """A block's tile, and a warp's first column and step; blocks share the columns of a tile."""
+    warps = cuda.blockDim.x // WARP
+    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
+    return t, part * warps + cuda.threadIdx.x // WARP, parts * warps
+
+
+@device
+def sum_ones(u, indices, begin, end):
+    """Of a column, by a warp."""
+    q, total = begin + cuda.threadIdx.x % WARP, 0.0
+    while q < end:
+        total += u[indices[q]]
+        q += warp_size()
+    return warp_sum(total)
+
+
+@device
+def sum_pairs(u, indices, pairs, begin, end):
+    """The same, two 16-bit numbers a load; `pairs` are the indices, two in each."""
+    lane, one, two = cuda.threadIdx.x % WARP, 0.0, 0.0
+    if lane == 0 and begin & 1 and begin < end:
+        one = u[indices[begin]]
+    if lane == 1 and end & 1 and (end - 1 > begin or not begin & 1) and begin < end:
+        one = u[indices[end - 1]]
+    q = (begin + 1) // 2 + lane
+    while q < end // 2:
+        one += u[pairs[q] & 0xFFFF]
+        two += u[pairs[q] >> 16]
+        q += warp_size()
+    return warp_sum(one + two)
 
 
 @kernel
 def dot_from_shared(u, tiles, parts, out):
     """Sums of u over the ones of a column and tile, by warps; a block has a tile's u, and some
     columns."""
-    starts, first_index, indptr, indices = tiles
     shared = cuda.shared.array(0, float64)
-    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
-    low, n = starts[t], starts[t + 1] - starts[t]
-    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
-        shared[i] = u[low + i]
-    cuda.syncthreads()
-    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
-    j = part * warps + cuda.threadIdx.x // WARP
+    t, j, step = place_of(parts)
+    load(u, tiles[0][t], shared, tiles[0][t + 1] - tiles[0][t])
     while j < out.shape[1]:
-        q, end, total = first_index[t] + indptr[t, j] + lane, first_index[t] + indptr[t, j + 1], 0.0
-        while q < end:
-            total += shared[indices[q]]
-            q += warp_size()
-        total = warp_sum(total)
-        if lane == 0:
+        begin, end = ones_of(tiles, t, j)
+        total = sum_ones(shared, tiles[3], begin, end)
+        if cuda.threadIdx.x % WARP == 0:
             out[t, j] = total
-        j += parts * warps
+        j += step
 
 
 @kernel
 def dot_pairs_from_shared(u, tiles, pairs, parts, out):
-    """The same, two 16-bit numbers a load; `pairs` are the indices, two in each."""
-    starts, first_index, indptr, indices = tiles
+    """The same by pairs."""
     shared = cuda.shared.array(0, float64)
-    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
-    low, n = starts[t], starts[t + 1] - starts[t]
-    for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
-        shared[i] = u[low + i]
-    cuda.syncthreads()
-    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
-    j = part * warps + cuda.threadIdx.x // WARP
+    t, j, step = place_of(parts)
+    load(u, tiles[0][t], shared, tiles[0][t + 1] - tiles[0][t])
     while j < out.shape[1]:
-        begin, end = first_index[t] + indptr[t, j], first_index[t] + indptr[t, j + 1]
-        one, two = 0.0, 0.0
-        if lane == 0 and begin & 1 and begin < end:
-            one = shared[indices[begin]]
-        if lane == 1 and end & 1 and (end - 1 > begin or not begin & 1) and begin < end:
-            one = shared[indices[end - 1]]
-        q = (begin + 1) // 2 + lane
-        while q < end // 2:
-            pair = pairs[q]
-            one += shared[pair & 0xFFFF]
-            two += shared[pair >> 16]
-            q += warp_size()
-        total = warp_sum(one + two)
-        if lane == 0:
+        begin, end = ones_of(tiles, t, j)
+        total = sum_pairs(shared, tiles[3], pairs, begin, end)
+        if cuda.threadIdx.x % WARP == 0:
             out[t, j] = total
-        j += parts * warps
+        j += step
 
 
 @kernel
 def dot_from_cache(u, tiles, parts, out):
     """The same, u left in global memory."""
-    starts, first_index, indptr, indices = tiles
-    t, part = cuda.blockIdx.x // parts, cuda.blockIdx.x % parts
-    lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
-    j = part * warps + cuda.threadIdx.x // WARP
+    t, j, step = place_of(parts)
     while j < out.shape[1]:
-        q, end, total = first_index[t] + indptr[t, j] + lane, first_index[t] + indptr[t, j + 1], 0.0
-        while q < end:
-            total += u[starts[t] + indices[q]]
-            q += warp_size()
-        total = warp_sum(total)
-        if lane == 0:
+        begin, end = ones_of(tiles, t, j)
+        total = sum_ones(u[tiles[0][t] :], tiles[3], begin, end)
+        if cuda.threadIdx.x % WARP == 0:
             out[t, j] = total
-        j += parts * warps
+        j += step
 
 
 @kernel
@@ -145,18 +164,17 @@ def add_tiles(sums, out):
 @kernel
 def predict_by_columns(delta, moved, tiles, out):
     """X delta of a tile, a block; its rows in shared memory, columns one after the other."""
-    starts, first_index, indptr, indices = tiles
+    starts, indices, t = tiles[0], tiles[3], cuda.blockIdx.x
     shared = cuda.shared.array(0, float64)
-    t = cuda.blockIdx.x
     low, n = starts[t], starts[t + 1] - starts[t]
     for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
         shared[i] = 0.0
     cuda.syncthreads()
     for k in range(moved.shape[0]):
-        j = moved[k]
-        q, end = first_index[t] + indptr[t, j] + cuda.threadIdx.x, first_index[t] + indptr[t, j + 1]
+        begin, end = ones_of(tiles, t, moved[k])
+        q = begin + cuda.threadIdx.x
         while q < end:
-            shared[indices[q]] += delta[j]
+            shared[indices[q]] += delta[moved[k]]
             q += cuda.blockDim.x
         cuda.syncthreads()
     for i in range(cuda.threadIdx.x, n, cuda.blockDim.x):
@@ -167,9 +185,7 @@ def predict_by_columns(delta, moved, tiles, out):
 def predict_slices(delta, begins, columns, out):
     """X delta by rows: a warp has 32 of them, whose k-th columns lie side by side."""
     shared = cuda.shared.array(0, float64)
-    for j in range(cuda.threadIdx.x, delta.shape[0], cuda.blockDim.x):
-        shared[j] = delta[j]
-    cuda.syncthreads()
+    load(delta, 0, shared, delta.shape[0])
     lane, warps = cuda.threadIdx.x % WARP, cuda.blockDim.x // WARP
     s = cuda.blockIdx.x * warps + cuda.threadIdx.x // WARP
     while s < begins.shape[0] - 1:
@@ -188,9 +204,9 @@ def densify(root, bits, t, tiles, out):
 
     `bits` are those numbers' float32 bits.
     """
-    first_index, indptr, indices = tiles
-    j = cuda.blockIdx.x
-    q, end = first_index[t] + indptr[t, j] + cuda.threadIdx.x, first_index[t] + indptr[t, j + 1]
+    indices, j = tiles[3], cuda.blockIdx.x
+    begin, end = ones_of(tiles, t, j)
+    q = begin + cuda.threadIdx.x
     while q < end:
         i = indices[q]
         out[j, i] = bits[root + i] >> BF16_BITS
@@ -200,7 +216,7 @@ def densify(root, bits, t, tiles, out):
 # -- what they take ---------------------------------------------------------------------------
 
 
-class Passes:
+class Tiles:
     """A design's tiles on a device, and the same product by NumPy."""
 
     def __init__(self, device, design, rows, sizes):
@@ -208,9 +224,7 @@ class Passes:
         rows = min(rows, max(design.n_rows // 2, 1)) if design.n_rows < rows else rows
         cut = tiles_of(design, np.arange(design.n_rows), size=rows, n_threads=problems.n_cores())
         self.cut, self.shared_bytes = cut, 8 * rows
-        self.tiles = tuple(
-            device.upload(array) for array in (cut.starts, cut.first_index, cut.indptr, cut.indices)
-        )
+        self.tiles = upload_tiles(device, cut)
         even = np.zeros(2 * (len(cut.indices) // 2 + 1), np.uint16)
         even[: len(cut.indices)] = cut.indices
         self.pairs = device.upload(even.view(np.uint32))
@@ -223,20 +237,20 @@ class Passes:
         out = device.zeros(self.design.n_columns, np.float64)
         per_block = 1 if self.shared_bytes > 2**16 else 3
         parts = max(-(-per_block * device.n_multiprocessors // n_tiles), 1)
-        given = device.upload(u), self.tiles
-        function, more, shared = {
-            "shared memory": (dot_from_shared, (), self.shared_bytes),
-            "shared memory in pairs": (dot_pairs_from_shared, (self.pairs,), self.shared_bytes),
-            "L2": (dot_from_cache, (), 0),
+        pairs = (self.pairs,) if where.endswith("pairs") else ()
+        arguments = (device.upload(u), self.tiles, *pairs, parts, sums)
+        function, shared = {
+            "shared memory": (dot_from_shared, self.shared_bytes),
+            "shared memory in pairs": (dot_pairs_from_shared, self.shared_bytes),
+            "L2": (dot_from_cache, 0),
         }[where]
 
         def run():
-            blocks = n_tiles * parts
-            device.launch(function, blocks, self.threads, (*given, *more, parts, sums), shared)
+            device.launch(function, n_tiles * parts, self.threads, arguments, shared)
             device.launch(add_tiles, -(-out.shape[0] // 256), 256, (sums, out))
 
         expected = np.add.reduceat(u[self.design.indices], self.design.indptr[:-1])
-        return self._timed(run, out, expected, len(self.cut.indices))
+        return timed(device, run, out, expected, len(self.cut.indices), self.sizes)
 
     def predictor(self):
         device, p = self.device, self.design.n_columns
@@ -253,10 +267,12 @@ class Passes:
             )
 
         n = int(np.diff(self.design.indptr)[moved].sum())
-        return self._timed(run, out, self.design.dot(delta), n)
+        return timed(device, run, out, self.design.dot(delta), n, self.sizes)
 
-    def _timed(self, run, out, expected, n):
-        return timed(self.device, run, out, expected, n, self.sizes)
+
+def upload_tiles(device, cut):
+    arrays = cut.starts, cut.first_index, cut.indptr, cut.indices
+    return tuple(map(device.upload, arrays))
 
 
 def timed(device, run, out, expected, n, sizes):
@@ -312,7 +328,7 @@ def multiply_densified(device, design, sizes, rows=65_536):
     h = np.random.default_rng(3).random(n).astype(np.float32)
     root = np.sqrt(h)
     bits = device.upload(root.view(np.uint32))
-    tiles = tuple(map(device.upload, (cut.first_index, cut.indptr, cut.indices)))
+    tiles = upload_tiles(device, cut)
     dense, out = cupy.zeros((p, rows), cupy.uint16), cupy.zeros((p, p), cupy.float32)
     shared = device.share(dense)
     handle = get_cublas_handle()

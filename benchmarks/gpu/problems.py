@@ -1,10 +1,15 @@
-"""Large problems drawn fast: sparse indicators on all cores, outcomes by the published designs."""
+"""Large problems drawn fast, and contexts under which the backend is built another way.
+
+Sparse indicators are drawn on all cores, outcomes by the published designs.
+"""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -147,13 +152,9 @@ def read_name(name, sizes):
 
 def describe(problem):
     plan = problem.plan
-    return {
-        "rows": int(plan.n_rows),
-        "columns": int(problem.n_columns),
-        "nonzeros": len(problem.design.indices),
-        "cells": int(plan.n_cells),
-        "strata": int(plan.n_strata),
-    }
+    counts = {"rows": plan.n_rows, "cells": plan.n_cells, "strata": plan.n_strata}
+    counts |= {"columns": problem.n_columns, "nonzeros": len(problem.design.indices)}
+    return {name: int(count) for name, count in counts.items()}
 
 
 def bytes_of(problem):
@@ -162,8 +163,68 @@ def bytes_of(problem):
     Row: eta, weight, outcome, u (8 each), cell (4), live and flag (1 each).  Cell: deaths, their
     weight, risk sum, jump and hazard (8 each), a flag.
     """
-    plan = problem.plan
-    return {
-        "X": 4 * len(problem.design.indices),
-        "evaluation": 38 * plan.n_rows + 41 * plan.n_cells,
-    }
+    plan, entries = problem.plan, len(problem.design.indices)
+    return {"X": 4 * entries, "evaluation": 38 * plan.n_rows + 41 * plan.n_cells}
+
+
+# -- other ways of the backend -----------------------------------------------------------------
+
+
+class AbsentError(Exception):
+    """This version of the package has no such choice."""
+
+
+@contextmanager
+def setting(module, **values):
+    """Constants of a module, given other values."""
+    try:
+        found = import_module(f"sksurvgpu.{module}")
+        own = {name: getattr(found, name) for name in values}
+    except (ImportError, AttributeError) as error:
+        raise AbsentError(str(error)) from error
+    vars(found).update(values)
+    try:
+        yield
+    finally:
+        vars(found).update(own)
+
+
+@contextmanager
+def layout_of(**given):
+    """Layouts with other threads of a block or rows of a range."""
+    from sksurvgpu.backends import cuda
+    from sksurvgpu.backends.cuda.layout import Layout
+
+    own = cuda.Layout
+    cuda.Layout = partial(Layout, **given)
+    try:
+        yield
+    finally:
+        cuda.Layout = own
+
+
+@contextmanager
+def no_matrices():
+    """Fits have none, on any backend: a diagonal and what they learn."""
+    from sksurvgpu.solver import costs
+
+    own, costs.most_columns = costs.most_columns, lambda room: 0
+    try:
+        yield
+    finally:
+        costs.most_columns = own
+
+
+@contextmanager
+def only_matrices():
+    """Fits on a device have a matrix from the beginning."""
+    from sksurvgpu.backends.cuda.session import Session
+
+    own = Session.room
+    Session.room = lambda self, fits: [
+        one._replace(bases=("matrix",), counts=False) for one in own(self, fits)
+    ]
+    try:
+        yield
+    finally:
+        Session.room = own

@@ -23,9 +23,8 @@ from sksurvgpu.exceptions import BackendUnavailableError
 from sksurvgpu.solver.problem import Batch
 
 from . import ceilings, problems
+from .day import Part
 
-ITEM_LIMIT = 150.0
-COLUMNS = (("", "value", ".3g"), ("unit", "unit", "s"), ("floor", "floor", ".3g"))
 SEED = 1
 PARITY_RTOL = 1e-6
 # Of draws: an accepted one may be refused where the last bit of a logarithm differs.
@@ -34,16 +33,21 @@ EVALUATION_RTOL = 1e-10
 PG_BYTES = 8 + 8 + 8 + 4  # of a draw: tilt, draw, count, place in the order
 
 
-def jobs(sizes):
-    return [tuple(MEASURES)]
+class Samplers(Part):
+    """The CPU's chains draw by draw, then times."""
 
+    limit = 150.0
+    table = "=value:.3g | unit | floor:.3g"
 
-def measure(item, sizes):
-    try:
-        choose_sampling("cuda")
-    except BackendUnavailableError as error:
-        return {"not_run": str(error)}
-    return MEASURES[item](sizes)
+    def jobs(self, sizes):
+        return [tuple(MEASURES)]
+
+    def measure(self, item, sizes):
+        try:
+            choose_sampling("cuda")
+        except BackendUnavailableError as error:
+            return {"not_run": str(error)}
+        return MEASURES[item](sizes)
 
 
 # -- problems ---------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""Seconds of the first and second fit of a fresh process: nothing on disk, and what the first left.
-
-The first compiles, or loads what was compiled before, and opens the context.
-"""
+"""How a process starts; nothing that a fit needs is imported here before its time is taken."""
 
 from __future__ import annotations
 
@@ -12,33 +9,35 @@ from functools import cache
 import numpy as np
 
 from ..processes import call
+from .day import Part
 
-ITEM_LIMIT = 150.0
-COLUMNS = (
-    ("import s", "import_s", ".2f"),
-    ("first s", "first_s", ".2f"),
-    ("second s", "second_s", ".4f"),
-)
 ROWS, WIDTH = 20_000, 100
 
 
-def jobs(sizes):
-    """Of one algorithm in one process: the second finds what the first one left on disk."""
-    return [(f"{name}, cold", f"{name}, warm") for name in ("majorized", "exact")]
+class Start(Part):
+    """Seconds of the first and second fit of a process: nothing on disk, and what the first left.
+
+    The first compiles, or loads what was compiled before, and opens the context.
+    """
+
+    limit = 150.0
+    table = "import s=import_s:.2f | first s=first_s:.2f | second s=second_s:.4f"
+
+    def jobs(self, sizes):
+        """Of one algorithm in one process: the second finds what the first one left on disk."""
+        return [(f"{name}, cold", f"{name}, warm") for name in ("majorized", "exact")]
+
+    def measure(self, item, sizes):
+        algorithm, _ = item.split(", ")
+        how = {"algorithm": algorithm, "max_iter": sizes.max_iter, "penalty": sizes.penalty}
+        how |= {"n": max(ROWS // sizes.shrink, 60), "p": sizes.width or WIDTH}
+        folder = cache_folder(algorithm)
+        return call(__name__, "first_fits", how, timeout=self.limit, NUMBA_CACHE_DIR=folder)
 
 
 @cache
 def cache_folder(name):
     return tempfile.mkdtemp()
-
-
-def measure(item, sizes):
-    algorithm, _ = item.split(", ")
-    arguments = {"algorithm": algorithm, "n": max(ROWS // sizes.shrink, 60)}
-    arguments |= {"p": sizes.width or WIDTH, "penalty": sizes.penalty}
-    arguments["max_iter"] = sizes.max_iter
-    folder = cache_folder(algorithm)
-    return call(__name__, "first_fits", arguments, timeout=ITEM_LIMIT, NUMBA_CACHE_DIR=folder)
 
 
 def first_fits(algorithm, n, p, penalty, max_iter):
