@@ -26,7 +26,7 @@ COMMANDS = {
     "episodes": ("tables", "rows at risk and case series from lines and eras"),
     "matching": ("tables", "matched sets of a million persons"),
     "balance": ("tables", "balance and screening of a sparse matrix"),
-    "cohort_study": ("cohort_study", "the study of the documentation at full size"),
+    "cohort_study": ("coverage", "the study of the documentation at full size"),
     "routes": ("partitions", "rows in partitions beside rows in memory"),
     "partition_batches": ("partitions", "cross-validation and bootstrap over partitions"),
     "large": ("stores", "a fit on files larger than the memory it may take"),

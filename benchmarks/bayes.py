@@ -129,7 +129,7 @@ class Runner:
 
 
 def measure_ceilings(runner):
-    """What one core does at most."""
+    """Rates of one core, which floors are made of."""
     scale = runner.scale
     job = {"order": scale.order, "n_bytes": scale.n_bytes, "repeats": scale.repeats}
     runner.content["ceilings"] = runner.job("measure_ceilings", job, module="mixing")

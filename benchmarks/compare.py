@@ -67,7 +67,7 @@ def _measure(task):
 
 
 def facts_of(result):
-    """What a fit, a path or another result says of itself.
+    """Iterations, objectives, optimality and coefficients that a fit, path or batch reports.
 
     "others" are numbers that two versions share but for their tolerance, where a result has no
     objective or more than that.

@@ -1,4 +1,4 @@
-"""What forms of the quadratic model cost, what an iteration costs by nonzeros, memory by rows.
+"""Costs of forms of the quadratic model, of an iteration by nonzeros, and of memory by rows.
 
 Every measurement has a process of its own.
 """
@@ -25,7 +25,7 @@ _seconds = partial(least, rounds=5)
 
 
 def main_costs(arguments=None):
-    """What ``solver/costs.py`` has in its table: nanoseconds of one core, measured on this machine.
+    """The table of ``solver/costs.py``, measured on this machine: nanoseconds of one core.
 
     Only ratios matter; a table that is wrong by a third changes few decisions.
     """

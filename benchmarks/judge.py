@@ -1,4 +1,4 @@
-r"""What an answer is worth, recomputed without the package: objective and KKT residual.
+r"""The worth of an answer, recomputed without the package: objective and KKT residual.
 
 Log-likelihoods, each with its derivative by the linear predictor of every row. NumPy alone; sums of
 exponentials run in logarithms. Generalized linear models are those of the tests' oracles; the

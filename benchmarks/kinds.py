@@ -82,7 +82,7 @@ def papers(rows, columns, *, rows_a_stratum=None, has_ties=False, entry=False, *
 
 
 def weighted(rows, columns):
-    """The same with weights, offsets, and other values than one."""
+    """The papers' design with weights, offsets, and other values than one."""
     rng, data = np.random.default_rng(SEED), simulate_cox(rows, columns, random_state=SEED)
     X = data.X.astype(float)
     X.data = rng.exponential(size=X.nnz)
@@ -136,7 +136,7 @@ def path(rows, columns, *, simulate, share, steps=50):
 
 
 def genes(rows, columns, *, name, share):
-    """The same of gene expressions, whatever size is asked for."""
+    """A path of fifty penalties on gene expressions, whatever size is asked for."""
     try:
         data = draws.read_genes(name)
     except ModuleNotFoundError as missing:

@@ -56,7 +56,7 @@ FOLDER = Option(str, "where there is room for the rows")
 
 
 def main_routes(arguments=None):
-    """The same fit by several routes: in memory, over threads, files, a Dask cluster, and sites."""
+    """One fit by several routes: in memory, over threads, files, a Dask cluster, and sites."""
     few, given = "few rows and columns", {"cases": tuple(CASES), "folder": FOLDER}
     options = read("routes", main_routes.__doc__, arguments, few, "partition-routes", **given)
     cases = {}
@@ -73,7 +73,7 @@ def main_routes(arguments=None):
 
 
 def _by_all_ways(name, job):
-    """What each way took, beside the first one's answer."""
+    """Costs of a fit by every way, and how far its answer is from the first way's."""
     found, first, first_coef = [], None, None
     for title, route, level in WAYS:
         result = call(__name__, "measure", {**job, "route": route, "level": level}, n_threads=1)

@@ -1,4 +1,4 @@
-"""What all benchmarks share: options, tables, JSON files with machine and versions, one report.
+"""Shared by all benchmarks: options, tables, JSON files with machine and versions, one report.
 
 ``python -m benchmarks report`` shows what ``results/`` holds, as Markdown, or as HTML with
 ``--html``.
@@ -293,18 +293,15 @@ th:first-child, td:first-child { text-align: left; } :root { color-scheme: light
 
 
 def _html(parts):
+    from pandas import DataFrame
+
     text = ["<!doctype html><meta charset=utf-8><title>Results of the benchmarks</title>"]
     text += [f"<style>{STYLE}</style><h1>Results of the benchmarks</h1>"]
     for kind, *given in parts:
         if kind == "table":
-            headers, rows = given
-            lines_ = [_html_row("th", headers), *(_html_row("td", row) for row in rows)]
-            text.append(f"<div><table>{''.join(lines_)}</table></div>")
+            shown = DataFrame(given[1], columns=given[0]).to_html(index=False, border=0)
+            text.append(f"<div>{shown}</div>")
         else:
             tag = "h2" if kind == "title" else "p"
             text.append(f"<{tag}>{html.escape(given[0])}</{tag}>")
     return "\n".join(text) + "\n"
-
-
-def _html_row(tag, cells):
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"

@@ -141,7 +141,7 @@ def main_peers(arguments=None):
 
 
 def interpreters_of(folder, rscript):
-    """What finds the interpreter of a solver: of its environment, or the one that runs this."""
+    """Finder of a solver's interpreter: of its environment, or the one that runs this."""
 
     def find(name):
         if name == "R":

@@ -124,7 +124,7 @@ def measure_our_lasso(kind, p, n, seconds, n_tune, seed):
 
 
 def lasso_sampler(kind, problem):
-    """What makes the sampler of some chains."""
+    """A maker of Gaussian samplers, given the sampling of some chains."""
     from sksurvgpu.bayes.priors import Lasso
     from sksurvgpu.bayes.reduction import reduce_rows
     from sksurvgpu.bayes.regression import SAMPLERS
@@ -155,7 +155,7 @@ def measure_our_multinomial(kind, problem, seconds, n_tune, seed):
 
 
 def multinomial_sampler(kind, problem):
-    """What makes the sampler of some chains; all find the same mode."""
+    """A maker of multinomial samplers from the sampling of some chains; all find one mode."""
     from sksurvgpu.bayes.multinomial import MultinomialGibbs, MultinomialHmc, collapse_rows
     from sksurvgpu.bayes.softmax import CategoriesPrior, SoftmaxTarget, find_mode
 
@@ -239,7 +239,7 @@ class PublishedLasso:
         self.lambda2 = rng.gamma(prior["r"] + p) / rate
 
     def recorded(self):
-        """What is compared: sigma2, lambda2 and the squared length of beta."""
+        """Quantities that are compared: sigma2, lambda2 and the squared length of beta."""
         return [self.sigma2, self.lambda2, self.coef @ self.coef]
 
 

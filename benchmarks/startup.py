@@ -37,7 +37,7 @@ def main_startup(arguments=None):
     options = read("startup", __doc__, arguments, quick=None, repeats=repeats)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # children inherit it
     imports = {name: _import_seconds(code, options.repeats) for name, code in IMPORTS.items()}
-    _show("process (median s) | s:.3f", imports)
+    _show("process (median s)=name | s=0:.3f", imports)
     with tempfile.TemporaryDirectory() as cache:
         cold = _fits(["default"], cache)["default"]
         warm = [_fits(["default"], cache)["default"] for _ in range(options.repeats)]
@@ -46,7 +46,7 @@ def main_startup(arguments=None):
         "warm cache: first small fit": statistics.median(each["first"] for each in warm),
         "second small fit": statistics.median(each["second"] for each in warm),
     }
-    _show("first fit (s) | s:.3f", first_fit)
+    _show("first fit (s)=name | s=0:.3f", first_fit)
     with tempfile.TemporaryDirectory() as cache:
         compiling, loading = (
             {name: fit["compile"] for name, fit in _fits(list(VARIANTS), cache).items()}
@@ -54,17 +54,17 @@ def main_startup(arguments=None):
         )
     for seconds in (compiling, loading):
         seconds["everything"] = sum(seconds.values())
-    _show("variant | cold: compiling s=s:.3f | warm: loading s=warm:.3f", compiling, warm=loading)
+    _show("variant=name | cold: compiling s=0:.3f | warm: loading s=1:.3f", compiling, loading)
     results = {"imports": imports, "first_fit": first_fit, "cold": compiling, "warm": loading}
     save(options, **results)
 
 
-def _show(headers, seconds, **more):
-    """Print seconds by name."""
-    shown = columns(headers)
-    others = [{key: values[name] for key, values in more.items()} for name in seconds]
-    rows = [{shown[0][1]: name, "s": s} for name, s in seconds.items()]
-    print(lines(shown, [row | other for row, other in zip(rows, others, strict=True)]) + "\n")
+def _show(headers, *seconds):
+    """Print columns of seconds by name."""
+    rows = [
+        {"name": name} | {f"{k}": s[name] for k, s in enumerate(seconds)} for name in seconds[0]
+    ]
+    print(lines(columns(headers), rows) + "\n")
 
 
 def _import_seconds(code, repeats):

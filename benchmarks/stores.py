@@ -31,7 +31,7 @@ FITS = columns(
 
 
 def main_faults(arguments=None):
-    """What goes wrong in a fit over partitions, what it costs, and that it changes no bit.
+    """Failures during a fit over partitions, what each costs, and that it changes no bit.
 
     Rows that look like health records lie in ten partitions, in files, which two processes of a
     Dask cluster on this machine answer for.

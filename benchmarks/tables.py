@@ -72,8 +72,8 @@ def _long_cases(options):
     for name, given in {"by row": codes, "shuffled": shuffled, "with values": valued}.items():
         cases[f"read, {name}"] = partial(read_lines, persons, given), {"entries": len(given)}
     for name, make in text_forms(text).items():
-        call = lambda make=make: read_lines(names, make())  # noqa: E731
-        cases[f"strings, {name}"] = call, {"entries": few}
+        known = {"entries": few}
+        cases[f"strings, {name}"] = lambda make=make: read_lines(names, make()), known
     data = read_lines(persons, valued)
     rng, n = np.random.default_rng(2), options.rows
     chosen = {"mask": rng.random(n) < 0.8, "permutation": rng.permutation(n)[: n * 4 // 5]}
@@ -97,7 +97,7 @@ def draw_codes(n_lines, n_rows, n_covariates):
 
 
 def as_text(persons, codes):
-    """The same tables with strings for identifiers, an object each, and lines in any order."""
+    """Long tables with strings for identifiers, an object each, and lines in any order."""
     codes = codes.sample(frac=1.0, random_state=0, ignore_index=True)
     rows = "person-" + codes["row_id"].astype(str)
     text = {"row_id": rows, "covariate_id": "code-" + codes["covariate_id"].astype(str)}
@@ -106,7 +106,7 @@ def as_text(persons, codes):
 
 
 def text_forms(text):
-    """What makes the lines, in the forms that strings come in; streams are read once."""
+    """Makers of the lines, in the forms that strings come in; streams are read once."""
     import duckdb
     import polars as pl
     import pyarrow as pa

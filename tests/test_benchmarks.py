@@ -1,5 +1,6 @@
-"""The benchmarks' judge against the oracles, their commands, and what they make of results."""
+"""The benchmarks: their judges, their commands at small sizes, and what they make of results."""
 
+import importlib
 import json
 import re
 import sys
@@ -11,10 +12,27 @@ from oracles.reference_conditional import clogit_exact, multinomial_direct
 from oracles.reference_glm import glm_direct
 from oracles.reference_likelihoods import cox_direct, kkt
 
-from benchmarks import __main__, cases, compare, judge, kinds, problems, report
+from benchmarks import (
+    __main__,
+    bayes,
+    cases,
+    compare,
+    judge,
+    kinds,
+    mixing,
+    problems,
+    report,
+    samplers,
+)
 from benchmarks import run as solvers
+from benchmarks.papers import __main__ as papers
+from benchmarks.papers.rig import ITEMS, PUBLISHED, SOURCES, judged, logistic
+from sksurvgpu.bayes.diagnostics import diagnose
+from sksurvgpu.datasets import simulate_cox
 
 N, P = 60, 5
+QUICK = (kinds.QUICK_ROWS, kinds.QUICK_COLUMNS)
+EVERY = kinds.DESIGNS | kinds.SHORT_DESIGNS
 
 
 def oracle(data, eta):
@@ -110,6 +128,7 @@ def test_cases_can_be_drawn_small(name):
 
 def test_drivers_and_modules_are_there(capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(solvers.PEERS))
+    import ours  # noqa: F401
     import peer_problem
     import solvers as peers  # noqa: F401
 
@@ -134,6 +153,88 @@ def test_peers_have_their_interpreters(tmp_path):
     python.parent.mkdir(parents=True)
     python.touch()
     assert find("skglm") == str(python)
+
+
+# -- two versions -----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:numpy.core:DeprecationWarning")  # the pickles of SurvSet
+@pytest.mark.parametrize("name", EVERY)
+def test_designs_can_be_drawn_small(name):
+    if name.startswith("genes"):
+        pytest.importorskip("SurvSet")
+    rows, columns = EVERY[name].task(quick=True).shape
+    assert rows <= QUICK[0] and columns <= QUICK[1] + 20
+
+
+def test_a_fit_is_what_the_judge_says():
+    data = problems.Data.of(simulate_cox(*QUICK, random_state=cases.SEED))
+    model = kinds.DESIGNS["papers-1e5-1000"].task(quick=True).call()
+    found = compare.facts_of(model)
+    expected = judge.Certificate(data).judge(model.coef_, cases.PAPERS_PENALTY)
+    assert found["objectives"] == [pytest.approx(expected["objective"] / QUICK[0], rel=1e-12)]
+    assert found["nonzeros"] == expected["nonzeros"] > 0
+    assert 0 < found["kkt"] <= model.kkt_se_bound_
+    assert found["iterations"] == model.n_iter_ and found["note"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "n_objectives", "n_others"),
+    [("wide-path", 50, 0), ("folds", 1, 20), ("bootstrap", 0, 50), ("profiles", 0, 15)],
+)
+def test_batches_tell_their_objectives_or_other_numbers(name, n_objectives, n_others):
+    found = compare.facts_of(kinds.DESIGNS[name].task(quick=True).call())
+    assert (len(found["objectives"]), len(found["others"])) == (n_objectives, n_others)
+    assert np.isfinite([*found["objectives"], *found["others"]]).all()
+
+
+def test_trees_are_measured_in_turns_and_compared(tmp_path, capsys, monkeypatch):
+    """In a process each; what fails there has a line that says why."""
+    file, asked, measure = tmp_path / "a.json", [], compare.measure_in
+
+    def watched(tree, *given):
+        asked.append(tree.name)
+        return measure(tree, *given)
+
+    monkeypatch.setattr(compare, "measure_in", watched)
+    wrong = tmp_path / "wrong"
+    (wrong / "sksurvgpu").mkdir(parents=True)
+    (wrong / "sksurvgpu" / "__init__.py").write_text("raise ValueError('broken')")
+    command = ["--quick", "--designs", "linear", "--json", str(file), "--base", str(wrong)]
+    assert compare.main_designs(command) == 0
+    assert asked == ["wrong", compare.ROOT.name]
+    [base], [found] = (
+        json.loads((tmp_path / f"{name}.json").read_text())["results"] for name in ("a-base", "a")
+    )
+    assert found["design"] == "linear" and found["cpu"] > 0
+    assert base["cpu"] is None and base["note"] == "ValueError: broken"
+    assert "mean of 0 ratios" in capsys.readouterr().out
+    assert compare.main_designs(["--against", str(file), str(file)]) == 0
+    assert "geometric mean of 1 ratios of CPU times, B over A: 1" in capsys.readouterr().out
+
+
+def test_comparison_marks_who_is_lower():
+    def found(name, cpu, iterations, objectives, note="", rows=100):
+        facts = {"design": name, "rows": rows, "columns": 5, "cpu": cpu, "kkt": 1e-6}
+        facts["iterations"] = iterations
+        return {**facts, "objectives": objectives, "others": [], "note": note}
+
+    first = [
+        found("same", 1.0, 10, [2.0]),
+        found("path", 1.0, 10, [2.0, 4.0]),
+        found("gone", 1.0, 10, [2.0]),
+        found("quick", 1.0, 10, [2.0]),
+    ]
+    second = [
+        found("same", 4.0, 5, [2.0 + 1e-9]),
+        found("path", 1.0, 20, [2.0 + 1e-8, 4.0 - 4e-8], "1 not converged"),
+        found("quick", 2.0, 10, [2.0], rows=10),
+    ]
+    rows = {line.split()[0]: line for line in compare.beside(first, second).splitlines() if line}
+    assert "4.00" in rows["same"] and "0.50" in rows["same"] and "LOWER" not in rows["same"]
+    assert rows["quick"].endswith("OTHER SIZE")
+    assert rows["path"].endswith("B: 1 not converged; B IS LOWER") and "-1.0e-08" in rows["path"]
+    assert rows["geometric"].endswith("2.000; in one file only: gone")
 
 
 @pytest.mark.parametrize(
@@ -169,18 +270,7 @@ def test_comparison_keeps_a_history(tmp_path, monkeypatch, capsys):
     assert "SLOWER" in capsys.readouterr().out
 
 
-def test_comparison_says_what_does_not_run(monkeypatch, capsys):
-    def fail(*given, **limits):
-        raise RuntimeError("Traceback\nImportError: no such model")
-
-    monkeypatch.setattr(compare, "call", fail)
-    assert compare.main_compare([".", "--cases", "Cox"]) == 0
-    assert "not compared: ImportError: no such model" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", kinds.SHORT_DESIGNS)
-def test_cases_of_the_comparison_can_be_drawn(name):
-    assert min(kinds.SHORT_DESIGNS[name].task(quick=True).shape) > 0
+# -- the report -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("html", [True, False])
@@ -206,3 +296,140 @@ def test_nested_results_become_tables():
     tables = [given for kind, *given in kinds if kind == "table"]
     assert [["solver", "seconds"], [["x", "1.5"]]] in tables
     assert [["fits", "s"], [["one", "1"]]] in tables
+
+
+# -- samplers ---------------------------------------------------------------------------------
+
+
+def in_this_process(module, function, arguments, **limits):
+    return getattr(importlib.import_module(module), function)(**json.loads(json.dumps(arguments)))
+
+
+@pytest.fixture
+def content(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bayes, "call", in_this_process)
+    monkeypatch.setattr(samplers, "import_polyagamma", lambda: None)
+    output = tmp_path / "bayes.json"
+    options = ["--seconds", "0.01", "--rscript", "no-such-program", "--output", str(output)]
+    bayes.main_bayes(["--quick", *options])
+    return json.loads(output.read_text()), capsys.readouterr().out
+
+
+def test_quick_run_measures_all_and_says_what_is_missing(content):
+    content, printed = content
+    missing = [
+        found for part in bayes.PARTS for found in content[part] if found.get("reason") is not None
+    ]
+    assert {found["sampler"] for found in missing} == {"polyagamma", "monomvn"}
+    assert printed.count("polyagamma is not importable") == 2
+    assert printed.count("no interpreter no-such-program") == len(bayes.QUICK.columns)
+    assert {found["sampler"] for found in content["lasso"]} == set(bayes.LASSO_SAMPLERS)
+    measured = [found for part in ("lasso", "multinomial") for found in content[part]]
+    measured = [found for found in measured if "reason" not in found]
+    assert all(found["ms"] > 0 and found["floor_ms"] > 0 for found in measured)
+    assert all(found["efficiency"] > 0 for found in content["chains"])
+
+
+def test_targets_are_judged():
+    content = {
+        "draws": [{"sampler": "sksurvgpu", "z ~ N(0, 4)": 5.0}],
+        "lasso": [{"sampler": "collapsed", "p": 2_000, "ms": 15.0}],
+        "chains": [
+            {"efficiency": 0.9, "load": 2.1},
+            {"efficiency": 0.7, "load": 2.0},
+            {"efficiency": 0.4, "load": 9.0},
+        ],
+    }
+    judged = {found["name"]: (found["figure"], found["met"]) for found in bayes.judge(content)}
+    names = {part: name for part, (name, _) in bayes.TARGETS.items()}
+    assert judged == {
+        names["draws"]: (5.0, False),
+        names["lasso"]: (15.0, True),
+        names["chains"]: (0.7, False),
+    }
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_mixing_agrees_with_the_package_and_with_theory(correlation):
+    rng = np.random.default_rng(8)
+    draws = rng.standard_normal((4, 4_000))
+    for t in range(1, draws.shape[1]):
+        draws[:, t] *= np.sqrt(1.0 - correlation**2)
+        draws[:, t] += correlation * draws[:, t - 1]
+    found = mixing.ess(draws)
+    # The standard error of the ESS is 2 % to 8 % here: five of them.
+    expected = draws.size * (1.0 - correlation) / (1.0 + correlation)
+    assert abs(found / expected - 1.0) < (0.1 if correlation < 0.9 else 0.4)
+    unlike = draws * [[1.0], [1.0], [1.0], [2.0]]  # in spread, not in place
+    assert mixing.r_hat(unlike) > 1.02
+    for sample in (draws, unlike):
+        ours = diagnose(sample)
+        np.testing.assert_allclose(mixing.ess(sample), ours.ess_bulk, rtol=1e-10)
+        np.testing.assert_allclose(mixing.r_hat(sample), ours.r_hat, rtol=1e-10)
+
+
+# -- papers -----------------------------------------------------------------------------------
+
+FAST = ("fusion", "polya_gamma", "lasso", "certificates", "drugs", "multinomial")
+ALL = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in ITEMS]
+RESIDUAL = 1e-4  # of every fit of ours, over the largest penalty of use
+
+
+def run_item(name, folder, *options):
+    return papers.main_papers(
+        [name, "--tiny", "--threads", "1", "--output", str(folder), "--rscript", "none", *options]
+    )
+
+
+def rows_of(record):
+    return [row for table in record["tables"] for row in table["rows"]]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_item_prints_ours_beside_what_was_published_and_draws(name, tmp_path, capsys):
+    assert run_item(name, tmp_path) == 0
+    printed = capsys.readouterr().out
+    record = json.loads((tmp_path / f"{name}.json").read_text())
+    assert record["item"] == name and record["scale"] == "tiny" and record["seconds"] > 0
+    assert {"date", "revision", "cpu", "versions"} <= set(record["machine"])
+    assert isinstance(record["idle"], bool)
+    assert rows_of(record) and all(table["columns"] for table in record["tables"])
+    for figure in record["figures"]:
+        assert (tmp_path / figure).stat().st_size > 5_000
+    assert record["figures"]
+    for figure, kept in zip(PUBLISHED.get(name, []), record["published"], strict=True):
+        assert kept["value"] == figure.value and kept["hardware"] == figure.hardware
+        assert kept["source"] in SOURCES.values()
+        assert figure.value in printed and figure.hardware in printed
+    residuals = [row["kkt"] for row in rows_of(record) if row.get("kkt") is not None]
+    assert all(residual <= RESIDUAL for residual in residuals)
+
+
+def test_every_item_is_published_or_ours_and_listed(capsys):
+    assert set(PUBLISHED) == {name for name, item in ITEMS.items() if item.paper != "ours"}
+    assert all(item.paper in (*SOURCES, "ours") for item in ITEMS.values())
+    assert papers.main_papers(["--list"]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ITEMS)
+
+
+def test_item_that_fails_is_counted_and_the_next_one_runs(tmp_path, monkeypatch, capsys):
+    def fail(run):
+        raise ArithmeticError("no such number")
+
+    broken = papers.ITEMS["drugs"].__class__("drugs", "B", "broken", fail)
+    monkeypatch.setitem(papers.ITEMS, "drugs", broken)
+    arguments = ["--tiny", "--output", str(tmp_path), "--rscript", "none"]
+    assert papers.main_papers(["drugs", "fusion", *arguments]) == 1
+    printed = capsys.readouterr()
+    assert "failed: drugs" in printed.out and "no such number" in printed.err
+    assert json.loads((tmp_path / "drugs.json").read_text())["notes"]
+    assert (tmp_path / "fusion.png").exists()
+
+
+def test_judge_sees_a_wrong_answer():
+    problem = logistic(200, 10)
+    fitted = problem.estimator(backend="cpu").fit(problem.X, problem.y)
+    right = judged(problem, fitted.coef_, float(fitted.intercept_))
+    wrong = judged(problem, fitted.coef_ + 0.1, float(fitted.intercept_))
+    assert right["kkt"] < RESIDUAL < wrong["kkt"]

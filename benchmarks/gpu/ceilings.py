@@ -27,7 +27,7 @@ WAITS, WAIT = 20, 100_000  # so many naps of so many nanoseconds, 2 ms: more tha
 
 
 class Ceilings(Part):
-    """What everything else is measured by."""
+    """The limits of the chip, by which everything else is measured."""
 
     table = "ceiling=value:.4g | =unit"
 
@@ -90,7 +90,7 @@ def meet_often(exchange, n):
 
 @kernel
 def sum_often(exchange, n, out):
-    """What a coordinate costs at least: the partial sums of a team, exchanged."""
+    """The least that a coordinate costs: the partial sums of a team, exchanged."""
     team.begin()
     scratch, total = team.new_scratch(), 1.0
     for turn in range(n):
@@ -100,7 +100,7 @@ def sum_often(exchange, n, out):
 
 
 def new_exchange(device, size):
-    """What one team of blocks meets by."""
+    """Memory by which one team of blocks meets."""
     return team.Exchange(
         device.upload(np.zeros(1, np.int32)),
         device.upload(np.array([size], np.int32)),

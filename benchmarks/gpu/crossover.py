@@ -23,7 +23,7 @@ WIDTH = 1_000
 
 
 class Crossover(Part):
-    """The same batches on both, from small ones on."""
+    """Batches on the CPU and on the device, from small ones on."""
 
     limit = 100.0
     table = "nonzeros x fits=work:,d | CPU s=cpu_s:.4f | CUDA s=cuda_s:.4f | CPU / CUDA=ratio:.2f"
@@ -65,7 +65,7 @@ class Crossover(Part):
 
 
 def rule_of(contents):
-    """What ``backend="auto"`` reads: device, seconds of a start from disk, and every time."""
+    """Rule of ``backend="auto"``: the device, seconds of a start from disk, and every time."""
     found = {name: part for content in contents for name, part in content["parts"].items()}
     start = next(r for item, r in found["start"].items() if item == "majorized, warm")
     times = [r for r in found["crossover"].values() if "work" in r]

@@ -1,4 +1,4 @@
-"""What comes first: what is there, whether a fit is right, and what the host does."""
+"""First looks at a device: what is installed, whether a fit is right, what the host does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAUNCHES = 50
 
 
 class Chip(Part):
-    """What is installed, which libraries answer, whether the least things work.
+    """Packages that are installed, which libraries answer, whether the least things work.
 
     Each item says what the package needs and could lack: a compiler, a linker and a driver that fit
     each other, a barrier of all blocks, more shared memory than the default, quick launches.
@@ -213,7 +213,7 @@ def _difference(found, expected, name):
 
 
 class Host(Part):
-    """What `host` prints of the host's work."""
+    """Lines that the scripts of `host` print."""
 
     limit = 100.0
     scripts = (("iteration", "iteration"), ("set-up of 100 folds", "folds --rows 1000000"))

@@ -145,7 +145,7 @@ def fused(exchange, cells, n_columns):
 
 
 class Experiment:
-    """The same column on a device, for all forms."""
+    """One column on a device, for all forms of the step."""
 
     def __init__(self, device, n, threads=THREADS, cells_of_a_block=CELLS_OF_A_BLOCK, seed=0):
         rng = np.random.default_rng(seed)

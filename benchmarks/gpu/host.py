@@ -1,4 +1,4 @@
-"""What the host does for a fit, measured without a device: ``python -m benchmarks.gpu.host``.
+"""The host's work for a fit, measured without a device: ``python -m benchmarks.gpu.host``.
 
 ``iteration``: host time of an iteration, of the solver and of what prepares launches and copies.
 The driver is replaced: launches do nothing, memory is the host's, and what a device would answer
@@ -147,7 +147,7 @@ class Replay:
 
 
 def record(problem, formulas, fits):
-    """What sessions on the CPU answer to fits, round by round."""
+    """Answers of sessions on the CPU to fits, round by round."""
     rows, answers = (problem, None, None, Threads(1), formulas), []
     sessions = [Answers(*rows) for _ in fits]
 
@@ -256,7 +256,7 @@ def draw(model, n):
 
 
 def ask_for_bounds():
-    """What every fit asks of its weights."""
+    """Coroutine: bounds that every fit asks of its weights."""
     yield from ask(Operations.largest_loglik)
     yield from ask(Operations.error_weight)
 

@@ -265,7 +265,7 @@ def read_counters(printed):
 
 
 def fit(problem, sizes):
-    """What the profiler looks at: few iterations of a fit."""
+    """The fit that the profiler looks at: few iterations of a fit."""
     what = problems.read_name(problem, sizes)[0]
     algorithm, most = ("exact", 1) if what == "exact" else ("majorized", min(3, sizes.max_iter))
     options = Options(algorithm=algorithm, max_iter=most, baseline=False)

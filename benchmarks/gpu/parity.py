@@ -35,7 +35,7 @@ KKT = 1.01
 
 
 class Parity(Part):
-    """The same fits on the device and on the CPU."""
+    """Fits on the device, each compared with the CPU's."""
 
     limit = 200.0  # a model's kernels are compiled in its first item, for both
     table = "fits:d | objective:.1e | coef:.1e | KKT / tol=kkt:.1e | iterations:d"
@@ -317,7 +317,7 @@ def find_tool():
 
 
 def judge(status, printed):
-    """What a report says."""
+    """A result, of the report that a tool printed."""
     counts = [int(match.group(1)) for match in SUMMARY.finditer(printed)]
     lines = [line for line in printed.splitlines() if line.startswith("=========")]
     if not counts:

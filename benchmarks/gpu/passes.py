@@ -86,7 +86,7 @@ def place_of(parts):
 
 @device
 def sum_ones(u, indices, begin, end):
-    """Of a column, by a warp."""
+    """Sum of u over a column's ones, by a warp."""
     q, total = begin + cuda.threadIdx.x % WARP, 0.0
     while q < end:
         total += u[indices[q]]
@@ -96,7 +96,7 @@ def sum_ones(u, indices, begin, end):
 
 @device
 def sum_pairs(u, indices, pairs, begin, end):
-    """The same, two 16-bit numbers a load; `pairs` are the indices, two in each."""
+    """Sum of u over a column's ones, two a load; `pairs` are the 16-bit indices, two in each."""
     lane, one, two = cuda.threadIdx.x % WARP, 0.0, 0.0
     if lane == 0 and begin & 1 and begin < end:
         one = u[indices[begin]]
@@ -127,7 +127,7 @@ def dot_from_shared(u, tiles, parts, out):
 
 @kernel
 def dot_pairs_from_shared(u, tiles, pairs, parts, out):
-    """The same by pairs."""
+    """Sums of u over the ones of a column and tile, by warps that load two numbers at once."""
     shared = cuda.shared.array(0, float64)
     t, j, step = place_of(parts)
     load(u, tiles[0][t], shared, tiles[0][t + 1] - tiles[0][t])
@@ -141,7 +141,7 @@ def dot_pairs_from_shared(u, tiles, pairs, parts, out):
 
 @kernel
 def dot_from_cache(u, tiles, parts, out):
-    """The same, u left in global memory."""
+    """Sums of u over the ones of a column and tile, by warps; u stays in global memory."""
     t, j, step = place_of(parts)
     while j < out.shape[1]:
         begin, end = ones_of(tiles, t, j)

@@ -34,7 +34,7 @@ def n_cores():
 
 
 class Data(NamedTuple):
-    """What a user has: a sparse matrix of ones and an outcome; the same as the solver takes it."""
+    """A sparse matrix of ones and an outcome, as users have them and as the solver takes them."""
 
     X: sp.csc_array
     y: np.ndarray
@@ -144,7 +144,7 @@ def problem_of(name, sizes):
 
 
 def read_name(name, sizes):
-    """What, rows and columns."""
+    """Kind, rows and columns of a problem's name."""
     what, _, size = name.rpartition(", ") if ", " in name else name.partition(" ")
     n, p = (int(float(part)) for part in size.split(" x "))
     return what, max(n // sizes.shrink, 60), sizes.width or p

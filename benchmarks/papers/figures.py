@@ -1,9 +1,16 @@
-"""Figures of the items: colours and markers tell series apart, published ones are stars."""
+"""Figures of the items, and what was published.
+
+Colours and markers tell series apart. ``published.csv`` has figures as their authors give them,
+each with its hardware; those with seconds are stars, at their places on the item's axis.
+"""
 
 from __future__ import annotations
 
+import csv
 from itertools import cycle
+from pathlib import Path
 from textwrap import wrap
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -36,6 +43,41 @@ STYLE = {
 WIDTH, HEIGHT = 5.2, 3.6  # inches of a panel
 FEW_DECADES = 2.2  # of a logarithmic axis that needs more than powers of ten
 LEGEND = 34  # characters of a line
+
+
+SOURCES = {
+    "A": "Yang, Schuemie, Ji and Suchard: massive parallelization of massive sample-size survival "
+    "analysis",
+    "B": "Suchard, Simpson, Zorych, Ryan and Madigan (2013): massive parallelization of serial "
+    "inference algorithms for a complex generalized linear model",
+    "C": "Yang, Schuemie and Suchard: efficient GPU-accelerated fitting of stratified and "
+    "time-varying Cox models",
+    "D": "Tian (2018): GPU logistic and conditional logistic regression, slides",
+    "E": "Cesnovar and Strumbelj (2017): Bayesian lasso and multinomial logistic regression on GPU",
+}
+
+
+class Figure(NamedTuple):
+    """One published number or range, as text, perhaps in seconds, and where it was measured."""
+
+    what: str
+    value: str
+    hardware: str
+    seconds: float | None
+    at: float | None
+
+
+def _read_published():
+    found = {}
+    with Path(__file__).with_name("published.csv").open(encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            numbers = [float(row[name]) if row[name] else None for name in ("seconds", "at")]
+            figure = Figure(row["what"], row["value"], row["hardware"], *numbers)
+            found.setdefault(row["item"], []).append(figure)
+    return found
+
+
+PUBLISHED = _read_published()
 
 
 def drawing():

@@ -1,13 +1,11 @@
-"""What items share: their list, the record of a run, problems, timed fits, judged answers, R.
+"""Shared by the items: their list, the record of a run, problems, timed fits, judged answers, R.
 
 An item is a function that says its columns (`Run.show`), adds rows (`Run.add`) and draws
-(`Run.figure`). ``published.csv`` has what was published: figures as their authors give them, each
-with its hardware; one with seconds can be drawn, at its place on the item's axis.
+(`Run.figure`).
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -31,10 +29,9 @@ from ..judge import Certificate
 from ..problems import Data, dense_columns, write_problem
 from ..processes import TookTooLongError, environment, run
 from ..report import columns, machine, write
-from .figures import panels, save_figure
+from .figures import PUBLISHED, SOURCES, panels, save_figure
 
-HERE = Path(__file__).resolve().parent
-PEERS = HERE.parent / "peers"
+PEERS = Path(__file__).resolve().parents[1] / "peers"
 GAMMA = 2.0**0.5  # the papers' penalty on the sum scale, a prior variance of 1
 TOLERANCE = 1e-6  # ours and the exact algorithm's
 ACCURATE = 1e-6  # KKT residual over the largest useful penalty, at which R may stop
@@ -44,39 +41,6 @@ ENOUGH = 2.0  # seconds of repeated fits
 FEW_ROWS = 4_000  # of the fit that loads kernels
 BUSY = 0.7  # load a core beyond which a run is not called idle
 
-SOURCES = {
-    "A": "Yang, Schuemie, Ji and Suchard: massive parallelization of massive sample-size survival "
-    "analysis",
-    "B": "Suchard, Simpson, Zorych, Ryan and Madigan (2013): massive parallelization of serial "
-    "inference algorithms for a complex generalized linear model",
-    "C": "Yang, Schuemie and Suchard: efficient GPU-accelerated fitting of stratified and "
-    "time-varying Cox models",
-    "D": "Tian (2018): GPU logistic and conditional logistic regression, slides",
-    "E": "Cesnovar and Strumbelj (2017): Bayesian lasso and multinomial logistic regression on GPU",
-}
-
-
-class Figure(NamedTuple):
-    """One published number or range, as text, perhaps in seconds, and where it was measured."""
-
-    what: str
-    value: str
-    hardware: str
-    seconds: float | None
-    at: float | None
-
-
-def _read_published():
-    found = {}
-    with (HERE / "published.csv").open(encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            numbers = [float(row[name]) if row[name] else None for name in ("seconds", "at")]
-            figure = Figure(row["what"], row["value"], row["hardware"], *numbers)
-            found.setdefault(row["item"], []).append(figure)
-    return found
-
-
-PUBLISHED = _read_published()
 ITEMS = {}
 
 
@@ -108,7 +72,7 @@ def item(paper, title):
 
 @dataclass
 class Run:
-    """What an item is given, and what it leaves: tables, notes and figures."""
+    """A run of an item: its options, and the tables, notes and figures that it leaves."""
 
     item: Item
     options: object
@@ -170,7 +134,7 @@ class Run:
         write(self.options.output / f"{self.item.name}.json", self.record())
 
     def record(self):
-        """What the file holds."""
+        """The content of the item's file."""
         paper, options = self.item.paper, self.options
         known = {"paper": paper, "source": SOURCES.get(paper)}
         return {
@@ -241,7 +205,7 @@ class Problem:
 
     @cached_property
     def data(self):
-        """The same for R and the judge."""
+        """X and y in the form that R and the judge take."""
         if isinstance(self.X, np.ndarray):
             _, *arrays = dense_columns(self.X)
         else:

@@ -124,7 +124,7 @@ def fusion(run):
 
 
 def _in_fits(run, n):
-    """What a coordinate costs in whole fits, where only the ones of a column are visited."""
+    """Cost of a coordinate in whole fits, where only the ones of a column are visited."""
     problem = cox(n, run.pick(10, 100, 1_000))
     [fused] = [row["us"] for row in run.rows if row["n"] == n and row["form"] == "fused"]
     for algorithm in ("exact", "majorized"):

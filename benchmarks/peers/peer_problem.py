@@ -1,4 +1,4 @@
-"""What the Python peer drivers share: problems, the timed run, the result file."""
+"""Shared by the Python peers: problems, the timed run, the result file."""
 
 import importlib
 import json
@@ -58,7 +58,7 @@ class Problem:
         return self.matrix.toarray(order="F") if self.is_dense else self.matrix
 
     def table_with_short_indices(self):
-        """The same with 32-bit indices, for compiled loops that take no others."""
+        """X with 32-bit indices, for compiled loops that take no others."""
         if self.is_dense:
             return self.table()
         matrix = self.matrix.copy()
@@ -69,7 +69,7 @@ class Problem:
 
 @dataclass
 class Answer:
-    """What a driver returns; what an iteration is differs between solvers.
+    """The result of a peer's fit; what an iteration is differs between solvers.
 
     `coef` has a row for every penalty where a path is asked for.
     """

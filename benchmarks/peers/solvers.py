@@ -22,66 +22,7 @@ from peer_problem import (
     signed,
     skip,
     timed_run,
-    tiny_problem,
 )
-
-
-class Sksurvgpu(Peer):
-    """This package: ALGORITHM THREADS SHARE; `tol` is that share of the KKT residual asked for.
-
-    The timed call is the estimator's ``fit``: checks, design, plan and all.
-    """
-
-    modules = ("sksurvgpu", "benchmarks.cases")
-    distribution = "sksurvgpu"
-    with_strata, with_paths = True, True
-
-    @property
-    def version(self):
-        return self.loaded[0].__version__
-
-    def estimator(self, problem):
-        algorithm, threads, _ = self.arguments
-        most = 10_000 if algorithm == "exact" else 1_000  # what Cyclops is given; the default
-        how = {"algorithm": algorithm, "max_iter": most}
-        how |= {"tol": self.tolerance * problem.tolerance, "n_jobs": int(threads)}
-        return self.loaded[1].estimator(problem, problem.penalty, **how)
-
-    def prepare(self, problem):
-        """Load what larger problems need too: the Gram matrix, many groups."""
-        package, ours = self.loaded
-        tiny = tiny_problem(problem)
-        X, (y, more) = tiny.table(), ours.outcome_of(tiny)
-        alphas = [2.0 / len(y), 1.0 / len(y)]
-        quietly(lambda: self.estimator(tiny).fit(X, y, **more))
-        for algorithm in {self.arguments[0], "majorized"}:
-            model = self.estimator(tiny).set_params(algorithm=algorithm)
-            quietly(lambda model=model: package.fit_path(model, X, y, alphas=alphas, **more))
-        if problem["stratum"] is not None or problem["group"] is not None:
-            large = tiny_problem(problem, rows=6_000, n_groups=100)
-            y, more = ours.outcome_of(large)
-            quietly(lambda: self.estimator(large).fit(large.table(), y, **more))
-        return problem.table(), *ours.outcome_of(problem)
-
-    def fit(self, problem, prepared):
-        from numba.core import event
-
-        X, y, more = prepared
-        model, alphas = self.estimator(problem), problem.penalties / problem.shape[0]
-        with event.install_recorder("numba:compile") as compiled:
-            if problem.path:
-                fit_path = self.loaded[0].fit_path
-                found, warned = quietly(lambda: fit_path(model, X, y, alphas=alphas, **more))
-            else:
-                found, warned = quietly(lambda: model.fit(X, y, **more))
-        notes = [f"{self.arguments[0]}, {self.arguments[1]} thread(s)", f"tol={model.tol:g}"]
-        if compiled.buffer:
-            notes.append("COMPILED during the timed call: repeat with a warm cache")
-        note = "; ".join([*notes, *warned])
-        if problem.path:  # the judge takes the best intercepts of a path
-            return Answer(found.coefs.T, note, found.n_iter.sum())
-        intercept = float(model.intercept_) if problem.intercept else 0.0
-        return Answer(model.coef_, note, model.n_iter_, intercept)
 
 
 class Sksurv(Peer):
@@ -97,13 +38,10 @@ class Sksurv(Peer):
         return dense(problem), y
 
     def fit(self, problem, prepared):
-        model = self.loaded[0].CoxnetSurvivalAnalysis(
-            alphas=problem.penalties / len(problem["time"]),  # mean scale
-            l1_ratio=1.0,
-            normalize=False,  # penalize the columns as they are
-            copy_X=False,  # no copy inside the timed call
-            tol=self.tolerance,
-        )
+        alphas = problem.penalties / len(problem["time"])  # mean scale
+        # Columns are penalized as they are, and not copied inside the timed call.
+        how = {"l1_ratio": 1.0, "normalize": False, "copy_X": False, "tol": self.tolerance}
+        model = self.loaded[0].CoxnetSurvivalAnalysis(alphas=alphas, **how)
         _, warned = quietly(lambda: model.fit(*prepared))
         coef = model.coef_.T if problem.path else model.coef_[:, 0]
         return Answer(coef, f"dense X; {self.note(warned)}")
@@ -158,29 +96,19 @@ class Adelie(Peer):
 
     def prepare(self, problem):
         [adelie] = self.loaded
-        family = adelie.glm.cox(
-            start=np.full(problem.shape[0], -1.0),  # at risk from before the first time
-            stop=problem["time"],
-            status=problem["event"].astype(float),
-            tie_method="breslow",
-        )
+        status, start = problem["event"].astype(float), np.full(problem.shape[0], -1.0)
+        how = {"stop": problem["time"], "status": status, "tie_method": "breslow"}
+        family = adelie.glm.cox(start=start, **how)  # all at risk from before the first time
         form = adelie.matrix.dense if problem.is_dense else adelie.matrix.sparse
         return form(problem.table(), method="naive", n_threads=1), family
 
     def fit(self, problem, prepared):
-        state = self.loaded[0].grpnet(
-            *prepared,
-            lmda_path=problem.penalties / problem.shape[0],  # mean scale
-            tol=self.tolerance,
-            irls_tol=self.tolerance,
-            max_iters=10**8,  # coordinate steps; the default of 1e5 can be too few
-            irls_max_iters=10**6,
-            adev_tol=1.0,  # never stop because enough deviance is explained
-            early_exit=False,
-            intercept=False,
-            n_threads=1,
-            progress_bar=False,
-        )
+        # Never stop because enough deviance is explained, or after 1e5 steps, which can be too few.
+        how = {"tol": self.tolerance, "irls_tol": self.tolerance, "max_iters": 10**8}
+        how |= {"irls_max_iters": 10**6, "adev_tol": 1.0, "early_exit": False}
+        how |= {"intercept": False, "n_threads": 1, "progress_bar": False}
+        alphas = problem.penalties / problem.shape[0]  # mean scale
+        state = self.loaded[0].grpnet(*prepared, lmda_path=alphas, **how)
         if not state.betas.shape[0]:
             skip(f"no solution: {state.error}")
         coefs = np.asarray(state.betas.todense())
@@ -340,16 +268,15 @@ class Logistic(Peer):
         return (table if problem.is_dense else table.tocsr()), problem["y"].astype(int)
 
     def fit(self, problem, prepared):
-        model = self.loaded[0].LogisticRegression(
-            C=1.0 / problem.penalty,  # sum scale
-            l1_ratio=1.0,
-            solver=self.arguments[0],
-            tol=self.tolerance,
-            fit_intercept=problem.intercept,
-            intercept_scaling=1e4,  # liblinear penalizes its intercept, by the penalty over this
-            max_iter=10_000,
-            random_state=0,
-        )
+        how = {
+            "C": 1.0 / problem.penalty,
+            "l1_ratio": 1.0,
+            "solver": self.arguments[0],
+        }  # sum scale
+        how |= {"tol": self.tolerance, "max_iter": 10_000, "random_state": 0}
+        # liblinear penalizes its intercept, by the penalty over this scaling.
+        how |= {"fit_intercept": problem.intercept, "intercept_scaling": 1e4}
+        model = self.loaded[0].LogisticRegression(**how)
         _, warned = quietly(lambda: model.fit(*prepared))
         intercept = float(np.ravel(model.intercept_)[0])
         return Answer(model.coef_[0], self.note(warned), int(np.max(model.n_iter_)), intercept)
@@ -432,4 +359,6 @@ class Statsmodels(Peer):
 
 
 if __name__ == "__main__":
+    if sys.argv[3] == "sksurvgpu":  # the one that other interpreters do not have
+        import ours  # noqa: F401
     timed_run()
