@@ -3,7 +3,6 @@
 import narwhals as nw
 import numpy as np
 
-from .numbering import IntegerIds, TextIds
 from .texts import Texts
 
 __all__ = [
@@ -11,7 +10,6 @@ __all__ = [
     "id_at",
     "is_missing",
     "listed",
-    "new_ids",
     "read_ids",
     "take",
     "whole_numbers",
@@ -85,11 +83,6 @@ def whole_numbers(values, label, what="identifiers"):
             f"{', or strings' if what == 'identifiers' else ', or dates'}."
         )
     return values.astype(np.int64)
-
-
-def new_ids(ids: np.ndarray | Texts) -> "IntegerIds | TextIds":
-    """Return the empty numbering that such identifiers need."""
-    return TextIds() if isinstance(ids, Texts) else IntegerIds()
 
 
 def as_ids(values: np.ndarray) -> np.ndarray | Texts:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .grouping import POLICIES, Placed
-from .ids import id_at, new_ids, take
-from .numbering import ABSENT
-from .reading import DEFAULT_VALUE, LineCounts, LineReader, Persons, check_kind, require
+from .ids import id_at, take
+from .numbering import ABSENT, Ids
+from .reading import DEFAULT_VALUE, LineCounts, LineReader, Persons, require
 from .times import check_alike, day_of, read_days
 from .windows import WITHOUT_VALUES, Windows
 
@@ -74,14 +74,14 @@ class LongLines:
     windows : Windows
     index : IndexDates, optional
         Those of the rows, where windows are of time.
-    like : tuple of (numbering, covariate, window), optional
+    like : tuple of (Ids, covariate, window), optional
         Numbers of the covariates asked for, and covariate and window of every column there is to
         be; None takes all that occur.
     """
 
     def __init__(self, reader: LineReader, rows: Persons, windows: Windows, index=None, like=None):
         self.reader, self._rows, self._windows, self._index = reader, rows, windows, index
-        self._covariates, self._like, self._column_of = None, None, None
+        self._covariates, self._like, self._column_of = Ids(), None, None
         self._is_growing = like is None
         if like is not None:
             self._covariates, covariate, window = like
@@ -100,19 +100,19 @@ class LongLines:
     @property
     def has_text(self):
         """Whether identifiers are strings."""
-        return "strings" in {self._rows.known.kind, getattr(self._covariates, "kind", "")}
+        return self._rows.known.has_text or self._covariates.has_text
 
     @property
     def n_columns(self):
         """Columns that there are by now."""
         if self._like is not None:
             return self._like[0].size
-        return len(self._windows) * (0 if self._covariates is None else len(self._covariates))
+        return len(self._windows) * len(self._covariates)
 
     def found(self) -> Found:
         """All columns; from now on, covariates that have not occurred are left out."""
         self._is_growing = False
-        ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
+        ids = self._covariates.distinct()
         covariate, window = self._like or divmod(np.arange(self.n_columns), len(self._windows))
         policies = np.array([POLICIES[name] for name in self._windows.duplicates])
         order = np.argsort(ids[covariate], kind="stable")
@@ -148,11 +148,8 @@ class LongLines:
         return self._spread(rows, codes, values, moments, counts)
 
     def _codes(self, ids):
-        if self._covariates is None:
-            self._covariates = new_ids(ids)
-        check_kind(self._covariates, ids, self.reader.label("covariate_id"), "other covariates")
         number = self._covariates.add if self._is_growing else self._covariates.find
-        return number(ids)
+        return number(ids, self.reader.label("covariate_id"), "other covariates")
 
     def _values(self, frame, row_ids, ids):
         values = self.reader.numbers(frame, "value")

@@ -19,9 +19,10 @@ from ..data.design.entries import divided
 from ..data.prepare import PrepareColumns
 from ..data.sources import open_source
 from .grouping import POLICIES, Grouping, Tally
-from .ids import as_ids, new_ids
+from .ids import as_ids
 from .lines import LongLines, choose_columns
 from .names import name_covariates
+from .numbering import Ids
 from .parts import InParts
 from .reading import LineCounts, LineReader, read_persons
 from .results import LongData, LongReport, count_rows_without
@@ -175,7 +176,7 @@ def _read_rows(outcomes, options, store):
         return rows
     order = store.arrange(rows.table)
     table, ids = rows.table.iloc[order].reset_index(drop=True), rows.ids[order]
-    known = new_ids(as_ids(ids))
+    known = Ids()
     return rows._replace(table=table, ids=ids, number=known.add(as_ids(ids)), known=known)
 
 
@@ -183,12 +184,12 @@ def _columns_of(like, windows):
     """Numbers of the covariates of `like`, and covariate and window of each of its columns."""
     if like is None:
         return None
-    ids = as_ids(like.covariate_ids)
-    known = new_ids(ids)
-    window = np.zeros(ids.size, dtype=np.int64)
+    known = Ids()
+    covariate = known.add(as_ids(like.covariate_ids))
+    window = np.zeros(covariate.size, dtype=np.int64)
     if like.windows is not None:
         window[:] = [windows.names.index(name) for name in like.window_of]
-    return known, known.add(ids), window
+    return known, covariate, window
 
 
 def _prepared(X, options):

@@ -17,7 +17,7 @@ import numpy as np
 from .._compile import kernel, part_of_loop
 from .texts import Texts
 
-__all__ = ["ABSENT", "IntegerIds", "TextIds"]
+__all__ = ["ABSENT", "Ids"]
 
 ABSENT = -1
 FEWEST_SLOTS, FEWEST_BYTES = 1 << 10, 1 << 14
@@ -31,8 +31,52 @@ TEXT_MULTIPLIERS = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
 TEXT_SHIFT, TAG, BYTE = np.uint64(33), np.uint64(33), np.uint64(8)
 
 
-class _Ids:
-    """Numbers of identifiers, of which there are so many as `_size` says."""
+class Ids:
+    """Numbers of identifiers, all of the kind of the first ones, integers or strings."""
+
+    def __init__(self):
+        self._table: IntegerTable | TextTable | None = None
+
+    def __len__(self):
+        return 0 if self._table is None else len(self._table)
+
+    @property
+    def has_text(self):
+        """Whether identifiers are strings."""
+        return isinstance(self._table, TextTable)
+
+    def add(self, ids, label="", others=""):
+        """Numbers of identifiers; new ones get the next.
+
+        Messages name identifiers by `label`, and those before them by `others`.
+        """
+        return self._table_for(ids, label, others).add(ids)
+
+    def find(self, ids, label, others):
+        """Numbers of identifiers, ABSENT for unknown ones."""
+        table = self._table_for(ids, label, others)
+        found = np.empty(ids.size, dtype=np.int32)
+        table.find(ids, found)
+        return found
+
+    def distinct(self):
+        """Identifiers by number."""
+        return np.empty(0) if self._table is None else self._table.distinct()
+
+    def _table_for(self, ids, label, others):
+        kind = TextTable if isinstance(ids, Texts) else IntegerTable
+        if self._table is None:
+            self._table = kind()
+        if not isinstance(self._table, kind):
+            raise TypeError(
+                f"{label} has {kind.kind}, but identifiers of {others} are {self._table.kind}; "
+                "convert one, e.g. with .astype(str)."
+            )
+        return self._table
+
+
+class _Table:
+    """Distinct identifiers by number, in arrays that grow."""
 
     def __len__(self):
         return int(self._size[0])
@@ -47,8 +91,8 @@ class _Ids:
         return found
 
 
-class IntegerIds(_Ids):
-    """Numbers of int64 identifiers."""
+class IntegerTable(_Table):
+    """Numbers of int64 identifiers: key k has the number code k."""
 
     kind = "integers"
 
@@ -75,14 +119,12 @@ class IntegerIds(_Ids):
         """Identifiers by number."""
         return self._distinct[: len(self)]
 
-    def find(self, ids):
-        """Numbers of identifiers, ABSENT for unknown ones."""
-        found = np.empty(ids.size, dtype=np.int32)
+    def find(self, ids, found):
+        """Write the number of every identifier, ABSENT for unknown ones."""
         _find_integers(ids, self._keys, self._codes, found)
-        return found
 
 
-class TextIds(_Ids):
+class TextTable(_Table):
     """Numbers of strings: string k is ``pool[ends[k]:ends[k + 1]]``.
 
     A slot has 31 bits of the hash and k, or -1.
@@ -121,11 +163,9 @@ class TextIds(_Ids):
         """Strings by number."""
         return self._known().listed()
 
-    def find(self, texts):
-        """Numbers of strings, ABSENT for unknown ones."""
-        found = np.empty(texts.size, dtype=np.int32)
+    def find(self, texts, found):
+        """Write the number of every string, ABSENT for unknown ones."""
         _find_texts(texts, (self._slots, self._pool, self._ends), found)
-        return found
 
 
 # -- integers ---------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ import numpy as np
 
 from .._warnings import warn
 from ..data.sources import open_source, to_pandas
-from .ids import id_at, is_missing, listed, new_ids, read_ids
-from .numbering import ABSENT
+from .ids import id_at, is_missing, listed, read_ids
+from .numbering import ABSENT, Ids
 from .times import read_times
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "LineCounts",
     "LineReader",
     "Persons",
-    "check_kind",
     "read_persons",
     "require",
     "warn_of_strangers",
@@ -151,23 +150,13 @@ class LineReader:
         return series.to_numpy().astype(np.float64)
 
 
-def check_kind(numbering, ids, label, others):
-    """Check that identifiers are of the kind of those before them, integers or strings."""
-    kind = new_ids(ids).kind
-    if kind != numbering.kind:
-        raise TypeError(
-            f"{label} has {kind}, but identifiers of {others} are {numbering.kind}; convert one, "
-            "e.g. with .astype(str)."
-        )
-
-
 class Persons(NamedTuple):
     """A table in pandas, the identifiers of its lines, their numbers by person, and all numbers."""
 
     table: Any
     ids: np.ndarray
     number: np.ndarray
-    known: Any
+    known: Ids
     name: str
 
     def times(self, label, argument):
@@ -184,8 +173,7 @@ class Persons(NamedTuple):
 
     def find(self, ids, label, others, counts: LineCounts):
         """Number of the person of every line, ABSENT of somebody unknown, and who is known."""
-        check_kind(self.known, ids, label, others)
-        number = self.known.find(ids)
+        number = self.known.find(ids, label, others)
         is_known = number != ABSENT
         counts.note_unknown(ids, is_known)
         return number, is_known
@@ -198,7 +186,7 @@ def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SI
     source = open_source(table, name)
     require(source.columns, id, name, argument)
     label = f"`{name}`[{id!r}]"
-    parts, ids, numbers, known = [], [], [], None
+    parts, ids, numbers, known = [], [], [], Ids()
     for frame in source.open(source.columns, size):
         series = frame.get_column(id)
         if is_missing(series).any():
@@ -206,12 +194,10 @@ def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SI
         if not len(frame):
             continue
         found = read_ids(series, label)
-        known = new_ids(found) if known is None else known
-        check_kind(known, found, label, "other rows")
+        numbers.append(known.add(found, label, "other rows"))
         parts.append(to_pandas(frame, name))
         ids.append(listed(found))
-        numbers.append(known.add(found))
-    if known is None:
+    if not parts:
         raise ValueError(f"`{name}` has no rows; pass one line for each {each}.")
     whole = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
     return Persons(whole, np.concatenate(ids), np.concatenate(numbers), known, name)

@@ -6,20 +6,20 @@ They are read once, in batches, and kept as 32 bytes each.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..data.sources import open_source
 from .cutting import Spans
-from .ids import as_ids, id_at, is_missing, new_ids
+from .ids import as_ids, id_at, is_missing
+from .numbering import Ids
 from .reading import (
     BATCH_SIZE,
     DEFAULT_VALUE,
     LineCounts,
     LineReader,
     Persons,
-    check_kind,
     require,
 )
 from .times import check_alike, read_times, show_time, whole_days
@@ -58,7 +58,7 @@ class SpanTable:
         self.counts = LineCounts()
         self._persons, self._arguments = persons, arguments
         self._drops_missing, self._by_day = drops_missing, by_day
-        self._covariates: Any = None
+        self._covariates = Ids()
         self._parts: list[Spans] = []
 
     @property
@@ -71,7 +71,7 @@ class SpanTable:
 
     def ranked(self, *, sorts=True):
         """Identifiers of covariates, ascending or as they came, and where each number is there."""
-        ids = np.empty(0) if self._covariates is None else self._covariates.distinct()
+        ids = self._covariates.distinct()
         order = np.argsort(ids) if sorts else np.arange(ids.size)
         return ids[order], np.argsort(order).astype(np.int32)
 
@@ -126,10 +126,7 @@ class SpanTable:
         else:
             kind = np.int64 if isinstance(covariate, int) else object
             ids = as_ids(np.array([covariate], dtype=kind))
-        if self._covariates is None:
-            self._covariates = new_ids(ids)
-        check_kind(self._covariates, ids, f"`{reader.name}`", "other covariates")
-        codes = self._covariates.add(ids)
+        codes = self._covariates.add(ids, f"`{reader.name}`", "other covariates")
         return codes if "covariate" in reader.columns else np.repeat(codes, len(frame))
 
 
