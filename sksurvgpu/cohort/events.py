@@ -11,7 +11,7 @@ from ..data.outcomes.fields import CODES
 from ..data.sources import open_source
 from ..data.vectors import check_whole
 from ..tables.reading import require, warn_of_strangers
-from ..tables.times import check_alike, read_times, whole_days
+from ..tables.times import TimeReader
 from .checks import check_exact, require_column
 
 __all__ = ["CohortEvents", "Days", "lines_of", "persons_of", "read_events"]
@@ -32,7 +32,7 @@ class CohortEvents:
         return np.bincount(self.row[is_between], minlength=self.n_rows) > 0
 
     def join(self, day, code) -> CohortEvents:
-        """Outcomes with another event in those rows that have a day of it."""
+        """Add another event of those rows that have a day of it."""
         row = np.flatnonzero(np.isfinite(day))
         return CohortEvents(
             self.n_rows,
@@ -57,7 +57,7 @@ class Days:
     """Reader of columns of days, which are all of them dates, or all of them numbers."""
 
     def __init__(self, table):
-        self.table, self._calendar = table, ""
+        self.table, self._times = table, TimeReader("columns before it have", by_day=True)
 
     def of(self, column, argument, may_lack=False) -> np.ndarray:
         """Days of a column of the cohort as float64, NaN where one is missing and may be."""
@@ -84,10 +84,7 @@ class Days:
 
     def read(self, series, label) -> np.ndarray:
         """Days of any column."""
-        days, calendar = read_times(nw.from_native(series, series_only=True), label)
-        check_alike(label, calendar, "columns before it have", self._calendar)
-        self._calendar = calendar
-        return whole_days(days, calendar, label)
+        return self._times.read(nw.from_native(series, series_only=True), label)
 
 
 def read_events(outcomes, persons, days, columns) -> CohortEvents:

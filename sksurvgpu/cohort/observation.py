@@ -206,6 +206,6 @@ def choose_cases(observed, outcomes, naive, first_only):
     number = np.where(is_left, np.cumsum(is_left) - 1, -1)
     fields = (observed.subjects.ids, observed.start, observed.end)
     birth = None if observed.birth is None else observed.birth[is_left]
-    own = outcomes._replace(unit=number[outcomes.unit])
-    cases = Cases(observed, number, *(field[is_left] for field in fields), birth, own)
+    outcomes = outcomes._replace(unit=number[outcomes.unit])
+    cases = Cases(observed, number, *(field[is_left] for field in fields), birth, outcomes)
     return cases, account

@@ -102,7 +102,7 @@ def open_source(table, name: str) -> Source:
 
 
 def _face_of(table, name):
-    """What narwhals makes of a table, whose columns must have names of their own."""
+    """Wrap a table by narwhals where it can be; its columns must have different names."""
     if nw.dependencies.is_pandas_dataframe(table):
         check_column_names(table.columns, name, only_text=True)
     elif nw.dependencies.is_pyarrow_table(table):

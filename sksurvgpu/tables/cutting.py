@@ -36,7 +36,7 @@ INSERTION_LIMIT = 48  # above, merging is faster than insertion
 
 
 class Spans(NamedTuple):
-    """What is known of units, one entry a line, by unit and start (see `arrange`)."""
+    """Values that units have from one time to another, by unit and start (see `arrange`)."""
 
     unit: np.ndarray
     column: np.ndarray
@@ -175,16 +175,16 @@ def fill_columns(lines: Spans, rows: RowsAtRisk, policy, keeps_zeros=None) -> Fi
 def _sort_within(ptr, key, order):
     """Sort the entries of `order` of every unit by their keys; equal ones stay as they are."""
     for u in range(ptr.size - 1):
-        own = order[ptr[u] : ptr[u + 1]]
-        if own.size > INSERTION_LIMIT:
-            own[:] = own[np.argsort(key[own], kind="mergesort")]
+        of_unit = order[ptr[u] : ptr[u + 1]]
+        if of_unit.size > INSERTION_LIMIT:
+            of_unit[:] = of_unit[np.argsort(key[of_unit], kind="mergesort")]
             continue
-        for i in range(1, own.size):
-            moved, k = own[i], i
-            while k > 0 and key[own[k - 1]] > key[moved]:
-                own[k] = own[k - 1]
+        for i in range(1, of_unit.size):
+            moved, k = of_unit[i], i
+            while k > 0 and key[of_unit[k - 1]] > key[moved]:
+                of_unit[k] = of_unit[k - 1]
                 k -= 1
-            own[k] = moved
+            of_unit[k] = moved
 
 
 @kernel

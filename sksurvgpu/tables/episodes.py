@@ -8,13 +8,14 @@ import numpy as np
 
 from .._warnings import warn
 from ..data import options
-from ..data.design.columns import SPARSE, build_design
+from ..data.design.columns import build_design
+from ..data.design.entries import entries_of
 from ..data.vectors import check_flags, check_numbers
 from .cutting import arrange, close, cut_rows, fill_columns
 from .grouping import POLICIES
 from .names import name_covariates
 from .periods import clip, read_periods
-from .reading import DEFAULT_VALUE, read_persons
+from .reading import DEFAULT_VALUE, read_persons, require_beside
 from .results import Episodes, EpisodesReport, count_rows_without
 from .spans import SpanColumns, read_spans
 from .times import check_alike
@@ -185,12 +186,12 @@ def _warn_of_empty(n_empty):
         )
 
 
-def _by_covariate(argument, given, ids, otherwise):
-    """What an argument says of every covariate."""
-    if not isinstance(given, Mapping):
-        found = [given] * ids.size
+def _by_covariate(argument, option, ids, otherwise):
+    """Entry of an argument for every covariate."""
+    if not isinstance(option, Mapping):
+        found = [option] * ids.size
     else:
-        absent = set(given) - set(ids.tolist())
+        absent = set(option) - set(ids.tolist())
         if absent:
             raise ValueError(
                 f"`{argument}` names {next(iter(absent))!r}, which is no covariate of a line; they "
@@ -198,9 +199,9 @@ def _by_covariate(argument, given, ids, otherwise):
                 if ids.size
                 else f"`{argument}` is given without lines."
             )
-        found = [given.get(id, otherwise) for id in ids.tolist()]
+        found = [option.get(id, otherwise) for id in ids.tolist()]
     if argument == "overlaps":
-        for value in (*found, *([given] if isinstance(given, str) else [])):
+        for value in (*found, *([option] if isinstance(option, str) else [])):
             options.choice(value, argument, JOINS)
     return found
 
@@ -239,23 +240,19 @@ def _with_defaults(X, defaults):
     if not changed.size:
         return X
     dense = np.tile(defaults[changed], (X.n_rows, 1))
-    for values, j in zip(dense.T, changed, strict=True):
-        entries = slice(X.indptr[j], X.indptr[j + 1])
-        size = entries.stop - entries.start
-        is_valued = X.kind[j] == SPARSE
-        stored = X.values[X.value_ptr[j] : X.value_ptr[j] + size] if is_valued else 1.0
-        values[X.indices[entries]] = stored
-    kept = np.flatnonzero(defaults == 0.0)
-    other = build_design(dense).with_names(X.names[changed])
-    joined = X.select(kept).with_columns(other) if kept.size else other
-    return joined.select(np.argsort(np.concatenate([kept, changed])))
+    for column, j in zip(dense.T, changed, strict=True):
+        rows, values = entries_of(X, j)
+        column[rows] = values
+    unchanged = np.flatnonzero(defaults == 0.0)
+    joined = build_design(dense).with_names(X.names[changed])
+    if unchanged.size:
+        joined = X.select(unchanged).with_columns(joined)
+    return joined.select(np.argsort(np.concatenate([unchanged, changed])))
 
 
 def _with_columns(X, table, labels, line):
     labels = [labels] if isinstance(labels, str) else [*labels]
-    absent = [label for label in labels if label not in table.columns]
-    if absent:
-        raise ValueError(f"`with_columns` names {absent[0]!r}, which `outcomes` does not have.")
+    require_beside(labels, table.columns)
     if not labels:
         return X if X.n_columns else None
     beside = table[labels].iloc[line]

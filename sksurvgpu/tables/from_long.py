@@ -17,7 +17,7 @@ from ..partitions.handles import Rows
 from ..partitions.packing import find_field
 from ..partitions.write import MOST_ROWS, check_size, check_target, order_of, write_batches
 from .long import LongOptions, read_long
-from .reading import BATCH_SIZE, DEFAULT_VALUE
+from .reading import BATCH_SIZE, DEFAULT_VALUE, require_beside
 from .results import LongData
 from .windows import DEFAULT_DAY, DEFAULT_INDEX_DATE
 
@@ -145,8 +145,8 @@ def from_long(
     >>> CoxLassoCCD(alpha=0.1).fit(data.X, y).summary().index.tolist()
     ['aspirin', 'gout']
     """
-    given = locals()
-    options = LongOptions(**{field.name: given[field.name] for field in fields(LongOptions)})
+    passed = locals()
+    options = LongOptions(**{field.name: passed[field.name] for field in fields(LongOptions)})
     if to is None:
         if writing:
             raise TypeError(f"`{next(iter(writing))}` is for files; name their folder by to=.")
@@ -183,9 +183,7 @@ class _Store:
     def arrange(self, table):
         """Order of the rows of the outcomes; partitions then begin and end at `edges`."""
         frame = nw.from_native(table, eager_only=True)
-        absent = [label for label in self._right if label not in frame.columns]
-        if absent:
-            raise ValueError(f"`with_columns` names {absent[0]!r}, which `outcomes` does not have.")
+        require_beside(self._right, frame.columns)
         if self._right:  # else they are found out after all lines were read
             build_design(table[self._right], name="with_columns")
         arguments = split_table(frame, self._outcome, self._columns)

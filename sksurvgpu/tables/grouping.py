@@ -255,15 +255,15 @@ def _settle(n_rows, min_count, columns, moments, policies, scratch, counts, drop
     summary = np.zeros((n_rows >> 12) + 1, dtype=np.uint64)
     end, value_end = 0, 0
     for j in range(counts.size):
-        given = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
+        lines = columns.indices[columns.indptr[j] : columns.indptr[j + 1]]
         source = columns.value_ptr[j]
-        n_values = given.size if columns.kind[j] == SPARSE else 0
+        n_values = lines.size if columns.kind[j] == SPARSE else 0
         values = columns.values[source : source + n_values]
-        own = moments[columns.indptr[j] : columns.indptr[j + 1]] if moments.size else moments
-        count = _mark(given, values, own, policies[j], scratch, words, summary)
+        aside = moments[columns.indptr[j] : columns.indptr[j + 1]] if moments.size else moments
+        count = _mark(lines, values, aside, policies[j], scratch, words, summary)
         if count < 0:
             return -1 - count
-        dropped[0] += given.size - count
+        dropped[0] += lines.size - count
         rows = columns.indices[end : end + count]
         drain_bitmap(words, summary, rows)
         only_ones = True

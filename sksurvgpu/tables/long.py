@@ -58,7 +58,7 @@ class LongOptions:
         return self.missing == "drop"
 
     def checked(self, store):
-        """The same options with whole numbers as int; `store` is None without files."""
+        """Return the options with whole numbers as int; `store` is None without files."""
         options.choice(self.unknown, "unknown", ("warn", "error", "ignore"))
         options.choice(self.missing, "missing", ("error", "drop"))
         min_count = options.whole(self.min_count, "min_count", 1)

@@ -25,16 +25,16 @@ def name_covariates(ids, names, covariate_id, name, windows=None):
     windows : array-like of str of shape (n_columns,), optional
         Names of the columns' windows, "" where there are none.
     """
-    given = _read_names(names, covariate_id, name)
+    label_of = _read_names(names, covariate_id, name)
     windows = [""] * len(ids) if windows is None else windows
     ids = ids.tolist()
     distinct = list(dict.fromkeys(ids))
-    found = [given.get(id) for id in distinct]
+    found = [label_of.get(id) for id in distinct]
     n_unnamed = 0 if names is None else found.count(None)
-    if given and n_unnamed == len(found):
+    if label_of and n_unnamed == len(found):
         raise ValueError(
             f"`names` names none of the {len(found):,} covariates: its identifiers are like "
-            f"{next(iter(given))!r}, those of `covariates` like {ids[0]!r}."
+            f"{next(iter(label_of))!r}, those of `covariates` like {ids[0]!r}."
         )
     labels = [
         str(id) if label is None else label for id, label in zip(distinct, found, strict=True)
@@ -70,20 +70,20 @@ def _read_names(names, covariate_id, name):
         pairs = list(names.items())
     else:
         pairs = _read_table(names, covariate_id, name)
-    given = {}
+    label_of = {}
     for id, label in pairs:
         if isinstance(label, str):
-            if given.setdefault(id, label) != label:
+            if label_of.setdefault(id, label) != label:
                 raise ValueError(
-                    f"`names` has two names of covariate {id!r}, {given[id]!r} and {label!r}; keep "
-                    "one."
+                    f"`names` has two names of covariate {id!r}, {label_of[id]!r} and {label!r}; "
+                    "keep one."
                 )
         elif not isna(label):
             raise TypeError(
                 f"`names` has {label!r} of type {type(label).__name__} for covariate {id!r}; names "
                 "are strings."
             )
-    return given
+    return label_of
 
 
 def _read_table(table, covariate_id, name):

@@ -271,20 +271,20 @@ def _slot_of_text(mixed, buffer, start, end, slots, pool, ends):
 
 
 @part_of_loop
-def _approach(hashes, slots, pool, ends, near):
+def _approach(hashes, slots, pool, ends, sink):
     """Read all that looking up strings of these hashes will read.
 
     Loads of one string wait for each other, slot, offset, bytes; those of different strings do not,
     and in loops of their own they overlap: a look-up in a table beyond the cache takes half of the
-    time. `near` is where to write what was read, so that it is.
+    time. `sink` is where to write what was read, so that it is.
     """
     mask = slots.size - 1
     for k in range(hashes.size):
-        near[k] = slots[np.int64(hashes[k]) & mask]
+        sink[k] = slots[np.int64(hashes[k]) & mask]
     for k in range(hashes.size):
-        near[k] = ends[near[k] & LOW] if near[k] >= 0 else 0
+        sink[k] = ends[sink[k] & LOW] if sink[k] >= 0 else 0
     for k in range(hashes.size):
-        near[k] = pool[near[k]]
+        sink[k] = pool[sink[k]]
 
 
 @kernel
@@ -292,12 +292,12 @@ def _find_texts(texts, table, found):
     """Number of every string, ABSENT for an unknown one."""
     buffer, start, end = texts
     slots, pool, ends = table
-    hashes, near = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
+    hashes, sink = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
     for low in range(0, found.size, BLOCK):
         size = min(BLOCK, found.size - low)
         for k in range(size):
             hashes[k] = _hash(buffer, start[low + k], end[low + k])
-        _approach(hashes[:size], slots, pool, ends, near)
+        _approach(hashes[:size], slots, pool, ends, sink)
         for k in range(size):
             i = low + k
             slot = _slot_of_text(hashes[k], buffer, start[i], end[i], slots, pool, ends)
@@ -309,12 +309,12 @@ def _add_texts(texts, first, table, found):
     """Number strings from `first` on until there is no room; return where it ended."""
     buffer, start, end = texts
     slots, pool, ends, n_known = table
-    hashes, near = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
+    hashes, sink = np.empty(BLOCK, dtype=np.uint64), np.empty(BLOCK, dtype=np.int64)
     for low in range(first, found.size, BLOCK):
         size = min(BLOCK, found.size - low)
         for k in range(size):
             hashes[k] = _hash(buffer, start[low + k], end[low + k])
-        _approach(hashes[:size], slots, pool, ends, near)
+        _approach(hashes[:size], slots, pool, ends, sink)
         for k in range(size):
             i, n = low + k, n_known[0]
             slot = _slot_of_text(hashes[k], buffer, start[i], end[i], slots, pool, ends)

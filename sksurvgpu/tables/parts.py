@@ -20,7 +20,7 @@ NOTHING = np.empty(0, dtype=np.int64)
 
 
 class InParts:
-    """What became of all lines, as `grouping.Settled` has it, and the columns part by part.
+    """Columns part by part, and counts of all lines, as `grouping.Settled` has them.
 
     `found` are the columns, and `n_rows_without` is whole once all `designs` are made.
 

@@ -26,6 +26,7 @@ __all__ = [
     "Persons",
     "read_persons",
     "require",
+    "require_beside",
     "warn_of_strangers",
 ]
 
@@ -40,6 +41,13 @@ def require(columns, label, name, argument, more=""):
             f"`{name}` has no column {label!r}; name one of its columns "
             f"({', '.join(map(repr, columns))}) by {argument}={more}."
         )
+
+
+def require_beside(labels, columns):
+    """Check that `outcomes` has the columns that are to be put on the right of X."""
+    absent = [label for label in labels if label not in columns]
+    if absent:
+        raise ValueError(f"`with_columns` names {absent[0]!r}, which `outcomes` does not have.")
 
 
 @dataclass
@@ -199,8 +207,8 @@ def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SI
         ids.append(listed(found))
     if not parts:
         raise ValueError(f"`{name}` has no rows; pass one line for each {each}.")
-    whole = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
-    return Persons(whole, np.concatenate(ids), np.concatenate(numbers), known, name)
+    table = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
+    return Persons(table, np.concatenate(ids), np.concatenate(numbers), known, name)
 
 
 def warn_of_strangers(name, example, others, known):

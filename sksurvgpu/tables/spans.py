@@ -22,7 +22,7 @@ from .reading import (
     Persons,
     require,
 )
-from .times import check_alike, read_times, show_time, whole_days
+from .times import TimeReader, show_time
 
 __all__ = ["SpanColumns", "SpanTable", "read_spans"]
 
@@ -48,18 +48,21 @@ class SpanTable:
 
     Attributes
     ----------
-    calendar : str or None
-        Of the times of lines, "" without any.
     counts : LineCounts
     """
 
     def __init__(self, persons, drops_missing, arguments, by_day):
-        self.calendar: str | None = ""
         self.counts = LineCounts()
         self._persons, self._arguments = persons, arguments
-        self._drops_missing, self._by_day = drops_missing, by_day
+        self._drops_missing = drops_missing
+        self._times = TimeReader("times before it are", by_day)
         self._covariates = Ids()
         self._parts: list[Spans] = []
+
+    @property
+    def calendar(self) -> str | None:
+        """Calendar of the times of lines, "" without any."""
+        return self._times.calendar
 
     @property
     def spans(self) -> Spans:
@@ -86,7 +89,7 @@ class SpanTable:
     def _number(self, frame, reader, covariate) -> Spans:
         ids, others = reader.ids(frame, "id"), f"`{self._persons.name}`"
         unit, is_known = self._persons.find(ids, reader.label("id"), others, self.counts)
-        start, stop = (self._times(frame, reader, part) for part in ("start", "stop"))
+        start, stop = (self._read_times(frame, reader, part) for part in ("start", "stop"))
         value = np.ones(len(frame))
         if "value" in reader.columns:
             value = reader.numbers(frame, "value")
@@ -110,15 +113,11 @@ class SpanTable:
         if not np.isfinite(start).all():
             raise ValueError(f"`{name}` has an infinite start; correct or drop such lines.")
 
-    def _times(self, frame, reader, part):
+    def _read_times(self, frame, reader, part):
         """Times of a column, NaN where there is none."""
         if part not in reader.columns or is_missing(reader.series(frame, part)).all():
-            return np.full(len(frame), np.nan)  # of whatever type: a batch, or a column, without
-        label = reader.label(part)
-        times, calendar = read_times(reader.series(frame, part), label)
-        check_alike(label, calendar, "times before it are", self.calendar)
-        self.calendar = calendar
-        return whole_days(times, calendar, label) if self._by_day else times
+            return np.full(len(frame), np.nan)  # a column without any time may be of any type
+        return self._times.read(reader.series(frame, part), reader.label(part))
 
     def _number_covariates(self, frame, reader, covariate):
         if "covariate" in reader.columns:

@@ -50,9 +50,9 @@ class Texts(NamedTuple):
         """All strings, as an array of objects."""
         listed = np.empty(self.size, dtype=object)
         if self.buffer.max(initial=0) < 128:  # where bytes are characters
-            whole = self.buffer.tobytes().decode()
+            text = self.buffer.tobytes().decode()
             pairs = zip(self.start.tolist(), self.end.tolist(), strict=True)
-            listed[:] = [whole[low:high] for low, high in pairs]
+            listed[:] = [text[low:high] for low, high in pairs]
         else:
             listed[:] = [self.text(i) for i in range(self.size)]
         return listed
@@ -83,14 +83,14 @@ def _is_pandas(series):
 def _joined(values, label):
     """Bytes and offsets of strings that are objects: joined by a character that none has."""
     try:
-        whole = "\0".join(values).encode(*ENCODING)
+        encoded = "\0".join(values).encode(*ENCODING)
     except TypeError:
         other = next(value for value in values if not isinstance(value, str))
         raise TypeError(
             f"{label} has identifiers of types str and {type(other).__name__} ({other!r}) in one "
             "column; pass all integers or all strings."
         ) from None
-    buffer = np.frombuffer(whole, dtype=np.uint8)
+    buffer = np.frombuffer(encoded, dtype=np.uint8)
     cuts = np.flatnonzero(buffer == 0)
     if cuts.size != max(values.size - 1, 0):
         parts = [value.encode(*ENCODING) for value in values]

@@ -10,7 +10,15 @@ import numpy as np
 
 from .ids import whole_numbers
 
-__all__ = ["check_alike", "day_of", "read_days", "read_times", "show_time", "whole_days"]
+__all__ = [
+    "TimeReader",
+    "check_alike",
+    "day_of",
+    "read_days",
+    "read_times",
+    "show_time",
+    "whole_days",
+]
 
 MICROSECONDS = 86_400_000_000  # of a day
 INTEGERS = "integers"  # the calendar of `read_days`, where times are numbers
@@ -72,6 +80,29 @@ def read_times(series: nw.Series, label: str):
     if values.dtype.kind not in "iuf":
         values = series.cast(nw.Float64).to_numpy()
     return values.astype(np.float64, copy=False), None
+
+
+class TimeReader:
+    """Reader of columns whose times are all of one calendar.
+
+    Parameters
+    ----------
+    others : str
+        How messages call the columns before: "columns before it have".
+    by_day : bool
+        Whether times are days; the time of day of dates is cut off.
+    """
+
+    def __init__(self, others, by_day):
+        self.calendar: str | None = ""
+        self._others, self._by_day = others, by_day
+
+    def read(self, series: nw.Series, label: str) -> np.ndarray:
+        """Times of a column as float64, NaN where one is missing."""
+        times, calendar = read_times(series, label)
+        check_alike(label, calendar, self._others, self.calendar)
+        self.calendar = calendar
+        return whole_days(times, calendar, label) if self._by_day else times
 
 
 def whole_days(times, calendar, label):
