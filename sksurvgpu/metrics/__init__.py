@@ -1,4 +1,4 @@
-"""How well predicted risks agree with what was observed."""
+"""Agreement of predicted risks with what was observed, in single numbers and in groups."""
 
 from .calibration import Calibration, calibration
 from .competing import concordance_competing

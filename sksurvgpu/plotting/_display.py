@@ -1,4 +1,4 @@
-"""What all displays have in common: where they draw, what they are printed as, and shared words.
+"""Base of all displays: where they draw, how they are printed, and shared words.
 
 A line ``<<name>>`` of their docstrings stands for an entry of this file, or for that of an option
 in the docstring of ``plot`` of the class.

@@ -53,7 +53,7 @@ class Forest:
         return int(np.clip(width / (CHARACTER * size * longest), 1, len(self.tables)))
 
     def _lines(self):
-        """Of a row: its height, in units of the text's."""
+        """Height of a row in units of the text's."""
         return LINE * len(self.tables) + (GAP if len(self.tables) > 1 else 0.0)
 
     def _heights(self, key):
@@ -155,7 +155,7 @@ class Forest:
         ax.spines["left"].set_visible(False)
 
     def _fitting_size(self, ax):
-        """Of the text of a row in points: smaller where the axes are too low for the rows."""
+        """Size of the text of a row in points, smaller where the axes are too low for the rows."""
         lay_out(ax)
         height = size_of(ax)[1]
         return min(text_size(ax), height / (1.1 * len(self.names) * self._lines() / LINE))

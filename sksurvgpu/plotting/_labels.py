@@ -88,7 +88,7 @@ def text_in_corner(ax, text, corners):
 
 
 def _covers(ax, box):
-    """Whether a box, in pixels, has part of a line, a point, an interval or stairs in it."""
+    """Tell whether a box in pixels has part of a line, a point, an interval or stairs in it."""
     from matplotlib.patches import StepPatch
 
     stairs = [patch for patch in ax.patches if isinstance(patch, StepPatch)]
@@ -135,7 +135,7 @@ def legend_below(ax, named=(), below=0.0, entry=ENTRY, title=None):
 
 
 def count_lines(ax) -> int:
-    """How many lines of text fit beside the axes, which take their final height here."""
+    """Number of lines of text that fit beside the axes, which take their final height here."""
     lay_out(ax)
     return max(1, int(size_of(ax)[1] / (LINE * text_size(ax))))
 

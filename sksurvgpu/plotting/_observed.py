@@ -72,7 +72,7 @@ def draw_observed(ax, functions, lines, name):
 
 
 def named_lines(ax, lines, observed, name, has_ticks=False, areas=None):
-    """What the legend names: lines, ticks, and areas that are called so."""
+    """Artists for the legend: lines, ticks, and areas if these have a name."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -91,6 +91,6 @@ def show_ratios(ax):
 
 
 def _most_ticks(ax, ticks):
-    """How many numbers as long as the longest of these have room on the horizontal axis."""
+    """Numbers as long as the longest of these that the horizontal axis has room for."""
     longest = max((len(f"{tick:g}") for tick in ticks), default=1)
     return min(MOST_TICKS, int(size_of(ax)[0] / (text_size(ax) * (CHARACTER * longest + APART))))

@@ -1,7 +1,8 @@
-"""What figures read from results with intervals."""
+"""Tables of coefficients, read from results with intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 
 import numpy as np
@@ -14,6 +15,7 @@ __all__ = [
     "read_beside",
     "read_coefficients",
     "read_intervals",
+    "read_several",
     "require_columns",
 ]
 
@@ -27,6 +29,14 @@ def require_columns(table, wanted, name):
         raise ValueError(
             f"`{name}` has a table without the column {missing[0]!r}; it needs {', '.join(wanted)}."
         )
+
+
+def read_several(result):
+    """Results by name, of a dictionary of some or of a single one."""
+    results = dict(result) if isinstance(result, Mapping) else {"": result}
+    if not results:
+        raise ValueError("`result` is an empty dictionary; pass one result or more.")
+    return results
 
 
 def read_intervals(result, name="result"):
@@ -43,7 +53,7 @@ def read_intervals(result, name="result"):
 
 
 def read_beside(results, beside):
-    """Table of what is written beside the only result: its columns of these names, or a table."""
+    """Table that is written beside the only result: its columns of these names, or one given."""
     if len(results) > 1:
         raise ValueError("`beside` is for one result; of several the numbers would not be told.")
     [result] = results.values()
@@ -75,7 +85,7 @@ def read_coefficients(estimator):
 
 
 def effect_of(result) -> str | None:
-    """What exp(coef) is called, where it is a ratio: the column of the summary with bounds."""
+    """Name of exp(coef) where it is a ratio: the column of the summary with bounds."""
     columns = set(map(str, result.summary().columns))
     found = [column for column in columns if f"{column}_lower" in columns]
     return found[0].replace("_", " ") if found else None

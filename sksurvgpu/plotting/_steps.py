@@ -181,12 +181,12 @@ def limits_of(lines, limits, start):
 
 
 def name_of_areas(result, limits):
-    """What the areas of a result are called; None without any."""
+    """Name of the areas of a result; None without any."""
     return None if limits is None else f"{100 * result.level:g} % {limits}"
 
 
 def name_of_event(event):
-    """What a kind of event is called: its label, or its code in words."""
+    """Name of a kind of event: its label, or its code in words."""
     return event if isinstance(event, str) else f"event {event}"
 
 

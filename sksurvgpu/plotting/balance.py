@@ -32,7 +32,7 @@ MANY = 200  # points of a scatter that are drawn opaque
 
 
 class BalanceDisplay(Display):
-    """How far apart treated rows and comparators are, before and after an adjustment.
+    """Differences of treated rows and comparators, before and after an adjustment.
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
 """Percentile intervals of hundreds of coefficients, and how often each was selected."""
 
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 
+from ..cohort.checks import check_count
 from ._display import Display, wrong_type
 from ._labels import label_ends
 from ._ratios import EffectAxis
@@ -104,8 +105,8 @@ class BootstrapDisplay(Display):
             raise wrong_type("result", result, f", which has no `selection_frequency`{remedy}")
         if not isinstance(min_frequency, Real) or not 0 <= min_frequency <= 1:
             raise ValueError(f"`min_frequency` is {min_frequency!r}, must lie between 0 and 1.")
-        if n_top is not None and (not isinstance(n_top, Integral) or n_top < 1):
-            raise ValueError(f"`n_top` is {n_top!r}, must be a whole number of at least 1.")
+        if n_top is not None:
+            check_count(n_top, "n_top")
         frequency = np.asarray(result.selection_frequency, dtype=np.float64)
         effect = effect_of(result) if ratio else None
         display = cls(intervals, frequency, effect=effect, level=float(result.level))

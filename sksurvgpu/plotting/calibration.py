@@ -1,12 +1,10 @@
 """Observed over predicted risks."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from ._display import Display, wrong_type
 from ._labels import legend_in_corner
-from ._results import require_columns
+from ._results import read_several, require_columns
 from ._style import DASHED_GUIDE, MARKERS, MUTED, colours_on, count_of, opacity_on
 
 __all__ = ["CalibrationDisplay"]
@@ -79,9 +77,7 @@ class CalibrationDisplay(Display):
         -------
         <<drawn>>
         """
-        results = dict(result) if isinstance(result, Mapping) else {"": result}
-        if not results:
-            raise ValueError("`result` is an empty dictionary; pass one result or more.")
+        results = read_several(result)
         for value in results.values():
             groups = getattr(value, "groups", None)
             if groups is None or not set(WANTED) <= set(groups):

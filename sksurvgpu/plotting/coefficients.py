@@ -1,10 +1,8 @@
 """Forest plots: coefficients with their intervals, one a line."""
 
-from collections.abc import Mapping
-from numbers import Integral
-
 import numpy as np
 
+from ..cohort.checks import check_count
 from ..estimators._pipelines import open_pipeline, refuse_type
 from ._display import Display
 from ._forest import Forest
@@ -15,6 +13,7 @@ from ._results import (
     read_beside,
     read_coefficients,
     read_intervals,
+    read_several,
     require_columns,
 )
 from ._style import count_of
@@ -116,9 +115,7 @@ class CoefficientDisplay(Display):
         -------
         <<drawn>>
         """
-        results = dict(result) if isinstance(result, Mapping) else {"": result}
-        if not results:
-            raise ValueError("`result` is an empty dictionary; pass one result or more.")
+        results = read_several(result)
         tables = {str(key): read_intervals(value) for key, value in results.items()}
         _check_drawable(tables, "result")
         levels = {float(value.level) for value in results.values()}
@@ -155,8 +152,7 @@ class CoefficientDisplay(Display):
         [model] = open_pipeline(estimator)
         if not hasattr(model, "summary"):
             refuse_type(estimator)
-        if not isinstance(n_top, Integral) or n_top < 1:
-            raise ValueError(f"`n_top` is {n_top!r}, must be an integer of at least 1.")
+        check_count(n_top, "n_top")
         table, effect, level = read_coefficients(model)
         table = table[table["coef"] != 0]
         if not len(table):

@@ -153,7 +153,7 @@ class ProfileDisplay(Display):
 
 
 def _widened(mask):
-    """Also what is beside the marked, where a curve leaves the axes."""
+    """Mask widened by a place on both sides, where a curve leaves the axes."""
     wide = mask.copy()
     wide[1:] |= mask[:-1]
     wide[:-1] |= mask[1:]

@@ -1,4 +1,4 @@
-"""How coefficients change over time: Schoenfeld residuals and what smooths them."""
+"""Change of coefficients over time: Schoenfeld residuals and what smooths them."""
 
 import numpy as np
 

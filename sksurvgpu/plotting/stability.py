@@ -14,7 +14,7 @@ NOTE_CORNERS = "upper left", "upper right", "lower right", "lower left"
 
 
 class StabilityDisplay(Display):
-    """How often coefficients are selected in halves of the data, over the penalty.
+    """Frequency of selection of coefficients in halves of the data, over the penalty.
 
     Parameters
     ----------
