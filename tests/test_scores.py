@@ -83,6 +83,9 @@ def test_competing_scores_equal_the_definition(seed, code):
     area = auc_competing(*outcomes, risk, TIMES, event_of_interest=code)
     np.testing.assert_allclose(np.column_stack([brier, area]), expected, rtol=1e-12)
     integrated = integrated_brier_score_competing(*outcomes, risk, TIMES, event_of_interest=code)
+    assert brier.equals(brier_score(*outcomes, risk, TIMES, event_of_interest=code))
+    assert area.equals(auc(*outcomes, risk, TIMES, event_of_interest=code))
+    assert integrated == integrated_brier_score(*outcomes, risk, TIMES, event_of_interest=code)
     parts = (brier.iloc[:-1].to_numpy() + brier.iloc[1:].to_numpy()) / 2 * np.diff(TIMES)
     assert integrated == pytest.approx(parts.sum() / (TIMES[-1] - TIMES[0]), rel=1e-12)
 
