@@ -12,7 +12,7 @@ __all__ = ["loader", "read_imports"]
 
 def read_imports(package: str, path: str) -> dict[str, str]:
     """Names that a file of a package imports, with their modules; "" for modules themselves."""
-    module = sys.modules[package]
+    module: Any = sys.modules[package]
     source = module.__spec__.loader.get_data(join(module.__path__[0], path))
     return {
         alias.name: node.module or ""
