@@ -10,6 +10,7 @@ from faces import FACES, X
 import sksurvgpu
 from sksurvgpu import BayesianLasso, BayesianMultinomialLogistic
 from sksurvgpu.estimators import _docs
+from sksurvgpu.plotting import _display
 from sksurvgpu.selection import models
 
 CLASSES = {face.cls.__name__: face.cls for face in FACES.values()}
@@ -148,3 +149,9 @@ def test_every_shared_text_is_used():
     for name, text in {**_docs._ENTRIES, **_docs._SHARED}.items():
         first = cleandoc(text).splitlines()[0]
         assert first in used or first.startswith("<<"), name
+
+
+def test_every_shared_text_of_displays_is_used():
+    classes = (getattr(sksurvgpu, name) for name in sksurvgpu.plotting.__all__)
+    used = "".join(cleandoc(item.__doc__) for item in (*classes, *DISPLAYS.values()))
+    assert all(text.splitlines()[0] in used for text in _display._ENTRIES.values())
