@@ -248,6 +248,7 @@ def measure_memory(directory, penalty, route, n_cuts):
     from sksurvgpu.backends.cpu.session import Session
     from sksurvgpu.data.design.columns import build_design
     from sksurvgpu.data.design.tiles import tiles_of
+    from sksurvgpu.estimators.models.base import model_of
     from sksurvgpu.patterns.risk_sets.plan import plan_rows
     from sksurvgpu.solver.costs import BYTES
 
@@ -268,7 +269,7 @@ def measure_memory(directory, penalty, route, n_cuts):
         _, spent = timed(lambda: model.fit(X, y))
     growth = memory_mb() - before
     tiles = tiles_of(build_design(X), np.arange(len(y)))
-    copies = plan_rows(model._read_outcome(y, len(y), None), np.array(cuts)).n_rows
+    copies = plan_rows(model_of(model).read_outcome(y, len(y)), np.array(cuts)).n_rows
     bound = tiles.nbytes + ROW_BYTES * len(y) + COEF_BYTES * len(model.coef_)
     found = {"rows": len(y), "columns": X.shape[1], "nonzeros": int(X.nnz), "route": route}
     found |= {"cuts": n_cuts, "row_copies": int(copies), "growth_mb": growth}

@@ -26,8 +26,8 @@ from .estimators.bayesian_regression import BayesianLasso
 from .estimators.case_series import CaseSeriesCCD, ConditionalPoissonCCD
 from .estimators.competing import FineGrayCCD
 from .estimators.conditional_logistic import ConditionalLogisticCCD
-from .estimators.fitted import traits_of
 from .estimators.logistic import LogisticCCD
+from .estimators.models.base import model_of
 from .estimators.regression import LinearCCD, PoissonCCD
 from .estimators.survival import CoxLassoCCD
 from .exceptions import BackendUnavailableError
@@ -201,7 +201,7 @@ def _infer(make, X, y, given):
     model = make(alpha=0.0, n_jobs=1).fit(X, y, **given)
     wald(model, X, y, tests=True, **given)
     wald(model, X, y, robust=True, **given)
-    if not traits_of(model).has_dispersion:  # else only Bayesian models draw
+    if not model_of(model).has_dispersion:  # else only Bayesian models draw
         posterior(make(n_jobs=1), X, y, **SHORT_CHAINS, **given)
         make(penalty=Firth(), n_jobs=1).fit(X, y, **given)
 

@@ -23,6 +23,7 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.datasets import simulate_cox
+from sksurvgpu.estimators.models.base import model_of
 from sksurvgpu.inference._curves import critical_value
 from sksurvgpu.inference._replicates import Replicates
 
@@ -147,7 +148,7 @@ def test_bootstrap_takes_curves_of_replicates(cls, y):
     given = {"times": AT, "what": "risk", "strata_new": STRATA[:2], "level": 0.8}
     found = curve_intervals(model, X, y, NEW, bootstrap=result, band=True, **given, **rows)
     kind, seed, unit = result._draw
-    outcome = model._read_outcome(y, N, strata=STRATA)
+    outcome = model_of(model).read_outcome(y, N, strata=STRATA)
     draws = Replicates(model, outcome, WEIGHT, unit, kind, seed)
     risks = []
     for number in range(20):

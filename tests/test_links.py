@@ -28,8 +28,9 @@ from sksurvgpu.backends.cpu.session import Session
 from sksurvgpu.backends.cpu.threads import Threads
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.data.outcomes.counts import read_counts
-from sksurvgpu.estimators._linear import LinearModel
+from sksurvgpu.estimators._base import PenalizedModel
 from sksurvgpu.estimators._separation import find_infinite
+from sksurvgpu.estimators.models.linear import RowwiseModel
 from sksurvgpu.patterns.groups.plan import plan_groups
 from sksurvgpu.penalties import ElasticNet
 from sksurvgpu.selection.cv import CrossValidated
@@ -213,19 +214,26 @@ class TestFits:
 # -- estimators ---------------------------------------------------------------------------------
 
 
-class ProbitCCD(LinearModel):
-    _likelihood = Probit
-    _effect = "effect"
+class ProbitModel(RowwiseModel):
+    likelihood, effect = Probit, "effect"
+
+    def read_outcome(self, y, n_rows):
+        return read_counts(y, n_rows=n_rows, may_lack=self.may_lack)
+
+
+class CountsModel(ProbitModel):
+    likelihood = Overdispersed
+
+
+class ProbitCCD(PenalizedModel):
+    _model = ProbitModel
 
     def fit(self, X, y, sample_weight=None, offset=None):
         return self._fit(X, y, sample_weight, offset)
 
-    def _read_outcome(self, y, n_rows):
-        return read_counts(y, n_rows=n_rows)
-
 
 class CountsCCD(ProbitCCD):
-    _likelihood = Overdispersed
+    _model = CountsModel
 
 
 class ProbitCV(CrossValidated, ProbitCCD):

@@ -17,6 +17,7 @@ from sksurvgpu import (
     surv,
     write_partitions,
 )
+from sksurvgpu.estimators.models.base import model_of
 from sksurvgpu.federated import grid as grids
 from sksurvgpu.partitions.handles import in_memory
 
@@ -116,7 +117,7 @@ def test_torn_sets_without_anything_to_compare_say_so():
 def test_times_are_agreed_on_for_large_labels_of_two_integer_types(kind):
     def site(label):
         y = surv(Y["event"], Y["time"], stratum=np.repeat(label, 60))
-        outcome = CoxLassoCCD()._read_outcome(y, 60)
+        outcome = model_of(CoxLassoCCD()).read_outcome(y, 60)
         return grids.propose(outcome, None, np.array([3.0, 9.0, 99.0]), 1)
 
     first, second = kind(2**62), np.uint64(2**62 + 1)

@@ -22,6 +22,8 @@ from sksurvgpu import (
     surv,
 )
 from sksurvgpu.estimators._reading import model_text, read_rows
+from sksurvgpu.estimators.models.base import model_of
+from sksurvgpu.estimators.models.linear import GaussianModel
 
 X = np.eye(4)[:, :3]
 # Outcomes without what a fit needs: an event, two classes, something to compare.
@@ -55,8 +57,8 @@ def test_a_part_need_not_have_what_a_fit_needs(name):
         assert part.design.n_rows == len(y[rows]) == part.outcome.n_rows
         if len(y[rows]):
             with pytest.raises(ValueError, match=r"one class|event|compare|case|code"):
-                model._agree([part.told], 4)
-    assert part.likelihood == model._outline(3, None).likelihood
+                model_of(model).agree([part.told], 4)
+    assert part.likelihood == model_of(model).outline(3, None).likelihood
 
 
 def test_what_is_wrong_in_a_part_is_refused():
@@ -94,7 +96,7 @@ def test_classes_are_those_of_all_parts():
     assert told["classes"].tolist() == ["b", "c"]
     assert told["class_totals"].tolist() == [7.0, 3.0]
     arguments["y"] = ["b"] * 4
-    agreed = model._agree([told], 4)
+    agreed = model_of(model).agree([told], 4)
     assert agreed["class_weight"].tolist() == [5.0 / 7.0, 5.0 / 3.0]
     agreed = {"classes": np.array(["a", "b"]), "class_weight": [2.0, 3.0]}
     part = read_rows(model_text(model, agreed), arguments)
@@ -116,14 +118,27 @@ def test_messages_name_models_of_the_package_only():
         with pytest.raises(ValueError, match="may name no other"):
             read_rows(text, {"X": X, "y": y})
     text = json.dumps(
-        json.loads(model_text(LinearCCD())) | {"model": "sksurvgpu.estimators._docs:documented"}
+        json.loads(model_text(LinearCCD())) | {"model": "sksurvgpu.estimators.models.base:model_of"}
     )
     with pytest.raises(ValueError, match="no model"):
         read_rows(text, {"X": X, "y": y})
 
-    class Own(LinearCCD):
+    class Own(LinearCCD):  # whose rows are those of its model
         pass
 
-    text = model_text(Own())
+    assert model_text(Own()) == model_text(LinearCCD())
+
+    class Other(LinearCCD):
+        _model = type("OtherModel", (GaussianModel,), {"__module__": __name__})
+
+    text = model_text(Other())
     with pytest.raises(ValueError, match="may name no other"):
         read_rows(text, {"X": X, "y": y})
+
+
+@pytest.mark.parametrize("parameters", [{"ties": "none"}, {"time_varying": 3}])
+def test_parameters_of_a_message_are_checked(parameters):
+    said = json.loads(model_text(CoxLassoCCD()))
+    text = json.dumps(said | {"parameters": said["parameters"] | parameters})
+    with pytest.raises(ValueError, match=f"'{next(iter(parameters))}' parameter of CoxModel"):
+        read_rows(text, {"X": X, "y": surv(np.ones(4), [1, 2, 3, 4])})

@@ -7,7 +7,6 @@ what those cannot express.
 import numpy as np
 
 from .vectors import check_numbers, check_row_values
-from .wholes import whole_lacks
 
 __all__ = [
     "check_exposure",
@@ -21,7 +20,7 @@ __all__ = [
 ]
 
 
-def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
+def check_sample_weight(sample_weight, n_rows, event=None, may_lack=False) -> np.ndarray | None:
     """Return the row weights as float64, or None where every row counts once.
 
     Parameters
@@ -30,17 +29,19 @@ def check_sample_weight(sample_weight, n_rows, event=None) -> np.ndarray | None:
     n_rows : int
     event : ndarray of shape (n_rows,), bool, optional
         Rows with an event; at least one of them must have a positive weight.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, of which others have a positive weight.
     """
     if sample_weight is None:
         return None
     weight = check_row_values(sample_weight, "sample_weight", n_rows, minimum=0)
-    if whole_lacks(weight.any()):
+    if not (may_lack or weight.any()):
         raise ValueError("`sample_weight` is zero in every row; at least one must be positive.")
     with np.errstate(over="ignore"):
         total = weight.sum()
     if not np.isfinite(total):
         raise ValueError("`sample_weight` has an infinite sum; rescale it, e.g. to mean 1.")
-    if event is not None and whole_lacks((event & (weight > 0.0)).any()):
+    if event is not None and not (may_lack or (event & (weight > 0.0)).any()):
         refuse_weightless(np.count_nonzero(event))
     return None if (weight == 1.0).all() else weight
 

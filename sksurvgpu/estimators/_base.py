@@ -1,8 +1,7 @@
 """Fit, validate and report once, for every penalized model.
 
-A model is a subclass that says how its outcome is read and its problem is built (`_read_outcome`,
-`_plan`), which arguments its ``fit`` takes, and what can be predicted from it. All other behaviour
-is here. A fit goes
+A subclass names its model (`models`), which reads rows, and says which arguments its ``fit`` takes
+and what can be predicted from it. All other behaviour is here. A fit goes
 
     prepare (checks, Problem) -> Prepared.solve -> Fitted.of -> adopt
 
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 from contextlib import closing
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,23 +21,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._warnings import warn
 from ..backends import BACKENDS
-from ..data.checks import check_sample_weight, count_events, refuse_weightless
 from ..exceptions import NothingSelectedWarning
 from ..partitions.handles import is_far
 from ..penalties import BY_NAME, PenaltySpec
 from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
 from ._by_parts import predict_here
 from ._columns import check_columns
-from ._estimator import Estimator, Parameters
+from ._estimator import Estimator
 from ._log_likelihood import check_arguments, log_likelihood_of
-from ._outline import Outline
 from ._preparing import prepare
 from ._relaxed import check_share, require_refit
 from ._report import MOST_NAMES, doubts_of, explain_empty, fit_card, table_of
 from ._version_0_2 import upgrade
-from .fitted import Fitted, Traits, adopt
+from .fitted import Fitted, adopt
+from .models.base import BaseModel, Parameters
 
-__all__ = ["MOST_NAMES", "OF_PENALTY", "OF_SOLVER", "PenalizedModel"]
+__all__ = ["MOST_NAMES", "PenalizedModel"]
 
 OF_PENALTY: Parameters = {
     "alpha": (0.01, [Interval(Real, 0, None, closed="left")]),
@@ -72,54 +69,15 @@ class PenalizedModel(Estimator):
     __metadata_request__fit = {"sample_weight": True, "offset": True}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": True}  # noqa: RUF012
 
-    _traits = Traits()
+    _model: type[BaseModel] = BaseModel
     _fitted: Fitted | None = None
 
-    # -- what a model says about itself -------------------------------------------------------
-    def _read_outcome(self, y, n_rows: int, **given) -> Any:
-        """Check the outcome, and what else `fit` was given that belongs to it."""
-        raise NotImplementedError
+    def __init_subclass__(cls, **kwargs):
+        if "_model" in cls.__dict__:
+            cls._parameters = OF_PENALTY | cls._model.parameters | OF_SOLVER
+        super().__init_subclass__(**kwargs)
 
-    def _check_weight(self, sample_weight, outcome) -> np.ndarray | None:
-        """Check the row weights."""
-        return check_sample_weight(sample_weight, outcome.n_rows, outcome.event)
-
-    def _outline(self, n_columns: int, names, outcome=None) -> Outline:
-        """What the problem is, apart from its rows."""
-        raise NotImplementedError
-
-    @classmethod
-    def _reader(cls) -> type:
-        """Class that reads rows elsewhere as this one does here."""
-        return cls
-
-    def _tell(self, outcome, weight) -> dict[str, np.ndarray]:
-        """What a part of the rows tells of itself, for `_agree`."""
-        return {"events": count_events(outcome.event, weight)}
-
-    def _agree(self, told: list[dict[str, np.ndarray]], n_rows: int) -> dict[str, Any]:
-        """What parts must know of each other, given what they tell; refuses what lacks a whole."""
-        n_events, n_counted = np.sum([part["events"] for part in told], axis=0)
-        if n_events and not n_counted:
-            refuse_weightless(n_events)
-        return {}
-
-    def _of_parts(self, problem, agreed, told) -> dict[str, Any]:
-        """Fields of `Setting` that follow from rows in partitions."""
-        return {}
-
-    def _join(self, outcome, weight, agreed: dict[str, Any]) -> tuple[Any, np.ndarray | None]:
-        """Outcome and weights of a part, given what the parts agreed on."""
-        return outcome, weight
-
-    def _plan(self, outline: Outline, reorders: bool) -> Any:
-        """Order and groups of rows that are here; `reorders` says whether X has to follow."""
-        raise NotImplementedError
-
-    def _of_rows(self, plan, outcome, weight) -> dict[str, Any]:
-        """Fields of `Setting` that follow from rows that are here."""
-        return {}
-
+    # -- what a class says about itself -------------------------------------------------------
     def _check_caller(self, y) -> None:
         """Refuse callers whose outcome this model cannot have."""
 
@@ -176,7 +134,8 @@ class PenalizedModel(Estimator):
     def _predict_linear(self, X) -> np.ndarray:
         if is_far(X):
             return predict_here(self, PenalizedModel._predict_linear, X)
-        return check_columns(self, X).dot(self.coef_)
+        predictor = check_columns(self, X).dot(self.coef_)
+        return predictor + self.intercept_ if hasattr(self, "intercept_") else predictor
 
     def summary(self, intervals=None):
         """Table of coefficients.

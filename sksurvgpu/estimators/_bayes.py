@@ -25,9 +25,10 @@ from ..bayes.draws import Storage
 from ..bayes.posterior import Posterior
 from ..data.design.columns import Design
 from ._columns import check_columns
-from ._estimator import Estimator, Parameters
+from ._estimator import Estimator
 from ._predictive import predict_draws, row_blocks
 from ._prepared import count_threads
+from .models.base import Parameters
 
 __all__ = ["OF_CHAINS", "SEEDS", "BayesianModel", "matrix_of"]
 

@@ -8,7 +8,6 @@ from inspect import signature
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.wholes import reading_part
 from ..partitions.handles import as_rows, is_far
 
 __all__ = ["by_parts", "here", "predict_here"]
@@ -33,7 +32,7 @@ def by_parts(like=_numbers):
             given = signature(method).bind(self, X, *args, **kwargs).arguments
             given = {name: value for name, value in given.items() if name not in ("self", "X")}
             check_is_fitted(self)
-            return _map(self, partial(_predict, self, method.__name__), X, given, like)
+            return _map(self, partial(_predict, self, method.__name__, like), X, given, like)
 
         return call
 
@@ -43,7 +42,7 @@ def by_parts(like=_numbers):
 def predict_here(model, method, X, like=_numbers) -> np.ndarray:
     """What an undecorated method makes of rows in partitions, all brought here."""
     check_is_fitted(model)
-    return np.asarray(_map(model, partial(_call, partial(method, model)), X, {}, like))
+    return np.asarray(_map(model, partial(_call, method, model, like), X, {}, like))
 
 
 def here(*values):
@@ -62,10 +61,11 @@ def _map(model, function, X, given, like):
     return rows.map(partial(function, **fixed), like=like(model, fixed), **others)
 
 
-def _predict(model, name, X, **given):
-    return _call(getattr(model, name), X, **given)
+def _predict(model, name, like, X, **given):
+    return _call(getattr(type(model), name), model, like, X, **given)
 
 
-def _call(method, X, **given):
-    with reading_part():  # a partition may have no rows
-        return np.asarray(method(X, **given))
+def _call(method, model, like, X, **given):
+    """What a method makes of a partition, or of none of its rows where there are none."""
+    n_rows, *_ = getattr(X, "shape", (1,))
+    return np.asarray(method(model, X, **given)) if n_rows else like(model, given)

@@ -34,10 +34,10 @@ class Header(NamedTuple):
         return [str(name) for name in names]
 
 
-def read_columns(X) -> tuple[Design, Header]:
+def read_columns(X, may_be_empty=False) -> tuple[Design, Header]:
     """Check X; its columns, and their header."""
     X = to_host(require_here(X))
-    design = build_design(X)
+    design = build_design(X, may_be_empty=may_be_empty)
     return design, read_header(_header(X))
 
 

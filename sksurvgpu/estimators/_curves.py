@@ -13,8 +13,9 @@ from ._columns import check_columns
 from ._docs import documented
 from ._report import is_called_by
 from ._strata import check_strata_as_in_fit
-from .baseline import Timeline, cumulative_hazard
+from .baseline import cumulative_hazard
 from .fitted import fitted_of
+from .models.base import model_of
 
 __all__ = ["CurveModel", "refuse_scorer"]
 
@@ -56,18 +57,6 @@ class CurveModel(PenalizedModel):
         if fields and y.dtype[0].kind in "iu":
             refuse_scorer(f"read one kind of event, and `y` has codes of several in {fields[0]!r}")
 
-    def _tell(self, outcome, weight):
-        has_strata = np.array([outcome.stratum is not None])
-        return super()._tell(outcome, weight) | {"has_strata": has_strata}
-
-    def _of_rows(self, plan, outcome, weight):
-        return {"timeline": Timeline.of(plan, outcome, weight)}
-
-    def _of_parts(self, problem, agreed, told):
-        has_strata = all(part["has_strata"][0] for part in told)
-        labels = np.asarray(problem.plan.events.labels) if has_strata else None
-        return {"timeline": Timeline.of_cells(problem.plan, labels)}
-
     def _predictors(self, X) -> np.ndarray:
         """Linear predictor of every row in each piece of the time axis."""
         if is_far(X):
@@ -77,7 +66,7 @@ class CurveModel(PenalizedModel):
 
     def _read_scored(self, y, n_rows, strata):
         """Outcome of rows that a score compares as the fit did."""
-        outcome = self._read_outcome(y, n_rows, strata)
+        outcome = model_of(self).read_outcome(y, n_rows, strata)
         check_strata_as_in_fit(
             fitted_of(self).setting.timeline.n_labels,
             outcome.stratum is not None,

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator
 
 from .._versioned import Versioned
+from .models.base import Parameters
 
-__all__ = ["Estimator", "Parameters", "give_constructor"]
-
-Parameters = dict[str, tuple[Any, list]]  # name -> default, and scikit-learn's constraints
+__all__ = ["Estimator", "give_constructor"]
 
 
 class Estimator(Versioned, BaseEstimator):

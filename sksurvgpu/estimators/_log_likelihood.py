@@ -16,7 +16,7 @@ from ._columns import check_columns
 from ._prepared import count_threads, sizes_of_rows
 from ._preparing import assemble, open_backend, prepare
 from ._relaxed import evaluate
-from .fitted import traits_of
+from .models.base import model_of
 
 __all__ = ["check_arguments", "log_likelihood_of"]
 
@@ -46,7 +46,7 @@ def log_likelihood_of(model, X, y, fit_params) -> tuple[float, float]:
     except NothingToCompareError:
         return 0.0, 0.0
     require_finite(loglik)
-    return float(loglik), sizes[0 if traits_of(model).counts_rows else 1]
+    return float(loglik), sizes[0 if model_of(model).counts_rows else 1]
 
 
 def _evaluate_here(model, X, y, sample_weight, offset, **given):

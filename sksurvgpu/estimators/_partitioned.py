@@ -27,6 +27,7 @@ from ._composition import around_means, batch_of, penalty_of, read_by_column, ro
 from ._prepared import HUGE, Prepared, count_threads, options_of, start_of
 from ._reading import model_text, read_rows
 from .fitted import Setting
+from .models.base import model_of
 
 __all__ = ["FarPrepared", "prepare_over", "prepare_parts"]
 
@@ -224,26 +225,31 @@ def _prepare(model, engine, n_threads, where, backend):
     return prepared.checked_by(penalty)
 
 
-def _open(model, engine):
+def _open(estimator, engine):
     """Problem over the partitions, after checks of what they tell, and fields of `Setting`."""
-    text = model_text(model)
+    model, text = model_of(estimator), model_text(estimator)
     descriptions = describe(engine, text)
     check_strata(descriptions)
     told = [part.tables for part in descriptions]
-    agreed = model._agree(told, sum(part.rows for part in descriptions))
+    agreed = model.agree(told, sum(part.rows for part in descriptions))
     if agreed:
-        text = model_text(model, agreed)
+        text = model_text(estimator, agreed)
         descriptions = describe(engine, text)
     names = None if descriptions[0].names is None else np.array(descriptions[0].names, object)
-    outline = model._outline(len(descriptions[0].columns), names)
-    source, piece_ptr, cuts = outline.maps
-    events_first = bool(outline.censoring.get("events_first", False))
-    given = engine, text, outline.likelihood, cuts, source, piece_ptr, descriptions
-    problem = open_problem(*given, events_first=events_first)
-    design = problem.given
-    check_largest(np.fmax(abs(design.least), abs(design.largest)), names)
-    of_setting = {"terms": outline.terms} | model._of_parts(problem, agreed, told)
-    return problem, of_setting
+    outline = model.outline(len(descriptions[0].columns), names)
+    terms = outline.terms
+    problem = open_problem(
+        engine,
+        text,
+        outline.likelihood,
+        terms.cuts,
+        terms.source,
+        terms.piece_ptr,
+        descriptions,
+        events_first=bool(outline.censoring.get("events_first", False)),
+    )
+    check_largest(np.fmax(abs(problem.given.least), abs(problem.given.largest)), names)
+    return problem, {"terms": terms} | model.keeps_of_parts(problem, agreed, told)
 
 
 def _check_parameters(model):

@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any
 
 from ..backends import choose, explain
-from ..data.checks import check_offset
 from ..data.design.units import check_magnitudes
 from ..partitions.handles import check_near, is_far
 from ..penalties import Given
@@ -16,8 +15,10 @@ from ..solver.fits import Fits
 from ..solver.problem import Batch, Problem
 from ._columns import read_columns
 from ._composition import around_means, batch_of, penalty_of, read_by_column, route_of
+from ._partitioned import prepare_parts
 from ._prepared import Prepared, count_threads, options_of, start_of
 from .fitted import Setting
+from .models.base import model_of
 
 __all__ = ["Assembled", "assemble", "devices_of", "open_backend", "prepare"]
 
@@ -33,21 +34,24 @@ class Assembled:
     of_setting: dict[str, Any]  # those fields of `Setting` that follow from the rows
 
 
-def prepare(estimator, X, y, sample_weight=None, offset=None, n_fits=1, **given) -> Prepared:
-    """Check the input of an estimator's `fit`; `n_fits` are how many will be asked for."""
+def prepare(
+    estimator, X, y, sample_weight=None, offset=None, n_fits=1, *, may_lack=False, **given
+) -> Prepared:
+    """Check the input of an estimator's `fit`; `n_fits` are how many will be asked for.
+
+    Rows that `may_lack` what a fit needs of them, such as an event, pass.
+    """
     estimator._check_caller(y)
     if is_far(X):
-        from ._partitioned import prepare_parts
-
         return prepare_parts(estimator, X, y, sample_weight, offset, given)
     check_near(X, y=y, sample_weight=sample_weight, offset=offset, **given)
     n_threads = count_threads(estimator.n_jobs)
     open_backend(estimator, estimator.backend)  # what cannot run is an error before any work
-    design, header = read_columns(X)
+    design, header = read_columns(X, may_lack)
     work = n_fits * design.n_entries
     asked = explain(estimator.backend, work, devices_of(estimator), estimator.algorithm)
     check_magnitudes(design)
-    assembled = assemble(estimator, design, y, sample_weight, offset, given)
+    assembled = assemble(estimator, design, y, sample_weight, offset, given, may_lack)
     problem, by_column = assembled.problem, assembled.given
     route, backend = route_of(estimator, by_column), open_backend(estimator, asked[0])
     batch = replace(assembled.batch, coef=start_of(estimator, problem.n_columns))
@@ -63,21 +67,17 @@ def prepare(estimator, X, y, sample_weight=None, offset=None, n_fits=1, **given)
     return prepared.checked_by(penalty_of(estimator))
 
 
-def assemble(estimator, design, y, sample_weight, offset, given) -> Assembled:
+def assemble(estimator, design, y, sample_weight, offset, given, may_lack=False) -> Assembled:
     """Check what the rows of a design were given, and lay them out."""
-    outcome = estimator._read_outcome(y, design.n_rows, **given)
-    weight = estimator._check_weight(sample_weight, outcome)
-    offset = check_offset(offset, design.n_rows)
-    exposure = getattr(outcome, "offset", None)
-    if exposure is not None:
-        offset = exposure if offset is None else exposure + offset
-    outline = estimator._outline(design.n_columns, design.names, outcome)
+    model = model_of(estimator, may_lack)
+    outcome, weight, offset = model.read(y, design.n_rows, sample_weight, offset, given)
+    outline = model.outline(design.n_columns, design.names, outcome)
     terms, n_threads = outline.terms, count_threads(estimator.n_jobs)
-    plan = estimator._plan(outline, not design.keeps_order)
+    plan = model.plan(outline, not design.keeps_order)
     problem = Problem.build(
         design, plan, outline.likelihood, terms.source, terms.piece_ptr, n_threads
     )
-    of_setting = {"terms": terms} | estimator._of_rows(plan, outcome, weight)
+    of_setting = {"terms": terms} | model.keeps(plan, outcome, weight)
     by_column = read_by_column(estimator, design, problem.source)
     weight, offset = (None if rows is None else rows[:, None] for rows in (weight, offset))
     batch = batch_of(estimator, by_column, weight=weight, offset=offset)

@@ -8,7 +8,8 @@ from html import escape
 import numpy as np
 
 from ..data.options import first_of
-from .fitted import fitted_of, traits_of
+from .fitted import fitted_of
+from .models.base import model_of
 
 __all__ = [
     "MOST_NAMES",
@@ -205,7 +206,7 @@ def table_of(model, intervals):
     from pandas import DataFrame, Index
 
     fitted = fitted_of(model)
-    effect = traits_of(model).effect
+    effect = model_of(model).effect
     table = DataFrame({"coef": model.coef_}, index=Index(fitted.names, name="feature"))
     if intervals is not None:
         _add_intervals(table, intervals, fitted.penalized)

@@ -1,22 +1,13 @@
 """Counts given the totals of subjects or strata."""
 
-import numpy as np
 from sklearn.base import _fit_context
 
-from ..data.checks import check_weight_by_group
-from ..data.outcomes.counts import (
-    check_compared,
-    read_case_series,
-    read_counts,
-    refuse_uncompared,
-    refuse_zeros,
-)
-from ..exceptions import NothingToCompareError
-from ._conditional import WEIGHTED, ConditionalModel, weighted
+from ._conditional import ConditionalModel
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
 from ._strata import check_strata_as_in_fit
-from .fitted import Traits, fitted_of
+from .fitted import fitted_of
+from .models.conditional import CaseSeriesModel, StrataModel
 
 __all__ = ["CaseSeriesCCD", "ConditionalPoissonCCD"]
 
@@ -70,7 +61,7 @@ class CaseSeriesCCD(ConditionalModel):
     True
     """
 
-    _traits = Traits("rate_ratio", clusters="group")
+    _model = CaseSeriesModel
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None):
@@ -90,19 +81,6 @@ class CaseSeriesCCD(ConditionalModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset)
-
-    def _read_outcome(self, y, n_rows):
-        return read_case_series(y, n_rows=n_rows)
-
-    def _refuse_groups(self, counts, among):
-        refuse_uncompared(counts, "subject", "subjects", among)
-
-    def _check_weight(self, sample_weight, outcome):
-        weight = super()._check_weight(sample_weight, outcome)
-        check_weight_by_group(weight, outcome.group, outcome.group_labels, "subject")
-        if weight is not None:
-            check_compared(*weighted(outcome, weight), "subject", "subjects", WEIGHTED)
-        return weight
 
     def score(self, X, y, sample_weight=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.
@@ -171,7 +149,7 @@ class ConditionalPoissonCCD(ConditionalModel):
 
     __metadata_request__fit = {"strata": True, "exposure": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True, "exposure": True}  # noqa: RUF012
-    _traits = Traits("rate_ratio")
+    _model = StrataModel
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
@@ -194,38 +172,6 @@ class ConditionalPoissonCCD(ConditionalModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset, strata=strata, exposure=exposure)
-
-    def _read_outcome(self, y, n_rows, strata=None, exposure=None):
-        return read_counts(y, n_rows=n_rows, strata=strata, exposure=exposure, is_conditional=True)
-
-    def _agree(self, told, n_rows):
-        if not sum(part["events"][0] for part in told):
-            refuse_zeros(n_rows, NothingToCompareError)
-        if len(told) > 1 and not any(part["has_strata"][0] for part in told):
-            raise ValueError(
-                "without `strata` all rows are compared with each other, and `X` is in "
-                f"{len(told):,} partitions; pass `strata`, which lie whole in partitions, or fit "
-                "PoissonCCD, whose intercept is the rate of all rows."
-            )
-        return super()._agree(told, n_rows)
-
-    def _check_weight(self, sample_weight, outcome):
-        weight = super()._check_weight(sample_weight, outcome)
-        if weight is not None:
-            check_compared(*weighted(outcome, weight), "stratum", "strata", WEIGHTED)
-        return weight
-
-    def _of_parts(self, problem, agreed, told):
-        has_strata = all(part["has_strata"][0] for part in told)
-        return {"n_strata": sum(len(part["labels"]) for part in told) if has_strata else None}
-
-    def _tell(self, outcome, weight):
-        has_strata = np.array([outcome.group_labels is not None])
-        return super()._tell(outcome, weight) | {"has_strata": has_strata}
-
-    def _of_rows(self, plan, outcome, weight):
-        labels = outcome.group_labels
-        return {"n_strata": None if labels is None else len(labels)}
 
     def score(self, X, y, sample_weight=None, strata=None, exposure=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.

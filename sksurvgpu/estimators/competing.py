@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..data.checks import check_sample_weight
-from ..data.outcomes.competing import lacks_event, read_competing
-from ..likelihoods.fine_gray import FineGray
-from ..metrics.competing import count_competing_pairs
+from ..data.outcomes.competing import lacks_event
 from ..metrics.pairs import as_concordance
-from ..patterns.carried.plan import plan_competing
-from ._base import OF_PENALTY, OF_SOLVER
 from ._by_parts import by_parts, here
 from ._curves import CurveModel, like_curves, like_risks
 from ._docs import documented
-from ._outline import Outline
 from .baseline import incidence
-from .fitted import Traits, fitted_of
+from .fitted import fitted_of
+from .models.hazards import FineGrayModel
 
 __all__ = ["FineGrayCCD"]
-
-
-def concordance(outcome, predictors, weight, terms) -> float:
-    """Concordance for the event of interest of linear predictors, weighted for censoring."""
-    status, time, risk = outcome.status, outcome.time, predictors[:, 0]
-    sums = count_competing_pairs(status, time, risk, stratum=outcome.stratum, weight=weight)
-    return as_concordance(*sums)
 
 
 @documented
@@ -89,17 +75,9 @@ class FineGrayCCD(CurveModel):
     True
     """
 
-    _parameters = (
-        OF_PENALTY
-        | {
-            "event_of_interest": (1, [Interval(Integral, 1, None, closed="left"), str]),
-            "censoring_ties": ("crr", [StrOptions({"crr", "finegray"})]),
-        }
-        | OF_SOLVER
-    )
     __metadata_request__fit = {"strata": True, "censoring_groups": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
-    _traits = Traits("hazard_ratio", concordance=concordance)
+    _model = FineGrayModel
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None, censoring_groups=None):
@@ -123,31 +101,6 @@ class FineGrayCCD(CurveModel):
         return self._fit(
             X, y, sample_weight, offset, strata=strata, censoring_groups=censoring_groups
         )
-
-    def _read_outcome(self, y, n_rows, strata=None, censoring_groups=None):
-        return read_competing(
-            y,
-            n_rows=n_rows,
-            strata=strata,
-            event_of_interest=self.event_of_interest,
-            censoring_groups=censoring_groups,
-        )
-
-    def _outline(self, n_columns, names, outcome=None):
-        events_first = self.censoring_ties == "finegray"
-        return Outline.plain(FineGray(), n_columns, names, outcome, events_first=events_first)
-
-    def _agree(self, told, n_rows):
-        if not sum(part["events"][0] for part in told):
-            raise ValueError(
-                f"`event_of_interest` is {self.event_of_interest}, but no row of `y` has this code."
-            )
-        return super()._agree(told, n_rows)
-
-    def _plan(self, outline, reorders):
-        outcome = outline.outcome
-        groups = outcome.censoring_group
-        return plan_competing(outcome, groups, **outline.censoring, reorders=reorders)
 
     # -- predicting ---------------------------------------------------------------------------
     @by_parts()
@@ -240,4 +193,4 @@ class FineGrayCCD(CurveModel):
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(risk), strata)
         weight = check_sample_weight(sample_weight, len(risk))
-        return concordance(outcome, risk, weight, fitted_of(self).terms)
+        return FineGrayModel.concordance(outcome, risk, weight, fitted_of(self).terms)

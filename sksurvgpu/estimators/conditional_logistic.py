@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 
-from ..data.checks import check_weight_by_group
-from ..data.outcomes.counts import check_sets, count_sets, read_matched, refuse_sets
-from ..data.outcomes.survival import Outcome
-from ..likelihoods.conditional_logistic import ConditionalLogistic
-from ..likelihoods.cox import Cox
-from ..patterns.risk_sets.plan import plan_rows
-from ._base import OF_PENALTY, OF_SOLVER
-from ._conditional import WEIGHTED, ConditionalModel, weighted
+from ._conditional import ConditionalModel
 from ._docs import documented
 from ._log_likelihood import log_likelihood_of
-from ._outline import Outline
-from .fitted import Traits
+from .models.conditional import MatchedModel
 
 __all__ = ["ConditionalLogisticCCD"]
 
@@ -69,16 +59,9 @@ class ConditionalLogisticCCD(ConditionalModel):
     True
     """
 
-    _parameters = (
-        OF_PENALTY
-        | {
-            "ties": ("exact", [StrOptions({"exact", "efron", "breslow"})]),
-        }
-        | OF_SOLVER
-    )
     __metadata_request__fit = {"strata": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
-    _traits = Traits("odds_ratio", clusters="group")
+    _model = MatchedModel
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None):
@@ -100,43 +83,6 @@ class ConditionalLogisticCCD(ConditionalModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset, strata=strata)
-
-    def _read_outcome(self, y, n_rows, strata=None):
-        is_exact = self.ties == "exact"
-        return read_matched(y, n_rows=n_rows, strata=strata, is_exact=is_exact)
-
-    def _check_weight(self, sample_weight, outcome):
-        weight = super()._check_weight(sample_weight, outcome)
-        check_weight_by_group(weight, outcome.group, outcome.group_labels, "stratum")
-        if weight is not None:
-            check_sets(*weighted(outcome, weight), self.ties == "exact", WEIGHTED)
-        return weight
-
-    def _count_groups(self, value, group, n_groups):
-        if self.ties == "exact":
-            return count_sets(value, group, n_groups)
-        return super()._count_groups(value, group, n_groups)
-
-    def _refuse_groups(self, counts, among):
-        if self.ties == "exact":
-            refuse_sets(counts, among)
-        super()._refuse_groups(counts, among)
-
-    def _outline(self, n_columns, names, outcome=None):
-        if self.ties == "exact":
-            return Outline.plain(ConditionalLogistic(), n_columns, names, outcome)
-        at_once = None if outcome is None else self._at_once(outcome)
-        return Outline.plain(Cox(self.ties), n_columns, names, at_once)
-
-    def _at_once(self, outcome):
-        """Sets as strata in which all happens at one time."""
-        time, labels = np.ones(outcome.n_rows), outcome.group_labels
-        return Outcome(outcome.event, time, stratum=outcome.group, stratum_labels=labels)
-
-    def _plan(self, outline, reorders):
-        if self.ties == "exact":
-            return super()._plan(outline, reorders)
-        return plan_rows(outline.outcome)
 
     def score(self, X, y, sample_weight=None, strata=None, offset=None):
         """Conditional log-likelihood of rows, a sum; higher is better.

@@ -28,7 +28,8 @@ from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
 from ._pipelines import open_pipeline, refuse_type
-from .fitted import fitted_of, traits_of
+from .fitted import fitted_of
+from .models.base import model_of
 
 __all__ = ["to_json", "to_sklearn"]
 
@@ -194,7 +195,7 @@ def _link(model):
     if hasattr(model, "classes_"):
         return "logit"
     is_linear = fitted_of(model).estimate.intercept is not None
-    return "log" if is_linear and traits_of(model).effect == "rate_ratio" else "identity"
+    return "log" if is_linear and model_of(model).effect == "rate_ratio" else "identity"
 
 
 def _baseline(model):

@@ -12,7 +12,6 @@ makes of it. Other folders read `fitted_of(estimator)`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,23 +27,10 @@ __all__ = [
     "Estimate",
     "Fitted",
     "Setting",
-    "Traits",
     "adopt",
     "fitted_of",
-    "traits_of",
     "with_names",
 ]
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a class of models is, whatever its parameters and its rows."""
-
-    effect: str | None = None  # what exp(coef) is called, where it is a ratio
-    has_dispersion: bool = False  # whether the variance of the outcome is a parameter of its own
-    counts_rows: bool = False  # whether a mean of scores is over rows, and not over events
-    clusters: str = "subject"  # field of the outcome that names rows which are not independent
-    concordance: Callable[..., float] | None = None  # of outcome, predictors, weight and terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,11 +194,6 @@ def fitted_of(estimator) -> Fitted:
     """All that an estimator's fit has found."""
     check_is_fitted(estimator)
     return estimator._fitted
-
-
-def traits_of(estimator) -> Traits:
-    """What the model of an estimator is, fitted or not."""
-    return estimator._traits
 
 
 def adopt(estimator, fitted: Fitted) -> None:

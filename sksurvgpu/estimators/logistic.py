@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.metrics import accuracy_score, roc_auc_score
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_class_weight
+from sklearn.metrics import accuracy_score
 
-from ..data.checks import check_sample_weight
-from ..data.outcomes.classes import read_classes, refuse_class, refuse_classes
-from ..likelihoods.logistic import Logistic, expit
-from ._base import OF_PENALTY, OF_SOLVER
+from ..likelihoods.logistic import expit
+from ._base import PenalizedModel
 from ._by_parts import by_parts, here
 from ._docs import documented
-from ._linear import LinearModel
-from .fitted import Traits
+from .models.linear import LogisticModel
 
 __all__ = ["LogisticCCD"]
 
@@ -30,15 +23,8 @@ def _like_labels(model, given):
     return model.classes_[:0]
 
 
-def concordance(outcome, predictors, weight, terms) -> float:
-    """Area under the curve of linear predictors; NaN where all rows that count are of one class."""
-    if len(np.unique(outcome.value[weight > 0])) < 2:
-        return np.nan
-    return roc_auc_score(outcome.value, predictors[:, 0], sample_weight=weight)
-
-
 @documented
-class LogisticCCD(ClassifierMixin, LinearModel):
+class LogisticCCD(ClassifierMixin, PenalizedModel):
     r"""Logistic regression of two classes, with a lasso or elastic-net penalty.
 
     The model of propensity scores: thousands of sparse columns and an intercept, which is never
@@ -81,16 +67,7 @@ class LogisticCCD(ClassifierMixin, LinearModel):
     (3, 2)
     """
 
-    _parameters = (
-        OF_PENALTY
-        | {
-            "fit_intercept": (True, ["boolean"]),
-            "class_weight": (None, [dict, StrOptions({"balanced"}), None]),
-        }
-        | OF_SOLVER
-    )
-    _likelihood = Logistic
-    _traits = Traits("odds_ratio", counts_rows=True, concordance=concordance)
+    _model = LogisticModel
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -113,68 +90,6 @@ class LogisticCCD(ClassifierMixin, LinearModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset)
-
-    def _read_outcome(self, y, n_rows):
-        return read_classes(y, n_rows=n_rows)
-
-    def _check_weight(self, sample_weight, outcome):
-        weight = check_sample_weight(sample_weight, outcome.n_rows)
-        outcome.check_both_present(weight)
-        if self.class_weight is None:
-            return weight
-        code, given = outcome.value.astype(int), 1.0 if weight is None else weight
-        of_class = self._weights_of(outcome.labels, np.bincount(code, weight), code)
-        weight = check_sample_weight(of_class[code] * given, outcome.n_rows)
-        outcome.check_both_present(weight)
-        return weight
-
-    def _weights_of(self, labels, totals, code):
-        """Weight of each class, given the sums of the rows' and whose classes occur."""
-        if isinstance(self.class_weight, str):  # "balanced"
-            return 0.5 * totals.sum() / totals
-        of_class = compute_class_weight(self.class_weight, classes=labels, y=labels[code])
-        for label, value in zip(labels.tolist(), of_class.tolist(), strict=True):
-            if not 0.0 <= value < np.inf:
-                raise ValueError(
-                    f"`class_weight` of class {label!r} is {value:g}, must be a finite number "
-                    "of at least 0."
-                )
-        return of_class
-
-    def _tell(self, outcome, weight):
-        totals = np.bincount(outcome.value.astype(int), weight, len(outcome.labels))
-        return {"classes": outcome.labels, "class_totals": totals.astype(float)}
-
-    def _agree(self, told, n_rows):
-        labels = np.unique(np.concatenate([part["classes"] for part in told]))
-        if len(labels) != 2:
-            refuse_classes(labels)
-        totals = np.zeros(2)
-        for part in told:
-            totals[np.searchsorted(labels, part["classes"])] += part["class_totals"]
-        for label in labels[totals == 0.0].tolist():
-            refuse_class(label)
-        agreed = {"classes": labels}
-        if self.class_weight is not None:
-            agreed["class_weight"] = self._weights_of(labels, totals, np.arange(2))
-        return agreed
-
-    def _join(self, outcome, weight, agreed):
-        if "classes" not in agreed:
-            return outcome, weight
-        labels = np.asarray(agreed["classes"])
-        code = np.searchsorted(labels, outcome.labels)[outcome.value.astype(int)]
-        outcome = replace(outcome, value=code.astype(np.float64), labels=labels)
-        if "class_weight" in agreed:
-            of_class = np.asarray(agreed["class_weight"], np.float64)[code]
-            weight = of_class if weight is None else of_class * weight
-        return outcome, weight
-
-    def _of_parts(self, problem, agreed, told):
-        return {"classes": agreed["classes"]}
-
-    def _of_rows(self, plan, outcome, weight):
-        return {"classes": outcome.labels}
 
     @by_parts()
     def decision_function(self, X):

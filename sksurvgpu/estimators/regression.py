@@ -6,14 +6,11 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 
 from ..data.checks import check_exposure, check_sample_weight
-from ..data.outcomes.counts import read_counts, read_numbers, refuse_zeros
 from ..data.vectors import check_row_values
-from ..likelihoods.gaussian import Gaussian
-from ..likelihoods.poisson import Poisson
+from ._base import PenalizedModel
 from ._by_parts import by_parts, here
 from ._docs import documented
-from ._linear import LinearModel
-from .fitted import Traits
+from .models.linear import GaussianModel, PoissonModel
 
 __all__ = ["LinearCCD", "PoissonCCD"]
 
@@ -21,7 +18,7 @@ ROUNDING = 1e-12
 
 
 @documented
-class PoissonCCD(RegressorMixin, LinearModel):
+class PoissonCCD(RegressorMixin, PenalizedModel):
     r"""Poisson regression with a lasso or elastic-net penalty.
 
     Counts of a rate :math:`e^{b + x\beta}` over an exposure. Minimizes
@@ -64,8 +61,7 @@ class PoissonCCD(RegressorMixin, LinearModel):
     __metadata_request__fit = {"exposure": True}  # noqa: RUF012
     __metadata_request__predict = {"exposure": True}  # noqa: RUF012
     __metadata_request__score = {"exposure": True}  # noqa: RUF012
-    _likelihood = Poisson
-    _traits = Traits("rate_ratio")
+    _model = PoissonModel
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -91,14 +87,6 @@ class PoissonCCD(RegressorMixin, LinearModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset, exposure=exposure)
-
-    def _read_outcome(self, y, n_rows, exposure=None):
-        return read_counts(y, n_rows=n_rows, exposure=exposure)
-
-    def _agree(self, told, n_rows):
-        if not sum(part["events"][0] for part in told):
-            refuse_zeros(n_rows)
-        return super()._agree(told, n_rows)
 
     @by_parts()
     def predict(self, X, exposure=None):
@@ -163,7 +151,7 @@ def _deviance(value, predictor, weight):
 
 
 @documented
-class LinearCCD(RegressorMixin, LinearModel):
+class LinearCCD(RegressorMixin, PenalizedModel):
     r"""Linear regression with a lasso or elastic-net penalty.
 
     Minimizes
@@ -202,8 +190,7 @@ class LinearCCD(RegressorMixin, LinearModel):
     4
     """
 
-    _likelihood = Gaussian
-    _traits = Traits(has_dispersion=True, counts_rows=True)
+    _model = GaussianModel
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, offset=None):
@@ -221,9 +208,6 @@ class LinearCCD(RegressorMixin, LinearModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset)
-
-    def _read_outcome(self, y, n_rows):
-        return read_numbers(y, n_rows=n_rows)
 
     @by_parts()
     def predict(self, X):

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 
 from ..data.checks import check_sample_weight
 from ..data.options import is_number, refuse
 from ..data.outcomes.competing import lacks_event
-from ..data.outcomes.fields import refuse_no_event
-from ..data.outcomes.survival import read_outcome
-from ..likelihoods.cox import Cox
-from ..metrics.pairs import as_concordance, count_pairs, scale_weights
-from ..patterns.risk_sets.plan import plan_rows
-from ._base import OF_PENALTY, OF_SOLVER
+from ..metrics.pairs import as_concordance
 from ._by_parts import by_parts, here
 from ._columns import check_columns
 from ._curves import CurveModel, like_curves, like_risks, refuse_scorer
 from ._docs import documented
-from ._outline import Outline
 from .baseline import cumulative_hazard, survival
-from .fitted import Traits, fitted_of
-from .time_varying import Terms
+from .fitted import fitted_of
+from .models.hazards import CoxModel
 
 __all__ = ["CoxLassoCCD"]
-
-
-def concordance(outcome, predictors, weight, terms) -> float:
-    """Harrell's index of linear predictors in each piece of time."""
-    counts = terms.count_by_piece(count_pairs, outcome, predictors, scale_weights(weight))
-    return as_concordance(*sum(np.array(found) for _, found in counts))
 
 
 @documented
@@ -89,17 +75,9 @@ class CoxLassoCCD(CurveModel):
     True
     """
 
-    _parameters = (
-        OF_PENALTY
-        | {
-            "ties": ("breslow", [StrOptions({"breslow", "efron"})]),
-            "time_varying": (None, [dict, None]),
-        }
-        | OF_SOLVER
-    )
     __metadata_request__fit = {"strata": True}  # noqa: RUF012
     __metadata_request__score = {"strata": True}  # noqa: RUF012
-    _traits = Traits("hazard_ratio", concordance=concordance)
+    _model = CoxModel
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, strata=None, offset=None):
@@ -117,20 +95,6 @@ class CoxLassoCCD(CurveModel):
         <<self>>
         """
         return self._fit(X, y, sample_weight, offset, strata=strata)
-
-    def _read_outcome(self, y, n_rows, strata=None):
-        return read_outcome(y, n_rows=n_rows, strata=strata)
-
-    def _outline(self, n_columns, names, outcome=None):
-        return Outline(Cox(self.ties), Terms.of(self.time_varying, n_columns, names), outcome)
-
-    def _agree(self, told, n_rows):
-        if not sum(part["events"][0] for part in told):
-            refuse_no_event(n_rows, "Cox")
-        return super()._agree(told, n_rows)
-
-    def _plan(self, outline, reorders):
-        return plan_rows(outline.outcome, outline.terms.cuts, reorders=reorders)
 
     # -- linear predictor ---------------------------------------------------------------------
     @by_parts()
@@ -259,4 +223,4 @@ class CoxLassoCCD(CurveModel):
             return as_concordance(0.0, 0.0)
         outcome = self._read_scored(y, len(predictors), strata)
         weight = check_sample_weight(sample_weight, len(predictors))
-        return concordance(outcome, predictors, weight, fitted_of(self).terms)
+        return CoxModel.concordance(outcome, predictors, weight, fitted_of(self).terms)

@@ -48,15 +48,15 @@ def check_model(text, design, rules):
     try:
         if len(text) > MOST_TEXT:
             raise ValueError(f"the text of a model has {len(text):,} letters")
-        source, piece_ptr, _ = outline_of(json.loads(text), design.n_columns, design.names).maps
+        terms = outline_of(json.loads(text), design.n_columns, design.names).terms
     except Exception:  # whatever became of a text from elsewhere; words may tell names of columns
         journal.exception("A model could not be read.")
         raise NotReleasedError(
             "it cannot read its rows by the model of the message: install the same version at the "
             "coordinator and all sites; see the log there"
         ) from None
-    pieces = max(1, len(np.unique(piece_ptr, axis=0)))
-    each = work_of(design, design.n_rows, design.n_columns + len(source) // pieces)
+    pieces = max(1, len(np.unique(terms.piece_ptr, axis=0)))
+    each = work_of(design, design.n_rows, design.n_columns + len(terms.source) // pieces)
     check_work(pieces, each, rules, "pieces of time")
 
 

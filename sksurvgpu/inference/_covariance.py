@@ -16,7 +16,8 @@ from ..data.options import first_of
 from ..data.vectors import check_labels, encode
 from ..estimators._base import MOST_NAMES
 from ..estimators._columns import refuse
-from ..estimators.fitted import fitted_of, traits_of
+from ..estimators.fitted import fitted_of
+from ..estimators.models.base import model_of
 from ..information.inverse import Inverse, invert
 from ..information.views import View
 from ..partitions.handles import is_far
@@ -119,7 +120,7 @@ def clusters_of(view: View, cluster) -> np.ndarray | None:
     """Numbers from 0 of the rows' clusters, in the caller's order; None: every row is one."""
     n_rows, given = view.rows.plan.n_base, cluster is not None
     if not given:
-        field = traits_of(view.rows.estimator).clusters
+        field = model_of(view.rows.estimator).clusters
         cluster = getattr(view.rows.outcome, field, None)
         if cluster is None:
             return None

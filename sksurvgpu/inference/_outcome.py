@@ -18,9 +18,9 @@ from ..data.options import choice, is_whole
 from ..data.outcomes.classes import TwoClasses
 from ..data.outcomes.fields import pack
 from ..data.vectors import as_vector, check_labels, check_row_values, encode
-from ..data.wholes import reading_part
 from ..estimators._columns import read_columns
 from ..estimators._preparing import devices_of
+from ..estimators.models.base import model_of
 from ..selection.cv import CrossValidated
 from ..selection.grid import open_copy
 from ._rows import require_absent
@@ -84,7 +84,7 @@ class Study:
         names = self.X.names
         names = [f"x{j}" for j in range(self.X.n_columns)] if names is None else names.tolist()
         columns = _find_columns(columns, names)
-        outline = self.model._outline(self.X.n_columns, self.X.names)
+        outline = model_of(self.model).outline(self.X.n_columns, self.X.names)
         source, all_names = outline.terms.source, outline.terms.names(names)
         self._coefs = np.array([k for j in columns for k in np.flatnonzero(source == j)])
         self.features = [all_names[k] for k in self._coefs]
@@ -160,8 +160,8 @@ class Study:
     def _count(self, y, rest, counted):
         """Rows and events, and those of them where a column of zeros and ones is one."""
         beside = {k: v for k, v in rest.items() if k not in ("sample_weight", "offset")}
-        with reading_part():  # which may have no event: the fit will say so
-            outcome = self.model._read_outcome(y, self.X.n_rows, **beside)
+        model = model_of(self.model, may_lack=True)  # without an event the fit will say so
+        outcome = model.read_outcome(y, self.X.n_rows, **beside)
         counts = np.full((len(self.features), len(COUNTS)), np.nan)
         counts[:, 0] = np.count_nonzero(counted)
         events = outcome.value if isinstance(outcome, TwoClasses) else outcome.n_events

@@ -22,7 +22,7 @@ from scipy import stats
 
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 from ..information.rows import FittedRows
 from ..information.views import view_of
 from ..selection.progress import Progress
@@ -248,7 +248,7 @@ class Profiler:
 
     def _begin(self, column, free):
         span, law, dispersion = self._span(column), stats.norm, 1.0
-        if traits_of(self._model).has_dispersion:
+        if model_of(self._model).has_dispersion:
             n_rows = self._prepared.n_weighted
             left = n_rows - np.count_nonzero(free.coef)
             left -= self._problem.has_intercept

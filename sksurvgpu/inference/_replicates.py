@@ -18,6 +18,7 @@ from ..data.checks import check_sample_weight
 from ..data.simulate.draw import generator
 from ..data.vectors import check_labels
 from ..estimators._columns import refuse
+from ..estimators.models.base import model_of
 
 __all__ = ["check_seeded", "replicates_of"]
 
@@ -101,7 +102,7 @@ class Replicates:
 
     def weight(self, number):
         """Weights of the rows in a replicate, as ``fit`` makes them of `sample_weight`."""
-        checked = self.model._check_weight(self.given_weight(number), self.outcome)
+        checked = model_of(self.model).check_weight(self.given_weight(number), self.outcome)
         return np.ones(self.outcome.n_rows) if checked is None else checked
 
     def given_weight(self, number):

@@ -22,7 +22,7 @@ from ..data.intervals import check_level, with_ratios
 from ..estimators._base import MOST_NAMES
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
 from ._in_turn import fit_in_turn
@@ -267,7 +267,7 @@ def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, fo
         level,
         names,
         infinite,
-        traits_of(fitted).effect,
+        model_of(fitted).effect,
         values.get("alpha"),
         draw,
         columns,

@@ -27,7 +27,8 @@ from .._progress import Line
 from .._tables import Result, counted
 from ..data import options
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
-from ..estimators.fitted import fitted_of, traits_of
+from ..estimators.fitted import fitted_of
+from ..estimators.models.base import model_of
 from ..information.inverse import CONSTANT
 from ..information.views import view_of
 from ..penalties import ElasticNet
@@ -205,7 +206,7 @@ def debiased(
         method=method,
         gamma=gamma,
         feature_names=fitted_of(estimator).names,
-        _effect=traits_of(estimator).effect,
+        _effect=model_of(estimator).effect,
     )
 
 

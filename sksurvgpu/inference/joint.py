@@ -20,7 +20,7 @@ import numpy as np
 
 from .._tables import Result
 from ..data.by_column import find_column
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 from ..information.inverse import invert
 
 __all__ = ["JointTest", "as_test", "joint_tests", "quadratic_form", "read_contrasts"]
@@ -108,7 +108,7 @@ def joint_tests(estimator, wald: JointTest, score, information, meat, n_rows):
     found_loglik, null_loglik = estimator.log_likelihood_, estimator.null_log_likelihood_
     of_score, df = quadratic_form(score, *information)
     ratio = 2.0 * max(found_loglik - null_loglik, 0.0)
-    if traits_of(estimator).has_dispersion:
+    if model_of(estimator).has_dispersion:
         with np.errstate(divide="ignore"):  # a perfect fit
             ratio = n_rows * np.log(null_loglik / found_loglik)
         of_score *= n_rows / (-2.0 * null_loglik)

@@ -14,7 +14,8 @@ from ..estimators._base import PenalizedModel
 from ..estimators._columns import check_columns, refuse
 from ..estimators._composition import penalty_of
 from ..estimators._preparing import prepare
-from ..estimators.fitted import fitted_of, traits_of
+from ..estimators.fitted import fitted_of
+from ..estimators.models.base import model_of
 from ..information.inverse import invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
@@ -139,7 +140,7 @@ def likelihood_ratio_test(
         df = _compare_columns((restricted, full), (*of_restricted, *of_full), y, fit_params)
     gain = _gain(restricted.log_likelihood_, full.log_likelihood_)
     statistic = 2.0 * max(gain, 0.0)
-    if traits_of(full).has_dispersion and gain > 0:
+    if model_of(full).has_dispersion and gain > 0:
         squares = -2.0 * np.array([full.log_likelihood_, restricted.log_likelihood_])
         with np.errstate(divide="ignore"):  # a perfect fit
             statistic = fitted_of(full).n_rows * np.diff(np.log(squares))[0]

@@ -25,7 +25,7 @@ from ..backends.cpu.threads import fits_at_once, one_blas_thread
 from ..data.intervals import check_level, with_ratios
 from ..estimators._pipelines import split_pipeline
 from ..estimators._prepared import count_threads
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 from ..selection.progress import Progress
 from ._outcome import COUNTS, ESTIMATES, Effects, Study
 
@@ -267,7 +267,7 @@ def _gather(names, study, found, level, intervals):
     """The tables of an `OutcomesResult`."""
     from pandas import DataFrame, Index, MultiIndex, concat
 
-    features, effect = study.features, traits_of(study.model).effect
+    features, effect = study.features, model_of(study.model).effect
     index = Index(names, name="outcome")
     if len(features) > 1:
         index = MultiIndex.from_product([names, features], names=["outcome", "feature"])

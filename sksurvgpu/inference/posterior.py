@@ -24,7 +24,7 @@ from ..estimators._bayes import SEEDS
 from ..estimators._columns import require_here
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 from ..selection.grid import open_copy
 from ._mode import Density, NormalPrior, find_mode
 from ._rows import require_absent
@@ -218,7 +218,7 @@ def posterior(
 
 def _require_density(model):
     require_absent(model, "posterior", ("bounds", "penalty", "relax", "prior_mean"))
-    if traits_of(model).has_dispersion:
+    if model_of(model).has_dispersion:
         raise TypeError(
             f"`estimator` is of type {type(model).__name__}, whose errors have a variance that is "
             'not known; take BayesianLasso(prior="ridge"), which draws it with the coefficients.'
@@ -308,7 +308,7 @@ def _describe(model, setting, sampled, scales, level):
     """Result of the chains; warns of what is doubtful."""
     names = {"coef": setting.names.tolist()} | ({} if scales is None else scales.names())
     sampled = replace(sampled, samplers=[])  # which hold rows
-    result = Posterior(sampled, names, level=level, effect=traits_of(model).effect)
+    result = Posterior(sampled, names, level=level, effect=model_of(model).effect)
     for doubt in result.doubts():
         warn(f"posterior: {doubt}", ConvergenceWarning)
     return result

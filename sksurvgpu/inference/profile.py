@@ -16,11 +16,10 @@ from .._warnings import warn
 from ..data import options
 from ..data.by_column import similar
 from ..data.intervals import check_level, with_ratios
-from ..data.wholes import reading_part
 from ..estimators._composition import penalty_of
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 from ..exceptions import NothingToCompareError
 from ..partitions.handles import is_far
 from ..selection.grid import open_copy
@@ -258,7 +257,7 @@ def profile_likelihood(
             "whose coefficients may be infinite.",
             ConvergenceWarning,
         )
-    return _gather([names[column] for column in chosen], profiles, level, traits_of(model).effect)
+    return _gather([names[column] for column in chosen], profiles, level, model_of(model).effect)
 
 
 def _check_flags(model, derivatives, include_penalty):
@@ -296,8 +295,7 @@ def _prepare(model, X, y, fit_params, grid):
     except ValueError as error:
         if isinstance(grid, EvenGrid) or is_far(X) or not penalty_of(model).has_strength:
             raise
-        with reading_part():
-            prepared = prepare(model, X, y, **fit_params)
+        prepared = prepare(model, X, y, may_lack=True, **fit_params)
         if not isinstance(error, NothingToCompareError) and not _is_flat(prepared):
             raise
         return prepared, FlatProfiler

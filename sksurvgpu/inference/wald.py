@@ -12,7 +12,8 @@ from .._tables import MOST_OF_A_FIT, Result, counted, in_brief
 from ..data.intervals import add_tests, check_level, interval_table, with_ratios
 from ..data.options import flag
 from ..estimators._preparing import prepare
-from ..estimators.fitted import fitted_of, traits_of
+from ..estimators.fitted import fitted_of
+from ..estimators.models.base import model_of
 from ..information.inverse import Inverse, invert
 from ..information.views import view_of
 from ..partitions.handles import is_far
@@ -292,7 +293,7 @@ def wald(
         feature_names=np.array(names, dtype=object),
         df=df,
         tests=found and found[0],
-        _effect=traits_of(estimator).effect,
+        _effect=model_of(estimator).effect,
         fit_statistics=found and found[1],
         _fitted=fitted,
     )
@@ -361,7 +362,7 @@ class _Fit(NamedTuple):
     @classmethod
     def of(cls, estimator, information, meat, inverse, n_rows, has_intercept) -> _Fit:
         given = estimator, information, meat, inverse
-        if meat is not None or not traits_of(estimator).has_dispersion:
+        if meat is not None or not model_of(estimator).has_dispersion:
             return cls(*given, 1.0, None)
         df = residual_df(n_rows, inverse.rank, has_intercept)
         return cls(*given, -2.0 * estimator.log_likelihood_ / df, df)

@@ -274,14 +274,12 @@ def in_memory(arguments: Mapping[str, Sequence[Any]]) -> dict[str, Rows]:
         The partitions of each argument of ``fit``, such as ``{"X": [X0, X1], "y": [y0, y1]}``.
     """
     from ..data.design.columns import build_design
-    from ..data.wholes import reading_part
 
     source, handles = _Listed(), {}
     for name, values in arguments.items():
-        with reading_part():  # a partition may have no rows
-            values = [build_design(value) for value in values] if name == "X" else list(values)
-        of_table = {}
+        of_table, values = {}, list(values)
         if name == "X":
+            values = [build_design(value, may_be_empty=True) for value in values]
             sizes = tuple(design.nbytes for design in values)
             first = values[0]
             of_table = {"n_columns": first.n_columns, "names": first.names, "sizes": sizes}

@@ -4,7 +4,7 @@ from numbers import Real
 
 import numpy as np
 
-from ..cohort.checks import check_count
+from ..data.options import whole
 from ._display import Display, wrong_type
 from ._labels import label_ends
 from ._ratios import EffectAxis
@@ -106,7 +106,7 @@ class BootstrapDisplay(Display):
         if not isinstance(min_frequency, Real) or not 0 <= min_frequency <= 1:
             raise ValueError(f"`min_frequency` is {min_frequency!r}, must lie between 0 and 1.")
         if n_top is not None:
-            check_count(n_top, "n_top")
+            whole(n_top, "n_top", 1)
         frequency = np.asarray(result.selection_frequency, dtype=np.float64)
         effect = effect_of(result) if ratio else None
         display = cls(intervals, frequency, effect=effect, level=float(result.level))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..cohort.checks import check_count
+from ..data.options import whole
 from ..estimators._pipelines import open_pipeline, refuse_type
 from ._display import Display
 from ._forest import Forest
@@ -152,7 +152,7 @@ class CoefficientDisplay(Display):
         [model] = open_pipeline(estimator)
         if not hasattr(model, "summary"):
             refuse_type(estimator)
-        check_count(n_top, "n_top")
+        whole(n_top, "n_top", 1)
         table, effect, level = read_coefficients(model)
         table = table[table["coef"] != 0]
         if not len(table):

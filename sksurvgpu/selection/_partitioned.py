@@ -10,7 +10,7 @@ import numpy as np
 from ..data.options import is_whole
 from ..data.simulate.draw import generator
 from ..estimators._columns import refuse
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 
 __all__ = ["FarSplits", "deal"]
 
@@ -61,7 +61,7 @@ def deal(model, prepared) -> FarSplits:
                 f"split {b} of `cv` leaves nothing to fit; use fewer folds. Of its rows, none has "
                 "an event and a positive weight, or all that have are of one class."
             )
-    sizes = [known.total if traits_of(model).counts_rows else known.events for known in test]
+    sizes = [known.total if model_of(model).counts_rows else known.events for known in test]
     totals = np.array([known.total for known in train])
     dealing = np.array([n_folds, n_repeats, seed, *prepared.units])
     return FarSplits(recipes[0], recipes[1], totals, np.array(sizes), n_repeats, dealing)

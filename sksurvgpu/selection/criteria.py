@@ -25,7 +25,8 @@ from scipy.special import gammaln
 
 from ..data.options import number
 from ..estimators._prepared import sizes_of_rows
-from ..estimators.fitted import fitted_of, traits_of
+from ..estimators.fitted import fitted_of
+from ..estimators.models.base import model_of
 from ..inference._rows import documented, open_fit, open_rows, require_selection
 from ..information.inverse import invert
 from ..information.views import view_of
@@ -86,7 +87,7 @@ def basis_of(estimator, rows, sizes) -> Basis:
     is_conditional = problem.likelihood.pattern.is_conditional
     has_dispersion = bool(estimator._has_dispersion)
     is_conditional = problem.likelihood.pattern != "rows"
-    has_dispersion = traits_of(estimator).has_dispersion
+    has_dispersion = model_of(estimator).has_dispersion
     return Basis(
         family=batch.penalty if route in (PLAIN, IN_ROWS) else None,
         rest=rest,

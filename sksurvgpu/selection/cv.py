@@ -24,11 +24,12 @@ from .._warnings import warn
 from ..estimators._base import PenalizedModel
 from ..estimators._columns import refuse
 from ..estimators._composition import penalty_of, read_by_column, route_of
-from ..estimators._estimator import Parameters, give_constructor
+from ..estimators._estimator import give_constructor
 from ..estimators._preparing import prepare
 from ..estimators._relaxed import require_refit
 from ..estimators._report import doubts_of
-from ..estimators.fitted import Fitted, adopt, fitted_of, traits_of
+from ..estimators.fitted import Fitted, adopt, fitted_of
+from ..estimators.models.base import Parameters, model_of
 from ..penalties.variances import alpha_of_variance, variance_of_alpha
 from ._partitioned import deal
 from .evaluation import Evaluation
@@ -98,7 +99,7 @@ class CrossValidated(CallbackSupport):
         give_constructor(cls, cls._parameters)
 
     @classmethod
-    def _reader(cls):
+    def _at_one_penalty(cls):
         models = (base for base in cls.__mro__ if issubclass(base, PenalizedModel))
         return next(model for model in models if not issubclass(model, CrossValidated))
 
@@ -118,7 +119,7 @@ class CrossValidated(CallbackSupport):
 
     @with_callbacks
     def _fit(self, X, y, sample_weight, offset, **given):
-        if self.scoring == "concordance" and traits_of(self).concordance is None:
+        if self.scoring == "concordance" and model_of(self).concordance is None:
             raise ValueError(
                 f'scoring="concordance" does not exist for {type(self).__name__}, whose rows have '
                 'no order in time or between classes; use scoring="loglik".'
@@ -194,7 +195,7 @@ class CrossValidated(CallbackSupport):
             ``alpha=alpha_``, fitted: for `wald`, `profile_likelihood`, `bootstrap` and whatever
             else is about a fit at one penalty.
         """
-        fitted, kind = fitted_of(self), self._reader()
+        fitted, kind = fitted_of(self), self._at_one_penalty()
         of_choice = {"alpha": self.alpha_, "relax": self.relax_, "l1_ratio": self.l1_ratio_}
         params = self.get_params(deep=False) | of_choice
         known = signature(kind).parameters.keys() & params.keys()
@@ -212,7 +213,7 @@ class CrossValidated(CallbackSupport):
         )
         for b in range(len(splits)):
             try:
-                self._check_weight(splits.train[:, b], prepared.outcome)
+                model_of(self).check_weight(splits.train[:, b], prepared.outcome)
             except ValueError as error:
                 raise ValueError(
                     f"split {b} of `cv` leaves nothing to fit; use fewer folds, or a splitter that "

@@ -14,7 +14,7 @@ import numpy as np
 from sksurv.exceptions import NoComparablePairException
 
 from ..estimators._relaxed import evaluate
-from ..estimators.fitted import traits_of
+from ..estimators.models.base import model_of
 
 __all__ = ["SCORINGS", "sizes_of"]
 
@@ -41,7 +41,7 @@ def _evaluate(prepared, weights, solutions):
 def concordance(model, prepared, splits, solutions):
     """Concordance of the held-out rows; NaN where none can be compared."""
     found = np.full((len(solutions), len(solutions[0])), np.nan)
-    measure = traits_of(model).concordance
+    measure = model_of(model).concordance
     n_events, terms = splits.base * prepared.outcome.n_events, prepared.setting.terms
     for b, fit in enumerate(solutions):
         rows = splits.tests[b]

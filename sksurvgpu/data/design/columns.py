@@ -346,7 +346,7 @@ class Design(Versioned):
         return out
 
 
-def build_design(X, *, name: str = "X") -> Design:
+def build_design(X, *, name: str = "X", may_be_empty: bool = False) -> Design:
     """Check a feature table and return its columns in kernel form.
 
     Parameters
@@ -357,6 +357,8 @@ def build_design(X, *, name: str = "X") -> Design:
         returned as it is.
     name : str, default="X"
         Name of the argument in messages.
+    may_be_empty : bool, default=False
+        Whether there may be no rows, as in a part of those of a fit.
 
     Notes
     -----
@@ -368,9 +370,9 @@ def build_design(X, *, name: str = "X") -> Design:
     the item size a nonzero. Dense tables cost the design, plus a block of 16 columns.
     """
     if isinstance(X, Design):
-        check_shape(X.shape, name)
+        check_shape(X.shape, name, may_be_empty)
         return X
-    return Design(*read_table(X, name))
+    return Design(*read_table(X, name, may_be_empty))
 
 
 def _join_names(names, others):

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from ..by_column import check_column_names
 from ..vectors import check_unmasked
-from ..wholes import whole_lacks
 from .kernels import DENSE, INDICATOR, SPARSE, scan_values
 from .sparse import trusted_column, trusted_matrix
 
@@ -23,22 +22,22 @@ MAX_SPARSE_DENSITY = 1 / 4
 BLOCK_COLUMNS = 16
 
 
-def read_table(X, name):
+def read_table(X, name, may_be_empty=False):
     """Check X and return its columns; `name` is the argument's name in messages."""
     if sp.issparse(X):
-        check_shape(X.shape, name)
+        check_shape(X.shape, name, may_be_empty)
         return _from_sparse(X, name)
     if nw.dependencies.is_pandas_dataframe(X):
         check_column_names(X.columns, name)
-        return _from_pandas(X, name)
+        return _from_pandas(X, name, may_be_empty)
     if nw.dependencies.is_pyarrow_table(X):
         check_arrow(X, name)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(f"`{name}` is a lazy frame; pass {name}.collect().")
     if isinstance(frame, nw.DataFrame):
-        return _from_frame(frame, name)
-    return _from_numpy(_as_table(X, name), name)
+        return _from_frame(frame, name, may_be_empty)
+    return _from_numpy(_as_table(X, name, may_be_empty), name)
 
 
 def value_sizes(kind, indptr, n_rows):
@@ -50,7 +49,7 @@ def packed_offsets(sizes):
     return np.where(sizes > 0, np.cumsum(sizes) - sizes, 0)
 
 
-def check_shape(shape, name):
+def check_shape(shape, name, may_be_empty=False):
     if len(shape) != 2:
         raise ValueError(
             f"`{name}` has shape {shape}, must be two-dimensional: one row per "
@@ -59,7 +58,7 @@ def check_shape(shape, name):
             "column."
         )
     for count, what in zip(shape, ("sample", "feature"), strict=True):
-        if count == 0 and (what == "feature" or whole_lacks(count)):
+        if count == 0 and (what == "feature" or not may_be_empty):
             raise ValueError(
                 f"`{name}` has 0 {what}(s) (shape={shape}) while a minimum of 1 is required."
             )
@@ -143,7 +142,7 @@ def _canonical_csc(X, name):
 # --- dense tables and frames ----------------------------------------------------------
 
 
-def _as_table(X, name):
+def _as_table(X, name, may_be_empty):
     """Return X as a two-dimensional numeric ndarray, or say why it cannot be one."""
     check_unmasked(X, name)
     if not hasattr(X, "__array__") and not isinstance(X, (list, tuple)):
@@ -157,7 +156,7 @@ def _as_table(X, name):
         raise ValueError(
             f"`{name}` is a list of rows of different lengths; pass one value per column."
         ) from error
-    check_shape(table.shape, name)
+    check_shape(table.shape, name, may_be_empty)
     if table.dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: `{name}` has dtype {table.dtype}; pass real numbers."
@@ -195,8 +194,8 @@ def _from_numpy(table, name, label=str):
     return _fill(blocks, n_rows, kind, counts, None)
 
 
-def _from_pandas(frame, name):
-    check_shape(frame.shape, name)
+def _from_pandas(frame, name, may_be_empty):
+    check_shape(frame.shape, name, may_be_empty)
     n_rows, labels = len(frame), list(frame.columns)
     _check_dtypes(list(frame.dtypes), _is_pandas_number, labels, name)
 
@@ -211,8 +210,8 @@ def _from_pandas(frame, name):
     return _from_blocks(blocks, frame.shape, labels, name)
 
 
-def _from_frame(frame, name):
-    check_shape(frame.shape, name)
+def _from_frame(frame, name, may_be_empty):
+    check_shape(frame.shape, name, may_be_empty)
     labels = list(frame.columns)
     _check_dtypes(list(frame.schema.values()), _is_narwhals_number, labels, name)
 

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..vectors import check_comparable
-from ..wholes import whole_lacks
 from .fields import flat_vector, take_rows
 
 __all__ = ["TwoClasses", "encode_labels", "read_classes"]
@@ -53,7 +52,7 @@ class TwoClasses:
         if weight is None:
             return
         for code, label in enumerate(self.labels.tolist()):
-            if whole_lacks(weight[self.value == code].any()):
+            if not weight[self.value == code].any():
                 refuse_class(label)
 
 
@@ -78,7 +77,7 @@ def refuse_classes(labels):
     )
 
 
-def read_classes(y, *, n_rows=None) -> TwoClasses:
+def read_classes(y, *, n_rows=None, may_lack=False) -> TwoClasses:
     """Check the labels of a classifier of two classes.
 
     Parameters
@@ -87,14 +86,16 @@ def read_classes(y, *, n_rows=None) -> TwoClasses:
         Labels: integers, booleans or strings.
     n_rows : int, optional
         Rows of X.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, all of one class.
     """
-    labels, code = encode_labels(y, n_rows)
+    labels, code = encode_labels(y, n_rows, may_lack)
     if len(labels) > 2:
         refuse_classes(labels)
     return TwoClasses(code.astype(np.float64), labels)
 
 
-def encode_labels(y, n_rows=None) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(y, n_rows=None, may_lack=False) -> tuple[np.ndarray, np.ndarray]:
     """Check the labels of a classifier; the sorted labels, and the position of each row's."""
     vector = flat_vector(y, "labels", n_rows)
     if vector.dtype.kind == "O":
@@ -110,6 +111,6 @@ def encode_labels(y, n_rows=None) -> tuple[np.ndarray, np.ndarray]:
     if vector.size:
         check_classification_targets(vector)
     labels, code = np.unique(vector, return_inverse=True)
-    if whole_lacks(len(labels) >= 2):
+    if len(labels) < 2 and not may_lack:
         refuse_classes(labels)
     return labels, code

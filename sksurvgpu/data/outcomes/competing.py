@@ -105,7 +105,7 @@ def _coded(event, labels):
 
 
 def read_competing(
-    y, *, n_rows=None, strata=None, event_of_interest=1, censoring_groups=None
+    y, *, n_rows=None, strata=None, event_of_interest=1, censoring_groups=None, may_lack=False
 ) -> Outcome:
     """Check the outcome of a model of competing risks.
 
@@ -121,11 +121,14 @@ def read_competing(
         Code or label of the event whose incidence is modelled.
     censoring_groups : array-like of shape (n_rows,), optional
         Labels of groups, each with a censoring distribution of its own; by default the strata.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, without the event or none at all.
     """
     given = {"n_rows": n_rows, "strata": strata, "model": "Fine-Gray", "no_start": NO_START}
+    given["may_lack"] = may_lack
     items = read_survival(y, "iu", "fit CoxLassoCCD for a single kind", **given)
     codes = items.pop("event")
-    status = status_of(codes, check_event_of_interest(event_of_interest, codes))
+    status = status_of(codes, check_event_of_interest(event_of_interest, codes, may_lack=may_lack))
     group = labels = None
     if censoring_groups is not None:
         group, labels = encode(check_labels(censoring_groups, "censoring_groups", y.size))

@@ -22,7 +22,6 @@ from ..vectors import (
     encode,
     from_objects,
 )
-from ..wholes import whole_lacks
 from .fields import check_named, check_rows, choose_strata, flat_vector, how_to_build, pack
 from .lazy import build_lazily
 
@@ -147,7 +146,7 @@ def matched(case, stratum) -> np.ndarray:
     return pack(_matched_fields(case, stratum))
 
 
-def read_case_series(y, *, n_rows=None) -> GroupedOutcome:
+def read_case_series(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
     """Check the outcome of a self-controlled case series.
 
     Parameters
@@ -156,16 +155,19 @@ def read_case_series(y, *, n_rows=None) -> GroupedOutcome:
         From `case_series`.
     n_rows : int, optional
         Rows of X.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, with nothing to compare or none at all.
     """
-    check_named(y, "case_series", CASE_SERIES, n_rows)
+    check_named(y, "case_series", CASE_SERIES, n_rows, may_lack)
     fields = _case_series_fields(*(y[field] for field in CASE_SERIES))
     value = fields["count"].astype(np.float64)
     group, labels = encode(fields["subject"])
-    check_compared(value, group, len(labels), "subject", "subjects")
+    if not may_lack:
+        check_compared(value, group, len(labels), "subject", "subjects")
     return GroupedOutcome(value, group, labels, np.log(fields["length"]))
 
 
-def read_matched(y, *, n_rows=None, strata=None, is_exact=True) -> GroupedOutcome:
+def read_matched(y, *, n_rows=None, strata=None, is_exact=True, may_lack=False) -> GroupedOutcome:
     """Check the outcome of a study of matched sets.
 
     Parameters
@@ -178,14 +180,16 @@ def read_matched(y, *, n_rows=None, strata=None, is_exact=True) -> GroupedOutcom
         Matched set of each row, where `y` is a vector.
     is_exact : bool, default=True
         Whether the likelihood is the exact one, to which sets of cases only say nothing.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, with nothing to compare or none at all.
     """
     if getattr(getattr(y, "dtype", None), "names", None) or (np.ndim(y) > 1 and strata is None):
-        check_named(y, "matched", MATCHED, n_rows)
+        check_named(y, "matched", MATCHED, n_rows, may_lack)
         fields = _matched_fields(*(y[field] for field in MATCHED))
         case, of_field = fields["case"], fields["stratum"]
     else:
         remedy = f"; {how_to_build('matched', MATCHED)}"
-        case, of_field = check_flags(_flat_numbers(y, n_rows, remedy), "y"), None
+        case, of_field = check_flags(_flat_numbers(y, n_rows, remedy, may_lack), "y"), None
         if strata is None:
             raise ValueError(
                 "`y` is a plain vector and `strata` was not passed, but cases are compared with "
@@ -193,12 +197,13 @@ def read_matched(y, *, n_rows=None, strata=None, is_exact=True) -> GroupedOutcom
                 f"{how_to_build('matched', MATCHED)}."
             )
     group, labels = choose_strata(of_field, strata, case.size)
-    check_sets(case, group, len(labels), is_exact)
+    if not may_lack:
+        check_sets(case, group, len(labels), is_exact)
     return GroupedOutcome(case.astype(np.float64), group, labels)
 
 
 def read_counts(
-    y, *, n_rows=None, strata=None, exposure=None, is_conditional=False
+    y, *, n_rows=None, strata=None, exposure=None, is_conditional=False, may_lack=False
 ) -> GroupedOutcome:
     """Check the outcome of a Poisson regression, conditional on strata or not.
 
@@ -215,20 +220,23 @@ def read_counts(
         Time or number at risk of each row, positive; 1 without.
     is_conditional : bool, default=False
         Whether rows are compared within strata; all rows are one where `strata` is None.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, with nothing to compare or none at all.
     """
-    value = check_row_values(_flat_numbers(y, n_rows), "y", minimum=0)
-    if whole_lacks(value.any()):
+    value = check_row_values(_flat_numbers(y, n_rows, may_lack=may_lack), "y", minimum=0)
+    if not (may_lack or value.any()):
         refuse_zeros(value.size, NothingToCompareError if is_conditional else ValueError)
     group, labels = choose_strata(None, strata, value.size)
     if is_conditional:
         if group is None:
             group = np.zeros(value.size, np.int64)
-        check_compared(value, group, 1 if labels is None else len(labels), "stratum", "strata")
+        if not may_lack:
+            check_compared(value, group, 1 if labels is None else len(labels), "stratum", "strata")
     exposure = check_exposure(exposure, value.size)
     return GroupedOutcome(value, group, labels, None if exposure is None else np.log(exposure))
 
 
-def read_numbers(y, *, n_rows=None) -> GroupedOutcome:
+def read_numbers(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
     """Check the outcome of a linear regression.
 
     Parameters
@@ -237,14 +245,17 @@ def read_numbers(y, *, n_rows=None) -> GroupedOutcome:
         Finite numbers.
     n_rows : int, optional
         Rows of X.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, or none at all.
     """
-    return GroupedOutcome(check_row_values(_flat_numbers(y, n_rows), "y"), has_events=False)
+    value = check_row_values(_flat_numbers(y, n_rows, may_lack=may_lack), "y")
+    return GroupedOutcome(value, has_events=False)
 
 
-def _flat_numbers(y, n_rows, remedy=""):
+def _flat_numbers(y, n_rows, remedy="", may_lack=False):
     """Return a vector of numbers from what scikit-learn's regressors take as `y`."""
     vector = flat_vector(y, "numbers", n_rows, remedy)
-    check_rows(vector, wanted="")
+    check_rows(vector, wanted="", may_lack=may_lack)
     if vector.dtype.kind == "O":  # numbers of several types, or with missing ones
         vector = from_objects(vector, "y")
     return vector.astype(np.float64) if vector.dtype.kind == "b" else vector
@@ -284,7 +295,7 @@ def count_compared(value, group, n_groups):
 def check_compared(value, group, n_groups, name, plural, among=""):
     """Some group must have an event and a row without which it might have happened."""
     counts = count_compared(value, group, n_groups)
-    if whole_lacks(counts[0]):
+    if not counts[0]:
         refuse_uncompared(counts, name, plural, among)
 
 
@@ -305,7 +316,7 @@ def check_sets(case, group, n_groups, is_exact, among=""):
         check_compared(case, group, n_groups, "stratum", "strata", among)
         return
     counts = count_sets(case, group, n_groups)
-    if whole_lacks(counts[0]):
+    if not counts[0]:
         refuse_sets(counts, among)
 
 

@@ -15,7 +15,6 @@ from ..vectors import (
     check_whole,
     encode,
 )
-from ..wholes import whole_lacks
 
 RESERVED_FIELDS = ("start", "stratum", "subject")
 EVENT_TIME = ("event", "time")
@@ -100,15 +99,15 @@ def check_structured(y, builder, fields, name="y"):
         raise ValueError(f"`{name}` has shape {y.shape}, must be one-dimensional.")
 
 
-def check_rows(y, n_rows=None, name="y", wanted=" row with an event"):
-    """Check that an outcome has as many rows as X, and some."""
+def check_rows(y, n_rows=None, name="y", wanted=" row with an event", may_lack=False):
+    """Check that an outcome has as many rows as X, and some unless it may lack them."""
     check_length(y, name, n_rows)
-    if whole_lacks(y.size):
+    if not (may_lack or y.size):
         raise ValueError(f"`{name}` has no rows; pass at least one{wanted}.")
 
 
-def check_named(y, builder, fields, n_rows):
-    """Check that `y` has exactly the fields of `builder`, in any order, and some rows."""
+def check_named(y, builder, fields, n_rows, may_lack):
+    """Check that `y` has exactly the fields of `builder`, in any order, and its rows."""
     check_structured(y, builder, fields)
     unread = [field for field in y.dtype.names if field not in fields]
     if unread:
@@ -116,11 +115,20 @@ def check_named(y, builder, fields, n_rows):
             f"`y` has a field {unread[0]!r}, must have {', '.join(map(repr, fields))} only; "
             f"{how_to_build(builder, fields)}."
         )
-    check_rows(y, n_rows)
+    check_rows(y, n_rows, may_lack=may_lack)
 
 
 def read_survival(
-    y, kinds, otherwise, *, n_rows=None, strata=None, name="y", model=None, no_start=None
+    y,
+    kinds,
+    otherwise,
+    *,
+    n_rows=None,
+    strata=None,
+    name="y",
+    model=None,
+    no_start=None,
+    may_lack=False,
 ):
     """Check an outcome of `surv` or `competing_risks`; return its items, None where not given.
 
@@ -142,10 +150,12 @@ def read_survival(
         Name of a model that cannot be fitted without an event.
     no_start : str, optional
         Why the outcome may have no field ``start``, and what to do.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, without an event or none at all.
     """
     builder = "surv" if kinds == "b" else "competing_risks"
     check_structured(y, builder, EVENT_TIME, name)
-    check_rows(y, n_rows, name)
+    check_rows(y, n_rows, name, may_lack=may_lack)
     event_field, time_field, *others = y.dtype.names
     _check_names(builder, name, event_field, time_field, others)
     if no_start and "start" in others:
@@ -163,7 +173,7 @@ def read_survival(
     event = check_flags(event, "event") if is_flag else check_whole(event, event_field, CODES)
     event = labelled(event, labels_of(y[event_field]))
     items = checked_items(event, y[time_field], **{field: y[field] for field in others})
-    if model and whole_lacks(event.any()):
+    if model and not (may_lack or event.any()):
         refuse_no_event(y.size, model)
     items["stratum"], items["stratum_labels"] = choose_strata(
         items["stratum"], strata, y.size, other=name if n_rows is None else "X"
@@ -234,7 +244,7 @@ def check_code(code, event) -> int:
     return code
 
 
-def check_event_of_interest(code, event, name="y") -> int:
+def check_event_of_interest(code, event, name="y", may_lack=False) -> int:
     """Code, given so or by its label, which is in the column `event`; of booleans 1."""
     code = check_code(code, event)
     if event.dtype.kind == "b":
@@ -243,7 +253,7 @@ def check_event_of_interest(code, event, name="y") -> int:
                 f"`event_of_interest` is {code}, but the events of `{name}` are booleans, which "
                 "know one kind of event, 1; give codes with sksurvgpu.competing_risks(event, time)."
             )
-    elif whole_lacks((event == code).any()):
+    elif not (may_lack or (event == code).any()):
         found = first_of(np.unique(event[event != 0]), MOST_CODES) or "none"
         raise ValueError(
             f"`event_of_interest` is {code}, but no row of `{name}` has this code; its codes of "

@@ -190,7 +190,7 @@ def as_sksurv(y, *, event_of_interest=None) -> np.ndarray:
     return y if len(y.dtype.names) == 2 else y[[event_field, time_field]]
 
 
-def read_outcome(y, *, n_rows=None, strata=None, name="y", model="Cox") -> Outcome:
+def read_outcome(y, *, n_rows=None, strata=None, name="y", model="Cox", may_lack=False) -> Outcome:
     """Check the outcome of a survival model.
 
     Parameters
@@ -205,6 +205,8 @@ def read_outcome(y, *, n_rows=None, strata=None, name="y", model="Cox") -> Outco
         What the user calls the outcome.
     model : str or None, default="Cox"
         What cannot be fitted without an event; None needs none.
+    may_lack : bool, default=False
+        Whether these may be some of the rows of a fit, without an event or none at all.
     """
     given = {"n_rows": n_rows, "strata": strata, "name": name, "model": model}
-    return Outcome(**read_survival(y, "b", SEVERAL, **given))
+    return Outcome(**read_survival(y, "b", SEVERAL, may_lack=may_lack, **given))
