@@ -33,14 +33,14 @@ def around_means(route, given: Given):
 def read_by_column(estimator, design, source) -> Given:
     """Check what an estimator says by column, and that its penalty goes with it."""
     _check_composition(estimator)
-    shape = design.n_columns, design.names
-    mean = check_prior_mean(estimator.prior_mean, *shape)
+    n_columns, names = design.n_columns, design.names
+    mean = check_prior_mean(estimator.prior_mean, n_columns, names)
     return Given(
         source=source,
-        names=design.names,
-        factor=check_penalty_factor(estimator.penalty_factor, *shape),
-        l1_ratio=check_l1_ratio(estimator._l1_ratio(), *shape),
-        bounds=check_bounds(estimator.bounds, *shape, mean),
+        names=names,
+        factor=check_penalty_factor(estimator.penalty_factor, n_columns, names),
+        l1_ratio=check_l1_ratio(estimator._l1_ratio(), n_columns, names),
+        bounds=check_bounds(estimator.bounds, n_columns, names, mean),
         prior_mean=mean,
     )
 

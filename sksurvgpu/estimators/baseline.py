@@ -199,8 +199,8 @@ class Baseline:
         steps = {}
         for s in np.flatnonzero(np.diff(timeline.time_ptr)).tolist():
             own = timeline.of_stratum(s)
-            given = timeline.times[own], values[own], curve
-            steps[s] = _step_function(*given, timeline.name(s))
+            times, name = timeline.times[own], timeline.name(s)
+            steps[s] = _step_function(times, values[own], curve, name)
         if timeline.labels is None:
             return steps[0]
         labels = timeline.labels.tolist()

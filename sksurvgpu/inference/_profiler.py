@@ -233,8 +233,15 @@ class Profiler:
     @cached_property
     def _rows(self):
         prepared = self._prepared
-        of_fit = self._model, prepared.outcome, self._problem, self._session
-        return FittedRows(*of_fit, None, prepared.batch, prepared.route)
+        return FittedRows(
+            estimator=self._model,
+            outcome=prepared.outcome,
+            problem=self._problem,
+            session=self._session,
+            given_weight=None,
+            batch=prepared.batch,
+            route=prepared.route,
+        )
 
     def _free(self, columns):
         """Fits in which each column is free of its penalty."""

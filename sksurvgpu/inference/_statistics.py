@@ -41,8 +41,8 @@ def concordance_of(rows, X, cluster):
     elif isinstance(model, LogisticCCD):  # the area under the curve: cases against all others
         is_case = outcome.value > 0
         risk = model.decision_function(X) + np.ravel(offset)
-        pairs = is_case, np.where(is_case, 0.0, 1.0), risk
-        counts = [(slice(None), count_by_row(*pairs, weight=weight))]
+        time = np.where(is_case, 0.0, 1.0)
+        counts = [(slice(None), count_by_row(is_case, time, risk, weight=weight))]
     else:
         return None
     for some, found in counts:

@@ -232,8 +232,8 @@ def bootstrap(
         replicates = replicates_of(fitted, prepared, weight, groups, kind, random_state)
         is_in_turn = refits is not None or isinstance(fitted, CrossValidated)
         fit = partial(fit_in_turn, X=X, y=y, refits=refits) if is_in_turn else _fit
-        given = prepared, replicates, int(n_replicates), level, folder
-        return _resample(fitted, refits, fit, *given)
+        n_replicates = int(n_replicates)
+        return _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, folder)
 
 
 def _resample(fitted, refits, fit, prepared, replicates, n_replicates, level, folder):

@@ -52,10 +52,10 @@ class Combinable:
             raise TypeError(
                 f"`contrasts` is {contrasts!r:.60}; pass {{column: factor}}, or several by name."
             )
-        columns = len(self.coef), self.feature_names
-        rows = [check_by_column(row, "contrasts", *columns, default=0.0) for row in given.values()]
+        n, names = len(self.coef), self.feature_names
+        rows = [check_by_column(row, "contrasts", n, names, default=0.0) for row in given.values()]
         if not has_names:
-            given = [_sum_in_words(by_column(given[""], "contrasts", *columns), self.feature_names)]
+            given = [_sum_in_words(by_column(given[""], "contrasts", n, names), names)]
         nothing = dict.fromkeys(["tests", "fit_statistics", "factors"])
         return self._combine(np.array(rows), list(given), **nothing)
 
@@ -72,13 +72,13 @@ class Combinable:
         result : WaldResult
             Coefficients of these columns times the steps, named so, and the others.
         """
-        given = len(self.coef), self.feature_names
+        n, names = len(self.coef), self.feature_names.copy()
         is_mapping = isinstance(units, Mapping)
-        steps = check_by_column(units if is_mapping else {}, "units", *given, default=1.0)
+        steps = check_by_column(units if is_mapping else {}, "units", n, names, default=1.0)
         if not is_mapping or not steps.all():
             raise ValueError(f"`units` is {units!r}; pass {{column: step}}, steps other than 0.")
-        names, factors = self.feature_names.copy(), self.factors
-        for j in by_column(units, "units", *given):
+        factors = self.factors
+        for j in by_column(units, "units", n, self.feature_names):
             names[j] = f"{names[j]} (per {steps[j]:g})"
         if factors is not None:
             called = dict(zip(self.feature_names, names, strict=True))

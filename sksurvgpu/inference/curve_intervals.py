@@ -148,8 +148,8 @@ def curve_intervals(
     if bootstrap is None:
         variation = _variation(lines, robust, cluster)
         interval = interval or ("log" if _is_cox(estimator) else "log-log")
-        given = lines, horizons, level, interval, band, generator(random_state)
-        found = by_information(variation, *given, CURVES[what])
+        random, curve = generator(random_state), CURVES[what]
+        found = by_information(variation, lines, horizons, level, interval, band, random, curve)
     else:
         _check_replicates(estimator, bootstrap)
         interval = "percentile"

@@ -88,8 +88,9 @@ class CurveIntervals(Result):
 
         index = RangeIndex(len(bounds.hazard)) if index is None or callable(index) else index
         estimate = CURVES[what](bounds.hazard)
-        both = *curves(bounds.interval), *curves(bounds.band or (None, None))
-        return cls(what, times, estimate, bounds.error, *both, level, interval, index)
+        (lower, upper), band = curves(bounds.interval), curves(bounds.band or (None, None))
+        error = bounds.error
+        return cls(what, times, estimate, error, lower, upper, *band, level, interval, index)
 
     def _title(self) -> str:
         bands = "" if self.band_lower is None else " and bands"

@@ -283,8 +283,9 @@ def _beside(models, X, y, fit_params) -> tuple[FittedRows, int]:
     joint = type(full)(**{k: v for k, v in params.items() if k not in free} | given)
     columns = hstack([design.to_scipy() for design in designs[::-1]], format="csc")
     with closing(prepare(joint, columns, y, **fit_params)) as prepared:
-        given = joint, prepared.outcome, prepared.problem, None, None, prepared.batch
-        return FittedRows(*given).at(np.zeros(prepared.problem.n_columns)), n_full
+        problem, batch = prepared.problem, prepared.batch
+        rows = FittedRows(joint, prepared.outcome, problem, None, None, batch)
+        return rows.at(np.zeros(problem.n_columns)), n_full
 
 
 def _check_ranks(few, many) -> int:

@@ -132,8 +132,8 @@ def stability_selection(
     make_alphas = _read_alphas(alphas, n_alphas, alpha_min_ratio)
     with closing(prepare(fitted, X, y, n_fits=n_subsamples, **fit_params)) as prepared:
         penalties = make_alphas(prepared)
-        how = fit_params.get("sample_weight"), groups, sampling, random_state
-        halves, n_halves = replicates_of(fitted, prepared, *how), int(n_subsamples)
+        weight, n_halves = fit_params.get("sample_weight"), int(n_subsamples)
+        halves = replicates_of(fitted, prepared, weight, groups, sampling, random_state)
         of = describe_call("stability selection", fitted, **prepared.describe(), steps=refits)
         of |= {"n_subsamples": n_halves, "sampling": sampling, "groups": halves.unit}
         of |= {"alpha": penalties, "random_state": np.array(halves.seed)}  # chosen by no user

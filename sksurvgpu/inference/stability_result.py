@@ -87,8 +87,12 @@ class StabilityResult(Result):
         Coefficients are selected that are stable at that penalty or a larger one.
         """
         n_columns = int(self.is_penalized.sum())
-        given = n_columns, self.threshold, self.n_subsamples, self.assumption
-        return np.array([expected_errors(float(q), *given) for q in self.n_selected])
+        n_subsamples, assumption = self.n_subsamples, self.assumption
+        bounds = (
+            expected_errors(float(q), n_columns, self.threshold, n_subsamples, assumption)
+            for q in self.n_selected
+        )
+        return np.array(list(bounds))
 
     @property
     def alpha_min(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,8 +132,8 @@ class WaldResult(Combinable, Result):
 
         A DataFrame indexed by feature with the columns ``coef``, ``lower`` and ``upper``.
         """
-        given = self.coef, self.standard_errors, self.level, self._distribution()
-        return interval_table(*given, self.feature_names)
+        law, names = self._distribution(), self.feature_names
+        return interval_table(self.coef, self.standard_errors, self.level, law, names)
 
     def summary(self):
         """Table of coefficients with their standard errors, tests and intervals.
@@ -307,46 +308,50 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     information = view.information()
     inverse = invert_of(estimator, information)
     n_rows = int(np.count_nonzero(rows.weight))
-    given = estimator, information[0], view.meat(cluster) if robust else None
-    fit = _Fit.of(*given, inverse, n_rows, rows.problem.has_intercept)
-    found = fit.coef, inverse.mask(fit.covariance)
+    meat = view.meat(cluster) if robust else None
+    has_intercept = rows.problem.has_intercept
+    fit = _Fit.of(estimator, information[0], meat, inverse, n_rows, has_intercept)
+    coef, covariance = fit.coef, inverse.mask(fit.covariance)
     if intercept:
-        found = add_intercept(*found, view, fit, cluster)
+        coef, covariance = add_intercept(coef, covariance, view, fit, cluster)
     if not tests:
-        return *found, fit.df, None
+        return coef, covariance, fit.df, None
     null = rows.at(np.zeros(rows.n_coef))
     score = null.session.gradient(np.arange(rows.n_coef))
     at_null = view_of(null)
-    given = at_null.information(), at_null.meat(cluster) if robust else None
-    table, weight = _tests(fit, score, *given, n_rows), rows.given_weight
+    meat = at_null.meat(cluster) if robust else None
+    table, weight = _tests(fit, score, at_null.information(), meat, n_rows), rows.given_weight
     n_given = np.count_nonzero(np.ones(rows.outcome.n_rows) if weight is None else weight)
-    given = estimator, rows.problem, basis_of_rows(estimator, rows), n_given, table["df"]["score"]
-    return *found, fit.df, (table, statistics_of(*given, concordance_of(rows, X, cluster)))
+    basis, concordance = basis_of_rows(estimator, rows), concordance_of(rows, X, cluster)
+    rank = table["df"]["score"]
+    statistics = statistics_of(estimator, rows.problem, basis, n_given, rank, concordance)
+    return coef, covariance, fit.df, (table, statistics)
 
 
 def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
-    """The same of rows in partitions, which add up the information and products of scores."""
+    """What `_find` does, of partitions, which add up the information and products of scores."""
     robust, cluster = robust
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}
     with closing(prepare(estimator, X, y, **given)) as prepared:
         if robust:
             check_whole_clusters(prepared, estimator)
-        shared, n_rows = (prepared.problem, prepared.batch), prepared.n_weighted
-        loglik, *information, meat = prepared.backend.information(*shared, estimator.coef_, robust)
+        problem, batch, n_rows = prepared.problem, prepared.batch, prepared.n_weighted
+        information_at = partial(prepared.backend.information, problem, batch)
+        loglik, *information, meat = information_at(estimator.coef_, robust)
         check_same(estimator, loglik)
         inverse = invert_of(estimator, information)
-        given = estimator, information[0], meat, inverse, n_rows, prepared.problem.has_intercept
-        fit = _Fit.of(*given)
-        found = fit.coef, inverse.mask(fit.covariance)
+        has_intercept = problem.has_intercept
+        fit = _Fit.of(estimator, information[0], meat, inverse, n_rows, has_intercept)
+        coef, covariance = fit.coef, inverse.mask(fit.covariance)
         if not tests:
-            return *found, fit.df, None
-        null = np.zeros(prepared.problem.n_columns)
-        _, *at_null, meat = prepared.backend.information(*shared, null, robust)
+            return coef, covariance, fit.df, None
+        null = np.zeros(problem.n_columns)
+        _, *at_null, meat = information_at(null, robust)
         [score] = prepared.fits.gradients(null[:, None]).T
         basis = basis_of(estimator, prepared, prepared.sizes)
         table = _tests(fit, score, at_null, meat, n_rows)
-        given = estimator, prepared.problem, basis, n_rows, table["df"]["score"]
-        return *found, fit.df, (table, statistics_of(*given))
+        statistics = statistics_of(estimator, problem, basis, n_rows, table["df"]["score"])
+        return coef, covariance, fit.df, (table, statistics)
 
 
 class _Fit(NamedTuple):
@@ -361,11 +366,11 @@ class _Fit(NamedTuple):
 
     @classmethod
     def of(cls, estimator, information, meat, inverse, n_rows, has_intercept) -> _Fit:
-        given = estimator, information, meat, inverse
-        if meat is not None or not model_of(estimator).has_dispersion:
-            return cls(*given, 1.0, None)
-        df = residual_df(n_rows, inverse.rank, has_intercept)
-        return cls(*given, -2.0 * estimator.log_likelihood_ / df, df)
+        dispersion, df = 1.0, None
+        if meat is None and model_of(estimator).has_dispersion:
+            df = residual_df(n_rows, inverse.rank, has_intercept)
+            dispersion = -2.0 * estimator.log_likelihood_ / df
+        return cls(estimator, information, meat, inverse, dispersion, df)
 
     @property
     def coef(self) -> np.ndarray:
@@ -386,10 +391,11 @@ def _tests(fit, score, at_null, meat, n_rows):
     kept = np.flatnonzero(~np.isnan(fit.coef))
     both, (information, size) = np.ix_(kept, kept), at_null
     if model.infinite_.any():
-        of_wald = np.nan, invert(information[both], size[kept]).rank
+        statistic, rank = np.nan, invert(information[both], size[kept]).rank
     elif meat is not None:
-        of_wald = quadratic_form(pull[kept], fit.meat[both])
+        statistic, rank = quadratic_form(pull[kept], fit.meat[both])
     else:
-        of_wald = float(model.coef_ @ pull) / fit.dispersion, fit.inverse.rank
-    given = score[kept], (information[both], size[kept]), None if meat is None else meat[both]
-    return joint_tests(model, as_test(*of_wald, fit.df), *given, n_rows)
+        statistic, rank = float(model.coef_ @ pull) / fit.dispersion, fit.inverse.rank
+    wald, at_null = as_test(statistic, rank, fit.df), (information[both], size[kept])
+    meat = None if meat is None else meat[both]
+    return joint_tests(model, wald, score[kept], at_null, meat, n_rows)

@@ -34,8 +34,8 @@ class FarSplits:
     def part(self, some: slice) -> FarSplits:
         """Some of the splits."""
         train, test = self.train[:, some], self.test[:, some]
-        given = self.repeats, self.dealing
-        return FarSplits(train, test, self.totals_[some], self.sizes[some], *given)
+        totals, sizes = self.totals_[some], self.sizes[some]
+        return FarSplits(train, test, totals, sizes, self.repeats, self.dealing)
 
     def n_repeats(self):
         """How often a row is held out."""

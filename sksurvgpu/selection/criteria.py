@@ -174,8 +174,8 @@ def criteria_of_path(path, basis, X, y, gamma, n_observations, fit_params):
             )
             for alpha, coef in zip(path.alphas, path.coefs.T, strict=True)
         ]
-    given = path.alphas, path.coefs, path.log_likelihood, df
-    return _tabulate(basis, *given, gamma, n_observations)
+    logliks = path.log_likelihood
+    return _tabulate(basis, path.alphas, path.coefs, logliks, df, gamma, n_observations)
 
 
 def _open_views(path, X, y, fit_params):

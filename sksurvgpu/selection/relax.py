@@ -60,8 +60,8 @@ def blend_path(path, gamma):
             "relax=True to fit_path, and blend before the path is pickled."
         )
     prepared, of_penalty = refits.prepared, refits.path
-    given = [refits.solutions], [refits.found], gamma, prepared.batch.weight
-    [solutions] = blend(prepared, *given)
+    weight = prepared.batch.weight
+    [solutions] = blend(prepared, [refits.solutions], [refits.found], gamma, weight)
     fitted = copy.copy(of_penalty._fitted)
     fitted.relax = gamma
     return replace(
