@@ -20,6 +20,7 @@ __all__ = [
     "is_whole",
     "listed",
     "number",
+    "quoted",
     "refuse",
     "whole",
 ]
@@ -80,6 +81,11 @@ def choice(value, argument: str, choices: Collection, remark: str = ""):
 def listed(choices: Iterable) -> str:
     """Words as a user would write them, by commas."""
     return ", ".join(map(repr, choices))
+
+
+def quoted(names: Sequence, most: int = 5) -> str:
+    """The first names in backticks by commas, and how many more there are."""
+    return first_of([f"`{name}`" for name in names], most)
 
 
 def first_of(names: Sequence, most: int) -> str:

@@ -31,12 +31,12 @@ from ._estimator import Estimator
 from ._log_likelihood import check_arguments, log_likelihood_of
 from ._preparing import prepare
 from ._relaxed import check_share, require_refit
-from ._report import MOST_NAMES, doubts_of, explain_empty, fit_card, table_of
+from ._report import doubts_of, explain_empty, fit_card, table_of
 from ._version_0_2 import upgrade
 from .fitted import Fitted, adopt
 from .models.base import BaseModel, Parameters
 
-__all__ = ["MOST_NAMES", "PenalizedModel"]
+__all__ = ["PenalizedModel"]
 
 OF_PENALTY: Parameters = {
     "alpha": (0.01, [Interval(Real, 0, None, closed="left")]),

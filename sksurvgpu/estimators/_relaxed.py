@@ -20,7 +20,7 @@ import numpy as np
 from ..backends.contract import Operations, ask
 from ..backends.cpu.threads import one_blas_thread
 from ..data.by_fit import ColumnsOnDemand, Marks, columns_of, of_fit
-from ..data.options import first_of, is_number
+from ..data.options import is_number, quoted
 
 __all__ = [
     "blend",
@@ -32,7 +32,6 @@ __all__ = [
     "require_refit",
 ]
 
-MOST_NAMES = 5  # in a message
 MOST_SEARCHED = 100  # columns: more take long to tell apart
 
 
@@ -217,7 +216,7 @@ def names_of_undetermined(prepared, solution) -> str:
     if n_columns > MOST_SEARCHED:
         return f"some of the {n_columns:,} columns"
     found = np.flatnonzero(prepared.find_undetermined(support, prepared.weight))
-    return first_of([f"`{name}`" for name in prepared.setting.names[found]], MOST_NAMES)
+    return quoted(prepared.setting.names[found])
 
 
 def require_refit(model, prepared, solution) -> None:

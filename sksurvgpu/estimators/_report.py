@@ -12,7 +12,6 @@ from .fitted import fitted_of
 from .models.base import model_of
 
 __all__ = [
-    "MOST_NAMES",
     "doubts_of",
     "explain_empty",
     "explain_failure",

@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from .._warnings import warn
-from ..data.options import first_of
+from ..data.options import quoted
 from ..data.vectors import check_labels, encode
-from ..estimators._base import MOST_NAMES
 from ..estimators._columns import refuse
 from ..estimators.fitted import fitted_of
 from ..estimators.models.base import model_of
@@ -80,8 +79,7 @@ def warn_of(estimator, which, message) -> None:
     """Warn the caller of a public function that inverts an information of some coefficients."""
     found = np.flatnonzero(which)
     if len(found):
-        names = [f"`{name}`" for name in fitted_of(estimator).names[found]]
-        warn(message.format(first_of(names, MOST_NAMES)))
+        warn(message.format(quoted(fitted_of(estimator).names[found])))
 
 
 def add_intercept(coef, known, view, fit, cluster) -> tuple[np.ndarray, np.ndarray]:

@@ -21,8 +21,7 @@ from scipy.linalg import cholesky
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..bayes.newton import MOST_STEPS, STILL, search_line
-from ..data.options import first_of
-from ..estimators._base import MOST_NAMES
+from ..data.options import quoted
 from ..information.inverse import invert
 from ..information.rows import FittedRows
 from ..information.views import view_of
@@ -203,7 +202,7 @@ class _Climber:
 
     def _list(self, coefs):
         names = np.append(self._prepared.setting.names, "intercept")[coefs]
-        return first_of([f"`{name}`" for name in names], MOST_NAMES)
+        return quoted(names)
 
 
 def _lost():

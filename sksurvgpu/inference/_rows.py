@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads
-from ..data.options import first_of
-from ..estimators._base import MOST_NAMES, PenalizedModel
+from ..data.options import quoted
+from ..estimators._base import PenalizedModel
 from ..estimators._columns import check_columns
 from ..estimators._composition import penalty_of, route_of
 from ..estimators._docs import documented
@@ -114,7 +114,7 @@ def require_unpenalized(estimator, what: str, instead: str, name="estimator") ->
     fitted = fitted_of(estimator)
     penalized = fitted.penalized
     if len(penalized):
-        columns = first_of([f"`{column}`" for column in fitted.names[penalized]], MOST_NAMES)
+        columns = quoted(fitted.names[penalized])
         raise ValueError(
             f"`{name}` was fitted with alpha={fitted.alpha:g}, which penalizes "
             f"{columns}; {what} is for fits without a "

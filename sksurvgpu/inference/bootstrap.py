@@ -19,7 +19,6 @@ from .._tables import Result, counted
 from .._warnings import warn
 from ..data import options
 from ..data.intervals import check_level, with_ratios
-from ..estimators._base import MOST_NAMES
 from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..estimators.models.base import model_of
@@ -311,7 +310,7 @@ def _fit(model, prepared, replicates, totals, journal):
 
 def _warn(model, converged, n_replicates, infinite):
     if len(infinite):
-        columns = options.first_of([f"`{name}`" for name in infinite], MOST_NAMES)
+        columns = options.quoted(infinite)
         warn(
             f"the coefficients of {columns} are infinite, because the columns separate the "
             "events; their intervals and standard errors are NaN. Take `profile_likelihood`, one "

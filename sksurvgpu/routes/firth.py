@@ -20,7 +20,7 @@ from ..backends.cpu.session import Session
 from ..backends.cpu.threads import Threads, one_blas_thread
 from ..data.by_column import find_column
 from ..data.by_fit import of_fit
-from ..data.options import first_of, flag
+from ..data.options import flag, quoted
 from ..penalties import ElasticNet, PenaltySpec
 from ..solver.null import Null
 from ..solver.solve import Solution
@@ -30,7 +30,6 @@ from .jeffreys import Climb, Likelihood
 __all__ = ["Firth", "JeffreysRoute"]
 
 MOST_COLUMNS = 1_000
-MOST_NAMES = 5  # in an error
 TIGHTEST = 1e-8  # in place of `tol`, as few more steps lead there
 ATTAINABLE = 1e-10  # standard errors: what rounding leaves of the score
 NO_COUNTERPART = "on the CPU, which alone knows Firth's penalty"
@@ -256,7 +255,7 @@ class _JeffreysFit:
                 "the penalized likelihood is lost to floating point where the fit starts; offsets, "
                 "or coefficients that it starts from, are too large: make them smaller."
             )
-        named = first_of([f"`{name}`" for name in self._names[unknown]], MOST_NAMES)
+        named = quoted(self._names[unknown])
         return ValueError(
             "`penalty` is Firth(), and the information, whose determinant it needs, is singular: "
             f"the data do not determine the coefficients of {named}. They are constant or "
