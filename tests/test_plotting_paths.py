@@ -312,11 +312,7 @@ def test_missing_matplotlib_is_named(path, monkeypatch):
 
 
 def test_matplotlib_is_loaded_when_something_is_drawn():
-    code = (
-        "import sys; from sksurvgpu import PathDisplay, CVDisplay, CoefficientDisplay, "
-        "BootstrapDisplay, ProfileDisplay, SurvivalDisplay, CalibrationDisplay, "
-        "CumulativeIncidenceDisplay; print('matplotlib' in sys.modules)"
-    )
+    code = "import sys; from sksurvgpu.plotting import *; print('matplotlib' in sys.modules)"
     assert run_python(code).strip() == "False"
 
 

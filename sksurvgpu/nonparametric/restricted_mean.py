@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._calls import called_as
-from .._tables import Result
+from .._tables import Result, counted
 from ..data.intervals import check_level
 from ..data.options import number
 from .counts import count
@@ -73,9 +73,9 @@ class RestrictedMean(Result):
     robust: bool
 
     def _title(self) -> str:
-        many, robust = "s" if len(self.table) > 1 else "", ", robust" if self.robust else ""
+        robust = ", robust" if self.robust else ""
         return (
-            f"RestrictedMean of {len(self.table):,} group{many} by {self.horizon:g}, "
+            f"RestrictedMean of {counted(len(self.table), 'groups')} by {self.horizon:g}, "
             f"{100 * self.level:g}% intervals{robust}"
         )
 
