@@ -27,7 +27,7 @@ from sksurvgpu.solver.problem import Batch
 P = 6
 PIECES = "cox, pieces"
 BY_CYCLES = ["cox, efron", "fine_gray, strata", "logistic"]
-BY_CYCLES += ["conditional_logistic", "conditional_poisson"]
+BY_CYCLES += ["conditional_logistic", "conditional_poisson", "gaussian"]
 NAMED = {name: operation for name, operation in vars(Operations).items() if name[0] != "_"}
 PENALTY = ElasticNet(0.7)
 ALIKE = 3.0  # bound of M by a matrix of the same trace that simplifies it

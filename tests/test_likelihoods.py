@@ -251,12 +251,12 @@ def test_a_common_shift_changes_nothing(random_data, ties, check_close):
 
 
 def late_and_heavy(heavy):
-    """Rows of large weight that enter after most risk sets: (data, eta, which rows)."""
+    """Rows of large weight that enter after many risk sets: (data, eta, which rows)."""
     rng = np.random.default_rng(12)
     data = draw_outcome(rng, 400, start=True, n_times=60)
     late = rng.random(400) < 0.1
     time, start = data.time.copy(), data.start.copy()
-    start[late], time[late] = time.max() * 0.7, time.max() + 1
+    start[late], time[late] = np.ceil(time.max() * 0.3), time.max() + 1
     data = data.with_(time=time, start=start, event=data.event & ~late)
     return data, rng.normal(size=400) + np.log(heavy) * late, late
 

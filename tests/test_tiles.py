@@ -369,6 +369,14 @@ def test_loads_and_matrix_of_strata(cut, size, n_groups, n_threads):
         assert_close(tile_gram.rows_of_model(products, every, known, *model), matrix[known:])
 
 
+def test_a_sample_is_less_what_its_mean_makes_of_it(cut):
+    X, every = cut.copies(), np.arange(cut.n_columns)
+    h = np.random.default_rng(4).random(len(X))
+    load = X.T @ h
+    expected = (X.T * h) @ X - np.outer(load, load) / h.sum()
+    assert_close(tile_gram.centred_rows(cut.products(N), every, h), expected)
+
+
 @pytest.mark.parametrize("few", [True, False])
 def test_tile_sizes_change_rounding_only(cut, few):
     whole = modelled(cut.products(N), few)
