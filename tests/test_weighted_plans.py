@@ -59,6 +59,17 @@ def test_deaths_by_definition(name):
         assert found.bin_inverse[b] == pytest.approx(1.0 / total if total else 0.0)
 
 
+def test_live_rows_are_in_some_risk_set():
+    model = MODELS["cox, efron"]
+    sample = model.sample(0)
+    y, found = sample.y, weighted(model, sample)
+    event_time, stratum = y["time"][y["event"]], y["strata"][y["event"]]
+    holds = (y["start"][:, None] < event_time) & (event_time <= y["time"][:, None])
+    is_held = (holds & (y["strata"][:, None] == stratum)).any(axis=1)
+    assert not is_held.all()
+    np.testing.assert_array_equal(found.live, (is_held & (sample.weights > 0))[found.plan.order])
+
+
 def test_sums_of_groups():
     model = MODELS["conditional_poisson"]
     found = weighted(model, model.sample(4))
