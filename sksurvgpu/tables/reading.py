@@ -202,9 +202,9 @@ def read_persons(table, name, id, *, argument="id", each="person", size=BATCH_SI
         if not len(frame):
             continue
         found = read_ids(series, label)
-        numbers.append(known.add(found, label, "other rows"))
         parts.append(to_pandas(frame, name))
         ids.append(listed(found))
+        numbers.append(known.add(found, label, "other rows"))
     if not parts:
         raise ValueError(f"`{name}` has no rows; pass one line for each {each}.")
     table = parts[0] if len(parts) == 1 else concat(parts, ignore_index=True)
