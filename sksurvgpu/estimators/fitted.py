@@ -135,7 +135,7 @@ class Fitted:
         costs = prepared.costs()  # of the fit alone
         setting, factor = prepared.setting, prepared.batch.factor
         total_weight = prepared.total_weight
-        is_linear = prepared.problem.likelihood.pattern == "rows"
+        is_linear = not prepared.problem.likelihood.pattern.is_conditional
         estimate = Estimate.of(solution, total_weight, setting.timeline, is_linear)
         is_free = estimate.alpha * factor == 0
         null_log_likelihood = prepared.null_log_likelihood(solution)

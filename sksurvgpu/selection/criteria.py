@@ -85,8 +85,6 @@ def basis_of(estimator, rows, sizes) -> Basis:
     total, n_events = sizes
     # A conditional likelihood is a product over events; other rows are what they are compared with.
     is_conditional = problem.likelihood.pattern.is_conditional
-    has_dispersion = bool(estimator._has_dispersion)
-    is_conditional = problem.likelihood.pattern != "rows"
     has_dispersion = model_of(estimator).has_dispersion
     return Basis(
         family=batch.penalty if route in (PLAIN, IN_ROWS) else None,
