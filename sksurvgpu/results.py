@@ -1,4 +1,4 @@
-"""What functions return: results with their tables, which nobody makes by hand."""
+"""Results that functions return, with their tables, which nobody makes by hand."""
 
 from .bayes.posterior import Posterior
 from .inference.bootstrap import BootstrapResult

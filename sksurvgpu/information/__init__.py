@@ -1,1 +1,1 @@
-"""What likelihoods have in common at their coefficients: information, its slope, and scores."""
+"""Information, its slope and scores of a likelihood at coefficients, whatever the model."""

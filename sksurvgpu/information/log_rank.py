@@ -77,7 +77,7 @@ def _bring_ones(column, rows, scratch):
 
 @device
 def _bring_values(column, rows, scratch, values, shift, is_dense):
-    """The same of a column with values; entries of a dense one are its rows."""
+    """Bring the values of a column to its groups; entries of a dense one are its rows."""
     exit_idx, enter_idx = rows
     total, square, dead = scratch
     for q in range(len(exit_idx) if is_dense else len(column)):

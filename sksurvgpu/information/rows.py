@@ -46,7 +46,7 @@ class FittedRows:
         return self.session.pattern.weighted.weights()
 
     def at(self, coef) -> FittedRows:
-        """The same rows at other coefficients."""
+        """Rows of the fit at other coefficients."""
         session = Session(self.problem, *self.batch.rows(0), Threads(1))
         session.start(coef)
         return replace(self, session=session)

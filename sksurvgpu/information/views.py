@@ -106,7 +106,7 @@ class MeanView(View):
         raise NotImplementedError
 
     def h_of(self, factor) -> np.ndarray:
-        """What h were if the weights of the atoms were multiplied by a factor."""
+        """Curvature h of rows if the weights of the atoms were multiplied by a factor."""
         raise NotImplementedError
 
     def traces(self, inverse):

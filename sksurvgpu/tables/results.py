@@ -1,4 +1,4 @@
-"""What becomes of tables of lines: columns, outcomes and a report."""
+"""Results of reading tables of lines: columns, outcomes and a report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, repr=False)
 class LongReport(Report):
-    """What `from_long` read, and what it left out.
+    """Counts of what `from_long` read and left out.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class LongData(Result):
 
 @dataclass(frozen=True, repr=False)
 class EpisodesReport(Report):
-    """What `episodes` read, and what it left out.
+    """Counts of what `episodes` read and left out.
 
     Attributes
     ----------
