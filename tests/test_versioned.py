@@ -101,6 +101,7 @@ def test_fits_of_version_0_2_predict(name):
     X, given = table_of(kept), kept["given"]
     np.testing.assert_array_equal(model.predict(X, **kept["predict"]), kept["expected"])
     assert model.log_likelihood(X, kept["y"], **given) == pytest.approx(kept["log_likelihood"])
+    assert np.isfinite(model.score(X, kept["y"], **given))
     if "risk" in kept:
         np.testing.assert_array_equal(model.predict_risk(X, [0.5], **given), kept["risk"])
     again = pickle.loads(pickle.dumps(model))
