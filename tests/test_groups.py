@@ -99,6 +99,17 @@ class TestFormulas:
             assert model(found) <= min(best.fun, model(np.zeros(4))) + 1e-9
             assert model(found) <= model(start)
 
+    @pytest.mark.parametrize("size", [0.6, 0.99, 1.01, 1.6])
+    def test_blocks_leave_zero_at_their_threshold(self, size):
+        rng, nothing = np.random.default_rng(5), np.zeros(4)
+        family = GroupFamily(np.zeros(4, int), np.array([2.0]))
+        root, z = rng.normal(size=(6, 4)), rng.normal(size=4)
+        H, z = root.T @ root, 2.0 * size * z / np.linalg.norm(z)
+        penalty = family.at(1.0, np.ones(4), np.zeros(4, bool))
+        c, x = with_matrices(penalty.of_columns(np.arange(4)), [H[None]], None), nothing.copy()
+        move_block_of(family.formulas)(z.copy(), x, np.diag(H), c, 0, np.empty(4))
+        assert (x != 0.0).all() if size > 1.0 else not x.any()
+
     def test_next_to_no_penalty_is_none(self):
         free = PoissonCCD(alpha=0.0).fit(X, FACES["poisson"].y)
         least = PoissonCCD(alpha=1e-300, penalty=GroupLasso(np.arange(12) // 3))
