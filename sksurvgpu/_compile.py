@@ -23,6 +23,7 @@ import time
 from functools import cache
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 from uuid import uuid4
 
 import numba
@@ -285,6 +286,10 @@ def device(function):
 def part_of_loop(function):
     """Compile a function that loops call for every row: a call costs more than what it does."""
     return njit(**PART, forceinline=True)(function)
+
+
+# What a template's module declares the names as that `bind` gives to compiled functions.
+BOUND: Any = None
 
 
 def bind(template, **formulas):

@@ -293,8 +293,21 @@ def bins_of(n, form, rng):
         later = (stratum == stratum[own][:, None]) & (bin_of > own[:, None])
         of_bins += later * fall * carried[:, None] - exits * (after[own] * carried)[:, None]
     inverse = rng.random(7) / n
-    times = base, jump, after, fall, inverse, ptr
-    return h, of_bins, Bins(own, enter, enter_hazard, w, carried, last, *times)
+    bins = Bins(
+        own,
+        last,
+        base,
+        jump,
+        inverse,
+        ptr,
+        w_row=w,
+        enter_bin=enter,
+        enter_hazard=enter_hazard,
+        carried_row=carried,
+        after=after,
+        fall=fall,
+    )
+    return h, of_bins, bins
 
 
 def groups_of(n, n_groups, rng):

@@ -5,14 +5,14 @@ coroutines of a batch: it keeps the rows of every fit and serves requests by met
 names, one fit after the other or, where it gains from that, the same operation of many fits in one
 round.  The requests of one fit come in its own order; nothing else may be assumed.
 
-**Rows.** ``problem.plan`` has the outcome as its pattern reads it, and the order of the rows
-(`data.plans`); ``problem.design`` has the columns of X in that order, ``problem.tiles`` in tiles of
-rows (`data.design.tiles`), made when first asked for; ``problem.likelihood`` names the pattern and
-has the formulas (``docs/extending.rst``).  Column j of a fit is column
-``problem.source[j]`` of the design, in the pieces of time from ``piece_ptr[j, 0]`` to before
+**Rows.** ``problem.plan`` has the outcome as its pattern reads it, and the order of the rows;
+``problem.design`` has the columns of X in that order, ``problem.tiles`` in tiles of rows
+(`data.design.tiles`), made when first asked for; ``problem.likelihood`` names the pattern, which
+says how its rows are kept here, and has the formulas (``docs/extending.rst``). Column j of a fit is
+column ``problem.source[j]`` of the design, in the pieces of time from ``piece_ptr[j, 0]`` to before
 ``piece_ptr[j, 1]``; piece b has a copy of each row from ``plan.first[b]`` on, and copies of one
-piece follow those of the one before.  ``batch.rows(b)`` are weights and offsets of fit b, or None,
-in the caller's order: ``plan.per_copy(weight[plan.order])``.  A row of weight 0 is absent.  Numbers
+piece follow those of the one before. ``batch.rows(b)`` are weights and offsets of fit b, or None,
+in the caller's order: ``plan.per_copy(weight[plan.order])``. A row of weight 0 is absent. Numbers
 are float64; columns int64 without repetitions, perhaps none.
 
 **Order.**  `start` comes first.  An *evaluation* (`start`, `attempt`, `evaluate_trial`, `evaluate`)

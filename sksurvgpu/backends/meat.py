@@ -1,4 +1,13 @@
-"""The meat of a sandwich: sums over clusters of the products of their rows' scores."""
+"""The meat of a sandwich: sums over clusters of the products of their rows' scores.
+
+The score of a row is ``x u`` and something that belongs to its groups: less ``mean u`` for the mean
+of x over a group whose mean is free; in risk sets, with the sum H of a step's slope times its mean
+of x up to a cell, and the mean of x over the risk set of a cell,
+
+    x u + w (H(exit) - H(entry)) - c delta mean(exit),
+
+and under Efron's ties less ``w delta`` times what tied deaths are spared of H.
+"""
 
 from __future__ import annotations
 

@@ -98,8 +98,9 @@ def open_uniform(high, low):
 @njit(error_model="numpy")
 def two_uniforms(address, block):
     """Two uniforms in the open interval from 0 to 1."""
-    counter = np.uint64(block), address.item, address.iteration, address.site
-    r0, r1, r2, r3 = philox(*counter, address.seed, address.chain)
+    r0, r1, r2, r3 = philox(
+        np.uint64(block), address.item, address.iteration, address.site, address.seed, address.chain
+    )
     return open_uniform(r0, r1), open_uniform(r2, r3)
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from .._compile import device, kernel
 from ..data.design.columns import DENSE, INDICATOR
-from ..data.design.kernels import DesignArrays
 from ..data.design.ranges import over_columns
 
 __all__ = ["LogRank", "log_rank_columns"]
@@ -77,7 +76,7 @@ def _bring_ones(column, rows, scratch):
 
 @device
 def _bring_values(column, rows, scratch, values, shift, is_dense):
-    """Bring the values of a column to its groups; entries of a dense one are its rows."""
+    """Add the entries of a column with values; those of a dense one are its rows."""
     exit_idx, enter_idx = rows
     total, square, dead = scratch
     for q in range(len(exit_idx) if is_dense else len(column)):
@@ -162,10 +161,13 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:
     cells = _Cells(plan.cell_ptr, at_risk.astype(np.float64), deaths.astype(np.float64))
     shape = 2, design.n_columns
     out = LogRank(*np.zeros(shape), *np.ones(shape, bool))
-    arrays = design.kind, design.indptr, design.indices, design.values, design.value_ptr
-    shared = DesignArrays(*arrays), center, rows, cells, out
+    columns = design.arrays()
     cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + plan.n_cells
-    over_columns(lambda *part: _test_columns(*part, *shared), cost, n_threads)
+
+    def test_columns(first, last):
+        _test_columns(first, last, columns, center, rows, cells, out)
+
+    over_columns(test_columns, cost, n_threads)
     return out
 
 

@@ -1,6 +1,6 @@
 """Sums over the cells between entry and exit of rows, of blocks of columns, without differences.
 
-As `backends.cpu.interval_tree`, whose nodes these are, with a row of numbers each.
+As `patterns.risk_sets.cpu_tree`, whose nodes these are, with a row of numbers each.
 """
 
 from __future__ import annotations

@@ -28,8 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Contests"]
-
 
 @dataclass(frozen=True, eq=False)
 class Contests:

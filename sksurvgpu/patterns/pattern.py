@@ -101,8 +101,8 @@ class Pattern:
         """Contests of a problem under weights in the caller's order; None: it has none."""
         return cls.contests_among(problem, cls.weigh(problem.plan, weight))
 
-    @staticmethod
-    def contests_among(problem, weighted) -> Contests | None:
+    @classmethod
+    def contests_among(cls, problem, weighted) -> Contests | None:
         """Contests of a problem's rows of positive weight."""
         raise NotImplementedError
 

@@ -24,7 +24,7 @@ class Problem(ModelColumns):
     `design` where it needs columns as a whole, which are made when they are first asked for.
 
     ``source`` and ``piece_ptr`` map the model's columns to columns of X: a column whose coefficient
-    changes over time appears once per interval of its own cut points (see `data.plans.rows`).
+    changes over time appears once per interval of its own cut points: `patterns.risk_sets.plan`.
 
     Columns far from zero are centred where the likelihood does not mind: the mean of a column times
     its coefficient then belongs to the baseline (`shift_of`).

@@ -24,27 +24,26 @@ CONSTANT = 1e-13
 
 
 class Bins(NamedTuple):
-    """Bins of rows, and the model's numbers per bin."""
+    """Bins of rows, and the model's numbers per bin; None for what a pattern knows nothing of."""
 
     exit_bin: np.ndarray  # per row: uint16 (few) or uint32
-    enter_bin: np.ndarray  # per row, or None
-    enter_hazard: np.ndarray  # A[enter] per row, or None
-    w_row: np.ndarray  # None without time
-    carried_row: np.ndarray  # c_i, 0 where the row is not carried; None where no row is
     last: np.ndarray  # int64 per bin: last bin of its stratum
     base: np.ndarray  # A[start]
     jump: np.ndarray  # A[end] - A[start]
-    after: np.ndarray  # B[end], or None
-    fall: np.ndarray  # B[start] - B[end], or None
     inverse: np.ndarray  # 1 / N, 0 where nobody died
-    row_ptr: np.ndarray  # int64 per bin + 1: its rows; None where rows are in another order
+    row_ptr: np.ndarray | None  # int64 per bin + 1: its rows, where these are in their order
+    w_row: np.ndarray | None = None  # without time None
+    enter_bin: np.ndarray | None = None  # per row
+    enter_hazard: np.ndarray | None = None  # A[enter] per row
+    carried_row: np.ndarray | None = None  # c_i, 0 where the row is not carried
+    after: np.ndarray | None = None  # B[end]
+    fall: np.ndarray | None = None  # B[start] - B[end]
 
 
 def bins_of_groups(group_idx, inverse, ptr):
     """Bins of rows whose groups know no time: one a group, `inverse` is 1 / sum h of each."""
-    zeros, last = np.zeros(len(inverse)), np.arange(len(inverse))
-    without_time = group_idx, None, None, None, None, last, zeros, zeros, None, None
-    return Bins(*without_time, inverse, ptr)
+    zeros = np.zeros(len(inverse))
+    return Bins(group_idx, np.arange(len(inverse)), zeros, zeros, inverse, ptr)
 
 
 class Strata(NamedTuple):

@@ -18,8 +18,10 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import PART, bind, device
+from ..._compile import BOUND, PART, bind, device
 from ...data.design.columns import DENSE, INDICATOR
+
+operation = BOUND
 
 
 class Columns(NamedTuple):
@@ -61,7 +63,7 @@ def entry_value(values, q):
     """Value of entry q; ``values=None`` stands for ones."""
 
 
-def entry_count(rows, values):
+def n_entries(rows, values):
     """Entries of a column."""
 
 
@@ -80,7 +82,7 @@ def _entry_value(values, q):
     return lambda values, q: values[q]
 
 
-@overload(entry_count, jit_options=PART)
+@overload(n_entries, jit_options=PART)
 def _entry_count(rows, values):
     if isinstance(rows, types.NoneType):
         return lambda rows, values: len(values)
@@ -123,15 +125,15 @@ def _visit(X, j, low, high, state):
             continue
         if X.kind[c] == DENSE:
             v = X.value_ptr[c]
-            total += operation(None, X.values[v + start : v + high], shift + start, state)  # noqa: F821
+            total += operation(None, X.values[v + start : v + high], shift + start, state)
             continue
         rows = X.indices[begin:end]
         a, z = _entries_between(X, rows, start, high)
         if X.kind[c] == INDICATOR:
-            total += operation(rows[a:z], None, shift, state)  # noqa: F821
+            total += operation(rows[a:z], None, shift, state)
         else:
             v = X.value_ptr[c]
-            total += operation(rows[a:z], X.values[v + a : v + z], shift, state)  # noqa: F821
+            total += operation(rows[a:z], X.values[v + a : v + z], shift, state)
     return total
 
 
@@ -147,7 +149,7 @@ def column_operation(loop):
 @column_operation
 def dot(rows, values, shift, r):
     """Sum of x_i r_i, in four partial sums: one alone waits for every addition to finish."""
-    n = entry_count(rows, values)
+    n = n_entries(rows, values)
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     whole = n - n % 4
     for q in range(0, whole, 4):
@@ -164,6 +166,6 @@ def dot(rows, values, shift, r):
 def add_scaled(rows, values, shift, state):
     """eta_i += x_i step."""
     eta, step = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         eta[entry_row(rows, q, shift)] += entry_value(values, q) * step
     return 0.0

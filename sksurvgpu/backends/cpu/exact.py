@@ -11,7 +11,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..._compile import specialize
+from ..._compile import BOUND, specialize
+
+derivatives = minimum = advance = BOUND
 
 
 class Steps(NamedTuple):
@@ -25,17 +27,17 @@ class Steps(NamedTuple):
 def _cycle(X, columns, coef, penalty, events_slope, reach, state):
     """Step every column once; owns coef, reach and the arrays of the state."""
     for a in range(len(columns)):
-        slope, curvature = derivatives(X, columns[a], state)  # noqa: F821 (bound by specialize)
+        slope, curvature = derivatives(X, columns[a], state)
         if not curvature > 0.0:
             continue
         z = coef[a] * curvature + (events_slope[a] + slope)
-        new = minimum(z, curvature, penalty, a)  # noqa: F821
+        new = minimum(z, curvature, penalty, a)
         step = min(max(new - coef[a], -reach[a]), reach[a])
         reach[a] = max(2.0 * abs(step), 0.5 * reach[a])
         if step != 0.0:
             # a step that was not cut short lands on `new` itself, so that zeros are exact
             coef[a] = new if abs(new - coef[a]) <= abs(step) else coef[a] + step
-            advance(X, columns[a], step, state)  # noqa: F821
+            advance(X, columns[a], step, state)
 
 
 @cache

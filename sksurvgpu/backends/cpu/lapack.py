@@ -27,8 +27,18 @@ _ONE, _SINGLE = c_double(1.0), c_int(1)
 def add_gram(rows, lower):
     """Add X'X of rows (n, p) to a lower triangle (p, p)."""
     n, p = map(c_int, rows.shape)
-    gram = byref(p), byref(n), byref(_ONE), rows.ctypes.data, byref(p)
-    _dsyrk(byref(_UPPER), byref(_NO), *gram, byref(_ONE), lower.ctypes.data, byref(p))
+    _dsyrk(
+        byref(_UPPER),
+        byref(_NO),
+        byref(p),
+        byref(n),
+        byref(_ONE),
+        rows.ctypes.data,
+        byref(p),
+        byref(_ONE),
+        lower.ctypes.data,
+        byref(p),
+    )
 
 
 def factor(matrix):

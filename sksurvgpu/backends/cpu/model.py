@@ -46,8 +46,9 @@ class Model:
         if known and loads is not None:
             loads = np.concatenate([self._loads, loads])
         self._loads = loads
-        model = self._h, self._centring, loads
-        rows = tile_gram.rows_of_model(self._products, columns, known, *model)
+        rows = tile_gram.rows_of_model(
+            self._products, columns, known, self._h, self._centring, loads
+        )
         new = np.arange(len(rows))
         rows[new, known + new] = curvature[:, 0]
         return rows

@@ -1,6 +1,9 @@
 """Arrays that a problem may do without (None): reads give a substitute, writes do nothing.
 
-The type decides at compile time, so a missing array costs neither memory nor a test.
+The type decides at compile time, so a missing array costs neither memory nor a test.  A kernel is
+compiled anew for every combination, and alternatives lost: with empty arrays and tests, evaluations
+over risk sets took 14 times as long, as Numba then counts references to all arrays of a row's call;
+with one weight that is read for all rows, 1.25 times.
 """
 
 from __future__ import annotations

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._compile import kernel, specialize
+from ..._compile import BOUND, kernel, specialize
 from .. import polya_gamma as polya_gamma_formula
 from .. import random as formulas
 from ..random import Address, as_counts, as_words
 from .threads import Threads
+
+draw = BOUND
 
 _ROWS_A_THREAD = 25_000  # some 3 ms
 
@@ -16,16 +18,14 @@ _ROWS_A_THREAD = 25_000  # some 3 ms
 def _fill(seed, chains, iteration, site, out):
     for b in range(out.shape[0]):
         for i in range(out.shape[1]):
-            out[b, i] = draw(  # noqa: F821 (bound)
-                Address(seed, chains[b], np.uint64(i), iteration, site)
-            )
+            out[b, i] = draw(Address(seed, chains[b], np.uint64(i), iteration, site))
 
 
 def _fill_of_shape(seed, chains, iteration, site, shape, out):
     for b in range(out.shape[0]):
         for i in range(out.shape[1]):
             address = Address(seed, chains[b], np.uint64(i), iteration, site)
-            out[b, i] = draw(address, shape[b, i])  # noqa: F821 (bound)
+            out[b, i] = draw(address, shape[b, i])
 
 
 fill_normal = specialize(_fill, draw=formulas.normal)

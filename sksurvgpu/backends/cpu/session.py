@@ -91,7 +91,7 @@ class Session:
 
     # -- the quadratic model ------------------------------------------------------------------
     def _model(self):
-        """That of the last evaluation."""
+        """Quadratic model at the last evaluation."""
         if self._here is None:
             self._here = Model(self.products, self.pattern, self.eta, self.u)
         return self._here

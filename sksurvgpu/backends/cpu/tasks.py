@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._compile import kernel, part_of_loop, specialize
+from ..._compile import BOUND, kernel, part_of_loop, specialize
 from ..formulas import restored, two_sum
+
+add_terms = BOUND
 
 BLOCK = 2**15  # rows or cells
 ALL = 2**62  # blocks
@@ -68,7 +70,7 @@ def run_blocks(threads, edges, compiled, *arguments):
 
 def _add_blocks(given, eta, u, edges, parts, low, high):
     for b in range(low, high):
-        part, lost = add_terms(given, eta, u, edges[b], edges[b + 1])  # noqa: F821 (bound)
+        part, lost = add_terms(given, eta, u, edges[b], edges[b + 1])
         parts[b, 0], parts[b, 1] = part, lost
 
 

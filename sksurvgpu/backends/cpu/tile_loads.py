@@ -83,7 +83,7 @@ def load_ones(h, bins):
 
 
 def of_bins(bins):
-    """What `combine` takes of bins; zeros for what they do without."""
+    """Arrays of bins for `combine`; zeros for what they do without."""
     zeros = np.zeros(len(bins.base))
     after, fall = (zeros if one is None else one for one in (bins.after, bins.fall))
     return bins.last, bins.base, bins.jump, after, fall, bins.inverse

@@ -139,8 +139,9 @@ def add_labelled_sums(X, columns, form, label, numbers, out):
     """Add sums over rows by their labels: ``out[a, label[i]]`` takes x_i numbers_i."""
     for t in range(len(X.starts) - 1):
         low, high = X.starts[t], X.starts[t + 1]
-        own = label[low:high], numbers[low:high]
-        _add_labelled_sums_of_tile(tile_at(X, t), columns, form, *own, out)
+        _add_labelled_sums_of_tile(
+            tile_at(X, t), columns, form, label[low:high], numbers[low:high], out
+        )
 
 
 @device

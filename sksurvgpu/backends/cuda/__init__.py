@@ -95,9 +95,15 @@ class Backend:
                 f"{batch.n_fits:,} chains do not fit into the memory of {self.device.name}, "
                 f'{wave:,} do; take fewer chains, another `device`, or backend="cpu".'
             )
-        rows = batch.weight, batch.offset, batch.n_fits, np.dtype(self.precision)
         try:
-            session = Session(layout_of(Layout, self.device, problem), problem, *rows)
+            session = Session(
+                layout_of(Layout, self.device, problem),
+                problem,
+                batch.weight,
+                batch.offset,
+                batch.n_fits,
+                np.dtype(self.precision),
+            )
         except MemoryError as error:
             raise ran_out(error, batch.n_fits, self.device) from None
         return Evaluator(session, batch.n_fits)

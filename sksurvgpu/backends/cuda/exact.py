@@ -27,10 +27,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import int64, uint64
 
+from ..._compile import BOUND
 from ._cuda import cuda, device, inlined, specialize
 from .columns import SPANS, my_ranges, new_spans, read_spans, span_of
 from .layout import RESERVED_SHARED
 from .team import begin, my_team, n_teams, new_scratch
+
+start = derivatives = minimum = advance = BOUND
 
 OWN = 8
 
@@ -99,27 +102,25 @@ def _cycle(exchange, X, work, own, state):
             own.coef[block, at - low] = work.coef[at]
             own.reach[block, at - low] = work.reach[at]
             at += cuda.blockDim.x
-        turn = start(exchange, X, fit, state, mine, turn, scratch)  # noqa: F821 (bound)
+        turn = start(exchange, X, fit, state, mine, turn, scratch)
         for at in range(low, high):
             a = at - low
             if a % SPANS == 0:
                 read_spans(X, work.column[at:high], ranges, spans)
             span = span_of(spans, a)
             coef, reach = own.coef[block, uint64(a)], own.reach[block, uint64(a)]
-            slope, curvature, turn = derivatives(  # noqa: F821 (bound)
-                exchange, X, span, t, state, mine, turn, scratch
-            )
+            slope, curvature, turn = derivatives(exchange, X, span, t, state, mine, turn, scratch)
             if not curvature > 0.0:
                 continue
             z = coef * curvature + (work.events_slope[at] + slope)
-            new = minimum(z, curvature, work.penalty, at)  # noqa: F821
+            new = minimum(z, curvature, work.penalty, at)
             step = clip(new - coef, reach)
             if cuda.threadIdx.x == 0:
                 own.reach[block, uint64(a)] = max(2.0 * abs(step), 0.5 * reach)
                 # a step that was not cut short lands on `new` itself, so that zeros are exact
                 own.coef[block, uint64(a)] = new if abs(new - coef) <= abs(step) else coef + step
             if step != 0.0:
-                advance(exchange, X, span_of(spans, a), t, step, state, mine)  # noqa: F821
+                advance(exchange, X, span_of(spans, a), t, step, state, mine)
             cuda.syncthreads()
         if member == 0:
             at = low + cuda.threadIdx.x

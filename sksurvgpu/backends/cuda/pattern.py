@@ -50,8 +50,9 @@ class PatternOnDevice:
         row = empty(0, np.int32) if row is None else row
         if run is None:
             run, total = empty(0, np.int32), empty((0, 0), np.float64)
-        arguments = value, row, run, total, self.rows.weight, out
-        self.layout.launch_wide(keep_counted, value.shape[0], *arguments)
+        self.layout.launch_wide(
+            keep_counted, value.shape[0], value, row, run, total, self.rows.weight, out
+        )
         return out
 
     def _of_weights(self, numbers, fit):
@@ -62,8 +63,18 @@ class PatternOnDevice:
         """Model of rows whose groups know no time; ``inverse`` (fits, groups) is on the device."""
         plan, empty = self.layout.plan, self.layout.device.empty
         nobody, nothing = empty(0, np.int32), empty((1, 0), np.float64)
-        rows = nothing, self._new_h(row_type), nothing, nothing
-        model = Model(plan.own, nobody, nobody, *rows, plan.last, *4 * (nothing,), inverse)
+        model = Model(
+            plan.own,
+            nobody,
+            nobody,
+            nothing,
+            self._new_h(row_type),
+            nothing,
+            nothing,
+            plan.last,
+            *4 * (nothing,),
+            inverse,
+        )
         return self.layout.device.pack(model)
 
     def _new_h(self, row_type):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import int64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ._cuda import cuda, device, inlined, kernel
 from .columns import all_entries, entry
 from .team import (
@@ -16,6 +16,8 @@ from .team import (
     new_scratch,
     warp_sum,
 )
+
+number = entry_number = add_entries = multiply_tasks = BOUND
 
 LONG = 1_024  # entries of a column on which a whole block works
 
@@ -79,7 +81,7 @@ def _entry_number(X, rows, fit, b, q, span):
     """``number(rows, fit, i, x_i)`` of the entry at q, where the span and piece b have one."""
     _, high, kind, base = span
     row, x = entry(X, min(q, high - 1), kind, base)
-    value = number(rows, fit, max(row, X.first[b]) + X.shift[b], x)  # noqa: F821 (bound)
+    value = number(rows, fit, max(row, X.first[b]) + X.shift[b], x)
     return value if q < high and row >= X.first[b] else 0.0
 
 
@@ -89,10 +91,10 @@ def _add_entries(X, rows, fit, j, q, step):
     for b in range(X.piece_ptr[j, 0], X.piece_ptr[j, 1]):
         at = span[0] + q
         while at < span[1]:
-            one = entry_number(X, rows, fit, b, at, span)  # noqa: F821 (bound)
-            two = entry_number(X, rows, fit, b, at + step, span)  # noqa: F821
-            three = entry_number(X, rows, fit, b, at + 2 * step, span)  # noqa: F821
-            four = entry_number(X, rows, fit, b, at + 3 * step, span)  # noqa: F821
+            one = entry_number(X, rows, fit, b, at, span)
+            two = entry_number(X, rows, fit, b, at + step, span)
+            three = entry_number(X, rows, fit, b, at + 2 * step, span)
+            four = entry_number(X, rows, fit, b, at + 3 * step, span)
             total += (one + two) + (three + four)
             at += 4 * step
     return total
@@ -127,7 +129,7 @@ def _multiply_tasks(X, fits, columns, rows, out, scratch):
             if not is_whole and (all_long >> warp) & 1:
                 task = n  # is done
             if task < n:
-                total = add_entries(X, rows, fits[task], columns[task], q, step)  # noqa: F821
+                total = add_entries(X, rows, fits[task], columns[task], q, step)
             total = block_sum(total, scratch) if is_whole else warp_sum(total)
             if q == 0 and task < n:
                 out[task] = total
@@ -136,7 +138,7 @@ def _multiply_tasks(X, fits, columns, rows, out, scratch):
 
 
 def _multiply_columns(X, fits, columns, rows, out):
-    multiply_tasks(X, fits, columns, rows, out, new_scratch())  # noqa: F821 (bound)
+    multiply_tasks(X, fits, columns, rows, out, new_scratch())
 
 
 @device
@@ -220,8 +222,7 @@ def finish_attempt(X, fits, columns, rows, served, live, predictors, moves, out)
     while t < served.shape[0] * n_parts:
         s, part = t // n_parts, t % n_parts
         fit, low, high = served[s], n_rows * part // n_parts, n_rows * (part + 1) // n_parts
-        own = of_fit(live, fit), one[fit], other[fit]
-        up, down = _measure_part(*own, low, high, scratch)
+        up, down = _measure_part(of_fit(live, fit), one[fit], other[fit], low, high, scratch)
         if cuda.threadIdx.x == 0:
             moves[s, part, 0], moves[s, part, 1] = up, down
         t += cuda.gridDim.x

@@ -13,10 +13,13 @@ import math
 
 from numba import int64, uint64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ..formulas import two_sum
 from ._cuda import cuda, device
 from .team import FULL, WARP, WARPS, barrier, my_team, part_of, warp_size
+
+combine = join = scan_warp = load = part = sum_first = sum_before = sum_again = again = BOUND
+take = BOUND
 
 ITEMS = 4  # of 8 bytes: a sector
 SEGMENT, TALLY = 1, 2  # flags: all sums, or the third one alone, begin anew at this position
@@ -63,7 +66,7 @@ def _join(first, second):
     if flag & SEGMENT:
         return second
     kept = first[0], first[1], 0.0 if flag & TALLY else first[2]
-    one, two, three = combine(kept, second)  # noqa: F821 (bound)
+    one, two, three = combine(kept, second)
     return one, two, three, first[3] | flag
 
 
@@ -108,7 +111,7 @@ def _scan_warp(item):
     while step < WARP:
         before = _shift_up(item, step)
         if lane >= step:
-            item = join(before, item)  # noqa: F821 (bound)
+            item = join(before, item)
         step *= 2
     return item
 
@@ -122,7 +125,7 @@ def _sum_before(exchange, rank, own, turn, scratch):
     one, sums = nothing(), exchange.partial[uint64(my_team(exchange)[0]), uint64(turn & 1)]
     if lane < warps:
         one = _get(scratch, lane, WARPS)
-    one = scan_warp(one)  # noqa: F821 (bound, as below)
+    one = scan_warp(one)
     own = _of_lane(one, max(warp - 1, 0)) if warp > 0 else nothing()
     if cuda.threadIdx.x == warps - 1:  # the lane that has the sums of all warps
         at = uint64(rank)
@@ -135,23 +138,23 @@ def _sum_before(exchange, rank, own, turn, scratch):
         if m < rank:
             at = uint64(m)
             one = sums[0, at], sums[1, at], sums[2, at], int64(sums[3, at])
-        carry = join(carry, _of_lane(scan_warp(one), WARP - 1))  # noqa: F821
+        carry = join(carry, _of_lane(scan_warp(one), WARP - 1))
         start += warp_size()
-    return join(carry, own)  # noqa: F821
+    return join(carry, own)
 
 
 def _sum_run(q, end, context):
     """Sums of a lane's positions of a tile."""
     run = nothing()
     while q < end:
-        run = join(run, load(context, q))  # noqa: F821 (bound)
+        run = join(run, load(context, q))
         q += cuda.blockDim.y  # 1; loops of a constant step are unrolled until registers spill
     return run
 
 
 def _rake(exchange, n, context, turn, scratch):
     """Take all positions of ``range(n)``; the thread's part of the results.  Takes one turn."""
-    low, high, rank = part(exchange, n, context)  # noqa: F821 (bound, as below)
+    low, high, rank = part(exchange, n, context)
     lane, warp, warps = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
     share = (high - low + warps - 1) // warps
     begin = min(low + warp * share, high)
@@ -159,22 +162,22 @@ def _rake(exchange, n, context, turn, scratch):
     carry, start = nothing(), begin
     while start < end:
         q = start + lane * ITEMS
-        run = scan_warp(sum_first(q, min(q + ITEMS, end), context))  # noqa: F821
-        carry = join(carry, _of_lane(run, WARP - 1))  # noqa: F821
+        run = scan_warp(sum_first(q, min(q + ITEMS, end), context))
+        carry = join(carry, _of_lane(run, WARP - 1))
         start += ITEMS * warp_size()
-    carry = sum_before(exchange, rank, carry, turn, scratch)  # noqa: F821
+    carry = sum_before(exchange, rank, carry, turn, scratch)
     first, second, start = 0.0, 0.0, begin
     while start < end:
         q = start + lane * ITEMS
-        before = _shift_up(scan_warp(sum_again(q, min(q + ITEMS, end), context)), 1)  # noqa: F821
-        before = join(carry, before if lane > 0 else nothing())  # noqa: F821
+        before = _shift_up(scan_warp(sum_again(q, min(q + ITEMS, end), context)), 1)
+        before = join(carry, before if lane > 0 else nothing())
         stop = min(q + ITEMS, end)
         while q < stop:
-            item = again(context, q)  # noqa: F821
+            item = again(context, q)
             if item[3] & SEGMENT:
                 before = nothing()
-            after = join(before, item)  # noqa: F821
-            one, two = take(context, q, before, after)  # noqa: F821
+            after = join(before, item)
+            one, two = take(context, q, before, after)
             first += one
             second += two
             before = after

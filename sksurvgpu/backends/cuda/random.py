@@ -6,10 +6,13 @@ differ in their last bits, integers and uniforms do not.
 
 import numpy as np
 
+from ..._compile import BOUND
 from .. import polya_gamma as polya_gamma_formula
 from .. import random as formulas
 from ..random import Address, as_counts, as_words
 from ._cuda import cuda, kernel, specialize
+
+draw = BOUND
 
 THREADS = 256
 
@@ -19,7 +22,7 @@ def _fill(seed, chains, iteration, site, out):
     while k < out.size:
         b, i = k // n, k % n
         address = Address(seed, chains[b], np.uint64(i), iteration, site)
-        out[b, i] = draw(address)  # noqa: F821 (bound)
+        out[b, i] = draw(address)
         k += cuda.gridsize(1)
 
 
@@ -28,7 +31,7 @@ def _fill_of_shape(seed, chains, iteration, site, shape, out):
     while k < out.size:
         b, i = k // n, k % n
         address = Address(seed, chains[b], np.uint64(i), iteration, site)
-        out[b, i] = draw(address, shape[b, i])  # noqa: F821 (bound)
+        out[b, i] = draw(address, shape[b, i])
         k += cuda.gridsize(1)
 
 
@@ -103,8 +106,9 @@ class Random:
     def inverse_gaussian(self, site, mean, shape):
         """For means, which may be infinite, and shapes of (n_chains, size)."""
         size = mean.shape[1]
-        arrays = self._rows(mean, size), self._rows(shape, size)
-        return self._fill(fill_inverse_gaussian, site, size, *arrays)
+        return self._fill(
+            fill_inverse_gaussian, site, size, self._rows(mean, size), self._rows(shape, size)
+        )
 
     def polya_gamma(self, site, count, z):
         """PG(count, z) for counts of rows (n,) and tilts (n_chains, n)."""
@@ -112,5 +116,4 @@ class Random:
         if self._counts is not count:  # a model's counts are the same array in every sweep
             as_counts(self._cupy.asnumpy(count))
             self._counts, self._order = count, self._cupy.argsort(count).astype(np.int32)
-        arrays = self._order, count, self._rows(z, size)
-        return self._fill(fill_polya_gamma, site, size, *arrays)
+        return self._fill(fill_polya_gamma, site, size, self._order, count, self._rows(z, size))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from numba import int64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ._cuda import cuda, device
 from .team import FULL, WARP, warp_size, warp_sum
+
+key_of = visit = sum_short = keep = BOUND
 
 SHORT = 16
 
@@ -18,8 +20,8 @@ SHORT = 16
 def _sum_short(context, q, high, key):
     """Sums of a run's first positions from q on, and where the others begin, if there are some."""
     first, second, stop = 0.0, 0.0, min(q + SHORT, high)
-    while q < stop and key_of(context, q) == key:  # noqa: F821 (bound, as below)
-        one, two = visit(context, q)  # noqa: F821
+    while q < stop and key_of(context, q) == key:
+        one, two = visit(context, q)
         first += one
         second += two
         q += cuda.blockDim.y  # 1; unrolled, registers spill
@@ -33,12 +35,12 @@ def _sum_runs(low, high, context):
     while start < high:
         q, key, first, second = start + lane, -1, 0.0, 0.0
         if q < high:
-            key = key_of(context, q)  # noqa: F821 (bound, as below)
-            if q > low and key_of(context, q - 1) == key:  # noqa: F821
+            key = key_of(context, q)
+            if q > low and key_of(context, q - 1) == key:
                 key = -1
             else:
-                first, second, q = sum_short(context, q, high, key)  # noqa: F821
-        goes_on = key >= 0 and q < high and key_of(context, q) == key  # noqa: F821
+                first, second, q = sum_short(context, q, high, key)
+        goes_on = key >= 0 and q < high and key_of(context, q) == key
         # A ballot is an int32: widened as it is, the last lane's vote would be 33 votes.
         waiting = int64(cuda.ballot_sync(FULL, goes_on)) & FULL
         while waiting != 0:
@@ -46,8 +48,8 @@ def _sum_runs(low, high, context):
             waiting &= waiting - 1
             p, shared = cuda.shfl_sync(FULL, q, of) + lane, cuda.shfl_sync(FULL, key, of)
             one, two = 0.0, 0.0
-            while p < high and key_of(context, p) == shared:  # noqa: F821
-                more = visit(context, p)  # noqa: F821
+            while p < high and key_of(context, p) == shared:
+                more = visit(context, p)
                 one += more[0]
                 two += more[1]
                 p += warp_size()
@@ -56,7 +58,7 @@ def _sum_runs(low, high, context):
                 first += one
                 second += two
         if key >= 0:
-            first, second = keep(context, key, first, second)  # noqa: F821
+            first, second = keep(context, key, first, second)
             kept += first
             also += second
         start += cuda.blockDim.x

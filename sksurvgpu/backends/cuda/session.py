@@ -22,8 +22,7 @@ class Session(Rows):
         super().__init__(layout, problem, weights, offsets, n_fits)
         self._formulas, few = formulas, self.pattern.few
         self.model = self.pattern.new_model(row_type)  # as last taken
-        sizes = n_fits, self.n_columns, self.model.last.shape[0]
-        self._curvatures = Curvatures(layout, few, *sizes)
+        self._curvatures = Curvatures(layout, few, n_fits, self.n_columns, self.model.last.shape[0])
         # A matrix stays at its point, while curvatures are taken at later ones.
         at_rest = self.pattern.new_model(row_type) if few else None
         self._held = Held(layout, self._curvatures, at_rest, n_fits)
@@ -78,8 +77,11 @@ class Session(Rows):
         for where in columns:
             own = float(size[source[where]].sum())
             pairs = own**2 / (2.0 * max(rows, 1))  # as if columns were independent
-            others = float(size.sum()), pairs, 0.0, self.pattern.is_exact, rows
-            found.append(Counts(own, copies * own, *others))
+            found.append(
+                Counts(
+                    own, copies * own, float(size.sum()), pairs, 0.0, self.pattern.is_exact, rows
+                )
+            )
         return found
 
     @cached_property

@@ -16,8 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import float64, int64, uint32, uint64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ._cuda import cuda, device, inlined
+
+combine = rest = over_warp = stage = of_warps = BOUND
 
 WARP = 32
 WARPS = 32  # of the largest block
@@ -119,30 +121,30 @@ def _lowest():
 def _over_warp(value):
     step = WARP // 2
     while step > 0:
-        value = combine(value, cuda.shfl_xor_sync(FULL, value, step))  # noqa: F821 (bound)
+        value = combine(value, cuda.shfl_xor_sync(FULL, value, step))
         step //= 2
     return value
 
 
 def _of_warps(scratch, k):
     """Over the numbers that the block's warps have left: in every warp, all at once."""
-    lane, value = cuda.threadIdx.x % WARP, rest()  # noqa: F821 (bound, as below)
+    lane, value = cuda.threadIdx.x % WARP, rest()
     if lane < cuda.blockDim.x // WARP:
         value = scratch[uint64(k * WARPS + lane)]
-    return over_warp(value)  # noqa: F821
+    return over_warp(value)
 
 
 def _stage(value, k, scratch):
     """Hand in a thread's part of the k-th number; `scratch` is shared, of VALUES * WARPS."""
-    value = over_warp(value)  # noqa: F821 (bound)
+    value = over_warp(value)
     if cuda.threadIdx.x % WARP == 0:
         scratch[uint64(k * WARPS + cuda.threadIdx.x // WARP)] = value
 
 
 def _over_block(value, scratch):
-    stage(value, 0, scratch)  # noqa: F821 (bound, as below)
+    stage(value, 0, scratch)
     cuda.syncthreads()
-    value = of_warps(scratch, 0)  # noqa: F821
+    value = of_warps(scratch, 0)
     cuda.syncthreads()
     return value
 
@@ -153,7 +155,7 @@ def _meet(exchange, n_values, turn, scratch):
     team, member = my_team(exchange)
     numbers = exchange.partial[uint64(team), uint64(turn & 1)]
     for k in range(n_values):
-        value = of_warps(scratch, k)  # noqa: F821 (bound)
+        value = of_warps(scratch, k)
         if cuda.threadIdx.x == 0:
             numbers[k, uint64(member)] = value
     barrier(exchange)
@@ -162,11 +164,11 @@ def _meet(exchange, n_values, turn, scratch):
 def _total(exchange, k, turn):
     """The team's k-th number."""
     numbers = exchange.partial[uint64(my_team(exchange)[0]), uint64(turn & 1), k]
-    value, member = rest(), cuda.threadIdx.x % WARP  # noqa: F821 (bound, as below)
+    value, member = rest(), cuda.threadIdx.x % WARP
     while member < exchange.size[0]:
-        value = combine(value, numbers[uint64(member)])  # noqa: F821
+        value = combine(value, numbers[uint64(member)])
         member += warp_size()
-    return over_warp(value)  # noqa: F821
+    return over_warp(value)
 
 
 def _make_reductions(combine, rest):

@@ -1,4 +1,4 @@
-"""Weights of all fits, and what they alone decide: the formulas of `data.plans.weighted`.
+"""Weights of all fits, and what they alone decide: the formulas of `Pattern.weigh`.
 
 Sums are over runs of positions, in an order that does not depend on the other fits.
 """
@@ -11,10 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import float64
 
+from ..._compile import BOUND
 from ._cuda import cuda, device, kernel, specialize
 from .products import of_fit
 from .team import WARP, new_scratch
 from .workers import WORKERS
+
+worker = lane = term = lanes = total = workers = BOUND
 
 PARTS = 64  # of a sum over all rows or cells, which the host adds up
 
@@ -63,24 +66,24 @@ def keep_counted(value, row, run, total, weight, out):
 def _add_runs(begin, end, context, n_fits, sums):
     """A worker adds up the terms of one run of one fit."""
     scratch = new_scratch()
-    t = worker()  # noqa: F821 (bound, as below)
+    t = worker()
     while t < n_fits * begin.shape[0]:
         fit, k, added, positive = t // begin.shape[0], t % begin.shape[0], 0.0, 0.0
-        q = begin[k] + lane()  # noqa: F821
+        q = begin[k] + lane()
         while q < end[k]:
-            number = term(context, fit, q)  # noqa: F821
+            number = term(context, fit, q)
             added += number
             positive += 1.0 if number > 0.0 else 0.0
-            q += lanes()  # noqa: F821
-        added, positive = total(added, scratch), total(positive, scratch)  # noqa: F821
-        if lane() == 0:  # noqa: F821
+            q += lanes()
+        added, positive = total(added, scratch), total(positive, scratch)
+        if lane() == 0:
             if sums.total.shape[0] > 0:
                 sums.total[fit, k] = added
             if sums.inverse.shape[0] > 0:
                 sums.inverse[fit, k] = 1.0 / added if added > 0.0 else 0.0
             if sums.count.shape[0] > 0:
                 sums.count[fit, k] = positive
-        t += workers()  # noqa: F821
+        t += workers()
 
 
 @device
@@ -162,8 +165,9 @@ def spread(layout, values):
 
     def launch(fits, base, marks, times):
         fits, marks, times = map(device.upload, (fits.astype(np.int32), marks, times))
-        given = fits, layout.X, order, base, marks, times, out
-        layout.launch_wide(spread_rows, order.shape[0], *given)
+        layout.launch_wide(
+            spread_rows, order.shape[0], fits, layout.X, order, base, marks, times, out
+        )
 
     if getattr(values, "marks", None) is None:
         for fit in range(values.shape[1]):
@@ -187,8 +191,9 @@ def add_runs(layout, term, runs, context, n_fits, wanted, few=False):
     n_runs = begin.shape[0]
     sums = Sums(*(empty((n_fits, n_runs) if n in wanted else (0, 0), float) for n in Sums._fields))
     worker, lanes = ("block", layout.threads) if few else ("warp", WARP)
-    given = begin, end, context, n_fits, sums
-    layout.launch_wide(_adder(term, worker), max(1, n_fits * n_runs * lanes), *given)
+    layout.launch_wide(
+        _adder(term, worker), max(1, n_fits * n_runs * lanes), begin, end, context, n_fits, sums
+    )
     return [getattr(sums, name) for name in wanted]
 
 

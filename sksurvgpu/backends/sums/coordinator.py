@@ -68,8 +68,9 @@ class Coordinator:
         known = _known_of(batch)
         try:
             link.open(weights, self.counts)
-            given = batch.null is None, known
-            sessions = [Session(link, weight, self, *given) for weight in weights]
+            sessions = [
+                Session(link, weight, self, batch.null is None, known) for weight in weights
+            ]
             with one_blas_thread():
                 return self._drive(link, sessions, coroutines, problem.n_columns)
         except BaseException:

@@ -18,7 +18,7 @@ REMEDY = "take `bootstrap` or `profile_likelihood`"
 
 @dataclass(frozen=True)
 class Weighed:
-    """What is known of all rows under one vector of weights."""
+    """All rows under one vector of weights: sums over them."""
 
     total: float
     rows: int
@@ -57,7 +57,7 @@ class Weighing:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class JoinedEvaluation:
     """An evaluation of all rows, and what partitions need for sums over columns there."""
 
     loglik: float
@@ -87,7 +87,7 @@ class Totals:
         self.loglik, self._low, self._high = 0.0, np.inf, -np.inf
 
     def fields(self, part):
-        """What a partition is told beside coefficients and weights."""
+        """Fields of `Evaluate` beside coefficients and weights, by partition."""
         return {}
 
     def add(self, part, answer):
@@ -98,7 +98,7 @@ class Totals:
 
     def join(self):
         """The evaluation; None where all have to be asked again, with other fields."""
-        return Evaluation(self.loglik, lambda: self.baseline, lambda part: {})
+        return JoinedEvaluation(self.loglik, lambda: self.baseline, lambda part: {})
 
     def reach(self):
         """R of the line search; 0 where partitions do not tell how far their rows moved."""

@@ -18,8 +18,8 @@ requests of all fits of a batch.
 
 Where groups of rows (strata, subjects, matched sets) are whole in partitions, or nothing couples
 rows, an evaluation is a sum: the pattern is *local*.  Else the coordinator joins tables over
-*cells* (`data.plans.rows`), of which a partition has its *own*: those where a row of it begins or
-ends.  With ``w = c exp(eta - top)``, `top` being the largest live eta of the partition:
+*cells* (`patterns.risk_sets.plan`), of which a partition has its *own*: those where a row of it
+begins or ends.  With ``w = c exp(eta - top)``, `top` being the largest live eta of the partition:
 
     pattern            Evaluated.tables                              Slopes.tables
     local              -                                             -
@@ -33,7 +33,7 @@ ends.  With ``w = c exp(eta - top)``, `top` being the largest live eta of the pa
                                                                      back_edges (n_bins, 2)
 
 `Evaluated.loglik` of risk sets is the sum of ``c delta (eta - top)``.  In logarithms (`in_logs`),
-tables are those of `backends.cpu.risk_sets.evaluate_in_logs` and `top` is 0.
+tables are those of `patterns.risk_sets.cpu_cells.evaluate_in_logs` and `top` is 0.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Coef:
 
     @classmethod
     def of(cls, coef: np.ndarray) -> Coef:
-        """Those of a vector."""
+        """Coefficients of a vector that are not zero."""
         columns = np.flatnonzero(coef)
         return cls(columns, coef[columns])
 
@@ -207,9 +207,9 @@ class Description:
 class Arranged:
     """Which cells are the partition's own, int64 and ascending; of lanes and curves, too.
 
-    Cells count as in a `data.plans.rows.RowPlan` of all rows.  Entries of a censoring group's curve
-    begin at ``table_ptr[g] + g``, the first being before its first time, as in
-    `data.plans.carried`; those that are own are G(T-) of some row.
+    Cells count as in a `patterns.risk_sets.plan.RowPlan` of all rows.  Entries of a censoring
+    group's curve begin at ``table_ptr[g] + g``, the first being before its first time, as in
+    `patterns.carried.plan`; those that are own are G(T-) of some row.
     """
 
     own: np.ndarray

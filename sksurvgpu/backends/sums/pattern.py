@@ -16,15 +16,17 @@ import numpy as np
 from ...data.design.columns import DENSE, INDICATOR, Design
 from ...data.design.tiles import tiles_of
 from ...data.design.units import moved
+from ...data.vectors import encode
 from ..cpu.bins import Centring
 from ..cpu.threads import Threads
 from ..cpu.tile_gram import rows_of_gram, rows_of_model
 from ..cpu.tile_loads import load, load_ones
 from ..cpu.tile_products import Products
+from ..meat import collector_of, meat_of
 from .messages import Arranged, Coef, Evaluate, Evaluated, Slopes, Sums, Tables, Weights
-from .scores import meat_of_part
 
 KEPT = 2  # predictors, of 8 bytes a row
+MOST_NUMBERS = 2**25  # in a dense block of columns: 256 MiB
 BYTES_A_ROW = 64  # of a pattern: these, weights, residuals, marks, tables of own cells
 
 
@@ -196,8 +198,25 @@ class PatternInPart:
         if "jumps" in request.want:
             found |= self.jumps(request.columns)
         if "meat" in request.want:
-            found["meat"] = meat_of_part(self, request.columns)
+            found["meat"] = self._meat(request.columns)
         return Sums(loglik, found)
+
+    def _meat(self, columns):
+        """Sum over clusters of the products of their scores; copies of a row are one."""
+        products, plan, p = self.arranged.products, self.plan, len(columns)
+        width = int(np.clip(MOST_NUMBERS // max(plan.n_rows, 1), 1, max(p, 1)))
+        cluster, blocks = self.arranged.rows.cluster, np.split(np.arange(p), range(width, p, width))
+        collect = None
+        if cluster is not None or plan.n_rows > plan.n_base:
+            number = np.argsort(plan.order) if cluster is None else encode(cluster)[0]
+            collect = collector_of(number, plan)
+
+        def scores_of(block):
+            x = np.ascontiguousarray(products.dense(columns[block]).T)
+            scores = self.scores(x, block)
+            return scores if collect is None else collect(scores)
+
+        return meat_of(blocks, scores_of)
 
     def _model(self, request):
         products = self.arranged.products

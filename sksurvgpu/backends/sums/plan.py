@@ -19,7 +19,7 @@ class SumPlan:
     cell_ptr: np.ndarray | None = None  # int64 (n_pieces * n_strata + 1,)
     cell_time: np.ndarray | None = None
     bins: Any = None  # `patterns.risk_sets.plan.BinPlan`
-    events: Any = None  # `patterns.risk_sets.joined.Events`
+    events: Any = None  # `patterns.risk_sets.joined.EventTimes`
     # of patterns with lanes
     lanes: Any = None  # `patterns.carried.plan.Lanes`
     curves: Any = None  # `patterns.carried.joined.Curves`

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data.design.units import NEAR_CONSTANT, ROUNDING
+from ...data.design.units import choose_centers
 from ...data.model_columns import ModelColumns
 from .messages import Arrange, Description, Engine, Tables
 from .plan import SumPlan
@@ -47,11 +47,8 @@ class RemoteDesign:
 
     def find_centers(self):
         """What to take from each column, by the rule of `data.design.units.find_centers`."""
-        is_full = (self.entries == self.n_rows) & (self.mean != 0.0)
-        mean = np.where(is_full, self.mean, 1.0)
-        share = self.square / (mean * mean * max(self.n_rows, 1))
-        is_far = is_full & (share > ROUNDING**2) & (share < NEAR_CONSTANT**2)
-        return np.where(is_far, mean, 0.0)
+        mean = np.where(self.entries == self.n_rows, self.mean, 0.0)
+        return choose_centers(mean, self.square, self.n_rows)
 
 
 @dataclass(frozen=True)

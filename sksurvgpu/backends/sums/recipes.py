@@ -75,7 +75,7 @@ class KnownPart:
 
     @property
     def shape(self):
-        """That of an array: one column stands for all fits."""
+        """Shape of an array of such weights: one column stands for all fits."""
         return self.n_rows, 1
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..contract import Room
 from .exchange import Link, Step
-from .joined import Evaluation, information_of
+from .joined import JoinedEvaluation, information_of
 from .matrix import (
     BASES,
     LEVELS,
@@ -32,7 +32,7 @@ class Point:
     """An evaluation, and what has been asked for there since."""
 
     coef: np.ndarray
-    evaluation: Evaluation
+    evaluation: JoinedEvaluation
     reach: float
     gradient: np.ndarray | None = None
     size: np.ndarray | None = None
@@ -155,7 +155,7 @@ class Session:
             yield steps
             found = totals.join()
             if found is None and totals.reach() > longest:
-                found = Evaluation(np.nan, lambda: None, lambda part: {})
+                found = JoinedEvaluation(np.nan, lambda: None, lambda part: {})
         point = Point(coef.copy(), found, totals.reach())
         if len(steps) > 1:
             point.gradient = sums.sums["gradient"]

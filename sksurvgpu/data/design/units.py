@@ -15,7 +15,7 @@ import numpy as np
 from ..._compile import kernel
 from .kernels import DENSE, INDICATOR
 
-__all__ = ["check_magnitudes", "find_centers", "moved"]
+__all__ = ["check_magnitudes", "choose_centers", "find_centers", "moved"]
 
 # A column is centred where its standard deviation is a share of its mean between these: below, it
 # is constant up to rounding.
@@ -43,20 +43,14 @@ def _find_largest(values, ptr, size, largest):
 
 
 @kernel
-def _find_centers(values, ptr, size, near, rounding, center):
-    """Means of the columns whose deviation is a share of it below `near`, but not mere rounding."""
+def _find_moments(values, ptr, size, mean, square):
+    """Mean of the values of every column, and the sum of their squared deviations from it."""
     for j in range(len(ptr)):
-        mean = square = center[j] = 0.0
         for q in range(ptr[j], ptr[j] + size[j]):
-            mean += values[q]
-        if mean == 0.0:
-            continue
-        mean /= size[j]
+            mean[j] += values[q]
+        mean[j] /= max(size[j], 1)
         for q in range(ptr[j], ptr[j] + size[j]):
-            square += (values[q] - mean) ** 2
-        square /= mean * mean * size[j]
-        if rounding * rounding < square < near * near:
-            center[j] = mean
+            square[j] += (values[q] - mean[j]) ** 2
 
 
 def _largest_values(design):
@@ -93,10 +87,17 @@ def find_centers(design, rounding=ROUNDING):
     Only columns with a value for every row can lie so far. With `rounding` 0 those count whose
     deviation may be that of rounding.
     """
-    center, stored = np.zeros(design.n_columns), _stored(design)
+    (mean, square), stored = np.zeros((2, design.n_columns)), _stored(design)
     ptr, size = _values(design, np.where(stored == design.n_rows, stored, 0))
-    _find_centers(design.values, ptr, size, NEAR_CONSTANT, rounding, center)
-    return center
+    _find_moments(design.values, ptr, size, mean, square)
+    return choose_centers(mean, square, design.n_rows, rounding)
+
+
+def choose_centers(mean, square, n_rows, rounding=ROUNDING):
+    """`find_centers` from means of columns, 0 of others, and sums of squares about these."""
+    relative = square / (np.where(mean == 0.0, 1.0, mean) ** 2 * max(n_rows, 1))
+    is_far = (mean != 0.0) & (relative > rounding**2) & (relative < NEAR_CONSTANT**2)
+    return np.where(is_far, mean, 0.0)
 
 
 def moved(design, by, *, in_place=False):

@@ -27,8 +27,8 @@ class CarriedPattern(RiskSetPattern):
     def arrays(plan):
         return RiskSetPattern.arrays(plan) | arrays_of_lanes(plan)
 
-    @staticmethod
-    def contests_among(problem, weighted):
+    @classmethod
+    def contests_among(cls, problem, weighted):
         """Rows are carried along their lane while the censoring curve is positive."""
         plan, carrying, is_positive = problem.plan, problem.plan.carrying, weighted.survival > 0
         n_positive = np.add.reduceat(is_positive, carrying.lane_ptr[:-1], dtype=int)

@@ -2,7 +2,7 @@
 
 A row with a competing event at T_i stays at risk with weight G(t-) / G(T_i-).  With v_i = w_i /
 G(T_i-) for such rows and 0 for others, and G_k = G(t_k-) on the row's lane
-(`data/plans/carried.py`),
+(`plan`),
 
     D_k = sum_{exit_i >= k} w_i + sum_lanes G_k sum_{exit_i < k} v_i     suffix and prefix scan
     a_k, A_k                  jump and cumulative hazard, as in `risk_sets`
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import bind, device, kernel, part_of_loop, specialize
+from ..._compile import BOUND, bind, device, kernel, part_of_loop, specialize
 from ...backends.cpu import tasks
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
@@ -42,7 +42,9 @@ from ..risk_sets.cpu_tasks import (
     join_tops,
     span_of,
 )
-from .cpu_steps import Moments, fill_moments, steps_of
+from .cpu_steps import LaneMoments, fill_moments, steps_of
+
+find_jumps = of_cells = BOUND
 
 
 class Carry(NamedTuple):
@@ -140,7 +142,7 @@ def scan_lanes(risk_sets, carry, cells, loglik):
     n_strata = len(risk_sets.cell_ptr) - 1
     _sum_risks(risk_sets, carry, cells.risk, 0, n_strata)
     n_cells = len(cells.risk)
-    loglik = find_jumps(risk_sets, cells, 0, n_cells, loglik)  # noqa: F821 (bound by specialize)
+    loglik = find_jumps(risk_sets, cells, 0, n_cells, loglik)
     if not np.isnan(loglik):
         _sum_jumps(risk_sets, carry, cells.hazard, 0, n_strata)
     return loglik
@@ -161,8 +163,19 @@ def _sum_block(risk_sets, carry, eta, u, cells, blocks, b):
     low, high, begin, end = span_of(risk_sets, blocks, b, len(cells.risk))
     # cells of lanes are those of strata, or all rows are one block
     carry.sums[begin : end if b < blocks.sizes[SUMS] - 1 else len(carry.sums)] = 0.0
-    sums = cells.risk, low, high, begin, end, blocks.found[b]
-    _sum_exits(risk_sets, carry, eta, join_tops(blocks), u, *sums)
+    _sum_exits(
+        risk_sets,
+        carry,
+        eta,
+        join_tops(blocks),
+        u,
+        cells.risk,
+        low,
+        high,
+        begin,
+        end,
+        blocks.found[b],
+    )
 
 
 @part_of_loop
@@ -191,7 +204,7 @@ def do_cells(risk_sets, carry, cells, blocks, task, low, high):
     elif task == JUMPS:
         for b in range(low, high):
             first, end, start = blocks.cells[b], blocks.cells[b + 1], begin_part(blocks, b)
-            found[b, OF_CELLS] = find_jumps(risk_sets, cells, first, end, start)  # noqa: F821
+            found[b, OF_CELLS] = find_jumps(risk_sets, cells, first, end, start)
     elif task == HAZARDS:
         for b in range(low, high):
             _sum_jumps(risk_sets, carry, cells.hazard, strata[b], strata[b + 1])
@@ -204,7 +217,7 @@ def evaluate(risk_sets, carry, eta, u, cells, blocks, sizes, task, low, high):
     for now in range(task, len(sizes) if high == ALL else task + 1):
         end = min(high, sizes[now])
         _do_rows(risk_sets, carry, eta, u, cells, blocks, now, low, end)
-        of_cells(risk_sets, carry, cells, blocks, now, low, end)  # noqa: F821 (bound)
+        of_cells(risk_sets, carry, cells, blocks, now, low, end)
     return task + 1
 
 
@@ -247,9 +260,6 @@ def residuals(risk_sets, carry, eta, top, hazard, u):
 # -- exact steps ------------------------------------------------------------------------------
 
 
-# -- one fit ---------------------------------------------------------------------------------
-
-
 class CarriedOnCpu(RiskSetsOnCpu):
     """Risk sets with rows that stay beyond their exit, on the lanes of a `CompetingPlan`."""
 
@@ -283,8 +293,9 @@ class CarriedOnCpu(RiskSetsOnCpu):
         w_row = np.empty(len(eta))
         self._write_curvature(eta, h, w_row)
         carried_row = np.empty(len(eta))
-        numbers = self._carry, w_row, carried_row, h
-        tasks.run_blocks(self._threads, self._row_blocks, add_carried, *numbers)
+        tasks.run_blocks(
+            self._threads, self._row_blocks, add_carried, self._carry, w_row, carried_row, h
+        )
         hazard = self.cells.hazard
         # whole strata have nothing before or after them
         back = self._carry.sums if self._one_lane else np.zeros(len(hazard))
@@ -292,7 +303,7 @@ class CarriedOnCpu(RiskSetsOnCpu):
 
     def exact_steps(self, eta):
         n_cells = len(self.cells.risk)
-        moments = Moments(
+        moments = LaneMoments(
             np.empty((n_cells, 3)), np.empty((len(self._carry.sums), 3)), np.empty((n_cells, 3))
         )
         w_row = np.empty(len(eta))

@@ -7,18 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import bind, device, kernel
-from ...backends.cpu.columns import (
-    add_scaled,
-    column_operation,
-    entry_count,
-    entry_row,
-    entry_value,
-)
+from ..._compile import BOUND, bind, device, kernel
+from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.optional import row_weight
 
+coordinate_formula = scan = BOUND
 
-class Moments(NamedTuple):
+
+class LaneMoments(NamedTuple):
     """Sums of w, w x and w x^2 by exit: per cell, and of v per lane cell; scratch per cell."""
 
     left: np.ndarray  # (n_cells, 3)
@@ -41,7 +37,7 @@ def fill_moments(risk_sets, carry, eta, w_row, moments):
 @column_operation
 def _scatter(rows, values, shift, state):
     risk_sets, carry, w_row, moments, _ = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         x = entry_value(values, q)
         first, second = w_row[i] * x, w_row[i] * x * x
@@ -58,7 +54,7 @@ def _scatter(rows, values, shift, state):
 def _refresh(rows, values, shift, state):
     """New w of the column's rows, and its change in the sums."""
     risk_sets, carry, w_row, moments, eta = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         c = row_weight(risk_sets.weight, i)
         w = c * np.exp(eta[i]) if risk_sets.live[i] else 0.0
@@ -101,7 +97,7 @@ def _scan(risk_sets, carry, moments):
             left[1] = left[2] = 0.0
             deaths = risk_sets.deaths[k]
             if deaths > 0.0:
-                g, h = coordinate_formula(  # noqa: F821 (bound by specialize)
+                g, h = coordinate_formula(
                     s0 + late[0],
                     s1 + late[1],
                     s2 + late[2],
@@ -119,7 +115,7 @@ def _scan(risk_sets, carry, moments):
 def _carried_derivatives(X, j, state):
     risk_sets, carry, _, moments, _ = state
     _scatter(X, j, 0, X.n_base, state)
-    return scan(risk_sets, carry, moments)  # noqa: F821 (bound by specialize)
+    return scan(risk_sets, carry, moments)
 
 
 @device

@@ -1,4 +1,4 @@
-"""Risk sets that keep rows beyond their exit, on the device: formulas as in `backends.cpu.carried`.
+"""Risk sets that keep rows beyond their exit, on the device: formulas as in `cpu`.
 
 What lanes bring to a risk set needs no scan over their cells: the carried rows are scanned in the
 order of their lane cells, and every lane cell knows how many of them lie before it.  They are
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
+from ..._compile import BOUND
 from ...backends.cuda import weights
 from ...backends.cuda._cuda import cuda, device, inlined, kernel, specialize
 from ...backends.cuda.products import of_fit
@@ -31,6 +32,8 @@ from ..risk_sets.cuda_cells import (
     risk_weight,
     scan_hazard,
 )
+
+scan_risk = BOUND
 
 
 class Carry(NamedTuple):
@@ -52,8 +55,8 @@ class Carry(NamedTuple):
     back: np.ndarray  # float64 (fits, lane cells): B
 
 
-class Lanes(NamedTuple):
-    """What of it is one fit's own."""
+class LanesOfFit(NamedTuple):
+    """Numbers of lanes that belong to one fit."""
 
     inverse: np.ndarray
     survival: np.ndarray
@@ -63,7 +66,7 @@ class Lanes(NamedTuple):
 
 @inlined
 def lanes_of_fit(carry, fit):
-    return Lanes(
+    return LanesOfFit(
         of_fit(carry.inverse, fit),
         of_fit(carry.survival, fit),
         carry.sums[fit],
@@ -103,7 +106,7 @@ def _load_back(context, position):
 
 @device
 def _take_back(context, position, before, after):
-    """What is summed up after a cell is its B."""
+    """Keep the sum over later cells, which is B."""
     carry, _, lanes = context
     lanes.back[carry.is_last.shape[0] - 1 - position] = before[0] + before[1]
     return 0.0, 0.0
@@ -115,7 +118,7 @@ _scan_back = make_rake(_load_back, _take_back, combine=add_exactly)
 
 @device
 def _late_risk(late, part, k):
-    """What the lanes of its stratum bring to the risk set of a cell."""
+    """Sum of v that the lanes of its stratum bring to the risk set of a cell."""
     carry, lanes = late
     risk, s = 0.0, carry.stratum[k]
     if part.deaths[k] > 0.0:
@@ -156,7 +159,7 @@ def _evaluate(exchange, sets, carry, rows, cells, eta_of_fits, loglik_of_fits, t
         n_carried, n_marks, n_cells = carry.row.shape[0], sets.flags.shape[0], part.jump.shape[0]
         _scan_carried(exchange, n_carried, (carry, part, lanes, top), turn + 1, scratch)
         context = sets, part, top, (carry, lanes)
-        loglik, _ = scan_risk(exchange, n_marks, context, turn + 2, scratch)  # noqa: F821 (bound)
+        loglik, _ = scan_risk(exchange, n_marks, context, turn + 2, scratch)
         cuda.syncthreads()  # a member scans the jumps that it has found
         scan_hazard(exchange, n_cells, (sets, part), turn + 3, scratch)
         _scan_back(exchange, carry.is_last.shape[0], (carry, part, lanes), turn + 4, scratch)
@@ -206,9 +209,6 @@ def curvature(fits, sets, carry, rows, cells, eta_of_fits, tops, bin_cells, mode
                 model.after[fit, k] = lanes.back[bin_cells.end[k]]
                 model.fall[fit, k] = lanes.back[bin_cells.start[k]] - model.after[fit, k]
             k += step
-
-
-# -- one fit ---------------------------------------------------------------------------------
 
 
 class CarriedOnDevice(RiskSetsOnDevice):
@@ -277,9 +277,28 @@ class CarriedOnDevice(RiskSetsOnDevice):
         return False
 
     def evaluate(self, fits, eta, loglik):
-        numbers = self.rows, self._cells, eta, loglik, self._top
-        self.layout.launch_teams(self._evaluate, fits, self._sets, self._carry, *numbers)
+        self.layout.launch_teams(
+            self._evaluate,
+            fits,
+            self._sets,
+            self._carry,
+            self.rows,
+            self._cells,
+            eta,
+            loglik,
+            self._top,
+        )
 
     def _refer(self, fits, eta, model):
-        numbers = self.rows, self._cells, eta, self._top, self._bin_cells, model
-        self._launch_rows(curvature, fits, self._sets, self._carry, *numbers)
+        self._launch_rows(
+            curvature,
+            fits,
+            self._sets,
+            self._carry,
+            self.rows,
+            self._cells,
+            eta,
+            self._top,
+            self._bin_cells,
+            model,
+        )

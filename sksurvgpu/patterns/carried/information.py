@@ -20,9 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import device, kernel
-from ..risk_sets.information import Lanes, RiskSetView
-
-__all__ = ["CarriedView", "CensoringSchedule", "add_censoring_scores", "plan_schedule"]
+from ..risk_sets.information import CarriedRows, RiskSetView
 
 
 class CensoringSchedule(NamedTuple):
@@ -156,8 +154,13 @@ class CarriedView(RiskSetView):
 
     def _take_lanes(self):
         carrying, weighted = self.rows.plan.carrying, self.rows.session.pattern.weighted
-        of_plan = carrying.lane_ptr, carrying.lane_cell
-        return Lanes(carrying.carry_idx, weighted.inverse, *of_plan, weighted.survival)
+        return CarriedRows(
+            carrying.carry_idx,
+            weighted.inverse,
+            carrying.lane_ptr,
+            carrying.lane_cell,
+            weighted.survival,
+        )
 
     def scores_of(self, x, mean):
         out, cells = self._scan(x, mean)

@@ -58,7 +58,7 @@ def join_curves(descriptions, events, events_first):
 
 @dataclass(frozen=True)
 class WeighedLanes(WeighedCells):
-    """What is known of all rows under one vector of weights, by cell, and curves of censoring."""
+    """All rows under one vector of weights: sums over them, and curves of censoring."""
 
     survival: np.ndarray  # by entry
 

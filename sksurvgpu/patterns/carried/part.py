@@ -141,8 +141,16 @@ class CarriedInPart(RiskSetsInPart):
         """Lanes over own lane cells; who has none is never asked for its sums."""
         nothing, none = np.zeros(1, np.int64), np.zeros(0)
         # kernels read a number for every row, whether they need it or not
-        shape = nothing, nothing, nothing, none, sums if len(sums) else np.zeros(1), none
-        return kernels.Carry(self._lanes.carry_idx, self._inverse, *shape)
+        return kernels.Carry(
+            self._lanes.carry_idx,
+            self._inverse,
+            nothing,
+            nothing,
+            nothing,
+            none,
+            sums if len(sums) else np.zeros(1),
+            none,
+        )
 
     def _sum(self, eta, top, in_logs):
         risk, sums = np.zeros(len(self.plan.own)), np.zeros(len(self._lanes.own_lanes))
@@ -154,8 +162,9 @@ class CarriedInPart(RiskSetsInPart):
         if self._u is None:
             self._u = np.empty(len(self._eta))
             carry, tables = self._carry(self._request.tables["back"]), self._request.tables
-            numbers = self._eta, self._request.top, tables["hazard"], self._u
-            kernels.residuals(self._risk_sets(), carry, *numbers)
+            kernels.residuals(
+                self._risk_sets(), carry, self._eta, self._request.top, tables["hazard"], self._u
+            )
         return self._u
 
     def refer(self, h):
@@ -164,8 +173,9 @@ class CarriedInPart(RiskSetsInPart):
         carried_row, rows = w_row * self._inverse, self._is_carried
         back = self._request.tables["back"]
         h[rows] += carried_row[rows] * back[self._lanes.carry_idx[rows]]
-        edges = self._edges("edges"), carried_row, self._edges("back_edges")
-        return self._centre(h, w_row, cells.hazard, *edges)
+        return self._centre(
+            h, w_row, cells.hazard, self._edges("edges"), carried_row, self._edges("back_edges")
+        )
 
     def jumps(self, columns):
         sums = self._weights() * self._inverse

@@ -22,6 +22,8 @@ class WeightedGroups(Weighted):
 class GroupPattern(Pattern):
     """A multinomial distribution within each group of rows."""
 
+    are_cases_apart = False  # whether events of a group are no rivals of each other
+
     on_cpu = Lazy(".cpu", "GroupsOnCpu")
     on_device = Lazy(".cuda", "GroupsOnDevice")
     in_part = Lazy(".part", "GroupsInPart")
@@ -51,9 +53,10 @@ class GroupPattern(Pattern):
             "ptr": np.asarray(plan.ptr, np.int64),
         }
 
-    @staticmethod
-    def contests_among(problem, weighted):
+    @classmethod
+    def contests_among(cls, problem, weighted):
         plan, counts = problem.plan, are_counted(problem.plan, weighted.weight)
-        group = plan.group_idx.astype(np.int64)
-        is_event = counts & (plan.value > 0)
-        return Contests.build(is_event, group + 1, counts, group, group + 1, plan.n_strata + 1)
+        group, is_event = plan.group_idx.astype(np.int64), plan.value > 0
+        is_rival = counts & ~(cls.are_cases_apart & is_event)
+        n_cells = plan.n_strata + 1
+        return Contests.build(counts & is_event, group + 1, is_rival, group, group + 1, n_cells)

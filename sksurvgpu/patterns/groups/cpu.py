@@ -16,13 +16,7 @@ import numpy as np
 from ..._compile import device, kernel
 from ...backends.cpu import tasks
 from ...backends.cpu.bins import Centring, bins_of_groups
-from ...backends.cpu.columns import (
-    add_scaled,
-    column_operation,
-    entry_count,
-    entry_row,
-    entry_value,
-)
+from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
 from ...backends.cpu.pattern import PatternOnCpu
@@ -122,7 +116,7 @@ def _sum_runs(rows, values, shift, state):
     """Slope and curvature: the column's entries of a group are neighbours."""
     groups, w_row, risk, _, sums = state
     first, second, own = 0.0, 0.0, 0
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         if groups.idx[i] != own:
             _reduce(groups, risk, own, first, second, sums)
@@ -138,7 +132,7 @@ def _sum_runs(rows, values, shift, state):
 def _refresh_runs(rows, values, shift, state):
     """New w of the column's rows, and its change in their groups' sums."""
     groups, w_row, risk, eta, _ = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         c = row_weight(groups.weight, i)
         w = c * np.exp(eta[i]) if c > 0.0 else 0.0
@@ -161,26 +155,21 @@ def group_advance(X, j, step, state):
     _refresh_runs(X, j, 0, X.n_base, state)
 
 
-# -- one fit ---------------------------------------------------------------------------------
-
-
 class GroupsOnCpu(PatternOnCpu):
     """Conditional Poisson regression: events of a group distributed over its rows."""
 
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
         plan, weighted = problem.plan, self.weighted
-        numbers = plan.value, weighted.weight, weighted.total
-        self._groups = Groups(plan.ptr, plan.group_idx, *numbers)
+        weight = weighted.weight
+        self._groups = Groups(plan.ptr, plan.group_idx, plan.value, weight, weighted.total)
         self._few, self.group_ptr = plan.few, plan.ptr
 
     def evaluate(self, eta, u):
-        given = self._groups, eta, u
-        return tasks.add_up(self._threads, evaluate, *given, self._group_blocks)
+        return tasks.add_up(self._threads, evaluate, self._groups, eta, u, self._group_blocks)
 
     def refer(self, eta, u, h):
-        given = self._groups, eta, h
-        tasks.run_blocks(self._threads, self._group_blocks, curvature, *given)
+        tasks.run_blocks(self._threads, self._group_blocks, curvature, self._groups, eta, h)
         inverse = inverse_of(self._groups.total)
         return Centring(bins_of_groups(self._groups.idx, inverse, self._groups.ptr), self._few)
 

@@ -1,4 +1,4 @@
-"""The group pattern on the device: formulas as in `backends.cpu.groups`.
+"""The group pattern on the device: formulas as in `cpu`.
 
 A group is anything from one row to all of them, so nobody works on "a group": one segmented scan
 over the rows takes each group's largest predictor together with the sum of w on that scale, and
@@ -32,8 +32,8 @@ class Groups(NamedTuple):
     risk: np.ndarray  # float64 (fits, groups): S on the scale of `top`
 
 
-class Span(NamedTuple):
-    """What the scan sees of one fit."""
+class GroupScan(NamedTuple):
+    """Rows of one fit as the scan sees them."""
 
     idx: np.ndarray
     weight: np.ndarray
@@ -44,7 +44,7 @@ class Span(NamedTuple):
 
 @device
 def largest_term(context, fit, i):
-    """What a row adds to the log-likelihood where its group's events are in their shares."""
+    """Term of a row in the log-likelihood where its group's events are in their shares."""
     rows, groups = context
     events = rows.value[i] * of_fit(rows.weight, fit)[i]
     if not events > 0.0:
@@ -77,7 +77,7 @@ _scan_groups = make_rake(_load, _take, combine=add_scaled)
 def weigh_groups(exchange, rows, groups, fit, eta, turn, scratch):
     """Fill `top` and `risk` of a fit, as all members see them; takes a turn."""
     weight = of_fit(rows.weight, fit)
-    span = Span(groups.idx, weight, eta, groups.top[fit], groups.risk[fit])
+    span = GroupScan(groups.idx, weight, eta, groups.top[fit], groups.risk[fit])
     _scan_groups(exchange, eta.shape[0], span, turn, scratch)
     barrier(exchange)
 
@@ -150,9 +150,6 @@ def curvature(fits, rows, groups, eta_of_fits, h_of_fits):
             i += cuda.gridsize(1)
 
 
-# -- one fit ---------------------------------------------------------------------------------
-
-
 class GroupsOnDevice(PatternOnDevice):
     """Conditional Poisson regression: events of a group distributed over its rows."""
 
@@ -162,8 +159,9 @@ class GroupsOnDevice(PatternOnDevice):
         self.few = plan.few
         runs = layout.plan.ptr[:-1], layout.plan.ptr[1:]
         events = self.rows.weight, device.empty(0, np.int32), self.rows.value
-        wanted = n_fits, ("total", "inverse"), plan.few
-        totals, self._inverse = add_runs(layout, number_of, runs, events, *wanted)
+        totals, self._inverse = add_runs(
+            layout, number_of, runs, events, n_fits, ("total", "inverse"), plan.few
+        )
         own = layout.plan.own
         self.live = self._keep_counted(layout.plan.may_count, run=own, total=totals)
         top, risk = (device.empty((n_fits, plan.n_strata), np.float64) for _ in range(2))
@@ -176,8 +174,9 @@ class GroupsOnDevice(PatternOnDevice):
 
     @cached_property
     def _largest(self):
-        given = self._plan.n_rows, (self.rows, self._groups), self.n_weights
-        return add_all(self.layout, largest_term, *given)
+        return add_all(
+            self.layout, largest_term, self._plan.n_rows, (self.rows, self._groups), self.n_weights
+        )
 
     def evaluate(self, fits, eta, loglik):
         self.layout.launch_teams(evaluate, fits, self.rows, self._groups, eta, loglik)
@@ -186,5 +185,6 @@ class GroupsOnDevice(PatternOnDevice):
         return self._model_of_groups(row_type, self._inverse)
 
     def refer(self, fits, eta, model):
-        arguments = self.layout.served(fits), self.rows, self._groups, eta, model.h
-        self.layout.launch_wide(curvature, eta.shape[1], *arguments)
+        self.layout.launch_wide(
+            curvature, eta.shape[1], self.layout.served(fits), self.rows, self._groups, eta, model.h
+        )

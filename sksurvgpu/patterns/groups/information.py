@@ -7,8 +7,6 @@ from scipy.sparse import csr_array
 
 from ...information.views import MeanView
 
-__all__ = ["GroupView"]
-
 
 class GroupView(MeanView):
     """Models without time: rows in groups, within which the mean is free."""

@@ -33,8 +33,8 @@ class RiskSetPattern(Pattern):
     def arrays(plan):
         return Pattern.arrays(plan) | arrays_of_cells(plan)
 
-    @staticmethod
-    def contests_among(problem, weighted):
+    @classmethod
+    def contests_among(cls, problem, weighted):
         return contests_until(weighted, weighted.plan.exit_idx)
 
 

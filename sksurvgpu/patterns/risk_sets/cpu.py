@@ -10,16 +10,10 @@ from functools import cache
 
 import numpy as np
 
-from ..._compile import bind, device, kernel, specialize
+from ..._compile import BOUND, bind, device, kernel, specialize
 from ...backends.cpu import tasks
 from ...backends.cpu.bins import Bins, Centring
-from ...backends.cpu.columns import (
-    add_scaled,
-    column_operation,
-    entry_count,
-    entry_row,
-    entry_value,
-)
+from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
 from ...backends.cpu.pattern import PatternOnCpu
@@ -28,12 +22,14 @@ from . import cpu_tasks as risk_set_tasks
 from .cpu_cells import enter_cell
 from .cpu_tree import evaluate_on_tree
 
+coordinate_formula = scan_cells = BOUND
+
 
 @column_operation
 def _scatter(rows, values, shift, state):
     """Put w x and w x^2 of the column's rows into the cells where they exit and enter."""
     risk_sets, w_row, moments, _ = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         x = entry_value(values, q)
         k, e = risk_sets.exit_idx[i], enter_cell(risk_sets.enter_idx, i)
@@ -52,7 +48,7 @@ def _scatter(rows, values, shift, state):
 def _refresh_rows(rows, values, shift, state):
     """New w of the column's rows, and its change in the cells' sums."""
     risk_sets, w_row, moments, eta = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         c = row_weight(risk_sets.weight, i)
         w = c * np.exp(eta[i]) if risk_sets.live[i] else 0.0
@@ -93,7 +89,7 @@ def _scan_cells(risk_sets, moments):
             s2 += moments[k, 2]
             deaths = risk_sets.deaths[k]
             if deaths > 0.0:
-                g, h = coordinate_formula(  # noqa: F821 (bound by specialize)
+                g, h = coordinate_formula(
                     s0,
                     s1,
                     s2,
@@ -117,7 +113,7 @@ def _clear(moments):
 def _derivatives(X, j, state):
     risk_sets, _, moments, _ = state
     _scatter(X, j, 0, X.n_base, state)
-    slope, curvature = scan_cells(risk_sets, moments)  # noqa: F821 (bound by specialize)
+    slope, curvature = scan_cells(risk_sets, moments)
     _clear(moments)
     return slope, curvature
 
@@ -135,13 +131,30 @@ def steps_of(formula):
     return device(bind(_derivatives, scan_cells=scan)), _advance
 
 
-# -- one fit ---------------------------------------------------------------------------------
-
-
 @cache
 def _evaluation_in_logs(template, formula):
     """Kernel of an evaluation in logarithms under a likelihood's `jump_formula`."""
     return specialize(template, scan=device(bind(kernels.scan_log_cells, jump_formula=formula)))
+
+
+def centre(of_rows, w_row, enter_hazard, edges, inverse, carried_row=None, back_edges=None):
+    """The model's second term, by A (and B, where rows are carried) at both edges of every bin."""
+    (base, end), (before, after) = edges, (None, None) if back_edges is None else back_edges
+    bins = Bins(
+        of_rows.exit_bin,
+        of_rows.last,
+        np.ascontiguousarray(base),
+        end - base,
+        inverse,
+        of_rows.row_ptr,
+        w_row,
+        of_rows.enter_bin,
+        enter_hazard,
+        carried_row,
+        None if after is None else np.ascontiguousarray(after),
+        None if after is None else before - after,
+    )
+    return Centring(bins, of_rows.few)
 
 
 class RiskSetsOnCpu(PatternOnCpu):
@@ -150,20 +163,11 @@ class RiskSetsOnCpu(PatternOnCpu):
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
         plan, weighted = problem.plan, self.weighted
-        self.risk_sets = kernels.RiskSets(
-            plan.exit_idx,
-            plan.enter_idx,
-            plan.event,
-            weighted.live,
-            plan.cell_ptr,
-            weighted.weight,
-            weighted.deaths,
-            weighted.death_weight,
+        self.risk_sets = kernels.risk_sets_of(
+            plan, weighted.live, weighted.weight, weighted.deaths, weighted.death_weight
         )
-        risk, hazard = np.zeros((2, plan.n_cells))
-        rest = None if plan.enter_idx is None else np.zeros(plan.n_cells)
-        ties = np.zeros((2, plan.n_cells)) if problem.likelihood.uses_ties else (None, None)
-        self.cells = kernels.Cells(risk, hazard, rest, *ties)
+        has_entries, uses_ties = plan.enter_idx is not None, problem.likelihood.uses_ties
+        self.cells = kernels.new_cells(plan.n_cells, has_entries, uses_ties)
         self._blocks = risk_set_tasks.blocks_of(plan, self._row_blocks, self._is_in_order())
         self.top, self._in_logs = 0.0, False
         self.group_ptr, self.is_exact = plan.stratum_ptr, plan.bins.is_exact
@@ -196,27 +200,25 @@ class RiskSetsOnCpu(PatternOnCpu):
         return self._centre(w_row, hazard, inverse)
 
     def _write_curvature(self, eta, h, w_row):
-        numbers = self.risk_sets, eta, self.top, self.cells, h, w_row
-        tasks.run_blocks(self._threads, self._blocks.rows, kernels.curvature, *numbers)
+        tasks.run_blocks(
+            self._threads,
+            self._blocks.rows,
+            kernels.curvature,
+            self.risk_sets,
+            eta,
+            self.top,
+            self.cells,
+            h,
+            w_row,
+        )
 
     def _centre(self, w_row, hazard, inverse, carried_row=None, back=None):
         """The model's second term; `back` is B where rows are carried."""
-        plan, enter = self.weighted.plan, self.risk_sets.enter_idx
-        of_plan = plan.bins
-        bins = Bins(
-            *plan.row_bins,
-            None if enter is None else hazard[enter],
-            w_row,
-            carried_row,
-            of_plan.last,
-            base=hazard[of_plan.start],
-            jump=hazard[of_plan.end] - hazard[of_plan.start],
-            after=None if back is None else back[of_plan.end],
-            fall=None if back is None else back[of_plan.start] - back[of_plan.end],
-            inverse=inverse,
-            row_ptr=plan.bin_ptr,
-        )
-        return Centring(bins, of_plan.few)
+        bins, of_rows = self.weighted.plan.bins, self.weighted.plan.row_bins
+        at_entry = None if of_rows.enter_bin is None else hazard[self.risk_sets.enter_idx]
+        edges = hazard[bins.start], hazard[bins.end]
+        back_edges = None if back is None else (back[bins.start], back[bins.end])
+        return centre(of_rows, w_row, at_entry, edges, inverse, carried_row, back_edges)
 
     def baseline(self):
         """Logarithm of the cumulative hazard of a zero predictor, per cell.

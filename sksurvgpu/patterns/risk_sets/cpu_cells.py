@@ -1,6 +1,6 @@
 """The risk-set pattern: one suffix scan, one prefix scan and two gathers per evaluation.
 
-Time has become integers (`data/plans/rows.py`): every stratum owns a run of *cells*, one per event
+Time has become integers (`plan`): every stratum owns a run of *cells*, one per event
 index preceded by a cell 0 that stands for "before the first event".  Row i is at risk at the cells
 (enter_i, exit_i] of its stratum.  With w = weight * exp(eta):
 
@@ -23,11 +23,13 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from ..._compile import PART, bind, device, kernel, part_of_loop
+from ..._compile import BOUND, PART, bind, device, kernel, part_of_loop
 from ...backends.cpu.optional import add, fill, read, row_weight, write
 from ...backends.cpu.tasks import rows_in
 from ...backends.formulas import two_sum
 from .cpu_tree import add_logs
+
+jump_formula = scan = BOUND
 
 # Below this a risk-set sum has lost its digits to underflow and the scans continue in logarithms.
 SMALLEST_RISK = 1e-280
@@ -56,13 +58,34 @@ class RiskSets(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What the scans leave behind, per cell."""
+    """Numbers that scans leave behind, per cell."""
 
     risk: np.ndarray  # D
     hazard: np.ndarray  # A
     rest: np.ndarray  # low-order part of D, then of A; None without entries; in logarithms, of a
     tied: np.ndarray  # T, None where the formula has no use for ties
     held: np.ndarray  # ... likewise
+
+
+def risk_sets_of(plan, live, weight, deaths, death_weight):
+    """`RiskSets` of a row plan, whose `live` rows have weights (None: all one)."""
+    return RiskSets(
+        plan.exit_idx,
+        plan.enter_idx,
+        plan.event,
+        live,
+        plan.cell_ptr,
+        weight,
+        deaths,
+        death_weight,
+    )
+
+
+def new_cells(n_cells, has_entries, uses_ties):
+    """Memory of scans over cells."""
+    risk, hazard = np.zeros((2, n_cells))
+    ties = np.zeros((2, n_cells)) if uses_ties else (None, None)
+    return Cells(risk, hazard, np.zeros(n_cells) if has_entries else None, *ties)
 
 
 @part_of_loop
@@ -117,7 +140,7 @@ def _hazard_until(enter_idx, i, k, cells):
 
 @part_of_loop
 def largest_predictor(risk_sets, eta, low, high):
-    """... of the live rows [low, high)."""
+    """Largest predictor of the live rows [low, high)."""
     top = -np.inf
     for i in rows_in(low, high):
         if not eta[i] <= top and risk_sets.live[i]:
@@ -196,7 +219,7 @@ def find_jumps(risk_sets, cells, low, high, loglik):
         if risk_sets.deaths[k] > 0.0:
             if not cells.risk[k] > SMALLEST_RISK:
                 return np.nan
-            log_term, jump, held = jump_formula(  # noqa: F821 (bound)
+            log_term, jump, held = jump_formula(
                 cells.risk[k],
                 read(cells.tied, k, 0.0),
                 risk_sets.death_weight[k],
@@ -294,7 +317,7 @@ def scan_log_cells(risk_sets, cells, loglik):
         for k in range(first + 1, end):
             write(cells.held, k, -np.inf)
             if risk_sets.deaths[k] > 0.0:
-                log_term, jump, held = jump_formula(  # noqa: F821 (bound)
+                log_term, jump, held = jump_formula(
                     1.0,
                     np.exp(read(cells.tied, k, -np.inf) - cells.risk[k]),
                     risk_sets.death_weight[k],
@@ -326,7 +349,7 @@ def evaluate_in_logs(risk_sets, eta, u, cells):
     """`evaluate` for predictors of any range, without delayed entry: every sum is a logarithm."""
     loglik = _sum_log_risk(risk_sets, eta, cells)
     add_later_logs(risk_sets.cell_ptr, cells.risk)
-    loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
+    loglik = scan(risk_sets, cells, loglik)
     _take_expected_in_logs(risk_sets, eta, cells, u)
     return loglik, 0.0
 
@@ -369,7 +392,7 @@ def _leave_risk(enter_idx, i, w, cells):
 
 @kernel
 def sum_log_cells(risk_sets, eta, cells):
-    """... as logarithms."""
+    """Logarithms of sums by cell; the events' part of the log-likelihood."""
     return _sum_log_risk(risk_sets, eta, cells)
 
 
@@ -384,5 +407,5 @@ def residuals(risk_sets, eta, top, cells, u):
 
 @kernel
 def residuals_in_logs(risk_sets, eta, cells, u):
-    """... as logarithms."""
+    """u where the cells have what scans of logarithms have left."""
     _take_expected_in_logs(risk_sets, eta, cells, u)

@@ -15,10 +15,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from ..._compile import PART, bind, device, part_of_loop, specialize
+from ..._compile import BOUND, bind, device, part_of_loop, specialize
 from ...backends.cpu import tasks
 from ...backends.cpu.optional import add
 from .cpu_cells import (
@@ -35,10 +33,12 @@ from .cpu_cells import (
     take_expected,
 )
 
+find_jumps = of_cells = BOUND
+
 TOPS, SUMS, ENTRIES, RISKS, JUMPS, HAZARDS, EXPECTED = range(7)
 
 
-class Entries(NamedTuple):
+class EntryBlocks(NamedTuple):
     """Rows that enter after the first cell of their stratum, in the order of these cells."""
 
     rows: np.ndarray  # int32
@@ -47,9 +47,11 @@ class Entries(NamedTuple):
 
 
 def _entries_of(plan):
+    if plan.enter_idx is None:
+        return EntryBlocks(np.empty(0, np.int32), np.empty(0, np.uint32), np.zeros(1, np.int64))
     rows, cell = plan.entries
     inner = np.searchsorted(cell, cell[tasks.cut(len(cell))[1:-1]])
-    return Entries(rows, cell, np.unique([0, *inner, len(cell)]))
+    return EntryBlocks(rows, cell, np.unique([0, *inner, len(cell)]))
 
 
 # What tasks find of a block, after what `risk_sets.sum_rows` does: the largest predictor of rows;
@@ -65,7 +67,7 @@ class Blocks(NamedTuple):
     rows: np.ndarray
     cells: np.ndarray
     strata: np.ndarray
-    entries: Entries  # or None
+    entries: EntryBlocks
     found: np.ndarray  # numbers as above, per block
 
 
@@ -74,16 +76,10 @@ def blocks_of(plan, rows, is_in_order):
 
     These are summed in one block unless they are in the order of their exits.
     """
-    cells, strata, entries, n_entries = (
-        tasks.cut(plan.n_cells),
-        tasks.cut_groups(plan.cell_ptr),
-        None,
-        0,
-    )
-    if plan.enter_idx is not None:
-        entries = _entries_of(plan)
-        n_entries = len(entries.blocks) - 1
+    cells, strata = tasks.cut(plan.n_cells), tasks.cut_groups(plan.cell_ptr)
+    entries = _entries_of(plan)
     n_rows, n_cells, n_strata = len(rows) - 1, len(cells) - 1, len(strata) - 1
+    n_entries = len(entries.blocks) - 1
     n_sums = n_rows if is_in_order else 1
     sizes = np.array([n_rows, n_sums, n_entries, n_strata, n_cells, n_strata, n_rows])
     return Blocks(sizes, rows, cells, strata, entries, np.zeros((sizes.max(), SHIFT + 1)))
@@ -112,20 +108,11 @@ def span_of(risk_sets, blocks, b, n_cells):
     return low, high, begin, end
 
 
+@part_of_loop
 def take_entries(entries, w_row, cells, b):
     """Take a block of entries out of the sums of their cells."""
-
-
-@overload(take_entries, jit_options=PART)
-def _take_entries(entries, w_row, cells, b):
-    if isinstance(entries, types.NoneType):
-        return lambda entries, w_row, cells, b: None
-
-    def gather(entries, w_row, cells, b):
-        for q in tasks.rows_in(entries.blocks[b], entries.blocks[b + 1]):
-            add_risk(cells, entries.cell[q], -w_row[np.uint32(entries.rows[q])])
-
-    return gather
+    for q in tasks.rows_in(entries.blocks[b], entries.blocks[b + 1]):
+        add_risk(cells, entries.cell[q], -w_row[np.uint32(entries.rows[q])])
 
 
 @device
@@ -141,7 +128,7 @@ def _complete(risk_sets, cells, blocks, begin, end):
 
 @part_of_loop
 def begin_part(blocks, b):
-    """What the log-likelihood's terms of a block of cells are taken from."""
+    """Log-likelihood from which the terms of a block of cells are taken; NaN where D is lost."""
     for part in range(blocks.sizes[RISKS]):
         if blocks.found[part, IS_LOST] > 0.0:
             return np.nan
@@ -171,8 +158,8 @@ def _do_rows(risk_sets, eta, u, cells, blocks, task, low, high):
     elif task == SUMS:
         for b in range(low, high):
             first, last, begin, end = span_of(risk_sets, blocks, b, len(cells.risk))
-            given = risk_sets, eta, join_tops(blocks), cells, u
-            sum_rows(*given, first, last, begin, end, found[b])
+            top = join_tops(blocks)
+            sum_rows(risk_sets, eta, top, cells, u, first, last, begin, end, found[b])
     elif task == ENTRIES:
         for b in range(low, high):
             take_entries(blocks.entries, u, cells, b)
@@ -192,7 +179,7 @@ def do_cells(risk_sets, cells, blocks, task, low, high):
     elif task == JUMPS:
         for b in range(low, high):
             first, end, start = blocks.cells[b], blocks.cells[b + 1], begin_part(blocks, b)
-            found[b, OF_CELLS] = find_jumps(risk_sets, cells, first, end, start)  # noqa: F821
+            found[b, OF_CELLS] = find_jumps(risk_sets, cells, first, end, start)
     elif task == HAZARDS:
         for b in range(low, high):
             sum_jumps(risk_sets, cells, strata[b], strata[b + 1])
@@ -208,7 +195,7 @@ def evaluate(risk_sets, eta, u, cells, blocks, sizes, task, low, high):
     for now in range(task, len(sizes) if high == tasks.ALL else task + 1):
         end = min(high, sizes[now])
         _do_rows(risk_sets, eta, u, cells, blocks, now, low, end)
-        of_cells(risk_sets, cells, blocks, now, low, end)  # noqa: F821 (bound)
+        of_cells(risk_sets, cells, blocks, now, low, end)
     return task + 1
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._compile import device
+from ..._compile import BOUND, device
 from ...backends.cpu.optional import fill, read, row_weight, write
+
+scan = BOUND
 
 
 @device
@@ -101,6 +103,6 @@ def evaluate_on_tree(risk_sets, eta, u, cells):
     """`risk_sets.evaluate` for predictors of any range with delayed entry, in logarithms."""
     nodes = np.full(2 * len(cells.risk), -np.inf)
     loglik = _sum_log_risk(risk_sets, eta, cells, nodes)
-    loglik = scan(risk_sets, cells, loglik)  # noqa: F821 (bound by specialize)
+    loglik = scan(risk_sets, cells, loglik)
     _take_expected(risk_sets, eta, cells, nodes, u)
     return loglik, 0.0

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 import numpy as np
 from numba import int64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device, kernel
 from ...backends.cuda.model import Model
 from ...backends.cuda.pattern import PatternOnDevice
@@ -33,6 +33,8 @@ from .cuda_cells import (
     part_of_cells,
     part_of_marks,
 )
+
+jump_formula = raise_hazard = BOUND
 
 
 @device
@@ -67,9 +69,7 @@ def _raise_hazard(part, k, high, total, tied):
     log_term, log_jump, log_held = 0.0, -np.inf, -np.inf
     if part.deaths[k] > 0.0:
         weight, log_risk = part.death_weight[k], high + math.log(total)
-        log_term, jump, held = jump_formula(  # noqa: F821 (bound)
-            1.0, tied / total, weight, part.deaths[k]
-        )
+        log_term, jump, held = jump_formula(1.0, tied / total, weight, part.deaths[k])
         log_term += weight * log_risk
         log_jump, log_held = math.log(jump) - log_risk, math.log(held) - log_risk
     part.jump[k] = log_jump
@@ -84,7 +84,7 @@ def _take_mark(context, q, before, after):
     m, i = mark_at(sets, q)
     loglik = part.weight[i] * part.eta[i] if is_death(part, i) else 0.0
     if int64(sets.flags[m]) & FIRST_OF_CELL:
-        loglik += raise_hazard(part, cell_of(sets, i), *after[:3])  # noqa: F821 (bound)
+        loglik += raise_hazard(part, cell_of(sets, i), *after[:3])
     return loglik, 0.0
 
 
@@ -155,9 +155,6 @@ def curvature_in_logs(fits, rows, model):
             k += step
 
 
-# -- one fit ---------------------------------------------------------------------------------
-
-
 class RiskSetsOnDevice(PatternOnDevice):
     """Cox-type likelihoods."""
 
@@ -190,8 +187,16 @@ class RiskSetsOnDevice(PatternOnDevice):
         self.live = self._keep_counted(plan.may_count)
         runs, wanted = (ptr[:-1], ptr[1:]), ("total", "count")
         weight, deaths = self._add_weights(runs, self.rows.weight, wanted, row)
-        cells = plan.exit_idx, plan.enter_idx, plan.marks, plan.flags, plan.is_first
-        return kernels.RiskSets(*cells, self.live, deaths, weight)
+        return kernels.RiskSets(
+            plan.exit_idx,
+            plan.enter_idx,
+            plan.marks,
+            plan.flags,
+            plan.is_first,
+            self.live,
+            deaths,
+            weight,
+        )
 
     def _add_weights(self, runs, numbers, wanted, row=None, few=False):
         """Numbers of rows, or of positions, added up in runs."""
@@ -246,8 +251,9 @@ class RiskSetsOnDevice(PatternOnDevice):
         self._launch_evaluation(self._evaluate, fits, eta, loglik)
 
     def _launch_evaluation(self, kernel, fits, eta, loglik):
-        numbers = self._sets, self.rows, self._cells, eta, loglik, self._top
-        self.layout.launch_teams(kernel, fits, *numbers)
+        self.layout.launch_teams(
+            kernel, fits, self._sets, self.rows, self._cells, eta, loglik, self._top
+        )
 
     def evaluate_again(self, fits, eta, loglik):
         if self._is_delayed:
@@ -265,8 +271,17 @@ class RiskSetsOnDevice(PatternOnDevice):
             self._refer(fits[~lost], eta, model)
 
     def _refer(self, fits, eta, model):
-        numbers = self._sets, self.rows, self._cells, eta, self._top
-        self._launch_rows(kernels.curvature, fits, *numbers, self._bin_cells, model)
+        self._launch_rows(
+            kernels.curvature,
+            fits,
+            self._sets,
+            self.rows,
+            self._cells,
+            eta,
+            self._top,
+            self._bin_cells,
+            model,
+        )
 
     def _launch_rows(self, kernel, fits, *arguments):
         fits = self.layout.served(fits)
@@ -278,8 +293,9 @@ class RiskSetsOnDevice(PatternOnDevice):
         # neighbouring members may have a cell in common
         size = n_sums * layout.width * (self._cells.jump.shape[1] + layout.n_ranges)
         moments = layout.device.empty((self.n_fits, size), np.float64)
-        numbers = moments, layout.width, n_sums * layout.width
-        state = risk_set_steps.RiskSteps(self._sets, self.rows, self._cells, eta, *numbers)
+        state = risk_set_steps.RiskSteps(
+            self._sets, self.rows, self._cells, eta, moments, layout.width, n_sums * layout.width
+        )
         return risk_set_steps.steps_of(self.likelihood.coordinate_formula, state, self._most_cells)
 
     def _most_cells(self, size):

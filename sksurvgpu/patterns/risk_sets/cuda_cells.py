@@ -1,4 +1,4 @@
-"""The risk-set pattern on the device: the formulas of `backends.cpu.risk_sets`, one launch.
+"""The risk-set pattern on the device: the formulas of `cpu_cells`, one launch.
 
 Sums over risk sets are scans over *marks*, from the last to the first.  A row's exit is a mark
 that adds w and its entry one that takes it away again; a mark belongs to a cell, and marks are in
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import int64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device, inlined, kernel, specialize
 from ...backends.cuda.products import of_fit
 from ...backends.cuda.rake import add_exactly, make_rake
@@ -35,6 +35,9 @@ from ...backends.cuda.team import (
 )
 from .cpu_cells import SMALLEST_RISK, SMALLEST_SHARE
 from .weigh import FIRST_OF_CELL
+
+jump_formula = late_risk = raise_hazard = find_top = scan_marks = scan_cells = BOUND
+take_expected = BOUND
 
 
 class RiskSets(NamedTuple):
@@ -55,7 +58,7 @@ class RiskSets(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """What an evaluation leaves behind, (fits, cells) each."""
+    """Numbers that an evaluation leaves behind, (fits, cells) each."""
 
     jump: np.ndarray  # a, where somebody died
     hazard: np.ndarray  # A
@@ -97,11 +100,11 @@ def part_of_fit(sets, rows, cells, eta, fit):
 
 
 def _largest_term(sets, fit, k):
-    """What a cell adds to the log-likelihood where nobody is at risk but its deaths."""
+    """Term of a cell in the log-likelihood where nobody is at risk but its deaths."""
     deaths, d = of_fit(sets.deaths, fit)[k], of_fit(sets.death_weight, fit)[k]
     if not deaths > 0.0:
         return 0.0
-    term, _, _ = jump_formula(d, d, d, deaths)  # noqa: F821 (bound)
+    term, _, _ = jump_formula(d, d, d, deaths)
     return -term
 
 
@@ -212,9 +215,7 @@ def _raise_hazard(part, k, risk, tied):
         log_term = np.nan
         # The largest w is that of a row at the top, 1 times its weight, in whatever stratum.
         if risk > (SMALLEST_SHARE if part.rest.shape[0] > 0 else SMALLEST_RISK):
-            log_term, jump, held = jump_formula(  # noqa: F821 (bound)
-                risk, tied, part.death_weight[k], part.deaths[k]
-            )
+            log_term, jump, held = jump_formula(risk, tied, part.death_weight[k], part.deaths[k])
     part.jump[k] = jump
     if part.held.shape[0] > 0:
         part.held[k] = held
@@ -230,8 +231,8 @@ def _take_mark(context, q, before, after):
         loglik = part.weight[code] * (part.eta[code] - top)
     if int64(sets.flags[m]) & FIRST_OF_CELL:
         k = cell_of(sets, code)
-        risk = after[0] + after[1] + late_risk(late, part, k)  # noqa: F821 (bound, as below)
-        loglik += raise_hazard(part, k, risk, after[2])  # noqa: F821
+        risk = after[0] + after[1] + late_risk(late, part, k)
+        loglik += raise_hazard(part, k, risk, after[2])
     return loglik, 0.0
 
 
@@ -301,14 +302,14 @@ def _evaluate(exchange, sets, rows, cells, eta_of_fits, loglik_of_fits, tops):
     while t < exchange.fits.shape[0]:
         fit = exchange.fits[t]
         part = part_of_fit(sets, rows, cells, eta_of_fits, fit)
-        top = find_top(exchange, part, turn, scratch)  # noqa: F821 (bound, as below)
+        top = find_top(exchange, part, turn, scratch)
         context = sets, part, top, 0
         n_marks, n_cells = sets.flags.shape[0], part.jump.shape[0]
-        loglik, _ = scan_marks(exchange, n_marks, context, turn + 1, scratch)  # noqa: F821
+        loglik, _ = scan_marks(exchange, n_marks, context, turn + 1, scratch)
         cuda.syncthreads()  # a member scans the jumps that it has found
-        scan_cells(exchange, n_cells, (sets, part), turn + 2, scratch)  # noqa: F821
+        scan_cells(exchange, n_cells, (sets, part), turn + 2, scratch)
         loglik = team_sum(exchange, loglik, turn + 3, scratch)
-        take_expected(exchange, sets, part)  # noqa: F821
+        take_expected(exchange, sets, part)
         turn += 4
         if member == 0 and cuda.threadIdx.x == 0:
             loglik_of_fits[fit] = loglik if math.isfinite(top) else np.nan
@@ -325,8 +326,13 @@ def make_evaluation(label, find_top, scan_marks, scan_cells, take_expected):
 @cache
 def evaluation(jump_formula):
     """Kernel of the evaluation under a likelihood's `jump_formula`."""
-    phases = largest_predictor, make_risk_scan(jump_formula), scan_hazard, _take_expected
-    return make_evaluation(jump_formula.__name__, *phases)
+    return make_evaluation(
+        jump_formula.__name__,
+        largest_predictor,
+        make_risk_scan(jump_formula),
+        scan_hazard,
+        _take_expected,
+    )
 
 
 # -- the quadratic model ----------------------------------------------------------------------

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import float64, int64, uint64
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device
 from ...backends.cuda.columns import Span, entry, my_ranges
 from ...backends.cuda.exact import Functions, Steps
@@ -31,6 +31,8 @@ from ...backends.cuda.runs import make_runs
 from ...backends.cuda.team import my_team, team_sums
 from ...data.design.columns import INDICATOR
 from .cuda_cells import largest_predictor, part_of_fit
+
+place = uses_ties = coordinate_formula = context = move_rows = weigh_entries = rake_cells = BOUND
 
 
 class RiskSteps(NamedTuple):
@@ -58,7 +60,10 @@ class Own(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What rakes see; a position is an entry of a column, a row or, from the last on, a cell."""
+    """Rows and cells as rakes see them.
+
+    A position is an entry of a column, a row or, from the last on, a cell.
+    """
 
     state: RiskSteps
     part: object
@@ -126,7 +131,7 @@ def _read_own(own):
 
 def _context_of(X, fit, state, span, own, step, half):
     part = part_of_fit(state.sets, state.rows, state.cells, state.eta, fit)
-    moments, at = place(state, fit, own.at)  # noqa: F821 (bound)
+    moments, at = place(state, fit, own.at)
     return Context(state, part, int64(fit), X, span, own, moments, at, step, half)
 
 
@@ -160,12 +165,12 @@ def _move_row(context, q):
     part.eta[i] += x * context.step
     w = _weigh(part, i)
     change, part.u[i] = w - part.u[i], w
-    return change, change if uses_ties() and part.value[i] > 0.0 else 0.0  # noqa: F821 (bound)
+    return change, change if uses_ties() and part.value[i] > 0.0 else 0.0
 
 
 def _keep_change(context, k, first, second):
     context.moments[_place_of(context, 0, k)] += first
-    if uses_ties():  # noqa: F821 (bound)
+    if uses_ties():
         context.moments[_place_of(context, context.state.width, k)] += second
     return 0.0, 0.0
 
@@ -175,7 +180,7 @@ def _weigh_entry(context, q):
     i, x = entry(context.X, q, span.kind, span.base)
     i = uint64(i)
     first = part.u[i] * x
-    if uses_ties() and context.half != 0 and not part.value[i] > 0.0:  # noqa: F821 (bound)
+    if uses_ties() and context.half != 0 and not part.value[i] > 0.0:
         first = 0.0
     return first, first * x
 
@@ -224,9 +229,9 @@ def _take_cell(context, q, before, after):
     k, slope, curvature = own.first + own.count - 1 - q, 0.0, 0.0
     if part.deaths[uint64(k)] > 0.0 and (k > own.first or own.is_begun == 0):
         tied = 0.0, 0.0, 0.0
-        if uses_ties():  # noqa: F821 (bound)
+        if uses_ties():
             tied = _second_sums(context, k)
-        slope, curvature = coordinate_formula(  # noqa: F821 (bound)
+        slope, curvature = coordinate_formula(
             after[0],
             after[1],
             after[2],
@@ -236,7 +241,7 @@ def _take_cell(context, q, before, after):
         )
     for m in range(1, width):
         moments[_place_of(context, m, k)] = 0.0
-        if uses_ties():  # noqa: F821 (bound)
+        if uses_ties():
             moments[_place_of(context, width + m, k)] = 0.0
     return -slope, curvature
 
@@ -251,7 +256,7 @@ def _start(exchange, X, fit, state, kept, turn, scratch):
         kept[0], kept[1], kept[2], kept[3] = own.low, own.high, own.first, own.count
         kept[4], kept[5], kept[6] = own.at, own.is_begun, own.goes_on
     span = Span(own.low, own.high, int64(ROWS), int64(0))
-    seen = context(X, fit, state, span, own, 0.0, 0)  # noqa: F821 (bound)
+    seen = context(X, fit, state, span, own, 0.0, 0)
     top = largest_predictor(exchange, seen.part, turn, scratch)
     k = cuda.threadIdx.x
     while k < state.numbers * own.count:
@@ -262,29 +267,29 @@ def _start(exchange, X, fit, state, kept, turn, scratch):
         seen.part.u[uint64(i)] = 0.0
         i += cuda.blockDim.x
     cuda.syncthreads()
-    seen = context(X, fit, state, span, own, -top, 0)  # noqa: F821
-    move_rows(own.low, own.high, seen)  # noqa: F821
+    seen = context(X, fit, state, span, own, -top, 0)
+    move_rows(own.low, own.high, seen)
     return turn + 1
 
 
 def _derivatives(exchange, X, span, t, state, own, turn, scratch):
     fit = exchange.fits[t]
-    seen, half = context(X, fit, state, span, _read_own(own), 0.0, 0), 0  # noqa: F821 (bound)
-    while half < (2 if uses_ties() else 1):  # noqa: F821
-        seen = context(X, fit, state, span, _read_own(own), 0.0, half)  # noqa: F821
-        weigh_entries(span.low, span.high, seen)  # noqa: F821
+    seen, half = context(X, fit, state, span, _read_own(own), 0.0, 0), 0
+    while half < (2 if uses_ties() else 1):
+        seen = context(X, fit, state, span, _read_own(own), 0.0, half)
+        weigh_entries(span.low, span.high, seen)
         half += cuda.blockDim.y  # 1; unrolled, registers spill
     cuda.syncthreads()
-    seen = context(X, exchange.fits[t], state, span, _read_own(own), 0.0, 0)  # noqa: F821
-    slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)  # noqa: F821
+    seen = context(X, exchange.fits[t], state, span, _read_own(own), 0.0, 0)
+    slope, curvature = rake_cells(exchange, 0, seen, turn, scratch)
     slope, curvature = team_sums(exchange, slope, curvature, turn + 1, scratch)
     return slope, curvature, turn + 2
 
 
 def _advance(exchange, X, span, t, step, state, own):
     """New predictor and w of the column's rows, and the change in the sums."""
-    seen = context(X, exchange.fits[t], state, span, _read_own(own), step, 0)  # noqa: F821 (bound)
-    move_rows(span.low, span.high, seen)  # noqa: F821
+    seen = context(X, exchange.fits[t], state, span, _read_own(own), step, 0)
+    move_rows(span.low, span.high, seen)
 
 
 @device

@@ -27,11 +27,9 @@ import numpy as np
 
 from .information import RiskSetView
 
-__all__ = ["HazardSpread", "Spread"]
-
 
 class Spread(NamedTuple):
-    """What the variances of curves in one stratum take, at some times."""
+    """Numbers that variances of curves in one stratum are made of, at some times."""
 
     mean: np.ndarray  # (n_pieces, n_times, n_coef): m
     covariance: np.ndarray  # (n_pieces, n_times) B, or (n_pieces, n_times, n_times) of all times
@@ -78,7 +76,7 @@ class HazardSpread:
         return np.minimum.outer(variance, variance) * np.outer(scale, scale), None
 
     def _robust(self, part, last, scale, joint):
-        """The same of the rows' influence, and its products with that of the coefficients."""
+        """Variance by the influence of rows, and its products with that on the coefficients."""
         n_times, rows = len(last), self._view.rows
         blocks = rows.blocks(4 * rows.plan.n_rows, n_columns=n_times)
         cross = np.empty((n_times, self._influence.shape[1]))

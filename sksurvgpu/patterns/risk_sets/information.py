@@ -13,7 +13,7 @@ deaths of a cell, and S, R those of w x,
         + delta e sum over atoms of its cell of g_a f_a (x - mean_a)
 
 N_a being the weight of the deaths at the cell over its number of atoms. Sums over cells are scans;
-a block costs O((rows + cells) * columns). Rows with a competing event stay (`backends.cpu.carried`)
+a block costs O((rows + cells) * columns). Rows with a competing event stay (`carried.cpu`)
 and add v = w / G(T-) times G_k to later cells, in a scan of their own.
 """
 
@@ -29,18 +29,6 @@ from ..._compile import device, kernel
 from ...information.spans import add_span, copy_row, gather_up, push_down, sum_span
 from ...information.views import MeanView
 
-__all__ = [
-    "Atoms",
-    "CellScores",
-    "Lanes",
-    "RiskSetRows",
-    "atoms_of",
-    "scale_risk",
-    "scan_expected",
-    "scan_scores",
-    "sum_cells",
-]
-
 SMALLEST_RISK = 1e-280  # below, a sum over a risk set has lost its digits
 
 
@@ -55,7 +43,7 @@ class RiskSetRows(NamedTuple):
     cell_ptr: np.ndarray  # cells of each (piece, stratum)
 
 
-class Lanes(NamedTuple):
+class CarriedRows(NamedTuple):
     """How rows are carried beyond their exit; without any, arrays are empty."""
 
     idx: np.ndarray  # uint32 per row: lane cell of its exit
@@ -74,7 +62,7 @@ class Atoms(NamedTuple):
 
 
 class CellScores(NamedTuple):
-    """What scores take from the cells: scans of numbers, and of means (`_x`)."""
+    """Numbers by cell that scores need: scans of numbers, and of means (`_x`)."""
 
     hazard: np.ndarray  # sum of g up to the cell
     hazard_x: np.ndarray
@@ -296,9 +284,9 @@ class RiskSetView(MeanView):
             )
         self.den = den
 
-    def _take_lanes(self) -> Lanes:
+    def _take_lanes(self) -> CarriedRows:
         none, numbers = np.empty(0, np.uint32), np.empty(0)
-        return Lanes(none, numbers, np.zeros(1, np.int64), np.empty(0, np.int64), numbers)
+        return CarriedRows(none, numbers, np.zeros(1, np.int64), np.empty(0, np.int64), numbers)
 
     def _sums(self, x):
         """Sums over the risk sets of the atoms."""

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._compile import specialize
-from ...backends.sums.joined import REMEDY, Evaluation, Joining, Totals, Weighed, Weighing
+from ...backends.sums.joined import REMEDY, JoinedEvaluation, Joining, Totals, Weighed, Weighing
 from ...backends.sums.labels import number_labels
 from ...backends.sums.plan import SumPlan
 from . import cpu_cells as kernels
+from .information import atoms_of
 from .plan import bins_of_deaths, distinct_pairs, split_events, times_of_cells
 from .weigh import inverse_of_bins
 
@@ -30,7 +31,7 @@ TABLES = 4  # of so many numbers, where scores are asked for
 
 
 @dataclass(frozen=True)
-class Events:
+class EventTimes:
     """Event times of strata, and how many rows have one there."""
 
     labels: np.ndarray  # of the strata, ascending
@@ -74,11 +75,11 @@ def join_events(descriptions):
     for number, table in zip(numbers, tables, strict=True):
         last[number] = np.maximum(last[number], table["last"])
     ptr = np.searchsorted(of_stratum, np.arange(len(labels) + 1))
-    return Events(labels, times, ptr, total.astype(np.int64), last)
+    return EventTimes(labels, times, ptr, total.astype(np.int64), last)
 
 
 def tables_of(plan):
-    """What `Arrange` tells of a plan of event times."""
+    """Tables by which `Arrange` tells a partition of a plan of event times."""
     return {
         "labels_strata": plan.events.labels,
         "event_time": plan.events.time,
@@ -90,7 +91,7 @@ def tables_of(plan):
 
 @dataclass(frozen=True)
 class WeighedCells(Weighed):
-    """What is known of all rows under one vector of weights, by cell and bin."""
+    """All rows under one vector of weights: sums over them, by cell and by bin."""
 
     deaths: np.ndarray  # by cell, as `weigh.WeightedRiskSets` has them
     death_weight: np.ndarray
@@ -127,7 +128,7 @@ class WeighingCells(Weighing):
 
 
 class CellSums(NamedTuple):
-    """What scans read of the weights of all rows, by the names of `cpu_cells.RiskSets`."""
+    """Numbers of cells that scans read, by the names of `cpu_cells.RiskSets`."""
 
     cell_ptr: np.ndarray
     deaths: np.ndarray
@@ -211,7 +212,7 @@ class RiskSetTotals(Totals):
             self.in_logs = True
             return None
         top = self.top if self.top > -np.inf else 0.0
-        return Evaluation(
+        return JoinedEvaluation(
             loglik,
             partial(self._baseline, cells.hazard, top),
             partial(self._fields_of_slopes, cells, top, self._paired),
@@ -301,41 +302,39 @@ class JumpSums:
         for first, end in zip(self._cell_ptr[:-1], self._cell_ptr[1:], strict=True):
             at_risk[:, first:end] = np.cumsum(at_risk[:, first:end][:, ::-1], axis=1)[:, ::-1]
 
-    def _factors(self):
-        """Event times, or tied deaths of one: cells, their weights, slopes, shares left, means."""
-        at_risk, cells, weighed = self._sums["jumps"], self._cells, self._weighed
-        dead = np.flatnonzero(weighed.deaths)
-        if not self._uses_ties:
-            weight, risk = weighed.death_weight[dead], cells.risk[dead]
-            yield dead, weight, weight / risk, 0.0, at_risk[:, dead] / risk
-            return
-        for k in dead:
-            deaths = int(weighed.deaths[k])
-            gone = np.arange(deaths) / deaths
-            weight, risk = weighed.death_weight[k] / deaths, cells.risk[k] - gone * cells.tied[k]
-            sums = at_risk[:, [k]] - gone * self._sums["tied_jumps"][:, [k]]
-            yield [k], np.full(deaths, weight), weight / risk, gone, sums / risk
+    def _runs_of_atoms(self):
+        """Atoms with their slopes and means: all, or under Efron's ties those of a cell."""
+        cells, known = self._cells, self._weighed
+        atoms = atoms_of(known.deaths, known.death_weight, self._uses_ties)
+        starts = np.flatnonzero(np.diff(atoms.cell)) + 1 if self._uses_ties else []
+        for run in np.split(np.arange(len(atoms.cell)), starts):
+            cell, fraction, weight = (numbers[run] for numbers in atoms)
+            risk, sums = cells.risk[cell], self._sums["jumps"][:, cell]
+            if self._uses_ties:
+                risk = risk - fraction * cells.tied[cell]
+                sums = np.ascontiguousarray(sums - fraction * self._sums["tied_jumps"][:, cell])
+            yield cell, fraction, weight, weight / risk, sums / risk
 
     def information(self):
         """Information, and its diagonal before means go."""
         total = self._gram.copy()
-        for _, weight, *_, means in self._factors():
+        for _, _, weight, _, means in self._runs_of_atoms():
             rooted = means * np.sqrt(weight)
             total -= rooted @ rooted.T
         return total, np.diagonal(self._gram).copy()
 
     def score_tables(self):
-        """What scores of rows take from all cells, see `RiskSetsInPart.scores`."""
+        """Tables by cell that the scores of rows need, see `RiskSetsInPart.scores`."""
         names = ("means", "hazard_means", *(("held_means",) if self._uses_ties else ()))
         tables = {name: np.zeros(self._shape) for name in names}
-        for where, _, slope, gone, means in self._factors():
+        for cell, fraction, _, slope, means in self._runs_of_atoms():
             if not self._uses_ties:
-                tables["means"][:, where] = means
-                tables["hazard_means"][:, where] = means * slope
-                continue
-            tables["means"][:, where] = means.mean(axis=1, keepdims=True)
-            tables["hazard_means"][:, where] = (means @ slope)[:, None]
-            tables["held_means"][:, where] = (means @ (slope * gone))[:, None]
+                tables["means"][:, cell] = means
+                tables["hazard_means"][:, cell] = means * slope
+            elif len(cell):
+                tables["means"][:, cell[0]] = means.mean(axis=1)
+                tables["hazard_means"][:, cell[0]] = means @ slope
+                tables["held_means"][:, cell[0]] = means @ (slope * fraction)
         hazard = tables["hazard_means"]
         for first, end in zip(self._cell_ptr[:-1], self._cell_ptr[1:], strict=True):
             hazard[:, first:end] = np.cumsum(hazard[:, first:end], axis=1)

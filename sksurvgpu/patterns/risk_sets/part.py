@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from ...backends.cpu.bins import Bins, Centring
 from ...backends.sums.labels import numbered, renumbered
 from ...backends.sums.messages import Arranged, Evaluated, Weights
 from ...backends.sums.pattern import PatternInPart
 from ...data.vectors import inverse_of
 from . import cpu_cells as kernels
-from .plan import RowPlan, plan_rows
+from .cpu import centre
+from .plan import RowBins, RowPlan, plan_rows
 
 NO_LOGS = (
     "predictors differ by more than exponentials can hold, and with delayed entry or competing "
@@ -28,24 +28,12 @@ NO_LOGS = (
 
 
 @dataclass(frozen=True)
-class PartBins:
-    """Bins of rows: all that the problem has where these are few, else the partition's own."""
-
-    few: bool
-    n_bins: int
-    exit_bin: np.ndarray  # per row, uint16 (few) or uint32
-    enter_bin: np.ndarray | None
-    last: np.ndarray  # int64 per bin: last bin of its group
-    row_ptr: np.ndarray | None  # int64 per bin + 1, where bins are ranges of rows
-
-
-@dataclass(frozen=True)
 class PartPlan(RowPlan):
     """A row plan over own cells."""
 
     own: np.ndarray  # int64: cells of the problem
     is_at_risk: np.ndarray  # bool per row: whether some risk set holds it
-    part_bins: PartBins
+    part_bins: RowBins
 
 
 def plan_part(rows, tables):
@@ -90,20 +78,16 @@ def own_numbers(n, indices):
 
 def _plan_bins(plan, end, few):
     """Bins of a plan over the problem's cells, `end` being the last cell of each."""
-    exit_bin, enter_bin, row_ptr = np.searchsorted(end, plan.exit_idx), None, None
+    exit_bin, enter_bin = np.searchsorted(end, plan.exit_idx), None
     if not few:
         own, exit_bin = np.unique(exit_bin, return_inverse=True)
-        n_bins = len(own)
-        last = np.arange(n_bins)  # a stratum each
+        last = np.arange(len(own))  # a stratum each
     else:
-        n_bins, group = len(end), np.searchsorted(plan.cell_ptr, end, side="right")
+        group = np.searchsorted(plan.cell_ptr, end, side="right")
         last = np.searchsorted(group, group, side="right") - 1
         if plan.enter_idx is not None:
             enter_bin = np.searchsorted(end, plan.enter_idx).astype(np.uint16)
-        elif plan.n_pieces == 1 and not np.any(np.diff(exit_bin) < 0):
-            row_ptr = np.searchsorted(exit_bin, np.arange(n_bins + 1))
-    exit_bin = exit_bin.astype(np.uint16 if few else np.uint32)
-    return PartBins(few, n_bins, exit_bin, enter_bin, last, row_ptr)
+    return RowBins.of(plan, few, exit_bin.astype(np.uint16 if few else np.uint32), enter_bin, last)
 
 
 def distinct(first, second):
@@ -159,16 +143,8 @@ class RiskSetsInPart(PatternInPart):
         self._uses_ties = arranged.rows.likelihood.uses_ties
 
     def _risk_sets(self):
-        plan = self.plan
-        return kernels.RiskSets(
-            plan.exit_idx,
-            plan.enter_idx,
-            plan.event,
-            self.live,
-            plan.cell_ptr,
-            self._weight,
-            self._deaths,
-            self._death_weight,
+        return kernels.risk_sets_of(
+            self.plan, self.live, self._weight, self._deaths, self._death_weight
         )
 
     def weigh(self):
@@ -208,10 +184,7 @@ class RiskSetsInPart(PatternInPart):
     def _sum(self, eta, top, in_logs):
         """Events' part of the log-likelihood, and sums by own cell."""
         n_own, delayed = len(self.plan.own), self.plan.enter_idx is not None
-        risk, hazard = np.zeros((2, n_own))
-        rest = np.zeros(n_own) if delayed else None
-        ties = np.zeros((2, n_own)) if self._uses_ties else (None, None)
-        cells = kernels.Cells(risk, hazard, rest, *ties)
+        cells = kernels.new_cells(n_own, delayed, self._uses_ties)
         if in_logs:
             if delayed:
                 raise ValueError(NO_LOGS)
@@ -219,7 +192,7 @@ class RiskSetsInPart(PatternInPart):
         else:
             w_row = np.empty(len(eta))
             loglik = kernels.sum_cells(self._risk_sets(), eta, top, cells, w_row)
-        tables = {"risk": np.stack([risk, rest]) if delayed else risk}
+        tables = {"risk": np.stack([cells.risk, cells.rest]) if delayed else cells.risk}
         if self._uses_ties:
             tables["tied"] = cells.tied
         return loglik, tables
@@ -234,10 +207,9 @@ class RiskSetsInPart(PatternInPart):
         """Hazards at own cells, as the coordinator has sent them."""
         tables = self._request.tables
         hazard = np.ascontiguousarray(tables["hazard"], dtype=np.float64)
-        rest = None
+        rest, held = None, tables["held"] if self._uses_ties else None
         if self.plan.enter_idx is not None:
             hazard, rest = hazard
-        held = tables["held"] if self._uses_ties else None
         return kernels.Cells(np.empty(0), hazard, rest, held, held)
 
     def residuals(self):
@@ -270,8 +242,9 @@ class RiskSetsInPart(PatternInPart):
         return self._centre(h, w_row, cells.hazard, edges)
 
     def _write_curvature(self, cells, h, w_row):
-        numbers = self._eta, self._request.top, cells, h, w_row
-        kernels.curvature(self._risk_sets(), *numbers, 0, len(h))
+        kernels.curvature(
+            self._risk_sets(), self._eta, self._request.top, cells, h, w_row, 0, len(h)
+        )
 
     def _edges(self, name):
         """A or B at the edges of bins; nothing where the second term stays in the partition."""
@@ -279,26 +252,14 @@ class RiskSetsInPart(PatternInPart):
             return self._request.tables[name]
         return np.zeros((self.plan.part_bins.n_bins, 2))
 
-    def _centre(self, h, w_row, hazard, edges, carried_row=None, back=None):
+    def _centre(self, h, w_row, hazard, edges, carried_row=None, back_edges=None):
         bins, enter = self.plan.part_bins, self.plan.enter_idx
         inverse = np.zeros(bins.n_bins)
         if not self.joins and not self._request.in_logs:
             inverse = inverse_of(sum_by(bins.exit_bin, h, bins.n_bins))
-        of_bins = Bins(
-            bins.exit_bin,
-            bins.enter_bin,
-            None if bins.enter_bin is None else hazard[enter],
-            w_row,
-            carried_row,
-            bins.last,
-            base=np.ascontiguousarray(edges[:, 0]),
-            jump=edges[:, 1] - edges[:, 0],
-            after=None if back is None else np.ascontiguousarray(back[:, 1]),
-            fall=None if back is None else back[:, 0] - back[:, 1],
-            inverse=inverse,
-            row_ptr=bins.row_ptr,
-        )
-        return Centring(of_bins, bins.few)
+        at_entry = None if bins.enter_bin is None else hazard[enter]
+        back_edges = None if back_edges is None else back_edges.T
+        return centre(bins, w_row, at_entry, edges.T, inverse, carried_row, back_edges)
 
     def jumps(self, columns):
         w = self._weights()

@@ -113,17 +113,10 @@ class RowPlan:
 
     @cached_property
     def row_bins(self):
-        """Bins in which every row leaves, and enters (None where nobody enters late)."""
-        cell_bin, enter = self.bins.cell_bin, self.enter_idx
-        return cell_bin[self.exit_idx], None if enter is None else cell_bin[enter]
-
-    @cached_property
-    def bin_ptr(self):
-        """Offsets of the rows of each bin, or None where bins are no ranges of rows."""
-        exit_bin, enter_bin = self.row_bins
-        if enter_bin is not None or self.n_pieces > 1 or np.any(exit_bin[1:] < exit_bin[:-1]):
-            return None
-        return np.searchsorted(exit_bin, np.arange(self.n_bins + 1))
+        """Bins of rows."""
+        bins, enter = self.bins, self.enter_idx
+        enter_bin = None if enter is None else bins.cell_bin[enter]
+        return RowBins.of(self, bins.few, bins.cell_bin[self.exit_idx], enter_bin, bins.last)
 
     def per_copy(self, per_row):
         """Spread one number a row over its copies."""
@@ -214,8 +207,14 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
         out = np.empty(int(np.sum(n - first)), np.uint32)
         for b, start in enumerate(first):
             low = start + shift[b]
-            piece = edges[b], counts[b], cell_ptr[b * n_strata :]
-            _find_cells(index[start:], stratum[start:], *piece, out[low : low + n - start])
+            _find_cells(
+                index[start:],
+                stratum[start:],
+                edges[b],
+                counts[b],
+                cell_ptr[b * n_strata :],
+                out[low : low + n - start],
+            )
         return out
 
     events_of_pieces = [event[start:] & (last_piece[start:] == b) for b, start in enumerate(first)]
@@ -308,6 +307,30 @@ class BinPlan:
     def is_exact(self):
         """Whether every event time has a bin of its own."""
         return bool(np.all(self.end - self.start <= 1))
+
+
+@dataclass(frozen=True)
+class RowBins:
+    """Bins in which rows leave and enter: all that the problem has, or some rows' own."""
+
+    few: bool  # whether a column can afford to keep one number for every bin
+    exit_bin: np.ndarray  # per row: uint16 (few) or uint32
+    enter_bin: np.ndarray | None  # likewise; None where nobody enters late
+    last: np.ndarray  # int64 per bin: the last bin of its group
+    row_ptr: np.ndarray | None  # int64 per bin + 1, where bins are ranges of rows
+
+    @property
+    def n_bins(self):
+        return len(self.last)
+
+    @classmethod
+    def of(cls, plan, few, exit_bin, enter_bin, last):
+        """Bins of the rows of a plan."""
+        is_range = enter_bin is None and plan.n_pieces == 1
+        row_ptr = None
+        if is_range and not np.any(exit_bin[1:] < exit_bin[:-1]):
+            row_ptr = np.searchsorted(exit_bin, np.arange(len(last) + 1))
+        return cls(few, exit_bin, enter_bin, last, row_ptr)
 
 
 def plan_bins(plan, whole_strata=False):

@@ -11,9 +11,11 @@ from functools import cache
 
 import numpy as np
 
-from ..._compile import kernel, specialize
+from ..._compile import BOUND, kernel, specialize
 from ...data.vectors import inverse_of
 from ..pattern import Weighted
+
+jump_formula = BOUND
 
 # What marks say; a scan from the last one reads the first two as SEGMENT and TALLY of rakes.
 LAST_OF_GROUP, LAST_OF_CELL, FIRST_OF_CELL = 1, 2, 4
@@ -81,7 +83,7 @@ def _sum_largest(deaths, death_weight):
     for k in range(len(deaths)):
         if deaths[k] > 0.0:
             d = death_weight[k]
-            log_term, _, _ = jump_formula(d, d, d, deaths[k])  # noqa: F821 (bound by specialize)
+            log_term, _, _ = jump_formula(d, d, d, deaths[k])
             total -= log_term
     return total
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..contests import Contests
-from ..pattern import Lazy, Pattern, Weighted, are_counted
+from ..groups import GroupPattern
+from ..pattern import Lazy, Weighted, are_counted
 
 FAR = 1e300  # a predictor at which scores have reached their limit
 
 
-class RowPattern(Pattern):
-    """A sum over rows."""
+class RowPattern(GroupPattern):
+    """A sum over rows, which are one group."""
 
     is_conditional = False
     on_cpu = Lazy(".cpu", "RowsOnCpu")
@@ -32,17 +33,8 @@ class RowPattern(Pattern):
         terms, weights = likelihood.largest_terms(weighted.observed), weighted.weights()
         return float(weights @ terms if np.ndim(terms) else weights.sum() * terms)
 
-    @staticmethod
-    def arrays(plan):
-        return Pattern.arrays(plan) | {
-            "observed": plan.value,
-            "may_count": np.ones(plan.n_rows, np.uint8),
-            "own": np.zeros(plan.n_rows, np.int32),  # group of every row
-            "last": np.zeros(1, np.int64),  # number of every group
-        }
-
-    @staticmethod
-    def contests_among(problem, weighted):
+    @classmethod
+    def contests_among(cls, problem, weighted):
         """One contest: rows whose likelihood falls towards one side only are on the other."""
         likelihood, value, counts = problem.likelihood, problem.plan.value, weighted.live
         if likelihood.is_quadratic:

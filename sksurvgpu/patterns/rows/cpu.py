@@ -18,16 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import bind, device, specialize
+from ..._compile import BOUND, bind, device, specialize
 from ...backends.cpu import tasks
 from ...backends.cpu.bins import CONSTANT, Centring, bins_of_groups
-from ...backends.cpu.columns import (
-    add_scaled,
-    column_operation,
-    entry_count,
-    entry_row,
-    entry_value,
-)
+from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
 from ...backends.cpu.pattern import PatternOnCpu
@@ -35,12 +29,14 @@ from ...backends.cpu.tasks import ALL, rows_in
 from ...backends.formulas import two_sum
 from ...data.vectors import inverse_of
 
+row_formula = observed_formula = link_formula = bracket = newton_step = collect = BOUND
+
 MOST_STEPS = 200
 SMALL_STEP = 1e-8  # relative: Newton's error after such a step is its square, rounding
 FIRST_MOVE, LONGER = 1.0, 4.0  # the longest towards where no root is known, and how that grows
 
 
-class Rows(NamedTuple):
+class RowOutcomes(NamedTuple):
     """Outcomes of one fit's rows, and their case weights (None: all one)."""
 
     value: np.ndarray
@@ -49,8 +45,8 @@ class Rows(NamedTuple):
 
 def take_observed(eta, y):
     """A row under a likelihood whose curvature is not minus the second derivative: with that."""
-    loglik, score, _ = row_formula(eta, y)  # noqa: F821 (bound)
-    return loglik, score, observed_formula(eta, y)  # noqa: F821
+    loglik, score, _ = row_formula(eta, y)
+    return loglik, score, observed_formula(eta, y)
 
 
 # Where the intercept is looked for, and steps towards it: every backend compiles these.
@@ -62,7 +58,7 @@ def link_bracket(mean, low, high):
     `mean` is that of the outcomes.  Means increase with eta, so the root lies within the range of
     eta below the link of the mean outcome.
     """
-    target, _ = link_formula(mean)  # noqa: F821 (bound)
+    target, _ = link_formula(mean)
     return target - high, target - low, np.inf
 
 
@@ -71,8 +67,8 @@ def link_step(mean, score, curvature):
 
     It is linear for the identity and log links: one step is exact.
     """
-    target, _ = link_formula(mean)  # noqa: F821 (bound)
-    value, slope = link_formula(mean - score)  # noqa: F821
+    target, _ = link_formula(mean)
+    value, slope = link_formula(mean - score)
     return (target - value) / (slope * curvature)
 
 
@@ -116,7 +112,7 @@ def sum_scores(rows, eta, intercept, low, high):
     for i in rows_in(low, high):
         c = row_weight(rows.weight, i)
         if c > 0.0:
-            _, s, h = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
+            _, s, h = row_formula(eta[i] + intercept, rows.value[i])
             score += c * s
             curvature += c * h
     return score, curvature
@@ -129,7 +125,7 @@ def open_search(parts, known):
         count += parts[b, 0]
         total += parts[b, 1]
         low, high = min(low, parts[b, 2]), max(high, parts[b, 3])
-    low, high, longest = bracket(total / count, low, high)  # noqa: F821 (bound)
+    low, high, longest = bracket(total / count, low, high)
     known[MEAN], known[COUNT] = total / count, count
     known[LOW], known[HIGH], known[LONGEST] = low, high, longest
     known[INTERCEPT], known[STEPS] = min(max(known[INTERCEPT], low), high), 0.0
@@ -144,7 +140,7 @@ def move(parts, known):
     mean, count, intercept, longest = known[MEAN], known[COUNT], known[INTERCEPT], known[LONGEST]
     known[LOW if score > 0.0 else HIGH] = intercept
     least, most = max(known[LOW], intercept - longest), min(known[HIGH], intercept + longest)
-    moved = intercept + newton_step(mean, score / count, curvature / count)  # noqa: F821 (bound)
+    moved = intercept + newton_step(mean, score / count, curvature / count)
     if not least <= moved <= most:
         moved = 0.5 * (least + most)
     known[INTERCEPT], known[LONGEST] = moved, LONGER * longest
@@ -175,10 +171,10 @@ def profile(rows, eta, edges, parts, known, sizes, task, low, high):
     return task
 
 
-class Shifted(NamedTuple):
+class RowsAtIntercept(NamedTuple):
     """Outcomes, and what is added to every predictor."""
 
-    rows: Rows
+    rows: RowOutcomes
     intercept: float
 
 
@@ -194,7 +190,7 @@ def add_terms(shifted, eta, u, low, high):
         u[i] = 0.0
         if c > 0.0:
             value = rows.value[i]
-            term, score, _ = row_formula(eta[i] + shifted.intercept, value)  # noqa: F821 (bound)
+            term, score, _ = row_formula(eta[i] + shifted.intercept, value)
             loglik, error = two_sum(loglik, c * term)
             lost += error
             u[i] = c * score
@@ -207,7 +203,7 @@ def curvature(rows, eta, intercept, h, low, high):
         c = row_weight(rows.weight, i)
         h[i] = 0.0
         if c > 0.0:
-            _, _, own = row_formula(eta[i] + intercept, rows.value[i])  # noqa: F821 (bound)
+            _, _, own = row_formula(eta[i] + intercept, rows.value[i])
             h[i] = c * own
 
 
@@ -216,11 +212,11 @@ def curvature(rows, eta, intercept, h, low, high):
 
 def _collect(rows, values, shift, state):
     outcomes, eta, intercept, sums, _ = state
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         x, c = entry_value(values, q), row_weight(outcomes.weight, i)
         if c > 0.0:
-            _, score, h = row_formula(eta[i] + intercept[0], outcomes.value[i])  # noqa: F821
+            _, score, h = row_formula(eta[i] + intercept[0], outcomes.value[i])
             sums[0] += c * x * score
             sums[1] += c * x * x * h
             sums[2] += c * x * h
@@ -231,7 +227,7 @@ def _row_derivatives(X, j, state):
     """Slope, and the curvature that is left when the intercept moves along."""
     sums, inverse = state[3], state[4]
     sums[:] = 0.0
-    collect(X, j, 0, X.n_base, state)  # noqa: F821
+    collect(X, j, 0, X.n_base, state)
     centred = sums[1] - sums[2] * sums[2] * inverse
     return sums[0], centred if centred > CONSTANT * sums[1] else 0.0
 
@@ -241,9 +237,6 @@ def _row_advance(X, j, step, state):
     _, eta, intercept, sums, inverse = state
     add_scaled(X, j, 0, X.n_base, (eta, step))
     intercept[0] -= sums[2] * inverse * step
-
-
-# -- one fit ---------------------------------------------------------------------------------
 
 
 @cache
@@ -289,7 +282,7 @@ class RowsOnCpu(PatternOnCpu):
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
         plan = problem.plan
-        self._rows = Rows(plan.value, self.weighted.weight)
+        self._rows = RowOutcomes(plan.value, self.weighted.weight)
         self.group_ptr = np.array([0, plan.n_rows])
         self._one_group = np.zeros(plan.n_rows, np.uint16)
         self.ignores_shifts = self._likelihood.intercept
@@ -301,7 +294,7 @@ class RowsOnCpu(PatternOnCpu):
     def evaluate(self, eta, u):
         if self._likelihood.intercept:
             self._find_intercept(eta)
-        shifted = Shifted(self._rows, self._intercept)
+        shifted = RowsAtIntercept(self._rows, self._intercept)
         evaluate = _evaluation(self._likelihood.row_formula)
         return tasks.add_up(self._threads, evaluate, shifted, eta, u, self._row_blocks)
 
@@ -314,8 +307,15 @@ class RowsOnCpu(PatternOnCpu):
         self._intercept = float(known[INTERCEPT])
 
     def _write_curvature(self, formula, eta, h):
-        given = self._rows, eta, self._intercept, h
-        tasks.run_blocks(self._threads, self._row_blocks, _curvature(formula), *given)
+        tasks.run_blocks(
+            self._threads,
+            self._row_blocks,
+            _curvature(formula),
+            self._rows,
+            eta,
+            self._intercept,
+            h,
+        )
 
     def refer(self, eta, u, h):
         self._write_curvature(self._likelihood.row_formula, eta, h)

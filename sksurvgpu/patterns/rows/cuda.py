@@ -1,4 +1,4 @@
-"""The row pattern on the device: formulas as in `backends.cpu.rows`, sums over a team."""
+"""The row pattern on the device: formulas as in `cpu`, sums over a team."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device, specialize
 from ...backends.cuda.pattern import PatternOnDevice
 from ...backends.cuda.products import multiply_sizes as multiply_sizes_of_rows
@@ -26,6 +26,8 @@ from ...backends.cuda.team import (
 )
 from ...backends.cuda.weights import add_all, number_of
 from .cpu import LONGER, MOST_STEPS, SMALL_STEP, intercept_formulas, take_observed
+
+row_formula = bracket = sum_scores = newton_step = profile = has_intercept = BOUND
 
 
 @device
@@ -54,7 +56,7 @@ def _sum_scores(exchange, y, weight, eta, intercept, turn, scratch):
     i = low + cuda.threadIdx.x
     while i < high:
         if weight[i] > 0.0:
-            _, s, h = row_formula(eta[i] + intercept, y[i])  # noqa: F821 (bound)
+            _, s, h = row_formula(eta[i] + intercept, y[i])
             score += weight[i] * s
             curvature += weight[i] * h
         i += cuda.blockDim.x
@@ -65,17 +67,17 @@ def _profile(exchange, y, weight, eta, start, turn, scratch):
     """Intercept at which the scores sum to zero, and turns taken."""
     count, outcomes, low, high = _summarize(exchange, y, weight, eta, turn, scratch)
     turn, mean = turn + 2, outcomes / count
-    low, high, longest = bracket(mean, low, high)  # noqa: F821 (bound)
+    low, high, longest = bracket(mean, low, high)
     intercept = min(max(start, low), high)
     for _ in range(MOST_STEPS):
-        sums = sum_scores(exchange, y, weight, eta, intercept, turn, scratch)  # noqa: F821
+        sums = sum_scores(exchange, y, weight, eta, intercept, turn, scratch)
         turn += 1
         if sums[0] > 0.0:
             low = intercept
         else:
             high = intercept
         least, most = max(low, intercept - longest), min(high, intercept + longest)
-        moved = intercept + newton_step(mean, sums[0] / count, sums[1] / count)  # noqa: F821
+        moved = intercept + newton_step(mean, sums[0] / count, sums[1] / count)
         if not (least <= moved and moved <= most):
             moved = 0.5 * (least + most)
         step, intercept, longest = abs(moved - intercept), moved, LONGER * longest
@@ -99,13 +101,13 @@ def _evaluate(exchange, rows, eta_of_fits, loglik_of_fits, intercepts):
         fit = exchange.fits[t]
         eta, weight, y = eta_of_fits[fit], of_fit(rows.weight, fit), rows.value
         start = intercepts[fit]
-        intercept, turn = profile(exchange, y, weight, eta, start, turn, scratch)  # noqa: F821
+        intercept, turn = profile(exchange, y, weight, eta, start, turn, scratch)
         loglik = 0.0
         i = low + cuda.threadIdx.x
         while i < high:
             rows.u[fit, i] = 0.0
             if weight[i] > 0.0:
-                term, score, _ = row_formula(eta[i] + intercept, y[i])  # noqa: F821
+                term, score, _ = row_formula(eta[i] + intercept, y[i])
                 loglik += weight[i] * term
                 rows.u[fit, i] = weight[i] * score
             i += cuda.blockDim.x
@@ -132,7 +134,7 @@ def _curvature(exchange, rows, eta_of_fits, intercepts, h_of_fits, inverse):
             h = 0.0
             if weight[i] > 0.0:
                 theta = eta_of_fits[fit, i] + intercept
-                _, _, curvature = row_formula(theta, rows.value[i])  # noqa: F821 (bound)
+                _, _, curvature = row_formula(theta, rows.value[i])
                 h = weight[i] * curvature
             h_of_fits[fit, i] = h
             total += h
@@ -140,7 +142,7 @@ def _curvature(exchange, rows, eta_of_fits, intercepts, h_of_fits, inverse):
         total = team_sum(exchange, total, turn, scratch)
         turn += 1
         if member == 0 and cuda.threadIdx.x == 0:
-            is_centred = has_intercept() and total > 0.0  # noqa: F821 (bound)
+            is_centred = has_intercept() and total > 0.0
             inverse[fit, 0] = 1.0 / total if is_centred else 0.0
         t += n_teams(exchange)
 
@@ -179,7 +181,7 @@ def curvature(row_formula, has_intercept):
 
 
 class RowSizes(NamedTuple):
-    """What the sizes of rounding errors follow from."""
+    """Rows and predictors, which the sizes of rounding errors follow from."""
 
     rows: object
     eta: np.ndarray  # float64 (fits, rows)
@@ -191,16 +193,13 @@ def _size(state, fit, i, x):
     weight, theta = of_fit(state.rows.weight, fit)[i], state.eta[fit, i] + state.intercepts[fit]
     if not weight > 0.0:
         return 0.0
-    _, score, h = row_formula(theta, state.rows.value[i])  # noqa: F821 (bound)
+    _, score, h = row_formula(theta, state.rows.value[i])
     return abs(x) * weight * (abs(score) + h * (1.0 + abs(theta)))
 
 
 @cache
 def multiply_sizes(row_formula):
     return product_with(device(bind(_size, row_formula=row_formula)))
-
-
-# -- one fit ---------------------------------------------------------------------------------
 
 
 class RowsOnDevice(PatternOnDevice):
@@ -214,8 +213,12 @@ class RowsOnDevice(PatternOnDevice):
         self.live = self._keep_counted(layout.plan.may_count)
         likelihood, n_rows = self.likelihood, problem.plan.n_rows
         self.ignores_shifts = likelihood.intercept
-        formulas = likelihood.row_formula, likelihood.observed_formula, likelihood.link_formula
-        self._evaluate = evaluation(*formulas, likelihood.intercept)
+        self._evaluate = evaluation(
+            likelihood.row_formula,
+            likelihood.observed_formula,
+            likelihood.link_formula,
+            likelihood.intercept,
+        )
         self._curvature = curvature(likelihood.row_formula, likelihood.intercept)
         self._intercept = layout.device.zeros(n_fits, np.float64)
         # others read `rows`, whose events would be a part of the scores, and these have none
@@ -230,8 +233,9 @@ class RowsOnDevice(PatternOnDevice):
         return self._model_of_groups(row_type, inverse)
 
     def refer(self, fits, eta, model):
-        numbers = self._intercept, model.h, model.inverse
-        self.layout.launch_teams(self._curvature, fits, self._rows, eta, *numbers)
+        self.layout.launch_teams(
+            self._curvature, fits, self._rows, eta, self._intercept, model.h, model.inverse
+        )
 
     def sizes(self, eta):
         if self.likelihood.link_formula is not None:  # u is what was observed less its mean

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..groups.information import GroupView
 
-__all__ = ["RowView"]
-
 
 class RowView(GroupView):
     """Generalized linear models; all rows are one group where there is an intercept."""

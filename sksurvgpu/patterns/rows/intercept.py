@@ -28,7 +28,7 @@ DEGREE = 2 * NODES - 1
 
 
 def _find_terms():
-    """What makes Chebyshev coefficients of values and slopes at the nodes."""
+    """Matrix that makes Chebyshev coefficients of values and slopes at the nodes."""
     where, every = nodes(0.0), np.eye(DEGREE + 1)
     values = [chebyshev.chebval(where, term) for term in every]
     slopes = [chebyshev.chebval(where, chebyshev.chebder(term)) for term in every]
@@ -121,7 +121,7 @@ class InterceptSearch:
 
 
 class QuadraticSearch:
-    """The same of scores that are a line, whatever their scale: those at one node say all.
+    """Looks for the intercept where scores are a line: one node says all, whatever their scale.
 
     What cancels in the log-likelihood, where the root is far, is asked for once more.
     """

@@ -11,13 +11,15 @@ from functools import cache
 
 import numpy as np
 
-from ..._compile import specialize
+from ..._compile import BOUND, specialize
 from ...backends.cpu.optional import row_weight
-from ...backends.sums.joined import Evaluation, Totals
+from ...backends.sums.joined import JoinedEvaluation, Totals
 from ...backends.sums.messages import MIDDLE, NODES, Evaluated, nodes
 from ..groups.part import GroupsInPart, JoinedGroups
-from .cpu import Rows, observed_row
+from .cpu import RowOutcomes, observed_row
 from .intercept import InterceptSearch, QuadraticSearch, first_intercept
+
+row_formula = BOUND
 
 
 class RowsInPart(GroupsInPart):
@@ -27,7 +29,7 @@ class RowsInPart(GroupsInPart):
         super().__init__(arranged, weight)
         # the intercept's group goes beyond the partition
         self.joins = arranged.rows.likelihood.intercept
-        self._rows = Rows(self.plan.value, self.pattern.weighted.weight)
+        self._rows = RowOutcomes(self.plan.value, self.pattern.weighted.weight)
 
     def _likelihood(self, likelihood):
         return replace(likelihood, intercept=False)
@@ -75,11 +77,11 @@ def _sum_profile(rows, eta, intercepts, loglik, scores, curvatures):
         c = row_weight(rows.weight, i)
         if c > 0.0:
             y = rows.value[i]
-            term, _, _ = row_formula(eta[i] + intercepts[MIDDLE], y)  # noqa: F821 (bound)
+            term, _, _ = row_formula(eta[i] + intercepts[MIDDLE], y)
             loglik[0] += c * term
             # what nobody asks for, as a logarithm, is not compiled: a quarter of the time
             for k in range(len(intercepts)):
-                _, score, curvature = row_formula(eta[i] + intercepts[k], y)  # noqa: F821
+                _, score, curvature = row_formula(eta[i] + intercepts[k], y)
                 scores[k] += c * score
                 curvatures[k] += c * curvature
 
@@ -122,7 +124,7 @@ class InterceptTotals(Totals):
             return None
         where = {"intercept": search.intercept}
         # `inverse` is known once partitions have summed h: one bin
-        return Evaluation(search.loglik, lambda: search.intercept, lambda part: where)
+        return JoinedEvaluation(search.loglik, lambda: search.intercept, lambda part: where)
 
 
 class JoinedRows(JoinedGroups):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..contests import Contests
 from ..groups import GroupPattern
 from ..pattern import Lazy, Weighted, are_counted
 
@@ -27,6 +26,8 @@ class WeightedSets(Weighted):
 
 class SubsetPattern(GroupPattern):
     """The subset of a matched set's rows that are its cases, given their number."""
+
+    are_cases_apart = True
 
     on_cpu = Lazy(".cpu", "SubsetsOnCpu")
     on_device = Lazy(".cuda", "SubsetsOnDevice")
@@ -58,11 +59,3 @@ class SubsetPattern(GroupPattern):
             "cases": cases.astype(np.int32),
             "first": np.asarray(plan.ptr[:-1], np.int32),  # row of every set, with its weight
         }
-
-    @staticmethod
-    def contests_among(problem, weighted):
-        """Cases of a set are no rivals of each other."""
-        plan, counts = problem.plan, are_counted(problem.plan, weighted.weight)
-        group, is_case = plan.group_idx.astype(np.int64), plan.value > 0
-        is_event, is_rival = counts & is_case, counts & ~is_case
-        return Contests.build(is_event, group + 1, is_rival, group, group + 1, plan.n_strata + 1)

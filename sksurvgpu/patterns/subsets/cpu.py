@@ -25,13 +25,7 @@ import numpy as np
 from ..._compile import device, kernel
 from ...backends.cpu import tasks
 from ...backends.cpu.bins import Centring, bins_of_groups
-from ...backends.cpu.columns import (
-    add_scaled,
-    column_operation,
-    entry_count,
-    entry_row,
-    entry_value,
-)
+from ...backends.cpu.columns import add_scaled, column_operation, entry_row, entry_value, n_entries
 from ...backends.cpu.exact import Steps
 from ...backends.cpu.optional import row_weight
 from ...backends.cpu.pattern import PatternOnCpu
@@ -309,7 +303,7 @@ def _reduce(steps, s):
 def _sum_sets(rows, values, shift, steps):
     """The column's entries of a set are neighbours."""
     own = -1
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         s = np.int64(steps.sets.idx[i])
         if s != own:
@@ -324,7 +318,7 @@ def _sum_sets(rows, values, shift, steps):
 
 @column_operation
 def _refresh_sets(rows, values, shift, steps):
-    for q in range(entry_count(rows, values)):
+    for q in range(n_entries(rows, values)):
         i = entry_row(rows, q, shift)
         steps.p[i], steps.q[i] = split(steps.eta[i] - steps.sets.tau[steps.sets.idx[i]])
     return 0.0
@@ -341,9 +335,6 @@ def subset_derivatives(X, j, steps):
 def subset_advance(X, j, step, steps):
     add_scaled(X, j, 0, X.n_base, (steps.eta, step))
     _refresh_sets(X, j, 0, X.n_base, steps)
-
-
-# -- one fit ---------------------------------------------------------------------------------
 
 
 class SubsetsOnCpu(PatternOnCpu):
@@ -367,13 +358,11 @@ class SubsetsOnCpu(PatternOnCpu):
         self._few, self.group_ptr = plan.few, plan.ptr
 
     def evaluate(self, eta, u):
-        given = self.sets, eta, u
-        return tasks.add_up(self._threads, evaluate, *given, self._group_blocks)
+        return tasks.add_up(self._threads, evaluate, self.sets, eta, u, self._group_blocks)
 
     def refer(self, eta, u, h):
         inverse = np.empty(len(self.sets.cases))
-        given = self.sets, h, inverse
-        tasks.run_blocks(self._threads, self._group_blocks, curvature, *given)
+        tasks.run_blocks(self._threads, self._group_blocks, curvature, self.sets, h, inverse)
         return Centring(bins_of_groups(self.sets.idx, inverse, self.sets.ptr), self._few)
 
     def exact_steps(self, eta):

@@ -1,4 +1,4 @@
-"""The subset pattern on the device: formulas as in `backends.cpu.subsets`.
+"""The subset pattern on the device: formulas as in `cpu`.
 
 Everything that a set needs one after the other (its shift, the law of its sum, its quadratic
 model) is done by one worker a set, a thread, a warp or a block by the size of the set; a row of
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._compile import bind
+from ..._compile import BOUND, bind
 from ...backends.cuda._cuda import cuda, device, kernel, specialize
 from ...backends.cuda.pattern import PatternOnDevice
 from ...backends.cuda.products import of_fit
@@ -30,6 +30,9 @@ from ...backends.cuda.team import (
 )
 from ...backends.cuda.workers import WORKERS
 from .cpu import DEVIATIONS, MARGIN, MOST_BISECTIONS, MOST_STEPS, smaller_root, split
+
+lane = lanes = largest = total = meet = worker = workers = tilt = fill_law = sum_roots = BOUND
+sum_larger = peak = match_sum = match_larger = match_diagonal = BOUND
 
 
 class Sets(NamedTuple):
@@ -52,18 +55,18 @@ def _tilt(eta, pq, m, start, scratch):
     """Shift tau at which the probabilities sum to about m; fills p and q."""
     n, down, up = eta.shape[0], -np.inf, -np.inf
     target = math.log(m / (n - m))
-    for i in range(lane(), n, lanes()):  # noqa: F821 (bound, as below)
+    for i in range(lane(), n, lanes()):
         down, up = max(down, -eta[i]), max(up, eta[i])
-    low, high = -largest(down, scratch) - target, largest(up, scratch) - target  # noqa: F821
+    low, high = -largest(down, scratch) - target, largest(up, scratch) - target
     tau = min(max(start, low), high)
     for _ in range(MOST_STEPS):
         mean, variance = 0.0, 0.0
-        for i in range(lane(), n, lanes()):  # noqa: F821
+        for i in range(lane(), n, lanes()):
             p, q = split(eta[i] - tau)
             pq[2 * i], pq[2 * i + 1] = p, q
             mean += p
             variance += p * q
-        mean, variance = total(mean, scratch), total(variance, scratch)  # noqa: F821
+        mean, variance = total(mean, scratch), total(variance, scratch)
         if not abs(mean - m) > 0.1 * math.sqrt(variance) or not low < high:
             break
         if mean > m:
@@ -84,9 +87,9 @@ def _fill_law(pq, law, at):
     """
     n = pq.shape[0] // 2
     mean, variance, low, high = 0.0, 0.0, 0, 0
-    if lane() == 0:  # noqa: F821
+    if lane() == 0:
         law[n & 1, at] = 1.0
-    meet()  # noqa: F821
+    meet()
     for i in range(n):
         before, after = (n - i) & 1, (n - i - 1) & 1
         p, q = pq[2 * i], pq[2 * i + 1]
@@ -96,12 +99,12 @@ def _fill_law(pq, law, at):
         # a nan, of predictors that overflow, fails these comparisons and becomes no index
         first = math.ceil(mean - width) if mean - width > low else low
         last = int(mean + width) if mean + width < high + 1 else high + 1
-        for k in range(first + lane(), last + 1, lanes()):  # noqa: F821
+        for k in range(first + lane(), last + 1, lanes()):
             f = q * law[before, at + k] if k <= high else 0.0
             if k > low:
                 f += p * law[before, at + k - 1]
             law[after, at + k] = f
-        meet()  # noqa: F821
+        meet()
         low, high = first, last
     return low, high
 
@@ -109,14 +112,14 @@ def _fill_law(pq, law, at):
 def _find_laws(fits, sets, which, eta_of_fits):
     """Shift and law of the given sets, for all fits."""
     scratch, n_sets = new_scratch(), which.shape[0]
-    for task in range(worker(), fits.shape[0] * n_sets, workers()):  # noqa: F821
+    for task in range(worker(), fits.shape[0] * n_sets, workers()):
         fit, s = fits[task // n_sets], which[task % n_sets]
         start, end, m = sets.ptr[s], sets.ptr[s + 1], of_fit(sets.cases, fit)[s]
         if m > 0:
             eta, pq = eta_of_fits[fit, start:end], sets.pq[fit, 2 * start : 2 * end]
-            tau = tilt(eta, pq, m, sets.tau[fit, s], scratch)  # noqa: F821
-            low, high = fill_law(pq, sets.law[fit], start + s)  # noqa: F821
-            if lane() == 0:  # noqa: F821
+            tau = tilt(eta, pq, m, sets.tau[fit, s], scratch)
+            low, high = fill_law(pq, sets.law[fit], start + s)
+            if lane() == 0:
                 sets.tau[fit, s] = tau
                 sets.band[fit, s, 0], sets.band[fit, s, 1] = low, high
 
@@ -196,31 +199,31 @@ def _variance(share):
 def _sum_roots(share, size, scratch):
     """Sum of the smaller roots of all rows at a sum `size` of h, and its slope."""
     summed, slope = 0.0, 0.0
-    for i in range(lane(), share.shape[0], lanes()):  # noqa: F821
+    for i in range(lane(), share.shape[0], lanes()):
         h, change = smaller_root(_variance(share[i]), size)
         summed += h
         slope += change
-    return total(summed, scratch), total(slope, scratch)  # noqa: F821
+    return total(summed, scratch), total(slope, scratch)
 
 
 def _peak(share, scratch):
     """Largest variance of a row, the first such row, and the sum of all variances."""
     n, top, summed = share.shape[0], 0.0, 0.0
-    for i in range(lane(), n, lanes()):  # noqa: F821
+    for i in range(lane(), n, lanes()):
         top = larger(top, _variance(share[i]))
         summed += _variance(share[i])
-    top, row = largest(top, scratch), -np.inf  # noqa: F821
-    for i in range(lane(), n, lanes()):  # noqa: F821
+    top, row = largest(top, scratch), -np.inf
+    for i in range(lane(), n, lanes()):
         if _variance(share[i]) == top:
             row = max(row, -float(i))
-    return top, -largest(row, scratch), total(summed, scratch)  # noqa: F821
+    return top, -largest(row, scratch), total(summed, scratch)
 
 
 def _match_sum(share, low, high, scratch):
     """Sum of h that its smaller roots have."""
     size = low
     for _ in range(MOST_BISECTIONS):
-        summed, slope = sum_roots(share, size, scratch)  # noqa: F821
+        summed, slope = sum_roots(share, size, scratch)
         if abs(summed - size) <= 1e-13 * size:
             break
         if summed > size:
@@ -234,7 +237,7 @@ def _match_sum(share, low, high, scratch):
 
 def _sum_larger(share, top, size, scratch):
     """Sum of h with the larger root for the row of the largest variance."""
-    summed, _ = sum_roots(share, size, scratch)  # noqa: F821
+    summed, _ = sum_roots(share, size, scratch)
     h, _ = smaller_root(top, size)
     return summed - h + (size - h)
 
@@ -243,14 +246,14 @@ def _match_larger(share, top, scratch):
     """Sum of h that its roots have, one of them being the larger one."""
     least = 4.0 * top
     high = 2.0 * least
-    while sum_larger(share, top, high, scratch) < high and high < 1e6 * least:  # noqa: F821
+    while sum_larger(share, top, high, scratch) < high and high < 1e6 * least:
         high *= 2.0
     low = 0.5 * high
     for _ in range(MOST_BISECTIONS):
         size = 0.5 * (low + high)
         if not low < size < high:
             break
-        if sum_larger(share, top, size, scratch) < size:  # noqa: F821
+        if sum_larger(share, top, size, scratch) < size:
             low = size
         else:
             high = size
@@ -259,14 +262,14 @@ def _match_larger(share, top, scratch):
 
 def _match_diagonal(share, scratch):
     """Sum of the h with h_i - h_i^2 / sum h = v_i; the row whose h is above half of it, or -1."""
-    top, row, summed = peak(share, scratch)  # noqa: F821
+    top, row, summed = peak(share, scratch)
     low = 4.0 * top
     if not low > 0.0:
         return 0.0, -1.0
-    smaller, _ = sum_roots(share, low, scratch)  # noqa: F821
+    smaller, _ = sum_roots(share, low, scratch)
     if smaller >= low:
-        return match_sum(share, low, max(2.0 * summed, low), scratch), -1.0  # noqa: F821
-    return match_larger(share, top, scratch), row  # noqa: F821
+        return match_sum(share, low, max(2.0 * summed, low), scratch), -1.0
+    return match_larger(share, top, scratch), row
 
 
 @device
@@ -284,21 +287,21 @@ def _h_of_row(share, m, n, size, is_top):
 def _curvature(fits, sets, which, rows, h_of_fits, inverse):
     """h of every row of the given sets, and 1 / sum h of every set, at the last evaluation."""
     scratch, n_sets = new_scratch(), which.shape[0]
-    for task in range(worker(), fits.shape[0] * n_sets, workers()):  # noqa: F821
+    for task in range(worker(), fits.shape[0] * n_sets, workers()):
         fit, s = fits[task // n_sets], which[task % n_sets]
         start, m = sets.ptr[s], of_fit(sets.cases, fit)[s]
         n, size, top, summed = sets.ptr[s + 1] - start, 0.0, -1.0, 0.0
         share = sets.share[fit, start : start + n]
         if 1 < m < n - 1:
-            size, top = match_diagonal(share, scratch)  # noqa: F821
-        for i in range(lane(), n, lanes()):  # noqa: F821
+            size, top = match_diagonal(share, scratch)
+        for i in range(lane(), n, lanes()):
             h = 0.0
             if m > 0:
                 h = of_fit(rows.weight, fit)[start] * _h_of_row(share[i], m, n, size, i == top)
             h_of_fits[fit, start + i] = h
             summed += h
-        summed = total(summed, scratch)  # noqa: F821
-        if lane() == 0:  # noqa: F821
+        summed = total(summed, scratch)
+        if lane() == 0:
             inverse[fit, s] = 1.0 / summed if summed > 0.0 else 0.0
 
 
@@ -323,9 +326,6 @@ def curvature(worker):
     parts["match_larger"] = device(bind(_match_larger, **parts))
     match = device(bind(_match_diagonal, **parts))
     return specialize(_curvature, f"by_{worker}", **names, match_diagonal=match)
-
-
-# -- one fit ---------------------------------------------------------------------------------
 
 
 # Rows of the largest set that one thread works on, and that one warp works on.
@@ -376,8 +376,7 @@ class SubsetsOnDevice(PatternOnDevice):
         return self._model_of_groups(row_type, self.layout.device.empty(shape, np.float64))
 
     def refer(self, fits, eta, model):
-        arguments = self.layout.served(fits), self.rows, model.h, model.inverse
-        self._launch_sets(curvature, *arguments)
+        self._launch_sets(curvature, self.layout.served(fits), self.rows, model.h, model.inverse)
 
     def _launch_sets(self, kernel_of, fits, *arguments):
         """Launch a kernel over all sets of some fits, with a worker that suits the size of each."""

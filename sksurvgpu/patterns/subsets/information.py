@@ -1,7 +1,7 @@
 """Information of the exact conditional logistic likelihood.
 
 Given its m cases, the rows of a set are drawn like independent Z_i with P(Z_i = 1) = p_i whose sum
-S is m (`backends.cpu.subsets`). The information is the variance of sum Z_i x_i under this law. With
+S is m (`cpu`). The information is the variance of sum Z_i x_i under this law. With
 f_k = P(S = k) and the moments of X_J = sum Z_i x_iJ on the event S = k,
 
     f_k  <- q f_k + p f_{k-1}
@@ -29,8 +29,6 @@ from scipy.linalg import cholesky, solve_triangular
 from ..._compile import device, kernel
 from ...information.views import View
 from .cpu import DEVIATIONS, MARGIN, split
-
-__all__ = ["SubsetMoments", "SubsetView"]
 
 
 class SubsetMoments:
