@@ -137,6 +137,27 @@ def _evaluation_in_logs(template, formula):
     return specialize(template, scan=device(bind(kernels.scan_log_cells, jump_formula=formula)))
 
 
+def risk_sets_of(plan, live, weight, deaths, death_weight):
+    """`RiskSets` of a row plan, whose `live` rows have weights (None: all one)."""
+    return kernels.RiskSets(
+        plan.exit_idx,
+        plan.enter_idx,
+        plan.event,
+        live,
+        plan.cell_ptr,
+        weight,
+        deaths,
+        death_weight,
+    )
+
+
+def new_cells(n_cells, has_entries, uses_ties):
+    """Memory of scans over cells."""
+    risk, hazard = np.zeros((2, n_cells))
+    ties = np.zeros((2, n_cells)) if uses_ties else (None, None)
+    return kernels.Cells(risk, hazard, np.zeros(n_cells) if has_entries else None, *ties)
+
+
 def centre(of_rows, w_row, enter_hazard, edges, inverse, carried_row=None, back_edges=None):
     """The model's second term, by A (and B, where rows are carried) at both edges of every bin."""
     (base, end), (before, after) = edges, (None, None) if back_edges is None else back_edges
@@ -163,11 +184,11 @@ class RiskSetsOnCpu(PatternOnCpu):
     def __init__(self, problem, weight, threads):
         super().__init__(problem, weight, threads)
         plan, weighted = problem.plan, self.weighted
-        self.risk_sets = kernels.risk_sets_of(
+        self.risk_sets = risk_sets_of(
             plan, weighted.live, weighted.weight, weighted.deaths, weighted.death_weight
         )
         has_entries, uses_ties = plan.enter_idx is not None, problem.likelihood.uses_ties
-        self.cells = kernels.new_cells(plan.n_cells, has_entries, uses_ties)
+        self.cells = new_cells(plan.n_cells, has_entries, uses_ties)
         self._blocks = risk_set_tasks.blocks_of(plan, self._row_blocks, self._is_in_order())
         self.top, self._in_logs = 0.0, False
         self.group_ptr, self.is_exact = plan.stratum_ptr, plan.bins.is_exact

@@ -67,27 +67,6 @@ class Cells(NamedTuple):
     held: np.ndarray  # ... likewise
 
 
-def risk_sets_of(plan, live, weight, deaths, death_weight):
-    """`RiskSets` of a row plan, whose `live` rows have weights (None: all one)."""
-    return RiskSets(
-        plan.exit_idx,
-        plan.enter_idx,
-        plan.event,
-        live,
-        plan.cell_ptr,
-        weight,
-        deaths,
-        death_weight,
-    )
-
-
-def new_cells(n_cells, has_entries, uses_ties):
-    """Memory of scans over cells."""
-    risk, hazard = np.zeros((2, n_cells))
-    ties = np.zeros((2, n_cells)) if uses_ties else (None, None)
-    return Cells(risk, hazard, np.zeros(n_cells) if has_entries else None, *ties)
-
-
 @part_of_loop
 def add_risk(cells, k, w):
     """Add w to the sum of cell k, keeping its rounding error where entries will be taken out.

@@ -18,7 +18,7 @@ from ...backends.sums.messages import Arranged, Evaluated, Weights
 from ...backends.sums.pattern import PatternInPart
 from ...data.vectors import inverse_of
 from . import cpu_cells as kernels
-from .cpu import centre
+from .cpu import centre, new_cells, risk_sets_of
 from .plan import RowBins, RowPlan, plan_rows
 
 NO_LOGS = (
@@ -143,9 +143,7 @@ class RiskSetsInPart(PatternInPart):
         self._uses_ties = arranged.rows.likelihood.uses_ties
 
     def _risk_sets(self):
-        return kernels.risk_sets_of(
-            self.plan, self.live, self._weight, self._deaths, self._death_weight
-        )
+        return risk_sets_of(self.plan, self.live, self._weight, self._deaths, self._death_weight)
 
     def weigh(self):
         given = self._given
@@ -184,7 +182,7 @@ class RiskSetsInPart(PatternInPart):
     def _sum(self, eta, top, in_logs):
         """Events' part of the log-likelihood, and sums by own cell."""
         n_own, delayed = len(self.plan.own), self.plan.enter_idx is not None
-        cells = kernels.new_cells(n_own, delayed, self._uses_ties)
+        cells = new_cells(n_own, delayed, self._uses_ties)
         if in_logs:
             if delayed:
                 raise ValueError(NO_LOGS)
