@@ -33,7 +33,7 @@ class Crossover(NamedTuple):
 
 
 def read_crossover() -> Crossover | None:
-    """What was measured, or None."""
+    """Measured crossover, or None."""
     if not TABLE.exists():
         return None
     table = json.loads(TABLE.read_text(encoding="utf-8"))

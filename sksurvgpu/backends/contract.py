@@ -1,4 +1,4 @@
-"""What the solver asks of a backend, and all that it asks: read this first to write a backend.
+"""The contract of backends: all that the solver asks. Read this first to write a backend.
 
 A fit is a coroutine that yields requests (`ask`) and is sent their results.  A backend runs the
 coroutines of a batch: it keeps the rows of every fit and serves requests by methods of the same
@@ -45,7 +45,7 @@ Arguments, Result = ParamSpec("Arguments"), TypeVar("Result")
 
 
 class Counts(NamedTuple):
-    """What a quadratic model over some columns would have to touch, in numbers of things.
+    """Numbers of things that a quadratic model over some columns would have to touch.
 
     Counts and not clocks, so that a fit takes the same way on every machine that has `room` for it.
     """
@@ -126,7 +126,7 @@ class Operations(Protocol):
         """
 
     def baseline(self) -> Any:
-        """What predictions need of the evaluation.
+        """Part of the evaluation that predictions need: log hazards, or the intercept.
 
         The intercept, 0 where none is fitted; the logarithm of the cumulative hazard of a zero
         predictor at every cell; or None.
@@ -160,7 +160,7 @@ class Operations(Protocol):
         """
 
     def count(self, columns: np.ndarray) -> Counts:
-        """What a model over columns would have to touch."""
+        """Counts of what a model over columns would have to touch."""
 
     def room(self) -> Room:
         """Room for a matrix of this fit."""

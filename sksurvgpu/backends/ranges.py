@@ -7,7 +7,7 @@ import os
 
 
 def named(serve_round):
-    """The same service of rounds, in a range by the name of the operation if ranges are wanted."""
+    """Service of rounds in a range by the name of the operation, if ranges are wanted."""
     if os.environ.get("SKSURVGPU_NVTX", "") in ("", "0"):
         return serve_round
     try:

@@ -1,4 +1,4 @@
-"""What a pattern is: all that the package knows of one way of looping over rows.
+"""Patterns: all that the package knows of one way of looping over rows.
 
 A likelihood names its pattern, a class, and nothing outside of the pattern's folder asks which it
 is.  Row plans, weights, bounds and contests are of the whole package; how rows are evaluated on a
@@ -37,11 +37,11 @@ class Weighted:
 
     @property
     def observed(self):
-        """What was counted or measured in every row."""
+        """Count or measurement of every row."""
         return self.plan.value
 
     def events(self):
-        """What was counted or measured in every row, times its weight."""
+        """Count or measurement of every row, times its weight."""
         return self.observed if self.weight is None else self.observed * self.weight
 
     def weights(self):

@@ -25,8 +25,8 @@ def run(problem, batch, coroutines, n_threads):
     with one_blas_thread(), Threads(outer) as fits, Threads(within) as inner:
 
         def serve(index):
-            rows = problem, *batch.rows(index), inner
-            session = Session(*rows, batch.penalty.formulas, room)
+            weight, offset = batch.rows(index)
+            session = Session(problem, weight, offset, inner, batch.penalty.formulas, room)
             return serve_fit(session, coroutines[index])
 
         return fits.map(serve, range(len(coroutines)))

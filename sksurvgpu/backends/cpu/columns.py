@@ -25,7 +25,7 @@ operation = BOUND
 
 
 class Columns(NamedTuple):
-    """What a kernel needs to walk through any column."""
+    """Arrays by which a kernel walks through any column."""
 
     kind: np.ndarray  # uint8, per column of X
     indptr: np.ndarray  # int64, per column of X + 1

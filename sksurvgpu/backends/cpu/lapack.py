@@ -51,9 +51,17 @@ def factor(matrix):
 def solve(lower, right, transposed):
     """L^-1 b or L^-T b in the place of b; the first zero on the diagonal, counted from 1, or 0."""
     order, zero = c_int(len(lower)), c_int()
-    side = byref(order), right.ctypes.data, byref(order), byref(zero)
     trans = byref(_NO if transposed else _YES)
     _dtrtrs(
-        byref(_UPPER), trans, byref(_NO), byref(order), byref(_SINGLE), lower.ctypes.data, *side
+        byref(_UPPER),
+        trans,
+        byref(_NO),
+        byref(order),
+        byref(_SINGLE),
+        lower.ctypes.data,
+        byref(order),
+        right.ctypes.data,
+        byref(order),
+        byref(zero),
     )
     return zero.value

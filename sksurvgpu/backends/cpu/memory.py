@@ -22,7 +22,7 @@ def _of_machine():
 
 
 def _of_container():
-    """What a control group of Linux leaves; None where it sets no limit."""
+    """Bytes that a control group of Linux leaves; None where it sets no limit."""
     folder = "/sys/fs/cgroup/memory"
     for names in ("memory.max", "memory.current"), ("/limit_in_bytes", "/usage_in_bytes"):
         base = "/sys/fs/cgroup/" if names[0] == "memory.max" else f"{folder}/memory."

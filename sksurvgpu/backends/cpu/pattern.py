@@ -71,7 +71,7 @@ class PatternOnCpu:
         return self.weighted.events()
 
     def sizes(self, eta, u):
-        """What the rounding errors of u, that of the last evaluation, are relative to."""
+        """Sizes that the rounding errors of u, of the last evaluation, are relative to."""
         events, out = self.weighted.events(), np.empty(len(u))
         tasks.run_blocks(self._threads, self._row_blocks, _add_sizes, events, u, out)
         return out
@@ -85,7 +85,7 @@ class PatternOnCpu:
         return 0.0
 
     def baseline(self):
-        """What predictions need of the last evaluation."""
+        """Part of the last evaluation that predictions need."""
         return None
 
     def reach(self, trial_eta, eta):
@@ -93,7 +93,8 @@ class PatternOnCpu:
 
         The third derivative along the move is at most R times the second.
         """
-        given = self._threads, trial_eta, eta, self.live
+        threads, live = self._threads, self.live
         if self.ignores_shifts and len(self.group_ptr) > 2:
-            return moves.reach_of_groups(*given, self.group_ptr, self._group_blocks)
-        return moves.reach(*given, self._row_blocks, self.ignores_shifts)
+            groups = self.group_ptr
+            return moves.reach_of_groups(threads, trial_eta, eta, live, groups, self._group_blocks)
+        return moves.reach(threads, trial_eta, eta, live, self._row_blocks, self.ignores_shifts)

@@ -1,4 +1,4 @@
-"""What samplers ask of the CPU: arrays of NumPy, random numbers, linear algebra."""
+"""Operations of samplers on the CPU: arrays of NumPy, random numbers, linear algebra."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Session:
         return Room(self._room if has_matrix else 0.0)
 
     def count(self, columns):
-        """What a model over columns would touch, from counts of entries alone."""
+        """Counts of what a model over columns would touch, from counts of entries alone."""
         X = self.products
         every = float(X.entries.sum())
         strata = None if self.plan.few else self.plan.stratum_of_row()

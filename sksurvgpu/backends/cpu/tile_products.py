@@ -334,11 +334,10 @@ class Products:
 
     def _by_loops(self, columns, numbers, form, labels, out):
         def part(low, high):
-            some = self.tiles, columns[low:high], form
-            if labels.runs is None:
-                add_labelled_sums(*some, labels.of_row, numbers, out[low:high])
-            else:
-                add_sums(*some, labels.runs, numbers, out[low:high])
+            add, of_rows = add_sums, labels.runs
+            if of_rows is None:
+                add, of_rows = add_labelled_sums, labels.of_row
+            add(self.tiles, columns[low:high], form, of_rows, numbers, out[low:high])
 
         self.over_columns(part, columns)
 

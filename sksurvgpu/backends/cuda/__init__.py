@@ -74,12 +74,18 @@ class Backend:
         return results
 
     def _serve_wave(self, layout, problem, batch, start, part):
-        """What coroutines return; None where they are too many, less being free than was."""
+        """Results of coroutines; None where they are too many, less being free than was."""
         fits = np.arange(start, start + len(part))
-        arrays = columns_of(batch.weight, fits), columns_of(batch.offset, fits)
-        rows = *arrays, len(part), np.dtype(self.precision), batch.penalty.formulas
         try:
-            session = Session(layout, problem, *rows)
+            session = Session(
+                layout,
+                problem,
+                columns_of(batch.weight, fits),
+                columns_of(batch.offset, fits),
+                len(part),
+                np.dtype(self.precision),
+                batch.penalty.formulas,
+            )
         except MemoryError:
             if len(part) == 1:
                 raise

@@ -324,11 +324,14 @@ class Device:
         if shared_bytes:
             self._allow_shared(handle, shared_bytes)
         places = self._parameters.place(b"".join(words))
-        shape = blocks, 1, 1, threads, 1, 1, shared_bytes, 0
         if compiled.cooperative:
-            driver.driver.cuLaunchCooperativeKernel(handle, *shape, places)
+            driver.driver.cuLaunchCooperativeKernel(
+                handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, places
+            )
         else:
-            driver.driver.cuLaunchKernel(handle, *shape, places, 0)
+            driver.driver.cuLaunchKernel(
+                handle, blocks, 1, 1, threads, 1, 1, shared_bytes, 0, places, 0
+            )
 
     def resident_blocks(self, kernel, threads, arguments, shared_bytes=0) -> int:
         """Blocks of a launch that run at the same time: teams wait for each other."""

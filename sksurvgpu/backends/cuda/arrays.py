@@ -67,7 +67,7 @@ class Packed:
 
 
 def flatten(arguments, kinds, words):
-    """What the types of arguments follow from, and their numbers as a kernel takes them."""
+    """Keys from which the types of arguments follow, and their numbers as a kernel takes them."""
     for argument in arguments:
         if type(argument) is Array:
             kinds.append(argument.kind)

@@ -21,7 +21,7 @@ SPANS = 32  # columns whose places are read at once
 
 
 class Columns(NamedTuple):
-    """What a kernel needs to walk through any column."""
+    """Arrays by which a kernel walks through any column."""
 
     kind: np.ndarray  # uint8, per column of X
     indptr: np.ndarray  # int64

@@ -32,7 +32,7 @@ class Curvatures:
         return list(zip(curvature, map(float, totals), strict=True))
 
     def load(self, model, fits, columns, places, loads):
-        """The same curvatures; loads of columns go to their places in the fits' part of `loads`."""
+        """Curvatures of columns, whose loads go to their places in the fits' part of `loads`."""
         tasks = Tasks(fits, columns)
         if not len(tasks):
             return [np.empty((0, 2))] * len(fits)
@@ -41,23 +41,26 @@ class Curvatures:
         return tasks.split(found.reshape(-1, 2))
 
     def _launch(self, model, tasks, sent, fits, loads):
-        """What was found: parts of the sums of h of fits, then curvatures."""
+        """Launch the sums of curvatures: parts of the sums of h of fits, then curvatures."""
         n_parts, layout, view = self._layout.n_ranges, self._layout, self._device.view
         edge, end = len(fits) * n_parts, len(fits) * n_parts + 2 * len(tasks)
         sums = view(self._out[:edge], np.float64, (len(fits), n_parts))
         curvature = view(self._out[edge:end], np.float64, (len(tasks), 2))
-        given = layout.X, *sent, model, CONSTANT[model.h.dtype.name]
-        found, n_tasks = (curvature, layout.served(fits), sums), len(tasks) + edge
+        arguments = [layout.X, *sent, model, CONSTANT[model.h.dtype.name]]
+        n_tasks = len(tasks) + edge
         if self._few:
             size = self._n_bins * kernels.numbers_of(model)
-            arguments = *given, size, *loads, *found
+            arguments += [size, *loads]
+        elif not layout.is_whole:
+            arguments.append(self._sums_of_warps)
+        arguments += [curvature, layout.served(fits), sums]
+        if self._few:
             layout.launch_tasks(kernels.load_few, n_tasks, *arguments, each=8 * size)
         elif layout.is_whole:
-            layout.launch_tasks(kernels.load_groups, n_tasks, *given, *found)
+            layout.launch_tasks(kernels.load_groups, n_tasks, *arguments)
         else:
             blocks = min(n_tasks, len(self._sums_of_warps))
-            arguments = *given, self._sums_of_warps, *found
-            self._device.launch(kernels.load_copies, blocks, WARP, arguments)
+            self._device.launch(kernels.load_copies, blocks, WARP, tuple(arguments))
         return self._device.download(self._out[:end])
 
 

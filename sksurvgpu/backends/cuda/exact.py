@@ -47,7 +47,7 @@ class Functions(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The same, with what the members of a team keep in shared memory where that holds it."""
+    """Steps with the arrays that members of a team keep in shared memory where that holds them."""
 
     label: str  # of the kernel
     state: NamedTuple
@@ -68,7 +68,7 @@ class Work(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What every block keeps for itself, the same bits in all blocks of a team."""
+    """Numbers that every block keeps for itself, the same bits in all blocks of a team."""
 
     coef: np.ndarray  # float64 (blocks, most columns of a fit)
     reach: np.ndarray

@@ -51,9 +51,16 @@ class Held:
         capacity = max(-(-size // CAPACITY) * CAPACITY, min(2 * capacity, most))
         taken, sizes = self._take(capacity), np.array([len(own) for own in self._columns])
         if sizes.any():
-            old = self._held, self._scales, self._loads
-            arguments = *self._device.send(sizes), *old, *taken
-            self._layout.launch_wide(matrix.move, sizes.max() ** 2, *arguments)
+            [sizes_there] = self._device.send(sizes)
+            self._layout.launch_wide(
+                matrix.move,
+                sizes.max() ** 2,
+                sizes_there,
+                self._held,
+                self._scales,
+                self._loads,
+                *taken,
+            )
         self._held, self._scales, self._loads = taken
 
     def hold(self, fits, columns, knowns, room):
@@ -89,7 +96,7 @@ class Held:
             self._curvature[fit] = np.concatenate([self._curvature[fit][:known], new])
 
     def _root(self, fit):
-        """What rows and columns of a matrix are over in its correlations."""
+        """Divisors of rows and columns of a matrix that make it correlations."""
         return np.sqrt(self._curvature[fit][:, 0])
 
     def rows(self, fit, known):
@@ -116,7 +123,7 @@ class Held:
         return (kind[source[columns]] != DENSE) & everywhere & is_first
 
     def _describe(self, fits, columns, knowns, paired):
-        """What `matrix.Sets` of the fits has."""
+        """Numbers of the fits for `matrix.Sets`."""
         kind, source, _ = self._kinds
         place, scale = np.full((len(fits), len(kind)), -1, np.int32), []
         for t, (fit, own, pairs) in enumerate(zip(fits, columns, paired, strict=True)):

@@ -47,7 +47,7 @@ def _parts(problem):
 
 
 def _reading(problem):
-    """What a layout knows of the likelihood."""
+    """Parts of the likelihood that a layout depends on."""
     likelihood = problem.likelihood
     return likelihood.pattern, getattr(likelihood, "uses_ties", False)
 

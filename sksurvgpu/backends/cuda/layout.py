@@ -131,7 +131,7 @@ class Layout:
         return self._served_by(key, lambda: self.device.upload(np.frombuffer(key, np.int32)))
 
     def _served_by(self, key, make):
-        """What rounds need that mostly serve the fits that others did."""
+        """Array on the device for rounds that mostly serve the fits that others did."""
         if key not in self._served:
             if len(self._served) >= MOST_SERVED:
                 self._served.clear()

@@ -60,7 +60,7 @@ def open_cupy(ordinal: int) -> ModuleType:
 
 
 class Linalg:
-    """What `backends.cpu.linalg` has, for arrays of a device."""
+    """Linear algebra of `backends.cpu.linalg`, for arrays of a device."""
 
     def __init__(self, device, cupy):
         self._device, self._cupy = device, cupy

@@ -165,7 +165,7 @@ def add_pairs(X, rows, sets, tasks, h, side, tile, counts):
 
 @kernel
 def find_scales(sets, counts, scales):
-    """What scales the new columns of Q back to those of X; 0 for columns that it lacks."""
+    """Factors that scale the new columns of Q back to those of X; 0 for columns that it lacks."""
     for t in range(sets.fits.shape[0]):
         fit, low = sets.fits[t], sets.ptr[t]
         a = sets.known[t] + cuda.grid(1)

@@ -39,7 +39,7 @@ def fits_at_once(problem, batch, device, precision):
 
 
 def ran_out(error, n_fits, device):
-    """What to say when memory that was planned with is not there any more."""
+    """Error for memory that was planned with and is not there any more."""
     return MemoryError(
         f"the memory of {device.name} ran out with {n_fits} fit(s) at once, which were planned "
         f"with what was free before: {error}; {REMEDY}"

@@ -13,7 +13,7 @@ from .weights import keep_counted, spread
 
 
 class RowData(NamedTuple):
-    """What rows were observed to be; row arrays of one fit stand for all that share them."""
+    """Observed outcomes of rows; row arrays of one fit stand for all that share them."""
 
     value: np.ndarray  # float64 (rows,): outcome; its product with the weight is the events' part
     weight: np.ndarray  # float64 (1 or fits, rows)
@@ -56,7 +56,7 @@ class PatternOnDevice:
         return out
 
     def _of_weights(self, numbers, fit):
-        """What a fit has of numbers that every vector of weights has."""
+        """Numbers of a fit out of those that every vector of weights has."""
         return float(numbers[fit if self.n_weights > 1 else 0])
 
     def _model_of_groups(self, row_type, inverse):

@@ -79,9 +79,17 @@ class Rows:
         table, *others = self.device.send(layout.tabulate([coefs[t] for t in order]), *others)
         for where, *pair in sides:
             own, low = table[low : low + len(where)], low + len(where)
-            numbers = layout.served(fits[where]), own, lanes, self.offset, pair[of_trials]
-            n = lanes * (len(layout.X_rows.ptr) - 1)
-            layout.launch_wide(products.predict, n, self.X, layout.X_rows, *numbers)
+            layout.launch_wide(
+                products.predict,
+                lanes * (len(layout.X_rows.ptr) - 1),
+                self.X,
+                layout.X_rows,
+                layout.served(fits[where]),
+                own,
+                lanes,
+                self.offset,
+                pair[of_trials],
+            )
         return others
 
     def attempt(self, fits, coefs, columns, longest):
@@ -127,10 +135,18 @@ class Rows:
             moves = self.device.view(place, np.float64, shape)
             self._moves[len(fits)] = moves, self._numbers[end:]
         moves, out = self._moves[len(fits)]
-        numbers = self.pattern.live, self._pair, moves, out
-        arguments = self.X, *on_device, self.rows, self.layout.served(fits), *numbers
-        n_tasks = len(tasks) + moves.size // 2
-        self.layout.launch_tasks(products.finish_attempt, n_tasks, *arguments)
+        self.layout.launch_tasks(
+            products.finish_attempt,
+            len(tasks) + moves.size // 2,
+            self.X,
+            *on_device,
+            self.rows,
+            self.layout.served(fits),
+            self.pattern.live,
+            self._pair,
+            moves,
+            out,
+        )
         found = self.device.download(self._numbers[: end + len(tasks)])
         sizes = found[edge : edge + moves.size].reshape(moves.shape).max(axis=1).tolist()
         spans = [(max(up + down, 0.0), max(up, down, 0.0)) for up, down in sizes]

@@ -117,7 +117,7 @@ def _scan_warp(item):
 
 
 def _sum_before(exchange, rank, own, turn, scratch):
-    """What lies before a warp, every warp of the team bringing the sums of its positions."""
+    """Sums before a warp, every warp of the team bringing those of its positions."""
     lane, warp, warps = cuda.threadIdx.x % WARP, cuda.threadIdx.x // WARP, cuda.blockDim.x // WARP
     if lane == 0:
         _put(scratch, warp, WARPS, own)

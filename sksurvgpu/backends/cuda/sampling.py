@@ -1,4 +1,4 @@
-"""What samplers ask of a device: arrays of CuPy, random numbers, linear algebra."""
+"""Operations of samplers on a device: arrays of CuPy, random numbers, linear algebra."""
 
 from functools import partial
 

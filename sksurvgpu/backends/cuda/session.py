@@ -69,7 +69,7 @@ class Session(Rows):
         return [self._held.rows(fit, known) for fit, known in zip(fits, knowns, strict=True)]
 
     def count(self, fits, columns):
-        """What a model over columns would touch, from counts of entries alone."""
+        """Counts of what a model over columns would touch, from counts of entries alone."""
         size, source = self._entries
         copies = self.n_rows / max(self.layout.cut[-1], 1)
         rows = int(self.layout.cut[-1])

@@ -39,7 +39,7 @@ class Exchange(NamedTuple):
 
 @device
 def warp_size():
-    """What loops add to their counters: a constant would have them unrolled until registers spill.
+    """Step of loops by warps: a constant would have them unrolled until registers spill.
 
     Blocks have one row of threads.
     """

@@ -1,4 +1,4 @@
-r"""What estimating the censoring curve adds to the scores of Fine and Gray's model.
+r"""Scores of Fine and Gray's model, with the part of estimating the censoring curve.
 
 The weights of rows that stay after a competing event come from a Kaplan-Meier curve G of their
 censoring group, which is estimated from the same rows. Row i of the group adds, per unit of its
@@ -24,7 +24,7 @@ from ..risk_sets.information import CarriedRows, RiskSetView
 
 
 class CensoringSchedule(NamedTuple):
-    """What happens at the times of the censoring groups, whose entries form one table."""
+    """Events at the times of the censoring groups, whose entries form one table."""
 
     table_ptr: np.ndarray  # entries of each group; the last stands for no time
     row_entry: np.ndarray  # entry of each row's time

@@ -235,7 +235,9 @@ def _take_cell(context, q, before, after):
             after[0],
             after[1],
             after[2],
-            *tied,
+            tied[0],
+            tied[1],
+            tied[2],
             part.death_weight[uint64(k)],
             part.deaths[uint64(k)],
         )

@@ -44,8 +44,7 @@ class EventTimes:
 def plan_events(n_rows, events, cuts=(), whole_strata=False):
     """Plan of rows with given event times, split at times `cuts`."""
     cuts, n_strata = np.asarray(cuts, dtype=np.float64), len(events.ptr) - 1
-    pairs = events.time, events.ptr
-    edges, counts, cell_ptr = split_events(pairs, cuts)
+    edges, counts, cell_ptr = split_events((events.time, events.ptr), cuts)
     deaths = times_of_cells(events.deaths.astype(float), events.ptr, edges, counts, cell_ptr)
     deaths = np.nan_to_num(deaths).astype(np.int64)
     return SumPlan(
@@ -53,7 +52,7 @@ def plan_events(n_rows, events, cuts=(), whole_strata=False):
         n_strata=n_strata,
         n_pieces=len(cuts) + 1,
         cell_ptr=cell_ptr,
-        cell_time=times_of_cells(*pairs, edges, counts, cell_ptr),
+        cell_time=times_of_cells(events.time, events.ptr, edges, counts, cell_ptr),
         bins=bins_of_deaths(deaths, cell_ptr, n_rows, whole_strata),
         events=events,
     )

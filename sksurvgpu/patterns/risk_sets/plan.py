@@ -200,6 +200,7 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
         enter = None
 
     edges, counts, cell_ptr = split_events(events, cuts)
+    event_times, event_ptr = events
     first = np.searchsorted(last_piece, np.arange(len(cuts) + 1))
     shift = np.concatenate([[0], np.cumsum(n - first)[:-1]]) - first
 
@@ -224,7 +225,7 @@ def plan_rows(outcome, cuts=(), events=None, *, reorders=True):
         enter_idx=None if enter is None else cells(enter),
         event=np.concatenate(events_of_pieces).astype(np.uint8),
         cell_ptr=cell_ptr,
-        cell_time=times_of_cells(*events, edges, counts, cell_ptr),
+        cell_time=times_of_cells(event_times, event_ptr, edges, counts, cell_ptr),
         first=first.astype(np.int64),
         shift=shift.astype(np.int64),
         n_strata=n_strata,

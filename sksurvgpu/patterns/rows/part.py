@@ -40,12 +40,11 @@ class RowsInPart(GroupsInPart):
         likelihood = self.arranged.rows.likelihood
         formula = observed_row(likelihood.row_formula, likelihood.observed_formula)
         loglik, (scores, curvatures) = np.zeros(1), np.zeros((2, NODES))
-        sums = loglik, scores, curvatures
         eta, intercepts = self.predictor(request.coef), nodes(request.center)
-        _sum_of(formula)(self._rows, eta, intercepts, *sums)
+        _sum_of(formula)(self._rows, eta, intercepts, loglik, scores, curvatures)
         low, high = self._span(request)
-        names = ("loglik", "score", "curvature")
-        return Evaluated(np.nan, low=low, high=high, tables=dict(zip(names, sums, strict=True)))
+        tables = {"loglik": loglik, "score": scores, "curvature": curvatures}
+        return Evaluated(np.nan, low=low, high=high, tables=tables)
 
     def _span(self, request):
         if not self.joins or self.arranged.rows.likelihood.is_quadratic:

@@ -383,8 +383,8 @@ class SubsetsOnDevice(PatternOnDevice):
         for worker, which in self._workers.items():
             n_tasks = fits.shape[0] * which.shape[0]
             lanes = {"thread": 1, "warp": WARP, "block": self.layout.threads}[worker]
-            arguments_of = fits, self._sets, which, *arguments
-            self.layout.launch_wide(kernel_of(worker), n_tasks * lanes, *arguments_of)
+            kernel, n_threads = kernel_of(worker), n_tasks * lanes
+            self.layout.launch_wide(kernel, n_threads, fits, self._sets, which, *arguments)
 
 
 def _share_work(sizes):
