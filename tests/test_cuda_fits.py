@@ -101,7 +101,7 @@ def test_other_exact_fits_are_refused_before_the_device_is_used(case):
     problem, found = REFUSED[case][0](), REFUSED[case][1]
     with pytest.raises(ValueError) as raised:
         Fits(
-            problem, Batch(np.ones((1, 1))), cuda.Backend(None), Options(algorithm="exact")
+            problem, Batch(np.ones((1, 1))), cuda.CudaBackend(None), Options(algorithm="exact")
         ).solve()
     assert str(raised.value) == (
         'algorithm="exact" with backend="cuda" is there for Cox models whose rows are at risk '

@@ -18,7 +18,7 @@ from gpu.device import SimulatedDevice
 from models import MODELS
 
 from sksurvgpu.backends import choose, cuda
-from sksurvgpu.backends.split import Split
+from sksurvgpu.backends.split import SplitBackend
 from sksurvgpu.exceptions import BackendUnavailableError
 from sksurvgpu.solver.fits import Fits, Options
 from sksurvgpu.solver.problem import Batch, ColumnsOnDemand
@@ -64,7 +64,7 @@ def test_a_single_fit_takes_the_first_device(devices):
     problem, batch = MODEL.problem(SAMPLE), make_batch(SAMPLE, 1.0)
     Fits(problem, batch, choose("cuda", device=[1, 0]), OPTIONS).solve()
     assert devices[1].n_launches and not devices[0].n_launches
-    assert not isinstance(choose("cuda", device=[1]), Split)
+    assert not isinstance(choose("cuda", device=[1]), SplitBackend)
 
 
 def test_evaluations_are_on_the_first_device(devices, monkeypatch):
@@ -102,7 +102,7 @@ def test_every_device_has_a_thread_of_its_own():
 
     barrier, backends = threading.Barrier(2), (Recorder(), Recorder())
     batch = Batch(np.arange(3.0)[None])
-    found = Split(backends).run(None, batch, ["a", "b", "c"], 1)
+    found = SplitBackend(backends).run(None, batch, ["a", "b", "c"], 1)
     assert found == ["result of a", "result of b", "result of c"]
     (one, few, first), (two, more, last) = (backend.seen for backend in backends)
     assert one != two
@@ -119,7 +119,7 @@ def test_what_fails_on_one_device_is_an_error():
             return [None] * len(coroutines)
 
     with pytest.raises(MemoryError, match="no room"):
-        Split((Idle(), Failing())).run(None, Batch(np.zeros((1, 2))), [1, 2], 1)
+        SplitBackend((Idle(), Failing())).run(None, Batch(np.zeros((1, 2))), [1, 2], 1)
 
 
 @pytest.mark.parametrize(

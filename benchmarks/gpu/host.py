@@ -277,7 +277,7 @@ def folds(given=None):
     SurvivalKFold(2)  # compiled code is loaded here
     for model in (CoxLassoCCD, FineGrayCCD, LogisticCCD):
         X, y = draw(model, arguments.rows)
-        fitted, backend = model(), cuda.Backend(KeepingDevice())
+        fitted, backend = model(), cuda.CudaBackend(KeepingDevice())
         prepared = prepare(fitted, X, y)
         for name, weight in batches(fitted, prepared, arguments.fits):
             changes = {"weight": weight}

@@ -10,7 +10,7 @@ from ..data import on_device
 from ..exceptions import BackendUnavailableError
 from .auto import decide
 from .contract import Backend
-from .split import Split
+from .split import SplitBackend
 
 __all__ = ["BACKENDS", "Entry", "choose", "choose_sampling", "explain", "to_host"]
 
@@ -32,7 +32,7 @@ def _open_cuda(precision, device):
     if isinstance(device, Integral):
         return cuda.open_backend(precision, int(device))
     opened = [cuda.open_backend(precision, k) for k in cuda.list_devices(device)]
-    return opened[0] if len(opened) == 1 else Split(tuple(opened))
+    return opened[0] if len(opened) == 1 else SplitBackend(tuple(opened))
 
 
 def _sample_on_cpu(device):

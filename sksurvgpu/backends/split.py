@@ -14,7 +14,7 @@ from .._threads import Pool
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitBackend:
     """Backends of one kind; a single fit, and what is evaluated, takes the first."""
 
     backends: tuple

@@ -29,7 +29,7 @@ from .simulator import Machine, SimulationError
 # put together anew for every fit.
 _SCRATCH = {
     team.Exchange: team.Exchange._fields,
-    exact.Own: exact.Own._fields,
+    exact.BlockState: exact.BlockState._fields,
     risk_set_steps.RiskSteps: ("moments",),
 }
 _TOLERANCE = 1e-9

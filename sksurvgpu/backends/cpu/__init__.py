@@ -42,10 +42,10 @@ def _room_of_fit(design, n_columns, n_at_once):
 
 def open_evaluator(problem, batch):
     """Keep the rows of a batch of fits ready for evaluations, in one thread."""
-    return Evaluator(problem, batch)
+    return CpuEvaluator(problem, batch)
 
 
-class Evaluator:
+class CpuEvaluator:
     """Log-likelihoods and their gradients, of fits whose rows are set up once."""
 
     def __init__(self, problem, batch):

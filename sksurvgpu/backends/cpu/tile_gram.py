@@ -107,7 +107,7 @@ def _add_pairs_of_lists(start, h, low, member, value, rows):
                 target[member[t]] += scale * entry_value(value, t)
 
 
-class Split(NamedTuple):
+class ColumnSplit(NamedTuple):
     """Positions of columns by how they are multiplied."""
 
     paired: np.ndarray  # sparse: entry by entry with each other
@@ -130,7 +130,7 @@ def count(products, columns, group_of_row, n_groups):
     `group_of_row` (None: bins are few) are strata whose loads are paired too, at most as many as
     their rows have entries.
     """
-    paired, dense, single = Split.of(products, columns)
+    paired, dense, single = ColumnSplit.of(products, columns)
     n_base, in_row = products.n_base, np.zeros(products.n_base)
     source = products.source[columns[paired]]
     products.add(source, np.ones(len(paired)), ONE, in_row)
@@ -179,7 +179,7 @@ def rows_of_gram(products, columns, known, h_copies):
     rows = np.zeros((len(columns) - known, len(columns)))
     if not products.n_base:
         return rows
-    split, source = Split.of(products, columns), products.source[columns]
+    split, source = ColumnSplit.of(products, columns), products.source[columns]
     h = products.over_pieces(h_copies, (0, products.n_pieces))
     if len(split.paired):
         _add_paired(products.tiles, source, split.paired, h, known, products.threads, rows)

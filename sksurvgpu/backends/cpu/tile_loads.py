@@ -116,7 +116,7 @@ def combine(last, base, jump, after, fall, inverse, loads, later, carried, curva
 # -- one bin a stratum ------------------------------------------------------------------------
 
 
-class Sums(NamedTuple):
+class LoadSums(NamedTuple):
     """Of columns, over the tiles so far."""
 
     total: np.ndarray  # x^2 h
@@ -188,11 +188,11 @@ def load_strata(products, columns, h, centring):
     """Curvature of columns where each stratum is a bin, and without bins."""
     if products.n_pieces > 1:
         return _load_scattered(products, columns, h, centring.bins)
-    sums, source = Sums.of(len(columns)), products.source[columns]
+    sums, source = LoadSums.of(len(columns)), products.source[columns]
     strata = centring.strata(products.tiles.starts)
 
     def part(low, high):
-        own = Sums(*(array[low:high] for array in sums))
+        own = LoadSums(*(array[low:high] for array in sums))
         add_strata(products.tiles, source[low:high], h, strata, own, None)
 
     products.over_columns(part, source)
@@ -237,5 +237,5 @@ def loads_of_strata(products, columns, h, centring):
         first_index,
         np.empty(first_index[-1]),
     )
-    add_strata(X, source, h, strata, Sums.of(n), loads)
+    add_strata(X, source, h, strata, LoadSums.of(n), loads)
     return loads._replace(value_ptr=indptr[:, :-1].copy()), strata.inverse

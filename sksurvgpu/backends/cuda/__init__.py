@@ -25,7 +25,7 @@ from .session import Session
 
 def open_backend(precision, ordinal):
     """Backend on the device of the given number; an error says why there is none."""
-    return Backend(open_device(ordinal), precision)
+    return CudaBackend(open_device(ordinal), precision)
 
 
 def list_devices(asked):
@@ -41,7 +41,7 @@ def list_devices(asked):
 
 
 @dataclass(frozen=True)
-class Backend:
+class CudaBackend:
     """One device, and the number type of h, the curvature of rows."""
 
     device: object
@@ -112,10 +112,10 @@ class Backend:
             )
         except MemoryError as error:
             raise ran_out(error, batch.n_fits, self.device) from None
-        return Evaluator(session, batch.n_fits)
+        return CudaEvaluator(session, batch.n_fits)
 
 
-class Evaluator:
+class CudaEvaluator:
     """Log-likelihoods and their gradients, of fits whose rows are set up once."""
 
     def __init__(self, session, n_fits):

@@ -11,7 +11,7 @@ from .team import WARP
 CONSTANT = {"float64": 1e-13, "float32": 1e-6}
 
 
-class Curvatures:
+class CurvatureLaunches:
     """Launches that load columns of models, for some fits."""
 
     def __init__(self, layout, few, n_fits, n_columns, n_bins):

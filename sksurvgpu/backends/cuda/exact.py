@@ -67,7 +67,7 @@ class Work(NamedTuple):
     reach: np.ndarray  # largest step allowed: before, and after
 
 
-class Own(NamedTuple):
+class BlockState(NamedTuple):
     """Numbers that every block keeps for itself, the same bits in all blocks of a team."""
 
     coef: np.ndarray  # float64 (blocks, most columns of a fit)
@@ -158,7 +158,7 @@ def run_cycle(layout, steps, minimum, fits, numbers):
     )
 
     def arguments(blocks):
-        own = Own(*(device.empty((blocks, max(sizes)), np.float64) for _ in range(2)))
+        own = BlockState(*(device.empty((blocks, max(sizes)), np.float64) for _ in range(2)))
         return layout.X, work, own, steps.state
 
     _launch(layout, steps, minimum, fits, arguments)

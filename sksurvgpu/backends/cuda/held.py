@@ -21,7 +21,7 @@ NEARLY_CONSTANT = 0.1
 CAPACITY = 32  # matrices grow by multiples
 
 
-class Held:
+class HeldMatrices:
     """Matrices of all fits of a session, as correlations, and what they are made of.
 
     That is `model`, where they were taken; None where bins are many, and there are none.
@@ -80,7 +80,7 @@ class Held:
         singles = _list_others(columns, knowns, paired)
         described = self._describe(fits, columns, knowns, paired)
         *sets, tiles, tasks, others = self._device.send(*described, tiles, *singles)
-        sets = matrix.Sets(*sets)
+        sets = matrix.WorkingSets(*sets)
         if has_pairs:
             self._add_pairs(sets, max(sizes), tiles, side, *tile)
         if len(tasks):
@@ -123,7 +123,7 @@ class Held:
         return (kind[source[columns]] != DENSE) & everywhere & is_first
 
     def _describe(self, fits, columns, knowns, paired):
-        """Numbers of the fits for `matrix.Sets`."""
+        """Numbers of the fits for `matrix.WorkingSets`."""
         kind, source, _ = self._kinds
         place, scale = np.full((len(fits), len(kind)), -1, np.int32), []
         for t, (fit, own, pairs) in enumerate(zip(fits, columns, paired, strict=True)):

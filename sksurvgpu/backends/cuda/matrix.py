@@ -27,7 +27,7 @@ BITS, LABELS = 12, 4096  # of an entry's place in a tile, in one number with its
 LOADS = 16  # columns along a tile of the second term, and bins of it at once
 
 
-class Sets(NamedTuple):
+class WorkingSets(NamedTuple):
     """Working columns of the fits served, those of one fit after the other."""
 
     fits: np.ndarray  # int32

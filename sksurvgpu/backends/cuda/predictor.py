@@ -13,7 +13,7 @@ from . import products
 from .weights import spread
 
 
-class Rows:
+class Predictors:
     """Predictors and score residuals of all fits; `problem` and its columns are shared."""
 
     def __init__(self, layout, problem, weights, offsets, n_fits):

@@ -8,24 +8,26 @@ from ...data.design.columns import DENSE
 from ..contract import Counts, Room
 from ..cpu.memory import available
 from . import products
-from .curvatures import Curvatures
+from .curvatures import CurvatureLaunches
 from .exact import run_cycle
-from .held import Held
+from .held import HeldMatrices
 from .memory import HOST_ELEMENTS, SHARE
-from .predictor import Rows, Tasks
+from .predictor import Predictors, Tasks
 
 
-class Session(Rows):
+class Session(Predictors):
     """Rows and quadratic models; `formulas` are those of a penalty, for whole fits."""
 
     def __init__(self, layout, problem, weights, offsets, n_fits, row_type, formulas=None):
         super().__init__(layout, problem, weights, offsets, n_fits)
         self._formulas, few = formulas, self.pattern.few
         self.model = self.pattern.new_model(row_type)  # as last taken
-        self._curvatures = Curvatures(layout, few, n_fits, self.n_columns, self.model.last.shape[0])
+        self._curvatures = CurvatureLaunches(
+            layout, few, n_fits, self.n_columns, self.model.last.shape[0]
+        )
         # A matrix stays at its point, while curvatures are taken at later ones.
         at_rest = self.pattern.new_model(row_type) if few else None
-        self._held = Held(layout, self._curvatures, at_rest, n_fits)
+        self._held = HeldMatrices(layout, self._curvatures, at_rest, n_fits)
 
     # -- the quadratic model ------------------------------------------------------------------
     def curvature(self, fits, columns):

@@ -22,7 +22,7 @@ worker = lane = term = lanes = total = workers = BOUND
 PARTS = 64  # of a sum over all rows or cells, which the host adds up
 
 
-class Sums(NamedTuple):
+class RunSums(NamedTuple):
     """Numbers of runs, (1 or fits, runs); (0, 0) where they are not asked for."""
 
     total: np.ndarray
@@ -185,11 +185,13 @@ def spread(layout, values):
 def add_runs(layout, term, runs, context, n_fits, wanted, few=False):
     """Sums of ``term(context, fit, position)`` over runs, of which `few` are long.
 
-    Those of the names `wanted`, fields of `Sums`.
+    Those of the names `wanted`, fields of `RunSums`.
     """
     (begin, end), empty = runs, layout.device.empty
     n_runs = begin.shape[0]
-    sums = Sums(*(empty((n_fits, n_runs) if n in wanted else (0, 0), float) for n in Sums._fields))
+    sums = RunSums(
+        *(empty((n_fits, n_runs) if n in wanted else (0, 0), float) for n in RunSums._fields)
+    )
     worker, lanes = ("block", layout.threads) if few else ("warp", WARP)
     layout.launch_wide(
         _adder(term, worker), max(1, n_fits * n_runs * lanes), begin, end, context, n_fits, sums

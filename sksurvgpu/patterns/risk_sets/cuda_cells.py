@@ -66,7 +66,7 @@ class Cells(NamedTuple):
     held: np.ndarray  # (1, 0) where the formula has no use for ties
 
 
-class Part(NamedTuple):
+class RowsOfFit(NamedTuple):
     """All of this for one fit, and its rows."""
 
     value: np.ndarray
@@ -84,7 +84,7 @@ class Part(NamedTuple):
 
 @inlined
 def part_of_fit(sets, rows, cells, eta, fit):
-    return Part(
+    return RowsOfFit(
         rows.value,
         of_fit(rows.weight, fit),
         eta[fit],

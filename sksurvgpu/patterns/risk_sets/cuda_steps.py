@@ -47,7 +47,7 @@ class RiskSteps(NamedTuple):
     numbers: int  # that a cell has in all
 
 
-class Own(NamedTuple):
+class MemberRows(NamedTuple):
     """Rows of a member, and the cells that these exit in."""
 
     low: int
@@ -70,7 +70,7 @@ class Context(NamedTuple):
     fit: int
     X: object
     span: Span
-    own: Own
+    own: MemberRows
     moments: np.ndarray
     at: int
     step: float
@@ -111,9 +111,9 @@ def _own_cells(exchange, X, state):
     ranges, exits = my_ranges(X, exchange), state.sets.exit_idx
     low, high = X.cut[ranges[0]], X.cut[ranges[1]]
     if low == high:
-        return Own(low, high, int64(0), int64(0), int64(0), int64(0), int64(0))
+        return MemberRows(low, high, int64(0), int64(0), int64(0), int64(0), int64(0))
     first, last = int64(exits[low]), int64(exits[high - 1])
-    return Own(
+    return MemberRows(
         low,
         high,
         first,
@@ -126,7 +126,7 @@ def _own_cells(exchange, X, state):
 
 @device
 def _read_own(own):
-    return Own(own[0], own[1], own[2], own[3], own[4], own[5], own[6])
+    return MemberRows(own[0], own[1], own[2], own[3], own[4], own[5], own[6])
 
 
 def _context_of(X, fit, state, span, own, step, half):
