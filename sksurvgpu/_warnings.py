@@ -1,4 +1,6 @@
-"""Warnings that point at the line of the user: the first one outside of the package.
+"""Warnings that point at the line of the user, outside of the package and of scikit-learn.
+
+Scikit-learn wraps ``fit``, and pipelines call it.
 
 A thread that fits one of many models keeps what its fits warn of, for a table of results.
 """
@@ -10,23 +12,25 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = ["keep_warnings", "warn"]
 
 PACKAGE = str(Path(__file__).parent)
+SKIPPED = (PACKAGE, *find_spec("sklearn").submodule_search_locations)
 _of_thread = threading.local()
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn at the first caller outside of the package, or tell who keeps this thread's warnings."""
+    """Warn at the user's line, or tell who keeps this thread's warnings."""
     category = type(message) if isinstance(message, Warning) else category
     kept = getattr(_of_thread, "kept", None)
     if kept is not None and issubclass(category, UserWarning):
         kept.append(message if isinstance(message, Warning) else category(message))
         return
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(SKIPPED):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 

@@ -84,7 +84,7 @@ def test_without_a_device_a_fit_says_why_it_took_the_cpu(measure, monkeypatch):
 def test_work_is_of_all_fits(measure, monkeypatch, ask, n_fits):
     asked = []
     monkeypatch.setattr(
-        "sksurvgpu.estimators._base.explain", lambda *given: asked.append(given) or ("cpu", "")
+        "sksurvgpu.estimators._preparing.explain", lambda *given: asked.append(given) or ("cpu", "")
     )
     data = simulate_cox(60, 5, density=0.1, random_state=0)
     X = np.column_stack([data.X.toarray(), np.linspace(0.0, 1.0, 60)])  # a dense column

@@ -1,8 +1,6 @@
 """Calls that ended in errors from inside, and what they give now."""
 
 import json
-import threading
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,6 @@ from sksurvgpu import (
     to_sklearn,
     write_partitions,
 )
-from sksurvgpu.inference import outcomes
 from sksurvgpu.nonparametric import kaplan_meier
 
 
@@ -88,24 +85,6 @@ def test_outcomes_of_subjects_and_sets_with_rows_that_are_not_at_risk():
         assert not len(found.failures)
         expected = model.fit(X[at_risk], y[at_risk]).coef_[0]
         assert found.table["coef"].iloc[0] == pytest.approx(expected, abs=1e-6)
-
-
-def test_filters_of_warnings_are_what_they_were_after_calls_that_overlap():
-    before, show = list(warnings.filters), warnings.showwarning
-    inside, first_ends = threading.Event(), threading.Event()
-
-    def second():
-        with outcomes._sorting:
-            inside.set()
-            first_ends.wait(60)
-
-    thread = threading.Thread(target=second)
-    with outcomes._sorting:
-        thread.start()
-        inside.wait(60)
-    first_ends.set()
-    thread.join()
-    assert warnings.filters == before and warnings.showwarning is show
 
 
 @pytest.mark.parametrize("lost", ["parts", "fields", "names", "n_columns", "files"])
