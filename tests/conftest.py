@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -46,20 +47,51 @@ def pytest_addoption(parser):
     )
 
 
+# Files with tests that take more than a second: see `cpu_times`.
+TIMES = json.loads((TESTS / "durations.json").read_text(encoding="utf-8"))
+LONG = {test.partition("::")[0] for test in TIMES["tests"]}
+
+
+def _is_short(config):
+    """Whether a run of all tests leaves out what is thorough."""
+    named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
+    return not config.getoption("thorough") and named <= {TESTS, TESTS.parent}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Files that are left out are not read: to collect them would take workers seconds."""
+    is_thorough = not {collection_path, collection_path.parent}.isdisjoint(THOROUGH)
+    return True if is_thorough and _is_short(config) else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Begin with what is slow: at the end, the other workers would wait for it."""
-    named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
-    if not config.getoption("thorough") and named <= {TESTS, TESTS.parent}:
+    """Leave out what is thorough, and begin with what is long: workers would wait for it."""
+    if _is_short(config):
         left_out = [item for item in items if _is_thorough(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in {*left_out}]
+    items.sort(key=lambda item: item.nodeid.partition("::")[0] not in LONG)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+# Estimators share their face: a survival model, a classifier and a search have it checked by
+# scikit-learn. Exact steps have kernels of their own for every likelihood and form of its data.
+CHECKED = ("NumericOutcome(", "LogisticCCD(", "PoissonCV(")
+EXACT = re.compile(r"breslow|(?<!conditional_)logistic")
+LIKELIHOOD = re.compile(r"efron|fine_gray|poisson|gaussian|linear|logistic|series|sets")
+
+
 def _is_thorough(item):
-    is_marked = item.get_closest_marker("thorough") is not None
-    return is_marked or not {item.path, item.path.parent}.isdisjoint(THOROUGH)
+    """Whether a test is marked, or does for one more model what others do for one."""
+    if item.get_closest_marker("thorough") is not None:
+        return True
+    if item.name.startswith("test_scikit_learn_checks["):
+        return not any(name in item.name for name in CHECKED)
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    is_exact = "exact" in (params.get("algorithm"), params.get("any_way", ("",))[-1])
+    is_exact |= item.name.startswith("test_certificate_of_the_exact_algorithm")
+    return is_exact and bool(LIKELIHOOD.search(item.name)) and not EXACT.search(item.name)
 
 
 def pytest_itemcollected(item):

@@ -17,7 +17,7 @@ import pytest
 from numba.core import event
 
 STORED = Path(__file__).with_name("durations.json")
-LONG = 1.0  # seconds from which a test is stored beside its file
+LONG = 1.0  # seconds without compiling, from which a test is stored beside its file
 
 
 def seconds():
@@ -50,6 +50,9 @@ class Meter:
         event.register("numba:compile", self.compiling)
         self.last = seconds(), 0.0
 
+    def pytest_collection_finish(self):
+        self.last = seconds(), self.compiling.seconds  # imports belong to no test
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self):
         report = yield
@@ -66,18 +69,25 @@ class Meter:
                 for i, used in enumerate(getattr(report, "cpu_seconds", ())):
                     files[file][i] += used
                     tests[report.nodeid][i] += used
+        if not files:
+            return
         used, compiling = (sum(column) for column in zip(*files.values(), strict=True))
         terminalreporter.section(f"{used:.0f} CPU seconds, {compiling:.0f} of them compiling")
         for measured in files, tests:
             for name in sorted(measured, key=measured.get, reverse=True)[:30]:
                 terminalreporter.write_line("{:8.1f} {:8.1f}  {}".format(*measured[name], name))
         if config.getoption("store_times"):
-            stored = {"files": files, "tests": {k: v for k, v in tests.items() if v[0] >= LONG}}
-            rounded = {
-                kind: {name: [round(v, 2) for v in found[name]] for name in sorted(found)}
-                for kind, found in stored.items()
-            }
-            STORED.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
+            long = {name: v for name, v in tests.items() if v[0] - v[1] >= LONG}
+            STORED.write_text(_as_text({"files": files, "tests": long}), encoding="utf-8")
+
+
+def _as_text(stored):
+    """JSON with a line for each file and test."""
+    parts = []
+    for kind, found in stored.items():
+        lines = (f"  {json.dumps(k)}: {[round(v, 2) for v in found[k]]}" for k in sorted(found))
+        parts.append(f' "{kind}": {{\n' + ",\n".join(lines) + "\n }")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def pytest_addoption(parser):
