@@ -31,7 +31,7 @@ from sksurvgpu import (
 )
 from sksurvgpu.datasets import simulate_case_series, simulate_cox, simulate_fine_gray
 from sksurvgpu.estimators.fitted import fitted_of
-from sksurvgpu.inference.curve import Bound, Curve
+from sksurvgpu.inference.curve import Bound, ProfileCurve
 
 FILES = {"cox": "coxph", "matched": "conditional", "fine_gray": "competing"}
 PUBLISHED_CASES = json.loads((PUBLISHED / "profile.json").read_text(encoding="utf-8"))["cases"]
@@ -341,7 +341,7 @@ def test_fits_that_do_not_converge():
 
 def search(objective, origin, *, span=1.0, step=1.0, root=1.96):
     """Bounds of an objective that is known, and how often it was evaluated."""
-    curve = Curve(origin, objective(origin), span)
+    curve = ProfileCurve(origin, objective(origin), span)
     bounds = [Bound(curve, sign, root, step * root) for sign in (-1, 1)]
     n = 0
     while any(values := [b.propose() for b in bounds]) or any(v == 0.0 for v in values):

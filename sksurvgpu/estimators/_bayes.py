@@ -1,4 +1,4 @@
-"""What estimators with a posterior share: how chains are run, kept and judged.
+"""Estimators with a posterior: how their chains are run, kept and judged.
 
 A model checks its data, then calls `_sample` with a function that makes a sampler of some chains
 from the backend's `Sampling`. The estimator changes only after all chains have ended, so that a fit

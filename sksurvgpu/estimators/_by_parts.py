@@ -40,7 +40,7 @@ def by_parts(like=_numbers):
 
 
 def predict_here(model, method, X, like=_numbers) -> np.ndarray:
-    """What an undecorated method makes of rows in partitions, all brought here."""
+    """Array that an undecorated method makes of rows in partitions, all brought here."""
     check_is_fitted(model)
     return np.asarray(_map(model, partial(_call, method, model, like), X, {}, like))
 
@@ -66,6 +66,6 @@ def _predict(model, name, like, X, **given):
 
 
 def _call(method, model, like, X, **given):
-    """What a method makes of a partition, or of none of its rows where there are none."""
+    """Array that a method makes of a partition; `like` makes the one of no rows."""
     n_rows, *_ = getattr(X, "shape", (1,))
     return np.asarray(method(model, X, **given)) if n_rows else like(model, given)

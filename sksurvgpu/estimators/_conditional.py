@@ -1,4 +1,4 @@
-"""What models share that compare rows within subjects or matched sets only."""
+"""Models that compare rows within subjects or matched sets only."""
 
 from ._base import PenalizedModel
 from ._by_parts import by_parts
@@ -9,7 +9,7 @@ __all__ = ["ConditionalModel"]
 
 @documented
 class ConditionalModel(PenalizedModel):
-    """What conditional models can say of rows: their linear predictor, and a log-likelihood."""
+    """Model that knows of rows their linear predictor, and the log-likelihood of sets of them."""
 
     __metadata_request__score = {"offset": True}  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""What models with a baseline hazard share: the curves of rows."""
+"""Models with a baseline hazard: the curves that they predict for rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all estimators of the package are, with penalties or with posteriors."""
+"""Base of all estimators of the package, with penalties or with posteriors."""
 
 from __future__ import annotations
 

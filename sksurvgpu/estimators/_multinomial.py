@@ -157,7 +157,7 @@ def locate(sampling, rows, prior, labels, names):
 
 
 def _explain(error, rows, labels, names):
-    """What makes a posterior improper, and what to do about it."""
+    """Sentence that says why a posterior is improper, and what to do about it."""
     movement = abs(error.direction)
     if not error.is_collinear:
         movement = movement * np.ravel(_largest(rows.X))

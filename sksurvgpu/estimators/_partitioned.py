@@ -94,7 +94,7 @@ class FarPrepared(Prepared):
         return self.problem.given.n_rows, self.units
 
     def weigh(self, recipes):
-        """What is known of weights."""
+        """Totals of the weights that partitions draw by some recipes."""
         weights = [recipes[:, b] for b in range(len(recipes))]
         return self.backend.weigh(self.problem, weights)
 

@@ -78,7 +78,7 @@ def learn_steps(steps, X, y, fit_params, rows=None) -> tuple[Any, Any]:
 
 
 def named(table, steps):
-    """What fitted transformers have made, under their names unless it has its own."""
+    """Table that fitted transformers have made, under their names unless it has its own."""
     names = names_of(steps)
     if names is None or hasattr(table, "columns") or isinstance(table, Design):
         return table
@@ -132,7 +132,7 @@ def _summary(self, *args, **kwargs):
 
 
 def _refit_model(self):
-    """The same pipeline with ``refit_model()`` in place of its last step."""
+    """Pipeline with ``refit_model()`` in place of its last step."""
     name, model = self.steps[-1]
     return Pipeline([*self.steps[:-1], (name, model.refit_model())])
 

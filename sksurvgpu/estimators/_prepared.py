@@ -89,11 +89,11 @@ class Prepared:
     options: ClassVar = property(attrgetter("fits.options"))
 
     def with_batch(self, **changes) -> Prepared:
-        """The same with other fields of the batch."""
+        """Copy with other fields of the batch."""
         return replace(self, fits=self.fits.with_batch(**changes))
 
     def with_options(self, **changes) -> Prepared:
-        """The same with other options."""
+        """Copy with other options."""
         return replace(self, fits=self.fits.with_options(**changes))
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Prepared:
         return {}
 
     def doubts_of(self, solution) -> list[str]:
-        """What to warn of that is not known here."""
+        """Warnings about a solution that only this kind of preparation can give."""
         return []
 
     @cached_property
@@ -144,7 +144,7 @@ class Prepared:
         return self.find_directions(is_free, coef)[0]
 
     def find_directions(self, is_free, coef=None) -> tuple[np.ndarray, int]:
-        """The same, and how many directions change nothing."""
+        """Which free coefficients are infinite, and how many directions change nothing."""
         is_free = is_free & ~self.batch.penalty.is_bounded(self.problem.n_columns)
         point = None if coef is None else (*self.batch.rows(0), coef)
         return find_directions(self.problem, self.weight, is_free, point)
@@ -161,13 +161,13 @@ class Prepared:
         return ~self.unpenalized().batch.penalty.is_bounded(self.problem.n_columns)
 
     def unpenalized(self) -> Prepared:
-        """The same without a penalty, and not relaxed."""
+        """Copy without a penalty, and not relaxed."""
         nothing = np.zeros(self.problem.n_columns)
         free = self.with_batch(penalty=PenaltySpec().family(self.given), factor=nothing)
         return replace(free, route=self.plain_route, gamma=None)
 
     def find_unheld(self, solution) -> np.ndarray:
-        """The same of coefficients that their penalty has let go, as beyond the end of MCP.
+        """Which coefficients that their penalty has let go, as beyond the end of MCP, are infinite.
 
         It takes longer than most fits, and is asked only where a coefficient's effect is huge.
         """
@@ -182,7 +182,7 @@ class Prepared:
         return self.find_infinite(is_free) if any(huge) else nothing
 
     def describe(self) -> dict[str, Any]:
-        """What fits depend on beside the estimator's parameters, by the names that users know."""
+        """Data that fits depend on, beside parameters, by the names that users know."""
         return {
             "X": self.problem.given,
             "y": self.outcome,

@@ -113,7 +113,7 @@ def _model_named(said, trusted) -> BaseModel:
 
 
 def _pack(value) -> Any:
-    """What JSON can hold of a parameter; keys of a dict may be numbers."""
+    """A parameter as JSON can hold it; keys of a dict may be numbers."""
     if isinstance(value, dict):
         return {"pairs": [[_pack(key), _pack(item)] for key, item in value.items()]}
     if isinstance(value, np.ndarray | np.generic):

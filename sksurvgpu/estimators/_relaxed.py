@@ -170,7 +170,7 @@ def _blend(solution, other, gamma, prepared):
 
 
 def evaluate(prepared, pairs, weight):
-    """What depends on the rows at solutions, given as pairs (fit, solution): fields of each.
+    """Fields that depend on the rows at solutions, which are given as pairs (fit, solution).
 
     An intercept is that of the solution, and enters as an offset.
     """

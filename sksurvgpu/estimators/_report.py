@@ -1,4 +1,4 @@
-"""What a fit says of itself: its table of coefficients, its card in notebooks, that it is empty."""
+"""A fit in words: its table of coefficients, its card in notebooks, that it is empty."""
 
 from __future__ import annotations
 

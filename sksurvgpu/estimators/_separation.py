@@ -65,7 +65,7 @@ def find_infinite(problem, weight, is_free, point=None) -> np.ndarray:
 
 
 def find_directions(problem, weight, is_free, point=None) -> tuple[np.ndarray, int]:
-    """The same, and the dimension of L; of a linear model only the number of constant columns."""
+    """Which coefficients are infinite; dimension of L, of linear models the number of constants."""
     if getattr(problem.likelihood, "is_quadratic", False):
         columns = problem.X.select(problem.source[is_free])
         flat = [j for j in range(columns.n_columns) if columns.span(j) == 0.0]

@@ -25,7 +25,7 @@ def upgrade(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitted_of(public, private) -> Fitted:
-    """What a fit has found, by its public attributes and those that it kept for itself."""
+    """`Fitted` of a fit, by its public attributes and those that it kept for itself."""
     costs, of_route = ({name: public[name] for name in private[more]} for more in MORE)
     header = Header(public["n_features_in_"], public.get("feature_names_in_"))
     setting = Setting(

@@ -183,7 +183,7 @@ class Baseline:
         return self.log_hazards_at(timeline.times, strata)
 
     def log_hazards_at(self, times, strata) -> np.ndarray:
-        """The same until each of `times` in its stratum."""
+        """Logarithms of the cumulative hazard until each of `times` in its stratum."""
         return self.cells[self.timeline.last_cells(times, strata)]
 
     @cached_property

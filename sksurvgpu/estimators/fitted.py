@@ -131,7 +131,7 @@ class Fitted:
 
     @classmethod
     def of(cls, prepared, solution) -> Fitted:
-        """What a solution is together with the checked input that it was found from."""
+        """`Fitted` of a solution and the checked input that it was found from."""
         costs = prepared.costs()  # of the fit alone
         setting, factor = prepared.setting, prepared.batch.factor
         total_weight = prepared.total_weight

@@ -40,7 +40,7 @@ GROUPS = ("stratum", "subject")  # fields of outcomes by which plans order rows
 
 @dataclass
 class Effects:
-    """What is kept of an outcome: an entry for each feature, and points of their profiles."""
+    """Results of an outcome: an entry for each feature, and points of their profiles."""
 
     counts: np.ndarray  # (n_features, len(COUNTS)); NaN where they have no meaning
     estimates: np.ndarray  # (n_features, len(ESTIMATES))
@@ -52,10 +52,17 @@ class Effects:
 
     @classmethod
     def none(cls, n_features):
-        """Of an outcome that was not fitted."""
+        """Effects of an outcome that was not fitted."""
         nothing = np.full((n_features, len(ESTIMATES)), np.nan)
-        texts = ["failed"] * n_features, [""] * n_features
-        return cls(nothing[:, : len(COUNTS)].copy(), nothing, np.nan, *texts, [], np.empty((0, 0)))
+        return cls(
+            counts=nothing[:, : len(COUNTS)].copy(),
+            estimates=nothing,
+            alpha=np.nan,
+            status=["failed"] * n_features,
+            message=[""] * n_features,
+            curve_names=[],
+            curve=np.empty((0, 0)),
+        )
 
     def pack(self) -> dict[str, np.ndarray]:
         """Arrays for a file."""
@@ -63,13 +70,13 @@ class Effects:
 
     @classmethod
     def unpack(cls, arrays):
-        """What `pack` has made arrays of."""
+        """Effects from the arrays that `pack` has made of them."""
         kept = ("counts", "estimates", "curve")
         return cls(**{k: v if k in kept else v.tolist() for k, v in arrays.items()})
 
 
 class Study:
-    """What all outcomes share; X is in the order of the strata that they share, if they do."""
+    """Input that all outcomes share; X is in the order of the strata, if all have the same ones."""
 
     def __init__(self, estimator, X, columns, intervals, level, given):
         fit_params = {key: value for key, value in given.items() if key != "at_risk"}

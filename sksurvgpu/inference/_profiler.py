@@ -26,7 +26,7 @@ from ..estimators.models.base import model_of
 from ..information.rows import FittedRows
 from ..information.views import view_of
 from ..selection.progress import Progress
-from .curve import Bound, Curve
+from .curve import Bound, ProfileCurve
 
 __all__ = ["Profile", "Profiler"]
 
@@ -39,7 +39,7 @@ WIDER = 0.25  # the curve's reach beyond its bounds, in widths of the interval
 
 @dataclass(frozen=True)
 class Points:
-    """What a curve shows, by value, in the order of the values."""
+    """Points that a curve shows, in the order of their values."""
 
     value: np.ndarray
     ratio: np.ndarray
@@ -50,7 +50,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is wanted of the points of curves."""
+    """Request for points of curves: which, and with what."""
 
     grid: Any
     with_slopes: bool
@@ -73,7 +73,7 @@ class Profile:
     """One coefficient: the curve, the fits at its points, and how it is judged."""
 
     column: int
-    curve: Curve
+    curve: ProfileCurve
     coefs: list
     logliks: list  # penalized or not, as is wanted
     law: Any  # of the root of the statistic: normal or Student's t
@@ -271,7 +271,7 @@ class Profiler:
                     "the fit has no errors, so that no value of a coefficient is likelier than "
                     "another; is `y` a sum of columns of X, or constant?"
                 )
-        curve = Curve(free.coef[column], free.objective, span, dispersion)
+        curve = ProfileCurve(free.coef[column], free.objective, span, dispersion)
         return Profile(int(column), curve, [free.coef], [self._height(free)], law)
 
     def _height(self, solution):
@@ -328,7 +328,7 @@ class FlatProfiler:
         return [self._profile(int(column)) for column in columns]
 
     def _profile(self, column):
-        profile = Profile(column, Curve(0.0, 0.0, 0.0), [], [0.0], stats.norm)
+        profile = Profile(column, ProfileCurve(0.0, 0.0, 0.0), [], [0.0], stats.norm)
         profile.bounds = tuple(Bound(profile.curve, sign, 1.0, np.inf) for sign in (-1, 1))
         profile.slopes[0.0] = 0.0
         while values := self._wanted.grid.next(profile):

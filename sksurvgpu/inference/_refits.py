@@ -17,11 +17,11 @@ from ..estimators._pipelines import learn_steps, named, split_pipeline
 from ..estimators._preparing import prepare
 from ..selection.grid import copy_of
 
-__all__ = ["Refits"]
+__all__ = ["PipelineRefits"]
 
 
 @dataclass(frozen=True, eq=False)
-class Refits:
+class PipelineRefits:
     """Transformers that replicates fit anew, the columns of all rows, and the data."""
 
     steps: Any

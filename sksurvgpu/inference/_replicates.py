@@ -106,7 +106,7 @@ class Replicates:
         return np.ones(self.outcome.n_rows) if checked is None else checked
 
     def given_weight(self, number):
-        """What ``fit`` would be given as `sample_weight`."""
+        """Weights of the rows of a replicate, as ``fit`` would be given them in `sample_weight`."""
         weight = self.draw(number, np.float64)
         return weight if self.base is None else weight * self.base
 
@@ -124,7 +124,7 @@ class Replicates:
         return Marks(base, lambda number: self.draw(int(number), np.uint8), numbers, times)
 
     def draw(self, number, dtype):
-        """What every row has of the draw of its unit."""
+        """How often the unit of every row is drawn in a replicate."""
         n_units = self.outcome.n_rows if self.unit is None else int(self.unit.max()) + 1
         drawn = DRAWS[self.kind](self.seed, number, n_units).astype(dtype)
         return drawn if self.unit is None else drawn[self.unit]

@@ -29,7 +29,7 @@ ONE = None  # label of the group of all columns
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What users said about scales.
+    """Scales of priors, as users have asked for them.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Scales:
         return (self.median if self.scale is None else self.scale) ** 2
 
     def describe(self):
-        """What draws depend on, by the names that users know."""
+        """Scales by the names that users know, on which draws depend."""
         return {
             "prior": self.prior,
             "scale": "learn" if self.is_learned else self.scale,
@@ -123,7 +123,7 @@ class Scales:
 
 # -- arguments ------------------------------------------------------------------------------------
 def read_scales(design, prior, precision, scale, groups, median, slab):
-    """What was said about scales, and the precisions that are known.
+    """Scales that users have asked for, and the precisions that are known.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def _check_label(label):
 
 # -- where sampling starts ------------------------------------------------------------------------
 def find_reference(model, prepared, problem, scales, prior) -> Reference:
-    """What the log-likelihood is like where the posterior is, about.
+    """The log-likelihood about where the posterior is.
 
     Parameters
     ----------

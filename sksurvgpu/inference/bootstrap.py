@@ -25,7 +25,7 @@ from ..estimators.models.base import model_of
 from ..selection.cv import CrossValidated
 from ..selection.progress import Progress
 from ._in_turn import fit_in_turn
-from ._refits import Refits
+from ._refits import PipelineRefits
 from ._replicates import check_seeded, replicates_of
 
 __all__ = ["BootstrapResult", "bootstrap"]
@@ -74,7 +74,7 @@ class BootstrapResult(Result):
     _effect: str | None
     alphas: np.ndarray | None = None
     _draw: tuple | None = None  # kind, seed, units: the weights again
-    _columns: tuple | None = None  # of a pipeline: `Refits`, coefficients that only replicates have
+    _columns: tuple | None = None  # of a pipeline: its refits, coefficients that only they have
 
     _arrays: ClassVar[tuple[str, ...]] = ("coef", "coefs", "feature_names", "infinite")
 
@@ -220,7 +220,9 @@ def bootstrap(
     >>> bool(result.selection_frequency.between(0, 1).all())
     True
     """
-    fitted, refits, X = Refits.open(estimator, X, y, "bootstrap", fit_params, may_choose=True)
+    fitted, refits, X = PipelineRefits.open(
+        estimator, X, y, "bootstrap", fit_params, may_choose=True
+    )
     level = check_level(level)
     options.whole(n_replicates, "n_replicates", 2, "must be an integer of at least 2")
     why = " for a pipeline: transformers learn from rows, not weights" if refits else ""

@@ -1,4 +1,4 @@
-r"""What can be proved of the point where a fit ended, if its penalty is not convex.
+r"""Proofs about the point where a fit ended, if its penalty is not convex.
 
 With the information H of the likelihood there, exact and not the solver's model of it, and A the
 coefficients that may move both ways without a kink, a stationary point is a strict local minimum if
@@ -27,7 +27,7 @@ POSITIVE = 1e-10  # eigenvalue, of columns in standard errors, that is not round
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Result):
-    """What is known of the point where a fit ended; made by `certificate`.
+    """Proofs about the point where a fit ended; made by `certificate`.
 
     Attributes
     ----------

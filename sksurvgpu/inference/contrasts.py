@@ -134,7 +134,7 @@ class Combinable:
         return self._combine(matrix, names, factors=table.rename_axis("factor"))
 
     def _combine(self, matrix, names, **changes):
-        """The same of products of a matrix with the coefficients; references have no error."""
+        """Copy for products of a matrix with the coefficients; references have no error."""
         known = ~np.isnan(np.diagonal(self.covariance))
         chosen = np.array([not str(name).endswith(REFERENCE) for name in self.feature_names])
         covariance = matrix @ np.where(np.outer(known, known), self.covariance, 0.0) @ matrix.T

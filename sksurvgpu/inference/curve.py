@@ -13,7 +13,7 @@ a point says. A bound is infinite only where q never rises.
 
 import numpy as np
 
-__all__ = ["Bound", "Curve"]
+__all__ = ["Bound", "ProfileCurve"]
 
 CLOSE = 2e-5  # |r| / c - 1 of the last point; what is left is interpolated
 NARROW = 1e-9  # of a bracket, relative to its distance from the maximum
@@ -25,7 +25,7 @@ LONGEST_STEP, FLAT_BEYOND, FARTHEST = 30.0, 100.0, 1e6
 FLAT = 1e-4  # rise of q, as a share of what makes a bound, below which it is none
 
 
-class Curve:
+class ProfileCurve:
     """Points of one profile: values of the coefficient and the least objective at each."""
 
     def __init__(self, origin, objective, span, dispersion=1.0):

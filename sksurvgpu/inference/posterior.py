@@ -248,7 +248,7 @@ def _with_prior(prepared, prior_mean, prior_precision, intercept_precision):
 
 
 def _describe_prior(normal, scales):
-    """What draws depend on, by the names that users know."""
+    """Parameters of the prior by the names that users know, on which draws depend."""
     given = {"prior_mean": normal.mean, "prior_precision": normal.precision}
     return given if scales is None else given | scales.describe()
 
@@ -282,7 +282,7 @@ def _sampler_maker(model, prepared, problem, normal, scales, seed):
 
 
 def _shrinkage_maker(model, prepared, problem, normal, scales, seed):
-    """The same where priors are mixtures, or their scales are drawn."""
+    """Maker of samplers of chains where priors are mixtures, or their scales are drawn."""
     prior = scales.prior_of(prepared.problem.source, normal.mean, normal.precision)
     reference = find_reference(model, prepared, problem, scales, prior)
     given = {"shapes": _shapes(prepared), "report": scales.reporter(prepared.total_weight)}

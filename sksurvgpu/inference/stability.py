@@ -19,7 +19,7 @@ from ..estimators._docs import documented
 from ..estimators._preparing import prepare
 from ..selection.grid import alpha_grid, check_alphas, check_grid, find_alpha_max, require_strength
 from ..selection.progress import Progress
-from ._refits import Refits
+from ._refits import PipelineRefits
 from ._replicates import check_seeded, replicates_of
 from .stability_result import StabilityResult, check_options
 
@@ -123,7 +123,7 @@ def stability_selection(
     >>> bool(cautious.support.sum() < result.support.sum())
     True
     """
-    fitted, refits, X = Refits.open(estimator, X, y, "stability_selection", fit_params)
+    fitted, refits, X = PipelineRefits.open(estimator, X, y, "stability_selection", fit_params)
     require_strength(fitted, "stability_selection")
     assumption = DEFAULTS.get(sampling) if assumption is None else assumption
     _check_halves(n_subsamples, sampling)
@@ -221,7 +221,7 @@ def _rest_of(prepared):
 
 
 def _count(fits, rest, is_penalized):
-    """What is kept of some fits."""
+    """How often some fits select each column, how many each selects, and which converged."""
     n_alphas = len(fits[0])
     counts = np.zeros((len(is_penalized), n_alphas), np.int32)
     n_selected = np.zeros((n_alphas, len(fits)), np.int64)

@@ -1,4 +1,4 @@
-"""What stability selection has found, and what is selected under which bound of errors."""
+"""Result of stability selection: which columns are selected under which bound of errors."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class StabilityResult(Result):
         return self.is_penalized & (self.max_probabilities >= self.threshold)
 
     def with_options(self, **options) -> StabilityResult:
-        """Same fits, judged otherwise.
+        """Result of the same fits, judged otherwise.
 
         Parameters
         ----------

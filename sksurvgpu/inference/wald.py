@@ -329,7 +329,7 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
 
 
 def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
-    """What `_find` does, of partitions, which add up the information and products of scores."""
+    """Covariance of a fit to partitions, which add up information and products of scores."""
     robust, cluster = robust
     given = fit_params if cluster is None else fit_params | {"cluster": cluster}
     with closing(prepare(estimator, X, y, **given)) as prepared:
@@ -355,7 +355,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
 
 
 class _Fit(NamedTuple):
-    """What there is at the coefficients of a fit."""
+    """The information, and its inverse, at the coefficients of a fit."""
 
     estimator: Any
     information: np.ndarray

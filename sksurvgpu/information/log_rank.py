@@ -24,12 +24,12 @@ from .._compile import device, kernel
 from ..data.design.columns import DENSE, INDICATOR
 from ..data.design.ranges import over_columns
 
-__all__ = ["LogRank", "log_rank_columns"]
+__all__ = ["ExcessOfEvents", "log_rank_columns"]
 
 UNDECIDED = 1e-9  # share of the column's largest value below which a difference may be rounding
 
 
-class LogRank(NamedTuple):
+class ExcessOfEvents(NamedTuple):
     """By column."""
 
     excess: np.ndarray  # U, observed less expected
@@ -134,7 +134,7 @@ def _test_columns(first, last, columns, center, rows, cells, out):
         _scan(j, cells, scratch, is_indicator, out)
 
 
-def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:
+def log_rank_columns(design, plan, center, *, n_threads=1) -> ExcessOfEvents:
     """Test every column of a design, whose rows are in the order of the caller.
 
     Parameters
@@ -160,7 +160,7 @@ def log_rank_columns(design, plan, center, *, n_threads=1) -> LogRank:
     )
     cells = _Cells(plan.cell_ptr, at_risk.astype(np.float64), deaths.astype(np.float64))
     shape = 2, design.n_columns
-    out = LogRank(*np.zeros(shape), *np.ones(shape, bool))
+    out = ExcessOfEvents(*np.zeros(shape), *np.ones(shape, bool))
     columns = design.arrays()
     cost = np.where(design.kind == DENSE, design.n_rows, np.diff(design.indptr)) + plan.n_cells
 

@@ -42,7 +42,7 @@ MOST_COLUMNS = 10_000  # whose matrix of 800 MB takes minutes to decompose
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """What criteria need to know of a fit beside its coefficients and log-likelihood."""
+    """Sizes and penalties that criteria need beside a fit's coefficients and log-likelihood."""
 
     family: Any  # of penalties; None where they are no function of the coefficients alone
     rest: np.ndarray | float  # where coefficients are kept by the penalty
@@ -74,7 +74,7 @@ class Basis:
 
 
 def basis_of(estimator, rows, sizes) -> Basis:
-    """What the criteria of all fits to some data share.
+    """Basis that the criteria of all fits to some data share.
 
     These are `Prepared` or `FittedRows`; `sizes` are those of the former.
     """
@@ -98,7 +98,7 @@ def basis_of(estimator, rows, sizes) -> Basis:
 
 
 def basis_of_rows(estimator, rows) -> Basis:
-    """The same of a fitted estimator and its rows."""
+    """Basis of the criteria of a fitted estimator, from its rows."""
     return basis_of(estimator, rows, sizes_of_rows(rows.outcome, rows.batch))
 
 

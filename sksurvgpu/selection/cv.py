@@ -62,7 +62,7 @@ NOT_OF_MODEL = ("alpha", "relax", "warm_start")
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was scored, and the problem with all that was chosen but its strength."""
+    """Scores, the one that was chosen, and the problem with all that was chosen but strength."""
 
     points: list[Scored]
     position: int

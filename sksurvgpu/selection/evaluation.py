@@ -57,7 +57,7 @@ class Evaluation:
         return points
 
     def _borrow(self, alpha):
-        """What gives a loan of the fit of all rows; None where there is none.
+        """Function that gives a loan of the fit of all rows; None where there is none.
 
         Where the first fit that selects anything lends no model, later ones are not asked for it.
         """
@@ -113,7 +113,7 @@ class Evaluation:
         ]
 
     def _fit(self, part, alphas, totals, lend, done):
-        """What is kept of the fits of some splits, the last axis of each array.
+        """Scores, sizes and coefficients of the fits of some splits, the last axis of each array.
 
         Numbers of coefficients are (n_alphas, n_splits), scores have a row for each share of every
         penalty; the coefficients, those at the last penalty.
@@ -162,7 +162,7 @@ class Evaluation:
         return Scored(alpha, scores, mean, float(error), n_nonzero)
 
     def doubts(self):
-        """What to warn of."""
+        """Warnings: how many fits did not converge."""
         if not self._n_failed:
             return []
         return [

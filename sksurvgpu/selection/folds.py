@@ -180,7 +180,7 @@ class Splits:
 
     @property
     def dealing(self):
-        """What is held out, and from what."""
+        """These splits, which also know how rows were dealt."""
         return self
 
     def n_repeats(self):

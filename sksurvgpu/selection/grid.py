@@ -1,4 +1,4 @@
-"""What paths, cross-validations and resampling begin with: a copy of a model, and penalties."""
+"""Beginning of paths, cross-validations and resampling: a copy of a model, and penalties."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def copy_of(estimator, caller, fit_params, *, may_choose=False):
 
 
 def open_copy(estimator, X, y, caller, fit_params, **options):
-    """The same, fitted transformers of the pipeline or None, and X as the model takes it."""
+    """Copy of a model, fitted transformers of the pipeline or None, and X as the model takes it."""
     copied = copy_of(estimator, caller, fit_params, **options)
     steps, model = split_pipeline(estimator)
     if steps is None or (_is_fitted(steps) and _is_fitted(model)):

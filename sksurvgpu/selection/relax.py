@@ -27,7 +27,7 @@ MOST_ALPHAS = 5  # in a message
 
 @dataclass(frozen=True, eq=False)
 class Refits:
-    """What a path needs to be blended."""
+    """Fits of a path and their unpenalized refits, between which it is blended."""
 
     prepared: Any
     path: Any  # of the penalized fits

@@ -20,7 +20,7 @@ __all__ = ["SCORINGS", "sizes_of"]
 
 
 def van_houwelingen(model, prepared, splits, solutions):
-    """What the held-out rows add to the log-likelihood."""
+    """Log-likelihood that the held-out rows add to that of the others."""
     train = np.array([[solution.loglik for solution in fit] for fit in solutions])
     return _evaluate(prepared, splits.both, solutions) - train
 

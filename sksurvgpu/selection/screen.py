@@ -34,7 +34,7 @@ SLACK = 1e-9  # of a column's range, within which it is separated
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScreenResult(Result):
-    """What columns say one by one; made by `screen`.
+    """Statistics of columns one by one; made by `screen`.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What the rows of each likelihood are: how they are read, in one place or in many."""
+"""Rows of each likelihood: how they are read, in one place or in many."""

@@ -1,4 +1,4 @@
-"""What a model is apart from a fit of it: how rows are read, wherever they lie.
+"""A model apart from a fit of it: how rows are read, wherever they lie.
 
 A model knows nothing of penalties, solvers and estimators. In memory and in partitions alike rows
 go
@@ -73,11 +73,11 @@ class BaseModel:
         return outcome, weight, offset
 
     def tell(self, outcome, weight) -> Tables:
-        """What a part of the rows tells of itself, for `agree`."""
+        """Facts that a part of the rows tells of itself, for `agree`."""
         return {"events": count_events(outcome.event, weight)}
 
     def agree(self, told: list[Tables], n_rows: int) -> dict[str, Any]:
-        """What parts must know of each other, given what they tell; refuses what lacks a whole."""
+        """Facts that parts must know of each other, from all that they tell; or an error."""
         n_events, n_counted = np.sum([part["events"] for part in told], axis=0)
         if n_events and not n_counted:
             refuse_weightless(n_events)
@@ -88,7 +88,7 @@ class BaseModel:
         return outcome, weight
 
     def outline(self, n_columns: int, names, outcome=None) -> Outline:
-        """What the problem is, apart from its rows."""
+        """Problem without its rows, as partitions are told it."""
         raise NotImplementedError
 
     def plan(self, outline: Outline, reorders: bool) -> Any:
