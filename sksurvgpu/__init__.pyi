@@ -29,6 +29,8 @@ from .estimators.conditional_logistic import ConditionalLogisticCCD as Condition
 from .estimators.export import to_json as to_json
 from .estimators.export import to_sklearn as to_sklearn
 from .estimators.logistic import LogisticCCD as LogisticCCD
+from .estimators.pipelines import Pipeline as Pipeline
+from .estimators.pipelines import make_pipeline as make_pipeline
 from .estimators.regression import LinearCCD as LinearCCD
 from .estimators.regression import PoissonCCD as PoissonCCD
 from .estimators.survival import CoxLassoCCD as CoxLassoCCD

@@ -16,11 +16,10 @@ from sklearn.base import clone, is_regressor
 from sklearn.datasets import load_diabetes
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sksurvgpu import BayesianLasso
+from sksurvgpu import BayesianLasso, make_pipeline
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.estimators import _predictive
 from sksurvgpu.estimators._predictive import mixture_quantile

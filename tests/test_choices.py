@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 from sklearn.linear_model import ElasticNetCV
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 from sksurvgpu import (
@@ -22,6 +21,7 @@ from sksurvgpu import (
     LogisticCV,
     LogLikelihoodScorer,
     fit_path,
+    make_pipeline,
     profile_likelihood,
     surv,
     wald,

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from faces import FACES, P, X
 from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sksurvgpu import (
@@ -28,6 +27,7 @@ from sksurvgpu import (
     groups_from,
     information_criteria,
     local_false_discovery,
+    make_pipeline,
     stability_selection,
 )
 

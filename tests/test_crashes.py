@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import config_context
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sksurvgpu import (
@@ -19,6 +18,7 @@ from sksurvgpu import (
     bootstrap,
     case_series,
     fit_outcomes,
+    make_pipeline,
     matched,
     open_partitions,
     stability_selection,

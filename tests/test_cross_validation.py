@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 from sksurvgpu import (
@@ -33,6 +32,7 @@ from sksurvgpu import (
     PoissonCV,
     SurvivalKFold,
     fit_path,
+    make_pipeline,
     surv,
 )
 from sksurvgpu.datasets import simulate_cox, simulate_ehr

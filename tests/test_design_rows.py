@@ -16,10 +16,9 @@ from sklearn.model_selection import (
     cross_val_score,
     train_test_split,
 )
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sksurvgpu import CoxLassoCCD, fit_path
+from sksurvgpu import CoxLassoCCD, Pipeline, fit_path
 from sksurvgpu.data.design.columns import DENSE, INDICATOR, SPARSE, build_design
 
 NAMES = [f"code {j}" for j in range(X.shape[1])]

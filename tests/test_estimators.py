@@ -11,14 +11,13 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
 from sklearn.utils import check_array
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sksurv.functions import StepFunction
 from sksurv.linear_model import CoxPHSurvivalAnalysis
 from sksurv.metrics import concordance_index_censored, integrated_brier_score
 
-from sksurvgpu import CoxLassoCCD, surv
+from sksurvgpu import CoxLassoCCD, make_pipeline, surv
 from sksurvgpu.data.design.columns import build_design
 from sksurvgpu.datasets import simulate_cox
 from sksurvgpu.estimators import baseline

@@ -16,7 +16,7 @@ from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline as PlainPipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 
 import sksurvgpu
@@ -32,6 +32,7 @@ from sksurvgpu import (
     LogisticCCD,
     LogLikelihoodScorer,
     NamedColumns,
+    Pipeline,
     SurvivalDisplay,
     TraceDisplay,
     bootstrap,
@@ -45,6 +46,7 @@ from sksurvgpu import (
     information_criteria,
     likelihood_ratio_test,
     local_false_discovery,
+    make_pipeline,
     posterior,
     profile_likelihood,
     proportional_hazards_test,
@@ -56,6 +58,7 @@ from sksurvgpu import (
     wald,
 )
 from sksurvgpu.data.simulate.draw import generator
+from sksurvgpu.estimators.pipelines import OF_PLAIN_PIPELINES
 from sksurvgpu.federated import Coordinator
 
 # Fits of a search may select nothing, and say so.
@@ -120,6 +123,26 @@ def test_pipelines_predict_risks():
         assert found.index.equals(some.index)
     np.testing.assert_array_equal(found, cox.predict_risk(TABLE, [10, 20]).loc[some.index])
     assert cox.predict_risk(some, 10).join(some).notna().all(axis=None)
+
+
+def test_plain_pipelines_keep_their_methods_and_name_the_remedy():
+    y = surv(EVENT == 1, TIME)
+    ours = make_pipeline(COLUMNS, CoxLassoCCD(alpha=0.01)).fit(TABLE, y)
+    assert isinstance(ours, Pipeline) and isinstance(ours, PlainPipeline)
+    plain = PlainPipeline(ours.steps)
+    with pytest.warns(FutureWarning, match=r"`predict_risk` of .* sksurvgpu.make_pipeline, or"):
+        assert plain.predict_risk(TABLE, 10).equals(ours.predict_risk(TABLE, 10))
+    with pytest.warns(FutureWarning, match=r"`summary` of"):
+        assert plain.summary().equals(ours.summary())
+    one_hot = PlainPipeline([("scale", StandardScaler()), ("ridge", Ridge())])
+    assert not any(hasattr(one_hot, name) for name in OF_PLAIN_PIPELINES)
+    assert type(to_sklearn(ours)) is PlainPipeline  # converters know no others
+    loaded = pickle.loads(pickle.dumps(ours))
+    for name in ("predict_survival_function", "predict_cumulative_hazard_function"):
+        curves = getattr(ours, name)(TABLE, return_array=True)
+        np.testing.assert_array_equal(getattr(plain, name)(TABLE, return_array=True), curves)
+        np.testing.assert_array_equal(getattr(loaded, name)(TABLE, return_array=True), curves)
+    assert type(clone(ours)) is Pipeline and type(ours[:-1]) is Pipeline
 
 
 def test_curves_say_where_they_end():

@@ -8,10 +8,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sksurvgpu import CoxLassoCCD, Design, PrepareColumns, surv
+from sksurvgpu import CoxLassoCCD, Design, PrepareColumns, make_pipeline, surv
 from sksurvgpu.data.design.columns import INDICATOR, build_design
 
 FRAME = pd.DataFrame(

@@ -9,7 +9,6 @@ import pytest
 from results import Result
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sksurvgpu import (
@@ -18,6 +17,7 @@ from sksurvgpu import (
     LinearCCD,
     bootstrap,
     fit_path,
+    make_pipeline,
     profile_likelihood,
     wald,
 )

@@ -5,7 +5,6 @@ import pytest
 import sklearn
 from faces import CODE, COUNT, FACES, STRATA, SUBJECT, TIME, P, X, same_predictions
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sksurv.metrics import (
     as_concordance_index_ipcw_scorer,
@@ -20,6 +19,7 @@ from sksurvgpu import (
     as_sksurv,
     competing_risks,
     fit_path,
+    make_pipeline,
     surv,
 )
 

@@ -7,7 +7,6 @@ from oracles.cases import load
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from sksurv.datasets import load_veterans_lung_cancer
 from test_inference_published import TIGHT, close, read
@@ -24,6 +23,7 @@ from sksurvgpu import (
     PoissonCCD,
     case_series,
     information_criteria,
+    make_pipeline,
     residuals,
     surv,
     wald,

@@ -24,7 +24,6 @@ from ..backends import BACKENDS
 from ..exceptions import NothingSelectedWarning
 from ..partitions.handles import is_far
 from ..penalties import BY_NAME, PenaltySpec
-from . import _pipelines  # noqa: F401 (pipelines learn to predict risks)
 from ._by_parts import predict_here
 from ._columns import check_columns
 from ._estimator import Estimator
@@ -35,8 +34,11 @@ from ._report import doubts_of, explain_empty, fit_card, table_of
 from ._version_0_2 import upgrade
 from .fitted import Fitted, adopt
 from .models.base import BaseModel, Parameters
+from .pipelines import keep_methods_of_plain_pipelines
 
 __all__ = ["PenalizedModel"]
+
+keep_methods_of_plain_pipelines()
 
 OF_PENALTY: Parameters = {
     "alpha": (0.01, [Interval(Real, 0, None, closed="left")]),

@@ -27,9 +27,9 @@ from .._calls import renamed
 from ..data.design.named import NamedColumns
 from ._base import PenalizedModel
 from ._curves import CurveModel
-from ._pipelines import open_pipeline, refuse_type
 from .fitted import fitted_of
 from .models.base import model_of
+from .pipelines import open_pipeline, refuse_type
 
 __all__ = ["to_json", "to_sklearn"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from ..data.design.columns import build_design
-from ..estimators._pipelines import learn_steps, named, split_pipeline
 from ..estimators._preparing import prepare
+from ..estimators.pipelines import learn_steps, named, split_pipeline
 from ..selection.grid import copy_of
 
 __all__ = ["PipelineRefits"]

@@ -19,9 +19,9 @@ from ..estimators._base import PenalizedModel
 from ..estimators._columns import check_columns
 from ..estimators._composition import penalty_of, route_of
 from ..estimators._docs import documented
-from ..estimators._pipelines import open_pipeline, refuse_type, split_pipeline
 from ..estimators._preparing import assemble
 from ..estimators.fitted import fitted_of
+from ..estimators.pipelines import open_pipeline, refuse_type, split_pipeline
 from ..information.rows import FittedRows
 
 __all__ = [

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..data.by_column import by_column, check_by_column
-from ..estimators._pipelines import names_of
+from ..estimators.pipelines import names_of
 
 __all__ = ["REFERENCE", "Combinable"]
 

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._calls import renamed
-from ..estimators._pipelines import split_pipeline
 from ..estimators.fitted import fitted_of
+from ..estimators.pipelines import split_pipeline
 from ..information.views import view_of
 from ..penalties.base import Penalty
 from ..selection.criteria import basis_of_rows

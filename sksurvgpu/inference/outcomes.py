@@ -23,9 +23,9 @@ from .._threads import Pool
 from .._warnings import keep_warnings
 from ..backends.cpu.threads import fits_at_once, one_blas_thread
 from ..data.intervals import check_level, with_ratios
-from ..estimators._pipelines import split_pipeline
 from ..estimators._prepared import count_threads
 from ..estimators.models.base import model_of
+from ..estimators.pipelines import split_pipeline
 from ..selection.progress import Progress
 from ._outcome import COUNTS, ESTIMATES, Effects, Study
 

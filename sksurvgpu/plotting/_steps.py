@@ -4,7 +4,7 @@ import numpy as np
 from pandas import RangeIndex
 from sksurv.functions import StepFunction
 
-from ..estimators._pipelines import open_pipeline
+from ..estimators.pipelines import open_pipeline
 from ._labels import legend_in_corner
 from ._style import colours_on, opacity_on, shorten
 

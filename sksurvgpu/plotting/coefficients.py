@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..data.options import whole
-from ..estimators._pipelines import open_pipeline, refuse_type
+from ..estimators.pipelines import open_pipeline, refuse_type
 from ._display import Display
 from ._forest import Forest
 from ._results import (

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._tables import counted
-from ..estimators._pipelines import split_pipeline
+from ..estimators.pipelines import split_pipeline
 from ._display import Display, wrong_type
 from ._labels import legend_in_corner
 from ._penalties import count_on_top, refuse_zero, show_penalties

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..data.outcomes.fields import labels_of
-from ..estimators._pipelines import split_pipeline
+from ..estimators.pipelines import split_pipeline
 from ..nonparametric import AalenJohansen
 from ._curves import CurvesDisplay
 from ._observed import draw_observed

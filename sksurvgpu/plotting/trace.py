@@ -4,7 +4,7 @@ import numpy as np
 
 from ..bayes.doubts import badness
 from ..data.options import whole
-from ..estimators._pipelines import split_pipeline
+from ..estimators.pipelines import split_pipeline
 from ._display import Display, wrong_type
 from ._results import choose_rows
 from ._style import (

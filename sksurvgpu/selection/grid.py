@@ -10,7 +10,7 @@ from ..data import options
 from ..estimators._base import PenalizedModel
 from ..estimators._composition import penalty_of
 from ..estimators._log_likelihood import check_arguments
-from ..estimators._pipelines import learn_steps, open_pipeline, refuse_type, split_pipeline
+from ..estimators.pipelines import learn_steps, open_pipeline, refuse_type, split_pipeline
 
 __all__ = [
     "alpha_grid",

@@ -16,10 +16,10 @@ from .._warnings import warn
 from ..data.options import choice, flag
 from ..estimators._columns import refuse
 from ..estimators._docs import documented
-from ..estimators._pipelines import join_steps
 from ..estimators._preparing import prepare
 from ..estimators._report import explain_failure
 from ..estimators.fitted import Fitted, adopt, fitted_of
+from ..estimators.pipelines import join_steps
 from ..partitions.handles import is_far
 from .criteria import CRITERIA, Basis, basis_of, criteria_of_path
 from .grid import alpha_grid, check_alphas, check_grid, find_alpha_max, open_copy, require_strength

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._versioned import Versioned
-from ..estimators._pipelines import open_pipeline
+from ..estimators.pipelines import open_pipeline
 
 __all__ = ["LogLikelihoodScorer"]
 

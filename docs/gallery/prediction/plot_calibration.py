@@ -16,9 +16,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
-from sksurvgpu import CalibrationDisplay, CoxLassoCCD, surv
+from sksurvgpu import CalibrationDisplay, CoxLassoCCD, make_pipeline, surv
 from sksurvgpu.metrics import auc, brier_score, calibration
 from SurvSet.data import SurvLoader
 

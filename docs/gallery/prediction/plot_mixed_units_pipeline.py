@@ -17,7 +17,6 @@ import matplotlib.pyplot as plt
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sksurvgpu import (
     CoefficientDisplay,
@@ -25,6 +24,7 @@ from sksurvgpu import (
     LogLikelihoodScorer,
     NamedColumns,
     SurvivalKFold,
+    make_pipeline,
     surv,
 )
 from SurvSet.data import SurvLoader

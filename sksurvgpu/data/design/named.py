@@ -35,9 +35,8 @@ class NamedColumns(Versioned, TransformerMixin, BaseEstimator, auto_wrap_output_
     --------
     >>> import pandas as pd
     >>> from sklearn.compose import make_column_transformer
-    >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import OneHotEncoder
-    >>> from sksurvgpu import CoxLassoCCD, NamedColumns, surv
+    >>> from sksurvgpu import CoxLassoCCD, NamedColumns, make_pipeline, surv
     >>> table = pd.DataFrame({"age": [50.0, 61.0, 72.0, 47.0], "sex": ["f", "m", "f", "m"]})
     >>> columns = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
     >>> model = make_pipeline(NamedColumns(columns), CoxLassoCCD(alpha=0.1))
