@@ -87,25 +87,9 @@ def run_chains(
 ) -> Sampled:
     """Run the chains of a sampler to their end, or until Ctrl-C.
 
-    Parameters
-    ----------
-    make_sampler : callable
-        Makes the sampler of the chains whose numbers, an integer array, it is given.
-    schedule : Schedule
-        Lengths of the chains.
-    storage : Storage, optional
-        How draws are kept; float64 in memory by default.
-    n_threads : int, default=1
-        Threads that chains are spread over.
-    batched : bool, default=False
-        Whether one sampler makes all chains, as on a device, or each chain has its own.
-    verbose : int, default=0
-        1 shows one line for all chains, 2 lines of each.
-
-    Returns
-    -------
-    sampled : Sampled
-        Draws of all chains.
+    `make_sampler` makes the sampler of the chains whose numbers, an integer array, it is given: one
+    of all chains where they are `batched`, as on a device, or one of each. Draws are kept as
+    `storage` says, by default in memory.
     """
     numbers = np.arange(schedule.n_chains)
     with one_blas_thread():

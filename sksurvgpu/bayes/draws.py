@@ -68,19 +68,7 @@ class Storage:
     def open(self, shapes, n_chains, n_draws, **of) -> Draws:
         """Make room for the draws of all chains, or say how much is missing.
 
-        Parameters
-        ----------
-        shapes : dict of {str: tuple of int}
-            Shape of one draw of each quantity.
-        n_chains, n_draws : int
-            Number of chains, and of draws that each of them keeps.
-        **of : object
-            What else draws depend on.
-
-        Returns
-        -------
-        draws : Draws
-            Room for them.
+        `shapes` are those of one draw of each quantity, and `of` is what else draws depend on.
         """
         drawn, summed = dict(shapes), {}
         if self.keep == "summary":

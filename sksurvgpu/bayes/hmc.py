@@ -115,13 +115,7 @@ class HmcSampler:
             )
 
     def sweep(self, tuning):
-        """Make one trajectory in every chain.
-
-        Parameters
-        ----------
-        tuning : bool
-            Whether step sizes adapt.
-        """
+        """Make one trajectory in every chain; step sizes adapt while `tuning`."""
         momentum = self._random.normal(MOMENTUM, self._size)
         jitter = 1.0 + JITTER * (2.0 * self._random.uniform(STEP, 1) - 1.0)
         step = self._step_sizes.current(tuning)[:, None] * jitter
@@ -139,37 +133,19 @@ class HmcSampler:
             self.n_divergent += ~(finite & (error < LARGEST_ERROR))
 
     def state(self):
-        """Return the current positions.
-
-        Returns
-        -------
-        state : dict of {str: ndarray}
-            Parts of the positions, of shapes (B, ...).
-        """
+        """Parts of the current positions by name, of shapes (B, ...)."""
         sizes = [int(np.prod(shape)) for shape in self._parts.values()]
         parts = np.split(self._point.position, np.cumsum(sizes)[:-1], axis=1)
         named = zip(self._parts.items(), parts, strict=True)
         return {name: part.reshape(len(part), *shape) for (name, shape), part in named}
 
     def snapshot(self):
-        """Return all that later trajectories depend on.
-
-        Returns
-        -------
-        snapshot : dict of {str: ndarray}
-            Arrays by name.
-        """
+        """All that later trajectories depend on, arrays by name."""
         state = {**self._point._asdict(), "n_divergent": self.n_divergent}
         return state | self._step_sizes.snapshot()
 
     def restore(self, snapshot):
-        """Go back to a snapshot.
-
-        Parameters
-        ----------
-        snapshot : dict of {str: ndarray}
-            Of such a sampler.
-        """
+        """Go back to a snapshot of such a sampler."""
         point = self._point
         self._point = type(point)(*(snapshot[name] for name in point._fields))
         self._step_sizes.restore(snapshot)

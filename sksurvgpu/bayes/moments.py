@@ -20,15 +20,7 @@ LARGEST_COVARIANCE = 2_000  # parameters: 32 MB a chain; beyond, variances only
 
 
 class RunningMoments:
-    """Running means and covariances, or variances, of the chains of one quantity.
-
-    Parameters
-    ----------
-    n_chains : int
-        Number of chains.
-    shape : tuple of int
-        Shape of one draw.
-    """
+    """Running means and covariances, or variances, of the chains of one quantity of some shape."""
 
     def __init__(self, n_chains, shape):
         size = prod(shape)

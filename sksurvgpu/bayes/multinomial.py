@@ -33,20 +33,11 @@ OMEGA, COEF, START, STRIDE = 0, 1, 2, 3
 
 @dataclass(frozen=True, eq=False)
 class MultinomialRows:
-    """Rows of X with their counts; rows that are alike have been added up.
+    """Rows of X with their counts; rows that are alike have been added up."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n, q)
-    y : ndarray of shape (1, m, n)
-        Counts of the categories but the reference, the last.
-    count : ndarray of shape (n,), int64
-        Trials of each row, ascending.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    count: np.ndarray
+    X: np.ndarray  # (n, q)
+    y: np.ndarray  # (1, m, n): counts of the categories but the reference, the last
+    count: np.ndarray  # (n,), int64: trials of each row, ascending
 
     def put(self, sampling):
         """Return the rows for all chains of a backend."""
@@ -58,18 +49,9 @@ class MultinomialRows:
 def collapse_rows(X, counts) -> MultinomialRows:
     """Add up the counts of rows that are alike, and order rows by their number of trials.
 
-    Neighbouring threads of a device then draw about as many Polya-Gamma variables.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, q)
-        With sorted indices and no explicit zeros, if it is sparse.
-    counts : ndarray of shape (n, k), int64
-        Of all categories; rows without any are left out.
-
-    Returns
-    -------
-    rows : MultinomialRows
+    Neighbouring threads of a device then draw about as many Polya-Gamma variables. `X` is an array
+    or a csr_array (n, q) with sorted indices and no explicit zeros, `counts` (n, k) are int64 and
+    of all categories; rows without any are left out.
     """
     n_trials = counts.sum(axis=1)
     order = np.flatnonzero(n_trials)
@@ -127,23 +109,11 @@ class _Split:
 
 
 class MultinomialGibbs:
-    """Gibbs chains with Polya-Gamma variables.
+    """Gibbs chains with Polya-Gamma variables, of `SoftmaxRows` on the backend of the `sampling`.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        Random numbers and linear algebra of the chains.
-    rows : SoftmaxRows
-        Of the same backend and chains.
-    prior : NormalPrior
-        On the host.
-    mode : ndarray of shape (m q,)
-        About which chains start.
-    factor : ndarray or list of ndarray
-        Lower Cholesky factor of the precision of the normal distribution that they start from,
-        more dispersed by `hmc.DISPERSION`.
-    has_intercept : bool, default=False
-        Whether the last column of X is an intercept's, recorded by this name.
+    They start about the mode (m q,), from the normal distribution of whose precision `factor` is
+    the lower Cholesky factor, more dispersed by `hmc.DISPERSION`. The last column of X may be an
+    intercept's, which is recorded by this name.
     """
 
     def __init__(self, sampling, rows, prior, mode, factor, *, has_intercept=False):
@@ -201,20 +171,10 @@ class MultinomialGibbs:
 
 
 class MultinomialHmc:
-    """Hamiltonian chains, preconditioned at the mode.
+    """Hamiltonian chains on the host, preconditioned at the mode, of `SoftmaxRows` on any backend.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        Random numbers of the chains, on the host.
-    rows : SoftmaxRows
-        Of any backend, for the same chains.
-    prior : NormalPrior
-        On the host.
-    mode, factor : ndarray
-        As of `softmax.find_mode`.
-    has_intercept : bool, default=False
-        Whether the last column of X is an intercept's, recorded by this name.
+    Mode and factor are those of `softmax.find_mode`. The last column of X may be an intercept's,
+    which is recorded by this name.
     """
 
     def __init__(self, sampling, rows, prior, mode, factor, *, has_intercept=False):

@@ -32,29 +32,14 @@ SHARE = 0.05  # of its time that a chain may spend on them
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Draws of all chains of a run.
+    """Draws of all chains of a run."""
 
-    Attributes
-    ----------
-    draws : Draws
-        Draws by name, all chains of the same length, and moments of what has no draws.
-    schedule : Schedule
-        What was planned.
-    n_draws : int
-        Draws of each chain.
-    seconds : float
-        Time that sampling took.
-    doubts : list of str
-        What went otherwise than planned.
-    samplers : list
-        The samplers in their last state, one for each chain, or one for all of them.
-    """
-
-    draws: Draws
-    schedule: Any
-    n_draws: int
-    seconds: float
-    doubts: list[str] = field(default_factory=list)
+    draws: Draws  # draws by name, all chains of the same length, and moments of what has no draws
+    schedule: Any  # what was planned
+    n_draws: int  # draws of each chain
+    seconds: float  # time that sampling took
+    doubts: list[str] = field(default_factory=list)  # what went otherwise than planned
+    # the samplers in their last state, one for each chain, or one for all of them
     samplers: list[Any] = field(default_factory=list)
 
 
@@ -102,16 +87,8 @@ class Stop:
 class Run:
     """State common to the chains of one run; a context, within which they are driven.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Lengths of the chains.
-    shapes : dict of {str: tuple of int}
-        Shape of one draw of each quantity.
-    storage : Storage
-        How draws are kept.
-    verbose : int, default=0
-        1 shows one line, 2 lines of each chain.
+    `shapes` are those of one draw of each quantity; 1 as `verbose` shows one line, 2 lines of each
+    chain.
     """
 
     def __init__(self, schedule, shapes, storage, *, verbose=0):
@@ -157,37 +134,11 @@ class Run:
             raise KeyboardInterrupt("interrupted before every chain had kept a draw")
 
     def recorder(self, chains, xp=np, to_host=np.asarray) -> Recorder:
-        """Make what takes the states of some chains.
-
-        Parameters
-        ----------
-        chains : ndarray of shape (B,)
-            Numbers of the chains.
-        xp : module, default=numpy
-            Whose arrays the states are.
-        to_host : callable, default=numpy.asarray
-            Makes such an array one of NumPy.
-
-        Returns
-        -------
-        recorder : Recorder
-            Of these chains.
-        """
+        """Recorder of the states of some chains, arrays of `xp` that `to_host` makes NumPy's."""
         return Recorder(self, chains, xp, to_host)
 
     def result(self, samplers=()) -> Sampled:
-        """Describe what was drawn, after the context has ended.
-
-        Parameters
-        ----------
-        samplers : list, optional
-            What made the draws.
-
-        Returns
-        -------
-        sampled : Sampled
-            Draws of all chains.
-        """
+        """Draws of all chains, after the context has ended."""
         n_draws, doubts = int(self.n_kept.min()), []
         if self.stop.was_interrupted and n_draws < self.schedule.n_draws:
             doubts.append(
@@ -232,15 +183,7 @@ class Recorder:
         self._recorded, self._cost = time.perf_counter(), 0.0
 
     def recall(self):
-        """Return what was recorded last.
-
-        Returns
-        -------
-        iteration : int
-            Number of the sweep after which to go on.
-        snapshot : dict of {str: ndarray} or None
-            What the sampler has to be restored to; None at the beginning.
-        """
+        """Number of the sweep after which to go on, and the snapshot to restore, or None."""
         snapshot = self._run.draws.journal.read(self._key)
         if snapshot is None:
             return 0, None
@@ -258,12 +201,7 @@ class Recorder:
     def record(self, iteration, snapshot):
         """Put the draws so far on the disk, then the state to go on from.
 
-        Parameters
-        ----------
-        iteration : int
-            Number of the sweep that was done.
-        snapshot : callable
-            Returns all that later sweeps depend on, arrays of the host by name.
+        ``snapshot()`` has all that sweeps after this one depend on, arrays of the host by name.
         """
         draws = self._run.draws
         if draws.journal.folder is None or self._run.stop.error is not None:
@@ -281,19 +219,9 @@ class Recorder:
         return name_chains(self._chains).replace(" ", "-")
 
     def take(self, iteration, state) -> bool:
-        """Keep a state if it is this sweep's turn.
+        """Keep ``state()``, arrays (B, ...) by name, if it is this sweep's turn; whether to go on.
 
-        Parameters
-        ----------
-        iteration : int
-            Number of the sweep that was done, from 1.
-        state : callable
-            Returns the state after it, arrays of shape (B, ...) by name.
-
-        Returns
-        -------
-        goes_on : bool
-            Whether another sweep is wanted.
+        Sweeps are counted from 1.
         """
         schedule = self._run.schedule
         if schedule.is_kept(iteration):

@@ -52,30 +52,17 @@ RIDGE = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class ShrinkagePrior:
-    """Prior of coefficients, by a mixture whose scales are known or drawn.
+    """Prior of coefficients, by a mixture whose scales are known or drawn."""
 
-    Parameters
-    ----------
-    mixture : object
-        One of `MIXTURES`.
-    mean : ndarray of shape (d,)
-        Of all coefficients.
-    precision : ndarray of shape (d,)
-        Known part of the precisions.
-    scale : ndarray of shape (d,)
-        Known factors of the scales; infinite where a coefficient is not of the mixture.
-    members : ndarray of shape (d, G)
-        1 where the scale of a group, which is drawn, multiplies that of a coefficient, 0 elsewhere.
-    median : float
-        Of the half-t distribution of each scale that is drawn.
-    """
-
-    mixture: Any
-    mean: np.ndarray
-    precision: np.ndarray
+    mixture: Any  # one of `MIXTURES`
+    mean: np.ndarray  # (d,): of all coefficients
+    precision: np.ndarray  # (d,): known part of the precisions
+    # (d,): known factors of the scales; infinite where a coefficient is not of the mixture
     scale: np.ndarray
+    # (d, G): 1 where the scale of a group, which is drawn, multiplies that of a coefficient, 0
+    # elsewhere
     members: np.ndarray
-    median: float = 1.0
+    median: float = 1.0  # of the half-t distribution of each scale that is drawn
 
     @property
     def n_groups(self) -> int:
@@ -115,21 +102,11 @@ class ShrinkagePrior:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A log-likelihood as a quadratic function of how far coefficients are from prior means.
+    """A log-likelihood as a quadratic function of how far coefficients are from prior means."""
 
-    Parameters
-    ----------
-    hessian : ndarray of shape (d, d)
-        Minus its second derivative.
-    slope : ndarray of shape (d,)
-        Its gradient at the prior means.
-    log_scale : ndarray of shape (G,)
-        About where scales of groups will be.
-    """
-
-    hessian: np.ndarray
-    slope: np.ndarray
-    log_scale: np.ndarray
+    hessian: np.ndarray  # (d, d): minus its second derivative
+    slope: np.ndarray  # (d,): its gradient at the prior means
+    log_scale: np.ndarray  # (G,): about where scales of groups will be
 
 
 class Frame(NamedTuple):
@@ -156,22 +133,11 @@ class SeenPoint(NamedTuple):
 
 
 class ShrinkageSampler(HmcSampler):
-    """Chains that draw coefficients and the scales of their prior.
+    """Chains on the host that draw coefficients and the scales of their prior.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        Random numbers and linear algebra of the chains, on the host.
-    evaluate : callable
-        Log-likelihoods (B,) and their gradients (B, d) at coefficients (B, d).
-    prior : ShrinkagePrior
-        Of the coefficients.
-    reference : Reference
-        What the log-likelihood is like.
-    shapes : dict of {str: tuple of int}
-        Names and shapes of the parts of a position, one after the other.
-    report : callable, optional
-        What is recorded of scales (B, G), a dictionary of arrays.
+    `evaluate` returns log-likelihoods (B,) and their gradients (B, d) at coefficients (B, d), whose
+    parts have names and `shapes`; ``report(scales)`` is what is recorded of scales (B, G), a
+    dictionary of arrays.
     """
 
     def __init__(self, sampling, evaluate, prior, reference, *, shapes, report=None):
@@ -192,13 +158,7 @@ class ShrinkageSampler(HmcSampler):
 
     # -- sweeps -------------------------------------------------------------------------------
     def sweep(self, tuning):
-        """Draw coefficients, then scales.
-
-        Parameters
-        ----------
-        tuning : bool
-            Whether step sizes adapt.
-        """
+        """Draw coefficients, then scales; step sizes adapt while `tuning`."""
         super().sweep(tuning)
         n_groups = self._prior.n_groups
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -319,24 +279,12 @@ class ShrinkageSampler(HmcSampler):
 
     # -- states -------------------------------------------------------------------------------
     def state(self):
-        """Return the current coefficients and scales.
-
-        Returns
-        -------
-        state : dict of {str: ndarray}
-            Their parts, of shapes (B, ...).
-        """
+        """Parts of the current coefficients and scales by name, of shapes (B, ...)."""
         reported = {} if self._report is None else self._report(np.exp(self._log_scale))
         return super().state() | reported
 
     def snapshot(self):
-        """Return all that later sweeps depend on.
-
-        Returns
-        -------
-        snapshot : dict of {str: ndarray}
-            Arrays by name.
-        """
+        """All that later sweeps depend on, arrays by name."""
         return super().snapshot() | {
             "log_scale": self._log_scale,
             "local": self._local,
@@ -345,13 +293,7 @@ class ShrinkageSampler(HmcSampler):
         }
 
     def restore(self, snapshot):
-        """Go back to a snapshot.
-
-        Parameters
-        ----------
-        snapshot : dict of {str: ndarray}
-            Of such a sampler.
-        """
+        """Go back to a snapshot of such a sampler."""
         super().restore(snapshot)
         self._log_scale, self._local, self._log_steps, self._n_tuned = (
             np.array(snapshot[name]) for name in ("log_scale", "local", "log_steps", "n_tuned")

@@ -15,20 +15,8 @@ MOST_STEPS = 100  # that an interval grows, or shrinks: by then it is long or sh
 def draw_from_slices(log_density, position, random, sites):
     """Move each of many independent numbers by a step that leaves its density as it is.
 
-    Parameters
-    ----------
-    log_density : callable
-        Log densities, up to a constant, of positions of shape (B, d); the same shape.
-    position : ndarray of shape (B, d)
-        Where the numbers are.
-    random : Random
-        Of the B chains.
-    sites : tuple of int
-        Three sites of random numbers; the last one and every `STRIDE`-th after it are used.
-
-    Returns
-    -------
-    position : ndarray of shape (B, d)
+    ``log_density`` of positions (B, d) has the same shape, up to constants. Of the three `sites` of
+    random numbers the last and every `STRIDE`-th after it are used.
     """
     size = position.shape[1]
     level = log_density(position) + np.log(random.uniform(sites[0], size))

@@ -37,17 +37,10 @@ COLLINEAR = 1e-10  # share of a coefficient's information that others leave to i
 
 @dataclass(frozen=True, eq=False)
 class CategoriesPrior:
-    """Normal priors of the coefficients of m categories.
+    """Normal priors of the coefficients of m categories."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (m, q)
-    precision : ndarray of shape (m, q) or (m, q, q)
-        Diagonals, or whole symmetric matrices.
-    """
-
-    mean: np.ndarray
-    precision: np.ndarray
+    mean: np.ndarray  # (m, q)
+    precision: np.ndarray  # (m, q): diagonals, or whole symmetric matrices
 
     def __post_init__(self):
         self._number_columns(np.arange(self.mean.shape[1]))
@@ -94,15 +87,7 @@ class CategoriesPrior:
 
 
 class SoftmaxTarget:
-    """Log density of the posterior at positions (B, m q), the coefficients by category.
-
-    Parameters
-    ----------
-    rows : SoftmaxRows
-        Of a backend.
-    prior : NormalPrior
-        On the host.
-    """
+    """Log density of the posterior at positions (B, m q), the coefficients by category."""
 
     def __init__(self, rows, prior):
         self.rows, self.prior = rows, prior
@@ -116,19 +101,10 @@ class SoftmaxTarget:
 
 
 def factor_curvature(sampling, target, position):
-    """Lower Cholesky factor of minus the Hessian: whole, its blocks by category, or its diagonal.
+    """Lower Cholesky factor of minus the Hessian at a position (m q,), from one chain's rows.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        Of one chain, the one that made the rows of the target.
-    target : SoftmaxTarget
-    position : ndarray of shape (m q,)
-
-    Returns
-    -------
-    factor : ndarray of shape (m q, m q), list of m ndarray of shape (q, q), or ndarray of (m q,)
-        Whole up to an order of `LARGEST_ORDER`; blocks while they have `LARGEST_BLOCKS` numbers.
+    It is whole (m q, m q) up to an order of `LARGEST_ORDER`; a list of m blocks (q, q) by category
+    while they have `LARGEST_BLOCKS` numbers; else a diagonal (m q,).
     """
     n_categories, n_columns = target.prior.mean.shape
     probability = target.rows.probability(position.reshape(1, n_categories, n_columns))[0]
@@ -203,19 +179,9 @@ class NoModeError(ValueError):
 
 
 def find_mode(sampling, target):
-    """Position where the posterior is densest, and its curvature there.
+    """Position (m q,) where the posterior is densest, and its `factor_curvature`.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        Of one chain, the one that made the rows of the target.
-    target : SoftmaxTarget
-
-    Returns
-    -------
-    mode : ndarray of shape (m q,)
-    factor : ndarray or list of ndarray
-        As of `factor_curvature`.
+    The `sampling` of one chain is the one that made the rows of the target.
     """
     order, n_columns = target.prior.mean.size, target.prior.mean.shape[1]
     if order > LARGEST_ORDER and order * n_columns > LARGEST_BLOCKS:

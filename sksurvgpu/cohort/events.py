@@ -88,16 +88,10 @@ class Days:
 
 
 def read_events(outcomes, persons, days, columns) -> CohortEvents:
-    """Read the events of rows of a cohort; those of a person are those of all its rows.
+    """Events of the rows of a cohort; those of a person are those of all its rows.
 
-    Parameters
-    ----------
-    outcomes : table
-    persons : pandas.Series of shape (n_rows,)
-        Person of each row.
-    days : Days
-    columns : tuple of (str, str, str or None)
-        Columns of the table: the person, the day, the code.
+    `persons` has that of each row, `columns` name those of the person, the day and the code, or
+    None.
     """
     source = open_source(outcomes, "outcomes")
     wanted = [column for column in columns if column is not None]

@@ -56,17 +56,7 @@ class Cut(NamedTuple):
 
 
 def plan_windows(windows, control, ids, labels) -> Plan:
-    """Give every window its columns.
-
-    Parameters
-    ----------
-    windows : RiskWindow or mapping from name to RiskWindow
-    control : RiskWindow or None
-    ids : ndarray
-        Identifiers of exposures, by code.
-    labels : ndarray of str
-        Their names.
-    """
+    """Give every window its columns; `labels` are names of exposures, `ids` identifiers by code."""
     if isinstance(windows, RiskWindow):
         windows = {"" if windows.by_era else "exposed": windows}
     if not isinstance(windows, Mapping) or not windows:

@@ -82,21 +82,10 @@ def _neighbours(is_treated, before, after):
 
 @kernel
 def pair_closest(value, group, is_treated, caliper, ratio, partner):
-    """Pair the closest first.
+    """Pair the closest first, within a caliper, in as many rounds as the ratio says.
 
-    Parameters
-    ----------
-    value : ndarray of shape (n,), float64
-        Ascending within a group.
-    group : ndarray of shape (n,), int64
-        Ascending.
-    is_treated : ndarray of shape (n,), bool
-    caliper : float
-        Largest distance of a pair.
-    ratio : int
-        Rounds, at most.
-    partner : ndarray of shape (n,), int64
-        Gets, for comparators who are taken, the position of their treated; else left as it is.
+    Values (n,) ascend within groups, which ascend. `partner` gets, for comparators who are taken,
+    the position of their treated, and is else left as it is.
     """
     n = len(value)
     before, after = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -108,17 +108,7 @@ class LaidWindows(NamedTuple):
 
 
 def lay(eras: Eras, window: RiskWindow, chosen, first_column) -> LaidWindows:
-    """Lay a window around eras.
-
-    Parameters
-    ----------
-    eras : Eras
-    window : RiskWindow
-    chosen : ndarray of int
-        Codes of its exposures.
-    first_column : int
-        Column of the first of these, or of all.
-    """
+    """Lay a window around eras of chosen exposures, whose first column, or only one, is given."""
     position = np.full(int(max(eras.code.max(initial=-1), chosen.max(initial=-1))) + 1, -1)
     position[chosen] = np.arange(chosen.size) if window.by_era else 0
     column = position[eras.code]

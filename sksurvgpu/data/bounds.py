@@ -12,15 +12,8 @@ REMEDY = "(lower, upper), numbers or one a column, with None, -inf or inf for no
 def check_bounds(bounds, n_columns, names=None, mean=None):
     """Return lower and upper bounds of every column, two float64 (n_columns,), or None.
 
-    They are what coefficients may differ by from their means, where there are any.
-
-    Parameters
-    ----------
-    bounds : pair (lower, upper), mapping {column: pair} or None
-        Each of a pair is a number, or has one for each column.
-    n_columns : int
-    names : ndarray of str or None
-    mean : ndarray of shape (n_columns,), optional
+    They are what coefficients may differ by from their means, where there are any. `bounds` are a
+    pair of numbers or of arrays with one for each column, or a mapping {column: pair}.
     """
     if bounds is None:
         return None

@@ -40,13 +40,8 @@ def check_column_names(labels, name, only_text=False):
 def check_penalty_factor(factor, n_columns, names=None) -> np.ndarray:
     """Return the factor of the penalty of every column, shape (n_columns,), float64.
 
-    Parameters
-    ----------
-    factor : array-like of shape (n_columns,), mapping or None
-        A mapping gives the factor of some columns by name or position; the others, and
-        all of them with None, get 1. A factor of 0 leaves a column unpenalized.
-    n_columns : int
-    names : ndarray of str or None
+    A mapping gives the factor of some columns by name or position; the others, and all of them with
+    None, get 1. A factor of 0 leaves a column unpenalized.
     """
     if factor is None:
         return np.ones(n_columns)
@@ -82,17 +77,8 @@ def check_prior_mean(mean, n_columns, names=None) -> np.ndarray | None:
 def check_by_column(values, name, n_columns, names=None, *, default, minimum=None) -> np.ndarray:
     """Return a finite number for every column, shape (n_columns,), float64.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_columns,) or mapping
-        A mapping gives the numbers of some columns by name or position.
-    name : str
-        Name of the argument; its last word is what a number is called.
-    n_columns : int
-    names : ndarray of str or None
-    default : float
-        Number of the columns that a mapping does not name.
-    minimum : float, optional
+    A mapping gives the numbers of some columns by name or position, the others get the default. The
+    last word of the argument's `name` is what a number is called.
     """
     if names is not None and hasattr(values, "to_dict") and set(values.index) & set(names):
         values = values.to_dict()  # a Series by name
@@ -124,11 +110,7 @@ def check_by_column(values, name, n_columns, names=None, *, default, minimum=Non
 def check_time_varying(spec, n_columns, names=None) -> dict[int, np.ndarray]:
     """Return {column position: cut points}; a column's effect changes after each cut.
 
-    Parameters
-    ----------
-    spec : mapping {column name or position: increasing positive times} or None
-    n_columns : int
-    names : ndarray of str or None
+    `spec` is a mapping {column name or position: increasing positive times} or None.
     """
     if spec is None:
         return {}

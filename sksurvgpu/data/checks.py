@@ -23,14 +23,8 @@ __all__ = [
 def check_sample_weight(sample_weight, n_rows, event=None, may_lack=False) -> np.ndarray | None:
     """Return the row weights as float64, or None where every row counts once.
 
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_rows,) or None
-    n_rows : int
-    event : ndarray of shape (n_rows,), bool, optional
-        Rows with an event; at least one of them must have a positive weight.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, of which others have a positive weight.
+    Of the rows with an `event` one must have a positive weight, unless these `may_lack` them as
+    some rows of a fit, of which others have a positive weight.
     """
     if sample_weight is None:
         return None
@@ -63,17 +57,9 @@ def refuse_weightless(n_events):
 
 
 def check_weight_by_group(weight, group, labels, name) -> None:
-    """Check that the rows of a group have one weight.
+    """Check that the rows of a group, "subject" or "stratum" by its `name`, have one weight.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (n_rows,) or None
-        Sample weights; None weighs all rows alike.
-    group : ndarray of shape (n_rows,), int64, or None
-        Position of the row's label in `labels`; None where there are no groups.
-    labels : ndarray of shape (n_groups,)
-    name : str
-        What a group is called: "subject", "stratum".
+    `group` has the position of each row's label in `labels`, or is None without groups.
     """
     if weight is None or group is None:
         return

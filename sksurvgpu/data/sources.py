@@ -36,31 +36,16 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A table that is read in batches.
+    """A table that is read in batches."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the argument in messages.
-    columns : list of str
-        Columns of the table.
-    is_single : bool
-        Whether it can be read once only.
-    open : callable
-        From a list of columns and a number of lines to an iterator of frames with these columns,
-        of about so many lines.
-    is_held : bool
-        Whether it is in memory as a whole.
-    verbose : int
-        1 shows a line about each reading.
-    """
-
-    name: str
-    columns: list
-    is_single: bool
+    name: str  # name of the argument in messages
+    columns: list  # columns of the table
+    is_single: bool  # whether it can be read once only
+    # from a list of columns and a number of lines to an iterator of frames with these columns, of
+    # about so many lines
     open: Callable[[list, int], Iterable[Any]]
-    is_held: bool = False
-    verbose: int = 0
+    is_held: bool = False  # whether it is in memory as a whole
+    verbose: int = 0  # 1 shows a line about each reading
 
     def batches(self, columns: list, size: int) -> Iterator[nw.DataFrame]:
         """Read some columns in batches of at most `size` lines."""

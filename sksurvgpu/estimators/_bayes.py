@@ -60,20 +60,11 @@ class BayesianModel(Estimator):
 
     # -- fitting ------------------------------------------------------------------------------
     def _sample(self, make_sampler, names, data, *, on_host=False, **described) -> Posterior:
-        """Run the chains of a model.
+        """Run the chains of samplers that are made from a backend's `Sampling` of some chains.
 
-        Parameters
-        ----------
-        make_sampler : callable
-            Makes a sampler from a backend's `Sampling` of some chains.
-        names : dict of {str: list of str}
-            Labels of the numbers of each quantity that the sampler records.
-        data : dict of {str: object}
-            What the draws depend on beside the parameters, by the names that users know.
-        on_host : bool, default=False
-            Whether the sampler itself runs on the host, whatever the backend: its rows do not.
-        **described : object
-            Further arguments of `Posterior`.
+        `names` label the numbers of each quantity that is recorded; draws depend on `data` beside
+        the parameters, by the names that users know. Samplers `on_host` have only their rows on the
+        backend. `described` are further arguments of `Posterior`.
         """
         make_sampling = choose_sampling(self.backend, int(self.device))
         batched = make_sampling.batched

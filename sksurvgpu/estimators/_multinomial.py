@@ -26,15 +26,8 @@ ROUNDING = 1e-10  # of a matrix, relative to its largest entry
 def read_prior(mean, precision, intercept_precision, shape, fit_intercept) -> CategoriesPrior:
     """Check means and precisions; the prior of coefficients, with the intercepts' last.
 
-    Parameters
-    ----------
-    mean : float or array-like of shape (p,) or (m, p)
-    precision : float or array-like of shape (p,), (m, p), (1, p, p) or (m, p, p)
-        Diagonals or matrices.
-    intercept_precision : float or array-like of shape (m,)
-    shape : tuple of int
-        Numbers m and p of categories but the reference, and of columns.
-    fit_intercept : bool
+    `shape` are the numbers m of categories but the reference and p of columns. Means are one, (p,)
+    or (m, p); precisions, too, or matrices (1, p, p) or (m, p, p); those of intercepts one or (m,).
     """
     n_categories, n_columns = shape
     mean = _numbers(mean, "prior_mean")
@@ -136,16 +129,9 @@ def _is_same(label, reference):
 
 
 def locate(sampling, rows, prior, labels, names):
-    """Mode and curvature of a posterior; one that has none is refused.
+    """Mode and curvature of a posterior, from one chain's rows; one that has none is refused.
 
-    Parameters
-    ----------
-    sampling : Sampling
-        Of one chain.
-    rows : MultinomialRows
-    prior : NormalPrior
-    labels, names : list
-        Classes, the reference last, and columns without the intercept's.
+    `labels` are the classes, the reference last, and `names` those of columns but the intercept's.
     """
     if not prior.is_proper():
         _check_flat(rows, prior)

@@ -66,18 +66,9 @@ class Mode:
 
 
 def find_mode(model, prepared, problem, prior) -> Mode:
-    """Mode of a posterior.
+    """Mode of the posterior of the coefficients of a problem: a fit's, or with its own intercept.
 
-    Parameters
-    ----------
-    model : estimator
-        With the attributes that a fit shares, for names.
-    prepared : Prepared
-        Checked input of a fit of it.
-    problem : Problem
-        Whose coefficients are wanted: that of the fit, or the one with its own intercept.
-    prior : NormalPrior
-        Of these coefficients.
+    The model has the attributes that a fit shares, for names.
     """
     base = prepared.problem
     n_coef, n_base = problem.n_columns, base.n_columns

@@ -123,14 +123,10 @@ class Scales:
 
 # -- arguments ------------------------------------------------------------------------------------
 def read_scales(design, prior, precision, scale, groups, median, slab):
-    """Scales that users have asked for, and the precisions that are known.
+    """Scales that users have asked for, and precisions by column, not checked.
 
-    Returns
-    -------
-    scales : Scales or None
-        None where the prior is normal, and its precisions are all there is to know.
-    precision : float, array-like or dict
-        By column, not checked; 0 where there are scales.
+    Scales are None where the prior is normal, and its precisions are all there is to know; where
+    there are scales, precisions are 0.
     """
     options.choice(prior, "prior", MIXTURES)
     _refuse_two_widths(prior, precision, scale)
@@ -224,17 +220,7 @@ def _check_label(label):
 
 # -- where sampling starts ------------------------------------------------------------------------
 def find_reference(model, prepared, problem, scales, prior) -> Reference:
-    """The log-likelihood about where the posterior is.
-
-    Parameters
-    ----------
-    model, prepared, problem : object
-        As of `find_mode`.
-    scales : Scales
-        What users said.
-    prior : ShrinkagePrior
-        Of the coefficients of the problem.
-    """
+    """The log-likelihood about where the posterior is, of arguments as of `find_mode`."""
     members = scales.members_of(prepared.problem.source, len(prior.mean))
     square = np.full(len(scales.labels), scales.least_square)
     is_moving = scales.is_learned or scales.prior == "horseshoe"

@@ -310,7 +310,7 @@ def _find(estimator, X, y, fit_params, robust, intercept, tests):
     n_rows = int(np.count_nonzero(rows.weight))
     meat = view.meat(cluster) if robust else None
     has_intercept = rows.problem.has_intercept
-    fit = _Fit.of(estimator, information[0], meat, inverse, n_rows, has_intercept)
+    fit = FitSpread.of(estimator, information[0], meat, inverse, n_rows, has_intercept)
     coef, covariance = fit.coef, inverse.mask(fit.covariance)
     if intercept:
         coef, covariance = add_intercept(coef, covariance, view, fit, cluster)
@@ -340,8 +340,7 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         loglik, *information, meat = information_at(estimator.coef_, robust)
         check_same(estimator, loglik)
         inverse = invert_of(estimator, information)
-        has_intercept = problem.has_intercept
-        fit = _Fit.of(estimator, information[0], meat, inverse, n_rows, has_intercept)
+        fit = FitSpread.of(estimator, information[0], meat, inverse, n_rows, problem.has_intercept)
         coef, covariance = fit.coef, inverse.mask(fit.covariance)
         if not tests:
             return coef, covariance, fit.df, None
@@ -354,8 +353,8 @@ def _find_far(estimator, X, y, fit_params, robust, intercept, tests):
         return coef, covariance, fit.df, (table, statistics)
 
 
-class _Fit(NamedTuple):
-    """The information, and its inverse, at the coefficients of a fit."""
+class FitSpread(NamedTuple):
+    """Coefficients of a fit, the information there, and the covariance that follows."""
 
     estimator: Any
     information: np.ndarray
@@ -365,7 +364,7 @@ class _Fit(NamedTuple):
     df: int | None  # where the dispersion is estimated, and the covariance relies on it
 
     @classmethod
-    def of(cls, estimator, information, meat, inverse, n_rows, has_intercept) -> _Fit:
+    def of(cls, estimator, information, meat, inverse, n_rows, has_intercept) -> FitSpread:
         dispersion, df = 1.0, None
         if meat is None and model_of(estimator).has_dispersion:
             df = residual_df(n_rows, inverse.rank, has_intercept)

@@ -38,20 +38,11 @@ NO_START = (
 
 @dataclass(frozen=True, eq=False)
 class ObservedOutcome:
-    """Time and kind of the end of each row.
+    """Time and kind of the end of each row."""
 
-    Attributes
-    ----------
-    status : ndarray of shape (n_rows,), uint8
-        0 censored, 1 event of interest, 2 competing event.
-    time : ndarray of shape (n_rows,), float64
-    name : str
-        What the user calls the outcome.
-    """
-
-    status: np.ndarray
-    time: np.ndarray
-    name: str
+    status: np.ndarray  # (n_rows,), uint8: 0 censored, 1 event of interest, 2 competing event
+    time: np.ndarray  # (n_rows,), float64
+    name: str  # what the user calls the outcome
 
     def check_follow_up(self, horizons, argument="times"):
         """Check that horizons lie before the last time."""

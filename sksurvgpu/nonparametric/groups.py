@@ -32,33 +32,19 @@ documented = sharing(
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Checked rows of an outcome, in the caller's order.
+    """Checked rows of an outcome, in the caller's order."""
 
-    Attributes
-    ----------
-    event : ndarray of shape (n_rows,), int64
-        0 where a row is censored, else 1, 2, ... for the entries of `codes`.
-    codes : list of int or str
-        The kinds of event as the caller wrote them, or called them; [1] for an outcome of `surv`.
-    time : ndarray of shape (n_rows,), float64
-    start : ndarray of shape (n_rows,), float64, or None
-    weight : ndarray of shape (n_rows,), float64, or None
-    subject : ndarray of shape (n_rows,), int64, or None
-    stratum : ndarray of shape (n_rows,), int64, or None
-    group : ndarray of shape (n_rows,), int64
-    labels : list
-        Name of each group.
-    """
-
+    # (n_rows,), int64: 0 where a row is censored, else 1, 2, ... for the entries of `codes`
     event: np.ndarray
+    # the kinds of event as the caller wrote them, or called them; [1] for an outcome of `surv`
     codes: list
-    time: np.ndarray
-    start: np.ndarray | None
-    weight: np.ndarray | None
-    subject: np.ndarray | None
-    stratum: np.ndarray | None
-    group: np.ndarray
-    labels: list
+    time: np.ndarray  # (n_rows,), float64
+    start: np.ndarray | None  # (n_rows,), float64, or None
+    weight: np.ndarray | None  # (n_rows,), float64, or None
+    subject: np.ndarray | None  # (n_rows,), int64, or None
+    stratum: np.ndarray | None  # (n_rows,), int64, or None
+    group: np.ndarray  # (n_rows,), int64
+    labels: list  # name of each group
 
 
 def read_rows(

@@ -29,13 +29,7 @@ ROUNDING = 1e-13  # a variance of 0, in units of the terms that it is the sum of
 def row_influence(counts, jumps, hazard, weight=None) -> np.ndarray:
     """Influence of each row by the end: its jump less the hazards while it was at risk.
 
-    Parameters
-    ----------
-    counts : EventCounts
-    jumps : ndarray of shape (n_rows,)
-        What its end adds, 0 for those without an event.
-    hazard : ndarray of shape (n_lines,)
-    weight : ndarray of shape (n_rows,), optional
+    Jumps (n_rows,) are what the ends of rows add, 0 without an event; hazards are (n_lines,).
     """
     total = counts.sum_up(hazard)
     influence = jumps - total[counts.exit] + counts.before(total, 0.0)[counts.entry]
@@ -43,21 +37,11 @@ def row_influence(counts, jumps, hazard, weight=None) -> np.ndarray:
 
 
 def running_products(counts, parts, weight, cluster) -> dict:
-    """Sums over clusters of products of their states, at every line.
+    """Sums over clusters of products of their states, at every line, (n_lines,).
 
-    Parameters
-    ----------
-    counts : EventCounts
-    parts : list of tuple (jumps, total)
-        What the end of each row adds, (n_rows,), and a running sum of hazards, (n_lines,).
-    weight : ndarray of shape (n_rows,) or None
-    cluster : ndarray of shape (n_rows,), int64, or None
-        None where every row is a cluster of its own.
-
-    Returns
-    -------
-    products : dict of {(int, int): ndarray of shape (n_lines,)}
-        Of W, number 0, and the B of each part, numbers 1, 2, ...; the smaller number first.
+    Each of the `parts` has what the end of each row adds, (n_rows,), and a running sum of hazards,
+    (n_lines,). Without clusters every row is one. Keys are pairs, the smaller number first, of W,
+    number 0, and the B of each part, numbers 1, 2, ...
     """
     from pandas import DataFrame
 

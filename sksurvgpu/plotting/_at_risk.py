@@ -14,18 +14,9 @@ USUAL = 2  # groups that the usual height of a figure has room for
 
 
 def count_at_risk(ax, result):
-    """Count at the numbers of the axis; at every second or third where there is no room.
+    """Numbers at risk in each group at the numbers of the axis, and these times.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes
-    result : KaplanMeier or AalenJohansen
-
-    Returns
-    -------
-    counts : dict of {str: list of int}
-        Numbers at risk in each group.
-    times : list of float
+    They are every second or third of them where there is no room.
     """
     lay_out(ax)
     low, high = ax.get_xlim()

@@ -32,11 +32,8 @@ BLOCK = 1024  # columns that are compared with all before them
 def find_duplicates(design, threshold, *, n_threads=1):
     """Columns whose correlation with one before them is at least the threshold in absolute value.
 
-    Returns
-    -------
-    column, original : ndarray of shape (n_duplicates,), int64
-        The latter is the column before that correlates most, of those that are no duplicates.
-    correlation : ndarray of shape (n_duplicates,)
+    Returns them, the columns before that correlate most, of those that are no duplicates, and the
+    correlations, all (n_duplicates,).
     """
     sketch, moments = _sketch(design, n_threads)
     with np.errstate(divide="ignore"):

@@ -166,17 +166,9 @@ def _sum_columns(first, last, columns, groups, center, sums):
 
 
 def sum_by_group(design, group=None, n_groups=1, weight=None, *, n_threads=1) -> GroupSums:
-    """Sums of all columns over the rows of each group.
+    """Sums of all columns over the rows of each group; -1 as its number leaves a row out.
 
-    Parameters
-    ----------
-    design : Design
-    group : ndarray of shape (n_rows,), int, optional
-        Number of each row's group; -1 leaves a row out. By default one group has all rows.
-    n_groups : int, default=1
-    weight : ndarray of shape (n_rows,), float64, optional
-        Factors of the weighted sums; may be negative.
-    n_threads : int, default=1
+    By default one group has all rows. Weights, factors of the weighted sums, may be negative.
     """
     n = design.n_rows
     group = np.zeros(n, np.int32) if group is None else group.astype(np.int32)

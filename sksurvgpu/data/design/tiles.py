@@ -180,22 +180,12 @@ _lock = Lock()
 
 
 def tiles_of(design: Design, order, center=None, *, size=None, n_threads: int = 1) -> Tiles:
-    """Cut the rows of a design, in a given order, into tiles.
+    """Cut the rows of a design into tiles: their row i is row ``order[i]`` of the design.
 
     A design whose row numbers are 16-bit, and whose rows stay where they are, is one tile and is
-    not copied.
-
-    Parameters
-    ----------
-    design : Design
-    order : ndarray of shape (n_rows,), int32 or int64
-        A permutation of the rows: row i of the tiles is row ``order[i]`` of the design.
-    center : ndarray of shape (n_columns,), optional
-        What to take from the values of each column; columns with other than 0 have one a row.
-    size : int, optional
-        Rows of a tile, at most 65,536; by default a number that suits the number of entries.
-    n_threads : int, default=1
-        Column ranges that are written at the same time; no bit depends on it.
+    not copied. From the values of each column its `center` is taken; columns with other than 0 have
+    one a row. Tiles have `size` rows, at most 65,536, by default as many as suit the number of
+    entries. Threads write ranges of columns, and no bit depends on them.
     """
     inverse, is_moved = invert_order(order, design.n_rows)
     _check_rows(design)

@@ -67,15 +67,7 @@ class Categories:
 
 
 def read_categories(y, n_rows=None) -> Categories:
-    """Check the outcome of a model of several categories.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,) or (n_rows, k)
-        Labels: integers, booleans or strings; or counts of k categories.
-    n_rows : int, optional
-        Rows of X.
-    """
+    """Check labels (integers, booleans or strings), or counts of k categories, (n_rows, k)."""
     check_given(y)
     if issparse(y):
         raise TypeError("`y` is sparse; pass labels, or counts as a dense array: `y.toarray()`.")

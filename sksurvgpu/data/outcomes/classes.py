@@ -14,18 +14,10 @@ __all__ = ["TwoClasses", "encode_labels", "read_classes"]
 
 @dataclass(frozen=True, eq=False)
 class TwoClasses:
-    """Checked labels, one entry per row, in the caller's order.
+    """Checked labels, one entry per row, in the caller's order."""
 
-    Attributes
-    ----------
-    value : ndarray of shape (n_rows,), float64
-        1 for the second label, 0 for the first.
-    labels : ndarray of shape (2,)
-        Sorted labels, as the caller wrote them.
-    """
-
-    value: np.ndarray
-    labels: np.ndarray
+    value: np.ndarray  # (n_rows,), float64: 1 for the second label, 0 for the first
+    labels: np.ndarray  # (2,): sorted labels, as the caller wrote them
 
     unit: ClassVar[None] = None  # rows are independent
 
@@ -78,16 +70,9 @@ def refuse_classes(labels):
 
 
 def read_classes(y, *, n_rows=None, may_lack=False) -> TwoClasses:
-    """Check the labels of a classifier of two classes.
+    """Check labels (integers, booleans or strings) of two classes.
 
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Labels: integers, booleans or strings.
-    n_rows : int, optional
-        Rows of X.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, all of one class.
+    Some of the rows of a fit `may_lack` one of them.
     """
     labels, code = encode_labels(y, n_rows, may_lack)
     if len(labels) > 2:

@@ -107,22 +107,11 @@ def _coded(event, labels):
 def read_competing(
     y, *, n_rows=None, strata=None, event_of_interest=1, censoring_groups=None, may_lack=False
 ) -> Outcome:
-    """Check the outcome of a model of competing risks.
+    """Check an outcome of `competing_risks`: first field integer, second numeric, any names.
 
-    Parameters
-    ----------
-    y : structured ndarray of shape (n_rows,)
-        From `competing_risks`: first field integer, second numeric, any names.
-    n_rows : int, optional
-        Rows of X.
-    strata : array-like of shape (n_rows,), optional
-        Stratum label per row, where `y` has no field ``stratum``.
-    event_of_interest : int or str, default=1
-        Code or label of the event whose incidence is modelled.
-    censoring_groups : array-like of shape (n_rows,), optional
-        Labels of groups, each with a censoring distribution of its own; by default the strata.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, without the event or none at all.
+    Strata are those of the rows where `y` has no field ``stratum``; each of the censoring groups,
+    by default the strata, has a censoring distribution of its own. Some of the rows of a fit
+    `may_lack` the event of interest, which is a code or a label, or be none at all.
     """
     given = {"n_rows": n_rows, "strata": strata, "model": "Fine-Gray", "no_start": NO_START}
     given["may_lack"] = may_lack

@@ -42,27 +42,17 @@ COUNTS = "numbers of events: whole numbers of at least 0"
 
 @dataclass(frozen=True, eq=False)
 class GroupedOutcome:
-    """Checked outcome, one entry per row, in the caller's order.
+    """Checked outcome, one entry per row, in the caller's order."""
 
-    Attributes
-    ----------
-    value : ndarray of shape (n_rows,), float64
-        Number of events, 1 for a case and 0 for a control, or any number.
-    group : ndarray of shape (n_rows,), int64, or None
-        Position of the row's label in `group_labels`.
-    group_labels : ndarray of shape (n_groups,) or None
-        Sorted labels of subjects or strata, as the caller wrote them; None where there were none.
-    offset : ndarray of shape (n_rows,), float64, or None
-        Logarithm of the exposure.
-    has_events : bool
-        False where values are numbers that count nothing.
-    """
-
+    # (n_rows,), float64: number of events, 1 for a case and 0 for a control, or any number
     value: np.ndarray
+    # (n_rows,), int64, or None: position of the row's label in `group_labels`
     group: np.ndarray | None = None
+    # (n_groups,): sorted labels of subjects or strata, as the caller wrote them; None where there
+    # were none
     group_labels: np.ndarray | None = None
-    offset: np.ndarray | None = None
-    has_events: bool = True
+    offset: np.ndarray | None = None  # (n_rows,), float64, or None: logarithm of the exposure
+    has_events: bool = True  # false where values are numbers that count nothing
 
     @property
     def n_rows(self) -> int:
@@ -147,17 +137,7 @@ def matched(case, stratum) -> np.ndarray:
 
 
 def read_case_series(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
-    """Check the outcome of a self-controlled case series.
-
-    Parameters
-    ----------
-    y : structured ndarray of shape (n_rows,)
-        From `case_series`.
-    n_rows : int, optional
-        Rows of X.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, with nothing to compare or none at all.
-    """
+    """Check an outcome of `case_series`; some rows of a fit `may_lack` events, or be none."""
     check_named(y, "case_series", CASE_SERIES, n_rows, may_lack)
     fields = _case_series_fields(*(y[field] for field in CASE_SERIES))
     value = fields["count"].astype(np.float64)
@@ -168,20 +148,10 @@ def read_case_series(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
 
 
 def read_matched(y, *, n_rows=None, strata=None, is_exact=True, may_lack=False) -> GroupedOutcome:
-    """Check the outcome of a study of matched sets.
+    """Check an outcome of `matched`, or a vector of booleans or 0/1 with strata beside it.
 
-    Parameters
-    ----------
-    y : ndarray of shape (n_rows,)
-        Structured, from `matched`, or a vector of booleans or 0/1.
-    n_rows : int, optional
-        Rows of X.
-    strata : array-like of shape (n_rows,), optional
-        Matched set of each row, where `y` is a vector.
-    is_exact : bool, default=True
-        Whether the likelihood is the exact one, to which sets of cases only say nothing.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, with nothing to compare or none at all.
+    To the exact likelihood sets of cases only say nothing. Some rows of a fit `may_lack` anything
+    to compare, or be none at all.
     """
     if getattr(getattr(y, "dtype", None), "names", None) or (np.ndim(y) > 1 and strata is None):
         check_named(y, "matched", MATCHED, n_rows, may_lack)
@@ -237,17 +207,7 @@ def read_counts(
 
 
 def read_numbers(y, *, n_rows=None, may_lack=False) -> GroupedOutcome:
-    """Check the outcome of a linear regression.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Finite numbers.
-    n_rows : int, optional
-        Rows of X.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, or none at all.
-    """
+    """Check an outcome of finite numbers; some rows of a fit may be none at all."""
     value = check_row_values(_flat_numbers(y, n_rows, may_lack=may_lack), "y")
     return GroupedOutcome(value, has_events=False)
 

@@ -132,26 +132,11 @@ def read_survival(
 ):
     """Check an outcome of `surv` or `competing_risks`; return its items, None where not given.
 
-    Parameters
-    ----------
-    y : structured ndarray
-        Whose first two fields are event and time, under any names.
-    kinds : {"b", "iu", "biu"}
-        Kinds of dtype that events may have: flags, codes, or both.
-    otherwise : str
-        What to do with flags where events are codes, or the other way round.
-    n_rows : int, optional
-        Rows of X.
-    strata : array-like, optional
-        Labels, where `y` has no field ``stratum``.
-    name : str, default="y"
-        What the user calls the outcome.
-    model : str, optional
-        Name of a model that cannot be fitted without an event.
-    no_start : str, optional
-        Why the outcome may have no field ``start``, and what to do.
-    may_lack : bool, default=False
-        Whether these may be some of the rows of a fit, without an event or none at all.
+    Its first two fields are event and time, under any names, and events have one of the `kinds` of
+    dtype: "b", "iu" or "biu"; `otherwise` says what to do with others. `strata` are taken where `y`
+    has no field ``stratum``; `model` is the name of one that cannot be fitted without an event;
+    `no_start` says why there may be no field ``start``, and what to do. Some rows of a fit
+    `may_lack` events, or be none at all.
     """
     builder = "surv" if kinds == "b" else "competing_risks"
     check_structured(y, builder, EVENT_TIME, name)

@@ -13,18 +13,10 @@ __all__ = ["LazyOutcome", "build_lazily", "is_of_dask"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LazyOutcome:
-    """An outcome that is built partition by partition.
+    """An outcome that is built partition by partition."""
 
-    Attributes
-    ----------
-    build : callable
-        From the columns of a partition, by keyword, to its outcome.
-    columns : dict
-        Collections of Dask, or lists of delayed objects.
-    """
-
-    build: Callable[..., Any]
-    columns: dict[str, Any]
+    build: Callable[..., Any]  # from the columns of a partition, by keyword, to its outcome
+    columns: dict[str, Any]  # collections of Dask, or lists of delayed objects
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
